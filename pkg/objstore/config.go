@@ -1,0 +1,107 @@
+package objstore
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// The drivers.
+const (
+	DriverAWS   = "aws"   // AWS S3 and what behaves like it, by aws-sdk-go-v2 with its credential chain
+	DriverMinIO = "minio" // S3-compatible servers, by minio-go
+)
+
+// Files in Config.CredentialsDir, named like the environment variables of the AWS tools.
+const (
+	AccessKeyIDFile     = "AWS_ACCESS_KEY_ID"
+	SecretAccessKeyFile = "AWS_SECRET_ACCESS_KEY"
+	SessionTokenFile    = "AWS_SESSION_TOKEN"
+)
+
+// Config says where a Store is. It holds no secret when marshalled.
+type Config struct {
+	// Driver is DriverAWS or DriverMinIO.
+	Driver string `json:"driver"`
+	// Endpoint is the server's URL. Empty is AWS itself, in Region.
+	Endpoint string `json:"endpoint,omitempty"`
+	// Region is the bucket's region; empty is us-east-1, or what the environment says.
+	Region string `json:"region,omitempty"`
+	Bucket string `json:"bucket"`
+	// Prefix goes before every key, with a slash between. Empty is the bucket's root.
+	Prefix string `json:"prefix,omitempty"`
+	// PathStyle puts the bucket into the path instead of the host name. Servers other than AWS
+	// mostly need it.
+	PathStyle bool `json:"pathStyle,omitempty"`
+	// CABundle holds PEM certificates that are trusted besides the system's.
+	CABundle string `json:"caBundle,omitempty"`
+	// CredentialsDir is a folder with AccessKeyIDFile and so on, read again when they change.
+	// Empty means the driver's own chain: environment, web identity token, instance role.
+	CredentialsDir string `json:"credentialsDir,omitempty"`
+	// Credentials come before CredentialsDir. They are given in Go only.
+	Credentials *Credentials `json:"-"`
+}
+
+// Credentials are the keys of one identity. They print as redacted.
+type Credentials struct {
+	AccessKeyID     string
+	SecretAccessKey string
+	SessionToken    string
+}
+
+// String hides the keys.
+func (Credentials) String() string { return "[redacted]" }
+
+// GoString hides the keys.
+func (Credentials) GoString() string { return "[redacted]" }
+
+// Validate says in one sentence what is wrong with the configuration; the error wraps ErrConfig.
+func (c Config) Validate() error {
+	switch {
+	case c.Driver != DriverAWS && c.Driver != DriverMinIO:
+		return fmt.Errorf("%w: driver %q is unknown; write %s or %s", ErrConfig, c.Driver, DriverAWS, DriverMinIO)
+	case c.Bucket == "":
+		return fmt.Errorf("%w: no bucket is named", ErrConfig)
+	case c.Driver == DriverMinIO && c.Endpoint == "":
+		return fmt.Errorf("%w: the driver %s needs an endpoint, such as https://minio.example.com:9000", ErrConfig, DriverMinIO)
+	}
+	return errors.Join(c.validateEndpoint(), c.validateCA(), c.validatePrefix())
+}
+
+func (c Config) validateEndpoint() error {
+	if c.Endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(c.Endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "" {
+		return fmt.Errorf("%w: endpoint %q is not a URL like https://host:port", ErrConfig, c.Endpoint)
+	}
+	return nil
+}
+
+func (c Config) validateCA() error {
+	if c.CABundle != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(c.CABundle)) {
+		return fmt.Errorf("%w: the CA bundle holds no PEM certificate", ErrConfig)
+	}
+	return nil
+}
+
+func (c Config) validatePrefix() error {
+	for part := range strings.SplitSeq(strings.Trim(c.Prefix, "/"), "/") {
+		if part == "." || part == ".." || (part == "" && strings.Trim(c.Prefix, "/") != "") {
+			return fmt.Errorf("%w: prefix %q has an empty, . or .. part", ErrConfig, c.Prefix)
+		}
+	}
+	return nil
+}
+
+// Key is the full key of a relative one in the bucket.
+func (c Config) Key(key string) string {
+	prefix := strings.Trim(c.Prefix, "/")
+	if prefix == "" {
+		return key
+	}
+	return prefix + "/" + key
+}
