@@ -1,0 +1,134 @@
+package backup
+
+import (
+	"encoding/json"
+	"io/fs"
+	"time"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// FormatVersion is the version of manifests and packs that this code reads and writes.
+const FormatVersion = 1
+
+// Type is how much of a backup its own packs hold.
+type Type string
+
+// A Full backup points only into its own packs, an Incremental one also into those of others.
+const (
+	Full        Type = "full"
+	Incremental Type = "incremental"
+)
+
+// Manifest describes one backup completely. Its object is the backup's commit.
+type Manifest struct {
+	Head
+	Files []File
+}
+
+// Head is what can be read of a manifest without its files.
+type Head struct {
+	Format  int    `json:"format"`
+	ID      string `json:"id"`
+	Lineage string `json:"lineage"`
+	Type    Type   `json:"type"`
+	Parent  string `json:"parent,omitempty"` // id of the backup an incremental compared itself with
+	Tool    string `json:"tool"`             // version that wrote it
+	// Encryption must be empty: this version knows none.
+	Encryption string `json:"encryption,omitempty"`
+
+	SystemIdentifier string `json:"systemIdentifier"`
+	PGVersion        string `json:"pgVersion"` // such as 17.5
+	PGMajor          int    `json:"pgMajor"`
+	DataChecksums    bool   `json:"dataChecksums"` // the cluster has page checksums, and they were checked
+
+	StartLSN  postgres.LSN `json:"startLSN"`
+	StopLSN   postgres.LSN `json:"stopLSN"` // consistent from here on
+	Timeline  uint32       `json:"timeline"`
+	StartTime time.Time    `json:"startTime"`
+	StopTime  time.Time    `json:"stopTime"`
+	WAL       WALRange     `json:"wal"`
+
+	BackupLabel   string `json:"backupLabel"`
+	TablespaceMap string `json:"tablespaceMap,omitempty"`
+
+	Cluster Cluster `json:"cluster"`
+	Totals  Totals  `json:"totals"`
+	// Packs that the frames of Files point into, by index.
+	Packs []Pack `json:"packs"`
+}
+
+// WALRange is the WAL without which the backup can't be restored, by the names of its segments.
+type WALRange struct {
+	SegmentSize uint64 `json:"segmentSize"` // bytes
+	First       string `json:"first"`
+	Last        string `json:"last"`
+}
+
+// Cluster is what was backed up.
+type Cluster struct {
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
+	Instance   string `json:"instance,omitempty"`   // the pod that was read
+	Generation string `json:"generation,omitempty"` // data generation
+	// Object is the PostgresCluster without its status, as JSON, so that it can be made again.
+	Object json.RawMessage `json:"object,omitempty"`
+}
+
+// Totals are sizes in bytes and counts.
+type Totals struct {
+	Files        int   `json:"files"`        // regular files
+	LogicalBytes int64 `json:"logicalBytes"` // content of all files: what a restore writes
+	StoredBytes  int64 `json:"storedBytes"`  // what this backup added to the bucket, the manifest apart
+	Frames       int   `json:"frames"`
+}
+
+// Pack is one object with frames.
+type Pack struct {
+	Backup string `json:"backup"` // id of the backup that wrote it
+	Name   string `json:"name"`   // below lineages/<lineage>/packs/<backup>/
+	Size   int64  `json:"size"`   // bytes
+}
+
+// Kind is what a File is.
+type Kind string
+
+// The kinds of files.
+const (
+	Regular    Kind = "file"
+	Dir        Kind = "dir"
+	Symlink    Kind = "symlink"
+	Tablespace Kind = "tablespace" // pg_tblspc/<oid>: Link is where it was; its files follow below its path
+)
+
+// File is one file of PGDATA.
+type File struct {
+	Path  string      // relative to PGDATA, with slashes
+	Kind  Kind        //
+	Mode  fs.FileMode // permission bits
+	Size  int64       // bytes, of a regular file
+	MTime time.Time   // as it was when it was read
+	Link  string      // target of a Symlink or Tablespace
+	// Parts in the order of their offsets. What they leave out below Size is zero.
+	Parts []Part
+}
+
+// Part is a run of a file's bytes within a frame.
+type Part struct {
+	FileOffset int64 // where the run starts in the file
+	Length     int64 // bytes
+	Skip       int64 // where the run starts in the frame's content: small files share a frame
+	Frame      Frame
+}
+
+// Frame is a run of bytes that was compressed on its own.
+type Frame struct {
+	Pack       int    // index into Head.Packs
+	Offset     int64  // in the pack
+	Stored     int64  // bytes in the pack
+	Content    int64  // bytes of content
+	StoredCRC  uint32 // CRC-32C of the stored bytes
+	ContentCRC uint32 // CRC-32C of the content
+	Raw        bool   // stored as it is, because it doesn't compress
+}
