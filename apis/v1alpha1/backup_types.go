@@ -1,0 +1,158 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Backup is one backup of a PostgresCluster, in the cluster's BackupRepository.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=pgb,categories=howdah
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster.name`
+// +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
+// +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
+// +kubebuilder:printcolumn:name="Size",type=integer,format=int64,JSONPath=`.status.logicalBytes`
+// +kubebuilder:printcolumn:name="Stored",type=integer,format=int64,JSONPath=`.status.storedBytes`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name is too long: the Job of the backup is named after it; use at most 52 characters"
+type Backup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec BackupSpec `json:"spec"`
+	// +optional
+	Status BackupStatus `json:"status,omitempty"`
+}
+
+// BackupList is a list of Backups.
+// +kubebuilder:object:root=true
+type BackupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Backup `json:"items"`
+}
+
+// BackupSpec says what to back up.
+// +kubebuilder:validation:XValidation:rule="has(self.requestedBy) == has(oldSelf.requestedBy) && (!has(self.requestedBy) || self.requestedBy == oldSelf.requestedBy)",message="spec.requestedBy can't be changed"
+type BackupSpec struct {
+	// Cluster is the PostgresCluster to back up, in the same namespace.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: make another Backup"
+	Cluster LocalReference `json:"cluster"`
+	// DeletionPolicy says what becomes of the data in the repository when the Backup is deleted.
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
+	// Cancel ends a backup that is waiting or running.
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
+	// RequestedBy says which object's request this answers; written by the backup-controller.
+	// +optional
+	RequestedBy *Requester `json:"requestedBy,omitempty"`
+}
+
+// BackupDeletionPolicy says what becomes of a backup's data when its object is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
+type BackupDeletionPolicy string
+
+const (
+	// BackupDelete deletes the data with the object.
+	BackupDelete BackupDeletionPolicy = "Delete"
+	// BackupRetain leaves the data in the repository.
+	BackupRetain BackupDeletionPolicy = "Retain"
+)
+
+// BackupStatus says how the backup went. Written by the backup-controller; progress by its Job.
+type BackupStatus struct {
+	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Succeeded.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Plan is fixed before the Job starts, so that every repeat does the same.
+	// +optional
+	Plan *BackupPlan `json:"plan,omitempty"`
+	// Progress of the Job.
+	// +optional
+	Progress *Progress `json:"progress,omitempty"`
+	// StartedAt is when the Job was made.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// CompletedAt is when it ended, well or not.
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+	// Version of PostgreSQL that was backed up, such as 17.5.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// StartLSN is where replay begins.
+	// +optional
+	StartLSN string `json:"startLSN,omitempty"`
+	// StopLSN is the first position at which the backup is consistent.
+	// +optional
+	StopLSN string `json:"stopLSN,omitempty"`
+	// StopTime is the earliest time that this backup can be restored to.
+	// +optional
+	StopTime *metav1.Time `json:"stopTime,omitempty"`
+	// LogicalBytes of files in the backup.
+	// +optional
+	LogicalBytes int64 `json:"logicalBytes,omitempty"`
+	// StoredBytes in the repository.
+	// +optional
+	StoredBytes int64 `json:"storedBytes,omitempty"`
+}
+
+// BackupPlan is what a backup has decided.
+type BackupPlan struct {
+	// ID of the backup in the repository.
+	ID string `json:"id"`
+	// Repository is the name of the BackupRepository.
+	Repository string `json:"repository"`
+	// Lineage in the repository.
+	Lineage string `json:"lineage"`
+	// ClusterUID is the UID of the cluster.
+	ClusterUID types.UID `json:"clusterUID"`
+	// Instance that is read.
+	Instance string `json:"instance"`
+	// Volume is the claim that is read.
+	Volume string `json:"volume"`
+	// Node that the instance runs on.
+	Node string `json:"node"`
+}
+
+// Conditions and reasons of a Backup. Written by the backup-controller; read by whoever asked for the backup.
+const (
+	// ConditionSucceeded is on every kind that ends. Unknown until it has ended.
+	ConditionSucceeded = "Succeeded"
+
+	// ReasonCompleted: it has ended well.
+	ReasonCompleted = "Completed"
+	// ReasonRunning: its Job runs.
+	ReasonRunning = "Running"
+	// ReasonCancelled: spec.cancel ended it.
+	ReasonCancelled = "Cancelled"
+	// ReasonClusterNotFound: there is no PostgresCluster of that name.
+	ReasonClusterNotFound = "ClusterNotFound"
+	// ReasonClusterNotReady: the cluster must be Ready first.
+	ReasonClusterNotReady = "ClusterNotReady"
+	// ReasonClusterReplaced: the cluster was deleted or made anew since.
+	ReasonClusterReplaced = "ClusterReplaced"
+	// ReasonNoArchive: the cluster has no spec.archive, so there is nowhere to put a backup.
+	ReasonNoArchive = "NoArchive"
+	// ReasonRepositoryNotFound: there is no BackupRepository of that name.
+	ReasonRepositoryNotFound = "RepositoryNotFound"
+	// ReasonRepositoryNotReady: the repository can't be used now.
+	ReasonRepositoryNotReady = "RepositoryNotReady"
+	// ReasonJobFailed: the Job has failed for good.
+	ReasonJobFailed = "JobFailed"
+	// ReasonQueued: other work goes first.
+	ReasonQueued = "Queued"
+	// ReasonDeleting: the data is being deleted.
+	ReasonDeleting = "Deleting"
+	// ReasonDeletionBlocked: the data can't be deleted now.
+	ReasonDeletionBlocked = "DeletionBlocked"
+)

@@ -1,0 +1,55 @@
+package v1alpha1
+
+// Conditions and reasons of a PostgresCluster. Written by the db-controller; read by backups (Ready), restores and
+// upgrades (Ready, after a Handover).
+const (
+	// ConditionUpToDate says whether what runs is what spec asks for.
+	ConditionUpToDate = "UpToDate"
+	// ConditionArchiving says whether WAL reaches the repository.
+	ConditionArchiving = "Archiving"
+
+	// ReasonRunning (see Backup): the cluster takes connections.
+
+	// ReasonInitializing: the init Job runs.
+	ReasonInitializing = "Initializing"
+	// ReasonAwaitingRestore: the volume waits for the data of its Restore.
+	ReasonAwaitingRestore = "AwaitingRestore"
+	// ReasonStarting: PostgreSQL is starting or recovering.
+	ReasonStarting = "Starting"
+	// ReasonRestarting: PostgreSQL is being restarted, and the message says why.
+	ReasonRestarting = "Restarting"
+	// ReasonHeld: a Restore or an Upgrade has the volumes.
+	ReasonHeld = "Held"
+	// ReasonUnavailable: the primary doesn't take connections.
+	ReasonUnavailable = "Unavailable"
+	// ReasonInitFailed: the init Job has failed for good.
+	ReasonInitFailed = "InitFailed"
+	// ReasonAwaitingFinalBackup: the cluster is being deleted and waits for its last backup.
+	ReasonAwaitingFinalBackup = "AwaitingFinalBackup"
+	// ReasonNameConflict: an object of a name that the cluster needs belongs to somebody else.
+	ReasonNameConflict = "NameConflict"
+	// ReasonUnschedulable: no node takes the pod.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonImageUnavailable: an image can't be pulled.
+	ReasonImageUnavailable = "ImageUnavailable"
+
+	// ReasonCurrent: what runs is what spec asks for.
+	ReasonCurrent = "Current"
+	// ReasonVersionPending: spec.version is higher than what runs; an Upgrade gets there.
+	ReasonVersionPending = "VersionPending"
+	// ReasonVersionBehind: spec.version is lower than what runs, and is not acted on.
+	ReasonVersionBehind = "VersionBehind"
+	// ReasonRestartPending: a change waits for a restart.
+	ReasonRestartPending = "RestartPending"
+	// ReasonConfigurationInvalid: PostgreSQL doesn't accept a parameter; the old configuration stays.
+	ReasonConfigurationInvalid = "ConfigurationInvalid"
+	// ReasonApplying: a change is on its way.
+	ReasonApplying = "Applying"
+
+	// ReasonArchived: WAL is being archived.
+	ReasonArchived = "Archived"
+	// ReasonArchiveFailing: WAL can't be pushed; it stays on the volume until it can.
+	ReasonArchiveFailing = "ArchiveFailing"
+	// ReasonNotConfigured: there is no spec.archive.
+	ReasonNotConfigured = "NotConfigured"
+)

@@ -1,0 +1,341 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PostgresCluster is a PostgreSQL server: a primary, and later its replicas.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=pgc,categories=howdah
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.instances,statuspath=.status.readyInstances,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Instances",type=string,JSONPath=`.status.readyInstances`
+// +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Archiving",type=string,JSONPath=`.status.conditions[?(@.type=="Archiving")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: names of a cluster's objects are made from it; use at most 40 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), for Services are named after it; for example: shop"
+type PostgresCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec PostgresClusterSpec `json:"spec"`
+	// +optional
+	Status PostgresClusterStatus `json:"status,omitempty"`
+}
+
+// PostgresClusterList is a list of PostgresClusters.
+// +kubebuilder:object:root=true
+type PostgresClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PostgresCluster `json:"items"`
+}
+
+// PostgresClusterSpec says what is wanted.
+// +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed: the data is there already; make a new PostgresCluster, or a Restore"
+// +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place to put the backup: set spec.archive.repository.name to a BackupRepository, or write finalBackup: false"
+type PostgresClusterSpec struct {
+	// Version is the wished major version of PostgreSQL. What runs is status.version: the first one is taken from here,
+	// a higher one is reached by an Upgrade, a lower one is never acted on.
+	// +kubebuilder:validation:Minimum=14
+	// +kubebuilder:validation:Maximum=99
+	Version int32 `json:"version"`
+
+	// Image of PostgreSQL, of the major version that runs. Any stock image works. Left out: the suite's image for the
+	// version. Changing it restarts PostgreSQL, which is how minor versions are applied.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	Image string `json:"image,omitempty"`
+
+	// Instances is the number of PostgreSQL servers. Replicas are not there yet.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XValidation:rule="self == 1",message="spec.instances must be 1: replicas are not supported yet"
+	Instances int32 `json:"instances,omitempty"`
+
+	// Storage of each instance.
+	Storage StorageSpec `json:"storage"`
+
+	// Resources of the PostgreSQL container. Changing them restarts PostgreSQL.
+	// +optional
+	Resources Resources `json:"resources,omitempty"`
+
+	// PostgreSQL's configuration.
+	// +optional
+	PostgreSQL PostgreSQLSpec `json:"postgresql,omitempty"`
+
+	// Bootstrap says where the data comes from. Left out: a new, empty database.
+	// +optional
+	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
+
+	// SuperuserAccess makes a Secret <name>-superuser with a password for the role postgres, and lets it connect with
+	// that password over TLS.
+	// +optional
+	SuperuserAccess bool `json:"superuserAccess,omitempty"`
+
+	// Archive says where WAL and backups go. Left out: nowhere, and there are no backups.
+	// +optional
+	Archive *ArchiveSpec `json:"archive,omitempty"`
+
+	// DeletionPolicy says what happens when the PostgresCluster is deleted. It may be changed while the deletion waits.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// StorageSpec describes a volume.
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="spec.storage.storageClassName can't be changed: restore a backup into a new PostgresCluster with the other class"
+type StorageSpec struct {
+	// Size of the volume, such as 10Gi.
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('256Mi')) >= 0",message="spec.storage.size must be at least 256Mi: an empty PostgreSQL with its WAL needs that much; for example: 10Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity(oldSelf)) == 0",message="spec.storage.size can't be changed yet: restore a backup into a new PostgresCluster with the other size"
+	Size resource.Quantity `json:"size"`
+	// StorageClassName of the volume. Left out: the default class.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}
+
+// Resources of a container.
+type Resources struct {
+	// Requests of cpu and memory.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+	// Limits of cpu and memory.
+	// +optional
+	Limits corev1.ResourceList `json:"limits,omitempty"`
+}
+
+// PostgreSQLSpec is the configuration of PostgreSQL.
+type PostgreSQLSpec struct {
+	// Parameters of postgresql.conf. One that needs a restart causes one. Some are Howdah's and refused by name.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]*([.][a-z_][a-z0-9_]*)?$'))",message="spec.postgresql.parameters has a name that PostgreSQL can't have: write it in lower case, with letters, digits and '_', such as work_mem or pg_stat_statements.max"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k in ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'])",messageExpression="'spec.postgresql.parameters can\\'t set ' + self.filter(k, k in ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints']).join(', ') + ': Howdah sets it itself; leave it out'"
+	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+}
+
+// ParameterValue is the value of a parameter of postgresql.conf, without quotes.
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[^\n\r\x00]*$`
+type ParameterValue string
+
+// Bootstrap says where the first data of a cluster comes from.
+// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.restore)",message="spec.bootstrap takes exactly one of initdb and restore"
+type Bootstrap struct {
+	// Initdb makes a new, empty database.
+	// +optional
+	Initdb *BootstrapInitdb `json:"initdb,omitempty"`
+	// Restore leaves the volume to the Restore of this name, which made the cluster.
+	// +optional
+	Restore *LocalReference `json:"restore,omitempty"`
+}
+
+// BootstrapInitdb describes the first database.
+type BootstrapInitdb struct {
+	// Database is the name of the application's database.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.initdb.database is a name that PostgreSQL uses itself; choose another, such as app"
+	Database string `json:"database,omitempty"`
+	// Owner is the name of the application's role, which owns the database.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.initdb.owner is a name that PostgreSQL or Howdah uses itself; choose another, such as app"
+	Owner string `json:"owner,omitempty"`
+}
+
+// ArchiveSpec says where WAL and backups go.
+type ArchiveSpec struct {
+	// Repository is the BackupRepository, in the same namespace.
+	Repository LocalReference `json:"repository"`
+}
+
+// DeletionPolicy says what happens when a PostgresCluster is deleted.
+type DeletionPolicy struct {
+	// FinalBackup takes a last backup before anything goes; the deletion waits for it. Left out: true where there is
+	// spec.archive.
+	// +optional
+	FinalBackup *bool `json:"finalBackup,omitempty"`
+	// Volumes are deleted with the cluster, or stay. Left out: Delete where there is a final backup, else Retain.
+	// +optional
+	Volumes VolumePolicy `json:"volumes,omitempty"`
+}
+
+// VolumePolicy says what becomes of volumes.
+// +kubebuilder:validation:Enum=Retain;Delete
+type VolumePolicy string
+
+const (
+	// VolumesRetain leaves the volumes behind.
+	VolumesRetain VolumePolicy = "Retain"
+	// VolumesDelete deletes the volumes.
+	VolumesDelete VolumePolicy = "Delete"
+)
+
+// PostgresClusterStatus says what is true. Written by the db-controller alone.
+type PostgresClusterStatus struct {
+	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready, UpToDate, Archiving.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Version of PostgreSQL that runs, such as 17.5; only the major number until it has run for the first time.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// MajorVersion of the data.
+	// +optional
+	MajorVersion int32 `json:"majorVersion,omitempty"`
+	// Image of PostgreSQL that runs; a changed default of the suite doesn't change it.
+	// +optional
+	Image string `json:"image,omitempty"`
+	// AgentImage that was copied into the pods; a newer suite changes it only when the pods restart for another reason.
+	// +optional
+	AgentImage string `json:"agentImage,omitempty"`
+	// SystemIdentifier of the database, as pg_controldata prints it.
+	// +optional
+	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	// DataGeneration that the cluster runs on.
+	// +optional
+	DataGeneration string `json:"dataGeneration,omitempty"`
+	// PreviousDataGeneration is what it ran on before, still on the volumes.
+	// +optional
+	PreviousDataGeneration string `json:"previousDataGeneration,omitempty"`
+	// Timeline of the primary.
+	// +optional
+	Timeline int64 `json:"timeline,omitempty"`
+	// Primary is the name of the primary instance.
+	// +optional
+	Primary string `json:"primary,omitempty"`
+	// ReadyInstances is the number of instances that take connections.
+	// +optional
+	ReadyInstances int32 `json:"readyInstances"`
+	// Selector of the pods, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// Instances of the cluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Instances []InstanceStatus `json:"instances,omitempty"`
+	// Connection says how to connect.
+	// +optional
+	Connection *ConnectionStatus `json:"connection,omitempty"`
+	// Archive health.
+	// +optional
+	Archive *ArchiveStatus `json:"archive,omitempty"`
+	// Maintenance still running after a restore or a major upgrade: Extensions, Statistics.
+	// +optional
+	// +listType=atomic
+	Maintenance []string `json:"maintenance,omitempty"`
+	// MaintenanceMessages tell of what could not be done there.
+	// +optional
+	// +listType=atomic
+	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
+	// Holds answers every Restore and Upgrade that asks for this cluster's volumes.
+	// +optional
+	// +listType=map
+	// +listMapKey=askerUID
+	Holds []HoldAnswer `json:"holds,omitempty"`
+	// BackupWanted asks the backup-controller for the final backup.
+	// +optional
+	BackupWanted *BackupRequest `json:"backupWanted,omitempty"`
+}
+
+// InstanceStatus is what is known of one instance.
+type InstanceStatus struct {
+	// Name of the instance and of its pod.
+	Name string `json:"name"`
+	// UID of its pod.
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// Node that it runs on.
+	// +optional
+	Node string `json:"node,omitempty"`
+	// Volume is the name of its PersistentVolumeClaim.
+	// +optional
+	Volume string `json:"volume,omitempty"`
+	// Role: primary or replica.
+	// +optional
+	Role InstanceRole `json:"role,omitempty"`
+	// Timeline that it is on.
+	// +optional
+	Timeline int64 `json:"timeline,omitempty"`
+	// Ready: it takes connections.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// ConfigHash of the configuration that it has applied.
+	// +optional
+	ConfigHash string `json:"configHash,omitempty"`
+	// PendingRestart names the parameters whose new value waits for a restart.
+	// +optional
+	// +listType=atomic
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+	// Message of the agent for a person, when something is wrong.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// InstanceRole is what an instance is in the cluster.
+// +kubebuilder:validation:Enum=primary;replica
+type InstanceRole string
+
+const (
+	// RolePrimary accepts writes.
+	RolePrimary InstanceRole = "primary"
+	// RoleReplica follows the primary.
+	RoleReplica InstanceRole = "replica"
+)
+
+// ConnectionStatus says how to connect, and with which Secrets.
+type ConnectionStatus struct {
+	// Host of the primary, inside the Kubernetes cluster.
+	Host string `json:"host"`
+	// Port of PostgreSQL.
+	Port int32 `json:"port"`
+	// ConfigMap with host, port, dbname, sslmode and ca.crt.
+	ConfigMap string `json:"configMap"`
+	// AppSecret has the application's username, password and connection strings.
+	AppSecret string `json:"appSecret"`
+	// SuperuserSecret, where asked for.
+	// +optional
+	SuperuserSecret string `json:"superuserSecret,omitempty"`
+	// BackupSecret has the client certificate of the role howdah_backup.
+	BackupSecret string `json:"backupSecret"`
+	// UpgradeSecret has the client certificate of the role howdah_upgrade.
+	UpgradeSecret string `json:"upgradeSecret"`
+}
+
+// ArchiveStatus is the health of the archive as the primary's agent sees it.
+type ArchiveStatus struct {
+	// Repository that it goes to.
+	Repository string `json:"repository"`
+	// Lineage in the repository: <system identifier>-<data generation>.
+	// +optional
+	Lineage string `json:"lineage,omitempty"`
+	// LastArchivedWAL is the name of the segment that was archived last, updated about once a minute.
+	// +optional
+	LastArchivedWAL string `json:"lastArchivedWAL,omitempty"`
+	// LastArchivedTime is when that was.
+	// +optional
+	LastArchivedTime *metav1.Time `json:"lastArchivedTime,omitempty"`
+	// FailingSince is set while pushing fails.
+	// +optional
+	FailingSince *metav1.Time `json:"failingSince,omitempty"`
+	// Waiting segments, while pushing fails.
+	// +optional
+	Waiting int32 `json:"waiting,omitempty"`
+}
