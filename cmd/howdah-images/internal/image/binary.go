@@ -1,0 +1,54 @@
+// Package image makes a container image of one static Go binary.
+package image
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Source says what is compiled, and what the image says about where it came from.
+type Source struct {
+	Dir      string // folder of the module; empty is the working directory
+	Version  string // tag and label
+	Revision string // commit, for the label; may be empty
+	Arch     string // GOARCH
+}
+
+// Binary is a compiled command, ready to become an image.
+type Binary struct {
+	Source
+	Name string
+	Path string
+}
+
+// Compile builds cmd/NAME of every name into dir. Nothing of the machine or the folder goes into a binary, so that
+// the same source gives the same bytes. The time zones are compiled in, so that they are there in whatever image
+// the agent is copied to.
+func Compile(ctx context.Context, source Source, dir string, names []string) ([]*Binary, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false", "-tags", "timetzdata",
+		"-ldflags", "-s -w -buildid= -X main.version=" + source.Version, "-o", dir + "/",
+	}
+	binaries := make([]*Binary, 0, len(names))
+	for _, name := range names {
+		args = append(args, "./cmd/"+name)
+		binaries = append(binaries, &Binary{Source: source, Name: name, Path: filepath.Join(dir, name)})
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = source.Dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+source.Arch, "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("compile %v: %w\n%s", names, err, out)
+	}
+	return binaries, nil
+}
