@@ -33,9 +33,13 @@ type Store interface {
 	// Stat says how large an object is, or ErrNotFound.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// List yields the objects whose keys start with prefix, in the order of their keys' bytes. It
-	// ends at the first error, which it yields. An empty prefix lists everything.
-	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
+	// List yields the objects whose keys start with prefix and are greater than after, in the order
+	// of their keys' bytes. It ends at the first error, which it yields. Both may be empty.
+	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
+
+	// Folders yields, in order, the names between prefix and the next slash of all keys that have
+	// one, without listing what is in them. The prefix is empty or ends with a slash.
+	Folders(ctx context.Context, prefix string) iter.Seq2[string, error]
 
 	// Delete removes objects. One that is not there counts as removed.
 	Delete(ctx context.Context, keys ...string) error

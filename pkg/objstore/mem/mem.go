@@ -98,9 +98,9 @@ func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
 }
 
 // List yields what is there at its start.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[objstore.Info, error] {
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
-		for _, info := range s.snapshot(prefix) {
+		for _, info := range s.snapshot(prefix, after) {
 			if err := ctx.Err(); err != nil {
 				yield(objstore.Info{}, err)
 				return
@@ -112,12 +112,29 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[objstore.Info
 	}
 }
 
-func (s *Store) snapshot(prefix string) []objstore.Info {
+// Folders yields the names below prefix.
+func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		last := ""
+		for _, info := range s.snapshot(prefix, "") {
+			name, _, isFolder := strings.Cut(info.Key[len(prefix):], "/")
+			if !isFolder || name == last {
+				continue
+			}
+			last = name
+			if !yield(name, ctx.Err()) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) snapshot(prefix, after string) []objstore.Info {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var infos []objstore.Info
 	for key, o := range s.objects {
-		if strings.HasPrefix(key, prefix) {
+		if strings.HasPrefix(key, prefix) && key > after {
 			infos = append(infos, objstore.Info{Key: key, Size: int64(len(o.body)), Modified: o.modified})
 		}
 	}

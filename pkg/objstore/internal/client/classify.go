@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+var kindOfCode = map[string]error{
+	"NoSuchKey":                    objstore.ErrNotFound,
+	"NotFound":                     objstore.ErrNotFound,
+	"NoSuchBucket":                 objstore.ErrNoBucket,
+	"PreconditionFailed":           objstore.ErrExists,
+	"ConditionalRequestConflict":   objstore.ErrUnavailable, // another put is under way: ask again
+	"OperationAborted":             objstore.ErrUnavailable,
+	"InvalidRange":                 objstore.ErrTorn,
+	"AccessDenied":                 objstore.ErrDenied,
+	"AllAccessDisabled":            objstore.ErrDenied,
+	"InvalidAccessKeyId":           objstore.ErrDenied,
+	"SignatureDoesNotMatch":        objstore.ErrDenied,
+	"ExpiredToken":                 objstore.ErrDenied,
+	"InvalidToken":                 objstore.ErrDenied,
+	"TokenRefreshRequired":         objstore.ErrDenied,
+	"AuthorizationHeaderMalformed": objstore.ErrDenied,
+	"RequestTimeTooSkewed":         objstore.ErrDenied,
+	"SlowDown":                     objstore.ErrUnavailable,
+	"RequestTimeout":               objstore.ErrUnavailable,
+	"InternalError":                objstore.ErrUnavailable,
+	"ServiceUnavailable":           objstore.ErrUnavailable,
+	"BadDigest":                    objstore.ErrUnavailable, // garbled on the way: send again
+	"IncompleteBody":               objstore.ErrUnavailable,
+	"XMinioServerNotInitialized":   objstore.ErrUnavailable,
+}
+
+// Kind finds the sentinel for a server's answer: its code word, its HTTP status (0 if there was no
+// answer), and the error that the SDK made of it. It is nil for what the store understood and
+// refused for another reason.
+func Kind(code string, status int, err error) error {
+	for _, final := range []error{objstore.ErrConfig, objstore.ErrTorn, objstore.ErrTooLarge} {
+		if errors.Is(err, final) {
+			return nil // it says so itself
+		}
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	if kind, ok := kindOfCode[code]; ok {
+		return kind
+	}
+	return kindOfStatus(status)
+}
+
+func kindOfStatus(status int) error {
+	switch {
+	case status == http.StatusNotFound:
+		return objstore.ErrNotFound
+	case status == http.StatusPreconditionFailed:
+		return objstore.ErrExists
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return objstore.ErrDenied
+	case status == http.StatusRequestedRangeNotSatisfiable:
+		return objstore.ErrTorn
+	case status == 0, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout,
+		status == http.StatusConflict, status >= 500:
+		return objstore.ErrUnavailable
+	}
+	return nil
+}
+
+// Relative takes the prefix from a key.
+func Relative(config objstore.Config, key string) string {
+	return strings.TrimPrefix(key, config.Key(""))
+}
