@@ -1,0 +1,233 @@
+// Package minio is the driver for S3-compatible servers, by minio-go.
+package minio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/internal/client"
+)
+
+const defaultRegion = "us-east-1"
+
+// Store is one bucket and prefix. It doesn't retry: see package retry.
+type Store struct {
+	config objstore.Config
+	client minio.Core
+}
+
+// Open returns the store of a valid config. It doesn't connect.
+func Open(_ context.Context, config objstore.Config) (*Store, error) {
+	transport, err := client.Transport(config)
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := url.Parse(config.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("%w: endpoint: %w", objstore.ErrConfig, err)
+	}
+	region := config.Region
+	if region == "" {
+		region = defaultRegion // saves the client from asking the server
+	}
+	opened, err := minio.New(endpoint.Host, &minio.Options{
+		Creds:        credentials.New(provider(config)),
+		Secure:       endpoint.Scheme == "https",
+		Transport:    transport,
+		Region:       region,
+		BucketLookup: lookup(config),
+		MaxRetries:   1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", objstore.ErrConfig, err)
+	}
+	return &Store{config: config, client: minio.Core{Client: opened}}, nil
+}
+
+func lookup(config objstore.Config) minio.BucketLookupType {
+	if config.PathStyle {
+		return minio.BucketLookupPath
+	}
+	return minio.BucketLookupAuto
+}
+
+// provider is the config's credentials, or else those of the environment.
+func provider(config objstore.Config) credentials.Provider {
+	switch {
+	case config.Credentials != nil:
+		c := config.Credentials
+		return &credentials.Static{Value: value(*c)}
+	case config.CredentialsDir != "":
+		return &folder{dir: config.CredentialsDir}
+	}
+	return &credentials.Chain{Providers: []credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+	}}
+}
+
+func value(c objstore.Credentials) credentials.Value {
+	return credentials.Value{
+		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken,
+		SignerType: credentials.SignatureV4,
+	}
+}
+
+// folder reads credentials from files, again and again, so that a rotated Secret is noticed.
+type folder struct {
+	dir   string
+	until time.Time
+}
+
+func (f *folder) Retrieve() (credentials.Value, error) {
+	c, err := client.ReadCredentials(f.dir)
+	if err != nil {
+		return credentials.Value{}, err
+	}
+	f.until = time.Now().Add(client.CredentialsLifetime)
+	return value(c), nil
+}
+
+func (f *folder) RetrieveWithCredContext(*credentials.CredContext) (credentials.Value, error) {
+	return f.Retrieve()
+}
+
+func (f *folder) IsExpired() bool { return time.Now().After(f.until) }
+
+// fail translates an error of the client.
+func (s *Store) fail(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	response := minio.ErrorResponse{}
+	errors.As(err, &response)
+	full := ""
+	if key != "" {
+		full = s.config.Key(key)
+	}
+	return &objstore.Error{
+		Op: op, Key: full, Bucket: s.config.Bucket, Endpoint: s.config.Endpoint, Code: response.Code,
+		Kind: client.Kind(response.Code, response.StatusCode, err), Err: err,
+	}
+}
+
+// Put sends the body in one request. The client would add checksums of its own: frames, manifests
+// and WAL carry theirs, and TLS guards the way; over plain HTTP the payload is signed.
+func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
+	options := minio.PutObjectOptions{
+		DisableMultipart:     true,
+		DisableContentSha256: strings.HasPrefix(s.config.Endpoint, "https://"),
+	}
+	if opts.IfAbsent {
+		options.SetMatchETagExcept("*")
+	}
+	_, err := s.client.Client.PutObject(ctx, s.config.Bucket, s.config.Key(key), bytes.NewReader(body), int64(len(body)), options)
+	return s.fail("put", key, err)
+}
+
+// Get reads the whole object.
+func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
+	body, info, _, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Key(key), minio.GetObjectOptions{})
+	if err != nil {
+		return nil, s.fail("get", key, err)
+	}
+	defer body.Close()
+	content, err := client.ReadWhole(body, info.Size, limit)
+	return content, s.fail("get", key, err)
+}
+
+// ReadAt reads a range.
+func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	options := minio.GetObjectOptions{}
+	if err := options.SetRange(off, off+int64(len(p))-1); err != nil {
+		return 0, s.fail("read", key, err)
+	}
+	body, info, _, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Key(key), options)
+	if err != nil {
+		return 0, s.fail("read", key, err)
+	}
+	defer body.Close()
+	n, err := io.ReadFull(body, p)
+	return n, s.fail("read", key, client.Torn(err, info.Size, int64(n)))
+}
+
+// Stat asks for the object's head.
+func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
+	info, err := s.client.StatObject(ctx, s.config.Bucket, s.config.Key(key), minio.StatObjectOptions{})
+	if err != nil {
+		return objstore.Info{}, s.fail("stat", key, err)
+	}
+	return objstore.Info{Key: key, Size: info.Size, Modified: info.LastModified}, nil
+}
+
+// List asks for a page at a time.
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
+	options := minio.ListObjectsOptions{Prefix: s.config.Key(prefix), Recursive: true}
+	if after != "" {
+		options.StartAfter = s.config.Key(after)
+	}
+	return func(yield func(objstore.Info, error) bool) {
+		for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
+			if o.Err != nil {
+				yield(objstore.Info{}, s.fail("list", prefix, o.Err))
+				return
+			}
+			key := client.Relative(s.config, o.Key)
+			if !yield(objstore.Info{Key: key, Size: o.Size, Modified: o.LastModified}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Folders asks for common prefixes.
+func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	options := minio.ListObjectsOptions{Prefix: s.config.Key(prefix)}
+	return func(yield func(string, error) bool) {
+		for o := range s.client.ListObjectsIter(ctx, s.config.Bucket, options) {
+			if o.Err != nil {
+				yield("", s.fail("list", prefix, o.Err))
+				return
+			}
+			name, isFolder := strings.CutSuffix(client.Relative(s.config, o.Key)[len(prefix):], "/")
+			if isFolder && !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Delete removes the objects in batches.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	objects := func(yield func(minio.ObjectInfo) bool) {
+		for _, key := range keys {
+			if !yield(minio.ObjectInfo{Key: s.config.Key(key)}) {
+				return
+			}
+		}
+	}
+	results, err := s.client.RemoveObjectsWithIter(ctx, s.config.Bucket, objects, minio.RemoveObjectsOptions{})
+	if err != nil {
+		return s.fail("delete", "", err)
+	}
+	for result := range results {
+		err := s.fail("delete", client.Relative(s.config, result.ObjectName), result.Err)
+		if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
