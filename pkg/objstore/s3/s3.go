@@ -107,6 +107,9 @@ func (s *Store) fail(op, key string, err error) error {
 	if response := (*awshttp.ResponseError)(nil); errors.As(err, &response) {
 		status = response.HTTPStatusCode()
 	}
+	if strings.Contains(err.Error(), "get credentials") || strings.Contains(err.Error(), "failed to refresh cached credentials") {
+		code = objstore.CodeNoCredentials
+	}
 	full := ""
 	if key != "" {
 		full = s.config.Key(key)
