@@ -1,0 +1,52 @@
+package agentapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// Config is agent.json: what the agent of a database pod shall do. The pod's own name comes from the environment
+// variable POD_NAME, its address from POD_IP.
+type Config struct {
+	Cluster    string `json:"cluster"`
+	Namespace  string `json:"namespace"`
+	ClusterUID string `json:"clusterUID"`
+	// DataGeneration to run; the agent points `current` at it before it starts PostgreSQL.
+	DataGeneration string `json:"dataGeneration"`
+	MajorVersion   int    `json:"majorVersion"`
+	// Parameters of postgresql.conf that the user asks for.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// MemoryBytes and CPUMillis of the container, for defaults; 0 is unknown.
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
+	CPUMillis   int64 `json:"cpuMillis,omitempty"`
+	// Database and Owner of the application; made on the first start and after a restore if missing.
+	Database string `json:"database"`
+	Owner    string `json:"owner"`
+	// SuperuserAccess lets the role postgres connect with the password in SuperuserDir.
+	SuperuserAccess bool `json:"superuserAccess,omitempty"`
+	// Archive is where WAL goes; nil: nowhere.
+	Archive *Archive `json:"archive,omitempty"`
+	// EndpointSlice is the object that the agent of the primary writes its address to.
+	EndpointSlice string `json:"endpointSlice"`
+}
+
+// Archive says where WAL goes. The lineage is <system identifier>-<DataGeneration>.
+type Archive struct {
+	// Repository with CredentialsDir set to S3Dir where there is a Secret.
+	Repository objstore.Config `json:"repository"`
+}
+
+// Hash identifies the configuration; the agent answers with the hash that it has applied.
+func (c Config) Hash() string { return hash(c) }
+
+func hash(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs of strings and numbers always marshal
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}

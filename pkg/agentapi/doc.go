@@ -1,0 +1,49 @@
+// Package agentapi is what controllers and the agent say to each other: the configuration that a controller writes into
+// a ConfigMap for the agent, the state that the agent answers over mutual TLS, the jobs that controllers give to the
+// agent in a Job's pod, and the results that come back as the pod's termination message.
+//
+// It knows neither Kubernetes nor PostgreSQL, so that both sides can import it.
+package agentapi
+
+// Where things are in a pod. docs/architecture.md has the same as a table.
+const (
+	VolumeDir      = "/var/lib/howdah"
+	RunDir         = "/run/howdah"
+	BinDir         = "/run/howdah/bin"
+	AgentPath      = "/run/howdah/bin/agent"
+	SocketDir      = "/var/run/postgresql"
+	ConfigFile     = "/etc/howdah/config/agent.json"
+	TLSDir         = "/etc/howdah/tls"
+	AppDir         = "/etc/howdah/app"
+	SuperuserDir   = "/etc/howdah/superuser"
+	S3Dir          = "/etc/howdah/s3"
+	PodInfoDir     = "/etc/howdah/podinfo"
+	JobFile        = "/etc/howdah/job/job.json"
+	ConnectionDir  = "/etc/howdah/connection" // ConfigMap <cluster>-connection, in Jobs
+	ClientTLSDir   = "/etc/howdah/client-tls" // client certificate of an internal role, in Jobs
+	OldImageDir    = "/old"                   // image volume of the old version, in upgrade Jobs
+	TerminationLog = "/dev/termination-log"
+)
+
+// Ports of a database pod.
+const (
+	PostgresPort = 5432
+	AgentPort    = 8443
+)
+
+// Routes of the agent's HTTPS server. All but the probes ask for a client certificate of the cluster's CA.
+const (
+	RouteLive    = "/livez"      // GET, no certificate: the agent runs and its supervisor answers
+	RouteReady   = "/readyz"     // GET, no certificate: PostgreSQL takes connections
+	RouteStartup = "/startupz"   // GET, no certificate: PostgreSQL has come up for the first time
+	RouteStatus  = "/v1/status"  // GET: Status
+	RouteRestart = "/v1/restart" // POST RestartRequest: restart PostgreSQL in place, if parameters wait for it
+	RouteMetrics = "/metrics"    // GET: Prometheus
+)
+
+// Common names of client certificates.
+const (
+	ControllerCommonName = "howdah-db-controller" // may call the agent
+	BackupRole           = "howdah_backup"
+	UpgradeRole          = "howdah_upgrade"
+)

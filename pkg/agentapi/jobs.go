@@ -1,0 +1,140 @@
+package agentapi
+
+import (
+	"encoding/json"
+	"time"
+
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// InitJob is job.json of an init Job: `agent init`. The first database and role are made by the running agent.
+type InitJob struct {
+	DataGeneration string `json:"dataGeneration"`
+	MajorVersion   int    `json:"majorVersion"`
+}
+
+// Object is the custom resource that a Job works for; it patches this object's status.progress.
+type Object struct {
+	Kind      string `json:"kind"`
+	Resource  string `json:"resource"` // plural, such as backups
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// BackupJob is job.json of a backup Job: `agent backup`. The volume of the instance is mounted read-only at VolumeDir,
+// the connection at ConnectionDir, the client certificate of BackupRole at ClientTLSDir.
+type BackupJob struct {
+	Object     Object          `json:"object"`
+	Repository objstore.Config `json:"repository"`
+	BackupID   string          `json:"backupID"`
+	Lineage    string          `json:"lineage"`
+	// Cluster, Namespace and ClusterUID say whose backup it is.
+	Cluster    string `json:"cluster"`
+	ClusterUID string `json:"clusterUID"`
+	// DataGeneration that the instance must be running on.
+	DataGeneration string `json:"dataGeneration"`
+	// ClusterSpec is the spec of the PostgresCluster, kept in the manifest.
+	ClusterSpec json.RawMessage `json:"clusterSpec"`
+	// Image that runs the cluster, kept in the manifest.
+	Image string `json:"image"`
+	// Host of the instance to connect to.
+	Host string `json:"host"`
+	// MemoryLimit of the buffers, in bytes.
+	MemoryLimit int64 `json:"memoryLimit,omitempty"`
+}
+
+// BackupResult is what a backup Job has done.
+type BackupResult struct {
+	Version      string    `json:"version"`
+	StartLSN     string    `json:"startLSN"`
+	StopLSN      string    `json:"stopLSN"`
+	StopTime     time.Time `json:"stopTime"`
+	LogicalBytes int64     `json:"logicalBytes"`
+	StoredBytes  int64     `json:"storedBytes"`
+}
+
+// RestoreJob is job.json of a restore Job: `agent restore`, in the PostgreSQL image of the plan, with the held volume at
+// VolumeDir.
+type RestoreJob struct {
+	Object     Object          `json:"object"`
+	Repository objstore.Config `json:"repository"`
+	Lineage    string          `json:"lineage"`
+	BackupID   string          `json:"backupID"`
+	// DataGeneration to write.
+	DataGeneration string        `json:"dataGeneration"`
+	MajorVersion   int           `json:"majorVersion"`
+	Target         RestoreTarget `json:"target"`
+	// Timeline that recovery follows.
+	Timeline    int64 `json:"timeline"`
+	MemoryLimit int64 `json:"memoryLimit,omitempty"`
+}
+
+// RestoreTarget is a point; all empty is the end of the archive.
+type RestoreTarget struct {
+	Time         *time.Time `json:"time,omitempty"`
+	LSN          string     `json:"lsn,omitempty"`
+	RestorePoint string     `json:"restorePoint,omitempty"`
+}
+
+// RestoreResult is what a restore Job has done.
+type RestoreResult struct {
+	DataGeneration   string     `json:"dataGeneration"`
+	SystemIdentifier string     `json:"systemIdentifier"`
+	MajorVersion     int        `json:"majorVersion"`
+	ReachedLSN       string     `json:"reachedLSN"`
+	LastCommit       *time.Time `json:"lastCommit,omitempty"`
+	Timeline         int64      `json:"timeline"`
+}
+
+// UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.
+// `agent upgrade check` connects to the running cluster (ConnectionDir, ClientTLSDir of UpgradeRole) and works on a copy
+// of its schema in the pod's own scratch space; `agent upgrade run` works on the held volume at VolumeDir.
+type UpgradeJob struct {
+	Object         Object `json:"object"`
+	FromVersion    int    `json:"fromVersion"`
+	ToVersion      int    `json:"toVersion"`
+	FromGeneration string `json:"fromGeneration"`
+	ToGeneration   string `json:"toGeneration"`
+	// Host of the primary, for the check.
+	Host string `json:"host,omitempty"`
+}
+
+// UpgradeCheckResult is what the check has found.
+type UpgradeCheckResult struct {
+	Findings []Finding `json:"findings"`
+}
+
+// Finding of an upgrade check.
+type Finding struct {
+	Severity string `json:"severity"` // Error or Warning
+	Check    string `json:"check"`
+	Database string `json:"database,omitempty"`
+	Message  string `json:"message"`
+}
+
+// UpgradeResult is what an upgrade Job has done.
+type UpgradeResult struct {
+	DataGeneration   string `json:"dataGeneration"`
+	SystemIdentifier string `json:"systemIdentifier"`
+	MajorVersion     int    `json:"majorVersion"`
+}
+
+// Outcome is the termination message of every Job's pod, at most 4096 bytes of JSON: either Result or Error.
+type Outcome struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *JobError       `json:"error,omitempty"`
+}
+
+// JobError says why a Job's pod failed.
+type JobError struct {
+	// Reason is a condition reason, such as DataCorrupt or TargetUnreachable.
+	Reason string `json:"reason"`
+	// Message is a sentence for a person.
+	Message string `json:"message"`
+	// Final: trying again won't help.
+	Final bool `json:"final,omitempty"`
+}
+
+// ExitFinal is the exit status of a pod whose error is final; the Job's podFailurePolicy fails the Job on it at once.
+const ExitFinal = 3

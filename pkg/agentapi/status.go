@@ -1,0 +1,68 @@
+package agentapi
+
+import "time"
+
+// Status is the answer to RouteStatus: what the agent of one pod knows.
+type Status struct {
+	Pod            string `json:"pod"`
+	DataGeneration string `json:"dataGeneration"`
+	// SystemIdentifier as pg_controldata prints it.
+	SystemIdentifier string `json:"systemIdentifier"`
+	// State of PostgreSQL.
+	State State `json:"state"`
+	// Role: primary or replica; empty until known.
+	Role     string `json:"role,omitempty"`
+	Timeline int64  `json:"timeline,omitempty"`
+	// Version such as 17.5.
+	Version string `json:"version,omitempty"`
+	// ConfigHash of the configuration that was applied last.
+	ConfigHash string `json:"configHash,omitempty"`
+	// ConfigError says why the wanted configuration (ConfigErrorHash) was not applied; the one before stays.
+	ConfigError     string `json:"configError,omitempty"`
+	ConfigErrorHash string `json:"configErrorHash,omitempty"`
+	// PendingRestart names parameters whose new value waits for a restart.
+	PendingRestart []string `json:"pendingRestart,omitempty"`
+	// Message for a person, when something is wrong.
+	Message string `json:"message,omitempty"`
+	// Archive, where there is one.
+	Archive *ArchiveStatus `json:"archive,omitempty"`
+	// Maintenance that still runs after a restore or a major upgrade: Extensions, Statistics.
+	Maintenance []string `json:"maintenance,omitempty"`
+	// MaintenanceMessages tell of what could not be done there.
+	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
+	// StartedAt is when PostgreSQL was started last.
+	StartedAt time.Time `json:"startedAt,omitzero"`
+}
+
+// State of PostgreSQL as its supervisor sees it.
+type State string
+
+const (
+	// StateStarting: starting or replaying WAL, not taking connections yet.
+	StateStarting State = "Starting"
+	// StateRunning: taking connections.
+	StateRunning State = "Running"
+	// StateStopping: being stopped.
+	StateStopping State = "Stopping"
+	// StateStopped: not running; the agent will start it again unless it says why not in Message.
+	StateStopped State = "Stopped"
+	// StateFailed: can't be started; Message says why.
+	StateFailed State = "Failed"
+)
+
+// ArchiveStatus is the health of the archive.
+type ArchiveStatus struct {
+	LastWAL      string    `json:"lastWAL,omitempty"`
+	LastTime     time.Time `json:"lastTime,omitzero"`
+	FailingSince time.Time `json:"failingSince,omitzero"`
+	// Error of the last try while failing, one sentence.
+	Error string `json:"error,omitempty"`
+	// Waiting segments.
+	Waiting int `json:"waiting,omitempty"`
+}
+
+// RestartRequest asks for a restart of PostgreSQL in place. It is a no-op unless parameters wait for a restart under
+// the configuration with this hash.
+type RestartRequest struct {
+	ConfigHash string `json:"configHash"`
+}

@@ -1,0 +1,140 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// Pass is one look at one object. It keeps the object as it was read.
+type Pass struct {
+	writer client.Client
+	events events.EventRecorder
+	object client.Object
+	before client.Object
+}
+
+// Begin starts a pass over an object that was just read.
+func Begin(writer client.Client, recorder events.EventRecorder, object client.Object) *Pass {
+	return &Pass{
+		writer: writer, events: recorder, object: object,
+		before: object.DeepCopyObject().(client.Object),
+	}
+}
+
+// Commit writes the status once, if it changed, then emits an event for each condition that changed, then says when to
+// come again. A status that somebody changed meanwhile is not overwritten: the pass is repeated on what is there now.
+func (p *Pass) Commit(ctx context.Context, outcome Outcome) (ctrl.Result, error) {
+	if !equality.Semantic.DeepEqual(statusOf(p.before), statusOf(p.object)) {
+		patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
+		switch err := p.writer.Status().Patch(ctx, p.object, patch); {
+		case apierrors.IsNotFound(err):
+			return ctrl.Result{}, nil
+		case apierrors.IsConflict(err):
+			log.FromContext(ctx).V(1).Info("Somebody else changed the object; looking again")
+			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("write status: %w", err)
+		}
+	}
+	p.announce(ctx)
+	return result(ctx, outcome)
+}
+
+// announce tells people of every condition that changed its status or reason.
+func (p *Pass) announce(ctx context.Context) {
+	before := ConditionsOf(p.before)
+	for _, now := range ConditionsOf(p.object) {
+		old := meta.FindStatusCondition(before, now.Type)
+		if old != nil && old.Status == now.Status && old.Reason == now.Reason {
+			continue
+		}
+		log.FromContext(ctx).Info("Condition changed", "condition", now.Type, "status", now.Status,
+			"reason", now.Reason, "message", now.Message)
+		kind := corev1.EventTypeNormal
+		if now.Status == metav1.ConditionFalse {
+			kind = corev1.EventTypeWarning
+		}
+		p.events.Eventf(p.object, nil, kind, now.Reason, now.Type, "%s", truncate(now.Message, 1000))
+	}
+}
+
+func result(ctx context.Context, outcome Outcome) (ctrl.Result, error) {
+	switch outcome.Kind {
+	case KindSave:
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	case KindRetry:
+		return ctrl.Result{}, outcome.Err
+	case KindWait:
+		log.FromContext(ctx).V(1).Info("Waiting", "reason", outcome.Reason, "message", outcome.Message)
+	}
+	return ctrl.Result{RequeueAfter: outcome.After}, nil
+}
+
+// SetCondition sets a condition; the transition time changes only with the status. Messages are cut at 1,024 characters.
+func SetCondition(conditions *[]metav1.Condition, object client.Object, kind string, status metav1.ConditionStatus, reason, message string) {
+	if reason == "" {
+		reason = ReasonError
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: truncate(message, 1024),
+		ObservedGeneration: object.GetGeneration(),
+	})
+}
+
+func truncate(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// statusOf is the status of one of our kinds.
+func statusOf(object client.Object) any {
+	switch o := object.(type) {
+	case *v1alpha1.PostgresCluster:
+		return o.Status
+	case *v1alpha1.BackupRepository:
+		return o.Status
+	case *v1alpha1.Backup:
+		return o.Status
+	case *v1alpha1.BackupSchedule:
+		return o.Status
+	case *v1alpha1.Restore:
+		return o.Status
+	case *v1alpha1.Upgrade:
+		return o.Status
+	}
+	panic(fmt.Sprintf("flow: %T is not a kind of howdah.dev", object))
+}
+
+// ConditionsOf are the conditions of one of our kinds.
+func ConditionsOf(object client.Object) []metav1.Condition {
+	switch s := statusOf(object).(type) {
+	case v1alpha1.PostgresClusterStatus:
+		return s.Conditions
+	case v1alpha1.BackupRepositoryStatus:
+		return s.Conditions
+	case v1alpha1.BackupStatus:
+		return s.Conditions
+	case v1alpha1.BackupScheduleStatus:
+		return s.Conditions
+	case v1alpha1.RestoreStatus:
+		return s.Conditions
+	case v1alpha1.UpgradeStatus:
+		return s.Conditions
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package manager starts a controller's process: the flags that all four share, one logger, one cache of just what the
+// controller reads, leader election, probes and metrics.
+package manager
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/logging"
+)
+
+// Options are the flags that every controller has.
+type Options struct {
+	LeaderElect    bool
+	MetricsAddress string
+	ProbeAddress   string
+	Namespaces     []string
+	LogLevel       string
+	LogFormat      string
+}
+
+// AddFlags registers the flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "act only as the one leader among several replicas")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where Prometheus finds /metrics; 0 is nowhere")
+	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are")
+	flags.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces to watch; empty is all")
+	flags.StringVar(&o.LogLevel, "log-level", "info", "error, info or debug")
+	flags.StringVar(&o.LogFormat, "log-format", "json", "json or console")
+}
+
+// Scheme knows Kubernetes' own kinds and ours.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// New makes the manager of the controller with this name. byObject says how the cache treats kinds that are not ours:
+// give every kind of Kubernetes' own a label selector, so that memory doesn't grow with what others keep.
+func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctrl.Manager, error) {
+	logger, err := logging.New(o.LogLevel, o.LogFormat)
+	if err != nil {
+		return nil, err
+	}
+	ctrl.SetLogger(logger)
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	config.UserAgent = name
+	config.QPS, config.Burst = 50, 100
+	mgr, err := ctrl.NewManager(config, o.managerOptions(name, byObject))
+	if err != nil {
+		return nil, fmt.Errorf("start manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("started", healthz.Ping)
+}
+
+func (o Options) managerOptions(name string, byObject map[client.Object]cache.ByObject) manager.Options {
+	lease, renew, retry := 15*time.Second, 10*time.Second, 2*time.Second
+	return manager.Options{
+		Scheme:                        Scheme(),
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              name + ".howdah.dev",
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &lease,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		Cache: cache.Options{
+			DefaultNamespaces: o.namespaces(),
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject:          byObject,
+		},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: uncached()}},
+	}
+}
+
+func (o Options) namespaces() map[string]cache.Config {
+	if len(o.Namespaces) == 0 {
+		return nil
+	}
+	namespaces := map[string]cache.Config{}
+	for _, namespace := range o.Namespaces {
+		namespaces[namespace] = cache.Config{}
+	}
+	return namespaces
+}
+
+// Images maps major versions of PostgreSQL to images, as in --postgres-images=17=IMAGE,18=IMAGE.
+type Images map[int32]string
+
+// ParseImages reads the value of --postgres-images.
+func ParseImages(pairs []string) (Images, error) {
+	images := Images{}
+	for _, pair := range pairs {
+		var major int32
+		version, image, found := strings.Cut(pair, "=")
+		if _, err := fmt.Sscanf(version, "%d", &major); !found || err != nil || image == "" || fmt.Sprint(major) != version {
+			return nil, fmt.Errorf("--postgres-images: %q is not of the form 17=IMAGE", pair)
+		}
+		images[major] = image
+	}
+	return images, nil
+}

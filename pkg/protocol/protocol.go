@@ -1,0 +1,58 @@
+// Package protocol holds every edge between two controllers: who asks, in which field, who answers, in which field,
+// and when the ask is over. Everything here is a pure function over the API types; docs/protocol.md is made from it.
+package protocol
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// Token makes the token of an ask from the asker and the number of its attempt, so that every repeat of one ask carries
+// the same token.
+func Token(uid types.UID, attempt int) string {
+	return fmt.Sprintf("%s.%d", uid, attempt)
+}
+
+// DataGeneration makes the name of the data generation that an object's work writes: short, fit for a file name, and
+// the same at every repeat.
+func DataGeneration(uid types.UID, attempt int) string {
+	return "g" + short(Token(uid, attempt), 10)
+}
+
+// Lineage is the place of a cluster's data generation in a repository.
+func Lineage(systemIdentifier, dataGeneration string) string {
+	if systemIdentifier == "" || dataGeneration == "" {
+		return ""
+	}
+	return systemIdentifier + "-" + dataGeneration
+}
+
+// short is the first n hexadecimal digits of the SHA-256 of s.
+func short(s string, n int) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])[:n]
+}
+
+// Current reports whether a controller has seen the object as it is now: an answer in an older status doesn't count.
+func Current(obj metav1.Object, observedGeneration int64) bool {
+	return obj.GetGeneration() == observedGeneration
+}
+
+// PVCName is the name of the claim of one instance's data.
+func PVCName(instance string) string { return "data-" + instance }
+
+// InstanceName is the name of an instance, of its pod and of its ordinal in the StatefulSet.
+func InstanceName(cluster string, ordinal int) string { return fmt.Sprintf("%s-%d", cluster, ordinal) }
+
+// BackupName is the name of the Backup that answers a request. It follows from the request alone, so that asking twice
+// makes one Backup.
+func BackupName(r v1alpha1.BackupRequest) string {
+	return fmt.Sprintf("%s-%s-%s", r.Cluster, strings.ToLower(string(r.Purpose)), short(r.Token, 8))
+}
