@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Roles that Howdah's own work connects as, each by a client certificate with the role as its
+// common name.
+const (
+	RoleSuperuser = "postgres"
+	RoleBackup    = "howdah_backup"
+	RoleUpgrade   = "howdah_upgrade"
+)
+
+// certificateRoles may connect by certificate and in no other way.
+var certificateRoles = []string{RoleBackup, RoleUpgrade}
+
+// HBA is what pg_hba.conf is made of.
+type HBA struct {
+	Rules           []string // a person's own, read before the last rule
+	SuperuserAccess bool     // postgres may connect from outside the pod, with a password
+}
+
+// ErrHBA is wrapped by every refusal of a rule.
+var ErrHBA = errors.New("pg_hba rule refused")
+
+// RenderHBA writes pg_hba.conf. The first rule that fits a connection decides; whatever a person's rules
+// say, Howdah's roles connect by certificate only, and nobody over TCP without TLS.
+func RenderHBA(h HBA) (string, error) {
+	var file strings.Builder
+	line := func(fields ...string) { fmt.Fprintln(&file, strings.Join(fields, " ")) }
+	line("local", "all", RoleSuperuser, "peer")
+	for _, role := range certificateRoles {
+		line("hostssl", "all", role, "all", "cert")
+	}
+	line("local", "all,replication", strings.Join(certificateRoles, ","), "reject")
+	line("host", "all,replication", strings.Join(certificateRoles, ","), "all", "reject")
+	line("hostnossl", "all,replication", "all", "all", "reject")
+	if !h.SuperuserAccess {
+		line("host", "all,replication", RoleSuperuser, "all", "reject")
+	}
+	for _, rule := range h.Rules {
+		if err := CheckHBARule(rule); err != nil {
+			return "", err
+		}
+		line(strings.TrimSpace(rule))
+	}
+	line("hostssl", "all", "all", "all", "scram-sha-256")
+	return file.String(), nil
+}
+
+// hbaMethods are the ways to log in that a rule may name, over TLS.
+var hbaMethods = []string{"scram-sha-256", "cert", "reject", "ldap", "radius", "pam", "gss", "oauth", "md5", "password"}
+
+// CheckHBARule says in a sentence what is wrong with a person's rule.
+func CheckHBARule(rule string) error {
+	if strings.ContainsAny(rule, "\x00\n\r") || strings.HasSuffix(strings.TrimSpace(rule), `\`) {
+		return fmt.Errorf("%w: %q goes on on the next line: write one rule a line", ErrHBA, rule)
+	}
+	fields, err := hbaFields(rule)
+	if err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrHBA, rule, err)
+	}
+	if len(fields) < 5 || fields[0] != "hostssl" {
+		return fmt.Errorf("%w: %q: write hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only", ErrHBA, rule)
+	}
+	for _, names := range fields[1:3] {
+		if strings.HasPrefix(names, "@") || strings.Contains(names, ",@") {
+			return fmt.Errorf("%w: %q: %s would be read from a file: write the names here", ErrHBA, rule, names)
+		}
+	}
+	method, err := hbaMethod(fields)
+	if err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrHBA, rule, err)
+	}
+	if !slices.Contains(hbaMethods, method) {
+		return fmt.Errorf("%w: %q: %s is no method that may be used: write one of %s", ErrHBA, rule, method, strings.Join(hbaMethods, ", "))
+	}
+	return nil
+}
+
+// hbaMethod finds the method behind the address, which is two fields where a netmask stands apart.
+func hbaMethod(fields []string) (string, error) {
+	address := fields[3]
+	if strings.Contains(address, "/") {
+		if _, err := netip.ParsePrefix(address); err != nil {
+			return "", fmt.Errorf("%s is no network: write it like 10.0.0.0/8", address)
+		}
+	}
+	if _, err := netip.ParseAddr(address); err == nil {
+		return "", fmt.Errorf("%s is one address: write %s/32 or /128, or its network", address, address)
+	}
+	for _, option := range fields[5:] {
+		if !strings.Contains(option, "=") {
+			return "", fmt.Errorf("%s is no option of a method: write NAME=VALUE", option)
+		}
+	}
+	return fields[4], nil
+}
+
+// hbaFields splits a rule at spaces that are not within double quotes.
+func hbaFields(rule string) ([]string, error) {
+	if strings.Contains(rule, "#") {
+		return nil, errors.New("leave comments out")
+	}
+	quoted := false
+	fields := strings.FieldsFunc(rule, func(r rune) bool {
+		if r == '"' {
+			quoted = !quoted
+		}
+		return !quoted && (r == ' ' || r == '\t')
+	})
+	if quoted {
+		return nil, errors.New("a quote is not closed")
+	}
+	for _, field := range fields {
+		if strings.HasPrefix(field, ",") || strings.HasSuffix(field, ",") {
+			return nil, errors.New("write lists without spaces")
+		}
+	}
+	return fields, nil
+}

@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestTheRulesAreInTheOrderThatKeepsHowdahsRolesToCertificates(t *testing.T) {
+	got, err := RenderHBA(HBA{Rules: []string{" hostssl shop app 10.0.0.0/8 cert "}})
+	want := `local all postgres peer
+hostssl all howdah_backup all cert
+hostssl all howdah_upgrade all cert
+local all,replication howdah_backup,howdah_upgrade reject
+host all,replication howdah_backup,howdah_upgrade all reject
+hostnossl all,replication all all reject
+host all,replication postgres all reject
+hostssl shop app 10.0.0.0/8 cert
+hostssl all all all scram-sha-256
+`
+	if err != nil || got != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	got, err = RenderHBA(HBA{SuperuserAccess: true})
+	if err != nil || strings.Contains(got, "postgres all reject") {
+		t.Errorf("with superuser access: %s, %v", got, err)
+	}
+}
+
+func TestAPersonsRuleOverTLSIsAccepted(t *testing.T) {
+	for _, rule := range []string{
+		"hostssl all all all scram-sha-256",
+		"hostssl shop,other +readers fd00::/8 cert clientcert=verify-full",
+		`hostssl "my db" app samenet ldap ldapserver=x ldapbinddn="cn=a@b, dc=c"`,
+		"hostssl all app .example.com reject",
+	} {
+		if err := CheckHBARule(rule); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestARuleThatOpensMoreThanItSaysIsRefused(t *testing.T) {
+	for _, rule := range []string{
+		"", "all", "host all all all scram-sha-256", "hostnossl all all all md5", "local all all trust", "include x",
+		"hostssl all all all trust", "hostssl all all all", "hostssl a, b c cert trust", "hostssl a b 10.0.0.1 cert trust",
+		"hostssl a b 10.0.0.0/8 255.0.0.0 cert", "hostssl a b 10.0.0.0/99 cert", "hostssl @file all all cert", "hostssl a x,@f all cert",
+		"hostssl a b all cert\nlocal all all trust", "hostssl a b all cert \\", `hostssl "a b all cert`, "hostssl a b all cert # x",
+		"hostssl a b all cert trust",
+	} {
+		if err := CheckHBARule(rule); !errors.Is(err, ErrHBA) {
+			t.Errorf("%q: %v", rule, err)
+		}
+		if got, err := RenderHBA(HBA{Rules: []string{rule}}); err == nil || got != "" {
+			t.Errorf("%q is rendered", rule)
+		}
+	}
+}
+
+func FuzzCheckHBARule(f *testing.F) {
+	f.Add(`hostssl "my db" app samenet ldap ldapserver=x`)
+	f.Fuzz(func(t *testing.T, rule string) {
+		if CheckHBARule(rule) == nil && (strings.ContainsAny(rule, "\n\r\x00") || !strings.HasPrefix(strings.TrimSpace(rule), "hostssl")) {
+			t.Errorf("%q", rule)
+		}
+	})
+}
