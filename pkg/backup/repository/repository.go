@@ -4,11 +4,13 @@ package repository
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Format is the version of the bucket's layout that this code reads and writes.
@@ -66,26 +68,114 @@ func LineageName(systemIdentifier, generation string) string {
 
 // Ensure marks the store as a repository, or checks the mark that is there (ErrFormat).
 func Ensure(ctx context.Context, store objstore.Store, now time.Time) (Marker, error) {
-	return Marker{}, errors.ErrUnsupported
+	marker, err := ReadMarker(ctx, store)
+	if !errors.Is(err, objstore.ErrNotFound) {
+		return marker, err
+	}
+	err = putJSON(ctx, store, MarkerKey, Marker{Format: Format, Created: now.UTC()})
+	if err != nil && !errors.Is(err, objstore.ErrExists) {
+		return Marker{}, err
+	}
+	return ReadMarker(ctx, store)
 }
 
 // ReadMarker reads howdah.json; objstore.ErrNotFound means that this is no repository (yet).
 func ReadMarker(ctx context.Context, store objstore.Store) (Marker, error) {
-	return Marker{}, errors.ErrUnsupported
+	marker := Marker{}
+	if err := getJSON(ctx, store, MarkerKey, &marker); err != nil {
+		return Marker{}, err
+	}
+	if marker.Format != Format {
+		return Marker{}, fmt.Errorf("%w: %s says format %d, and this version knows %d", ErrFormat, MarkerKey, marker.Format, Format)
+	}
+	if marker.Encryption != "" {
+		return Marker{}, fmt.Errorf("%w: %s says encryption %q, and this version knows none", ErrFormat, MarkerKey, marker.Encryption)
+	}
+	return marker, nil
 }
 
 // Claim makes claim.Writer the one writer of claim.Lineage, once and for all. Who has claimed it
 // before gets what is recorded; anybody else gets ErrForeign, which names the owner.
 func Claim(ctx context.Context, store objstore.Store, claim Lineage) (Lineage, error) {
-	return Lineage{}, errors.ErrUnsupported
+	if err := claim.validate(); err != nil {
+		return Lineage{}, err
+	}
+	claim.Format = Format
+	err := putJSON(ctx, store, LineageKey(claim.Lineage), claim)
+	if err != nil && !errors.Is(err, objstore.ErrExists) {
+		return Lineage{}, err
+	}
+	recorded, err := ReadLineage(ctx, store, claim.Lineage)
+	if err != nil {
+		return Lineage{}, err
+	}
+	if recorded.Writer.UID != claim.Writer.UID {
+		return recorded, fmt.Errorf("%w: %s belongs to %v since %s; refused for %v", ErrForeign, claim.Lineage,
+			recorded.Writer, recorded.Created.Format(time.RFC3339), claim.Writer)
+	}
+	return recorded, nil
+}
+
+func (l Lineage) validate() error {
+	if err := CheckName("lineage", l.Lineage); err != nil {
+		return err
+	}
+	if l.Writer.UID == "" {
+		return fmt.Errorf("%w: lineage %s: the writer has no UID", ErrName, l.Lineage)
+	}
+	if !postgres.ValidSegSize(l.SegmentSize) {
+		return fmt.Errorf("%w: lineage %s: WAL segments of %d bytes", ErrFormat, l.Lineage, l.SegmentSize)
+	}
+	return nil
 }
 
 // ReadLineage reads lineage.json.
 func ReadLineage(ctx context.Context, store objstore.Store, lineage string) (Lineage, error) {
-	return Lineage{}, errors.ErrUnsupported
+	if err := CheckName("lineage", lineage); err != nil {
+		return Lineage{}, err
+	}
+	recorded := Lineage{}
+	if err := getJSON(ctx, store, LineageKey(lineage), &recorded); err != nil {
+		return Lineage{}, err
+	}
+	if recorded.Format != Format || recorded.Lineage != lineage {
+		return Lineage{}, fmt.Errorf("%w: %s is of format %d and lineage %q", ErrFormat, LineageKey(lineage), recorded.Format, recorded.Lineage)
+	}
+	return recorded, recorded.validate()
 }
 
 // Lineages lists the names of all lineages, in order.
 func Lineages(ctx context.Context, store objstore.Store) ([]string, error) {
-	return nil, errors.ErrUnsupported
+	var names []string
+	for name, err := range store.Folders(ctx, lineagesPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		if namePattern.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// maxJSON bounds the small objects.
+const maxJSON = 1 << 20
+
+func putJSON(ctx context.Context, store objstore.Store, key string, value any) error {
+	body, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.Put(ctx, key, append(body, '\n'), objstore.PutOptions{IfAbsent: true})
+}
+
+func getJSON(ctx context.Context, store objstore.Store, key string, value any) error {
+	body, err := store.Get(ctx, key, maxJSON)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(body, value); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrFormat, key, err)
+	}
+	return nil
 }

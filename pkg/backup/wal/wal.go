@@ -3,10 +3,15 @@
 package wal
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/internal/envelope"
+	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -58,80 +63,106 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // Archive reads and writes the WAL of all lineages in one store. It is safe for concurrent use.
 type Archive struct {
-	store objstore.Store
+	store    objstore.Store
+	encoders sync.Pool
 }
 
 // New returns the archive in store.
 func New(store objstore.Store) *Archive { return &Archive{store: store} }
 
+// maxStored bounds an archived object: a segment of the largest size, and its header.
+const maxStored = postgres.MaxSegSize + 2<<20
+
+// Key is where a file is archived. Names of files that PostgreSQL doesn't archive are refused with
+// repository.ErrName.
+func Key(lineage, name string) (string, error) {
+	if err := repository.CheckName("lineage", lineage); err != nil {
+		return "", err
+	}
+	// The smallest size of segments allows the most names; a name says nothing about the size.
+	file, err := postgres.ParseWALFile(name, postgres.MinSegSize)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", repository.ErrName, err)
+	}
+	if file.Kind == postgres.WALSegment || file.Kind == postgres.WALPartial {
+		return repository.TimelinePrefix(lineage, file.Timeline) + name, nil
+	}
+	return repository.HistoryPrefix(lineage) + name, nil
+}
+
 // Put archives the content of one file: a segment, a partial segment, a timeline history or a backup
 // history. It returns when the store has acknowledged it. Putting the same content again succeeds;
 // a different one is a *ConflictError, and what was there stays.
 func (a *Archive) Put(ctx context.Context, lineage, name string, content []byte, info Info) error {
-	return errors.ErrUnsupported
+	key, err := Key(lineage, name)
+	if err != nil {
+		return err
+	}
+	object, err := a.encode(name, content, info)
+	if err != nil {
+		return err
+	}
+	err = a.store.Put(ctx, key, object, objstore.PutOptions{IfAbsent: true})
+	if errors.Is(err, objstore.ErrExists) {
+		return a.compare(ctx, lineage, name, content, info)
+	}
+	return err
+}
+
+// compare tells a repeated put from a second writer.
+func (a *Archive) compare(ctx context.Context, lineage, name string, content []byte, info Info) error {
+	there, header, err := a.Get(ctx, lineage, name)
+	if err != nil {
+		return fmt.Errorf("%s is archived already, and can't be compared: %w", name, err)
+	}
+	if !bytes.Equal(there, content) {
+		return &ConflictError{Lineage: lineage, Name: name, Writer: info.Writer, Other: header.Writer}
+	}
+	return nil
 }
 
 // Get reads one file, checked against its checksum. objstore.ErrNotFound: it isn't archived;
 // ErrCorrupt: it is damaged.
 func (a *Archive) Get(ctx context.Context, lineage, name string) ([]byte, Header, error) {
-	return nil, Header{}, errors.ErrUnsupported
+	key, err := Key(lineage, name)
+	if err != nil {
+		return nil, Header{}, err
+	}
+	object, err := a.store.Get(ctx, key, maxStored)
+	if err != nil {
+		return nil, Header{}, err
+	}
+	content, header, err := decode(object, name)
+	if err != nil {
+		return nil, header, fmt.Errorf("%s: %w", key, err)
+	}
+	return content, header, nil
 }
+
+// headerGuess is enough for a header, mostly.
+const headerGuess = 1 << 10
 
 // ReadHeader reads the header only, by one small ranged read.
 func (a *Archive) ReadHeader(ctx context.Context, lineage, name string) (Header, error) {
-	return Header{}, errors.ErrUnsupported
-}
-
-// Coverage is what an archive holds, by the names in it.
-type Coverage struct {
-	Lineage     string
-	SegmentSize uint64 // of the lineage, bytes
-	Timelines   []Timeline
-	Histories   []string // names of history files, in order
-}
-
-// Timeline is the WAL of one timeline.
-type Timeline struct {
-	ID          uint32
-	First, Last postgres.Segment // whole segments
-	Segments    int
-	Holes       []Hole
-	Partial     string // name of a partial segment behind Last, if there is one
-	Bytes       int64  // as stored
-}
-
-// Hole is a run of segments that are not there, between ones that are.
-type Hole struct {
-	First, Last postgres.Segment // both missing
-}
-
-// Coverage lists the WAL of a lineage. A lineage without WAL has no timelines; one that was never
-// claimed is objstore.ErrNotFound.
-func (a *Archive) Coverage(ctx context.Context, lineage string) (Coverage, error) {
-	return Coverage{}, errors.ErrUnsupported
-}
-
-// Horizon is how far the unbroken WAL of one timeline reaches.
-type Horizon struct {
-	Segment    postgres.Segment // the last one before a hole or the end
-	EndLSN     postgres.LSN     // behind the last whole record, or the segment's end if unknown
-	LastCommit *time.Time       // of the last commit up to there; nil if none is known
-}
-
-// Horizon says how far WAL reaches from the given position without a hole, and the time of the last
-// commit in it. objstore.ErrNotFound: not even the segment that holds from is there.
-func (a *Archive) Horizon(ctx context.Context, lineage string, timeline uint32, from postgres.LSN) (Horizon, error) {
-	return Horizon{}, errors.ErrUnsupported
-}
-
-// Missing names the segments that are needed to replay a timeline from one position up to another
-// and are not archived, in order. Empty means that all are there.
-func (a *Archive) Missing(ctx context.Context, lineage string, timeline uint32, from, to postgres.LSN) ([]string, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// RemoveBefore removes the segments, of any timeline, that end at or before lsn. History files stay.
-// It returns how many objects it removed; repeating it is harmless.
-func (a *Archive) RemoveBefore(ctx context.Context, lineage string, lsn postgres.LSN) (int, error) {
-	return 0, errors.ErrUnsupported
+	key, err := Key(lineage, name)
+	if err != nil {
+		return Header{}, err
+	}
+	for size := headerGuess; ; {
+		b := make([]byte, size)
+		n, err := a.store.ReadAt(ctx, key, b, 0)
+		if err != nil && !errors.Is(err, objstore.ErrTorn) {
+			return Header{}, err
+		}
+		header, _, err := parseHeader(b[:n], name)
+		var short *envelope.ShortError
+		if errors.As(err, &short) && n == size {
+			size = short.Need
+			continue
+		}
+		if err != nil {
+			return Header{}, fmt.Errorf("%s: %w", key, err)
+		}
+		return header.Header, nil
+	}
 }

@@ -1,0 +1,55 @@
+package repository
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// MarkerKey is the object that marks a repository.
+const MarkerKey = "howdah.json"
+
+const (
+	lineagesPrefix = "lineages/"
+	manifestName   = "manifest.zst"
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`)
+
+// CheckName refuses what can't be one part of a key: the error wraps ErrName.
+func CheckName(what, name string) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("%w: %s %q: want letters, digits, dots, dashes and underscores", ErrName, what, name)
+	}
+	return nil
+}
+
+// LineageKey is the object that says who writes a lineage.
+func LineageKey(lineage string) string { return lineagesPrefix + lineage + "/lineage.json" }
+
+// BackupsPrefix is where the manifests of a lineage are.
+func BackupsPrefix(lineage string) string { return lineagesPrefix + lineage + "/backups/" }
+
+// ManifestKey is the object that commits a backup.
+func ManifestKey(lineage, id string) string {
+	return BackupsPrefix(lineage) + id + "/" + manifestName
+}
+
+// PacksPrefix is where the packs of a lineage are, a folder for each backup that wrote them.
+func PacksPrefix(lineage string) string { return lineagesPrefix + lineage + "/packs/" }
+
+// BackupPacksPrefix is where the packs that one backup wrote are.
+func BackupPacksPrefix(lineage, id string) string { return PacksPrefix(lineage) + id + "/" }
+
+// PackKey is one pack.
+func PackKey(lineage, id, name string) string { return BackupPacksPrefix(lineage, id) + name }
+
+// WALPrefix is where the WAL of a lineage is, a folder for each timeline.
+func WALPrefix(lineage string) string { return lineagesPrefix + lineage + "/wal/" }
+
+// TimelinePrefix is where the segments of one timeline are.
+func TimelinePrefix(lineage string, timeline uint32) string {
+	return fmt.Sprintf("%s%08X/", WALPrefix(lineage), timeline)
+}
+
+// HistoryPrefix is where timeline histories and backup histories are.
+func HistoryPrefix(lineage string) string { return WALPrefix(lineage) + "history/" }

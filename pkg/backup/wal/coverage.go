@@ -1,0 +1,226 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Coverage is what an archive holds, by the names in it.
+type Coverage struct {
+	Lineage     string
+	SegmentSize uint64 // of the lineage, bytes
+	Timelines   []Timeline
+	Histories   []string // names of history files, in order
+}
+
+// Timeline is the WAL of one timeline.
+type Timeline struct {
+	ID          uint32
+	First, Last postgres.Segment // whole segments
+	Segments    int
+	Holes       []Hole
+	Partial     string // name of a partial segment behind Last, if there is one
+	Bytes       int64  // as stored
+}
+
+// Hole is a run of segments that are not there, between ones that are.
+type Hole struct {
+	First, Last postgres.Segment // both missing
+}
+
+// Coverage lists the WAL of a lineage. A lineage without WAL has no timelines; one that was never
+// claimed is objstore.ErrNotFound.
+func (a *Archive) Coverage(ctx context.Context, lineage string) (Coverage, error) {
+	owner, err := repository.ReadLineage(ctx, a.store, lineage)
+	if err != nil {
+		return Coverage{}, err
+	}
+	coverage := Coverage{Lineage: lineage, SegmentSize: owner.SegmentSize}
+	for info, err := range a.store.List(ctx, repository.WALPrefix(lineage), "") {
+		if err != nil {
+			return Coverage{}, err
+		}
+		coverage.add(info)
+	}
+	return coverage, nil
+}
+
+// add takes in the next object of a list in order. Names that are none of the archive's are left out.
+func (c *Coverage) add(info objstore.Info) {
+	file, err := postgres.ParseWALFile(path.Base(info.Key), c.SegmentSize)
+	if err != nil {
+		return
+	}
+	switch file.Kind {
+	case postgres.WALHistory:
+		c.Histories = append(c.Histories, file.Name)
+	case postgres.WALPartial:
+		if n := len(c.Timelines); n > 0 && c.Timelines[n-1].ID == file.Timeline {
+			c.Timelines[n-1].Partial = file.Name
+			c.Timelines[n-1].Bytes += info.Size
+		}
+	case postgres.WALSegment:
+		c.addSegment(file.Segment, info.Size)
+	}
+}
+
+func (c *Coverage) addSegment(segment postgres.Segment, size int64) {
+	n := len(c.Timelines)
+	if n == 0 || c.Timelines[n-1].ID != segment.Timeline {
+		c.Timelines = append(c.Timelines, Timeline{ID: segment.Timeline, First: segment, Last: segment, Segments: 1, Bytes: size})
+		return
+	}
+	t := &c.Timelines[n-1]
+	if expected := t.Last.Next(); expected.Compare(segment) < 0 {
+		last := segment
+		last.Number--
+		t.Holes = append(t.Holes, Hole{First: expected, Last: last})
+	}
+	t.Last = segment
+	t.Segments++
+	t.Bytes += size
+}
+
+// segments yields the archived segments of a timeline, in order, from one on.
+func (a *Archive) segments(ctx context.Context, lineage string, from postgres.Segment) iter.Seq2[postgres.Segment, error] {
+	prefix := repository.TimelinePrefix(lineage, from.Timeline)
+	// The name without its last digit comes right before it.
+	after := prefix + from.Name()[:23]
+	return func(yield func(postgres.Segment, error) bool) {
+		for info, err := range a.store.List(ctx, prefix, after) {
+			if err != nil {
+				yield(postgres.Segment{}, err)
+				return
+			}
+			segment, err := postgres.ParseSegment(path.Base(info.Key), from.SegSize)
+			if err == nil && segment.Compare(from) >= 0 && !yield(segment, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Horizon is how far the unbroken WAL of one timeline reaches.
+type Horizon struct {
+	Segment    postgres.Segment // the last one before a hole or the end
+	EndLSN     postgres.LSN     // behind the last whole record, or the segment's end if unknown
+	LastCommit *time.Time       // of the last commit up to there; nil if none is known
+}
+
+// Horizon says how far WAL reaches from the given position without a hole, and the time of the last
+// commit in it. objstore.ErrNotFound: not even the segment that holds from is there.
+func (a *Archive) Horizon(ctx context.Context, lineage string, timeline uint32, from postgres.LSN) (Horizon, error) {
+	owner, err := repository.ReadLineage(ctx, a.store, lineage)
+	if err != nil {
+		return Horizon{}, err
+	}
+	first := postgres.SegmentOf(timeline, from, owner.SegmentSize)
+	next := first
+	for segment, err := range a.segments(ctx, lineage, first) {
+		if err != nil {
+			return Horizon{}, err
+		}
+		if segment != next {
+			break
+		}
+		next = next.Next()
+	}
+	if next == first {
+		return Horizon{}, fmt.Errorf("%w: WAL segment %s of lineage %s is not archived", objstore.ErrNotFound, first, lineage)
+	}
+	last := next
+	last.Number--
+	return a.horizon(ctx, lineage, first, last)
+}
+
+// horizonDepth bounds how many headers are read for the time of the last commit.
+const horizonDepth = 256
+
+func (a *Archive) horizon(ctx context.Context, lineage string, first, last postgres.Segment) (Horizon, error) {
+	result := Horizon{Segment: last, EndLSN: last.End()}
+	for depth, s := 0, last; depth < horizonDepth && s.Compare(first) >= 0; depth++ {
+		header, err := a.ReadHeader(ctx, lineage, s.Name())
+		if err != nil {
+			return Horizon{}, err
+		}
+		if s == last && !header.EndLSN.IsZero() {
+			result.EndLSN = header.EndLSN
+		}
+		if header.LastCommit != nil {
+			result.LastCommit = header.LastCommit
+			return result, nil
+		}
+		if s.Number == 0 {
+			break
+		}
+		s.Number--
+	}
+	return result, nil
+}
+
+// Missing names the segments that are needed to replay a timeline from one position up to another
+// and are not archived: in order, and at most a thousand. Empty means that all are there.
+func (a *Archive) Missing(ctx context.Context, lineage string, timeline uint32, from, to postgres.LSN) ([]string, error) {
+	owner, err := repository.ReadLineage(ctx, a.store, lineage)
+	if err != nil {
+		return nil, err
+	}
+	return a.MissingSegments(ctx, lineage, postgres.SegmentOf(timeline, from, owner.SegmentSize), postgres.SegmentBefore(timeline, to, owner.SegmentSize))
+}
+
+// maxMissing bounds a list that is for people and for counting down to none.
+const maxMissing = 1000
+
+// MissingSegments names the segments between two of one timeline, both included, that are not
+// archived: in order, and at most a thousand.
+func (a *Archive) MissingSegments(ctx context.Context, lineage string, first, last postgres.Segment) ([]string, error) {
+	var missing []string
+	next := first
+	skipTo := func(segment postgres.Segment) {
+		for ; next.Compare(segment) < 0 && len(missing) < maxMissing; next = next.Next() {
+			missing = append(missing, next.Name())
+		}
+	}
+	for segment, err := range a.segments(ctx, lineage, first) {
+		if err != nil {
+			return nil, err
+		}
+		if segment.Compare(last) > 0 {
+			break
+		}
+		skipTo(segment)
+		next = segment.Next()
+	}
+	skipTo(last.Next())
+	return missing, nil
+}
+
+// RemoveBefore removes the segments, of any timeline, that end at or before lsn. History files stay.
+// It returns how many objects it removed; repeating it is harmless.
+func (a *Archive) RemoveBefore(ctx context.Context, lineage string, lsn postgres.LSN) (int, error) {
+	owner, err := repository.ReadLineage(ctx, a.store, lineage)
+	if err != nil {
+		return 0, err
+	}
+	var old []string
+	for info, err := range a.store.List(ctx, repository.WALPrefix(lineage), "") {
+		if err != nil {
+			return 0, err
+		}
+		file, err := postgres.ParseWALFile(path.Base(info.Key), owner.SegmentSize)
+		if err == nil && file.Kind != postgres.WALHistory && file.Segment.End() <= lsn {
+			old = append(old, info.Key)
+		}
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	return len(old), a.store.Delete(ctx, old...)
+}
