@@ -1,0 +1,268 @@
+// Package generation keeps the data generations of a volume: each is a folder with a PGDATA and a generation.json that
+// is written last. One that has no generation.json is not whole, and nobody runs it.
+package generation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Origin is how a generation was made.
+type Origin string
+
+// The origins.
+const (
+	Initdb  Origin = "initdb"
+	Restore Origin = "restore"
+	Upgrade Origin = "upgrade"
+)
+
+// Work that a generation's first server has to do in the background; see Generation.Maintenance.
+const (
+	MaintainExtensions = "Extensions" // extensions that are older than the programs
+	MaintainStatistics = "Statistics" // the planner's statistics
+)
+
+// What can be wrong, for errors.Is.
+var (
+	// ErrNotFound is a generation that has no folder.
+	ErrNotFound = errors.New("no such data generation")
+	// ErrIncomplete is a generation whose maker did not finish.
+	ErrIncomplete = errors.New("data generation is not whole")
+	// ErrWhole is a generation that is there already and is never written again.
+	ErrWhole = errors.New("data generation is there already")
+	// ErrName is an id that can't be the name of a folder.
+	ErrName = errors.New("bad id of a data generation")
+	// ErrCurrent is a generation that can't be removed because it is the adopted one.
+	ErrCurrent = errors.New("data generation is in use")
+)
+
+// Generation is generation.json.
+type Generation struct {
+	ID string `json:"id"`
+	// SystemIdentifier as pg_controldata prints it, in decimal.
+	SystemIdentifier string `json:"systemIdentifier"`
+	MajorVersion     int    `json:"majorVersion"`
+	Origin           Origin `json:"origin"`
+	// From names what it was made from: a backup, or the generation before a major upgrade.
+	From      string    `json:"from,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	// Maintenance that the first server on it has to do: MaintainExtensions, MaintainStatistics.
+	Maintenance []string `json:"maintenance,omitempty"`
+}
+
+const (
+	folder   = "generations"
+	file     = "generation.json"
+	data     = "pgdata"
+	pointer  = "current"
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// Volume is the root folder of a data volume, agentapi.VolumeDir in a pod.
+type Volume string
+
+// Dir is the folder of a generation.
+func (v Volume) Dir(id string) string { return filepath.Join(string(v), folder, id) }
+
+// PGData is the data directory of a generation.
+func (v Volume) PGData(id string) string { return filepath.Join(v.Dir(id), data) }
+
+// Read returns a whole generation. Errors: ErrName, ErrNotFound, ErrIncomplete.
+func (v Volume) Read(id string) (Generation, error) {
+	if err := checkID(id); err != nil {
+		return Generation{}, err
+	}
+	content, err := os.ReadFile(filepath.Join(v.Dir(id), file))
+	if errors.Is(err, os.ErrNotExist) {
+		return Generation{}, v.missing(id)
+	}
+	if err != nil {
+		return Generation{}, err
+	}
+	g := Generation{}
+	if err := json.Unmarshal(content, &g); err != nil {
+		return Generation{}, fmt.Errorf("%w: %s of %s can't be read: %w", ErrIncomplete, file, id, err)
+	}
+	if g.ID != id {
+		return Generation{}, fmt.Errorf("%w: %s of %s is that of %q", ErrIncomplete, file, id, g.ID)
+	}
+	return g, nil
+}
+
+func (v Volume) missing(id string) error {
+	if _, err := os.Lstat(v.Dir(id)); err == nil {
+		return fmt.Errorf("%w: %s has no %s", ErrIncomplete, id, file)
+	}
+	return fmt.Errorf("%w: %s", ErrNotFound, id)
+}
+
+// Begin makes the empty folder of a new generation and returns the path for its PGDATA, which is not made. What a
+// killed run left there is removed first. ErrWhole: the generation was completed before, so there is nothing to do.
+func (v Volume) Begin(id string) (pgdata string, err error) {
+	_, err = v.Read(id)
+	switch {
+	case err == nil:
+		return "", fmt.Errorf("%w: %s", ErrWhole, id)
+	case errors.Is(err, ErrName):
+		return "", err
+	}
+	if err := os.RemoveAll(v.Dir(id)); err != nil {
+		return "", fmt.Errorf("remove what a former run left of %s: %w", id, err)
+	}
+	if err := os.MkdirAll(v.Dir(id), dirMode); err != nil {
+		return "", err
+	}
+	return v.PGData(id), syncPaths(filepath.Dir(v.Dir(id)), string(v))
+}
+
+// Complete makes everything of the generation durable and then writes generation.json: from here on it is whole.
+func (v Volume) Complete(g Generation) error {
+	if err := checkID(g.ID); err != nil {
+		return err
+	}
+	if g.SystemIdentifier == "" || g.MajorVersion == 0 {
+		return fmt.Errorf("%w: %s: system identifier or major version is unknown", ErrIncomplete, g.ID)
+	}
+	if err := syncFilesystem(v.Dir(g.ID)); err != nil {
+		return fmt.Errorf("make data generation %s durable: %w", g.ID, err)
+	}
+	content, err := json.MarshalIndent(g, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(v.Dir(g.ID), file), append(content, '\n'), fileMode)
+}
+
+// Adopt points `current` at a whole generation, by one rename, and makes that durable.
+func (v Volume) Adopt(id string) error {
+	if _, err := v.Read(id); err != nil {
+		return err
+	}
+	if now, err := v.Current(); err == nil && now == id {
+		return syncPaths(string(v))
+	}
+	temporary := filepath.Join(string(v), "."+pointer+".new")
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(filepath.Join(folder, id), temporary); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, filepath.Join(string(v), pointer)); err != nil {
+		return err
+	}
+	return syncPaths(string(v))
+}
+
+// Current is the id that `current` points at; ErrNotFound if nothing was adopted yet.
+func (v Volume) Current() (string, error) {
+	target, err := os.Readlink(filepath.Join(string(v), pointer))
+	if errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("%w: none was adopted yet", ErrNotFound)
+	}
+	if err != nil {
+		return "", err
+	}
+	id := filepath.Base(target)
+	return id, checkID(id)
+}
+
+// Entry is one folder of a generation.
+type Entry struct {
+	ID         string
+	Whole      bool
+	Generation Generation // if it is whole
+	Bytes      int64      // that its files take on disk
+}
+
+// List returns all generations in the order of their ids.
+func (v Volume) List() ([]Entry, error) {
+	ids, err := v.ids()
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, 0, len(ids))
+	for _, id := range ids {
+		entry := Entry{ID: id}
+		g, err := v.Read(id)
+		if err == nil {
+			entry.Whole, entry.Generation = true, g
+		}
+		if entry.Bytes, err = diskUsage(v.Dir(id)); err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+func (v Volume) ids() ([]string, error) {
+	found, err := os.ReadDir(filepath.Join(string(v), folder))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, entry := range found {
+		if entry.IsDir() && idPattern.MatchString(entry.Name()) {
+			ids = append(ids, entry.Name())
+		}
+	}
+	return ids, nil
+}
+
+// RemoveIncomplete removes what killed runs left, but for the ids in keep, and returns what it removed. The caller has
+// to know that nobody works on the volume.
+func (v Volume) RemoveIncomplete(keep ...string) ([]string, error) {
+	ids, err := v.ids()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, id := range ids {
+		if _, err := v.Read(id); slices.Contains(keep, id) || !errors.Is(err, ErrIncomplete) {
+			continue
+		}
+		if now, err := v.Current(); err == nil && now == id {
+			continue
+		}
+		if err := os.RemoveAll(v.Dir(id)); err != nil {
+			return removed, err
+		}
+		removed = append(removed, id)
+	}
+	return removed, nil
+}
+
+// Remove removes a generation that is not the current one. Half of it may be left by a crash, and is then not whole.
+func (v Volume) Remove(id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if now, err := v.Current(); err == nil && now == id {
+		return fmt.Errorf("%w: %s", ErrCurrent, id)
+	}
+	if err := os.Remove(filepath.Join(v.Dir(id), file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(v.Dir(id))
+}
+
+func checkID(id string) error {
+	if !idPattern.MatchString(id) {
+		return fmt.Errorf("%w: %q: want letters, digits, dots, dashes and underscores", ErrName, id)
+	}
+	return nil
+}
