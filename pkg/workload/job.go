@@ -1,0 +1,217 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Components, the values of v1alpha1.LabelComponent. What Writes touches a data volume.
+const (
+	ComponentInstance     = "instance"
+	ComponentInit         = "init"
+	ComponentBackup       = "backup"
+	ComponentRestore      = "restore"
+	ComponentUpgrade      = "upgrade"
+	ComponentUpgradeCheck = "upgrade-check"
+)
+
+// WritingComponents are those whose pods write to a data volume; one of them at a time.
+var WritingComponents = []string{ComponentInstance, ComponentInit, ComponentRestore, ComponentUpgrade}
+
+// Job describes one Job of the agent. Its ConfigMap, ServiceAccount, Role and RoleBinding have its name.
+type Job struct {
+	Name      string
+	Owner     client.Object
+	Cluster   string
+	Component string
+	// Image to run in; AgentImage is copied in, unless it is the same.
+	Image, AgentImage string
+	// Args of the agent, such as backup.
+	Args []string
+	// Spec is marshalled into job.json.
+	Spec any
+	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server.
+	Progress *agentapi.Object
+	// Node that the pod must run on; empty leaves it to the scheduler.
+	Node string
+	// DataClaim is mounted at agentapi.VolumeDir.
+	DataClaim    string
+	DataReadOnly bool
+	// OldImage is mounted as an image volume at agentapi.OldImageDir.
+	OldImage string
+	// S3Secret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
+	S3Secret, ConnectionConfigMap, ClientTLSSecret string
+	Resources                                      corev1.ResourceRequirements
+}
+
+// Ensure makes what is missing of the Job, the Job itself last. It is repeatable at any point; what is there is left.
+func (j Job) Ensure(ctx context.Context, writer client.Client) error {
+	objects, err := j.objects()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := controllerutil.SetControllerReference(j.Owner, object, writer.Scheme()); err != nil {
+			return fmt.Errorf("own %s: %w", object.GetName(), err)
+		}
+		if err := writer.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (j Job) objects() ([]client.Object, error) {
+	spec, err := json.Marshal(j.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("marshal job.json: %w", err)
+	}
+	objects := []client.Object{&corev1.ConfigMap{
+		ObjectMeta: j.meta(),
+		Data:       map[string]string{filepath.Base(agentapi.JobFile): string(spec)},
+	}}
+	if j.Progress != nil {
+		objects = append(objects, j.identity()...)
+	}
+	return append(objects, j.job()), nil
+}
+
+func (j Job) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: j.Name, Namespace: j.Owner.GetNamespace(), Labels: j.labels()}
+}
+
+func (j Job) labels() map[string]string {
+	return map[string]string{
+		v1alpha1.LabelCluster:   j.Cluster,
+		v1alpha1.LabelComponent: j.Component,
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
+	}
+}
+
+// identity may patch the status of one object, and nothing else.
+func (j Job) identity() []client.Object {
+	return []client.Object{
+		&corev1.ServiceAccount{ObjectMeta: j.meta(), AutomountServiceAccountToken: ptr.To(true)},
+		&rbacv1.Role{ObjectMeta: j.meta(), Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{j.Progress.Resource + "/status"},
+			ResourceNames: []string{j.Progress.Name}, Verbs: []string{"patch"},
+		}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: j.meta(),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: j.Name},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: j.Name, Namespace: j.Owner.GetNamespace()}},
+		},
+	}
+}
+
+func (j Job) job() *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: j.meta(),
+		Spec: batchv1.JobSpec{
+			BackoffLimit: ptr.To[int32](4),
+			// A pod on a lost node is replaced only when it is known to be gone: two must never write at once.
+			PodReplacementPolicy: ptr.To(batchv1.Failed),
+			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
+				{
+					Action: batchv1.PodFailurePolicyActionFailJob,
+					OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+						ContainerName: ptr.To("worker"), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+						Values: []int32{agentapi.ExitFinal},
+					},
+				}, {
+					// Evicted, drained or preempted: not the work's fault.
+					Action: batchv1.PodFailurePolicyActionIgnore,
+					OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
+						Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+					}},
+				},
+			}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: j.labels()}, Spec: j.pod()},
+		},
+	}
+}
+
+func (j Job) pod() corev1.PodSpec {
+	volumes, mounts := ScratchVolumes()
+	add := func(name, path string, readOnly bool, source corev1.VolumeSource) {
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: source})
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: readOnly})
+	}
+	secret := func(name string) corev1.VolumeSource {
+		return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr.To[int32](0o440)}}
+	}
+	configMap := func(name string) corev1.VolumeSource {
+		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
+	}
+	add("job", filepath.Dir(agentapi.JobFile), true, configMap(j.Name))
+	if j.DataClaim != "" {
+		add("data", agentapi.VolumeDir, j.DataReadOnly, corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: j.DataClaim},
+		})
+	}
+	if j.S3Secret != "" {
+		add("s3", agentapi.S3Dir, true, secret(j.S3Secret))
+	}
+	if j.ClientTLSSecret != "" {
+		add("client-tls", agentapi.ClientTLSDir, true, secret(j.ClientTLSSecret))
+	}
+	if j.ConnectionConfigMap != "" {
+		add("connection", agentapi.ConnectionDir, true, configMap(j.ConnectionConfigMap))
+	}
+	if j.OldImage != "" {
+		add("old-image", agentapi.OldImageDir, true, corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: j.OldImage, PullPolicy: corev1.PullIfNotPresent},
+		})
+	}
+	pod := corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, SecurityContext: PodSecurity(), Volumes: volumes,
+		AutomountServiceAccountToken: ptr.To(j.Progress != nil), EnableServiceLinks: ptr.To(false),
+		TerminationGracePeriodSeconds: ptr.To[int64](30), Affinity: onNode(j.Node),
+		Containers: []corev1.Container{j.container(mounts)},
+	}
+	if j.Progress != nil {
+		pod.ServiceAccountName = j.Name
+	}
+	if j.Image != j.AgentImage {
+		pod.InitContainers = []corev1.Container{InstallAgent(j.AgentImage)}
+	}
+	return pod
+}
+
+func (j Job) container(mounts []corev1.VolumeMount) corev1.Container {
+	binary := agentapi.AgentPath
+	if j.Image == j.AgentImage {
+		binary = "/agent"
+	}
+	return corev1.Container{
+		Name: "worker", Image: j.Image, Command: append([]string{binary}, j.Args...), Env: PodIdentity(),
+		SecurityContext: ContainerSecurity(), Resources: j.Resources, VolumeMounts: mounts,
+	}
+}
+
+func onNode(node string) *corev1.Affinity {
+	if node == "" {
+		return nil
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+			}},
+		}}},
+	}}
+}

@@ -1,0 +1,67 @@
+// Package workload builds what every pod of Howdah has in common, and the Jobs that do long work: restricted security,
+// the agent copied in by an init container, an identity that may patch the progress of one object, job.json in a
+// ConfigMap, and the reading of what came of it.
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// PostgresUID is the user, group and fsGroup of every pod that touches a data volume, as in PostgreSQL's stock images.
+const PostgresUID = 999
+
+// PodSecurity is the restricted profile for a pod that touches a data volume.
+func PodSecurity() *corev1.PodSecurityContext {
+	policy := corev1.FSGroupChangeOnRootMismatch
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](PostgresUID), RunAsGroup: ptr.To[int64](PostgresUID),
+		FSGroup: ptr.To[int64](PostgresUID), FSGroupChangePolicy: &policy,
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// ContainerSecurity is the restricted profile for a container.
+func ContainerSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), RunAsNonRoot: ptr.To(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// InstallAgent is the init container that copies the agent into the RunVolume.
+func InstallAgent(agentImage string) corev1.Container {
+	return corev1.Container{
+		Name: "install-agent", Image: agentImage,
+		Command:         []string{"/agent", "install", agentapi.BinDir},
+		SecurityContext: ContainerSecurity(),
+		VolumeMounts:    []corev1.VolumeMount{{Name: "run", MountPath: agentapi.RunDir}},
+	}
+}
+
+// ScratchVolumes are the emptyDirs that a pod with a read-only root needs: the agent's, PostgreSQL's sockets, /tmp.
+func ScratchVolumes() ([]corev1.Volume, []corev1.VolumeMount) {
+	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	return []corev1.Volume{
+			{Name: "run", VolumeSource: empty},
+			{Name: "sockets", VolumeSource: empty},
+			{Name: "tmp", VolumeSource: empty},
+		}, []corev1.VolumeMount{
+			{Name: "run", MountPath: agentapi.RunDir},
+			{Name: "sockets", MountPath: agentapi.SocketDir},
+			{Name: "tmp", MountPath: "/tmp"},
+		}
+}
+
+// PodIdentity are the environment variables by which an agent knows its pod.
+func PodIdentity() []corev1.EnvVar {
+	field := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	return []corev1.EnvVar{
+		field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"),
+		field("POD_UID", "metadata.uid"), field("POD_IP", "status.podIP"), field("NODE_NAME", "spec.nodeName"),
+	}
+}

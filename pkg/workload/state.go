@@ -1,0 +1,129 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// State is how a Job stands.
+type State struct {
+	// Exists: the Job is there and its owner is the one asked for.
+	Exists bool
+	// Deleting: it is going away; wait until it is gone.
+	Deleting bool
+	// Foreign: a Job of that name belongs to somebody else.
+	Foreign bool
+	// Complete or Failed: it has ended. Neither: it runs.
+	Complete, Failed bool
+	// Pods that have not ended.
+	LivePods int
+	// Outcome is what the last pod that ended has said; nil if nothing could be read.
+	Outcome *agentapi.Outcome
+	// Message for a person while it runs or after it failed: why the pod waits, or what the last one said.
+	Message string
+}
+
+// Ended reports that no pod of the Job runs and none will.
+func (s State) Ended() bool { return (s.Complete || s.Failed) && s.LivePods == 0 }
+
+// Result decodes the result of a complete Job. False: it said none that could be read, and the Job has to be made
+// again; its work is done, so that is quick.
+func (s State) Result(into any) bool {
+	return s.Outcome != nil && s.Outcome.Result != nil && json.Unmarshal(s.Outcome.Result, into) == nil
+}
+
+// FailureReason is the reason and message of a failed Job.
+func (s State) FailureReason() (string, string) {
+	if s.Outcome != nil && s.Outcome.Error != nil {
+		return s.Outcome.Error.Reason, s.Outcome.Error.Message
+	}
+	return v1alpha1.ReasonJobFailed, "its pods ended without saying why: " + s.Message
+}
+
+// Observe reads the state of the Job with this name that the owner has made.
+func Observe(ctx context.Context, reader client.Reader, owner client.Object, name string) (State, error) {
+	job := &batchv1.Job{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}, job)
+	if apierrors.IsNotFound(err) {
+		return State{}, nil
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("read Job %s: %w", name, err)
+	}
+	if !metav1.IsControlledBy(job, owner) {
+		return State{Foreign: true, Message: fmt.Sprintf("a Job %s is there that belongs to somebody else; delete or rename one of them", name)}, nil
+	}
+	pods := &corev1.PodList{}
+	if err := reader.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}); err != nil {
+		return State{}, fmt.Errorf("list pods of Job %s: %w", name, err)
+	}
+	return stateOf(job, pods.Items), nil
+}
+
+func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
+	state := State{
+		Exists: true, Deleting: !job.DeletionTimestamp.IsZero(),
+		Complete: jobHas(job, batchv1.JobComplete), Failed: jobHas(job, batchv1.JobFailed),
+	}
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			state.LivePods++
+			state.Message = PodWaitingFor(pod)
+			continue
+		}
+		if outcome := outcomeOf(pod); outcome != nil {
+			state.Outcome = outcome
+			if outcome.Error != nil && state.LivePods == 0 {
+				state.Message = outcome.Error.Message
+			}
+		}
+	}
+	return state
+}
+
+func jobHas(job *batchv1.Job, kind batchv1.JobConditionType) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}
+
+func outcomeOf(pod *corev1.Pod) *agentapi.Outcome {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Terminated == nil {
+			continue
+		}
+		outcome := &agentapi.Outcome{}
+		if json.Unmarshal([]byte(status.State.Terminated.Message), outcome) == nil {
+			return outcome
+		}
+	}
+	return nil
+}
+
+// PodWaitingFor says for a person what a pod that doesn't run yet is waiting for; empty if it runs.
+func PodWaitingFor(pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, condition.Message)
+		}
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
+			return fmt.Sprintf("pod %s waits: %s: %s", pod.Name, waiting.Reason, waiting.Message)
+		}
+	}
+	return ""
+}
