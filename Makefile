@@ -5,7 +5,12 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 BIN := $(CURDIR)/build/bin
+VERSION ?= $(shell sed -n 's/^appVersion: //p' charts/howdah/Chart.yaml)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
+
 CONTROLLERS := db-controller backup-controller restore-controller upgrade-controller
+IMAGES := $(CONTROLLERS) agent
+GENERATED := apis/v1alpha1/zz_generated.deepcopy.go config/crd config/rbac config/default charts/howdah/files docs/crd docs/protocol.md
 
 ##@ Everyday
 
@@ -15,9 +20,33 @@ help: ## Show what can be made
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-zA-Z_-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+.PHONY: demo
+demo: $(BIN)/helm kube images ## Show the whole path on a real Kubernetes in this machine, and leave it running
+	@go build -o $(BIN)/demo ./test/demo
+	@$(BIN)/demo
+
+.PHONY: demo-down
+demo-down: kube ## Take away the cluster of the demo and of the tests
+	$(BIN)/kube down
+
+.PHONY: test
+test: ## Run every test, with a real cluster (KUBECONFIG=... takes yours; KEEP=1 leaves the one it made)
+	@mkdir -p $(BIN)
+	@go build -o $(BIN)/runtests ./tools/runtests
+	@exec $(BIN)/runtests
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need neither root nor a server; seconds
+	@go test ./... ./apis/...
+
+.PHONY: verify
+verify: verify-generated verify-lint verify-chart verify-docs ## Check generated files, lint, import rules, chart and documents
+
 .PHONY: build
 build: ## Build every binary into build/bin
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/...
+
+##@ Generated files
 
 .PHONY: generate
 generate: generate-apis generate-rbac generate-chart generate-docs ## Write all that is generated: deepcopy, CRDs, RBAC, chart parts, kustomize, docs
@@ -51,6 +80,63 @@ generate-chart: generate-apis generate-rbac $(BIN)/helm
 generate-docs:
 	go run ./pkg/protocol/docgen > build/protocol.md
 	mv build/protocol.md docs/protocol.md
+
+.PHONY: verify-generated
+verify-generated:
+	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; \
+	tar -cf - $(GENERATED) | tar -xf - -C "$$before"; \
+	$(MAKE) -s generate >/dev/null; \
+	for path in $(GENERATED); do \
+		diff -r "$$before/$$path" "$$path" || { echo "$$path was not up to date; make generate has now written it: commit it" >&2; exit 1; }; \
+	done
+
+.PHONY: verify-lint
+verify-lint: $(BIN)/golangci-lint
+	$(BIN)/golangci-lint run ./...
+	cd apis && $(BIN)/golangci-lint run --config ../.golangci.yml ./...
+	cd test/kube && GOWORK=off $(BIN)/golangci-lint run --config ../../.golangci.yml ./...
+
+.PHONY: verify-chart
+verify-chart: $(BIN)/helm $(BIN)/kustomize
+	$(BIN)/helm lint --strict --quiet charts/howdah
+	go test -tags chart ./test/chart
+	for folder in config/default config/samples; do $(BIN)/kustomize build $$folder >/dev/null; done
+
+.PHONY: verify-docs
+verify-docs:
+	go test ./test/docs ./test/rules
+
+##@ Images
+
+.PHONY: images
+images: ## Build the images as OCI archives into build/images, each with its SBOM
+	@go build -o $(BIN)/howdah-images ./cmd/howdah-images
+	@$(BIN)/howdah-images build --version $(VERSION) --revision "$(REVISION)"
+
+.PHONY: push
+push: ## Push the images: make push REGISTRY=registry.example/howdah
+	@[ -n "$(REGISTRY)" ] || { echo "say where to: make push REGISTRY=registry.example/howdah" >&2; exit 1; }
+	@go build -o $(BIN)/howdah-images ./cmd/howdah-images
+	@$(BIN)/howdah-images push --version $(VERSION) --revision "$(REVISION)" --registry "$(REGISTRY)" $(PUSH_FLAGS)
+
+##@ Cluster in this machine
+
+.PHONY: kube
+kube: ## Build build/bin/kube, which starts and stops a real Kubernetes in this machine
+	@mkdir -p $(BIN)
+	@cd test/kube && GOWORK=off go build -o $(BIN)/kube ./cmd/kube
+
+.PHONY: cluster
+cluster: $(BIN)/helm kube images ## Start the cluster with S3 servers, and install the suite into it (build/kubeconfig)
+	$(BIN)/kube up --s3 minio,versitygw --kubeconfig build/kubeconfig
+	$(BIN)/kube load $(IMAGES:%=build/images/%.tar)
+	$(MAKE) install KUBECONFIG=$(CURDIR)/build/kubeconfig
+
+.PHONY: install
+install: $(BIN)/helm ## Install or upgrade the suite in the cluster of KUBECONFIG (HELM_ARGS="--set ...")
+	KUBECONFIG=$(KUBECONFIG) $(BIN)/helm upgrade --install howdah charts/howdah --namespace howdah-system --create-namespace --wait --timeout 3m $(HELM_ARGS)
+
+##@ Tools
 
 # Tools. Each is pinned in a module file of its own, so that none of them weighs on the product's go.mod
 # or on another tool's versions: `GOWORK=off go tool -modfile=tools/NAME.mod NAME` runs the same thing.

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// suite is one run of go test.
+type suite struct {
+	name     string
+	dir      string
+	tags     string
+	packages []string
+	timeout  time.Duration
+	env      []string
+}
+
+// tally counts tests, subtests among them.
+type tally struct{ passed, failed, skipped int }
+
+func (t tally) String() string {
+	if t == (tally{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+}
+
+// event is a line of `go test -json`.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64
+}
+
+// goTest runs a suite and shows a line for each package and whatever failing tests said.
+func goTest(ctx context.Context, t *tally, s suite) error {
+	args := []string{"test", "-json"}
+	if s.timeout > 0 {
+		args = append(args, "-timeout="+s.timeout.String(), "-count=1")
+	}
+	if s.tags != "" {
+		args = append(args, "-tags="+s.tags)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = time.Minute
+	log, err := os.Create(logPath(s.name))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stderr = io.MultiWriter(os.Stderr, log)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	r := reporter{tally: t, log: log, output: map[string][]string{}}
+	if err := r.read(stdout); err != nil {
+		return err
+	}
+	return cmd.Wait()
+}
+
+// reporter makes sense of the events of one run.
+type reporter struct {
+	tally  *tally
+	log    io.Writer
+	output map[string][]string // of each package and test that is not done yet
+}
+
+func (r *reporter) read(stdout io.Reader) error {
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Println(lines.Text()) // the go command itself, speaking of a build that failed
+			continue
+		}
+		r.take(e)
+	}
+	return lines.Err()
+}
+
+func (r *reporter) take(e event) {
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "output", "build-output":
+		fmt.Fprint(r.log, e.Output)
+		r.output[key] = append(r.output[key], e.Output)
+	case "build-fail":
+		r.tally.failed++
+		r.show(key)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.packageDone(e, key)
+			break
+		}
+		r.testDone(e, key)
+	}
+}
+
+func (r *reporter) testDone(e event, key string) {
+	switch e.Action {
+	case "pass":
+		r.tally.passed++
+	case "skip":
+		r.tally.skipped++
+	case "fail":
+		r.tally.failed++
+		r.show(key)
+	}
+	delete(r.output, key)
+}
+
+func (r *reporter) packageDone(e event, key string) {
+	if e.Action == "fail" {
+		r.show(key)
+		fmt.Printf("    FAIL %s (%.1fs)\n", e.Package, e.Elapsed)
+	} else if e.Action == "pass" {
+		fmt.Printf("    ok   %s (%.1fs)\n", e.Package, e.Elapsed)
+	}
+	delete(r.output, key)
+}
+
+func (r *reporter) show(key string) {
+	fmt.Print("    " + strings.ReplaceAll(strings.TrimRight(strings.Join(r.output[key], ""), "\n"), "\n", "\n    ") + "\n")
+}
+
+// command runs something that isn't a Go test, shows what it says and keeps it.
+func command(ctx context.Context, name string, env []string, args ...string) error {
+	log, err := os.Create(logPath(name))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, log), io.MultiWriter(os.Stderr, log)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = time.Minute
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}

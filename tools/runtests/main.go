@@ -1,0 +1,108 @@
+// Command runtests runs every test of the repository in stages: what needs nothing first, the real cluster last. What
+// takes long to build (Kubernetes, images of PostgreSQL, S3 servers) is begun at once, in the background, and each
+// stage waits only for what it needs. It prints what every stage took; the last line counts the tests.
+//
+//	go run ./tools/runtests [stage ...]
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// logs has the whole output of every stage and background job.
+const logs = "build/logs"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, failed, err := run(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Printf("\n%v\n", err)
+	}
+	fmt.Printf("%d passed, %d failed\n", passed, failed)
+	if err != nil || failed > 0 {
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run runs the wanted stages, all of them if none is named. A stage that fails doesn't keep the others from running,
+// so that one look shows everything.
+func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return 0, 0, err
+	}
+	chosen, err := choose(wanted)
+	if err != nil {
+		return 0, 0, err
+	}
+	background := begin(ctx, chosen)
+	defer background.stop()
+	began := time.Now()
+	var errs []error
+	for _, s := range chosen {
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("%s: not run: interrupted", s.name))
+			continue
+		}
+		fmt.Printf("\n=== %s: %s\n", s.name, s.about)
+		start := time.Now()
+		tally := &tally{}
+		s.err = background.await(ctx, s.needs)
+		if s.err == nil {
+			start = time.Now() // waiting for a build is not the stage's time
+			s.err = s.run(ctx, tally)
+		}
+		s.took, s.tally = time.Since(start), *tally
+		passed, failed = passed+tally.passed, failed+tally.failed
+		if s.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, s.err))
+		}
+		fmt.Printf("=== %s\n", s.line())
+	}
+	summary(chosen, background, time.Since(began))
+	return passed, failed, errors.Join(errs...)
+}
+
+func choose(wanted []string) ([]*stage, error) {
+	all := stages()
+	var chosen []*stage
+	for _, s := range all {
+		if len(wanted) == 0 || slices.Contains(wanted, s.name) {
+			chosen = append(chosen, s)
+		}
+	}
+	if len(chosen) < len(wanted) {
+		var names []string
+		for _, s := range all {
+			names = append(names, s.name)
+		}
+		return nil, fmt.Errorf("no such stage among %v: there are %s", wanted, strings.Join(names, ", "))
+	}
+	return chosen, nil
+}
+
+func summary(chosen []*stage, background *jobs, took time.Duration) {
+	fmt.Printf("\n%s, with the whole output in %s:\n", short(took), logs)
+	for _, j := range background.all {
+		fmt.Printf("  %-12s in the background %s\n", j.name, j.state())
+	}
+	for _, s := range chosen {
+		fmt.Println("  " + s.line())
+	}
+}
+
+func short(d time.Duration) string { return d.Round(time.Second / 10).String() }
+
+func logPath(name string) string {
+	return filepath.Join(logs, strings.ReplaceAll(name, " ", "-")+".log")
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// stage is one kind of tests.
+type stage struct {
+	name, about string
+	needs       []string // background jobs
+	run         func(context.Context, *tally) error
+
+	took  time.Duration
+	tally tally
+	err   error
+}
+
+func (s *stage) line() string {
+	verdict := "ok"
+	if s.err != nil {
+		verdict = "FAILED"
+	}
+	return fmt.Sprintf("%-12s %-6s %8s  %s", s.name, verdict, short(s.took), s.tally)
+}
+
+func stages() []*stage {
+	clusterNeeds := []string{"kubernetes", "s3 servers", "postgres images"}
+	if os.Getenv("KUBECONFIG") != "" {
+		clusterNeeds = nil // the user's cluster has its own
+	}
+	return []*stage{
+		{
+			name: "verify", about: "generated files, lint, chart, documents",
+			run: func(ctx context.Context, _ *tally) error { return command(ctx, "verify", nil, "make", "verify") },
+		},
+		{
+			name: "unit", about: "everything that needs neither root nor a server",
+			run: func(ctx context.Context, t *tally) error {
+				return goTest(ctx, t, suite{name: "unit", packages: []string{"./...", "./apis/..."}})
+			},
+		},
+		{
+			name: "kube-unit", about: "the test bed's own tests",
+			run: func(ctx context.Context, t *tally) error {
+				return goTest(ctx, t, suite{name: "kube-unit", dir: "test/kube", packages: []string{"./..."}, env: []string{"GOWORK=off"}})
+			},
+		},
+		{
+			name: "postgres", about: "the agent and its libraries against real PostgreSQL", needs: []string{"packages"},
+			run: tagged("postgres", 20*time.Minute),
+		},
+		{
+			name: "s3", about: "the store against real S3 servers", needs: []string{"s3 servers"},
+			run: tagged("s3", 20*time.Minute),
+		},
+		{
+			name: "integration", about: "each controller against a real API server", needs: []string{"kubernetes"},
+			run: integration,
+		},
+		{
+			name: "e2e", about: "the suite on a real cluster, through its chart",
+			needs: clusterNeeds, run: e2e,
+		},
+	}
+}
+
+// tagged runs the packages that have tests with this build tag.
+func tagged(tag string, timeout time.Duration, env ...string) func(context.Context, *tally) error {
+	return func(ctx context.Context, t *tally) error {
+		packages, err := packagesWith(tag)
+		if err != nil {
+			return err
+		}
+		return goTest(ctx, t, suite{name: tag, tags: tag, packages: packages, timeout: timeout, env: env})
+	}
+}
+
+// packagesWith finds the folders that have a test file with this build tag.
+func packagesWith(tag string) ([]string, error) {
+	out, err := exec.Command("grep", "-rlE", "--include=*_test.go", "^//go:build .*\\b"+tag+"\\b",
+		"pkg", "cmd", "apis", "test", "--exclude-dir=kube").Output()
+	if err != nil {
+		return nil, fmt.Errorf("no test has the build tag %s: %w", tag, err)
+	}
+	seen := map[string]bool{}
+	var packages []string
+	for _, path := range strings.Fields(string(out)) {
+		if dir := "./" + filepath.Dir(path); !seen[dir] {
+			seen[dir] = true
+			packages = append(packages, dir)
+		}
+	}
+	return packages, nil
+}
+
+func integration(ctx context.Context, t *tally) error {
+	assets, err := kubeAssets(ctx)
+	if err != nil {
+		return err
+	}
+	return tagged("integration", 20*time.Minute, "KUBEBUILDER_ASSETS="+assets)(ctx, t)
+}
+
+// kubeAssets is the folder with kube-apiserver, etcd and kubectl.
+func kubeAssets(ctx context.Context) (string, error) {
+	cmd := exec.CommandContext(ctx, "build/bin/kube", "assets")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// e2e brings the cluster up, unless KUBECONFIG names one, installs the suite and runs the tests on it. A cluster that
+// it made goes again, unless KEEP is set.
+func e2e(ctx context.Context, t *tally) (err error) {
+	if os.Getenv("KUBECONFIG") != "" {
+		return goTest(ctx, t, e2eSuite(os.Getenv("KUBECONFIG")))
+	}
+	kubeconfig, err := filepath.Abs("build/kubeconfig")
+	if err != nil {
+		return err
+	}
+	if err := command(ctx, "e2e up", nil, "make", "cluster"); err != nil {
+		return err
+	}
+	if os.Getenv("KEEP") == "" {
+		defer func() {
+			// Even after an interrupt: nothing may stay behind.
+			if downErr := command(context.WithoutCancel(ctx), "e2e down", nil, "make", "demo-down"); err == nil {
+				err = downErr
+			}
+		}()
+	}
+	return goTest(ctx, t, e2eSuite(kubeconfig))
+}
+
+func e2eSuite(kubeconfig string) suite {
+	return suite{name: "e2e", tags: "e2e", packages: []string{"./test/e2e/..."}, timeout: 60 * time.Minute, env: []string{"KUBECONFIG=" + kubeconfig}}
+}
