@@ -1,0 +1,191 @@
+package job
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+const (
+	progressManager  = "howdah-worker"
+	progressInterval = 2 * time.Second
+	apiVersion       = "howdah.dev/v1alpha1"
+)
+
+// Progress is how far the work is.
+type Progress struct {
+	Phase      string // such as Copying
+	DoneBytes  int64
+	TotalBytes int64  // 0: not known
+	Message    string // for a person, such as the position that replay has reached
+}
+
+// Reporter writes progress into the status of the job's own object: at most every two seconds, and only what changed.
+type Reporter struct {
+	apply  func(ctx context.Context, body any) error
+	object agentapi.Object
+	now    func() time.Time
+
+	mu    sync.Mutex
+	state Progress
+	wake  chan struct{}
+	stop  context.CancelFunc
+	done  chan struct{}
+
+	meter meter // used by the sending goroutine only
+}
+
+// NewReporter starts to report for object. A nil client reports nowhere; so does one that fails: work goes on without
+// its progress being seen. Close ends it.
+func NewReporter(ctx context.Context, client *kube.Client, object agentapi.Object) *Reporter {
+	apply := func(context.Context, any) error { return nil }
+	if client != nil {
+		path := "/apis/" + apiVersion + "/namespaces/" + object.Namespace + "/" + object.Resource + "/" + object.Name + "/status"
+		apply = func(ctx context.Context, body any) error { return client.Apply(ctx, path, progressManager, body) }
+	}
+	return startReporter(ctx, object, apply, time.Now, progressInterval)
+}
+
+func startReporter(ctx context.Context, object agentapi.Object, apply func(context.Context, any) error, now func() time.Time, interval time.Duration) *Reporter {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &Reporter{
+		apply: apply, object: object, now: now,
+		wake: make(chan struct{}, 1), stop: cancel, done: make(chan struct{}),
+	}
+	go r.loop(ctx, interval)
+	return r
+}
+
+// Report notes how far the work is. It never waits.
+func (r *Reporter) Report(p Progress) {
+	r.mu.Lock()
+	r.state = p
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close sends what was reported last, and ends the reporter.
+func (r *Reporter) Close() {
+	r.stop()
+	<-r.done
+}
+
+func (r *Reporter) loop(ctx context.Context, interval time.Duration) {
+	defer close(r.done)
+	sent := Progress{}
+	for {
+		select {
+		case <-ctx.Done():
+			r.send(context.WithoutCancel(ctx), &sent)
+			return
+		case <-r.wake:
+		}
+		r.send(ctx, &sent)
+		select {
+		case <-ctx.Done():
+		case <-time.After(interval):
+		}
+	}
+}
+
+func (r *Reporter) send(ctx context.Context, sent *Progress) {
+	r.mu.Lock()
+	state := r.state
+	r.mu.Unlock()
+	if state == *sent {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := r.apply(ctx, r.body(state)); err != nil {
+		if ctx.Err() == nil || ctx.Err() == context.DeadlineExceeded {
+			slog.Warn("progress can't be reported; the work goes on", "error", err)
+		}
+		return
+	}
+	*sent = state
+}
+
+// progress is v1alpha1.Progress, written here so that the agent links no Kubernetes types.
+type progress struct {
+	Phase          string    `json:"phase"`
+	DoneBytes      int64     `json:"doneBytes,omitempty"`
+	TotalBytes     int64     `json:"totalBytes,omitempty"`
+	Percent        int32     `json:"percent,omitempty"`
+	BytesPerSecond int64     `json:"bytesPerSecond,omitempty"`
+	SecondsLeft    int64     `json:"secondsLeft,omitempty"`
+	Message        string    `json:"message,omitempty"`
+	UpdatedAt      time.Time `json:"updatedAt"`
+}
+
+type applyBody struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+		UID  string `json:"uid,omitempty"` // another object of this name is a conflict
+	} `json:"metadata"`
+	Status struct {
+		Progress progress `json:"progress"`
+	} `json:"status"`
+}
+
+func (r *Reporter) body(p Progress) applyBody {
+	now := r.now()
+	rate := r.meter.rate(p.Phase, p.DoneBytes, now)
+	body := applyBody{APIVersion: apiVersion, Kind: r.object.Kind}
+	body.Metadata.Name, body.Metadata.UID = r.object.Name, r.object.UID
+	body.Status.Progress = progress{
+		Phase: p.Phase, DoneBytes: p.DoneBytes, TotalBytes: p.TotalBytes, Message: p.Message,
+		Percent: percent(p), BytesPerSecond: rate, SecondsLeft: secondsLeft(p, rate), UpdatedAt: now.UTC().Truncate(time.Second),
+	}
+	return body
+}
+
+func percent(p Progress) int32 {
+	if p.TotalBytes <= 0 {
+		return 0
+	}
+	return int32(min(100, max(0, float64(p.DoneBytes)*100/float64(p.TotalBytes))))
+}
+
+func secondsLeft(p Progress, rate int64) int64 {
+	if rate <= 0 || p.DoneBytes >= p.TotalBytes {
+		return 0
+	}
+	return int64(math.Ceil(float64(p.TotalBytes-p.DoneBytes) / float64(rate)))
+}
+
+// meter measures bytes per second, smoothed over about three reports, anew in each phase.
+type meter struct {
+	phase   string
+	at      time.Time
+	done    int64
+	average float64
+	known   bool
+}
+
+func (m *meter) rate(phase string, done int64, now time.Time) int64 {
+	seconds := now.Sub(m.at).Seconds()
+	if phase != m.phase || m.at.IsZero() || done < m.done {
+		*m = meter{phase: phase, at: now, done: done}
+		return 0
+	}
+	if seconds <= 0 {
+		return int64(m.average)
+	}
+	last := float64(done-m.done) / seconds
+	if m.known {
+		last = m.average*2/3 + last/3
+	}
+	m.at, m.done, m.average, m.known = now, done, last, true
+	return int64(m.average)
+}

@@ -1,0 +1,135 @@
+// Package kube is the little of the Kubernetes API that an agent needs: server-side apply as the pod's own identity. It
+// is no client-go, because the agent stands in every pod and has to be small.
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ErrOutside says that this process doesn't run in a pod with an identity.
+var ErrOutside = errors.New("no Kubernetes API server is known: not in a pod, or the pod has no service account token")
+
+const (
+	serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+	requestTimeout    = 15 * time.Second
+	maxAnswer         = 1 << 20
+)
+
+// Client calls the API server.
+type Client struct {
+	base      string
+	tokenFile string
+	http      *http.Client
+}
+
+// StatusError is an answer of the API server that is no success.
+type StatusError struct {
+	Code    int    // of HTTP
+	Reason  string // such as NotFound
+	Message string
+}
+
+// Error is the server's message.
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("Kubernetes answers %d %s: %s", e.Code, e.Reason, e.Message)
+}
+
+// IsNotFound says that the object, its kind or its namespace doesn't exist.
+func IsNotFound(err error) bool { return hasCode(err, http.StatusNotFound) }
+
+// IsConflict says that the object is another one than was meant, or that another manager owns a field.
+func IsConflict(err error) bool { return hasCode(err, http.StatusConflict) }
+
+func hasCode(err error, code int) bool {
+	status := &StatusError{}
+	return errors.As(err, &status) && status.Code == code
+}
+
+// InCluster is the client of the pod's service account.
+func InCluster() (*Client, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	ca, err := os.ReadFile(filepath.Join(serviceAccountDir, "ca.crt"))
+	if host == "" || port == "" || err != nil {
+		return nil, ErrOutside
+	}
+	return New("https://"+net.JoinHostPort(host, port), ca, filepath.Join(serviceAccountDir, "token"))
+}
+
+// New is the client of a server, whose certificate ca (PEM) has signed, as the identity of the token in tokenFile. The
+// file is read again for each request, as tokens are replaced.
+func New(base string, ca []byte, tokenFile string) (*Client, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the CA of the Kubernetes API server holds no PEM certificate")
+	}
+	transport := &http.Transport{
+		TLSClientConfig:       &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          1,
+		IdleConnTimeout:       time.Minute,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: requestTimeout,
+	}
+	return &Client{base: base, tokenFile: tokenFile, http: &http.Client{Transport: transport, Timeout: requestTimeout}}, nil
+}
+
+// Apply does a server-side apply: what object says becomes so, and belongs to manager from then on. Path is that of the
+// object or of its status.
+func (c *Client) Apply(ctx context.Context, path, manager string, object any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"fieldManager": {manager}, "force": {"true"}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, c.base+path+"?"+query.Encode(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/apply-patch+yaml") // JSON is YAML
+	return c.do(request)
+}
+
+func (c *Client) do(request *http.Request) error {
+	token, err := os.ReadFile(c.tokenFile)
+	if err != nil {
+		return fmt.Errorf("service account token: %w", err)
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("User-Agent", "howdah-agent")
+	response, err := c.http.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return statusError(response.StatusCode, answer)
+	}
+	return nil
+}
+
+func statusError(code int, answer []byte) error {
+	status := struct{ Reason, Message string }{}
+	if err := json.Unmarshal(answer, &status); err != nil || status.Message == "" {
+		status.Message = http.StatusText(code)
+	}
+	return &StatusError{Code: code, Reason: status.Reason, Message: status.Message}
+}
