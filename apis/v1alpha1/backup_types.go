@@ -17,7 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Size",type=integer,format=int64,JSONPath=`.status.logicalBytes`
 // +kubebuilder:printcolumn:name="Stored",type=integer,format=int64,JSONPath=`.status.storedBytes`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name is too long: the Job of the backup is named after it; use at most 52 characters"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 56",message="metadata.name is too long: the Job of the backup is named after it; use at most 56 characters"
 type Backup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
