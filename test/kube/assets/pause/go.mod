@@ -1,0 +1,3 @@
+module howdah.dev/test/kube/assets/pause
+
+go 1.26.0

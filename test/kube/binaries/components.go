@@ -1,0 +1,69 @@
+// Package binaries builds the programs that a test cluster runs from Go modules that are pinned in this repository,
+// and keeps them in the cache under a key of their content.
+package binaries
+
+import "strings"
+
+// Component is a nested module below assets/ and the programs that come from it.
+type Component struct {
+	Module   string   // folder below assets/
+	Packages []string // import paths; "." is the module's own main package
+	Tags     string
+	LDFlags  string
+	Note     string // what a person should know while it builds
+}
+
+// The versions that programs report; the sources are pinned in each module's go.mod and go.sum.
+const (
+	kubernetesVersion = "v1.36.3"
+	containerdVersion = "v2.4.2"
+)
+
+// Components of a cluster.
+var (
+	Kubernetes = Component{
+		Module: "kubernetes",
+		Packages: prefixed("k8s.io/kubernetes/cmd/",
+			"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"),
+		LDFlags: kubernetesFlags(),
+		Note:    "about 5 minutes on 4 cores, once",
+	}
+	Etcd       = Component{Module: "etcd", Packages: []string{"."}}
+	Containerd = Component{
+		Module:   "containerd",
+		Packages: prefixed("github.com/containerd/containerd/v2/cmd/", "containerd", "containerd-shim-runc-v2", "ctr"),
+		Tags:     "no_btrfs no_zfs no_devmapper",
+		LDFlags:  "-X github.com/containerd/containerd/v2/version.Version=" + containerdVersion,
+	}
+	CoreDNS     = Component{Module: "coredns", Packages: []string{"."}}
+	Pause       = Component{Module: "pause", Packages: []string{"."}}
+	Provisioner = Component{Module: "provisioner", Packages: []string{"."}}
+	MinIO       = Component{Module: "minio", Packages: []string{"github.com/minio/minio"}, Note: "a few minutes, once"}
+	VersityGW   = Component{Module: "versitygw", Packages: []string{"github.com/versity/versitygw/cmd/versitygw"}}
+)
+
+// ForNodes are the components whose programs run on the nodes.
+func ForNodes() []Component {
+	return []Component{Etcd, Containerd, CoreDNS, Pause, Provisioner, Kubernetes}
+}
+
+// ForTests are the components that a test of a single controller needs (the KUBEBUILDER_ASSETS of envtest).
+func ForTests() []Component { return []Component{Etcd, Kubernetes} }
+
+func kubernetesFlags() string {
+	const version = "k8s.io/component-base/version."
+	number := strings.Split(strings.TrimPrefix(kubernetesVersion, "v"), ".")
+	return strings.Join([]string{
+		"-X", version + "gitVersion=" + kubernetesVersion,
+		"-X", version + "gitMajor=" + number[0],
+		"-X", version + "gitMinor=" + number[1],
+	}, " ")
+}
+
+func prefixed(prefix string, names ...string) []string {
+	packages := make([]string, 0, len(names))
+	for _, name := range names {
+		packages = append(packages, prefix+name)
+	}
+	return packages
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/test/kube/binaries"
+	"howdah.dev/test/kube/cluster"
+	"howdah.dev/test/kube/preflight"
+)
+
+func loadCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "load ARCHIVE...",
+		Short: "Put images (OCI archives) on every node, and on those of later clusters",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := options.begin()
+			if err != nil {
+				return err
+			}
+			unlock, err := s.lock()
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			return s.load(cmd.Context(), args)
+		},
+	}
+}
+
+// load fills the template, and the nodes if there are any.
+func (s session) load(ctx context.Context, archives []string) error {
+	c, err := s.open()
+	if errors.Is(err, cluster.ErrNotUp) {
+		if c, err = s.described(1); err != nil {
+			return err
+		}
+		return c.LoadTemplate(ctx, archives)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Load(ctx, archives)
+}
+
+func imagesCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "images",
+		Short: "Build the PostgreSQL images from Debian packages, load them, and print their archives",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := options.begin()
+			if err != nil {
+				return err
+			}
+			unlock, err := s.lock()
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			if err := preflight.Check(cmd.Context(), s.cache, s.report); err != nil {
+				return err
+			}
+			archives, err := s.postgresImages(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, archive := range archives {
+				fmt.Println(archive)
+			}
+			return s.load(cmd.Context(), archives)
+		},
+	}
+}
+
+func assetsCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "assets",
+		Short: "Print the folder with etcd, kube-apiserver and kubectl (KUBEBUILDER_ASSETS), building them if needed",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := options.begin()
+			if err != nil {
+				return err
+			}
+			unlock, err := s.lock()
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			folder, err := s.builder().Ensure(cmd.Context(), binaries.ForTests()...)
+			if err != nil {
+				return err
+			}
+			fmt.Println(folder)
+			return nil
+		},
+	}
+}
+
+func depsCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "deps",
+		Short: "Install the Debian packages that are missing (`up` does it too)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := options.begin()
+			if err != nil {
+				return err
+			}
+			if os.Geteuid() != 0 {
+				return preflight.ErrNotRoot
+			}
+			return preflight.EnsurePackages(cmd.Context(), s.report)
+		},
+	}
+}

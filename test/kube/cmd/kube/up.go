@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/test/kube/cluster"
+	"howdah.dev/test/kube/pki"
+	"howdah.dev/test/kube/preflight"
+)
+
+func upCommand(options *options) *cobra.Command {
+	var (
+		workers    int
+		kubeconfig string
+		servers    []string
+	)
+	command := &cobra.Command{
+		Use:   "up",
+		Short: "Start the cluster, from whatever state the machine is in",
+		Long: `Start the cluster, and write a kubeconfig for it. What a killed run left is removed first; a cluster
+that is up and well is left alone. The first run builds Kubernetes, which takes several minutes.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := options.begin()
+			if err != nil {
+				return err
+			}
+			if kubeconfig == "" {
+				kubeconfig = s.defaultKubeconfig()
+			}
+			return s.up(cmd.Context(), workers, servers, kubeconfig)
+		},
+	}
+	command.Flags().IntVar(&workers, "workers", 3, "number of worker nodes")
+	command.Flags().StringSliceVar(&servers, "s3", nil, "S3 servers to run beside the cluster: minio, versitygw")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file to write the kubeconfig to (default: build/kubeconfig in the repository)")
+	return command
+}
+
+func (s session) up(ctx context.Context, workers int, servers []string, kubeconfig string) error {
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := preflight.Check(ctx, s.cache, s.report); err != nil {
+		return err
+	}
+	c, err := s.running(ctx, workers)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		if c, err = s.boot(ctx, workers); err != nil {
+			return err
+		}
+	}
+	for _, server := range servers {
+		if err := c.StartS3(ctx, server); err != nil {
+			return err
+		}
+	}
+	if err := copyKubeconfig(c, kubeconfig); err != nil {
+		return err
+	}
+	s.report.Say("cluster %s is up: export KUBECONFIG=%s", s.name, kubeconfig)
+	return nil
+}
+
+// running returns the cluster if it is up, well and of the wanted size.
+func (s session) running(ctx context.Context, workers int) (*cluster.Cluster, error) {
+	c, err := s.open()
+	if errors.Is(err, cluster.ErrNotUp) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if trouble := c.Trouble(ctx); trouble != nil {
+		s.report.Say("cluster %s is not well (%v): starting it anew", s.name, trouble)
+		return nil, nil
+	}
+	if c.Workers != workers {
+		return nil, fmt.Errorf("cluster %s is up with %d workers, not %d: run `kube down` first", s.name, c.Workers, workers)
+	}
+	s.report.Say("cluster %s is already up and well", s.name)
+	return c, nil
+}
+
+func (s session) boot(ctx context.Context, workers int) (*cluster.Cluster, error) {
+	c, err := s.described(workers)
+	if err != nil {
+		return nil, err
+	}
+	if !c.IsClean() {
+		if err := s.report.Step(ctx, "remove what an earlier run left", c.Down); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.Up(ctx)
+}
+
+func copyKubeconfig(c *cluster.Cluster, target string) error {
+	content, err := os.ReadFile(c.AdminKubeconfig())
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	return pki.SaveKubeconfig(target, content)
+}
+
+func downCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "down",
+		Short: "Remove the cluster and everything of it; the cache of programs and images stays",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := options.begin()
+			if err != nil {
+				return err
+			}
+			unlock, err := s.lock()
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			c, err := s.described(1)
+			if err != nil {
+				return err
+			}
+			return s.report.Step(cmd.Context(), "remove cluster "+s.name, c.Down)
+		},
+	}
+}
