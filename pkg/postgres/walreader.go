@@ -1,0 +1,119 @@
+package postgres
+
+import "encoding/binary"
+
+// The layout of a page of WAL (XLogPageHeaderData).
+const (
+	walPageSize        = 8192
+	walShortHeaderSize = 24
+	walLongHeaderSize  = 40
+
+	walFlagContinued   = 0x0001
+	walFlagLong        = 0x0002
+	walFlagOverwritten = 0x0008
+)
+
+// walReader reads the records of one segment, which run on over the headers of pages.
+type walReader struct {
+	segment []byte // whole pages
+	size    int    // of a whole segment, bytes
+	start   LSN
+	magic   uint16
+	pos     int
+	buffer  []byte // of a record that lies on several pages
+}
+
+type readState int
+
+const (
+	readWhole       readState = iota
+	readCut                   // the segment ended within the record
+	readEnd                   // the segment ended behind a record
+	readNothing               // the server wrote no further
+	readOverwritten           // the server crashed within the record, and went on on a later page
+)
+
+func (r *walReader) lsn() LSN { return r.start + LSN(r.pos) }
+
+// openPage checks the header of the page at pos and moves behind it. remaining is the length of what a
+// record that began earlier still has on this page and later ones.
+func (r *walReader) openPage() (remaining int, ok bool) {
+	if r.pos >= len(r.segment) {
+		return 0, false
+	}
+	header := r.segment[r.pos:]
+	info := binary.LittleEndian.Uint16(header[2:])
+	if binary.LittleEndian.Uint16(header) != r.magic || LSN(binary.LittleEndian.Uint64(header[8:])) != r.lsn() {
+		return 0, false // never written, or left from the segment's former life
+	}
+	if info&walFlagContinued != 0 {
+		remaining = int(binary.LittleEndian.Uint32(header[16:]))
+	}
+	r.pos += walShortHeaderSize
+	if info&walFlagLong != 0 {
+		r.pos += walLongHeaderSize - walShortHeaderSize
+	}
+	return remaining, true
+}
+
+// next reads one record. With readCut, record is the part that is here. The record is valid until the
+// next call.
+func (r *walReader) next() (lsn LSN, record []byte, state readState) {
+	for {
+		r.pos = (r.pos + 7) &^ 7
+		if r.pos == r.size {
+			return r.lsn(), nil, readEnd
+		}
+		if r.pos%walPageSize == 0 {
+			if remaining, ok := r.openPage(); !ok || remaining != 0 {
+				return 0, nil, readNothing
+			}
+		}
+		lsn = r.lsn()
+		total := int(binary.LittleEndian.Uint32(r.segment[r.pos:]))
+		if total < recordHeader {
+			return 0, nil, readNothing
+		}
+		if record, state = r.take(total); state != readOverwritten {
+			return lsn, record, state
+		}
+	}
+}
+
+// take reads n bytes of a record from pos on, over as many pages as they need.
+func (r *walReader) take(n int) ([]byte, readState) {
+	if here := walPageSize - r.pos%walPageSize; n <= here {
+		r.pos += n
+		return r.segment[r.pos-n : r.pos], readWhole
+	}
+	r.buffer = r.buffer[:0]
+	for {
+		here := min(n-len(r.buffer), walPageSize-r.pos%walPageSize)
+		r.buffer = append(r.buffer, r.segment[r.pos:r.pos+here]...)
+		r.pos += here
+		if len(r.buffer) == n {
+			return r.buffer, readWhole
+		}
+		if r.pos == r.size {
+			return r.buffer, readCut
+		}
+		if state := r.continuePage(n - len(r.buffer)); state != readWhole {
+			return nil, state
+		}
+	}
+}
+
+// continuePage opens the page on which a record goes on for that many more bytes.
+func (r *walReader) continuePage(remaining int) readState {
+	page := r.pos
+	found, ok := r.openPage()
+	switch {
+	case !ok:
+		return readNothing
+	case found == remaining:
+		return readWhole
+	case binary.LittleEndian.Uint16(r.segment[page+2:])&walFlagOverwritten != 0:
+		return readOverwritten
+	}
+	return readNothing
+}
