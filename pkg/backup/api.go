@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -130,16 +129,6 @@ type Progress struct {
 	Stored int64 // uploaded or downloaded
 }
 
-// Write makes a full backup of source: it starts, copies, stops, waits until the WAL that the backup
-// needs is archived in its lineage, and commits it by putting the manifest. Until then there is no
-// backup, and an interrupted one may be run again under the same id. Of several runs at once one
-// commits, and the others return its manifest.
-//
-// Errors: ErrDamagedPages, ErrWALMissing, ErrTarget, those of objstore, Start and Stop.
-func Write(ctx context.Context, store objstore.Store, source Source, opts Options) (*Manifest, error) {
-	return nil, errors.ErrUnsupported
-}
-
 // RestoreOptions change how a backup is restored.
 type RestoreOptions struct {
 	// Tablespaces maps the OID of a tablespace to the directory for it. One that isn't named is
@@ -148,16 +137,6 @@ type RestoreOptions struct {
 	Workers     int   // 0 is the number of CPUs, at most 8
 	MemoryLimit int64 // of buffers in bytes; 0 is 96 MiB
 	Progress    func(Progress)
-}
-
-// Restore writes the backup into target, which must be empty or missing, checks every byte against
-// its checksums, adds backup_label and tablespace_map, and makes it all durable. Recovery settings
-// and recovery.signal are the caller's. After an error the target is empty again, as far as that
-// could be done; only Restore's success means that target is whole.
-//
-// Errors: *CorruptError (ErrCorrupt), ErrTarget, those of objstore.
-func Restore(ctx context.Context, store objstore.Store, manifest *Manifest, target string, opts RestoreOptions) error {
-	return errors.ErrUnsupported
 }
 
 // VerifyOptions change how a backup is verified.
@@ -173,51 +152,4 @@ type VerifyOptions struct {
 type Verified struct {
 	StoredBytes int64
 	Whole       bool // every byte was read
-}
-
-// Verify reads a backup as a restore would, without writing anything, and checks that the WAL it
-// needs is archived. Errors: *CorruptError, ErrWALMissing, those of objstore.
-func Verify(ctx context.Context, store objstore.Store, manifest *Manifest, opts VerifyOptions) (Verified, error) {
-	return Verified{}, errors.ErrUnsupported
-}
-
-// ReadManifest reads and checks a whole manifest. objstore.ErrNotFound: there is no such backup.
-func ReadManifest(ctx context.Context, store objstore.Store, lineage, id string) (*Manifest, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// ReadHead reads and checks the head of a manifest, by one small ranged read.
-func ReadHead(ctx context.Context, store objstore.Store, lineage, id string) (*Head, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Entry is one backup in a bucket.
-type Entry struct {
-	Lineage string
-	ID      string
-	// Committed is when the store took the manifest.
-	Committed    time.Time
-	ManifestSize int64 // bytes
-	Head         *Head // nil if Err is set
-	Err          error // why the manifest can't be read; a *CorruptError if it is damaged
-}
-
-// List finds all backups in a store, or those of one lineage if it isn't empty, in the order of
-// lineage and id. A manifest that can't be read is an Entry with Err; only a list that can't be made
-// is an error.
-func List(ctx context.Context, store objstore.Store, lineage string) ([]Entry, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Delete removes a backup: first its manifest, then its packs that no other manifest of the lineage
-// points at. It may be repeated after a crash or an error; a backup that isn't there is no error.
-// It returns the bytes that were freed this time.
-func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int64, error) {
-	return 0, errors.ErrUnsupported
-}
-
-// SweepOrphans removes the packs of backups that have no manifest and for which running says that
-// nobody is writing them, unless another manifest points at them. It returns the ids it cleaned.
-func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, running func(id string) bool) ([]string, error) {
-	return nil, errors.ErrUnsupported
 }

@@ -114,20 +114,21 @@ type File struct {
 	Parts []Part
 }
 
-// Part is a run of a file's bytes within a frame.
+// Part is a run of a file's bytes within a frame. There is one for each frame of each file, so
+// it is kept small.
 type Part struct {
-	FileOffset int64 // where the run starts in the file
-	Length     int64 // bytes
-	Skip       int64 // where the run starts in the frame's content: small files share a frame
+	FileOffset int64  // where the run starts in the file
+	Length     uint32 // bytes
+	Skip       uint32 // where the run starts in the frame's content: small files share a frame
 	Frame      Frame
 }
 
 // Frame is a run of bytes that was compressed on its own.
 type Frame struct {
-	Pack       int    // index into Head.Packs
-	Offset     int64  // in the pack
-	Stored     int64  // bytes in the pack
-	Content    int64  // bytes of content
+	Pack       uint32 // index into Head.Packs
+	Offset     uint32 // in the pack
+	Stored     uint32 // bytes in the pack
+	Content    uint32 // bytes of content
 	StoredCRC  uint32 // CRC-32C of the stored bytes
 	ContentCRC uint32 // CRC-32C of the content
 	Raw        bool   // stored as it is, because it doesn't compress

@@ -1,0 +1,256 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"howdah.dev/howdah/pkg/backup/internal/envelope"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// ReadManifest reads and checks a whole manifest. objstore.ErrNotFound: there is no such backup.
+func ReadManifest(ctx context.Context, store objstore.Store, lineage, id string) (*Manifest, error) {
+	if err := checkNames(lineage, id); err != nil {
+		return nil, err
+	}
+	key := repository.ManifestKey(lineage, id)
+	object, err := store.Get(ctx, key, maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decodeManifest(object)
+	if err != nil {
+		return nil, unreadable(key, err)
+	}
+	if m.Lineage != lineage || m.ID != id {
+		return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + m.Lineage + "/" + m.ID}
+	}
+	return m, nil
+}
+
+func checkNames(lineage, id string) error {
+	return errors.Join(repository.CheckName("lineage", lineage), repository.CheckName("backup", id))
+}
+
+// unreadable tells a manifest of a later version from a damaged one.
+func unreadable(key string, err error) error {
+	if errors.Is(err, envelope.ErrUnknown) || errors.Is(err, ErrFormat) {
+		return fmt.Errorf("%w: %s: %w", ErrFormat, key, err)
+	}
+	return &CorruptError{Object: key, Detail: err.Error()}
+}
+
+// ReadHead reads and checks the head of a manifest, by one small ranged read.
+func ReadHead(ctx context.Context, store objstore.Store, lineage, id string) (*Head, error) {
+	if err := checkNames(lineage, id); err != nil {
+		return nil, err
+	}
+	key := repository.ManifestKey(lineage, id)
+	for size := headGuess; ; {
+		b := make([]byte, size)
+		n, err := store.ReadAt(ctx, key, b, 0)
+		if err != nil && !errors.Is(err, objstore.ErrTorn) {
+			return nil, err
+		}
+		head, _, _, err := openHead(b[:n])
+		var short *envelope.ShortError
+		if errors.As(err, &short) && n == size {
+			size = short.Need
+			continue
+		}
+		if err != nil {
+			return nil, unreadable(key, err)
+		}
+		return head, nil
+	}
+}
+
+// headGuess is enough for the head of most backups.
+const headGuess = 64 << 10
+
+// Entry is one backup in a bucket.
+type Entry struct {
+	Lineage string
+	ID      string
+	// Committed is when the store took the manifest.
+	Committed    time.Time
+	ManifestSize int64 // bytes
+	Head         *Head // nil if Err is set
+	Err          error // why the manifest can't be read; a *CorruptError if it is damaged
+}
+
+// List finds all backups in a store, or those of one lineage if it isn't empty, in the order of
+// lineage and id. A manifest that can't be read is an Entry with Err; only a list that can't be made
+// is an error.
+func List(ctx context.Context, store objstore.Store, lineage string) ([]Entry, error) {
+	lineages := []string{lineage}
+	if lineage == "" {
+		all, err := repository.Lineages(ctx, store)
+		if err != nil {
+			return nil, err
+		}
+		lineages = all
+	}
+	var entries []Entry
+	for _, name := range lineages {
+		for info, err := range store.List(ctx, repository.BackupsPrefix(name), "") {
+			if err != nil {
+				return nil, err
+			}
+			id := path.Base(path.Dir(info.Key))
+			if info.Key != repository.ManifestKey(name, id) || checkNames(name, id) != nil {
+				continue
+			}
+			entries = append(entries, Entry{Lineage: name, ID: id, Committed: info.Modified, ManifestSize: info.Size})
+		}
+	}
+	return entries, readHeads(ctx, store, entries)
+}
+
+// headReaders is how many heads are read at a time.
+const headReaders = 8
+
+func readHeads(ctx context.Context, store objstore.Store, entries []Entry) error {
+	group := errgroup.Group{}
+	group.SetLimit(headReaders)
+	for i := range entries {
+		group.Go(func() error {
+			e := &entries[i]
+			e.Head, e.Err = ReadHead(ctx, store, e.Lineage, e.ID)
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+// Delete removes a backup: first its manifest, then its packs that no other manifest of the lineage
+// points at. It may be repeated after a crash or an error; a backup that isn't there is no error.
+// It returns the bytes that were freed this time.
+func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int64, error) {
+	if err := checkNames(lineage, id); err != nil {
+		return 0, err
+	}
+	if err := store.Delete(ctx, repository.ManifestKey(lineage, id)); err != nil {
+		return 0, err
+	}
+	used, err := usedBy(ctx, store, lineage)
+	if err != nil {
+		return 0, err
+	}
+	return removePacks(ctx, store, lineage, id, used)
+}
+
+// usedPacks are the packs that manifests point at, by "<backup>/<name>".
+type usedPacks map[string]bool
+
+func (u usedPacks) add(head *Head) {
+	for _, pack := range head.Packs {
+		u[pack.Backup+"/"+pack.Name] = true
+	}
+}
+
+// usedBy collects what all manifests of a lineage point at. One that can't be read could point at
+// anything: then nothing may be removed.
+func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPacks, error) {
+	entries, err := List(ctx, store, lineage)
+	if err != nil {
+		return nil, err
+	}
+	used := usedPacks{}
+	for _, e := range entries {
+		if errors.Is(e.Err, objstore.ErrNotFound) {
+			continue // removed meanwhile
+		}
+		if e.Err != nil {
+			return nil, fmt.Errorf("no pack may be removed while backup %s can't be read: %w", e.ID, e.Err)
+		}
+		used.add(e.Head)
+	}
+	return used, nil
+}
+
+// removePacks removes the packs that a backup wrote and nobody uses. It returns their bytes.
+func removePacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks) (int64, error) {
+	var keys []string
+	freed := int64(0)
+	for info, err := range store.List(ctx, repository.BackupPacksPrefix(lineage, id), "") {
+		if err != nil {
+			return 0, err
+		}
+		if !used[id+"/"+path.Base(info.Key)] {
+			keys = append(keys, info.Key)
+			freed += info.Size
+		}
+	}
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	return freed, store.Delete(ctx, keys...)
+}
+
+// checkPacks makes sure that every pack that a manifest points at is there, in its size.
+func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
+	sizes := map[string]int64{}
+	backups := map[string]bool{}
+	for _, pack := range head.Packs {
+		backups[pack.Backup] = true
+	}
+	for id := range backups {
+		for info, err := range store.List(ctx, repository.BackupPacksPrefix(head.Lineage, id), "") {
+			if err != nil {
+				return err
+			}
+			sizes[info.Key] = info.Size
+		}
+	}
+	for _, pack := range head.Packs {
+		key := repository.PackKey(head.Lineage, pack.Backup, pack.Name)
+		size, there := sizes[key]
+		if !there {
+			return &CorruptError{Object: key, Detail: "it was uploaded and is not there", Err: objstore.ErrNotFound}
+		}
+		if size != pack.Size {
+			return &CorruptError{Object: key, Detail: fmt.Sprintf("it has %d bytes instead of %d", size, pack.Size)}
+		}
+	}
+	return nil
+}
+
+// SweepOrphans removes the packs that no manifest points at, of backups for which running says that
+// nobody is writing them. It returns the ids whose packs it removed.
+func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, running func(id string) bool) ([]string, error) {
+	if err := repository.CheckName("lineage", lineage); err != nil {
+		return nil, err
+	}
+	var idle []string
+	for id, err := range store.Folders(ctx, repository.PacksPrefix(lineage)) {
+		if err != nil {
+			return nil, err
+		}
+		if !running(id) {
+			idle = append(idle, id)
+		}
+	}
+	// Manifests are read after running was asked: what was committed in between is seen.
+	used, err := usedBy(ctx, store, lineage)
+	if err != nil {
+		return nil, err
+	}
+	var swept []string
+	for _, id := range idle {
+		freed, err := removePacks(ctx, store, lineage, id, used)
+		if err != nil {
+			return swept, err
+		}
+		if freed > 0 {
+			swept = append(swept, id)
+		}
+	}
+	return swept, nil
+}

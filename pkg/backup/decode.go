@@ -1,0 +1,252 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strconv"
+
+	"github.com/klauspost/compress/zstd"
+
+	"howdah.dev/howdah/pkg/backup/internal/codec"
+	"howdah.dev/howdah/pkg/backup/internal/envelope"
+	"howdah.dev/howdah/pkg/backup/repository"
+)
+
+const (
+	maxManifest = 1 << 30
+	maxHead     = 64 << 20
+	maxLine     = 512 << 20
+)
+
+// errManifest is a manifest that doesn't make sense.
+var errManifest = errors.New("the manifest contradicts itself")
+
+// openHead reads the header and the head at the start of a manifest's object. An
+// *envelope.ShortError says how many bytes that needs.
+func openHead(object []byte) (head *Head, header manifestHeader, size int, err error) {
+	start, err := envelope.Open(object, envelope.Manifest, &header)
+	if err != nil {
+		return nil, header, 0, err
+	}
+	if header.HeadStored < 0 || header.HeadStored > maxHead || header.BodyStored < 0 || header.BodyStored > maxManifest {
+		return nil, header, 0, errManifest
+	}
+	size = start + int(header.HeadStored)
+	if len(object) < size {
+		return nil, header, 0, &envelope.ShortError{Need: size}
+	}
+	if codec.CRC(object[start:size]) != header.HeadCRC32C {
+		return nil, header, 0, errors.New("the checksum of the head is wrong")
+	}
+	head = &Head{}
+	if err := decodeHead(object[start:size], head); err != nil {
+		return nil, header, 0, err
+	}
+	return head, header, size, nil
+}
+
+func decodeHead(stored []byte, head *Head) error {
+	reader, err := zstd.NewReader(bytes.NewReader(stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxHead))
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if err := json.NewDecoder(io.LimitReader(reader, maxHead)).Decode(head); err != nil {
+		return fmt.Errorf("the head can't be read: %w", err)
+	}
+	return head.validate()
+}
+
+func (h *Head) validate() error {
+	if h.Format != FormatVersion {
+		return fmt.Errorf("%w: the manifest is of format %d, and this version knows %d", ErrFormat, h.Format, FormatVersion)
+	}
+	if h.Encryption != "" {
+		return fmt.Errorf("%w: the backup is encrypted by %q, and this version knows none", ErrFormat, h.Encryption)
+	}
+	err := errors.Join(repository.CheckName("lineage", h.Lineage), repository.CheckName("backup", h.ID))
+	for _, pack := range h.Packs {
+		err = errors.Join(err, repository.CheckName("backup", pack.Backup), repository.CheckName("pack", pack.Name))
+		if pack.Size < 0 || pack.Size > math.MaxUint32 {
+			err = errors.Join(err, errManifest)
+		}
+	}
+	return err
+}
+
+// decodeManifest reads a whole object.
+func decodeManifest(object []byte) (*Manifest, error) {
+	head, header, size, err := openHead(object)
+	if err != nil {
+		return nil, err
+	}
+	body := object[size:]
+	if int64(len(body)) != header.BodyStored || codec.CRC(body) != header.BodyCRC32C {
+		return nil, errors.New("the list of files is not what was stored")
+	}
+	m := &Manifest{Head: *head}
+	if err := m.decodeFiles(body, header.BodySize); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Manifest) decodeFiles(body []byte, size int64) error {
+	reader, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	content := &countingReader{Reader: reader}
+	lines := bufio.NewScanner(content)
+	lines.Buffer(make([]byte, 64<<10), maxLine)
+	for lines.Scan() {
+		file, err := parseFile(lines.Bytes())
+		if err == nil {
+			err = m.checkFile(&file)
+		}
+		if err != nil {
+			return fmt.Errorf("file %d (%s): %w", len(m.Files), file.Path, err)
+		}
+		m.Files = append(m.Files, file)
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	if content.n != size || totals(m.Files).Files != m.Totals.Files {
+		return errManifest
+	}
+	return nil
+}
+
+type countingReader struct {
+	io.Reader
+	n int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n += int64(n)
+	return n, err
+}
+
+// totals counts what files tell by themselves.
+func totals(files []File) Totals {
+	t := Totals{}
+	for i := range files {
+		if files[i].Kind == Regular {
+			t.Files++
+			t.LogicalBytes += files[i].Size
+		}
+	}
+	return t
+}
+
+func parseFile(b []byte) (File, error) {
+	l := line{}
+	if err := json.Unmarshal(b, &l); err != nil {
+		return File{}, err
+	}
+	f := File{Kind: l.Kind, Size: l.Size, MTime: l.MTime}
+	var errPath, errLink, errMode error
+	f.Path, errPath = unprintable(l.Path, l.Path64)
+	f.Link, errLink = unprintable(l.Link, l.Link64)
+	f.Mode, errMode = parseMode(l.Mode)
+	if err := errors.Join(errPath, errLink, errMode); err != nil {
+		return f, err
+	}
+	f.Parts = make([]Part, len(l.Columns))
+	for i, columns := range l.Columns {
+		part, err := parsePart(columns)
+		if err != nil {
+			return f, err
+		}
+		f.Parts[i] = part
+	}
+	return f, nil
+}
+
+func unprintable(plain, encoded string) (string, error) {
+	if encoded == "" {
+		return plain, nil
+	}
+	name, err := base64.StdEncoding.DecodeString(encoded)
+	return string(name), err
+}
+
+func parseMode(octal string) (fs.FileMode, error) {
+	if octal == "" {
+		return 0, nil
+	}
+	mode, err := strconv.ParseUint(octal, 8, 9)
+	return fs.FileMode(mode), err
+}
+
+func parsePart(columns []int64) (Part, error) {
+	if len(columns) != partColumns || columns[0] < 0 {
+		return Part{}, errManifest
+	}
+	for _, n := range columns[1:] {
+		if n < 0 || n > math.MaxUint32 {
+			return Part{}, errManifest
+		}
+	}
+	return Part{
+		FileOffset: columns[0], Length: uint32(columns[1]), Skip: uint32(columns[2]),
+		Frame: Frame{
+			Pack: uint32(columns[3]), Offset: uint32(columns[4]), Stored: uint32(columns[5]), Content: uint32(columns[6]),
+			StoredCRC: uint32(columns[7]), ContentCRC: uint32(columns[8]), Raw: columns[9] != 0,
+		},
+	}, nil
+}
+
+// maxFrameContent bounds what a manifest may claim about a frame, with room for larger ones.
+const maxFrameContent = 64 << 20
+
+// checkFile refuses what a restore could not do, or should not: paths that lead out of PGDATA, parts
+// that overlap or lie outside of their file, frame or pack.
+func (m *Manifest) checkFile(f *File) error {
+	if !filepath.IsLocal(f.Path) || filepath.Clean(f.Path) != f.Path || f.Path == "." {
+		return fmt.Errorf("%w: bad path %q", errManifest, f.Path)
+	}
+	switch f.Kind {
+	case Regular, Dir, Symlink, Tablespace:
+	default:
+		return fmt.Errorf("%w: unknown kind %q", errManifest, f.Kind)
+	}
+	if f.Kind != Regular && len(f.Parts) > 0 || f.Size < 0 {
+		return errManifest
+	}
+	end := int64(0)
+	for _, p := range f.Parts {
+		if p.FileOffset < end || p.FileOffset > f.Size-int64(p.Length) || p.Length == 0 {
+			return fmt.Errorf("%w: parts overlap", errManifest)
+		}
+		end = p.FileOffset + int64(p.Length)
+		if err := m.checkFrame(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Manifest) checkFrame(p Part) error {
+	f := p.Frame
+	switch {
+	case int(f.Pack) >= len(m.Packs),
+		int64(f.Offset)+int64(f.Stored) > m.Packs[f.Pack].Size,
+		int64(p.Skip)+int64(p.Length) > int64(f.Content),
+		f.Content > maxFrameContent, f.Stored > maxFrameContent,
+		f.Raw && f.Stored != f.Content:
+		return fmt.Errorf("%w: a part is outside of its frame or pack", errManifest)
+	}
+	return nil
+}

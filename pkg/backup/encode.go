@@ -1,0 +1,142 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+
+	"howdah.dev/howdah/pkg/backup/internal/codec"
+	"howdah.dev/howdah/pkg/backup/internal/envelope"
+)
+
+// manifestHeader is the meta data of a manifest: it guards the two zstd frames behind it, which hold
+// the head and the files.
+type manifestHeader struct {
+	HeadStored int64  `json:"headStored"` // bytes
+	HeadCRC32C uint32 `json:"headCRC32C"` // of the stored bytes
+	BodyStored int64  `json:"bodyStored"`
+	BodyCRC32C uint32 `json:"bodyCRC32C"`
+	BodySize   int64  `json:"bodySize"` // decompressed
+}
+
+// line is a file as one line of JSON. A name that isn't UTF-8 is base64 in its own field.
+type line struct {
+	Path    string    `json:"path,omitempty"`
+	Path64  string    `json:"pathBase64,omitempty"`
+	Kind    Kind      `json:"kind"`
+	Mode    string    `json:"mode,omitempty"` // octal
+	Size    int64     `json:"size,omitempty"`
+	MTime   time.Time `json:"mtime"`
+	Link    string    `json:"link,omitempty"`
+	Link64  string    `json:"linkBase64,omitempty"`
+	Columns [][]int64 `json:"parts,omitempty"`
+}
+
+// partColumns is how many numbers describe a part: fileOffset, length, skip, pack, offset, stored,
+// content, storedCRC, contentCRC, raw.
+const partColumns = 10
+
+// encodeManifest makes the object.
+func encodeManifest(m *Manifest) ([]byte, error) {
+	head, err := json.Marshal(m.Head)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := codec.NewEncoder(codec.Default, 4<<20)
+	if err != nil {
+		return nil, err
+	}
+	storedHead := encoder.EncodeAll(append(head, '\n'), nil)
+	body, size, err := encodeFiles(m.Files)
+	if err != nil {
+		return nil, err
+	}
+	object, err := envelope.Seal(envelope.Manifest, manifestHeader{
+		HeadStored: int64(len(storedHead)), HeadCRC32C: codec.CRC(storedHead),
+		BodyStored: int64(len(body)), BodyCRC32C: codec.CRC(body), BodySize: size,
+	})
+	if err != nil {
+		return nil, err
+	}
+	object = append(object, storedHead...)
+	return append(object, body...), nil
+}
+
+// encodeFiles compresses the lines while they are made: a large database has many.
+func encodeFiles(files []File) (body []byte, size int64, err error) {
+	var stored bytes.Buffer
+	writer, err := zstd.NewWriter(&stored, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, 0, err
+	}
+	var buffer []byte
+	for i := range files {
+		buffer, err = appendFile(buffer[:0], &files[i])
+		if err != nil {
+			return nil, 0, err
+		}
+		size += int64(len(buffer))
+		if _, err := writer.Write(buffer); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := writer.Close(); err != nil {
+		return nil, 0, err
+	}
+	return stored.Bytes(), size, nil
+}
+
+// appendFile appends the line of a file.
+func appendFile(b []byte, f *File) ([]byte, error) {
+	l := line{Kind: f.Kind, Size: f.Size, MTime: f.MTime}
+	l.Path, l.Path64 = printable(f.Path)
+	l.Link, l.Link64 = printable(f.Link)
+	if f.Kind != Symlink {
+		l.Mode = fmt.Sprintf("%04o", f.Mode.Perm())
+	}
+	encoded, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Parts) == 0 {
+		return append(append(b, encoded...), '\n'), nil
+	}
+	b = append(b, encoded[:len(encoded)-1]...)
+	b = append(b, `,"parts":[`...)
+	for i, part := range f.Parts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendPart(b, part)
+	}
+	return append(b, "]}\n"...), nil
+}
+
+func appendPart(b []byte, p Part) []byte {
+	raw := int64(0)
+	if p.Frame.Raw {
+		raw = 1
+	}
+	columns := [partColumns]int64{
+		p.FileOffset, int64(p.Length), int64(p.Skip), int64(p.Frame.Pack), int64(p.Frame.Offset), int64(p.Frame.Stored),
+		int64(p.Frame.Content), int64(p.Frame.StoredCRC), int64(p.Frame.ContentCRC), raw,
+	}
+	for i, n := range columns {
+		b = append(b, "[,"[min(i, 1)])
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return append(b, ']')
+}
+
+func printable(name string) (plain, encoded string) {
+	if utf8.ValidString(name) {
+		return name, ""
+	}
+	return "", base64.StdEncoding.EncodeToString([]byte(name))
+}

@@ -1,0 +1,78 @@
+package backup
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/internal/codec"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	defaultMemory  = 96 << 20
+	maxPack        = 32 << 20
+	minPack        = 8 << 20
+	maxWorkers     = 8
+	defaultWALPoll = time.Second
+	// encoderMemory is about what one encoder keeps beside its input and output.
+	encoderMemory = 3 << 20
+)
+
+// sizes are what a memory limit allows.
+type sizes struct {
+	workers  int
+	frame    int64
+	buffers  int // packs in memory: one is filled, the others are on their way
+	packSize int64
+}
+
+// fit divides the memory: workers first, then several packs in flight rather than large ones. The
+// smallest that works is taken where the limit is below it.
+func (o Options) fit(total int64) sizes {
+	limit := o.MemoryLimit
+	if limit == 0 {
+		limit = defaultMemory
+	}
+	s := sizes{workers: workers(o.Workers), frame: frameSize(total)}
+	perWorker := s.frame*5/2 + encoderMemory
+	for s.workers > 1 && int64(s.workers)*perWorker > limit/2 {
+		s.workers--
+	}
+	left := limit - int64(s.workers)*perWorker
+	s.packSize = min(maxPack, max(minPack, left/5))
+	s.buffers = int(max(2, left/s.packSize))
+	return s
+}
+
+func workers(wanted int) int {
+	if wanted > 0 {
+		return wanted
+	}
+	return min(maxWorkers, runtime.GOMAXPROCS(0))
+}
+
+func (o Options) level() codec.Level {
+	if o.Compression == CompressionDefault {
+		return codec.Default
+	}
+	return codec.Fastest
+}
+
+func (o Options) validate() error {
+	if o.Compression != "" && o.Compression != CompressionFast && o.Compression != CompressionDefault {
+		return fmt.Errorf("%w: compression %q is unknown; write %s or %s", ErrFormat, o.Compression, CompressionFast, CompressionDefault)
+	}
+	return repository.CheckName("backup", o.ID)
+}
+
+func (s Source) validate() error {
+	if err := repository.CheckName("lineage", s.Lineage); err != nil {
+		return err
+	}
+	if !postgres.ValidSegSize(s.WALSegmentSize) {
+		return fmt.Errorf("%w: WAL segments of %d bytes", ErrFormat, s.WALSegmentSize)
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Write makes a full backup of source: it starts, copies, stops, waits until the WAL that the backup
+// needs is archived in its lineage, and commits it by putting the manifest. Until then there is no
+// backup, and an interrupted one may be run again under the same id. Of several runs at once one
+// commits, and the others return its manifest.
+//
+// Errors: ErrDamagedPages, ErrWALMissing, ErrTarget, those of objstore, Start and Stop.
+func Write(ctx context.Context, store objstore.Store, source Source, opts Options) (*Manifest, error) {
+	if err := errors.Join(opts.validate(), source.validate()); err != nil {
+		return nil, err
+	}
+	committed, err := ReadManifest(ctx, store, source.Lineage, opts.ID)
+	if !errors.Is(err, objstore.ErrNotFound) {
+		return committed, err
+	}
+	w := &writing{store: store, source: source, opts: opts}
+	manifest, err := w.run(ctx)
+	if err != nil && w.attempted {
+		return nil, err // the manifest may be there: its packs must stay
+	}
+	if err != nil || manifest != w.manifest {
+		w.discard(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.sweep(ctx, manifest)
+	return manifest, nil
+}
+
+// writing is one run of Write.
+type writing struct {
+	store  objstore.Store
+	source Source
+	opts   Options
+
+	report   *reporter
+	packer   *packer
+	copier   *copier
+	total    int64
+	manifest *Manifest
+	// attempted is set before the manifest is put: from then on nobody knows whether it is there
+	// without looking.
+	attempted bool
+}
+
+func (w *writing) look() Progress {
+	if w.copier == nil {
+		return Progress{}
+	}
+	return Progress{Done: w.copier.done.Load(), Total: w.total, Stored: w.packer.stored.Load()}
+}
+
+// run makes the backup. It returns the manifest that is committed, which may be another run's.
+func (w *writing) run(ctx context.Context) (*Manifest, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	started, entries, err := w.begin(ctx, cancel)
+	w.report = newReporter(w.opts.Progress, w.look)
+	defer w.report.close()
+	if err != nil {
+		return nil, err
+	}
+	w.report.enter(Copying)
+	if err := w.copy(ctx, entries); err != nil {
+		return nil, err
+	}
+	stopped, err := w.source.Stop(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stop the backup: %w", err)
+	}
+	if err := w.packer.wait(); err != nil {
+		return nil, err
+	}
+	if w.copier.checker != nil {
+		if err := w.copier.checker.result(stopped.LSN); err != nil {
+			return nil, err
+		}
+	}
+	w.manifest = w.describe(started, stopped, entries)
+	w.report.enter(AwaitWAL)
+	if err := w.awaitWAL(ctx, w.manifest.WAL); err != nil {
+		return nil, err
+	}
+	w.report.enter(Committing)
+	return w.commit(ctx)
+}
+
+// begin starts the backup and then lists the files: what comes into being later is in the WAL.
+func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (Started, []*entry, error) {
+	if w.opts.Progress != nil {
+		w.opts.Progress(Progress{Phase: Starting})
+	}
+	started, err := w.source.Start(ctx)
+	if err != nil {
+		return Started{}, nil, fmt.Errorf("start the backup: %w", err)
+	}
+	entries, err := scan(ctx, w.source.DataDir)
+	if err != nil {
+		return Started{}, nil, err
+	}
+	for _, e := range entries {
+		w.total += e.Size
+	}
+	fit := w.opts.fit(w.total)
+	w.opts.Workers = fit.workers
+	header := packHeader{Lineage: w.source.Lineage, Backup: w.opts.ID}
+	w.packer = newPacker(ctx, cancel, w.store, header, attemptName(), fit.buffers, fit.packSize)
+	w.copier = &copier{
+		packer: w.packer, level: w.opts.level(), frameSize: fit.frame, throttle: newThrottle(w.opts.MaxBytesPerSecond),
+	}
+	if w.source.DataChecksums {
+		w.copier.checker = &pageChecker{start: started.LSN}
+	}
+	return started, entries, nil
+}
+
+// attemptName is different for every run, so that none overwrites what another has uploaded.
+func attemptName() string { return strings.ToLower(rand.Text()[:8]) }
+
+// copy reads everything, the control file last, and hands the last pack to its upload.
+func (w *writing) copy(ctx context.Context, entries []*entry) error {
+	if err := w.copier.run(ctx, entries, w.opts.Workers); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Path == controlFile {
+			if err := w.copier.control(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	w.packer.flush()
+	return nil
+}
+
+// describe makes the manifest.
+func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *Manifest {
+	s := w.source
+	m := &Manifest{Head: Head{
+		Format: FormatVersion, ID: w.opts.ID, Lineage: s.Lineage, Type: Full, Tool: w.opts.Tool,
+		SystemIdentifier: s.SystemIdentifier, PGVersion: s.PGVersion, PGMajor: s.PGMajor, DataChecksums: s.DataChecksums,
+		StartLSN: started.LSN, StopLSN: stopped.LSN, Timeline: started.Timeline,
+		StartTime: started.Time.UTC(), StopTime: stopped.Time.UTC(),
+		WAL: WALRange{
+			SegmentSize: s.WALSegmentSize,
+			First:       postgres.SegmentOf(started.Timeline, started.LSN, s.WALSegmentSize).Name(),
+			Last:        postgres.SegmentBefore(started.Timeline, stopped.LSN, s.WALSegmentSize).Name(),
+		},
+		BackupLabel: stopped.BackupLabel, TablespaceMap: stopped.TablespaceMap,
+		Cluster: s.Cluster, Packs: w.packer.packs,
+	}}
+	for _, e := range entries {
+		if e.vanished {
+			continue
+		}
+		m.Files = append(m.Files, e.finished())
+	}
+	m.Totals = totals(m.Files)
+	m.Totals.Frames = int(w.copier.frames.Load())
+	for _, pack := range m.Packs {
+		m.Totals.StoredBytes += pack.Size
+	}
+	return m
+}
+
+// commit checks that every pack is there, and puts the manifest.
+func (w *writing) commit(ctx context.Context) (*Manifest, error) {
+	if err := checkPacks(ctx, w.store, &w.manifest.Head); err != nil {
+		return nil, err
+	}
+	object, err := encodeManifest(w.manifest)
+	if err != nil {
+		return nil, err
+	}
+	w.attempted = true
+	err = w.store.Put(ctx, repository.ManifestKey(w.source.Lineage, w.opts.ID), object, objstore.PutOptions{IfAbsent: true})
+	if err == nil {
+		return w.manifest, nil
+	}
+	if !errors.Is(err, objstore.ErrExists) {
+		return nil, err
+	}
+	return w.meet(ctx)
+}
+
+// meet finds out whose manifest is there: this run's own, put by a request whose answer was lost, or
+// another run's.
+func (w *writing) meet(ctx context.Context) (*Manifest, error) {
+	there, err := ReadManifest(ctx, w.store, w.source.Lineage, w.opts.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(there.Packs) > 0 && len(w.manifest.Packs) > 0 && there.Packs[0] == w.manifest.Packs[0] {
+		return w.manifest, nil
+	}
+	return there, nil
+}
+
+// awaitWAL waits until the archive holds what the backup can't be restored without.
+func (w *writing) awaitWAL(ctx context.Context, needed WALRange) error {
+	archive := wal.New(w.store)
+	poll := w.opts.WALPoll
+	if poll == 0 {
+		poll = defaultWALPoll
+	}
+	for begun := time.Now(); ; {
+		missing, err := missingWAL(ctx, archive, w.source.Lineage, needed)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		if w.opts.WALTimeout > 0 && time.Since(begun) > w.opts.WALTimeout {
+			return fmt.Errorf("%w: %d segments from %s on, after %s", ErrWALMissing, len(missing), missing[0], w.opts.WALTimeout)
+		}
+		if err := pause(ctx, poll); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrWALMissing, missing[0], err)
+		}
+	}
+}
+
+// discardTimeout bounds the clearing away after an error: what stays is an orphan, which SweepOrphans
+// finds.
+const discardTimeout = 20 * time.Second
+
+// discard removes what this run has uploaded.
+func (w *writing) discard(ctx context.Context) {
+	if w.packer == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	_ = w.packer.wait()
+	if keys := w.packer.keys(); len(keys) > 0 {
+		_ = w.store.Delete(ctx, keys...)
+	}
+}
+
+// sweep removes what runs that ended early left under this id. The backup is committed, so nobody
+// else can commit it, and its own packs are known. What can't be removed now is an orphan, which
+// SweepOrphans finds.
+func (w *writing) sweep(ctx context.Context, manifest *Manifest) {
+	used := usedPacks{}
+	used.add(&manifest.Head)
+	_, _ = removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)
+}
