@@ -5,6 +5,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 BIN := $(CURDIR)/build/bin
+# Of the cluster in this machine; never the user's own file.
+LOCAL_KUBECONFIG ?= $(CURDIR)/build/kubeconfig
 VERSION ?= $(shell sed -n 's/^appVersion: //p' charts/howdah/Chart.yaml)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
 
@@ -128,13 +130,13 @@ kube: ## Build build/bin/kube, which starts and stops a real Kubernetes in this 
 
 .PHONY: cluster
 cluster: $(BIN)/helm kube images ## Start the cluster with S3 servers, and install the suite into it (build/kubeconfig)
-	$(BIN)/kube up --s3 minio,versitygw --kubeconfig build/kubeconfig
+	$(BIN)/kube up --s3 minio,versitygw --kubeconfig $(LOCAL_KUBECONFIG)
 	$(BIN)/kube load $(IMAGES:%=build/images/%.tar)
-	$(MAKE) install KUBECONFIG=$(CURDIR)/build/kubeconfig
+	$(MAKE) install KUBECONFIG=$(LOCAL_KUBECONFIG)
 
 .PHONY: install
-install: $(BIN)/helm ## Install or upgrade the suite in the cluster of KUBECONFIG (HELM_ARGS="--set ...")
-	KUBECONFIG=$(KUBECONFIG) $(BIN)/helm upgrade --install howdah charts/howdah --namespace howdah-system --create-namespace --wait --timeout 3m $(HELM_ARGS)
+install: $(BIN)/helm ## Install or upgrade the suite in the cluster of KUBECONFIG, else in the one here (HELM_ARGS="--set ...")
+	KUBECONFIG=$(or $(KUBECONFIG),$(LOCAL_KUBECONFIG)) $(BIN)/helm upgrade --install howdah charts/howdah --namespace howdah-system --create-namespace --wait --timeout 3m $(HELM_ARGS)
 
 ##@ Tools
 

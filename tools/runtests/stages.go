@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// testCluster is the name of the cluster that the tests make.
+const testCluster = "howdahe2e"
+
 // stage is one kind of tests.
 type stage struct {
 	name, about string
@@ -119,26 +122,28 @@ func kubeAssets(ctx context.Context) (string, error) {
 // it made goes again, unless KEEP is set.
 func e2e(ctx context.Context, t *tally) (err error) {
 	if os.Getenv("KUBECONFIG") != "" {
-		return goTest(ctx, t, e2eSuite(os.Getenv("KUBECONFIG")))
+		return goTest(ctx, t, e2eSuite())
 	}
-	kubeconfig, err := filepath.Abs("build/kubeconfig")
+	kubeconfig, err := filepath.Abs("build/e2e/kubeconfig")
 	if err != nil {
 		return err
 	}
-	if err := command(ctx, "e2e up", nil, "make", "cluster"); err != nil {
+	// A cluster of its own, so that one that somebody looks at, such as the demo's, stays as it is.
+	env := []string{"HOWDAH_PREFIX=" + testCluster, "KUBECONFIG=" + kubeconfig}
+	if err := command(ctx, "e2e up", env, "make", "cluster", "LOCAL_KUBECONFIG="+kubeconfig); err != nil {
 		return err
 	}
 	if os.Getenv("KEEP") == "" {
 		defer func() {
 			// Even after an interrupt: nothing may stay behind.
-			if downErr := command(context.WithoutCancel(ctx), "e2e down", nil, "make", "demo-down"); err == nil {
+			if downErr := command(context.WithoutCancel(ctx), "e2e down", env, "build/bin/kube", "down"); err == nil {
 				err = downErr
 			}
 		}()
 	}
-	return goTest(ctx, t, e2eSuite(kubeconfig))
+	return goTest(ctx, t, e2eSuite(env...))
 }
 
-func e2eSuite(kubeconfig string) suite {
-	return suite{name: "e2e", tags: "e2e", packages: []string{"./test/e2e/..."}, timeout: 60 * time.Minute, env: []string{"KUBECONFIG=" + kubeconfig}}
+func e2eSuite(env ...string) suite {
+	return suite{name: "e2e", tags: "e2e", packages: []string{"./test/e2e/..."}, timeout: 60 * time.Minute, env: env}
 }
