@@ -60,9 +60,6 @@ type writing struct {
 }
 
 func (w *writing) look() Progress {
-	if w.copier == nil {
-		return Progress{}
-	}
 	return Progress{Done: w.copier.done.Load(), Total: w.total, Stored: w.packer.stored.Load()}
 }
 
@@ -71,11 +68,11 @@ func (w *writing) run(ctx context.Context) (*Manifest, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	started, entries, err := w.begin(ctx, cancel)
-	w.report = newReporter(w.opts.Progress, w.look)
-	defer w.report.close()
 	if err != nil {
 		return nil, err
 	}
+	w.report = newReporter(w.opts.Progress, w.look)
+	defer w.report.close()
 	w.report.enter(Copying)
 	if err := w.copy(ctx, entries); err != nil {
 		return nil, err

@@ -43,6 +43,15 @@ type Info struct {
 	// if it holds none.
 	FirstCommit *time.Time `json:"firstCommit,omitempty"`
 	LastCommit  *time.Time `json:"lastCommit,omitempty"`
+	// RestorePoints in the file, in order.
+	RestorePoints []RestorePoint `json:"restorePoints,omitempty"`
+}
+
+// RestorePoint is a name that pg_create_restore_point gave to a position.
+type RestorePoint struct {
+	Name string       `json:"name"`
+	LSN  postgres.LSN `json:"lsn"` // where its record begins
+	Time time.Time    `json:"time"`
 }
 
 // ConflictError says that two writers meet in one archive.
