@@ -79,7 +79,7 @@ func (pg Installation) Command(ctx context.Context, t testing.TB, name string, a
 	t.Helper()
 	cmd := exec.CommandContext(ctx, filepath.Join(pg.BinDir, name), args...)
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "HOME=/") // nobody's settings or certificates
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: unprivileged(t)}
 	return cmd
 }
