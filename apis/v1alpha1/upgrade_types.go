@@ -95,7 +95,13 @@ type UpgradeStatus struct {
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// DownAt is when the cluster was stopped for the upgrade.
+	// CheckedAt is when the check ended; the findings are what it found.
+	// +optional
+	CheckedAt *metav1.Time `json:"checkedAt,omitempty"`
+	// HandedOverAt is when the upgraded data was offered to the cluster.
+	// +optional
+	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
+	// DownAt is when the db-controller was asked to stop the cluster.
 	// +optional
 	DownAt *metav1.Time `json:"downAt,omitempty"`
 	// UpAt is when it took connections again.
@@ -106,6 +112,7 @@ type UpgradeStatus struct {
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 	// RollingBack is why the upgrade is being taken back, once that is decided.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
 	RollingBack string `json:"rollingBack,omitempty"`
 }
 

@@ -1,0 +1,133 @@
+// Package upgrade brings one Upgrade to its end: a check on a copy of the schema, then pg_upgrade on the volume that the
+// db-controller granted, into a new data generation. Until the new version runs, every failure leads back to the old one.
+package upgrade
+
+import (
+	"context"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
+)
+
+const finalizer = "howdah.dev/upgrade"
+
+// startLimit is how long the cluster may take to become Ready on the new version before it is taken back.
+const startLimit = 10 * time.Minute
+
+// Reconciler brings Upgrades to their end.
+type Reconciler struct {
+	writer     client.Client
+	events     events.EventRecorder
+	agentImage string
+	images     manager.Images
+	now        func() time.Time
+}
+
+// New makes the reconciler of Upgrades.
+func New(mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
+	return &Reconciler{
+		writer: mgr.GetClient(), events: mgr.GetEventRecorder("upgrade-controller"),
+		agentImage: agentImage, images: images, now: time.Now,
+	}
+}
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=upgrades,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=upgrades/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=upgrades/finalizers,verbs=update
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;backups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=create
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager watches Upgrades, their Jobs, and the clusters and backups that they wait for.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Upgrade{}).
+		Owns(&batchv1.Job{}).
+		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.upgradesOf)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.askerOf)).
+		Complete(r)
+}
+
+// upgradesOf are the Upgrades of a cluster.
+func (r *Reconciler) upgradesOf(ctx context.Context, cluster client.Object) []reconcile.Request {
+	upgrades := &v1alpha1.UpgradeList{}
+	if err := r.writer.List(ctx, upgrades, client.InNamespace(cluster.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the Upgrades of a cluster", "cluster", cluster.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range upgrades.Items {
+		if upgrades.Items[i].Spec.Cluster.Name == cluster.GetName() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&upgrades.Items[i])})
+		}
+	}
+	return requests
+}
+
+// askerOf is the Upgrade that a Backup was made for.
+func (r *Reconciler) askerOf(_ context.Context, object client.Object) []reconcile.Request {
+	backup, ok := object.(*v1alpha1.Backup)
+	if !ok || backup.Spec.RequestedBy == nil || backup.Spec.RequestedBy.Kind != v1alpha1.KindUpgrade {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: backup.Namespace, Name: backup.Spec.RequestedBy.Name}}}
+}
+
+// Reconcile brings one Upgrade to its end. plan is the algorithm; everything else serves it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	upgrade := &v1alpha1.Upgrade{}
+	if err := r.writer.Get(ctx, req.NamespacedName, upgrade); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("upgrade", req.Name, "cluster", upgrade.Spec.Cluster.Name))
+	pass := flow.Begin(r.writer, r.events, upgrade)
+	finished := upgrade.Status.CompletedAt != nil
+	world, err := r.observe(ctx, upgrade)
+	outcome := flow.Retry(err)
+	if err == nil {
+		outcome = flow.Run(ctx, world, r.plan(world)...)
+	}
+	report(upgrade, outcome, finished)
+	return pass.Commit(ctx, outcome)
+}
+
+type step = flow.Step[*world]
+
+// plan is the algorithm. Everything before handOver can be taken back by stopping the Job and giving up the hold.
+func (r *Reconciler) plan(w *world) []step {
+	switch {
+	case w.deleting() && w.handedOver():
+		return []step{r.deleteJobs, r.withdrawHold, r.removeFinalizer}
+	case w.deleting():
+		return []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawHold, r.removeFinalizer}
+	case w.finished():
+		return []step{r.deleteJobs, r.withdrawHold, r.expire}
+	case w.rollingBack():
+		return []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawHold, r.awaitOldVersion, r.finishRolledBack}
+	}
+	steps := []step{
+		r.ensureFinalizer, r.preflight, r.pinPlan,
+		r.runCheck, r.awaitCheck, r.judgeFindings,
+	}
+	if w.upgrade.Spec.CheckOnly {
+		return append(steps, r.finishCheck)
+	}
+	return append(steps,
+		r.askHold, r.awaitHold,
+		r.runUpgrade, r.awaitUpgrade, r.handOver, r.awaitAdopted,
+		r.askBackup, r.withdrawHold,
+		r.awaitMaintenance, r.awaitBackup, r.finish,
+	)
+}

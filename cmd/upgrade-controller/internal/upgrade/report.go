@@ -1,0 +1,56 @@
+package upgrade
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// report sets the conditions from what was done in this pass; those of an Upgrade that had ended before stay. It is pure.
+func report(u *v1alpha1.Upgrade, outcome flow.Outcome, finished bool) {
+	u.Status.ObservedGeneration = u.Generation
+	reportChecked(u)
+	if finished {
+		return
+	}
+	status, reason, message := outcome.Status(), outcome.Reason, outcome.Message
+	if outcome.Finished() {
+		reason, message = v1alpha1.ReasonCompleted, summary(u)
+	}
+	if reason == "" {
+		return
+	}
+	flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionSucceeded, status, reason, message)
+}
+
+func reportChecked(u *v1alpha1.Upgrade) {
+	count, first := obstacles(u.Status.Findings)
+	switch {
+	case u.Status.CheckedAt == nil:
+		return
+	case count == 0:
+		message := "nothing stands in the way"
+		if warnings := len(u.Status.Findings); warnings > 0 {
+			message = fmt.Sprintf("nothing stands in the way; %d warnings are in status.findings", warnings)
+		}
+		flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionChecked, metav1.ConditionTrue, v1alpha1.ReasonCheckPassed, message)
+	default:
+		flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionChecked, metav1.ConditionFalse, v1alpha1.ReasonCheckFailed, first)
+	}
+}
+
+// summary says what was done, and how long the cluster was down.
+func summary(u *v1alpha1.Upgrade) string {
+	if u.Spec.CheckOnly {
+		return fmt.Sprintf("the upgrade to PostgreSQL %d can be done", u.Spec.Version)
+	}
+	if u.Status.DownAt == nil || u.Status.UpAt == nil || u.Status.Plan == nil {
+		return ""
+	}
+	return fmt.Sprintf("from PostgreSQL %d to %d; it took no connections for about %s", u.Status.Plan.FromVersion, u.Spec.Version,
+		u.Status.UpAt.Sub(u.Status.DownAt.Time).Round(time.Second))
+}
