@@ -56,6 +56,8 @@ const (
 	AnnotationConfigHash = "howdah.dev/config-hash"
 	// AnnotationTemplateHash on a database pod is the hash of what can only change with a new pod.
 	AnnotationTemplateHash = "howdah.dev/template-hash"
+	// AnnotationRestoredBy on a PostgresCluster is the UID of the Restore that made it.
+	AnnotationRestoredBy = "howdah.dev/restored-by"
 )
 
 // LocalReference names an object in the same namespace.

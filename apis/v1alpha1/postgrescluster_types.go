@@ -134,9 +134,27 @@ type Bootstrap struct {
 	// Initdb makes a new, empty database.
 	// +optional
 	Initdb *BootstrapInitdb `json:"initdb,omitempty"`
-	// Restore leaves the volume to the Restore of this name, which made the cluster.
+	// Restore leaves the volume to a Restore.
 	// +optional
-	Restore *LocalReference `json:"restore,omitempty"`
+	Restore *BootstrapRestore `json:"restore,omitempty"`
+}
+
+// BootstrapRestore says that a Restore brings the data. The Restore makes the cluster with it.
+type BootstrapRestore struct {
+	// Name of the Restore.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Database is the name of the application's database in that data.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	Database string `json:"database,omitempty"`
+	// Owner is the name of the application's role in that data.
+	// +optional
+	// +kubebuilder:default=app
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	Owner string `json:"owner,omitempty"`
 }
 
 // BootstrapInitdb describes the first database.

@@ -193,6 +193,9 @@ type RestorePlan struct {
 	WALSegments int64 `json:"walSegments"`
 	// Target in words.
 	Target string `json:"target"`
+	// StopAt is where replay stops. Left out: at the end of lastWAL.
+	// +optional
+	StopAt *RestoreTarget `json:"stopAt,omitempty"`
 	// DataGeneration that the restore writes.
 	DataGeneration string `json:"dataGeneration"`
 }
@@ -224,6 +227,10 @@ const (
 	ReasonTargetUnreachable = "TargetUnreachable"
 	// ReasonNameTaken: the new cluster's name is taken.
 	ReasonNameTaken = "NameTaken"
+	// ReasonPlanning: the repository is being read for the plan.
+	ReasonPlanning = "Planning"
+	// ReasonAwaitingWAL: the WAL up to the target is not archived yet.
+	ReasonAwaitingWAL = "AwaitingWAL"
 	// ReasonPlanned: the plan is made.
 	ReasonPlanned = "Planned"
 	// ReasonAwaitingHold: the volume is not granted yet.

@@ -72,6 +72,7 @@ type Cluster struct {
 	UID        string `json:"uid,omitempty"`
 	Instance   string `json:"instance,omitempty"`   // the pod that was read
 	Generation string `json:"generation,omitempty"` // data generation
+	Image      string `json:"image,omitempty"`      // of PostgreSQL, that ran it
 	// Object is the PostgresCluster without its status, as JSON, so that it can be made again.
 	Object json.RawMessage `json:"object,omitempty"`
 }
