@@ -11,34 +11,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/repository/location"
 )
 
 // ErrSecret is a Secret with credentials that isn't there or lacks a key.
 var ErrSecret = errors.New("credentials")
 
 // SecretName is the Secret with the credentials, or empty where they come from the environment.
-func SecretName(repo *v1alpha1.BackupRepository) string {
-	if repo.Spec.S3.Credentials == nil {
-		return ""
-	}
-	return repo.Spec.S3.Credentials.SecretName
-}
+func SecretName(repo *v1alpha1.BackupRepository) string { return location.SecretName(repo) }
 
 // PodConfig is the configuration for a pod that mounts the Secret, if there is one, at agentapi.S3Dir.
-func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config {
-	config := baseConfig(repo)
-	if SecretName(repo) != "" {
-		config.CredentialsDir = agentapi.S3Dir
-	}
-	return config
-}
+func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config { return location.PodConfig(repo) }
 
 // Open opens the repository for a controller. Errors: ErrSecret, objstore's.
 func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
-	config := baseConfig(repo)
+	config := location.Config(repo)
 	if name := SecretName(repo); name != "" {
 		credentials, err := readCredentials(ctx, reader, repo.Namespace, name)
 		if err != nil {
@@ -47,21 +36,6 @@ func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupReposi
 		config.Credentials = credentials
 	}
 	return open.Open(ctx, config)
-}
-
-func baseConfig(repo *v1alpha1.BackupRepository) objstore.Config {
-	s3 := repo.Spec.S3
-	config := objstore.Config{
-		Driver: objstore.DriverAWS, Endpoint: s3.Endpoint, Region: s3.Region, Bucket: s3.Bucket,
-		Prefix: s3.Prefix, CABundle: s3.CABundle, PathStyle: s3.Endpoint != "",
-	}
-	if s3.Client == v1alpha1.S3ClientMinio {
-		config.Driver = objstore.DriverMinIO
-	}
-	if s3.ForcePathStyle != nil {
-		config.PathStyle = *s3.ForcePathStyle
-	}
-	return config
 }
 
 func readCredentials(ctx context.Context, reader client.Reader, namespace, name string) (*objstore.Credentials, error) {
