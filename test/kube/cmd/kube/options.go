@@ -19,6 +19,7 @@ type options struct {
 	name       string
 	cache      string
 	repository string
+	mirror     string
 }
 
 func (o *options) addTo(root *cobra.Command) {
@@ -30,6 +31,7 @@ func (o *options) addTo(root *cobra.Command) {
 	flags.StringVar(&o.name, "name", name, "name of the cluster; two of different names can run side by side (or HOWDAH_PREFIX)")
 	flags.StringVar(&o.cache, "cache", "", "folder for programs, images and clusters (default: howdah in the user's cache folder)")
 	flags.StringVar(&o.repository, "repository", "", "folder of the Howdah repository (default: where this program or the shell is)")
+	flags.StringVar(&o.mirror, "mirror", "", "address of the Debian mirror for images (default: this machine's own)")
 }
 
 // complete fills in what no flag says.

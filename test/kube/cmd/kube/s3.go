@@ -2,13 +2,47 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"howdah.dev/test/kube/cluster"
+	"howdah.dev/test/kube/s3"
 )
 
-func s3Command(options *options) *cobra.Command { return &cobra.Command{Use: "s3"} }
+func s3Command(options *options) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "s3",
+		Short: "Start, kill and describe the S3 servers: " + strings.Join(s3.Names(), ", "),
+	}
+	command.AddCommand(
+		nodeless(options, "start NAME", "Start an S3 server, building it if needed, and wait until it has its bucket",
+			func(ctx context.Context, c *cluster.Cluster, name string) error { return c.StartS3(ctx, name) }),
+		nodeless(options, "stop NAME", "Kill an S3 server; its data stays",
+			func(ctx context.Context, c *cluster.Cluster, name string) error { return c.StopS3(ctx, name) }),
+		nodeless(options, "env NAME", "Print what a client needs, as KEY=value",
+			func(_ context.Context, c *cluster.Cluster, name string) error {
+				environment, err := c.S3Environment(name)
+				if err == nil {
+					fmt.Println(strings.Join(environment, "\n"))
+				}
+				return err
+			}),
+	)
+	return command
+}
 
-func (s session) postgresImages(ctx context.Context) ([]string, error) {
-	return nil, errors.New("soon")
+// nodeless makes the command of a verb with the name of a server as its only argument.
+func nodeless(options *options, use, short string, act action) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return onCluster(cmd.Context(), options, func(ctx context.Context, c *cluster.Cluster) error {
+				return act(ctx, c, args[0])
+			})
+		},
+	}
 }

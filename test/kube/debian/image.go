@@ -1,0 +1,166 @@
+// Package debian builds PostgreSQL images from Debian's packages, laid out like the official image.
+package debian
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"howdah.dev/test/kube/oci"
+	"howdah.dev/test/kube/progress"
+)
+
+//go:embed recipe.sh
+var recipe string
+
+// Image is a PostgreSQL major version and the Debian release that has it.
+type Image struct {
+	Major int
+	Suite string
+}
+
+// Images are those that tests use. They differ in libc and ICU, as real ones do.
+var Images = []Image{
+	{Major: 15, Suite: "bookworm"},
+	{Major: 17, Suite: "trixie"},
+	{Major: 18, Suite: "forky"},
+}
+
+// Name is what pods call the image.
+func (i Image) Name() string { return fmt.Sprintf("registry.local/postgresql:%d", i.Major) }
+
+func (i Image) config() oci.Config {
+	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin", i.Major)
+	return oci.Config{
+		Env: []string{
+			"PATH=" + bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+			"LANG=en_US.utf8",
+			fmt.Sprintf("PG_MAJOR=%d", i.Major),
+			"PGDATA=/var/lib/postgresql/data",
+		},
+		Entrypoint: []string{"postgres"},
+		StopSignal: "SIGINT",
+		Labels: map[string]string{
+			"org.opencontainers.image.title":   "PostgreSQL from Debian packages, for tests",
+			"org.opencontainers.image.version": fmt.Sprint(i.Major),
+		},
+	}
+}
+
+// key is what an image depends on. The packages of a release change with its point releases: an archive in the cache
+// keeps those of the day when it was built.
+func (i Image) key() string {
+	sum := sha256.Sum256(fmt.Appendln(nil, i, i.config(), runtime.GOARCH, recipe))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Builder builds images into a folder of archives.
+type Builder struct {
+	Folder string
+	Source Source
+	Report *progress.Reporter
+}
+
+// Archive is where an image's archive is, once it is built.
+func (b Builder) Archive(image Image) string {
+	return filepath.Join(b.Folder, fmt.Sprintf("postgresql-%d-%s.tar", image.Major, image.key()))
+}
+
+// Ensure builds the images that the folder lacks, several at once, and returns all archives.
+func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
+	if err := os.MkdirAll(b.Folder, 0o755); err != nil {
+		return nil, err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(max(1, runtime.NumCPU()*3/4))
+	var archives []string
+	for _, image := range images {
+		archive := b.Archive(image)
+		archives = append(archives, archive)
+		if _, err := os.Stat(archive); err == nil {
+			continue
+		}
+		what := fmt.Sprintf("build image of PostgreSQL %d from %s (about a minute, once)", image.Major, image.Suite)
+		all.Go(func() error {
+			return b.Report.Step(ctx, what, func(ctx context.Context) error { return b.build(ctx, image, archive) })
+		})
+	}
+	return archives, all.Wait()
+}
+
+func (b Builder) build(ctx context.Context, image Image, archive string) error {
+	folder, err := os.MkdirTemp(b.Folder, ".building-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	// debootstrap leaves the mode of the folder above the root to us; packages' users have to pass it.
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return err
+	}
+	if err := b.cook(ctx, image, folder); err != nil {
+		return err
+	}
+	return oci.Write(archive, image.Name(), filepath.Join(folder, "layer.tar"), image.config())
+}
+
+// cook runs the recipe. Its steps come through a pipe of their own, the noise of its tools goes to a log that is
+// shown when it fails.
+func (b Builder) cook(ctx context.Context, image Image, folder string) error {
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	steps, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer steps.Close()
+	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
+		"nice", "sh", "-c", recipe)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = folder, log, log, []*os.File{writer}
+	cmd.Env = append(os.Environ(), b.Source.environment(image)...)
+	if err := cmd.Start(); err != nil {
+		writer.Close()
+		return err
+	}
+	writer.Close()
+	b.relay(image, steps)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: %s", err, tail(log))
+	}
+	return nil
+}
+
+func (b Builder) relay(image Image, steps io.Reader) {
+	lines := bufio.NewScanner(steps)
+	for lines.Scan() {
+		b.Report.Say("  image of PostgreSQL %d: %s", image.Major, lines.Text())
+	}
+}
+
+// tail returns the end of a log.
+func tail(log *os.File) string {
+	const length = 2000
+	info, err := log.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	end := make([]byte, min(length, info.Size()))
+	if _, err := log.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(end))
+}
