@@ -129,10 +129,13 @@ kube: ## Build build/bin/kube, which starts and stops a real Kubernetes in this 
 	@cd test/kube && GOWORK=off go build -o $(BIN)/kube ./cmd/kube
 
 .PHONY: cluster
-cluster: $(BIN)/helm kube images ## Start the cluster with S3 servers, and install the suite into it (build/kubeconfig)
+cluster: kube ## Start a real Kubernetes with S3 servers, or find it running (build/kubeconfig)
 	$(BIN)/kube up --s3 minio,versitygw --kubeconfig $(LOCAL_KUBECONFIG)
+
+.PHONY: deploy
+deploy: images $(BIN)/helm ## Build the images, put them into that cluster, and install the suite
 	$(BIN)/kube load $(IMAGES:%=build/images/%.tar)
-	$(MAKE) install KUBECONFIG=$(LOCAL_KUBECONFIG)
+	$(MAKE) install KUBECONFIG=$(LOCAL_KUBECONFIG) HELM_ARGS="--set-string podAnnotations.images=$$(tail -qn1 build/images/*.stamp | sha256sum | cut -c1-16) $(HELM_ARGS)"
 
 .PHONY: install
 install: $(BIN)/helm ## Install or upgrade the suite in the cluster of KUBECONFIG, else in the one here (HELM_ARGS="--set ...")

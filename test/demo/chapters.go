@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 
 const (
 	repository = "minio"
-	bucket     = "demo"
 	fromImage  = "registry.local/postgresql:15"
 	// scaleFactor of pgbench: 100,000 accounts each.
 	scaleFactor = 5
@@ -76,8 +76,13 @@ func (s *story) makeRepository(ctx context.Context) error {
 		"AWS_ACCESS_KEY_ID":     s.storeEnv["AWS_ACCESS_KEY_ID"],
 		"AWS_SECRET_ACCESS_KEY": s.storeEnv["AWS_SECRET_ACCESS_KEY"],
 	}}
+	authority, err := os.ReadFile(s.storeEnv["S3_CA_FILE"])
+	if err != nil {
+		return err
+	}
 	repo := &v1alpha1.BackupRepository{ObjectMeta: named(repository), Spec: v1alpha1.BackupRepositorySpec{S3: v1alpha1.S3Spec{
-		Client: v1alpha1.S3ClientMinio, Endpoint: s.storeEnv["AWS_ENDPOINT_URL"], Bucket: bucket,
+		Client: v1alpha1.S3ClientMinio, Endpoint: s.storeEnv["S3_ENDPOINT"], Region: s.storeEnv["AWS_REGION"],
+		Bucket: s.storeEnv["S3_BUCKET"], Prefix: "demo/", CABundle: string(authority),
 		Credentials: &v1alpha1.S3Credentials{SecretName: repository},
 	}}}
 	for _, object := range []client.Object{space, secret, repo} {
@@ -229,7 +234,7 @@ func (s *story) upgrade(ctx context.Context) error {
 		return err
 	}
 	if down, up := upgrade.Status.DownAt, upgrade.Status.UpAt; down != nil && up != nil {
-		s.downSeconds = up.Sub(down.Time)
+		s.downtime = up.Sub(down.Time)
 	}
 	return s.await(ctx, &v1alpha1.PostgresCluster{ObjectMeta: named("shop")}, v1alpha1.ConditionReady)
 }

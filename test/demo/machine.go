@@ -57,7 +57,7 @@ func (s *story) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.helm(ctx, "--set", "podAnnotations.images="+digests)
+	return s.helm(ctx, "--set-string", "podAnnotations.images="+digests)
 }
 
 func (s *story) helm(ctx context.Context, args ...string) error {

@@ -22,12 +22,12 @@ type story struct {
 	chapters []chapterTime
 	kube     client.Client
 
-	kubectl     string // path of the program
-	storeEnv    map[string]string
-	noted       time.Time   // the moment before the mistake
-	beforeNote  fingerprint // of shop, then
-	beforeLeap  fingerprint // of shop, before the upgrade
-	downSeconds time.Duration
+	kubectl    string // path of the program
+	storeEnv   map[string]string
+	noted      time.Time   // the moment before the mistake
+	beforeNote fingerprint // of shop, then
+	beforeLeap fingerprint // of shop, before the upgrade
+	downtime   time.Duration
 }
 
 type chapterTime struct {
@@ -80,5 +80,5 @@ Look at it:
   kubectl -n %s exec -it shop-before-client -- psql -c 'SELECT count(*) FROM pgbench_accounts'
 
 Take it away: make demo-down
-`, s.noted.Format(time.RFC3339Nano), short(s.downSeconds), kubeconfig, folderOf(s.kubectl), namespace, namespace, namespace)
+`, s.noted.Format(time.RFC3339Nano), short(s.downtime), kubeconfig, folderOf(s.kubectl), namespace, namespace, namespace)
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// suite is one run of go test.
-type suite struct {
+// goSuite is one run of go test.
+type goSuite struct {
 	name     string
 	dir      string
 	tags     string
@@ -43,7 +43,7 @@ type event struct {
 }
 
 // goTest runs a suite and shows a line for each package and whatever failing tests said.
-func goTest(ctx context.Context, t *tally, s suite) error {
+func goTest(ctx context.Context, t *tally, s goSuite) error {
 	args := []string{"test", "-json"}
 	if s.timeout > 0 {
 		args = append(args, "-timeout="+s.timeout.String(), "-count=1")
@@ -129,10 +129,11 @@ func (r *reporter) testDone(e event, key string) {
 }
 
 func (r *reporter) packageDone(e event, key string) {
-	if e.Action == "fail" {
+	switch e.Action {
+	case "fail":
 		r.show(key)
 		fmt.Printf("    FAIL %s (%.1fs)\n", e.Package, e.Elapsed)
-	} else if e.Action == "pass" {
+	case "pass":
 		fmt.Printf("    ok   %s (%.1fs)\n", e.Package, e.Elapsed)
 	}
 	delete(r.output, key)

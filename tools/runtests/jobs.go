@@ -29,12 +29,14 @@ type jobs struct {
 	cancel context.CancelFunc
 }
 
+// allJobs are in the order in which they run: they compete for the same processors, so that two at a time would gain
+// nothing.
 func allJobs() []*job {
 	return []*job{
 		{name: "packages", commands: [][]string{{"test/debian-packages"}, {"make", "kube"}, {"build/bin/kube", "deps"}}},
 		{name: "kubernetes", after: []string{"packages"}, commands: [][]string{{"build/bin/kube", "assets"}}},
-		{name: "postgres images", after: []string{"packages"}, commands: [][]string{{"build/bin/kube", "images"}}},
-		{name: "s3 servers", after: []string{"kubernetes"}, commands: [][]string{{"build/bin/kube", "s3", "build"}}},
+		{name: "cluster", after: []string{"kubernetes"}, commands: [][]string{{"make", "cluster"}}},
+		{name: "suite", after: []string{"cluster"}, commands: [][]string{{"make", "deploy"}}},
 	}
 }
 
@@ -98,6 +100,7 @@ func (j *job) run(ctx context.Context, others *jobs) {
 	defer log.Close()
 	for _, args := range j.commands {
 		cmd := exec.CommandContext(ctx, "nice", args...)
+		cmd.Env = append(os.Environ(), clusterEnv()...)
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = 30 * time.Second

@@ -45,9 +45,8 @@ func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	background := begin(ctx, chosen)
-	defer background.stop()
 	began := time.Now()
+	background := begin(ctx, chosen)
 	var errs []error
 	for _, s := range chosen {
 		if ctx.Err() != nil {
@@ -68,6 +67,12 @@ func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", s.name, s.err))
 		}
 		fmt.Printf("=== %s\n", s.line())
+	}
+	background.stop()
+	if background.find("cluster") != nil {
+		if err := takeDown(ctx); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	summary(chosen, background, time.Since(began))
 	return passed, failed, errors.Join(errs...)

@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// testCluster is the name of the cluster that the tests make.
-const testCluster = "howdahe2e"
-
 // stage is one kind of tests.
 type stage struct {
 	name, about string
@@ -33,9 +30,9 @@ func (s *stage) line() string {
 }
 
 func stages() []*stage {
-	clusterNeeds := []string{"kubernetes", "s3 servers", "postgres images"}
-	if os.Getenv("KUBECONFIG") != "" {
-		clusterNeeds = nil // the user's cluster has its own
+	servers, suite := []string{"cluster"}, []string{"suite"}
+	if usersCluster() {
+		servers, suite = nil, nil
 	}
 	return []*stage{
 		{
@@ -45,13 +42,13 @@ func stages() []*stage {
 		{
 			name: "unit", about: "everything that needs neither root nor a server",
 			run: func(ctx context.Context, t *tally) error {
-				return goTest(ctx, t, suite{name: "unit", packages: []string{"./...", "./apis/..."}})
+				return goTest(ctx, t, goSuite{name: "unit", packages: []string{"./...", "./apis/..."}})
 			},
 		},
 		{
 			name: "kube-unit", about: "the test bed's own tests",
 			run: func(ctx context.Context, t *tally) error {
-				return goTest(ctx, t, suite{name: "kube-unit", dir: "test/kube", packages: []string{"./..."}, env: []string{"GOWORK=off"}})
+				return goTest(ctx, t, goSuite{name: "kube-unit", dir: "test/kube", packages: []string{"./..."}, env: []string{"GOWORK=off"}})
 			},
 		},
 		{
@@ -59,16 +56,16 @@ func stages() []*stage {
 			run: tagged("postgres", 20*time.Minute),
 		},
 		{
-			name: "s3", about: "the store against real S3 servers", needs: []string{"s3 servers"},
-			run: tagged("s3", 20*time.Minute),
-		},
-		{
 			name: "integration", about: "each controller against a real API server", needs: []string{"kubernetes"},
 			run: integration,
 		},
 		{
+			name: "s3", about: "the store against real S3 servers", needs: servers,
+			run: tagged("s3", 20*time.Minute, clusterEnv()...),
+		},
+		{
 			name: "e2e", about: "the suite on a real cluster, through its chart",
-			needs: clusterNeeds, run: e2e,
+			needs: suite, run: tagged("e2e", time.Hour, clusterEnv()...),
 		},
 	}
 }
@@ -76,17 +73,17 @@ func stages() []*stage {
 // tagged runs the packages that have tests with this build tag.
 func tagged(tag string, timeout time.Duration, env ...string) func(context.Context, *tally) error {
 	return func(ctx context.Context, t *tally) error {
-		packages, err := packagesWith(tag)
+		packages, err := packagesWith(ctx, tag)
 		if err != nil {
 			return err
 		}
-		return goTest(ctx, t, suite{name: tag, tags: tag, packages: packages, timeout: timeout, env: env})
+		return goTest(ctx, t, goSuite{name: tag, tags: tag, packages: packages, timeout: timeout, env: env})
 	}
 }
 
 // packagesWith finds the folders that have a test file with this build tag.
-func packagesWith(tag string) ([]string, error) {
-	out, err := exec.Command("grep", "-rlE", "--include=*_test.go", "^//go:build .*\\b"+tag+"\\b",
+func packagesWith(ctx context.Context, tag string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "grep", "-rlE", "--include=*_test.go", "^//go:build .*\\b"+tag+"\\b",
 		"pkg", "cmd", "apis", "test", "--exclude-dir=kube").Output()
 	if err != nil {
 		return nil, fmt.Errorf("no test has the build tag %s: %w", tag, err)
@@ -116,34 +113,4 @@ func kubeAssets(ctx context.Context) (string, error) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err
-}
-
-// e2e brings the cluster up, unless KUBECONFIG names one, installs the suite and runs the tests on it. A cluster that
-// it made goes again, unless KEEP is set.
-func e2e(ctx context.Context, t *tally) (err error) {
-	if os.Getenv("KUBECONFIG") != "" {
-		return goTest(ctx, t, e2eSuite())
-	}
-	kubeconfig, err := filepath.Abs("build/e2e/kubeconfig")
-	if err != nil {
-		return err
-	}
-	// A cluster of its own, so that one that somebody looks at, such as the demo's, stays as it is.
-	env := []string{"HOWDAH_PREFIX=" + testCluster, "KUBECONFIG=" + kubeconfig}
-	if err := command(ctx, "e2e up", env, "make", "cluster", "LOCAL_KUBECONFIG="+kubeconfig); err != nil {
-		return err
-	}
-	if os.Getenv("KEEP") == "" {
-		defer func() {
-			// Even after an interrupt: nothing may stay behind.
-			if downErr := command(context.WithoutCancel(ctx), "e2e down", env, "build/bin/kube", "down"); err == nil {
-				err = downErr
-			}
-		}()
-	}
-	return goTest(ctx, t, e2eSuite(env...))
-}
-
-func e2eSuite(env ...string) suite {
-	return suite{name: "e2e", tags: "e2e", packages: []string{"./test/e2e/..."}, timeout: 60 * time.Minute, env: env}
 }
