@@ -179,6 +179,11 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 // commit checks that every pack is there, and puts the manifest.
 func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 	if err := checkPacks(ctx, w.store, &w.manifest.Head); err != nil {
+		// Another run may have committed, and swept these packs away.
+		there, errThere := ReadManifest(ctx, w.store, w.source.Lineage, w.opts.ID)
+		if errThere == nil {
+			return there, nil
+		}
 		return nil, err
 	}
 	object, err := encodeManifest(w.manifest)

@@ -1,0 +1,131 @@
+package backup
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+func TestAManifestIsReadAsItWasWritten(t *testing.T) {
+	want := sampleManifest()
+	object, err := encodeManifest(want)
+	must(t, err)
+	got, err := decodeManifest(object)
+	must(t, err)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestAManifestThatContradictsItselfIsRefused(t *testing.T) {
+	for name, change := range map[string]func(*Manifest){
+		"a path that leads out":     func(m *Manifest) { m.Files[1].Path = "../etc/passwd" },
+		"an absolute path":          func(m *Manifest) { m.Files[1].Path = "/etc/passwd" },
+		"the folder itself":         func(m *Manifest) { m.Files[0].Path = "." },
+		"an unknown kind":           func(m *Manifest) { m.Files[0].Kind = "fifo" },
+		"parts that overlap":        func(m *Manifest) { m.Files[1].Parts[1].FileOffset = 9 },
+		"a part behind the end":     func(m *Manifest) { m.Files[1].Parts[1].FileOffset = 13 },
+		"a part outside its frame":  func(m *Manifest) { m.Files[1].Parts[0].Skip = 21 },
+		"a frame outside its pack":  func(m *Manifest) { m.Files[1].Parts[0].Frame.Offset = 990 },
+		"a pack that isn't listed":  func(m *Manifest) { m.Files[1].Parts[0].Frame.Pack = 1 },
+		"a raw frame of other size": func(m *Manifest) { m.Files[1].Parts[1].Frame.Stored = 7 },
+		"a pack with a bad name":    func(m *Manifest) { m.Packs[0].Name = "../x" },
+		"too few files":             func(m *Manifest) { m.Totals.Files = 2 },
+		"a later format":            func(m *Manifest) { m.Format = 2 },
+		"encryption":                func(m *Manifest) { m.Encryption = "aes" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sampleManifest()
+			change(m)
+			object, err := encodeManifest(m)
+			must(t, err)
+			if _, err := decodeManifest(object); err == nil {
+				t.Error("it was accepted")
+			}
+		})
+	}
+}
+
+func TestABackupOfALaterVersionIsToldFromADamagedOne(t *testing.T) {
+	store := mem.New()
+	m := sampleManifest()
+	m.Encryption = "aes-256-gcm"
+	object, err := encodeManifest(m)
+	must(t, err)
+	must(t, store.Put(t.Context(), "lineages/"+testLineage+"/backups/b1/manifest.zst", object, objstore.PutOptions{}))
+	if _, err := ReadManifest(t.Context(), store, testLineage, "b1"); !errors.Is(err, ErrFormat) || errors.Is(err, ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAHeadLongerThanTheFirstReadIsReadWhole(t *testing.T) {
+	store := mem.New()
+	m := sampleManifest()
+	// Random bytes in base 64 don't compress well.
+	m.BackupLabel = string(randomText(200 << 10))
+	object, err := encodeManifest(m)
+	must(t, err)
+	must(t, store.Put(t.Context(), "lineages/"+testLineage+"/backups/b1/manifest.zst", object, objstore.PutOptions{}))
+	head, err := ReadHead(t.Context(), store, testLineage, "b1")
+	must(t, err)
+	if head.BackupLabel != m.BackupLabel {
+		t.Error("the label differs")
+	}
+}
+
+func randomText(n int) []byte {
+	b := randomBytes(n, 3)
+	for i := range b {
+		b[i] = 'a' + b[i]%26
+	}
+	return b
+}
+
+func TestNamesThatCanNotBeKeysAreRefused(t *testing.T) {
+	for _, name := range []string{"", "..", "a/b", ".hidden", strings.Repeat("x", 200), "a b"} {
+		if _, err := ReadManifest(t.Context(), mem.New(), testLineage, name); err == nil || errors.Is(err, objstore.ErrNotFound) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestFramesHoldSmallFilesTogetherAndLargeOnesInAlignedRuns(t *testing.T) {
+	file := func(path string, size int64) *entry {
+		return &entry{File: File{Path: path, Kind: Regular, Size: size}}
+	}
+	entries := []*entry{file("a", 100), file("b", 0), file("c", 200), file("d", 2500), file("e", 10), file(controlFile, 50)}
+	var got []string
+	for job := range frameJobs(entries, 1000) {
+		text := ""
+		for _, s := range job {
+			text += s.file.Path + "@" + strings.Repeat("+", int(s.offset/1000)) + " "
+		}
+		got = append(got, strings.TrimSpace(text))
+	}
+	want := []string{"a@ c@", "d@", "d@+", "d@++ e@"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheMemoryLimitIsDividedSoThatItHolds(t *testing.T) {
+	for _, test := range []struct {
+		limit   int64
+		workers int
+		total   int64
+	}{{0, 4, 1 << 30}, {0, 64, 1 << 30}, {64 << 20, 4, 1 << 30}, {256 << 20, 8, 1 << 50}, {32 << 20, 1, 1 << 20}} {
+		s := Options{MemoryLimit: test.limit, Workers: test.workers}.fit(test.total)
+		limit := test.limit
+		if limit == 0 {
+			limit = defaultMemory
+		}
+		used := int64(s.workers)*(s.frame*5/2+encoderMemory) + int64(s.buffers)*s.packSize
+		if used > limit || s.buffers < 2 || s.workers < 1 {
+			t.Errorf("%+v gives %+v, which is %d", test, s, used)
+		}
+	}
+}
