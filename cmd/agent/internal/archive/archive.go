@@ -1,0 +1,296 @@
+// Package archive pushes the WAL of the running server into the archive, and tells how that goes.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Target is where WAL goes and whose it is.
+type Target struct {
+	Store objstore.Store
+	// Claim is the lineage that the server writes to.
+	Claim repository.Lineage
+	// Writer names this pod for a person.
+	Writer string
+}
+
+const (
+	parallel  = 4        // pushes at a time
+	memory    = 64 << 20 // bytes of WAL that are held at a time, or one segment if that is more
+	claimTime = 20 * time.Second
+	idle      = 15 * time.Second // after which memory is given back
+)
+
+// Limits say how long an Archiver waits.
+type Limits struct {
+	// Patience is how long one request of the server is worked on.
+	Patience time.Duration
+	// LastPatience is the same while the server is being stopped: it asks three times and then ends.
+	LastPatience time.Duration
+	// Pause between two tries.
+	Pause time.Duration
+}
+
+// DefaultLimits are those of a running agent.
+func DefaultLimits() Limits {
+	return Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 3 * time.Second}
+}
+
+// Archiver pushes the WAL of one server. Without a target it takes every file for archived at once.
+type Archiver struct {
+	walDir string // pg_wal
+	log    *slog.Logger
+	now    func() time.Time
+	limits Limits
+
+	mu       sync.Mutex
+	target   *target
+	stopping bool
+	pushes   map[string]*push
+	health   agentapi.ArchiveStatus
+	failures int64
+	pushed   int64
+	release  *time.Timer
+}
+
+// target is a Target in use.
+type target struct {
+	Target
+	archive *wal.Archive
+	ctx     context.Context
+	cancel  context.CancelFunc
+	slots   chan struct{}
+
+	claiming sync.Mutex // held while the store is asked
+	claimed  bool
+
+	mu    sync.Mutex
+	tails map[string]postgres.WALTail // by the name of the segment that goes on
+}
+
+// push is one file on its way, or archived and not yet asked for by the server.
+type push struct {
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// New makes the archiver of the server with this pg_wal.
+func New(walDir string, log *slog.Logger, now func() time.Time, limits Limits) *Archiver {
+	return &Archiver{walDir: walDir, log: log, now: now, limits: limits, pushes: map[string]*push{}}
+}
+
+// SetTarget says where WAL goes from now on; nil is nowhere. What is on its way to the former target is given up; the
+// server asks again.
+func (a *Archiver) SetTarget(to *Target) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.target != nil {
+		a.target.cancel()
+	}
+	a.target, a.pushes, a.health = nil, map[string]*push{}, agentapi.ArchiveStatus{}
+	if to == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	slots := max(1, min(parallel, memory/int(to.Claim.SegmentSize)))
+	a.target = &target{
+		Target: *to, archive: wal.New(to.Store), ctx: ctx, cancel: cancel,
+		slots: make(chan struct{}, slots), tails: map[string]postgres.WALTail{},
+	}
+	go a.claimEarly(a.target)
+}
+
+// claimEarly shows what is wrong with the target before there is WAL to push.
+func (a *Archiver) claimEarly(t *target) {
+	for wait := a.limits.Pause; ; wait = min(2*wait, time.Minute) {
+		err := t.claim(t.ctx)
+		a.note(t, "", err)
+		if err == nil {
+			return
+		}
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// claim makes the lineage ours, once.
+func (t *target) claim(ctx context.Context) error {
+	t.claiming.Lock()
+	defer t.claiming.Unlock()
+	if t.claimed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	if _, err := repository.Ensure(ctx, t.Store, t.Claim.Created); err != nil {
+		return err
+	}
+	if _, err := repository.Claim(ctx, t.Store, t.Claim); err != nil {
+		return err
+	}
+	t.claimed = true
+	return nil
+}
+
+// Stopping makes the archiver give answers quickly, because a server that shuts down waits for them.
+func (a *Archiver) Stopping() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopping = true
+}
+
+// Close gives up what is on its way.
+func (a *Archiver) Close() { a.SetTarget(nil) }
+
+// Archive is archive_command: it returns nil when the store has acknowledged the file at path.
+func (a *Archiver) Archive(ctx context.Context, path string) error {
+	if filepath.Dir(path) != a.walDir {
+		return fmt.Errorf("%s is no file of this server's %s", path, a.walDir)
+	}
+	name := filepath.Base(path)
+	a.mu.Lock()
+	t, stopping := a.target, a.stopping
+	if t == nil {
+		a.mu.Unlock()
+		return nil
+	}
+	p := a.begin(t, name)
+	a.mu.Unlock()
+	a.lookAhead(t, name)
+
+	limit := a.limits.Patience + time.Second
+	if stopping {
+		limit = a.limits.LastPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return fmt.Errorf("%s is not archived yet: %w", name, ctx.Err())
+	}
+	// The next time that the server asks for this name, it is asked anew: it has not noted our answer, or the push failed.
+	a.mu.Lock()
+	if a.pushes[name] == p {
+		delete(a.pushes, name)
+	}
+	a.mu.Unlock()
+	return p.err
+}
+
+// Fetch is restore_command, which the server of a pod never has.
+func (a *Archiver) Fetch(context.Context, string, string) error {
+	return errors.New("this agent serves no archived WAL: its server is no standby and doesn't recover from the archive")
+}
+
+// begin starts the push of a file, unless it is on its way already. The lock is held.
+func (a *Archiver) begin(t *target, name string) *push {
+	if p, found := a.pushes[name]; found {
+		return p
+	}
+	p := &push{done: make(chan struct{})}
+	a.pushes[name] = p
+	go func() {
+		p.err = a.put(t, name)
+		close(p.done)
+	}()
+	return p
+}
+
+// lookAhead starts to push the files that the server is going to ask for next, while the archive works.
+func (a *Archiver) lookAhead(t *target, current string) {
+	names, err := Ready(a.walDir)
+	if err != nil {
+		return // the server asks for each of them in any case
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.target != t || !a.health.FailingSince.IsZero() {
+		return
+	}
+	for _, name := range names {
+		if len(a.pushes) >= 2*cap(t.slots) {
+			return
+		}
+		if name > current {
+			a.begin(t, name)
+		}
+	}
+}
+
+// note keeps what a try says about the health of the archive. An empty name is a try without a file.
+func (a *Archiver) note(t *target, name string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.target != t {
+		return
+	}
+	if err == nil {
+		if !a.health.FailingSince.IsZero() {
+			a.log.Info("WAL is archived again", "failingSince", a.health.FailingSince)
+		}
+		a.health.FailingSince, a.health.Error = time.Time{}, ""
+		if name != "" { // the health of the lineage alone says nothing about a file
+			a.pushed++
+			a.health.LastTime = a.now().UTC()
+			if _, err := postgres.ParseSegment(name, t.Claim.SegmentSize); err == nil {
+				a.health.LastWAL = max(a.health.LastWAL, name)
+			}
+			a.releaseLater()
+		}
+		return
+	}
+	a.failures++
+	sentence := Explain(err)
+	if a.health.FailingSince.IsZero() {
+		a.health.FailingSince = a.now().UTC()
+	}
+	if a.health.Error != sentence {
+		a.log.Error("WAL can't be archived; it stays on the volume", "file", name, "error", sentence)
+	}
+	a.health.Error = sentence
+}
+
+// Explain says in one sentence what is wrong.
+func Explain(err error) string {
+	if lasting(err) {
+		return err.Error()
+	}
+	return objstore.Explain(err)
+}
+
+// Status is how archiving goes; nil without a target.
+func (a *Archiver) Status() *agentapi.ArchiveStatus {
+	a.mu.Lock()
+	health, active := a.health, a.target != nil
+	a.mu.Unlock()
+	if !active {
+		return nil
+	}
+	if names, err := Ready(a.walDir); err == nil {
+		health.Waiting = len(names)
+	}
+	return &health
+}
+
+// Counts are how many files were pushed and how many tries failed since the agent started.
+func (a *Archiver) Counts() (pushed, failures int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pushed, a.failures
+}

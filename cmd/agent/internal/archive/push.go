@@ -1,0 +1,130 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+)
+
+// Ready lists the files that the server wants archived, in the order in which it asks: histories of timelines first,
+// then by name.
+func Ready(walDir string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(walDir, "archive_status"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries { // in the order of names
+		if name, ready := strings.CutSuffix(entry.Name(), ".ready"); ready {
+			names = append(names, name)
+		}
+	}
+	slices.SortStableFunc(names, func(x, y string) int { return rank(x) - rank(y) })
+	return names, nil
+}
+
+func rank(name string) int {
+	if strings.HasSuffix(name, ".history") {
+		return 0
+	}
+	return 1
+}
+
+// put pushes one file and returns when the store has it. It tries again for a while what may pass: the server would
+// wait for a minute before it asks again.
+func (a *Archiver) put(t *target, name string) error {
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-t.ctx.Done():
+		return t.ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(t.ctx, a.limits.Patience)
+	defer cancel()
+	for {
+		err := t.put(ctx, filepath.Join(a.walDir, name), name)
+		a.note(t, name, err)
+		if err == nil || lasting(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(a.limits.Pause):
+		}
+	}
+}
+
+// lasting says that trying again soon won't help.
+func lasting(err error) bool {
+	for _, sentinel := range []error{wal.ErrConflict, repository.ErrForeign, repository.ErrFormat, repository.ErrName, fs.ErrNotExist} {
+		if errors.Is(err, sentinel) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *target) put(ctx context.Context, path, name string) error {
+	if err := t.claim(ctx); err != nil {
+		return err
+	}
+	content, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	defer buffers.Put(&content)
+	info, err := t.describe(name, content)
+	if err != nil {
+		return err
+	}
+	return t.archive.Put(ctx, t.Claim.Lineage, name, content, info)
+}
+
+// buffers hold segments; the collector takes those that are not in use.
+var buffers sync.Pool
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	content := buffer(int(info.Size()))
+	_, err = io.ReadFull(f, content)
+	return content, err
+}
+
+func buffer(size int) []byte {
+	if old, ok := buffers.Get().(*[]byte); ok && cap(*old) >= size {
+		return (*old)[:size]
+	}
+	return make([]byte, size)
+}
+
+// releaseLater gives memory back to the system when there was nothing to push for a while. The lock is held.
+func (a *Archiver) releaseLater() {
+	if a.release == nil {
+		a.release = time.AfterFunc(idle, debug.FreeOSMemory)
+		return
+	}
+	a.release.Reset(idle)
+}

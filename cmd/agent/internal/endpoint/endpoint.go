@@ -1,0 +1,196 @@
+// Package endpoint keeps the address of the primary in the EndpointSlice behind the cluster's -rw Service.
+package endpoint
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+)
+
+const (
+	manager   = "howdah-agent"
+	retryTime = 2 * time.Second
+	again     = 5 * time.Minute // after which what was written is written again, in case that somebody changed it
+)
+
+// Pod is what the slice says about this pod.
+type Pod struct {
+	Namespace, Name, UID, Node, IP string
+}
+
+// Publisher writes the slice.
+type Publisher struct {
+	Pod   Pod
+	Slice string
+	Port  int
+	Apply func(ctx context.Context, path, manager string, object any) error
+	Log   *slog.Logger
+
+	mu        sync.Mutex
+	wanted    bool
+	written   *bool // what the slice says, nil if unknown
+	wake      chan struct{}
+	announced chan struct{} // closed and replaced at each write
+}
+
+// New makes a publisher that writes through client.
+func New(client *kube.Client, pod Pod, slice string, port int, log *slog.Logger) *Publisher {
+	return &Publisher{
+		Pod: pod, Slice: slice, Port: port, Apply: client.Apply, Log: log,
+		wake: make(chan struct{}, 1), announced: make(chan struct{}),
+	}
+}
+
+// Set says whether clients may come here. It doesn't wait; a nil publisher has nobody to tell.
+func (p *Publisher) Set(ready bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.wanted = ready
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Withdraw says that no client may come here any more, and waits until that is written or ctx ends. Where the slice was
+// never written by this process there is nothing to withdraw.
+func (p *Publisher) Withdraw(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	p.Set(false)
+	for {
+		p.mu.Lock()
+		done, announced := p.written == nil || !*p.written, p.announced
+		p.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-announced:
+		case <-ctx.Done():
+			p.Log.Warn("the pod could not be taken out of its EndpointSlice", "error", ctx.Err())
+			return
+		}
+	}
+}
+
+// Run writes until ctx ends, again and again while the API server refuses: the slice may not be there yet.
+func (p *Publisher) Run(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	wait, complaint := time.Duration(0), ""
+	for {
+		var timer <-chan time.Time
+		if wait > 0 {
+			timer = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-timer:
+		}
+		err := p.write(ctx)
+		switch {
+		case err == nil:
+			wait, complaint = again, ""
+		case ctx.Err() == nil:
+			wait = retryTime
+			if err.Error() != complaint {
+				complaint = err.Error()
+				p.Log.Warn("the EndpointSlice can't be written; trying again", "slice", p.Slice, "error", err)
+			}
+		}
+	}
+}
+
+func (p *Publisher) write(ctx context.Context) error {
+	p.mu.Lock()
+	ready, before := p.wanted, p.written
+	p.mu.Unlock()
+	if !ready && before == nil {
+		return nil // another pod may be in it: only who has put itself there takes itself out
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	path := "/apis/discovery.k8s.io/v1/namespaces/" + p.Pod.Namespace + "/endpointslices/" + p.Slice
+	if err := p.Apply(ctx, path, manager, p.body(ready)); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before == nil || *before != ready {
+		p.Log.Info("wrote the EndpointSlice of the primary", "slice", p.Slice, "ready", ready)
+	}
+	p.written = &ready
+	close(p.announced)
+	p.announced = make(chan struct{})
+	return nil
+}
+
+type slice struct {
+	APIVersion  string     `json:"apiVersion"`
+	Kind        string     `json:"kind"`
+	Metadata    metadata   `json:"metadata"`
+	AddressType string     `json:"addressType"`
+	Endpoints   []endpoint `json:"endpoints"`
+	Ports       []port     `json:"ports"`
+}
+
+type metadata struct {
+	Name string `json:"name"`
+}
+
+type endpoint struct {
+	Addresses  []string   `json:"addresses"`
+	Conditions conditions `json:"conditions"`
+	TargetRef  targetRef  `json:"targetRef"`
+	NodeName   string     `json:"nodeName,omitempty"`
+}
+
+type conditions struct {
+	Ready   bool `json:"ready"`
+	Serving bool `json:"serving"`
+}
+
+type targetRef struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid,omitempty"`
+}
+
+type port struct {
+	Name     string `json:"name"`
+	Protocol string `json:"protocol"`
+	Port     int    `json:"port"`
+}
+
+func (p *Publisher) body(ready bool) slice {
+	return slice{
+		APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice", Metadata: metadata{Name: p.Slice},
+		AddressType: addressType(p.Pod.IP),
+		Endpoints: []endpoint{{
+			Addresses: []string{p.Pod.IP}, Conditions: conditions{Ready: ready, Serving: ready},
+			TargetRef: targetRef{Kind: "Pod", Namespace: p.Pod.Namespace, Name: p.Pod.Name, UID: p.Pod.UID},
+			NodeName:  p.Pod.Node,
+		}},
+		Ports: []port{{Name: "postgres", Protocol: "TCP", Port: p.Port}},
+	}
+}
+
+func addressType(ip string) string {
+	if address, err := netip.ParseAddr(ip); err == nil && address.Is6() {
+		return "IPv6"
+	}
+	return "IPv4"
+}

@@ -1,0 +1,92 @@
+// Package initialize makes the first data generation of a cluster: `agent init`.
+package initialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// ReasonNoPrograms is the reason of a Job whose image has another PostgreSQL than it should.
+const ReasonNoPrograms = "UnknownVersion"
+
+// Result is what an init Job hands over.
+type Result struct {
+	DataGeneration   string `json:"dataGeneration"`
+	SystemIdentifier string `json:"systemIdentifier"`
+	MajorVersion     int    `json:"majorVersion"`
+}
+
+// Worker makes generations on a volume.
+type Worker struct {
+	Volume generation.Volume
+	Run    postgres.Run
+	Now    func() time.Time
+}
+
+// Init makes the generation that the job asks for and adopts it. One that is whole is only adopted.
+func (w Worker) Init(ctx context.Context, task agentapi.InitJob) (Result, error) {
+	if task.DataGeneration == "" || task.MajorVersion == 0 {
+		return Result{}, job.Final(job.ReasonBadJob, errors.New("the job names no data generation or no major version"))
+	}
+	g, err := w.Volume.Read(task.DataGeneration)
+	if err != nil {
+		if g, err = w.create(ctx, task); err != nil {
+			return Result{}, err
+		}
+	}
+	if g.MajorVersion != task.MajorVersion {
+		return Result{}, job.Final(job.ReasonFailed, fmt.Errorf("data generation %s is there already and is of PostgreSQL %d, not %d", g.ID, g.MajorVersion, task.MajorVersion))
+	}
+	if err := w.Volume.Adopt(g.ID); err != nil {
+		return Result{}, fmt.Errorf("adopt data generation %s: %w", g.ID, err)
+	}
+	return Result{DataGeneration: g.ID, SystemIdentifier: g.SystemIdentifier, MajorVersion: g.MajorVersion}, nil
+}
+
+func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.Generation, error) {
+	binDir, err := postgres.BinDir(ctx, w.Run, task.MajorVersion)
+	if err != nil {
+		return generation.Generation{}, job.Final(ReasonNoPrograms, err)
+	}
+	pgdata, err := w.Volume.Begin(task.DataGeneration)
+	if err != nil {
+		return generation.Generation{}, err
+	}
+	out, err := w.Run(ctx, filepath.Join(binDir, "initdb"), Arguments(task.MajorVersion, pgdata)...)
+	if err != nil {
+		return generation.Generation{}, err
+	}
+	slog.Debug("initdb has run", "output", string(out))
+	control, err := postgres.ReadControlData(ctx, w.Run, binDir, pgdata)
+	if err != nil {
+		return generation.Generation{}, err
+	}
+	g := generation.Generation{
+		ID: task.DataGeneration, SystemIdentifier: strconv.FormatUint(control.SystemIdentifier, 10),
+		MajorVersion: task.MajorVersion, Origin: generation.Initdb, CreatedAt: w.Now().UTC(),
+	}
+	return g, w.Volume.Complete(g)
+}
+
+// Arguments are those of initdb. The order of text is by code points everywhere, so that a new C library never breaks
+// an index; from 17 on PostgreSQL brings that order itself.
+func Arguments(major int, pgdata string) []string {
+	args := []string{
+		"--pgdata=" + pgdata, "--username=" + postgres.RoleSuperuser, "--encoding=UTF8", "--locale=C.UTF-8",
+		"--auth-local=peer", "--auth-host=scram-sha-256", "--data-checksums",
+	}
+	if major >= 17 {
+		args = append(args, "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+	}
+	return args
+}

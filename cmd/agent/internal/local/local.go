@@ -1,0 +1,124 @@
+// Package local talks to the server of this pod as the superuser, over its socket.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Server is where the server is.
+type Server struct {
+	SocketDir string
+	Port      int
+}
+
+const connectTime = 5 * time.Second
+
+// session are the settings of every superuser session: no schema of a user's is searched, and nothing that we run shows
+// in the log.
+var session = map[string]string{
+	"application_name":              "howdah",
+	"search_path":                   "pg_catalog",
+	"log_statement":                 "none",
+	"log_min_duration_statement":    "-1",
+	"log_min_error_statement":       "panic",
+	"log_duration":                  "off",
+	"lock_timeout":                  "30s",
+	"default_transaction_read_only": "off",
+}
+
+// Connect opens a session in a database. It has no statement timeout: ctx bounds what it does.
+func (s Server) Connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig("sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.Port = s.SocketDir, uint16(s.Port)
+	config.User, config.Password, config.Database = postgres.RoleSuperuser, "", database
+	config.Fallbacks = nil
+	config.ConnectTimeout = connectTime
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // our statements are run once
+	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
+	config.RuntimeParams = session
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to PostgreSQL over its socket: %w", Plain(err))
+	}
+	return conn, nil
+}
+
+// With runs do in a session of its own.
+func (s Server) With(ctx context.Context, database string, do func(*pgx.Conn) error) error {
+	conn, err := s.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return do(conn)
+}
+
+// Plain makes an error of the server one sentence without what it may quote.
+func Plain(err error) error {
+	fault := &pgconn.PgError{}
+	if errors.As(err, &fault) {
+		return fmt.Errorf("%s (SQLSTATE %s)", fault.Message, fault.Code)
+	}
+	return err
+}
+
+// Probe is one session that stays open, for short questions that are asked again and again. At most one is asked at a
+// time.
+type Probe struct {
+	server Server
+	mu     sync.Mutex
+	conn   *pgx.Conn
+}
+
+// NewProbe makes a probe; it connects when it is asked first, and again after an error.
+func NewProbe(server Server) *Probe { return &Probe{server: server} }
+
+// Ask runs do in the open session. An error of do's, or the end of ctx, closes it.
+func (p *Probe) Ask(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if p.conn == nil || p.conn.IsClosed() {
+		conn, err := p.server.Connect(ctx, "postgres")
+		if err != nil {
+			return err
+		}
+		p.conn = conn
+	}
+	err := do(ctx, p.conn)
+	if err != nil {
+		p.close()
+	}
+	return err
+}
+
+// Close ends the session.
+func (p *Probe) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.close()
+}
+
+func (p *Probe) close() {
+	if p.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = p.conn.Close(ctx) // it is given up in any case
+	p.conn = nil
+}

@@ -1,0 +1,105 @@
+// Package settings makes PostgreSQL's configuration files of what the cluster asks for, and checks them before a server
+// has to live with them.
+package settings
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Paths are where the server finds what it is configured with.
+type Paths struct {
+	SocketDir string
+	// Dir takes the configuration files, and TLSDir tls.crt, tls.key and ca.crt as the server may read them.
+	Dir    string
+	TLSDir string
+	// Agent is the program that archive_command calls.
+	Agent string
+	Port  int
+}
+
+// Files are the content of the configuration files.
+type Files struct {
+	Conf string
+	HBA  string
+	// fixed is what nothing overrides: it goes on the command line too, behind which even ALTER SYSTEM has no say.
+	fixed []postgres.Parameter
+}
+
+// Render makes the files for a server of this major. Later layers win: values for the size of the pod, those of the
+// user, and those that are Howdah's. It refuses parameters that a user may not set.
+func Render(config agentapi.Config, major int, paths Paths) (Files, error) {
+	if err := postgres.CheckParameters(config.Parameters); err != nil {
+		return Files{}, err
+	}
+	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
+	cores := int((config.CPUMillis + 999) / 1000)
+	all := postgres.MergeParameters(
+		postgres.DefaultParameters(major, config.MemoryBytes, cores),
+		postgres.ParameterList(config.Parameters),
+		fixed,
+	)
+	conf, err := postgres.RenderConf(all)
+	if err != nil {
+		return Files{}, err
+	}
+	hba, err := postgres.RenderHBA(postgres.HBA{SuperuserAccess: config.SuperuserAccess})
+	if err != nil {
+		return Files{}, err
+	}
+	return Files{Conf: conf, HBA: hba, fixed: fixed}, nil
+}
+
+// ours are the fixed parameters that name paths and commands.
+func ours(config agentapi.Config, paths Paths) []postgres.Parameter {
+	return postgres.ParameterList(map[string]string{
+		"archive_command":           quoteShell(paths.Agent) + ` archive-wal "%p"`,
+		"cluster_name":              config.Cluster,
+		"hba_file":                  filepath.Join(paths.Dir, hbaFile),
+		"ident_file":                filepath.Join(paths.Dir, identFile),
+		"listen_addresses":          "*",
+		"port":                      fmt.Sprint(paths.Port),
+		"primary_conninfo":          "",
+		"restart_after_crash":       "on",
+		"ssl_ca_file":               filepath.Join(paths.TLSDir, CAFile),
+		"ssl_cert_file":             filepath.Join(paths.TLSDir, CertFile),
+		"ssl_key_file":              filepath.Join(paths.TLSDir, KeyFile),
+		"synchronous_standby_names": "",
+		"unix_socket_directories":   paths.SocketDir,
+	})
+}
+
+// quoteShell makes one word of the shell that runs archive_command; a percent sign would start an escape there.
+func quoteShell(path string) string {
+	return "'" + strings.NewReplacer(`'`, `'\''`, `%`, `%%`).Replace(path) + "'"
+}
+
+const (
+	confFile  = "postgresql.conf"
+	hbaFile   = "pg_hba.conf"
+	identFile = "pg_ident.conf"
+)
+
+// Write replaces the configuration files in the folder of paths, which has to exist.
+func (f Files) Write(paths Paths) error {
+	for name, content := range map[string]string{confFile: f.Conf, hbaFile: f.HBA, identFile: ""} {
+		if err := generation.WriteFile(filepath.Join(paths.Dir, name), []byte(content), 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Arguments make a server use the files in the folder of paths.
+func (f Files) Arguments(paths Paths) []string {
+	args := []string{"-c", "config_file=" + filepath.Join(paths.Dir, confFile)}
+	for _, p := range f.fixed {
+		args = append(args, "-c", p.Name+"="+p.Value)
+	}
+	return args
+}
