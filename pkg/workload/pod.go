@@ -41,17 +41,20 @@ func InstallAgent(agentImage string) corev1.Container {
 	}
 }
 
-// ScratchVolumes are the emptyDirs that a pod with a read-only root needs: the agent's, PostgreSQL's sockets, /tmp.
+// ScratchVolumes are the emptyDirs that a pod with a read-only root needs: the agent's, PostgreSQL's sockets, /tmp, and
+// /dev/shm in memory, where the runtime's 64 MiB are too few for parallel queries.
 func ScratchVolumes() ([]corev1.Volume, []corev1.VolumeMount) {
 	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	return []corev1.Volume{
 			{Name: "run", VolumeSource: empty},
 			{Name: "sockets", VolumeSource: empty},
 			{Name: "tmp", VolumeSource: empty},
+			{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 		}, []corev1.VolumeMount{
 			{Name: "run", MountPath: agentapi.RunDir},
 			{Name: "sockets", MountPath: agentapi.SocketDir},
 			{Name: "tmp", MountPath: "/tmp"},
+			{Name: "shm", MountPath: "/dev/shm"},
 		}
 }
 
