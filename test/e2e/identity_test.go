@@ -1,0 +1,115 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/manager"
+)
+
+// writers says whose status each controller writes.
+var writers = map[string][]string{
+	"db-controller":      {v1alpha1.KindPostgresCluster},
+	"backup-controller":  {v1alpha1.KindBackupRepository, v1alpha1.KindBackup, v1alpha1.KindBackupSchedule},
+	"restore-controller": {v1alpha1.KindRestore},
+	"upgrade-controller": {v1alpha1.KindUpgrade},
+}
+
+// TestAControllerCanWriteTheStatusOfItsOwnKindsOnly lets each controller's ServiceAccount try every kind. The API server
+// decides as ever, but keeps nothing: the real controllers are at work on these objects.
+func TestAControllerCanWriteTheStatusOfItsOwnKindsOnly(t *testing.T) {
+	config := restConfig(t)
+	admin := clientFor(t, config)
+	objects := oneOfEachKind(t, admin)
+	for controller, own := range writers {
+		account := rest.CopyConfig(config)
+		account.Impersonate.UserName = "system:serviceaccount:howdah-system:" + controller
+		writer := clientFor(t, account)
+		for kind, object := range objects {
+			t.Run(fmt.Sprintf("%s and the status of a %s", controller, kind), func(t *testing.T) {
+				patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))
+				err := writer.Status().Patch(t.Context(), object.DeepCopyObject().(client.Object), patch, client.DryRunAll)
+				switch {
+				case slices.Contains(own, kind) && err != nil:
+					t.Errorf("it is its own, but: %v", err)
+				case !slices.Contains(own, kind) && !apierrors.IsForbidden(err):
+					t.Errorf("it is another's, but the API server said: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func restConfig(t *testing.T) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+func clientFor(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// oneOfEachKind makes an object of every kind that no controller can do anything with.
+func oneOfEachKind(t *testing.T, admin client.Client) map[string]client.Object {
+	t.Helper()
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "identity-"}}
+	create(t, admin, space)
+	t.Cleanup(func() {
+		if err := admin.Delete(context.Background(), space); err != nil {
+			t.Error(err)
+		}
+	})
+	named := metav1.ObjectMeta{Name: "nobody", Namespace: space.Name}
+	nowhere := v1alpha1.LocalReference{Name: "nowhere"}
+	objects := map[string]client.Object{
+		v1alpha1.KindPostgresCluster: &v1alpha1.PostgresCluster{ObjectMeta: named, Spec: v1alpha1.PostgresClusterSpec{
+			Version: 98, // there is no image for it
+			Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")},
+		}},
+		v1alpha1.KindBackupRepository: &v1alpha1.BackupRepository{ObjectMeta: named, Spec: v1alpha1.BackupRepositorySpec{
+			S3: v1alpha1.S3Spec{Bucket: "nowhere", Endpoint: "https://localhost:1", Credentials: &v1alpha1.S3Credentials{SecretName: "none"}},
+		}},
+		v1alpha1.KindBackup:         &v1alpha1.Backup{ObjectMeta: named, Spec: v1alpha1.BackupSpec{Cluster: nowhere}},
+		v1alpha1.KindBackupSchedule: &v1alpha1.BackupSchedule{ObjectMeta: named, Spec: v1alpha1.BackupScheduleSpec{Cluster: nowhere, Schedule: "@yearly", Suspend: true}},
+		v1alpha1.KindRestore: &v1alpha1.Restore{ObjectMeta: named, Spec: v1alpha1.RestoreSpec{
+			Source:      v1alpha1.RestoreSource{Backup: ptr.To(nowhere)},
+			Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "elsewhere"}},
+		}},
+		v1alpha1.KindUpgrade: &v1alpha1.Upgrade{ObjectMeta: named, Spec: v1alpha1.UpgradeSpec{Cluster: nowhere, Version: 18}},
+	}
+	for _, object := range objects {
+		create(t, admin, object)
+	}
+	return objects
+}
+
+func create(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("%T: %v", object, err)
+	}
+}
