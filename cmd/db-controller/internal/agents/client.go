@@ -1,0 +1,160 @@
+// Package agents asks the agents of database pods how they are, over mutual TLS. A client certificate is made in memory
+// from the CA of the pod's cluster, so no identity is stored that opens every cluster.
+package agents
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// ErrAnswer is an agent that answered, but not as it should.
+var ErrAnswer = errors.New("unexpected answer of the agent")
+
+// Limits of one question.
+const (
+	timeLimit   = time.Second
+	answerLimit = 1 << 20
+	idleLimit   = time.Minute
+)
+
+// Target is the agent of one pod.
+type Target struct {
+	// IP of the pod; Host is the name that its certificate must carry.
+	IP, Host string
+	// Authority of its cluster.
+	Authority *certificate.Authority
+}
+
+// Client keeps a connection to each agent that it has asked lately.
+type Client struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	known map[string]*connection
+}
+
+type connection struct {
+	http      *http.Client
+	authority [sha256.Size]byte
+	made      time.Time
+	used      time.Time
+}
+
+// New makes a client.
+func New(now func() time.Time) *Client {
+	return &Client{now: now, known: map[string]*connection{}}
+}
+
+// Status asks an agent for its state.
+func (c *Client) Status(ctx context.Context, target Target) (*agentapi.Status, error) {
+	status := &agentapi.Status{}
+	if err := c.call(ctx, target, http.MethodGet, agentapi.RouteStatus, nil, status); err != nil {
+		return nil, err
+	}
+	return status, nil
+}
+
+// Restart asks an agent to restart PostgreSQL for the parameters that wait for it.
+func (c *Client) Restart(ctx context.Context, target Target, configHash string) error {
+	body, err := json.Marshal(agentapi.RestartRequest{ConfigHash: configHash})
+	if err != nil {
+		return fmt.Errorf("marshal request: %w", err)
+	}
+	return c.call(ctx, target, http.MethodPost, agentapi.RouteRestart, body, nil)
+}
+
+func (c *Client) call(ctx context.Context, target Target, method, route string, body []byte, into any) error {
+	client, err := c.client(target)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	url := "https://" + net.JoinHostPort(target.IP, strconv.Itoa(agentapi.AgentPort)) + route
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask agent of %s: %w", target.Host, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask agent of %s: %w", target.Host, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	if err != nil {
+		return fmt.Errorf("read answer of %s: %w", target.Host, err)
+	}
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%w of %s to %s %s: %s", ErrAnswer, target.Host, method, route, response.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%w of %s: %w", ErrAnswer, target.Host, err)
+	}
+	return nil
+}
+
+// client is the one that is known for the target, unless its CA or its own certificate has aged since.
+func (c *Client) client(target Target) (*http.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	now := c.now()
+	key, authority := target.Host+" "+target.IP, sha256.Sum256(target.Authority.Bundle)
+	if known := c.known[key]; known != nil && known.authority == authority && now.Sub(known.made) < certificate.LeafLife/3 {
+		known.used = now
+		return known.http, nil
+	}
+	made, err := newHTTPClient(target, now)
+	if err != nil {
+		return nil, err
+	}
+	c.known[key] = &connection{http: made, authority: authority, made: now, used: now}
+	return made, nil
+}
+
+// forget drops what was not used for a while: pods that are gone.
+func (c *Client) forget() {
+	for key, known := range c.known {
+		if c.now().Sub(known.used) > 10*idleLimit {
+			known.http.CloseIdleConnections()
+			delete(c.known, key)
+		}
+	}
+}
+
+func newHTTPClient(target Target, now time.Time) (*http.Client, error) {
+	pair, err := target.Authority.Issue(certificate.Request{CommonName: agentapi.ControllerCommonName}, now)
+	if err != nil {
+		return nil, err
+	}
+	own, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read own certificate: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(target.Authority.Bundle)
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: target.Host, Certificates: []tls.Certificate{own},
+		},
+		MaxIdleConns: 1, IdleConnTimeout: idleLimit, ForceAttemptHTTP2: false, DisableCompression: true,
+	}}, nil
+}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// initialize brings the first data onto the volume: by the init Job, or by waiting for a Restore.
+func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
+	if w.initialized() {
+		return flow.Next
+	}
+	if w.bootstrapsByRestore() {
+		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(w))
+	}
+	state := w.initJob
+	switch {
+	case !state.Exists:
+		if err := r.initJob(w).Ensure(ctx, r.Client); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being started.")
+	case state.Failed && state.Ended():
+		_, message := state.FailureReason()
+		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s. When that is mended, delete the Job; it is made again.",
+			w.names.InitJob(), message))
+	case state.Message != "":
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job: "+state.Message)
+	}
+	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
+}
+
+func (r *Reconciler) initJob(w *world) workload.Job {
+	resources := w.cluster.Spec.Resources
+	return workload.Job{
+		Name: w.names.InitJob(), Owner: w.cluster, Cluster: w.cluster.Name, Component: workload.ComponentInit,
+		Image: w.cluster.Status.Image, AgentImage: r.AgentImage, Args: []string{"init"},
+		Spec: agentapi.InitJob{
+			DataGeneration: w.cluster.Status.DataGeneration, MajorVersion: int(w.cluster.Status.MajorVersion),
+		},
+		DataClaim: w.names.Volume(0),
+		Resources: corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
+	}
+}
+
+func awaitedRestore(w *world) string {
+	name := w.cluster.Spec.Bootstrap.Restore.Name
+	if w.restore == nil {
+		return fmt.Sprintf("The volume waits for the data of Restore %s, which doesn't exist: delete this PostgresCluster and make a Restore, which makes its cluster itself.", name)
+	}
+	return fmt.Sprintf("The volume waits for the data of Restore %s.", name)
+}
+
+// releaseInitJob clears away what was left of the start, once there is no way back to it.
+func (r *Reconciler) releaseInitJob(ctx context.Context, w *world) flow.Outcome {
+	if !w.hasRun() {
+		return flow.Next
+	}
+	return r.removeInitJob(ctx, w)
+}
+
+// stopInitialization ends the init Job of a cluster that is deleted before it began to run.
+func (r *Reconciler) stopInitialization(ctx context.Context, w *world) flow.Outcome {
+	return r.removeInitJob(ctx, w)
+}
+
+func (r *Reconciler) removeInitJob(ctx context.Context, w *world) flow.Outcome {
+	left := []client.Object{}
+	if job, ok := w.live[key("Job", w.names.InitJob())].(*batchv1.Job); ok {
+		left = append(left, job)
+	}
+	if configMap, ok := w.live[key("ConfigMap", w.names.InitJob())].(*corev1.ConfigMap); ok {
+		left = append(left, configMap)
+	}
+	for _, object := range left {
+		if foreign(object, w.cluster) || !object.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if err := r.remove(ctx, object); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}

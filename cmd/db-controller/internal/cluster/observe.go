@@ -1,0 +1,250 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// errStale: the cache is behind the API server where that matters.
+var errStale = errors.New("the cache is behind")
+
+// observe reads all that a pass needs. No step reads anything.
+func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster) (*world, error) {
+	w := &world{
+		now: r.Now(), cluster: cluster, names: component.NamesOf(cluster), live: map[string]client.Object{},
+		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage,
+	}
+	for _, read := range []func(context.Context, *world) error{
+		r.readRepository, r.readObjects, r.readSecrets, r.readPeers, r.readInit, r.readAgents,
+	} {
+		if err := read(ctx, w); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+func (r *Reconciler) readRepository(ctx context.Context, w *world) error {
+	if w.cluster.Spec.Archive == nil {
+		return nil
+	}
+	repository := &v1alpha1.BackupRepository{}
+	found, err := read(ctx, r.Client, w.cluster.Namespace, w.cluster.Spec.Archive.Repository.Name, repository)
+	if found {
+		w.repository = repository
+	}
+	return err
+}
+
+// readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks is looked
+// for in the API server: it may be somebody else's.
+func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
+	for _, object := range wantedObjects(w.names) {
+		found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
+		if err == nil && !found {
+			found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object)
+		}
+		if err != nil {
+			return err
+		}
+		if found {
+			r.remember(w, object)
+		}
+	}
+	// What is left of the start is looked for in the cache alone: missing is the normal case.
+	for _, object := range []client.Object{named(&batchv1.Job{}, w.names.InitJob()), named(&corev1.ConfigMap{}, w.names.InitJob())} {
+		found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
+		if err != nil {
+			return err
+		}
+		if found {
+			r.remember(w, object)
+		}
+	}
+	return nil
+}
+
+func wantedObjects(n component.Names) []client.Object {
+	return []client.Object{
+		named(&corev1.ConfigMap{}, n.Config()), named(&corev1.ConfigMap{}, n.Connection()),
+		named(&corev1.ServiceAccount{}, n.Identity()), named(&rbacv1.Role{}, n.Identity()), named(&rbacv1.RoleBinding{}, n.Identity()),
+		named(&corev1.Service{}, n.Primary()), named(&corev1.Service{}, n.Replicas()),
+		named(&corev1.Service{}, n.Any()), named(&corev1.Service{}, n.Pods()),
+		named(&discoveryv1.EndpointSlice{}, n.Primary()),
+		named(&corev1.PersistentVolumeClaim{}, n.Volume(0)),
+		named(&policyv1.PodDisruptionBudget{}, n.DisruptionBudget()),
+		named(&appsv1.StatefulSet{}, n.StatefulSet()),
+	}
+}
+
+func named(object client.Object, name string) client.Object {
+	object.SetName(name)
+	return object
+}
+
+func (r *Reconciler) remember(w *world, object client.Object) {
+	w.live[key(r.kindOf(object), object.GetName())] = object
+}
+
+func (r *Reconciler) kindOf(object client.Object) string {
+	gvk, err := apiutil.GVKForObject(object, r.Client.Scheme())
+	if err != nil {
+		panic(err) // our own list of kinds, all of them registered
+	}
+	return gvk.Kind
+}
+
+func (r *Reconciler) readSecrets(ctx context.Context, w *world) error {
+	names := []string{w.names.Authority(), w.names.ServerTLS(), w.names.App(), w.names.Backup(), w.names.Upgrade()}
+	if w.cluster.Spec.SuperuserAccess || superuserSecretOf(w.cluster) != "" {
+		names = append(names, w.names.Superuser())
+	}
+	for _, name := range names {
+		found, err := r.secrets.read(ctx, r.Client, w.cluster, name, w.now)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			w.live[key("Secret", name)] = found
+		}
+	}
+	if s := w.secret(w.names.Authority()); s != nil && metav1.IsControlledBy(s, w.cluster) {
+		// One that can't be read is made anew by its step.
+		w.authority, _ = certificate.ParseAuthority(s.Data[secret.KeyAuthority], s.Data[secret.KeyAuthorityKey])
+	}
+	return nil
+}
+
+func superuserSecretOf(cluster *v1alpha1.PostgresCluster) string {
+	if cluster.Status.Connection == nil {
+		return ""
+	}
+	return cluster.Status.Connection.SuperuserSecret
+}
+
+// readPeers reads who asks for the volumes and who uses them. Where that decides about starting PostgreSQL, granting a
+// hold or dropping one, everything is read from the API server itself.
+func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
+	if err := r.readAsks(ctx, r.Client, w); err != nil {
+		return err
+	}
+	reader := client.Reader(r.Client)
+	if w.idleSet() || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() {
+		reader = r.Live
+		if err := r.checkFresh(ctx, w); err != nil {
+			return err
+		}
+		if err := r.readAsks(ctx, r.Live, w); err != nil {
+			return err
+		}
+	}
+	if err := r.readPods(ctx, reader, w); err != nil {
+		return err
+	}
+	if request := w.cluster.Status.BackupWanted; request != nil {
+		backup := &v1alpha1.Backup{}
+		found, err := read(ctx, r.Client, w.cluster.Namespace, protocol.BackupName(*request), backup)
+		if err != nil {
+			return err
+		}
+		if found {
+			w.finalBackup = backup
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) checkFresh(ctx context.Context, w *world) error {
+	fresh := &v1alpha1.PostgresCluster{}
+	found, err := read(ctx, r.Live, w.cluster.Namespace, w.cluster.Name, fresh)
+	if err != nil {
+		return err
+	}
+	if !found || fresh.ResourceVersion != w.cluster.ResourceVersion {
+		return errStale
+	}
+	return nil
+}
+
+func (r *Reconciler) readAsks(ctx context.Context, reader client.Reader, w *world) error {
+	restores, upgrades := &v1alpha1.RestoreList{}, &v1alpha1.UpgradeList{}
+	inNamespace := client.InNamespace(w.cluster.Namespace)
+	if err := reader.List(ctx, restores, inNamespace); err != nil {
+		return fmt.Errorf("list Restores: %w", err)
+	}
+	if err := reader.List(ctx, upgrades, inNamespace); err != nil {
+		return fmt.Errorf("list Upgrades: %w", err)
+	}
+	w.asks = protocol.HoldAsks(w.cluster, restores.Items, upgrades.Items)
+	w.restore = nil
+	for i := range restores.Items {
+		if w.bootstrapsByRestore() && restores.Items[i].Name == w.cluster.Spec.Bootstrap.Restore.Name {
+			w.restore = &restores.Items[i]
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) readPods(ctx context.Context, reader client.Reader, w *world) error {
+	pods := &corev1.PodList{}
+	labels := client.MatchingLabels{v1alpha1.LabelCluster: w.cluster.Name, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	if err := reader.List(ctx, pods, client.InNamespace(w.cluster.Namespace), labels); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for _, pod := range pods.Items {
+		switch kind := pod.Labels[v1alpha1.LabelComponent]; {
+		case kind == workload.ComponentInstance:
+			w.pods = append(w.pods, pod)
+		case slices.Contains(workload.WritingComponents, kind) && !ended(&pod):
+			w.workers = append(w.workers, pod)
+		}
+	}
+	return nil
+}
+
+// ended: kubelet has said that every container of the pod has ended for good.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func (r *Reconciler) readInit(ctx context.Context, w *world) error {
+	if w.initialized() || w.bootstrapsByRestore() {
+		return nil
+	}
+	state, err := workload.Observe(ctx, r.Live, w.cluster, w.names.InitJob())
+	w.initJob = state
+	return err
+}
+
+// read says whether the object is there.
+func read(ctx context.Context, reader client.Reader, namespace, name string, into client.Object) (bool, error) {
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %T %s: %w", into, name, err)
+	}
+	return true, nil
+}

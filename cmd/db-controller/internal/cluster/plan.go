@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"slices"
+
+	"howdah.dev/howdah/pkg/flow"
+)
+
+type steps = []flow.Step[*world]
+
+// plan is the algorithm: the steps of a pass over a cluster as it was seen.
+func (r *Reconciler) plan(w *world) steps {
+	if w.deleting() {
+		return r.deletion(w)
+	}
+	return slices.Concat(
+		steps{r.ensureFinalizer, r.admit, r.pinBeginning},
+		r.components(),
+		r.instances(),
+		steps{r.awaitReady, r.releaseInitJob},
+	)
+}
+
+// components are all objects but the instances themselves.
+func (r *Reconciler) components() steps {
+	return steps{
+		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensureConfigMaps, r.ensureIdentity,
+		r.ensureServices, r.ensureVolumes, r.ensureDisruptionBudget,
+	}
+}
+
+// instances gives the volumes to whom they are due, and keeps PostgreSQL running otherwise.
+func (r *Reconciler) instances() steps {
+	return steps{
+		r.adoptHandover, // recorded before a pod starts on it
+		r.answerHolds,   // recorded before anybody acts on it
+		r.pinImage,
+		r.initialize,
+		r.ensureStatefulSet,
+		r.awaitHoldOver,
+		r.refreshConfig, r.replacePod, r.restartPostgres,
+	}
+}
+
+// deletion is the way out. Until the last backup is there the cluster goes on as before.
+func (r *Reconciler) deletion(w *world) steps {
+	var goOn steps
+	if w.begun() && (w.held() || w.wantsFinalBackup()) {
+		goOn = slices.Concat(r.components(), r.instances(), steps{r.awaitRelease, r.askFinalBackup, r.awaitFinalBackup})
+	}
+	return slices.Concat(goOn, steps{
+		r.answerHolds, r.stopInitialization, r.stopInstances, r.releaseVolumes, r.removeFinalizer,
+	})
+}

@@ -1,0 +1,103 @@
+// Package cluster reconciles PostgresClusters.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
+)
+
+// Finalizer keeps a PostgresCluster until its last backup is taken and its volumes are dealt with.
+const Finalizer = "howdah.dev/db-controller"
+
+// FieldManager of everything that is applied.
+const FieldManager = "db-controller"
+
+// Agents is what is asked of the agents in the pods.
+type Agents interface {
+	Status(ctx context.Context, target agents.Target) (*agentapi.Status, error)
+	Restart(ctx context.Context, target agents.Target, configHash string) error
+}
+
+// Reconciler of PostgresClusters.
+type Reconciler struct {
+	// Client reads from the cache, but Secrets, and writes.
+	Client client.Client
+	// Live reads from the API server itself. What can't be undone is decided on it.
+	Live   client.Reader
+	Events events.EventRecorder
+	Agents Agents
+	Now    func() time.Time
+	// AgentImage is copied into pods that start from now on.
+	AgentImage string
+	// Images of PostgreSQL by major version.
+	Images manager.Images
+
+	secrets secretMemo
+}
+
+// Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	cluster := &v1alpha1.PostgresCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, cluster); err != nil {
+		r.secrets.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("cluster", req.String()))
+	pass := flow.Begin(r.Client, r.Events, cluster)
+	w, err := r.observe(ctx, cluster)
+	if errors.Is(err, errStale) {
+		log.FromContext(ctx).V(1).Info("The cache is behind; looking again")
+		return ctrl.Result{RequeueAfter: staleInterval}, nil
+	}
+	outcome := flow.Retry(err)
+	if err == nil {
+		outcome = flow.Run(ctx, w, r.plan(w)...)
+		report(w, outcome)
+	} else {
+		reportUnseen(cluster, outcome)
+	}
+	if outcome.Finished() {
+		outcome.After = pollInterval(w)
+	}
+	return pass.Commit(ctx, outcome)
+}
+
+// How soon to look again at what no watch tells of: the agents' answers.
+const (
+	staleInterval   = 50 * time.Millisecond
+	busyInterval    = time.Second
+	unknownInterval = 5 * time.Second
+	quietInterval   = 15 * time.Second
+)
+
+// pollInterval after a pass that found nothing to do.
+func pollInterval(w *world) time.Duration {
+	agent := w.agent(0)
+	switch {
+	case agent == nil:
+		return unknownInterval
+	case len(agent.Maintenance) > 0 || !configSettled(agent, w.agentConfig().Hash()):
+		return busyInterval
+	}
+	return quietInterval
+}
+
+// configSettled: the agent has applied the configuration, or has said why it can't.
+func configSettled(agent *agentapi.Status, wanted string) bool {
+	if agent.ConfigError != "" && agent.ConfigErrorHash == wanted {
+		return true
+	}
+	return agent.ConfigHash == wanted && len(agent.PendingRestart) == 0
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// secretAge is how long a Secret that was read counts as it was. Secrets are not watched, so that no controller may list
+// everybody's; one that was changed by hand is put back that much later.
+const secretAge = time.Minute
+
+// secretMemo keeps the Secrets of clusters for a while, so that an idle cluster costs few reads.
+type secretMemo struct {
+	mu    sync.Mutex
+	known map[types.NamespacedName]map[string]knownSecret
+}
+
+type knownSecret struct {
+	secret *corev1.Secret
+	at     time.Time
+}
+
+// read is nil for a Secret that isn't there.
+func (m *secretMemo) read(ctx context.Context, reader client.Reader, cluster *v1alpha1.PostgresCluster, name string, now time.Time) (*corev1.Secret, error) {
+	if known := m.get(cluster, name, now); known != nil {
+		return known, nil
+	}
+	secret := &corev1.Secret{}
+	found, err := read(ctx, reader, cluster.Namespace, name, secret)
+	if err != nil || !found {
+		return nil, err
+	}
+	m.put(cluster, secret, now)
+	return secret, nil
+}
+
+func (m *secretMemo) get(cluster *v1alpha1.PostgresCluster, name string, now time.Time) *corev1.Secret {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known, found := m.known[client.ObjectKeyFromObject(cluster)][name]
+	if !found || now.Sub(known.at) > secretAge || !metav1.IsControlledBy(known.secret, cluster) {
+		return nil
+	}
+	return known.secret.DeepCopy()
+}
+
+func (m *secretMemo) put(cluster *v1alpha1.PostgresCluster, secret *corev1.Secret, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil {
+		m.known = map[types.NamespacedName]map[string]knownSecret{}
+	}
+	name := client.ObjectKeyFromObject(cluster)
+	if m.known[name] == nil {
+		m.known[name] = map[string]knownSecret{}
+	}
+	m.known[name][secret.Name] = knownSecret{secret.DeepCopy(), now}
+}
+
+// drop makes the next pass read the Secret.
+func (m *secretMemo) drop(cluster *v1alpha1.PostgresCluster, name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known[client.ObjectKeyFromObject(cluster)], name)
+}
+
+// forget a cluster that is gone.
+func (m *secretMemo) forget(cluster types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, cluster)
+}

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// templateKnown: the StatefulSet's controller has seen the template that was applied last.
+func (w *world) templateKnown(set *appsv1.StatefulSet) bool {
+	return set != nil && set.Status.ObservedGeneration >= set.Generation &&
+		set.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash] == w.templateHash()
+}
+
+// imageWaits are the reasons of kubelet for a container that has no image.
+var imageWaits = []string{"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable"}
+
+// podTrouble is what Kubernetes says of a pod that doesn't come up; an empty reason: nothing.
+func podTrouble(pod *corev1.Pod) (reason, message string) {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return v1alpha1.ReasonUnschedulable, fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, condition.Message)
+		}
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		switch {
+		case waiting == nil || waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating":
+		case slices.Contains(imageWaits, waiting.Reason):
+			return v1alpha1.ReasonImageUnavailable, fmt.Sprintf("Pod %s can't have the image %s: %s: %s", pod.Name, status.Image, waiting.Reason, waiting.Message)
+		default:
+			return v1alpha1.ReasonUnavailable, fmt.Sprintf("Container %s of pod %s waits: %s%s%s", status.Name, pod.Name, waiting.Reason,
+				prefixed(": ", waiting.Message), lastWords(status))
+		}
+	}
+	return "", ""
+}
+
+// lastWords of a container that has ended before.
+func lastWords(status corev1.ContainerStatus) string {
+	last := status.LastTerminationState.Terminated
+	if last == nil {
+		return ""
+	}
+	return fmt.Sprintf("; it ended with exit status %d%s", last.ExitCode, prefixed(": ", last.Message))
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}
+
+// agentTrouble is what an agent says of a PostgreSQL that takes no connections.
+func agentTrouble(pod string, agent *agentapi.Status) (reason, message string) {
+	switch agent.State {
+	case agentapi.StateFailed:
+		return v1alpha1.ReasonUnavailable, fmt.Sprintf("PostgreSQL in pod %s can't be started%s", pod, prefixed(": ", agent.Message))
+	case agentapi.StateStopping:
+		return v1alpha1.ReasonRestarting, fmt.Sprintf("PostgreSQL in pod %s is being stopped%s", pod, prefixed(": ", agent.Message))
+	case agentapi.StateStopped:
+		return v1alpha1.ReasonUnavailable, fmt.Sprintf("PostgreSQL in pod %s is down%s", pod, prefixed(": ", agent.Message))
+	case agentapi.StateRunning:
+		return v1alpha1.ReasonStarting, fmt.Sprintf("PostgreSQL in pod %s runs; Kubernetes has yet to see that it is ready%s", pod, prefixed(": ", agent.Message))
+	}
+	return v1alpha1.ReasonStarting, fmt.Sprintf("PostgreSQL in pod %s is starting%s", pod, prefixed(": ", agent.Message))
+}

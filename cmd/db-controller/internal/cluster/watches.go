@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// workers is how many clusters are looked at at once.
+const workers = 8
+
+// owned kinds: a change of one of them wakes the cluster that owns it.
+func owned() []client.Object {
+	return []client.Object{
+		&corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{},
+		&discoveryv1.EndpointSlice{}, &policyv1.PodDisruptionBudget{}, &appsv1.StatefulSet{}, &batchv1.Job{},
+	}
+}
+
+// labelled kinds have no owner that is a cluster; their label says whose they are.
+func labelled() []client.Object {
+	return []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}}
+}
+
+// CacheOptions keep only what Howdah has made in memory.
+func CacheOptions() map[client.Object]cache.ByObject {
+	ours := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+	options := map[client.Object]cache.ByObject{}
+	for _, kind := range append(owned(), labelled()...) {
+		options[kind] = cache.ByObject{Label: ours}
+	}
+	return options
+}
+
+// SetupWithManager starts the controller with the manager.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named("postgrescluster").For(&v1alpha1.PostgresCluster{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	for _, kind := range owned() {
+		b = b.Owns(kind)
+	}
+	for _, kind := range labelled() {
+		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(byLabel))
+	}
+	return b.
+		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(ofRestore)).
+		Watches(&v1alpha1.Upgrade{}, handler.EnqueueRequestsFromMapFunc(ofUpgrade)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup)).
+		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.ofRepository)).
+		Complete(r)
+}
+
+func request(namespace, name string) []reconcile.Request {
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
+}
+
+func byLabel(_ context.Context, object client.Object) []reconcile.Request {
+	return request(object.GetNamespace(), object.GetLabels()[v1alpha1.LabelCluster])
+}
+
+func ofRestore(_ context.Context, object client.Object) []reconcile.Request {
+	return request(object.GetNamespace(), object.(*v1alpha1.Restore).Spec.Destination.NewCluster.Name)
+}
+
+func ofUpgrade(_ context.Context, object client.Object) []reconcile.Request {
+	return request(object.GetNamespace(), object.(*v1alpha1.Upgrade).Spec.Cluster.Name)
+}
+
+// ofBackup wakes a cluster whose final backup this is.
+func ofBackup(_ context.Context, object client.Object) []reconcile.Request {
+	by := object.(*v1alpha1.Backup).Spec.RequestedBy
+	if by == nil || by.Kind != v1alpha1.KindPostgresCluster {
+		return nil
+	}
+	return request(object.GetNamespace(), by.Name)
+}
+
+// ofRepository wakes the clusters that archive there.
+func (r *Reconciler) ofRepository(ctx context.Context, object client.Object) []reconcile.Request {
+	clusters := &v1alpha1.PostgresClusterList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(object.GetNamespace())); err != nil {
+		log.FromContext(ctx).Error(err, "Can't list the clusters of a repository")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range clusters.Items {
+		if a := clusters.Items[i].Spec.Archive; a != nil && a.Repository.Name == object.GetName() {
+			requests = append(requests, request(object.GetNamespace(), clusters.Items[i].Name)...)
+		}
+	}
+	return requests
+}

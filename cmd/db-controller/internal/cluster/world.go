@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/repository/location"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// world is everything that one pass has seen of a cluster. Steps read it; only observe and the steps that make
+// something write it.
+type world struct {
+	now     time.Time
+	cluster *v1alpha1.PostgresCluster
+	names   component.Names
+
+	// repository that spec.archive names; nil: there is none of that name.
+	repository *v1alpha1.BackupRepository
+	// live objects of the cluster by kind and name, whoever they belong to. Secrets are among them.
+	live map[string]client.Object
+	// authority is set once its Secret is there.
+	authority *certificate.Authority
+
+	// pods of the instances, workers that write to a volume and have not ended.
+	pods    []corev1.Pod
+	workers []corev1.Pod
+	// agents that answered, by pod.
+	agents map[string]*agentapi.Status
+	// initJob is looked at until the cluster is initialized.
+	initJob workload.State
+
+	// asks for the volumes, oldest first.
+	asks []protocol.HoldAsk
+	// restore that spec.bootstrap.restore names; nil: there is none.
+	restore *v1alpha1.Restore
+	// finalBackup that answers status.backupWanted; nil: it is not there.
+	finalBackup *v1alpha1.Backup
+
+	// agentImage that pods get from now on.
+	agentImage string
+}
+
+func (w *world) deleting() bool { return !w.cluster.DeletionTimestamp.IsZero() }
+
+// begun: what the cluster is was decided and recorded, so objects of it may exist.
+func (w *world) begun() bool { return w.cluster.Status.DataGeneration != "" }
+
+// hasRun: there was data at some time. It is recorded with the first word of an agent, or with an adoption.
+func (w *world) hasRun() bool { return w.cluster.Status.SystemIdentifier != "" }
+
+// bootstrapsByRestore: the first data comes from a Restore.
+func (w *world) bootstrapsByRestore() bool {
+	return w.cluster.Spec.Bootstrap != nil && w.cluster.Spec.Bootstrap.Restore != nil
+}
+
+// initialized: there is data to start on.
+func (w *world) initialized() bool {
+	switch {
+	case w.hasRun():
+		return true
+	case w.bootstrapsByRestore():
+		return false
+	}
+	return w.statefulSet() != nil || (w.initJob.Complete && w.initJob.Ended())
+}
+
+// statefulSet of this very cluster; nil: there is none.
+func (w *world) statefulSet() *appsv1.StatefulSet {
+	set, ok := w.live[key("StatefulSet", w.names.StatefulSet())].(*appsv1.StatefulSet)
+	if !ok || foreign(set, w.cluster) {
+		return nil
+	}
+	return set
+}
+
+func (w *world) secret(name string) *corev1.Secret {
+	secret, _ := w.live[key("Secret", name)].(*corev1.Secret)
+	return secret
+}
+
+func (w *world) claim(ordinal int) *corev1.PersistentVolumeClaim {
+	claim, _ := w.live[key("PersistentVolumeClaim", w.names.Volume(ordinal))].(*corev1.PersistentVolumeClaim)
+	return claim
+}
+
+// pod of the instance with this ordinal; nil: there is none.
+func (w *world) pod(ordinal int) *corev1.Pod {
+	for i := range w.pods {
+		if w.pods[i].Name == w.names.Instance(ordinal) {
+			return &w.pods[i]
+		}
+	}
+	return nil
+}
+
+// stopped: no pod of the cluster writes to a volume, and none will be started. The StatefulSet's own controller has
+// seen that it is scaled to nothing, so it starts none that we can't see yet.
+func (w *world) stopped() bool {
+	if len(w.pods) > 0 || len(w.workers) > 0 {
+		return false
+	}
+	set := w.statefulSet()
+	return set == nil || (*set.Spec.Replicas == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0)
+}
+
+// idleSet: the StatefulSet has no pod and is to have none; bringing one up is a decision that takes fresh reads.
+func (w *world) idleSet() bool {
+	set := w.statefulSet()
+	return set == nil || set.Spec.Replicas == nil || *set.Spec.Replicas == 0
+}
+
+// store is where the cluster archives to; nil: nowhere. Of a repository that is gone the last that was known stays: the
+// database goes on, and WAL waits on the volume instead of being thrown away.
+func (w *world) store() *objstore.Config {
+	switch {
+	case w.cluster.Spec.Archive == nil:
+		return nil
+	case w.repository == nil:
+		return w.lastStore()
+	}
+	store := location.PodConfig(w.repository)
+	return &store
+}
+
+// lastStore is what the agents were told last.
+func (w *world) lastStore() *objstore.Config {
+	configMap, ok := w.live[key("ConfigMap", w.names.Config())].(*corev1.ConfigMap)
+	if !ok {
+		return nil
+	}
+	last := agentapi.Config{}
+	if json.Unmarshal([]byte(configMap.Data[filepath.Base(agentapi.ConfigFile)]), &last) != nil || last.Archive == nil {
+		return nil
+	}
+	return &last.Archive.Repository
+}
+
+func (w *world) s3Secret() string {
+	switch {
+	case w.cluster.Spec.Archive == nil:
+		return ""
+	case w.repository == nil:
+		return statefulset.S3Secret(w.statefulSet())
+	}
+	return location.SecretName(w.repository)
+}
+
+func (w *world) agentConfig() agentapi.Config { return config.Agent(w.cluster, w.store()) }
+
+func (w *world) inputs(replicas int32) statefulset.Inputs {
+	return statefulset.Inputs{
+		Replicas: replicas, AgentImage: w.agentImage, ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(),
+	}
+}
+
+// agent is the state of the first instance's agent, if it answered for the data generation that the cluster runs on.
+func (w *world) agent(ordinal int) *agentapi.Status {
+	status := w.agents[w.names.Instance(ordinal)]
+	if status == nil || status.DataGeneration != w.cluster.Status.DataGeneration {
+		return nil
+	}
+	return status
+}
+
+// serving: the instance takes connections, on the data generation that the cluster runs on.
+func (w *world) serving(ordinal int) bool {
+	pod := w.pod(ordinal)
+	if pod == nil || !pod.DeletionTimestamp.IsZero() ||
+		pod.Annotations[statefulset.AnnotationDataGeneration] != w.cluster.Status.DataGeneration {
+		return false
+	}
+	return podReady(pod)
+}
+
+func podReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func key(kind, name string) string { return kind + "/" + name }
+
+func (w *world) templateHash() string { return statefulset.Hash(w.cluster, w.inputs(1)) }

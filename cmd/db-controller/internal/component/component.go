@@ -1,0 +1,112 @@
+// Package component names everything that a PostgresCluster is made of; each kind of object has a package below that
+// builds it. Builders are pure: the same cluster and inputs give the same object.
+package component
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// Values of v1alpha1.LabelComponent besides those of pods.
+const (
+	// Access is on what leads to the database or lets somebody in.
+	Access = "access"
+	// Configuration is on what the agents read.
+	Configuration = "configuration"
+	// Data is on volumes.
+	Data = "data"
+)
+
+// LabelClusterUID is on volumes, which outlive their owner and so carry no ownerReference: whose they are.
+const LabelClusterUID = "howdah.dev/cluster-uid"
+
+// LabelRetainedFrom is on a volume that was left behind by the deletion of the cluster that it names.
+const LabelRetainedFrom = "howdah.dev/retained-from"
+
+// Names of the objects of a cluster.
+type Names struct{ cluster string }
+
+// NamesOf a cluster.
+func NamesOf(cluster *v1alpha1.PostgresCluster) Names { return Names{cluster.Name} }
+
+// StatefulSet of the instances.
+func (n Names) StatefulSet() string { return n.cluster }
+
+// Instance is the name of a pod by its ordinal.
+func (n Names) Instance(ordinal int) string { return protocol.InstanceName(n.cluster, ordinal) }
+
+// Volume is the name of an instance's claim by its ordinal.
+func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(ordinal)) }
+
+// InitJob makes the first data generation.
+func (n Names) InitJob() string { return n.cluster + "-init" }
+
+// Primary is the Service, and its EndpointSlice, that leads to the primary.
+func (n Names) Primary() string { return n.cluster + "-rw" }
+
+// Replicas is the Service that leads to replicas.
+func (n Names) Replicas() string { return n.cluster + "-ro" }
+
+// Any is the Service that leads to every instance.
+func (n Names) Any() string { return n.cluster + "-r" }
+
+// Pods is the headless Service that gives each pod a name.
+func (n Names) Pods() string { return n.cluster + "-pods" }
+
+// Config is the ConfigMap for the agents.
+func (n Names) Config() string { return n.cluster + "-config" }
+
+// Connection is the ConfigMap that says how to connect.
+func (n Names) Connection() string { return n.cluster + "-connection" }
+
+// Authority is the Secret with the CA and its key.
+func (n Names) Authority() string { return n.cluster + "-ca" }
+
+// ServerTLS is the Secret with the server's certificate.
+func (n Names) ServerTLS() string { return n.cluster + "-server-tls" }
+
+// App is the Secret with the application's password.
+func (n Names) App() string { return n.cluster + "-app" }
+
+// Superuser is the Secret with the password of postgres.
+func (n Names) Superuser() string { return n.cluster + "-superuser" }
+
+// Backup is the Secret with the client certificate of the role howdah_backup.
+func (n Names) Backup() string { return n.cluster + "-backup" }
+
+// Upgrade is the Secret with the client certificate of the role howdah_upgrade.
+func (n Names) Upgrade() string { return n.cluster + "-upgrade" }
+
+// Identity is the ServiceAccount, Role and RoleBinding of the instances.
+func (n Names) Identity() string { return n.cluster + "-instance" }
+
+// DisruptionBudget of the instances.
+func (n Names) DisruptionBudget() string { return n.cluster }
+
+// Host is the DNS name of a Service, good in the whole Kubernetes cluster.
+func Host(cluster *v1alpha1.PostgresCluster, service string) string {
+	return fmt.Sprintf("%s.%s.svc", service, cluster.Namespace)
+}
+
+// PodHost is the DNS name of an instance's pod.
+func PodHost(cluster *v1alpha1.PostgresCluster, pod string) string {
+	return pod + "." + Host(cluster, NamesOf(cluster).Pods())
+}
+
+// Labels of an object of a cluster.
+func Labels(cluster *v1alpha1.PostgresCluster, component string) map[string]string {
+	return map[string]string{
+		v1alpha1.LabelCluster:   cluster.Name,
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
+		v1alpha1.LabelComponent: component,
+	}
+}
+
+// Meta is the metadata of an object of a cluster.
+func Meta(cluster *v1alpha1.PostgresCluster, name, component string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name, Labels: Labels(cluster, component)}
+}

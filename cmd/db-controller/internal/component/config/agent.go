@@ -1,0 +1,69 @@
+// Package config builds the ConfigMaps of a cluster: what the agents shall do, and how to connect.
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// Agent is what the agents of a cluster shall do. store is nil where nothing is archived.
+func Agent(cluster *v1alpha1.PostgresCluster, store *objstore.Config) agentapi.Config {
+	database, owner := secret.Application(cluster)
+	config := agentapi.Config{
+		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.UID),
+		DataGeneration: cluster.Status.DataGeneration, MajorVersion: int(cluster.Status.MajorVersion),
+		Parameters:  parameters(cluster),
+		MemoryBytes: amount(cluster.Spec.Resources, corev1.ResourceMemory, false),
+		CPUMillis:   amount(cluster.Spec.Resources, corev1.ResourceCPU, true),
+		Database:    database, Owner: owner, SuperuserAccess: cluster.Spec.SuperuserAccess,
+		EndpointSlice: component.NamesOf(cluster).Primary(),
+	}
+	if store != nil {
+		config.Archive = &agentapi.Archive{Repository: *store}
+	}
+	return config
+}
+
+func parameters(cluster *v1alpha1.PostgresCluster) map[string]string {
+	if len(cluster.Spec.PostgreSQL.Parameters) == 0 {
+		return nil
+	}
+	parameters := make(map[string]string, len(cluster.Spec.PostgreSQL.Parameters))
+	for name, value := range cluster.Spec.PostgreSQL.Parameters {
+		parameters[name] = string(value)
+	}
+	return parameters
+}
+
+// amount is the limit, or else the request; 0 is unknown.
+func amount(resources v1alpha1.Resources, name corev1.ResourceName, milli bool) int64 {
+	quantity, found := resources.Limits[name]
+	if !found {
+		quantity = resources.Requests[name]
+	}
+	if milli {
+		return quantity.MilliValue()
+	}
+	return quantity.Value()
+}
+
+// AgentMap is the ConfigMap with agent.json.
+func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config) (*corev1.ConfigMap, error) {
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("marshal agent.json: %w", err)
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Config(), component.Configuration),
+		Data:       map[string]string{filepath.Base(agentapi.ConfigFile): string(data)},
+	}, nil
+}

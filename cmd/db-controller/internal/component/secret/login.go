@@ -1,0 +1,102 @@
+package secret
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Keys of a Secret with which somebody logs in.
+const (
+	KeyUsername = "username"
+	KeyPassword = "password"
+	KeyHost     = "host"
+	KeyPort     = "port"
+	KeyDatabase = "dbname"
+	KeyURI      = "uri"
+	KeyJDBC     = "jdbc-uri"
+	KeyPgpass   = "pgpass"
+)
+
+// Database and role of an application whose cluster names none.
+const defaultName = "app"
+
+// Application is the database and the role that owns it.
+func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
+	database, owner = defaultName, defaultName
+	if b := cluster.Spec.Bootstrap; b != nil && b.Initdb != nil {
+		if b.Initdb.Database != "" {
+			database = b.Initdb.Database
+		}
+		if b.Initdb.Owner != "" {
+			owner = b.Initdb.Owner
+		}
+	}
+	return database, owner
+}
+
+// App is the Secret of the application. A password that is there is kept.
+func App(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, bundle []byte) *corev1.Secret {
+	database, owner := Application(cluster)
+	return login(cluster, component.NamesOf(cluster).App(), owner, database, live, bundle)
+}
+
+// Superuser is the Secret of the role postgres.
+func Superuser(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, bundle []byte) *corev1.Secret {
+	return login(cluster, component.NamesOf(cluster).Superuser(), "postgres", "postgres", live, bundle)
+}
+
+func login(cluster *v1alpha1.PostgresCluster, name, user, database string, live *corev1.Secret, bundle []byte) *corev1.Secret {
+	password := NewPassword()
+	if live != nil && len(live.Data[KeyPassword]) > 0 {
+		password = string(live.Data[KeyPassword])
+	}
+	host, port := component.Host(cluster, component.NamesOf(cluster).Primary()), strconv.Itoa(agentapi.PostgresPort)
+	data := map[string]string{
+		KeyUsername: user, KeyPassword: password, KeyHost: host, KeyPort: port, KeyDatabase: database,
+		KeyURI:       uri(user, password, host, port, database),
+		KeyJDBC:      jdbc(user, password, host, port, database),
+		KeyPgpass:    pgpass(host, port, database, user, password),
+		KeyAuthority: string(bundle),
+	}
+	secret := &corev1.Secret{ObjectMeta: component.Meta(cluster, name, component.Access), Data: map[string][]byte{}}
+	for key, value := range data {
+		secret.Data[key] = []byte(value)
+	}
+	return secret
+}
+
+// NewPassword has at least 128 bits of randomness, in letters and digits that need no quoting anywhere.
+func NewPassword() string { return rand.Text() }
+
+// uri encrypts and works as it is, wherever it is pasted; checking the server's name takes ca.crt as a file, which
+// sslmode=verify-full in the uri would demand.
+func uri(user, password, host, port, database string) string {
+	u := url.URL{
+		Scheme: "postgresql", User: url.UserPassword(user, password), Host: host + ":" + port, Path: "/" + database,
+		RawQuery: "sslmode=require",
+	}
+	return u.String()
+}
+
+func jdbc(user, password, host, port, database string) string {
+	query := url.Values{"user": {user}, "password": {password}, "sslmode": {"require"}}
+	return fmt.Sprintf("jdbc:postgresql://%s:%s/%s?%s", host, port, url.PathEscape(database), query.Encode())
+}
+
+// pgpass is one line of a .pgpass file.
+func pgpass(fields ...string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `:`, `\:`)
+	for i := range fields {
+		fields[i] = escape.Replace(fields[i])
+	}
+	return strings.Join(fields, ":") + "\n"
+}

@@ -1,0 +1,94 @@
+// Package secret builds the Secrets of a cluster. What was generated once is kept from the Secret that is there; all the
+// rest follows from the cluster.
+package secret
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+)
+
+// Keys of a Secret with a certificate.
+const (
+	KeyCertificate = corev1.TLSCertKey
+	KeyPrivate     = corev1.TLSPrivateKeyKey
+	KeyAuthority   = "ca.crt"
+	// KeyAuthorityKey is in the Secret of the CA only.
+	KeyAuthorityKey = "ca.key"
+)
+
+// Authority is the Secret with the CA: the one that is there while it is good, else a new one. It returns the CA with it.
+func Authority(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, now time.Time) (*corev1.Secret, *certificate.Authority, error) {
+	var before []byte
+	if live != nil {
+		before = live.Data[KeyAuthority]
+		authority, err := certificate.ParseAuthority(before, live.Data[KeyAuthorityKey])
+		if err == nil && !authority.Due(now) {
+			return authoritySecret(cluster, authority), authority, nil
+		}
+	}
+	authority, err := certificate.NewAuthority(fmt.Sprintf("Howdah CA of %s/%s", cluster.Namespace, cluster.Name), before, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	return authoritySecret(cluster, authority), authority, nil
+}
+
+func authoritySecret(cluster *v1alpha1.PostgresCluster, authority *certificate.Authority) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Authority(), component.Access),
+		Data:       map[string][]byte{KeyAuthority: authority.Bundle, KeyAuthorityKey: authority.Key},
+	}
+}
+
+// ServerRequest is what the server's certificate is for: every Service, and each pod by its own name. PostgreSQL and the
+// agent beside it share it.
+func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
+	names := component.NamesOf(cluster)
+	request := certificate.Request{CommonName: cluster.Name}
+	for _, service := range []string{names.Primary(), names.Replicas(), names.Any()} {
+		host := component.Host(cluster, service)
+		request.DNSNames = append(request.DNSNames, service, service+"."+cluster.Namespace, host, host+".cluster.local")
+	}
+	pods := "*." + component.Host(cluster, names.Pods())
+	request.DNSNames = append(request.DNSNames, pods, pods+".cluster.local", "localhost")
+	return request
+}
+
+// ServerTLS is the Secret with the server's certificate.
+func ServerTLS(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
+	return issued(cluster, component.NamesOf(cluster).ServerTLS(), ServerRequest(cluster), live, authority, now)
+}
+
+// ClientTLS is the Secret with the client certificate of an internal role.
+func ClientTLS(cluster *v1alpha1.PostgresCluster, name, role string, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
+	return issued(cluster, name, certificate.Request{CommonName: role}, live, authority, now)
+}
+
+// issued keeps the certificate that is there while it is fit.
+func issued(cluster *v1alpha1.PostgresCluster, name string, request certificate.Request, live *corev1.Secret,
+	authority *certificate.Authority, now time.Time,
+) (*corev1.Secret, error) {
+	var pair certificate.Pair
+	if live != nil {
+		pair = certificate.Pair{Certificate: live.Data[KeyCertificate], Key: live.Data[KeyPrivate]}
+	}
+	if authority.Check(pair, request, now) != nil {
+		var err error
+		if pair, err = authority.Issue(request, now); err != nil {
+			return nil, err
+		}
+	}
+	return &corev1.Secret{
+		ObjectMeta: component.Meta(cluster, name, component.Access),
+		Type:       corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			KeyCertificate: pair.Certificate, KeyPrivate: pair.Key, KeyAuthority: authority.Bundle,
+		},
+	}, nil
+}

@@ -1,0 +1,69 @@
+// Package service builds the Services of a cluster, and the EndpointSlice of the one that the agents fill.
+package service
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// portName of PostgreSQL in Services and in the EndpointSlice.
+const portName = "postgres"
+
+// All Services of a cluster.
+func All(cluster *v1alpha1.PostgresCluster) []*corev1.Service {
+	names := component.NamesOf(cluster)
+	// Without a selector: the agent of the primary writes its address into the EndpointSlice, so that a failover
+	// needs no controller.
+	primary := service(cluster, names.Primary(), nil)
+	replicas := service(cluster, names.Replicas(), selector(cluster, v1alpha1.RoleReplica))
+	anyone := service(cluster, names.Any(), selector(cluster, ""))
+	pods := service(cluster, names.Pods(), selector(cluster, ""))
+	pods.Spec.ClusterIP = corev1.ClusterIPNone
+	// Agents and controllers talk to a pod before it takes connections.
+	pods.Spec.PublishNotReadyAddresses = true
+	pods.Spec.Ports = append(pods.Spec.Ports, corev1.ServicePort{
+		Name: "agent", Protocol: corev1.ProtocolTCP, Port: agentapi.AgentPort, TargetPort: intstr.FromInt32(agentapi.AgentPort),
+	})
+	return []*corev1.Service{primary, replicas, anyone, pods}
+}
+
+func service(cluster *v1alpha1.PostgresCluster, name string, selector map[string]string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: component.Meta(cluster, name, component.Access),
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, Selector: selector,
+			Ports: []corev1.ServicePort{{
+				Name: portName, Protocol: corev1.ProtocolTCP, Port: agentapi.PostgresPort,
+				TargetPort: intstr.FromInt32(agentapi.PostgresPort),
+			}},
+		},
+	}
+}
+
+// selector of database pods; Jobs of the cluster carry its label too, so the component is part of it.
+func selector(cluster *v1alpha1.PostgresCluster, role v1alpha1.InstanceRole) map[string]string {
+	labels := component.Labels(cluster, workload.ComponentInstance)
+	delete(labels, v1alpha1.LabelManagedBy)
+	if role != "" {
+		labels[v1alpha1.LabelRole] = string(role)
+	}
+	return labels
+}
+
+// PrimarySlice is the EndpointSlice of the Service of the primary, empty: its endpoints and ports are the agent's.
+func PrimarySlice(cluster *v1alpha1.PostgresCluster) *discoveryv1.EndpointSlice {
+	name := component.NamesOf(cluster).Primary()
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  component.Meta(cluster, name, component.Access),
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	slice.Labels[discoveryv1.LabelServiceName] = name
+	slice.Labels[discoveryv1.LabelManagedBy] = "howdah.dev"
+	return slice
+}

@@ -1,0 +1,57 @@
+package statefulset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// userInputs are what can only change with a new pod and what a person, a Restore or an Upgrade decides. The agent's
+// image and whatever a newer suite writes differently into the template are not among them.
+type userInputs struct {
+	Image           string              `json:"image"`
+	DataGeneration  string              `json:"dataGeneration"`
+	Requests        corev1.ResourceList `json:"requests,omitempty"`
+	Limits          corev1.ResourceList `json:"limits,omitempty"`
+	SuperuserAccess bool                `json:"superuserAccess,omitempty"`
+	S3Secret        string              `json:"s3Secret,omitempty"`
+}
+
+// Hash of what can only change with a new pod.
+func Hash(cluster *v1alpha1.PostgresCluster, in Inputs) string {
+	data, err := json.Marshal(userInputs{
+		cluster.Status.Image, cluster.Status.DataGeneration, cluster.Spec.Resources.Requests, cluster.Spec.Resources.Limits,
+		cluster.Spec.SuperuserAccess, in.S3Secret,
+	})
+	if err != nil {
+		panic(err) // plain structs always marshal
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Changes says in words for what a pod has to be replaced; empty: it doesn't have to be.
+func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) string {
+	if pod.Annotations[v1alpha1.AnnotationTemplateHash] == Hash(cluster, in) {
+		return ""
+	}
+	var changes []string
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == ContainerName && c.Image != cluster.Status.Image {
+			changes = append(changes, fmt.Sprintf("the image %s instead of %s", cluster.Status.Image, c.Image))
+		}
+	}
+	if g := pod.Annotations[AnnotationDataGeneration]; g != cluster.Status.DataGeneration {
+		changes = append(changes, fmt.Sprintf("the data generation %s instead of %s", cluster.Status.DataGeneration, g))
+	}
+	if len(changes) == 0 {
+		return "other resources or mounted Secrets"
+	}
+	return strings.Join(changes, " and ")
+}

@@ -1,0 +1,142 @@
+package statefulset
+
+import (
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// AnnotationDataGeneration on a database pod is the data generation that it was started on.
+const AnnotationDataGeneration = "howdah.dev/data-generation"
+
+// ContainerName of PostgreSQL with the agent.
+const ContainerName = "postgres"
+
+// gracePeriod is enough for the last checkpoint of a busy server.
+const gracePeriod = 120
+
+func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSpec {
+	labels := component.Labels(cluster, workload.ComponentInstance)
+	// With one instance it is the primary. When agents elect, they will write this label.
+	labels[v1alpha1.LabelRole] = string(v1alpha1.RolePrimary)
+	volumes, mounts := volumesOf(cluster, in)
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels: labels,
+			Annotations: map[string]string{
+				v1alpha1.AnnotationConfigHash:   in.ConfigHash,
+				v1alpha1.AnnotationTemplateHash: Hash(cluster, in),
+				AnnotationDataGeneration:        cluster.Status.DataGeneration,
+			},
+		},
+		Spec: corev1.PodSpec{
+			ServiceAccountName:            component.NamesOf(cluster).Identity(),
+			EnableServiceLinks:            ptr.To(false),
+			TerminationGracePeriodSeconds: ptr.To[int64](gracePeriod),
+			SecurityContext:               workload.PodSecurity(),
+			InitContainers:                []corev1.Container{workload.InstallAgent(in.AgentImage)},
+			Containers:                    []corev1.Container{container(cluster, mounts)},
+			Volumes:                       volumes,
+		},
+	}
+}
+
+func container(cluster *v1alpha1.PostgresCluster, mounts []corev1.VolumeMount) corev1.Container {
+	return corev1.Container{
+		Name: ContainerName, Image: cluster.Status.Image,
+		Command: []string{agentapi.AgentPath, "run"},
+		Env:     workload.PodIdentity(),
+		Ports: []corev1.ContainerPort{
+			{Name: "postgres", ContainerPort: agentapi.PostgresPort, Protocol: corev1.ProtocolTCP},
+			{Name: "agent", ContainerPort: agentapi.AgentPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources: corev1.ResourceRequirements{
+			Requests: cluster.Spec.Resources.Requests, Limits: cluster.Spec.Resources.Limits,
+		},
+		SecurityContext: workload.ContainerSecurity(),
+		VolumeMounts:    mounts,
+		// Recovery after a crash may take long: a day, and nothing is gained by killing it. It is asked often, because
+		// the others begin only when it has passed.
+		StartupProbe:   probe(agentapi.RouteStartup, 1, 24*60*60),
+		ReadinessProbe: probe(agentapi.RouteReady, 2, 2),
+		LivenessProbe:  probe(agentapi.RouteLive, 10, 6),
+	}
+}
+
+func probe(path string, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: path, Port: intstr.FromInt32(agentapi.AgentPort), Scheme: corev1.URISchemeHTTPS,
+		}},
+		PeriodSeconds: period, TimeoutSeconds: 5, FailureThreshold: failures, SuccessThreshold: 1,
+	}
+}
+
+func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, []corev1.VolumeMount) {
+	names := component.NamesOf(cluster)
+	volumes, mounts := workload.ScratchVolumes()
+	add := func(name, path string, source corev1.VolumeSource) {
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: source})
+		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: true})
+	}
+	mounts = append(mounts,
+		corev1.VolumeMount{Name: volume.TemplateName, MountPath: agentapi.VolumeDir},
+		corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
+	// PostgreSQL's parallel queries share memory there; a container's own has 64 MB.
+	volumes = append(volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{
+		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
+	}})
+	add("config", filepath.Dir(agentapi.ConfigFile), corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: names.Config()}, DefaultMode: ptr.To[int32](0o444),
+	}})
+	add("podinfo", agentapi.PodInfoDir, podInfo())
+	add("tls", agentapi.TLSDir, secretSource(names.ServerTLS()))
+	add("app", agentapi.AppDir, secretSource(names.App()))
+	if cluster.Spec.SuperuserAccess {
+		add("superuser", agentapi.SuperuserDir, secretSource(names.Superuser()))
+	}
+	if in.S3Secret != "" {
+		add(s3Volume, agentapi.S3Dir, secretSource(in.S3Secret))
+	}
+	return volumes, mounts
+}
+
+// s3Volume has the credentials of the repository.
+const s3Volume = "s3"
+
+// S3Secret is the Secret with credentials that a StatefulSet mounts; empty: none.
+func S3Secret(set *appsv1.StatefulSet) string {
+	if set == nil {
+		return ""
+	}
+	for _, v := range set.Spec.Template.Spec.Volumes {
+		if v.Name == s3Volume && v.Secret != nil {
+			return v.Secret.SecretName
+		}
+	}
+	return ""
+}
+
+// secretSource is read by the pod's group, which the agent runs in; PostgreSQL takes no key that others can read.
+func secretSource(name string) corev1.VolumeSource {
+	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr.To[int32](0o440)}}
+}
+
+func podInfo() corev1.VolumeSource {
+	return corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+		DefaultMode: ptr.To[int32](0o444),
+		Items: []corev1.DownwardAPIVolumeFile{{
+			Path: "annotations", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"},
+		}},
+	}}
+}

@@ -1,0 +1,52 @@
+// Package statefulset builds the StatefulSet of the instances.
+package statefulset
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// Inputs that don't stand in the cluster itself.
+type Inputs struct {
+	// Replicas is 0 while somebody else has the volumes.
+	Replicas int32
+	// AgentImage is copied into pods that start from now on.
+	AgentImage string
+	// ConfigHash of agent.json.
+	ConfigHash string
+	// S3Secret has the credentials of the repository; empty: none is needed.
+	S3Secret string
+}
+
+// Build the StatefulSet. Its pods change only when they are deleted (OnDelete): the db-controller decides when, by
+// Changes, so that a newer suite with another template restarts nothing.
+func Build(cluster *v1alpha1.PostgresCluster, in Inputs) *appsv1.StatefulSet {
+	names := component.NamesOf(cluster)
+	return &appsv1.StatefulSet{
+		ObjectMeta: component.Meta(cluster, names.StatefulSet(), workload.ComponentInstance),
+		Spec: appsv1.StatefulSetSpec{
+			Replicas:            ptr.To(in.Replicas),
+			ServiceName:         names.Pods(),
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+			UpdateStrategy:      appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			// Volumes outlive the StatefulSet; who deletes them is deletionPolicy.
+			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{
+				v1alpha1.LabelCluster:   cluster.Name,
+				v1alpha1.LabelComponent: workload.ComponentInstance,
+			}},
+			Template:             template(cluster, in),
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{volume.Template(cluster)},
+		},
+	}
+}

@@ -1,0 +1,51 @@
+// Package volume builds the PersistentVolumeClaims of a cluster. They carry no ownerReference: data never goes because
+// Kubernetes collects garbage, only because the db-controller deletes it.
+package volume
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+)
+
+// TemplateName of the claim in the StatefulSet.
+const TemplateName = "data"
+
+// Claim of the instance with this ordinal. It is made ahead of the StatefulSet, because the first data is written
+// before there is one.
+func Claim(cluster *v1alpha1.PostgresCluster, ordinal int) *corev1.PersistentVolumeClaim {
+	claim := Template(cluster)
+	claim.Namespace, claim.Name = cluster.Namespace, component.NamesOf(cluster).Volume(ordinal)
+	return &claim
+}
+
+// Template of the claims in the StatefulSet.
+func Template(cluster *v1alpha1.PostgresCluster) corev1.PersistentVolumeClaim {
+	labels := component.Labels(cluster, component.Data)
+	labels[component.LabelClusterUID] = string(cluster.UID)
+	return corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: TemplateName, Labels: labels},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: cluster.Spec.Storage.StorageClassName,
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: cluster.Spec.Storage.Size},
+			},
+		},
+	}
+}
+
+// Belongs says whether a claim is this very cluster's.
+func Belongs(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresCluster) bool {
+	return claim.Labels[component.LabelClusterUID] == string(cluster.UID)
+}
+
+// Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was.
+func Retained(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	retained := claim.DeepCopy()
+	retained.Labels[component.LabelRetainedFrom] = retained.Labels[v1alpha1.LabelCluster]
+	delete(retained.Labels, v1alpha1.LabelCluster)
+	return retained
+}
