@@ -21,9 +21,13 @@ func Explain(err error) string {
 	if err == nil {
 		return ""
 	}
+	if errors.Is(err, ErrConfig) {
+		_, sentence, _ := strings.Cut(err.Error(), ErrConfig.Error()+": ")
+		return sentence
+	}
 	fault := &Error{}
 	if !errors.As(err, &fault) {
-		return strings.TrimPrefix(err.Error(), ErrConfig.Error()+": ")
+		return err.Error()
 	}
 	for _, explain := range []func(*Error) string{explainTLS, explainCode, explainNetwork, explainKind} {
 		if sentence := explain(fault); sentence != "" {
@@ -73,7 +77,7 @@ func explainCode(e *Error) string {
 	switch e.Code {
 	case CodeNoCredentials:
 		return "No credentials were found for the object store: name a Secret with them, or give the pod an identity of the cloud."
-	case "InvalidAccessKeyId":
+	case "InvalidAccessKeyId", "XAdminNoSuchUser", "XAdminUserNotFound":
 		return fmt.Sprintf("%s does not know the access key ID.", e.server())
 	case "SignatureDoesNotMatch":
 		return fmt.Sprintf("%s refuses the secret access key: it does not belong to the access key ID.", e.server())

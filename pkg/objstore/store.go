@@ -9,7 +9,8 @@ import (
 )
 
 // Store is a flat space of objects under one bucket and prefix. Keys are relative to the prefix,
-// separated by slashes, without a leading one. Every method is safe for concurrent use and gives up
+// separated by slashes, without a leading one; no key may be a folder of another (a/b beside a/b/c),
+// because not every server can hold both. Every method is safe for concurrent use and gives up
 // when ctx ends. Errors wrap one of this package's sentinels, and say which key they are about.
 //
 // What Howdah relies on, and storetest checks:

@@ -190,6 +190,9 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 				return
 			}
 		}
+		if err := ctx.Err(); err != nil { // the client ends a cancelled list as if it were whole
+			yield(objstore.Info{}, s.fail("list", prefix, err))
+		}
 	}
 }
 
@@ -206,6 +209,9 @@ func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, er
 			if isFolder && !yield(name, nil) {
 				return
 			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield("", s.fail("list", prefix, err))
 		}
 	}
 }

@@ -38,11 +38,15 @@ type Store struct {
 
 // Open returns the store of a valid config. It doesn't connect.
 func Open(ctx context.Context, config objstore.Config) (*Store, error) {
-	transport, err := client.Transport(config)
-	if err != nil {
-		return nil, err
+	var errTransport error
+	// The SDK adds AWS_CA_BUNDLE to a client of this kind only.
+	httpClient := awshttp.NewBuildableClient().WithTransportOptions(func(transport *http.Transport) {
+		errTransport = client.Configure(transport, config)
+	})
+	if errTransport != nil {
+		return nil, errTransport
 	}
-	loaded, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(config, transport)...)
+	loaded, err := awsconfig.LoadDefaultConfig(ctx, loadOptions(config, httpClient)...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", objstore.ErrConfig, err)
 	}
@@ -52,9 +56,9 @@ func Open(ctx context.Context, config objstore.Config) (*Store, error) {
 	return &Store{config: config, client: s3.NewFromConfig(loaded, clientOptions(config))}, nil
 }
 
-func loadOptions(config objstore.Config, transport *http.Transport) []func(*awsconfig.LoadOptions) error {
+func loadOptions(config objstore.Config, httpClient aws.HTTPClient) []func(*awsconfig.LoadOptions) error {
 	options := []func(*awsconfig.LoadOptions) error{
-		awsconfig.WithHTTPClient(&http.Client{Transport: transport}),
+		awsconfig.WithHTTPClient(httpClient),
 		awsconfig.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 	}
 	if config.Region != "" {
@@ -107,7 +111,9 @@ func (s *Store) fail(op, key string, err error) error {
 	if response := (*awshttp.ResponseError)(nil); errors.As(err, &response) {
 		status = response.HTTPStatusCode()
 	}
-	if strings.Contains(err.Error(), "get credentials") || strings.Contains(err.Error(), "failed to refresh cached credentials") {
+	if errors.Is(err, objstore.ErrConfig) {
+		code = "" // says itself what is wrong with the credentials
+	} else if strings.Contains(err.Error(), "get credentials") || strings.Contains(err.Error(), "failed to refresh cached credentials") {
 		code = objstore.CodeNoCredentials
 	}
 	full := ""

@@ -26,6 +26,8 @@ var kindOfCode = map[string]error{
 	"TokenRefreshRequired":         objstore.ErrDenied,
 	"AuthorizationHeaderMalformed": objstore.ErrDenied,
 	"RequestTimeTooSkewed":         objstore.ErrDenied,
+	"XAdminNoSuchUser":             objstore.ErrDenied, // versitygw's word for an unknown access key
+	"XAdminUserNotFound":           objstore.ErrDenied,
 	"SlowDown":                     objstore.ErrUnavailable,
 	"RequestTimeout":               objstore.ErrUnavailable,
 	"InternalError":                objstore.ErrUnavailable,
@@ -49,6 +51,9 @@ func Kind(code string, status int, err error) error {
 	}
 	if kind, ok := kindOfCode[code]; ok {
 		return kind
+	}
+	if status == http.StatusNotFound && code != "" {
+		return nil // something else is missing, such as the user
 	}
 	return kindOfStatus(status)
 }

@@ -28,32 +28,37 @@ const (
 	CredentialsLifetime = 15 * time.Second
 )
 
-// Transport returns a transport that trusts the config's CA bundle besides the system's, keeps
-// enough connections for parallel transfers, and gives up on stalled ones.
+// Transport returns a transport for the config.
 func Transport(config objstore.Config) (*http.Transport, error) {
+	transport := &http.Transport{}
+	return transport, Configure(transport, config)
+}
+
+// Configure makes a transport trust the config's CA bundle besides the system's, keep enough
+// connections for parallel transfers, and give up on stalled ones.
+func Configure(transport *http.Transport, config objstore.Config) error {
 	pool, err := trust(config.CABundle)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
-	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return &watchedConn{Conn: conn}, nil
-		},
-		TLSClientConfig:       &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   dialTimeout,
-		ExpectContinueTimeout: time.Second,
-		MaxIdleConnsPerHost:   64,
-		IdleConnTimeout:       idleTimeout,
-		DisableCompression:    true,
-		WriteBufferSize:       ioBuffer,
-		ReadBufferSize:        ioBuffer,
-	}, nil
+	transport.Proxy = http.ProxyFromEnvironment
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedConn{Conn: conn}, nil
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	transport.TLSHandshakeTimeout = dialTimeout
+	transport.ExpectContinueTimeout = time.Second
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 64, 64
+	transport.IdleConnTimeout = idleTimeout
+	transport.DisableCompression = true
+	transport.ForceAttemptHTTP2 = false // many connections carry more than one
+	transport.WriteBufferSize, transport.ReadBufferSize = ioBuffer, ioBuffer
+	return nil
 }
 
 func trust(bundle string) (*x509.CertPool, error) {
