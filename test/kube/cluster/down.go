@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -30,9 +31,21 @@ func (c *Cluster) Down(ctx context.Context) error {
 	if err := removeAll(c.Dir()); err != nil {
 		return err
 	}
+	return c.removeHostFolders()
+}
+
+// removeHostFolders removes the empty folders that nodes mount on, unless another cluster is there: removing a folder
+// takes away, in every namespace, what is mounted on it.
+func (c *Cluster) removeHostFolders() error {
+	others, err := os.ReadDir(filepath.Dir(c.Dir()))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(others) > 0 {
+		return nil
+	}
 	for _, folder := range node.HostFolders() {
-		// Not empty means that it isn't ours, or another cluster runs.
-		_ = syscall.Rmdir(folder)
+		_ = syscall.Rmdir(folder) // not empty: it isn't ours
 	}
 	return nil
 }
