@@ -122,6 +122,8 @@ type BackupPlan struct {
 	Volume string `json:"volume"`
 	// Node that the instance runs on.
 	Node string `json:"node"`
+	// Attempt counts the Jobs of this backup, from 1.
+	Attempt int32 `json:"attempt"`
 }
 
 // Conditions and reasons of a Backup. Written by the backup-controller; read by whoever asked for the backup.

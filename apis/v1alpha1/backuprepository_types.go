@@ -115,6 +115,8 @@ const (
 	// ConditionReady is on every kind that runs on.
 	ConditionReady = "Ready"
 
+	// ReasonChecking (see Upgrade): the first check is under way.
+
 	// ReasonAvailable: writing, reading, listing and deleting work.
 	ReasonAvailable = "Available"
 	// ReasonUnreachable: the server doesn't answer.

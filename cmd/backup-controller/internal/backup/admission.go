@@ -1,0 +1,137 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
+	return flow.EnsureFinalizer(ctx, r.Client, w.backup, finalizer)
+}
+
+// requireCluster ends a backup of a cluster that doesn't exist, or of another one than was asked for.
+func (r *Reconciler) requireCluster(_ context.Context, w *world) flow.Outcome {
+	name := w.backup.Spec.Cluster.Name
+	if w.cluster == nil {
+		return w.stop(v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
+			"There is no PostgresCluster %s in namespace %s; name one that exists in spec.cluster.name of another Backup.", name, w.backup.Namespace))
+	}
+	by := w.backup.Spec.RequestedBy
+	if by != nil && by.Kind == v1alpha1.KindPostgresCluster && by.UID != w.cluster.UID {
+		return w.stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("The PostgresCluster %s that asked for this backup was deleted; the one of that name is another.", name))
+	}
+	return flow.Next
+}
+
+// requireSameCluster ends a backup whose cluster went away under it.
+func (r *Reconciler) requireSameCluster(_ context.Context, w *world) flow.Outcome {
+	if w.cluster != nil && w.cluster.UID == w.backup.Status.Plan.ClusterUID {
+		return flow.Next
+	}
+	return w.stop(v1alpha1.ReasonClusterReplaced, "It can't be finished: "+w.outdated+".")
+}
+
+func (r *Reconciler) requireArchive(_ context.Context, w *world) flow.Outcome {
+	if w.cluster.Spec.Archive != nil {
+		return flow.Next
+	}
+	return w.stop(v1alpha1.ReasonNoArchive, fmt.Sprintf(
+		"PostgresCluster %s has no spec.archive, so there is nowhere to put a backup; set spec.archive.repository.name there to a BackupRepository, and make another Backup.", w.cluster.Name))
+}
+
+// awaitTurn lets one backup of a cluster run at a time.
+func (r *Reconciler) awaitTurn(_ context.Context, w *world) flow.Outcome {
+	if w.ahead == nil {
+		return flow.Next
+	}
+	return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("Backup %s of the same cluster goes first.", w.ahead.Name))
+}
+
+func (r *Reconciler) awaitRepository(_ context.Context, w *world) flow.Outcome {
+	name := w.cluster.Spec.Archive.Repository.Name
+	if w.wanted == nil {
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
+			"There is no BackupRepository %s in namespace %s, which PostgresCluster %s names in spec.archive.repository; make it, or name another there.",
+			name, w.backup.Namespace, w.cluster.Name))
+	}
+	ready := meta.FindStatusCondition(w.wanted.Status.Conditions, v1alpha1.ConditionReady)
+	switch {
+	case ready == nil || !protocol.Current(w.wanted, w.wanted.Status.ObservedGeneration):
+		return flow.Wait(v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s has not been checked yet.", name))
+	case ready.Status != metav1.ConditionTrue:
+		return flow.Wait(v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be used now: %s", name, ready.Message))
+	}
+	return flow.Next
+}
+
+// awaitCluster waits until the primary takes connections and all that a plan needs is known.
+func (r *Reconciler) awaitCluster(_ context.Context, w *world) flow.Outcome {
+	if why := notReady(w.cluster); why != "" {
+		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("PostgresCluster %s can't be backed up now: %s", w.cluster.Name, why))
+	}
+	return flow.Next
+}
+
+// notReady says why a cluster can't be backed up now; empty if it can. A cluster that is being deleted isn't Ready, but
+// its last backup is taken as long as its primary takes connections.
+func notReady(cluster *v1alpha1.PostgresCluster) string {
+	status := &cluster.Status
+	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	archiving := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionArchiving)
+	primary := primaryOf(cluster)
+	switch {
+	case !protocol.Current(cluster, status.ObservedGeneration):
+		return "the db-controller has not looked at it since it was changed."
+	case cluster.DeletionTimestamp.IsZero() && (ready == nil || ready.Status != metav1.ConditionTrue):
+		return "it is not Ready: " + messageOf(ready)
+	case primary == nil || !primary.Ready:
+		return "its primary takes no connections."
+	case primary.Node == "" || primary.Volume == "" || status.Connection == nil ||
+		protocol.Lineage(status.SystemIdentifier, status.DataGeneration) == "":
+		return "its status doesn't say yet where its data is."
+	case archiving != nil && archiving.Status == metav1.ConditionFalse && archiving.Reason == v1alpha1.ReasonArchiveFailing:
+		return "its WAL does not reach the archive, and a backup needs it: " + archiving.Message
+	}
+	return ""
+}
+
+func messageOf(condition *metav1.Condition) string {
+	if condition == nil {
+		return "nothing is known of it yet."
+	}
+	return condition.Message
+}
+
+func primaryOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.InstanceStatus {
+	for i := range cluster.Status.Instances {
+		if cluster.Status.Instances[i].Name == cluster.Status.Primary {
+			return &cluster.Status.Instances[i]
+		}
+	}
+	return nil
+}
+
+// requireAttempts gives up after so many Jobs.
+func (r *Reconciler) requireAttempts(_ context.Context, w *world) flow.Outcome {
+	if w.backup.Status.Plan.Attempt < maxAttempts {
+		return flow.Next
+	}
+	reason, message := v1alpha1.ReasonJobFailed, w.outdated
+	if w.job.Failed {
+		reason, message = w.job.FailureReason()
+	}
+	return w.stop(reason, fmt.Sprintf("Given up after %d attempts; the last one ended with: %s", maxAttempts, message))
+}
+
+// stop ends the backup without success.
+func (w *world) stop(reason, message string) flow.Outcome {
+	w.backup.Status.CompletedAt = &metav1.Time{Time: w.now}
+	return flow.Stop(reason, message)
+}

@@ -1,0 +1,77 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// failedForGood reports that the worker says that trying again won't help.
+func (w *world) failedForGood() bool {
+	return w.job.Failed && w.job.Outcome != nil && w.job.Outcome.Error != nil && w.job.Outcome.Error.Final
+}
+
+// takeResult takes what the worker's pod has said. One that could not be read is found in the repository.
+func (r *Reconciler) takeResult(_ context.Context, w *world) flow.Outcome {
+	result := agentapi.BackupResult{}
+	if w.job.Complete && w.job.Result(&result) && result.Version != "" {
+		return w.complete(result)
+	}
+	return flow.Next
+}
+
+func resultOf(head *backup.Head) agentapi.BackupResult {
+	return agentapi.BackupResult{
+		Version: head.PGVersion, StartLSN: head.StartLSN.String(), StopLSN: head.StopLSN.String(), StopTime: head.StopTime,
+		LogicalBytes: head.Totals.LogicalBytes, StoredBytes: head.Totals.StoredBytes,
+	}
+}
+
+// complete ends the backup with success.
+func (w *world) complete(result agentapi.BackupResult) flow.Outcome {
+	status := &w.backup.Status
+	status.CompletedAt = &metav1.Time{Time: w.now}
+	status.Version, status.StartLSN, status.StopLSN = result.Version, result.StartLSN, result.StopLSN
+	status.StopTime = &metav1.Time{Time: result.StopTime}
+	status.LogicalBytes, status.StoredBytes = result.LogicalBytes, result.StoredBytes
+	return flow.Save(v1alpha1.ReasonCompleted, summary(status))
+}
+
+func summary(status *v1alpha1.BackupStatus) string {
+	message := "Backed up " + bytes(status.LogicalBytes)
+	if status.StartedAt != nil {
+		took := max(time.Second, status.CompletedAt.Sub(status.StartedAt.Time)).Round(time.Second)
+		message += fmt.Sprintf(" in %s (%s/s)", took, bytes(int64(float64(status.LogicalBytes)/took.Seconds())))
+	}
+	return fmt.Sprintf("%s; %s are stored. It can be restored to any time from %s on.",
+		message, bytes(status.StoredBytes), status.StopTime.UTC().Format(time.RFC3339))
+}
+
+// bytes writes a size for a person.
+func bytes(n int64) string {
+	const units = "KMGTPE"
+	value, unit := float64(n), -1
+	for value >= 1024 && unit < len(units)-1 {
+		value /= 1024
+		unit++
+	}
+	if unit < 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %ciB", value, units[unit])
+}
+
+func (r *Reconciler) concludeCancelled(_ context.Context, w *world) flow.Outcome {
+	return w.stop(v1alpha1.ReasonCancelled, "It was cancelled by spec.cancel; make another Backup if one is needed.")
+}
+
+func (r *Reconciler) concludeFailed(_ context.Context, w *world) flow.Outcome {
+	return w.stop(w.job.FailureReason())
+}

@@ -1,0 +1,124 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// workerMemory is what a worker's pod may use, whatever the size of the database.
+const workerMemory = "256Mi"
+
+// ensureJob makes the Job of the plan, after the one of the attempt before is gone.
+func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
+	switch {
+	case w.job.Foreign:
+		return flow.Poll(storeRetry, v1alpha1.ReasonNameConflict, w.job.Message)
+	case w.job.Exists:
+		return flow.Next
+	case w.planned == nil:
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
+	case w.cluster.Status.Connection == nil:
+		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
+	case w.previous.Exists:
+		if err := r.remove(ctx, w, w.backup.Status.Plan.Attempt-1, w.previous); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s of the attempt before is being deleted.", jobName(w.backup, w.backup.Status.Plan.Attempt-1)))
+	}
+	job, err := r.job(w)
+	if err == nil {
+		err = job.Ensure(ctx, r.Client)
+	}
+	if err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(w.backup, ""))
+}
+
+func (r *Reconciler) job(w *world) (workload.Job, error) {
+	plan, connection := w.backup.Status.Plan, w.cluster.Status.Connection
+	spec, err := r.spec(w)
+	if err != nil {
+		return workload.Job{}, err
+	}
+	return workload.Job{
+		Name: jobName(w.backup, plan.Attempt), Owner: w.backup, Cluster: w.cluster.Name, Component: workload.ComponentBackup,
+		Image: r.AgentImage, AgentImage: r.AgentImage, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
+		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
+		S3Secret: repository.SecretName(w.planned), ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(workerMemory)},
+		},
+	}, nil
+}
+
+// spec is what the worker is told.
+func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
+	plan, cluster := w.backup.Status.Plan, w.cluster
+	clusterSpec, err := json.Marshal(cluster.Spec)
+	if err != nil {
+		return agentapi.BackupJob{}, fmt.Errorf("marshal the spec of the cluster: %w", err)
+	}
+	return agentapi.BackupJob{
+		Object: agentapi.Object{
+			Kind: v1alpha1.KindBackup, Resource: "backups",
+			Namespace: w.backup.Namespace, Name: w.backup.Name, UID: string(w.backup.UID),
+		},
+		Repository: repository.PodConfig(w.planned),
+		BackupID:   plan.ID, Lineage: plan.Lineage,
+		Cluster: cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
+		DataGeneration: cluster.Status.DataGeneration,
+		Host:           fmt.Sprintf("%s.%s-pods.%s.svc", plan.Instance, cluster.Name, cluster.Namespace),
+	}, nil
+}
+
+// awaitJob waits until the Job has ended.
+func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
+	if w.job.Ended() {
+		return flow.Next
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(w.backup, w.job.Message))
+}
+
+// stopJob deletes the Jobs, and waits until their pods are gone.
+func (r *Reconciler) stopJob(ctx context.Context, w *world) flow.Outcome {
+	if err := r.removeJobs(ctx, w); err != nil {
+		return flow.Retry(err)
+	}
+	if !w.job.Exists && !w.previous.Exists {
+		return flow.Next
+	}
+	reason := v1alpha1.ReasonRunning
+	if w.deleting() {
+		reason = v1alpha1.ReasonDeleting
+	}
+	return flow.Poll(lookAgain, reason, fmt.Sprintf("Job %s is being stopped.", jobName(w.backup, w.backup.Status.Plan.Attempt)))
+}
+
+// removeJob clears away what has done its work; what it said is in the status.
+func (r *Reconciler) removeJob(ctx context.Context, w *world) flow.Outcome {
+	return flow.Retry(r.removeJobs(ctx, w))
+}
+
+func (r *Reconciler) removeJobs(ctx context.Context, w *world) error {
+	if plan := w.backup.Status.Plan; plan != nil {
+		if err := r.remove(ctx, w, plan.Attempt, w.job); err != nil {
+			return err
+		}
+		return r.remove(ctx, w, plan.Attempt-1, w.previous)
+	}
+	return nil
+}

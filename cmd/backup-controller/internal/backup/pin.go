@@ -1,0 +1,73 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// pinPlan decides what is read and where it goes, and records it before there is a Job. A new attempt has the same id:
+// what an earlier one has committed after all counts.
+func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
+	status, primary := &w.backup.Status, primaryOf(w.cluster)
+	attempt := int32(1)
+	if status.Plan != nil {
+		attempt = status.Plan.Attempt + 1
+	}
+	status.Plan = &v1alpha1.BackupPlan{
+		ID:         backupID(w.backup),
+		Repository: w.wanted.Name,
+		Lineage:    protocol.Lineage(w.cluster.Status.SystemIdentifier, w.cluster.Status.DataGeneration),
+		ClusterUID: w.cluster.UID,
+		Instance:   primary.Name,
+		Volume:     primary.Volume,
+		Node:       primary.Node,
+		Attempt:    attempt,
+	}
+	status.StartedAt = &metav1.Time{Time: w.now}
+	return flow.Save(v1alpha1.ReasonRunning, running(w.backup, ""))
+}
+
+// backupID names a backup in its repository: the time first, so that a list is in order, and something of the UID, so
+// that two objects of one name don't meet.
+func backupID(backup *v1alpha1.Backup) string {
+	sum := sha256.Sum256([]byte(backup.UID))
+	return fmt.Sprintf("%s-%s-%s", backup.CreationTimestamp.UTC().Format("20060102T150405Z"), backup.Name, hex.EncodeToString(sum[:4]))
+}
+
+// jobName is at most 63 characters long, as a Backup's name has at most 52.
+func jobName(backup *v1alpha1.Backup, attempt int32) string {
+	if attempt <= 1 {
+		return backup.Name + "-backup"
+	}
+	return fmt.Sprintf("%s-backup-%d", backup.Name, attempt)
+}
+
+// phases say for a person what the worker does.
+var phases = map[string]string{
+	"Starting":   "waiting for a checkpoint of",
+	"Copying":    "copying",
+	"AwaitWAL":   "waiting until the last WAL is archived of",
+	"Committing": "committing the backup of",
+}
+
+// running is the message while the Job runs. Trouble is what its pod waits for or the last one ended with.
+func running(backup *v1alpha1.Backup, trouble string) string {
+	plan := backup.Status.Plan
+	doing := "starting on"
+	if progress := backup.Status.Progress; progress != nil && phases[progress.Phase] != "" {
+		doing = phases[progress.Phase]
+	}
+	message := fmt.Sprintf("Job %s is %s instance %s on node %s.", jobName(backup, plan.Attempt), doing, plan.Instance, plan.Node)
+	if trouble != "" {
+		message += " It has trouble: " + trouble
+	}
+	return message
+}

@@ -1,0 +1,104 @@
+// Package backup takes Backups to their end: it decides what is read, from where and where to, gives the work to a Job
+// beside the instance, and deletes the data with the object.
+package backup
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/background"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups/status,verbs=patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;backuprepositories,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=get;create;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+const (
+	finalizer = "howdah.dev/backup-data"
+	// maxAttempts bounds the Jobs of one backup. Each tries several pods, and a new one is only made when cluster and
+	// repository are Ready.
+	maxAttempts = 5
+	// lookAgain is how often a Job under way is looked at, for what no watch tells of.
+	lookAgain = 20 * time.Second
+	// storeRetry is the pause before the store is tried again.
+	storeRetry = 30 * time.Second
+	// storeTimeout bounds one try to look at or delete a backup's objects.
+	storeTimeout = 10 * time.Minute
+)
+
+// Opener opens the store of a repository.
+type Opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
+
+// Reconciler of Backups.
+type Reconciler struct {
+	Client client.Client
+	// Reader reads past the cache.
+	Reader client.Reader
+	Events events.EventRecorder
+	Open   Opener
+	// Stores does what takes long in an object store.
+	Stores     *background.Runner[found]
+	AgentImage string
+	Now        func() time.Time
+}
+
+// Stores makes the Runner of work in object stores.
+func Stores(ctx context.Context) *background.Runner[found] {
+	return background.New[found](ctx, background.Options{Timeout: storeTimeout, Limit: 4, Now: time.Now})
+}
+
+type steps = []flow.Step[*world]
+
+// Reconcile brings one Backup to its end. plan is the algorithm; everything else serves it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	backup := &v1alpha1.Backup{}
+	if err := r.Client.Get(ctx, req.NamespacedName, backup); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pass := flow.Begin(r.Client, r.Events, backup)
+	ended := backup.Status.CompletedAt != nil
+	w, err := r.observe(ctx, backup)
+	outcome := flow.Retry(err)
+	if err == nil {
+		outcome = flow.Run(ctx, w, r.plan(w)...)
+	}
+	report(backup, ended, outcome)
+	return pass.Commit(ctx, outcome)
+}
+
+func (r *Reconciler) plan(w *world) steps {
+	switch {
+	case w.deleting():
+		return steps{r.stopJob, r.deleteData, r.removeFinalizer}
+	case w.ended():
+		return steps{r.removeJob}
+	case w.backup.Spec.Cancel:
+		return steps{r.stopJob, r.tidy, r.concludeCancelled}
+	}
+	begin := steps{r.ensureFinalizer, r.requireCluster, r.requireArchive, r.awaitTurn, r.awaitRepository, r.awaitCluster, r.pinPlan}
+	switch {
+	case w.backup.Status.Plan == nil:
+		return begin
+	case w.outdated != "":
+		return append(steps{r.stopJob, r.settle, r.requireSameCluster, r.requireAttempts}, begin...)
+	case w.failedForGood():
+		return steps{r.tidy, r.concludeFailed}
+	case w.job.Failed:
+		return append(steps{r.settle, r.requireAttempts}, begin...)
+	}
+	return append(steps{r.ensureJob, r.awaitJob, r.takeResult, r.settle, r.requireAttempts}, begin...)
+}

@@ -1,0 +1,32 @@
+package backup
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// report says in the Succeeded condition how the backup stands. How it ended stays as it was said then: what comes
+// after is only clearing away, until the object is deleted.
+func report(backup *v1alpha1.Backup, ended bool, outcome flow.Outcome) {
+	if ended && backup.DeletionTimestamp.IsZero() {
+		backup.Status.ObservedGeneration = backup.Generation
+		return
+	}
+	if outcome.Reason == "" {
+		return // a finalizer was written, and nothing else was looked at
+	}
+	backup.Status.ObservedGeneration = backup.Generation
+	flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionSucceeded, statusOf(outcome), outcome.Reason, outcome.Message)
+}
+
+func statusOf(outcome flow.Outcome) metav1.ConditionStatus {
+	switch outcome.Reason {
+	case v1alpha1.ReasonCompleted:
+		return metav1.ConditionTrue
+	case v1alpha1.ReasonDeleting, v1alpha1.ReasonDeletionBlocked:
+		return metav1.ConditionFalse
+	}
+	return outcome.Status()
+}

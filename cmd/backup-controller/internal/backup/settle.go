@@ -1,0 +1,95 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/repository"
+)
+
+// found is what work in a store came to.
+type found struct {
+	head *backup.Head
+	err  error
+}
+
+// settle finds out what a Job that has ended has left: a committed backup counts, whatever its pod said or didn't live
+// to say; anything else is removed. It waits until the store can be asked.
+func (r *Reconciler) settle(ctx context.Context, w *world) flow.Outcome {
+	if w.planned == nil {
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
+	}
+	result, known := r.inStore(w, "settle", r.lookAndClear)
+	switch {
+	case !known:
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended; what it has left in the repository is being looked at.")
+	case result.err != nil:
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf(
+			"The Job has ended; what it has left in BackupRepository %s can't be looked at: %s", w.planned.Name, explain(result.err)))
+	case result.head != nil:
+		return w.complete(resultOf(result.head))
+	}
+	return flow.Next
+}
+
+// tidy is settle for a backup that has failed or was cancelled: it tries once, and goes on without. What stays is
+// removed with the Backup.
+func (r *Reconciler) tidy(_ context.Context, w *world) flow.Outcome {
+	if w.backup.Status.Plan == nil || w.planned == nil {
+		return flow.Next
+	}
+	result, known := r.inStore(w, "settle", r.lookAndClear)
+	switch {
+	case !known:
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended; what it has left in the repository is being removed.")
+	case result.head != nil:
+		return w.complete(resultOf(result.head))
+	}
+	return flow.Next
+}
+
+// inStore does work for this attempt in the background. A failure is tried again after a while.
+func (r *Reconciler) inStore(w *world, what string, work func(context.Context, *world) found) (found, bool) {
+	plan := w.backup.Status.Plan
+	key := fmt.Sprintf("%s/%s/%s/%d", what, plan.Repository, plan.Lineage, plan.Attempt)
+	seen := &world{backup: w.backup.DeepCopy(), planned: w.planned.DeepCopy()}
+	run := func(ctx context.Context) found { return work(ctx, seen) }
+	result, known := r.Stores.Do(w.backup, key, time.Hour, run)
+	if known && result.err != nil {
+		result, known = r.Stores.Do(w.backup, key, storeRetry, run)
+	}
+	return result, known
+}
+
+func (r *Reconciler) lookAndClear(ctx context.Context, w *world) found {
+	plan := w.backup.Status.Plan
+	store, err := r.Open(ctx, r.Client, w.planned)
+	if err != nil {
+		return found{err: err}
+	}
+	head, err := backup.ReadHead(ctx, store, plan.Lineage, plan.ID)
+	if !errors.Is(err, objstore.ErrNotFound) {
+		return found{head, err}
+	}
+	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
+	return found{err: err}
+}
+
+func repositoryGone(w *world) string {
+	return fmt.Sprintf("There is no BackupRepository %s any more, which the plan of this backup names; make it again.", w.backup.Status.Plan.Repository)
+}
+
+// explain is a sentence about an error of a store.
+func explain(err error) string {
+	if errors.Is(err, repository.ErrSecret) {
+		return strings.TrimPrefix(err.Error(), repository.ErrSecret.Error()+": ")
+	}
+	return objstore.Explain(err)
+}

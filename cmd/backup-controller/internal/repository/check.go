@@ -1,0 +1,92 @@
+package repository
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// verdict is what a check has found: a reason of the Ready condition and a sentence or more.
+type verdict struct {
+	Reason, Message string
+}
+
+func (v verdict) available() bool { return v.Reason == v1alpha1.ReasonAvailable }
+
+// check tries what a repository needs of its store, and marks the store as a repository.
+func check(ctx context.Context, store objstore.Store, token string, now time.Time) verdict {
+	if findings := objstore.Probe(ctx, store, token); len(findings) > 0 {
+		return describe(findings)
+	}
+	if _, err := repository.Ensure(ctx, store, now); err != nil {
+		return judge(err)
+	}
+	return verdict{v1alpha1.ReasonAvailable, "Writing, conditional writing, reading, listing and deleting work."}
+}
+
+var abilities = map[objstore.Ability]string{
+	objstore.CanWrite:            "Writing an object",
+	objstore.CanRead:             "Reading an object",
+	objstore.CanWriteConditional: "Writing an object only if it is absent",
+	objstore.CanList:             "Listing objects",
+	objstore.CanDelete:           "Deleting objects",
+}
+
+// describe makes one verdict of all findings: the reason of the first, and a sentence for each.
+func describe(findings []objstore.Finding) verdict {
+	first := verdict{Reason: v1alpha1.ReasonNotSupported}
+	if findings[0].Err != nil {
+		first.Reason = reasonOf(findings[0].Err)
+	}
+	var sentences []string
+	for _, finding := range findings {
+		sentences = append(sentences, fmt.Sprintf("%s doesn't work: %s", abilities[finding.Ability], sentence(finding.Message)))
+	}
+	if hint := hints[first.Reason]; hint != "" {
+		sentences = append(sentences, hint)
+	}
+	first.Message = strings.Join(sentences, " ")
+	return first
+}
+
+// judge makes a verdict of one error.
+func judge(err error) verdict {
+	reason := reasonOf(err)
+	message := sentence(objstore.Explain(err))
+	if hint := hints[reason]; hint != "" {
+		message += " " + hint
+	}
+	return verdict{reason, message}
+}
+
+// hints say what a person can do.
+var hints = map[string]string{
+	v1alpha1.ReasonAccessDenied:   "Put the right keys into the Secret of spec.s3.credentials.secretName, and allow them s3:PutObject, s3:GetObject, s3:ListBucket and s3:DeleteObject.",
+	v1alpha1.ReasonBucketNotFound: "Make the bucket, or make another BackupRepository: spec.s3.bucket can't be changed.",
+	v1alpha1.ReasonUnreachable:    "It is tried again every half minute.",
+}
+
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, objstore.ErrDenied):
+		return v1alpha1.ReasonAccessDenied
+	case errors.Is(err, objstore.ErrNoBucket):
+		return v1alpha1.ReasonBucketNotFound
+	case errors.Is(err, repository.ErrFormat):
+		return v1alpha1.ReasonNotSupported
+	}
+	return v1alpha1.ReasonUnreachable
+}
+
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}

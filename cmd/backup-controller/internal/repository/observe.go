@@ -1,0 +1,120 @@
+package repository
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/repository"
+)
+
+func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepository) (*world, error) {
+	w := &world{repo: repo}
+	var err error
+	if w.secret, err = r.secretVersion(ctx, repo); err != nil {
+		return w, err
+	}
+	if !repo.DeletionTimestamp.IsZero() {
+		w.users, err = r.findUsers(ctx, repo)
+	}
+	return w, err
+}
+
+// secretVersion identifies the content of the Secret with the credentials.
+func (r *Reconciler) secretVersion(ctx context.Context, repo *v1alpha1.BackupRepository) (string, error) {
+	name := repository.SecretName(repo)
+	if name == "" {
+		return "", nil
+	}
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: repo.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return "missing", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	return string(secret.UID) + "/" + secret.ResourceVersion, nil
+}
+
+func (r *Reconciler) findUsers(ctx context.Context, repo *v1alpha1.BackupRepository) ([]string, error) {
+	clusters, backups := &v1alpha1.PostgresClusterList{}, &v1alpha1.BackupList{}
+	for _, list := range []client.ObjectList{clusters, backups} {
+		if err := r.Client.List(ctx, list, client.InNamespace(repo.Namespace)); err != nil {
+			return nil, fmt.Errorf("list users of the repository: %w", err)
+		}
+	}
+	var users []string
+	for i := range clusters.Items {
+		if slices.Contains(clusterUses(&clusters.Items[i]), repo.Name) {
+			users = append(users, "PostgresCluster "+clusters.Items[i].Name)
+		}
+	}
+	for i := range backups.Items {
+		if slices.Contains(backupUses(&backups.Items[i]), repo.Name) {
+			users = append(users, "Backup "+backups.Items[i].Name)
+		}
+	}
+	return users, nil
+}
+
+// clusterUses are the repositories that a cluster archives to, wants to, or did a moment ago.
+func clusterUses(object client.Object) []string {
+	cluster := object.(*v1alpha1.PostgresCluster)
+	var names []string
+	if cluster.Spec.Archive != nil {
+		names = append(names, cluster.Spec.Archive.Repository.Name)
+	}
+	if cluster.Status.Archive != nil {
+		names = append(names, cluster.Status.Archive.Repository)
+	}
+	return names
+}
+
+// backupUses is the repository that a backup's data lies in.
+func backupUses(object client.Object) []string {
+	backup := object.(*v1alpha1.Backup)
+	if backup.Status.Plan == nil {
+		return nil
+	}
+	return []string{backup.Status.Plan.Repository}
+}
+
+// users wakes the repositories of an object that changes: one that is being deleted may wait for it.
+func (r *Reconciler) users(uses func(client.Object) []string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, object client.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		for _, name := range slices.Compact(uses(object)) {
+			key := types.NamespacedName{Namespace: object.GetNamespace(), Name: name}
+			repo := &v1alpha1.BackupRepository{}
+			if r.Client.Get(ctx, key, repo) == nil && !repo.DeletionTimestamp.IsZero() {
+				requests = append(requests, reconcile.Request{NamespacedName: key})
+			}
+		}
+		return requests
+	})
+}
+
+// inUse names who needs a repository that is being deleted.
+func inUse(users []string) string {
+	const most = 5
+	named := strings.Join(users[:min(most, len(users))], ", ")
+	if len(users) > most {
+		named += fmt.Sprintf(" and %d more", len(users)-most)
+	}
+	return "It is being deleted, and goes when these no longer need it: " + named + "."
+}
+
+// secretMessage is the sentence of an ErrSecret.
+func secretMessage(err error) string {
+	return strings.TrimPrefix(err.Error(), repository.ErrSecret.Error()+": ")
+}

@@ -1,0 +1,128 @@
+// Package request makes the Backups that other controllers ask for in the status of their own objects. Its answer is
+// the Backup's status; it writes nothing else.
+package request
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;restores;upgrades,verbs=get;list;watch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+const (
+	// foreignPause is the time between two looks at a name that somebody else has taken.
+	foreignPause = 2 * time.Minute
+	// stalePause is the time for a Backup that was just made to come into the cache.
+	stalePause = time.Second
+)
+
+// ReasonNameTaken is the reason of the event that says that a Backup can't be made because of its name.
+const ReasonNameTaken = "NameTaken"
+
+// Reconciler of the asks of one kind.
+type Reconciler struct {
+	Client client.Client
+	Events events.EventRecorder
+	// Kind of the askers, and New makes an empty one.
+	Kind string
+	New  func() client.Object
+}
+
+// Setup registers a Reconciler for each kind that asks.
+func Setup(mgr ctrl.Manager) error {
+	kinds := map[string]func() client.Object{
+		v1alpha1.KindPostgresCluster: func() client.Object { return &v1alpha1.PostgresCluster{} },
+		v1alpha1.KindRestore:         func() client.Object { return &v1alpha1.Restore{} },
+		v1alpha1.KindUpgrade:         func() client.Object { return &v1alpha1.Upgrade{} },
+	}
+	for kind, make := range kinds {
+		r := &Reconciler{
+			Client: mgr.GetClient(), Kind: kind, New: make,
+			Events: mgr.GetEventRecorder("backup-controller"),
+		}
+		if err := r.setup(mgr); err != nil {
+			return fmt.Errorf("watch the asks of %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) setup(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("backup-wanted-by-"+strings.ToLower(r.Kind)).
+		For(r.New()).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.asker)).
+		Complete(r)
+}
+
+// asker wakes who asked for a Backup, so that one that was deleted is made again while the ask stands.
+func (r *Reconciler) asker(_ context.Context, object client.Object) []reconcile.Request {
+	by := object.(*v1alpha1.Backup).Spec.RequestedBy
+	if by == nil || by.Kind != r.Kind {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: by.Name}}}
+}
+
+// Reconcile makes the Backup that one object asks for, if it does and it isn't there.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	asker := r.New()
+	if err := r.Client.Get(ctx, req.NamespacedName, asker); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	ask := protocol.BackupAskOf(asker)
+	if ask == nil {
+		return ctrl.Result{}, nil
+	}
+	wanted := protocol.NewBackup(ask)
+	there := &v1alpha1.Backup{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there)
+	if apierrors.IsNotFound(err) {
+		return r.create(ctx, asker, ask, wanted)
+	}
+	if err != nil || !r.foreign(ctx, asker, ask, there) {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: foreignPause}, nil
+}
+
+func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *protocol.BackupAsk, wanted *v1alpha1.Backup) (ctrl.Result, error) {
+	err := r.Client.Create(ctx, wanted)
+	if err == nil {
+		log.FromContext(ctx).Info("Made the Backup that was asked for", "backup", wanted.Name, "purpose", ask.Request.Purpose)
+		return ctrl.Result{}, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{}, fmt.Errorf("create Backup %s: %w", wanted.Name, err)
+	}
+	// It is not in the cache yet; the watch brings it.
+	return ctrl.Result{RequeueAfter: stalePause}, nil
+}
+
+// foreign tells the asker's owner that a Backup of the needed name is somebody else's. Nothing is touched.
+func (r *Reconciler) foreign(ctx context.Context, asker client.Object, ask *protocol.BackupAsk, there *v1alpha1.Backup) bool {
+	if by := there.Spec.RequestedBy; by != nil && by.Token == ask.Request.Token {
+		return false
+	}
+	message := fmt.Sprintf("The Backup %s that is needed can't be made: one of that name is there that was made for something else; delete it.", there.Name)
+	log.FromContext(ctx).Info(message)
+	r.Events.Eventf(asker, there, corev1.EventTypeWarning, ReasonNameTaken, "Backup", "%s", message)
+	return true
+}

@@ -1,0 +1,93 @@
+// backup-controller looks after BackupRepositories, makes Backups when a BackupSchedule or another controller asks for
+// them, and has each carried out by a Job beside the instance that it reads.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
+	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
+	"howdah.dev/howdah/cmd/backup-controller/internal/request"
+	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
+	"howdah.dev/howdah/pkg/manager"
+	stores "howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+const name = "backup-controller"
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var options manager.Options
+	var agentImage string
+	cmd := &cobra.Command{
+		Use: name, Short: "Backs PostgresClusters up", Version: version,
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			mgr, err := manager.New(name, options, cached())
+			if err != nil {
+				return err
+			}
+			if err := setup(cmd.Context(), mgr, agentImage); err != nil {
+				return err
+			}
+			return mgr.Start(cmd.Context())
+		},
+	}
+	options.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&agentImage, "agent-image", "", "image of the agent, which does the work of Jobs")
+	if err := cmd.MarkFlagRequired("agent-image"); err != nil {
+		panic(err) // the flag is registered one line above
+	}
+	return cmd
+}
+
+// cached keeps only Howdah's own backup Jobs and their pods in memory.
+func cached() map[client.Object]cache.ByObject {
+	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{
+		v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelComponent: workload.ComponentBackup,
+	})}
+	return map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.Pod{}: ours}
+}
+
+func setup(ctx context.Context, mgr ctrl.Manager, agentImage string) error {
+	recorder := mgr.GetEventRecorder(name)
+	repositories := &repository.Reconciler{
+		Client: mgr.GetClient(), Events: recorder, Open: stores.Open, Checks: repository.Checker(ctx), Now: time.Now,
+		Token: func() string { return strings.ToLower(rand.Text()) },
+	}
+	backups := &backup.Reconciler{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: stores.Open,
+		Stores: backup.Stores(ctx), AgentImage: agentImage, Now: time.Now,
+	}
+	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Events: recorder, Now: time.Now}
+	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{repositories, backups, schedules} {
+		if err := reconciler.SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	return request.Setup(mgr)
+}
