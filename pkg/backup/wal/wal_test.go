@@ -1,0 +1,297 @@
+package wal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const lineage = "7412345678901234567-g1"
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimed is a store with one lineage.
+func claimed(t testing.TB) objstore.Store {
+	t.Helper()
+	store := mem.New()
+	_, err := repository.Claim(t.Context(), store, repository.Lineage{
+		Lineage: lineage, Writer: repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: postgres.DefaultSegSize,
+	})
+	must(t, err)
+	return store
+}
+
+func segment(timeline uint32, number uint64) postgres.Segment {
+	return postgres.Segment{Timeline: timeline, Number: number, SegSize: postgres.DefaultSegSize}
+}
+
+// content is like WAL: half of it repeats.
+func content(seed byte, size int) []byte {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{seed}).Read(b[:size/2])
+	return b
+}
+
+func TestAFileComesBackAsItWasArchived(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	info := wal.Info{Writer: "shop-0 of demo/shop", StartLSN: 0x2000000, EndLSN: 0x2ffff00, FirstCommit: &at, LastCommit: &at}
+	for _, name := range []string{
+		"000000010000000000000002", "000000010000000000000003.partial", "00000002.history",
+		"000000010000000000000002.00000028.backup", "000000020000000000000003",
+	} {
+		for _, size := range []int{0, 1, 300_000} {
+			want := content(1, size)
+			store := claimed(t)
+			archive = wal.New(store)
+			must(t, archive.Put(t.Context(), lineage, name, want, info))
+			got, header, err := archive.Get(t.Context(), lineage, name)
+			must(t, err)
+			only, err := archive.ReadHeader(t.Context(), lineage, name)
+			must(t, err)
+			if !bytes.Equal(got, want) || header.RawSize != int64(size) || !reflect.DeepEqual(header.Info, info) || !reflect.DeepEqual(only, header) {
+				t.Errorf("%s of %d bytes: got %d bytes, %+v, %+v", name, size, len(got), header, only)
+			}
+		}
+	}
+}
+
+func TestTheSameContentMayBeArchivedAgainAndADifferentOneNotEver(t *testing.T) {
+	archive := wal.New(claimed(t))
+	name := segment(1, 2).Name()
+	must(t, archive.Put(t.Context(), lineage, name, content(1, 1000), wal.Info{Writer: "first"}))
+	must(t, archive.Put(t.Context(), lineage, name, content(1, 1000), wal.Info{Writer: "second"}))
+	err := archive.Put(t.Context(), lineage, name, content(2, 1000), wal.Info{Writer: "second"})
+	if !errors.Is(err, wal.ErrConflict) || !strings.Contains(err.Error(), "first") || !strings.Contains(err.Error(), "second") {
+		t.Errorf("got %v", err)
+	}
+	got, header, err := archive.Get(t.Context(), lineage, name)
+	if err != nil || !bytes.Equal(got, content(1, 1000)) || header.Writer != "first" {
+		t.Errorf("what was there changed: %+v, %v", header, err)
+	}
+}
+
+func TestAPutWhoseAnswerWasLostSucceedsWhenRepeated(t *testing.T) {
+	inner := claimed(t)
+	lost := fault.New(inner, fault.Plan{After: func(c fault.Call) error {
+		if c.Number == 1 {
+			return objstore.ErrUnavailable
+		}
+		return nil
+	}})
+	archive := wal.New(lost)
+	if err := archive.Put(t.Context(), lineage, segment(1, 2).Name(), content(1, 100), wal.Info{}); !errors.Is(err, objstore.ErrUnavailable) {
+		t.Fatalf("got %v", err)
+	}
+	must(t, archive.Put(t.Context(), lineage, segment(1, 2).Name(), content(1, 100), wal.Info{}))
+}
+
+func TestOneFlippedBitInAnArchivedFileIsFound(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	name := segment(1, 2).Name()
+	must(t, archive.Put(t.Context(), lineage, name, content(1, 2000), wal.Info{Writer: "w"}))
+	key, err := wal.Key(lineage, name)
+	must(t, err)
+	whole, err := store.Get(t.Context(), key, 1<<20)
+	must(t, err)
+	for at := range whole {
+		broken := bytes.Clone(whole)
+		broken[at] ^= 1 << (at % 8)
+		must(t, store.Put(t.Context(), key, broken, objstore.PutOptions{}))
+		if _, _, err := archive.Get(t.Context(), lineage, name); !errors.Is(err, wal.ErrCorrupt) || !strings.Contains(err.Error(), key) {
+			t.Fatalf("byte %d: got %v", at, err)
+		}
+	}
+	must(t, store.Put(t.Context(), key, whole[:len(whole)-1], objstore.PutOptions{}))
+	if _, _, err := archive.Get(t.Context(), lineage, name); !errors.Is(err, wal.ErrCorrupt) {
+		t.Errorf("shortened: got %v", err)
+	}
+}
+
+func TestAFileUnderAnotherNameIsNotTakenForIt(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	must(t, archive.Put(t.Context(), lineage, segment(1, 2).Name(), content(1, 100), wal.Info{}))
+	from, _ := wal.Key(lineage, segment(1, 2).Name())
+	to, _ := wal.Key(lineage, segment(1, 3).Name())
+	object, err := store.Get(t.Context(), from, 1<<20)
+	must(t, err)
+	must(t, store.Put(t.Context(), to, object, objstore.PutOptions{}))
+	if _, _, err := archive.Get(t.Context(), lineage, segment(1, 3).Name()); !errors.Is(err, wal.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNamesThatPostgreSQLDoesNotArchiveAreRefused(t *testing.T) {
+	archive := wal.New(claimed(t))
+	for _, name := range []string{"", "../x", "PG_VERSION", "00000001000000000000000", "00000001.history.x", "x/000000010000000000000002"} {
+		if err := archive.Put(t.Context(), lineage, name, nil, wal.Info{}); !errors.Is(err, repository.ErrName) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+	if _, _, err := archive.Get(t.Context(), "../x", segment(1, 2).Name()); !errors.Is(err, repository.ErrName) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := archive.Get(t.Context(), lineage, segment(1, 9).Name()); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// fill archives segments 2 to 5, 8 and 9 of timeline 1 and 8 to 10 of timeline 2, and more.
+func fill(t testing.TB, archive *wal.Archive) {
+	t.Helper()
+	commit := time.Date(2026, 1, 1, 0, 5, 0, 0, time.UTC)
+	for _, s := range []postgres.Segment{
+		segment(1, 2), segment(1, 3), segment(1, 4), segment(1, 5), segment(1, 8), segment(1, 9),
+		segment(2, 8), segment(2, 9), segment(2, 10),
+	} {
+		info := wal.Info{EndLSN: s.End() - 100}
+		if s.Number == 3 {
+			info.LastCommit = &commit
+		}
+		must(t, archive.Put(t.Context(), lineage, s.Name(), []byte(s.Name()), info))
+	}
+	for _, name := range []string{"00000002.history", segment(1, 10).Name() + ".partial", segment(1, 2).Name() + ".00000028.backup"} {
+		must(t, archive.Put(t.Context(), lineage, name, []byte(name), wal.Info{}))
+	}
+}
+
+func TestCoverageTellsTimelinesAndHoles(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	fill(t, archive)
+	must(t, store.Put(t.Context(), "lineages/"+lineage+"/wal/00000001/junk", nil, objstore.PutOptions{}))
+	coverage, err := archive.Coverage(t.Context(), lineage)
+	must(t, err)
+	if len(coverage.Timelines) != 2 || !reflect.DeepEqual(coverage.Histories, []string{"00000002.history"}) {
+		t.Fatalf("got %+v", coverage)
+	}
+	first, second := coverage.Timelines[0], coverage.Timelines[1]
+	if first.First != segment(1, 2) || first.Last != segment(1, 9) || first.Segments != 6 || first.Partial != segment(1, 10).Name()+".partial" ||
+		!reflect.DeepEqual(first.Holes, []wal.Hole{{First: segment(1, 6), Last: segment(1, 7)}}) || first.Bytes == 0 {
+		t.Errorf("timeline 1: %+v", first)
+	}
+	if second.ID != 2 || second.First != segment(2, 8) || second.Last != segment(2, 10) || len(second.Holes) != 0 {
+		t.Errorf("timeline 2: %+v", second)
+	}
+	if _, err := archive.Coverage(t.Context(), "unknown-g1"); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("unknown lineage: %v", err)
+	}
+}
+
+func TestMissingNamesWhatAReplayWouldLack(t *testing.T) {
+	archive := wal.New(claimed(t))
+	fill(t, archive)
+	name := func(n uint64) string { return segment(1, n).Name() }
+	for _, test := range []struct {
+		from, to uint64
+		want     []string
+	}{
+		{2, 5, nil}, {4, 8, []string{name(6), name(7)}}, {1, 2, []string{name(1)}},
+		{9, 11, []string{name(10), name(11)}}, {20, 21, []string{name(20), name(21)}}, {7, 7, []string{name(7)}},
+	} {
+		got, err := archive.Missing(t.Context(), lineage, 1, segment(1, test.from).Start()+5, segment(1, test.to).End())
+		must(t, err)
+		if !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%d to %d: got %v, want %v", test.from, test.to, got, test.want)
+		}
+	}
+}
+
+func TestTheHorizonEndsAtAHoleAndKnowsTheLastCommit(t *testing.T) {
+	archive := wal.New(claimed(t))
+	fill(t, archive)
+	got, err := archive.Horizon(t.Context(), lineage, 1, segment(1, 2).Start())
+	must(t, err)
+	if got.Segment != segment(1, 5) || got.EndLSN != segment(1, 5).End()-100 || got.LastCommit == nil || got.LastCommit.Minute() != 5 {
+		t.Errorf("got %+v", got)
+	}
+	got, err = archive.Horizon(t.Context(), lineage, 1, segment(1, 4).Start())
+	must(t, err)
+	if got.LastCommit != nil {
+		t.Errorf("a commit before the position is told: %+v", got)
+	}
+	if _, err := archive.Horizon(t.Context(), lineage, 1, segment(1, 6).Start()); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("in a hole: %v", err)
+	}
+}
+
+func TestRemovingBeforeAPositionKeepsWhatIsNeededFromThereOn(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	fill(t, archive)
+	for _, want := range []int{5, 0} { // segments 2 to 5 and the backup history of 2
+		removed, err := archive.RemoveBefore(t.Context(), lineage, segment(1, 8).Start())
+		must(t, err)
+		if removed != want {
+			t.Errorf("removed %d, want %d", removed, want)
+		}
+	}
+	coverage, err := archive.Coverage(t.Context(), lineage)
+	must(t, err)
+	if coverage.Timelines[0].First != segment(1, 8) || len(coverage.Timelines) != 2 || len(coverage.Histories) != 1 {
+		t.Errorf("left %+v", coverage)
+	}
+}
+
+func FuzzGet(f *testing.F) {
+	store := claimed(f)
+	archive := wal.New(store)
+	name := segment(1, 2).Name()
+	must(f, archive.Put(f.Context(), lineage, name, content(1, 500), wal.Info{Writer: "w"}))
+	key, _ := wal.Key(lineage, name)
+	object, err := store.Get(f.Context(), key, 1<<20)
+	must(f, err)
+	f.Add(object)
+	f.Add(object[:30])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, object []byte) {
+		store := mem.New()
+		must(t, store.Put(t.Context(), key, object, objstore.PutOptions{}))
+		archive := wal.New(store)
+		_, header, err := archive.Get(t.Context(), lineage, name)
+		if err != nil {
+			return
+		}
+		only, err := archive.ReadHeader(t.Context(), lineage, name)
+		if err != nil || !reflect.DeepEqual(only, header) {
+			t.Errorf("the header alone is %+v, %v; with the content it is %+v", only, err, header)
+		}
+	})
+}
+
+func BenchmarkPut(b *testing.B) {
+	archive := wal.New(claimed(b))
+	segments := content(1, postgres.DefaultSegSize)
+	b.SetBytes(postgres.DefaultSegSize)
+	n := uint64(0)
+	for b.Loop() {
+		n++
+		must(b, archive.Put(b.Context(), lineage, segment(1, n).Name(), segments, wal.Info{}))
+	}
+}
+
+func ExampleKey() {
+	key, _ := wal.Key("7412345678901234567-g1", "000000010000000000000002")
+	fmt.Println(key)
+	// Output: lineages/7412345678901234567-g1/wal/00000001/000000010000000000000002
+}
