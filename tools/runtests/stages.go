@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -60,8 +61,7 @@ func stages() []*stage {
 			run: integration,
 		},
 		{
-			name: "s3", about: "the store against real S3 servers", needs: servers,
-			run: tagged("s3", 20*time.Minute, clusterEnv()...),
+			name: "s3", about: "the store against real S3 servers", needs: servers, run: s3,
 		},
 		{
 			name: "e2e", about: "the suite on a real cluster, through its chart",
@@ -99,17 +99,35 @@ func packagesWith(ctx context.Context, tag string) ([]string, error) {
 	return packages, nil
 }
 
+// s3 runs the tests of the store on one server after the other.
+func s3(ctx context.Context, t *tally) error {
+	if usersCluster() {
+		return tagged("s3", 20*time.Minute)(ctx, t)
+	}
+	var errs []error
+	for _, server := range []string{"minio", "versitygw"} {
+		env, err := kube(ctx, "s3", "env", server)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("    on %s:\n", server)
+		errs = append(errs, tagged("s3", 20*time.Minute, strings.Fields(env)...)(ctx, t))
+	}
+	return errors.Join(errs...)
+}
+
 func integration(ctx context.Context, t *tally) error {
-	assets, err := kubeAssets(ctx)
+	assets, err := kube(ctx, "assets") // with kube-apiserver, etcd and kubectl
 	if err != nil {
 		return err
 	}
 	return tagged("integration", 20*time.Minute, "KUBEBUILDER_ASSETS="+assets)(ctx, t)
 }
 
-// kubeAssets is the folder with kube-apiserver, etcd and kubectl.
-func kubeAssets(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, "build/bin/kube", "assets")
+// kube runs a verb of the test bed and returns what it prints.
+func kube(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "build/bin/kube", args...)
+	cmd.Env = append(os.Environ(), clusterEnv()...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err
