@@ -24,6 +24,8 @@ type Target struct {
 	Claim repository.Lineage
 	// Writer names this pod for a person.
 	Writer string
+	// Err says why there is no Store; no file is archived then.
+	Err error
 }
 
 const (
@@ -132,8 +134,8 @@ func (a *Archiver) claimEarly(t *target) {
 func (t *target) claim(ctx context.Context) error {
 	t.claiming.Lock()
 	defer t.claiming.Unlock()
-	if t.claimed {
-		return nil
+	if t.claimed || t.Err != nil {
+		return t.Err
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
@@ -148,10 +150,10 @@ func (t *target) claim(ctx context.Context) error {
 }
 
 // Stopping makes the archiver give answers quickly, because a server that shuts down waits for them.
-func (a *Archiver) Stopping() {
+func (a *Archiver) Stopping(stopping bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stopping = true
+	a.stopping = stopping
 }
 
 // Close gives up what is on its way.

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/agent/internal/walsocket"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func archiveCommand() *cobra.Command {
+	var dir string
+	command := &cobra.Command{
+		Use:   "archive-wal PATH",
+		Short: "Have the running agent archive one file (archive_command)",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return walsocket.Archive(cmd.Context(), dir, args[0])
+		},
+	}
+	socketFlag(command, &dir)
+	return command
+}
+
+// Exit statuses of restore_command: 1 means that the archive has no such file, more than 125 ends recovery.
+const (
+	fetchNotArchived = 1
+	fetchFailed      = 200
+)
+
+func fetchCommand() *cobra.Command {
+	var dir string
+	command := &cobra.Command{
+		Use:   "fetch-wal NAME PATH",
+		Short: "Have the running agent or worker fetch one file from the archive (restore_command)",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := walsocket.Fetch(cmd.Context(), dir, args[0], args[1])
+			switch {
+			case err == nil:
+				return nil
+			case errors.Is(err, walsocket.ErrNotArchived):
+				return exit(fetchNotArchived)
+			}
+			fmt.Fprintln(os.Stderr, "agent:", err)
+			return exit(fetchFailed)
+		},
+	}
+	socketFlag(command, &dir)
+	return command
+}
+
+func socketFlag(command *cobra.Command, dir *string) {
+	command.Flags().StringVar(dir, "socket-dir", agentapi.SocketDir, "folder of the agent's socket")
+}

@@ -1,0 +1,180 @@
+// Package api is the agent's HTTPS server.
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Agent answers.
+type Agent interface {
+	Alive() bool
+	Started() bool
+	Ready(ctx context.Context) error
+	Status() agentapi.Status
+	// Restart says whether a restart has begun.
+	Restart(ctx context.Context, request agentapi.RestartRequest) (bool, error)
+}
+
+const (
+	requestTime = 10 * time.Second
+	maxRequest  = 64 << 10
+)
+
+// Handler has the routes of agentapi.
+func Handler(agent Agent, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	// The kubelet has no certificate, and learns nothing but yes or no.
+	mux.HandleFunc("GET "+agentapi.RouteLive, func(w http.ResponseWriter, _ *http.Request) {
+		probe(w, unless(agent.Alive(), "the supervisor does not answer"))
+	})
+	mux.HandleFunc("GET "+agentapi.RouteStartup, func(w http.ResponseWriter, _ *http.Request) {
+		probe(w, unless(agent.Started(), "PostgreSQL has not come up yet"))
+	})
+	mux.HandleFunc("GET "+agentapi.RouteReady, func(w http.ResponseWriter, r *http.Request) {
+		probe(w, agent.Ready(r.Context()))
+	})
+	// Everything else is for who holds a certificate of the cluster's CA.
+	mux.Handle("GET "+agentapi.RouteStatus, controllerOnly(func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, agent.Status())
+	}))
+	mux.Handle("POST "+agentapi.RouteRestart, controllerOnly(func(w http.ResponseWriter, r *http.Request) {
+		restart(w, r, agent)
+	}))
+	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
+	return mux
+}
+
+func unless(ok bool, sentence string) error {
+	if ok {
+		return nil
+	}
+	return errors.New(sentence)
+}
+
+func probe(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+func controllerOnly(handler http.HandlerFunc) http.Handler {
+	return verified(func(name string) bool { return name == agentapi.ControllerCommonName }, handler)
+}
+
+// verified lets those in whose certificate the cluster's CA has signed and whose common name is allowed.
+func verified(allowed func(commonName string) bool, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			http.Error(w, "a client certificate of the cluster's CA is needed", http.StatusUnauthorized)
+			return
+		}
+		if name := r.TLS.VerifiedChains[0][0].Subject.CommonName; !allowed(name) {
+			http.Error(w, fmt.Sprintf("%q may not do this", name), http.StatusForbidden)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func restart(w http.ResponseWriter, r *http.Request, agent Agent) {
+	request := agentapi.RestartRequest{}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
+		http.Error(w, "the request can't be read: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	begun, err := agent.Restart(r.Context(), request)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case begun:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		w.WriteHeader(http.StatusNoContent) // there was nothing to do
+	}
+}
+
+func answer(w http.ResponseWriter, code int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(value); err != nil {
+		slog.Debug("an answer could not be written", "error", err)
+	}
+}
+
+// Server serves handler with the certificate in tlsDir, which is read again when it changes.
+func Server(handler http.Handler, tlsDir string, log *slog.Logger) *http.Server {
+	files := &certificates{dir: tlsDir}
+	return &http.Server{
+		Handler:           http.TimeoutHandler(handler, requestTime, "the agent took too long"),
+		ReadHeaderTimeout: requestTime, ReadTimeout: requestTime, IdleTimeout: time.Minute,
+		MaxHeaderBytes: maxRequest,
+		TLSConfig: &tls.Config{
+			MinVersion:         tls.VersionTLS13,
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return files.config() },
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // handshakes that fail are not ours to complain of
+	}
+}
+
+// certificates are the TLS files in a folder that Kubernetes replaces now and then.
+type certificates struct {
+	dir string
+
+	mu     sync.Mutex
+	read   time.Time
+	cached *tls.Config
+}
+
+const certificateAge = 5 * time.Second
+
+func (c *certificates) config() (*tls.Config, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cached != nil && time.Since(c.read) < certificateAge {
+		return c.cached, nil
+	}
+	fresh, err := c.load()
+	if err != nil && c.cached == nil {
+		return nil, err
+	}
+	if err == nil { // else the files are being replaced: the old ones are good until then
+		c.cached = fresh
+	}
+	c.read = time.Now()
+	return c.cached, nil
+}
+
+func (c *certificates) load() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(c.dir, settings.CertFile), filepath.Join(c.dir, settings.KeyFile))
+	if err != nil {
+		return nil, err
+	}
+	ca, err := os.ReadFile(filepath.Join(c.dir, settings.CAFile))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", settings.CAFile)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair},
+		ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven, NextProtos: []string{"h2", "http/1.1"},
+	}, nil
+}

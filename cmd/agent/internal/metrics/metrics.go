@@ -1,0 +1,173 @@
+// Package metrics shows the state of one instance to Prometheus; docs/metrics.md lists what there is.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Source knows the instance.
+type Source interface {
+	Status() agentapi.Status
+	ArchiveCounts() (pushed, failures int64)
+	Server() local.Server
+}
+
+// Handler answers with the metrics of source.
+func Handler(source Source) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&collector{source: source}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: queryTime + time.Second})
+}
+
+const (
+	queryTime = 5 * time.Second
+	queryAge  = 15 * time.Second // what was asked of the server is given again for so long
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("howdah_"+name, help, labels, nil)
+}
+
+var (
+	up              = describe("up", "1 while PostgreSQL takes connections.")
+	info            = describe("instance_info", "Always 1; says what the instance is.", "role", "version", "generation")
+	timeline        = describe("timeline", "Timeline that the instance is on.")
+	started         = describe("start_time_seconds", "When PostgreSQL was started last, in seconds since 1970.")
+	pendingRestart  = describe("config_pending_restart", "Parameters whose new value waits for a restart.")
+	configRefused   = describe("config_refused", "1 while the wanted configuration is refused and the one before runs on.")
+	archiveLast     = describe("archive_last_success_seconds", "When a file was archived last, in seconds since 1970; 0: none since the agent started.")
+	archiveFailing  = describe("archive_failing", "1 while WAL can't be archived.")
+	archiveWaiting  = describe("archive_waiting_segments", "WAL files that wait to be archived.")
+	archived        = describe("archived_total", "WAL files archived since the agent started.")
+	archiveFailures = describe("archive_failures_total", "Tries to archive that failed since the agent started.")
+	sessions        = describe("sessions", "Client sessions by state.", "state")
+	maxSessions     = describe("max_sessions", "max_connections.")
+	databaseBytes   = describe("database_size_bytes", "Size of a database on disk.", "database")
+	transactionAge  = describe("oldest_xid_age", "Age of the oldest unfrozen transaction ID; writes end at about two thousand million.")
+)
+
+type collector struct {
+	source Source
+
+	mu    sync.Mutex
+	asked time.Time
+	last  []prometheus.Metric
+}
+
+// Describe describes nothing: which metrics there are depends on the instance.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends what is known.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	status := c.source.Status()
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	running := status.State == agentapi.StateRunning
+	gauge(up, one(running))
+	gauge(info, 1, status.Role, status.Version, status.DataGeneration)
+	gauge(timeline, float64(status.Timeline))
+	gauge(started, seconds(status.StartedAt))
+	gauge(pendingRestart, float64(len(status.PendingRestart)))
+	gauge(configRefused, one(status.ConfigError != ""))
+	if status.Archive != nil {
+		pushed, failures := c.source.ArchiveCounts()
+		gauge(archiveLast, seconds(status.Archive.LastTime))
+		gauge(archiveFailing, one(!status.Archive.FailingSince.IsZero()))
+		gauge(archiveWaiting, float64(status.Archive.Waiting))
+		out <- prometheus.MustNewConstMetric(archived, prometheus.CounterValue, float64(pushed))
+		out <- prometheus.MustNewConstMetric(archiveFailures, prometheus.CounterValue, float64(failures))
+	}
+	if running {
+		for _, metric := range c.ask() {
+			out <- metric
+		}
+	}
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func seconds(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.Unix())
+}
+
+// ask asks the server, one question at a time and not too often.
+func (c *collector) ask() []prometheus.Metric {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) < queryAge {
+		return c.last
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), queryTime)
+	defer cancel()
+	c.last = nil
+	err := c.source.Server().With(ctx, "postgres", func(conn *pgx.Conn) error {
+		for _, query := range queries {
+			if err := c.query(ctx, conn, query); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		c.last = nil // up says enough
+	}
+	c.asked = time.Now()
+	return c.last
+}
+
+// queries yield a label's value, empty for none, and a number.
+var queries = []struct {
+	desc    *prometheus.Desc
+	labeled bool
+	sql     string
+}{
+	{sessions, true, `SELECT coalesce(state, 'unknown'), count(*)::float8 FROM pg_stat_activity WHERE backend_type = 'client backend' GROUP BY 1`},
+	{maxSessions, false, `SELECT '', current_setting('max_connections')::float8`},
+	{transactionAge, false, `SELECT '', max(age(datfrozenxid))::float8 FROM pg_database`},
+	{databaseBytes, true, `SELECT datname, pg_database_size(oid)::float8 FROM pg_database WHERE NOT datistemplate`},
+}
+
+func (c *collector) query(ctx context.Context, conn *pgx.Conn, query struct {
+	desc    *prometheus.Desc
+	labeled bool
+	sql     string
+}) error {
+	rows, err := conn.Query(ctx, query.sql)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var label string
+		var value float64
+		if err := rows.Scan(&label, &value); err != nil {
+			return err
+		}
+		var labels []string
+		if query.labeled {
+			labels = []string{label}
+		}
+		c.last = append(c.last, prometheus.MustNewConstMetric(query.desc, prometheus.GaugeValue, value, labels...))
+	}
+	return rows.Err()
+}

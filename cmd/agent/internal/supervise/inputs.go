@@ -1,0 +1,111 @@
+package supervise
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+const (
+	pollInterval = time.Second // of the files that Kubernetes projects into the pod
+	passwordFile = "password"
+)
+
+// inputs are all that the agent is told from outside. It is comparable by key.
+type inputs struct {
+	config   agentapi.Config
+	err      error // why config can't be read; the other fields are empty then
+	password string
+	super    string
+	tls      [sha256.Size]byte // of certificate, key and CA
+	key      [sha256.Size]byte // of everything
+}
+
+// read reads what is there now.
+func (p Paths) read() inputs {
+	raw, err := os.ReadFile(p.ConfigFile)
+	if err != nil {
+		return inputs{err: fmt.Errorf("the agent's configuration can't be read: %w", err)}
+	}
+	in := inputs{}
+	if err := json.Unmarshal(raw, &in.config); err != nil {
+		return inputs{err: fmt.Errorf("the agent's configuration %s: %w", p.ConfigFile, err)}
+	}
+	all := sha256.New()
+	all.Write(raw)
+	password, errPassword := readSecret(p.AppDir)
+	super, errSuper := "", error(nil)
+	if in.config.SuperuserAccess {
+		super, errSuper = readSecret(p.SuperuserDir)
+	}
+	if err := errors.Join(errPassword, errSuper); err != nil {
+		return inputs{err: err}
+	}
+	in.password, in.super = password, super
+	fmt.Fprintf(all, "\x00%s\x00%s\x00", password, super)
+	certificates := sha256.New()
+	for _, name := range []string{settings.CertFile, settings.KeyFile, settings.CAFile} {
+		content, err := os.ReadFile(filepath.Join(p.TLSDir, name))
+		if err != nil {
+			return inputs{err: fmt.Errorf("the server's TLS files can't be read: %w", err)}
+		}
+		fmt.Fprintf(certificates, "%d\x00%s", len(content), content)
+	}
+	certificates.Sum(in.tls[:0])
+	all.Write(in.tls[:])
+	all.Sum(in.key[:0])
+	return in
+}
+
+// readSecret reads the password in a mounted Secret; a Secret that isn't mounted has none.
+func readSecret(dir string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(dir, passwordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimRight(string(content), "\r\n"), err
+}
+
+// watch sends the inputs at once and whenever they have changed, the newest only, until ctx ends.
+func (p Paths) watch(ctx context.Context) <-chan inputs {
+	newest := make(chan inputs, 1)
+	go func() {
+		tick := time.NewTicker(pollInterval)
+		defer tick.Stop()
+		last := inputs{err: errors.New("nothing was read yet")}
+		for {
+			in := p.read()
+			if in.key != last.key || errorText(in.err) != errorText(last.err) {
+				last = in
+				select {
+				case <-newest: // nobody has taken the one before
+				default:
+				}
+				newest <- in
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return newest
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

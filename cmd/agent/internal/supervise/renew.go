@@ -1,0 +1,201 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/archive"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/cmd/agent/internal/walsocket"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup/repository"
+)
+
+// receive takes in new inputs and says whether they are to be acted on.
+func (r *runner) receive(in inputs) bool {
+	if in.err != nil {
+		r.Log.Warn("new configuration is passed over", "error", in.err)
+		r.set(func(status *agentapi.Status) { status.ConfigError, status.ConfigErrorHash = in.err.Error(), "" })
+		return false
+	}
+	if in.config.DataGeneration != r.adopted.generation.ID {
+		r.Log.Warn("another data generation is wanted; it is adopted when the pod starts anew", "generation", in.config.DataGeneration)
+		return false
+	}
+	before := r.inputs
+	r.inputs = in
+	if in.tls != before.tls {
+		r.renewTLS()
+	}
+	if !sameArchive(in.config, before.config) {
+		r.setArchive()
+	}
+	if in.password != before.password || in.super != before.super || in.config.Database != before.config.Database || in.config.Owner != before.config.Owner {
+		select {
+		case r.credentials <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// renew makes the running server follow new inputs.
+func (r *runner) renew(ctx context.Context, server *postmaster.Server, in inputs) {
+	certificates := r.inputs.tls
+	if !r.receive(in) {
+		return
+	}
+	if in.tls != certificates {
+		if err := server.Reload(); err != nil {
+			r.Log.Error("PostgreSQL can't be told of its new certificate", "error", err)
+		}
+	}
+	r.configure(ctx, server)
+}
+
+func (r *runner) renewTLS() {
+	if _, err := settings.CopyTLS(r.TLSDir, r.adopted.paths.TLSDir); err != nil {
+		r.Log.Error("the new certificate is not used", "error", err)
+		return
+	}
+	r.Log.Info("the server's certificate has changed")
+}
+
+// configure applies the wanted configuration to the running server, unless PostgreSQL refuses it.
+func (r *runner) configure(ctx context.Context, server *postmaster.Server) {
+	wanted := r.inputs.config
+	if wanted.Hash() == r.effect.Hash() {
+		r.take(wanted, r.files)
+		return
+	}
+	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths)
+	if err == nil && (files.Conf != r.files.Conf || files.HBA != r.files.HBA) {
+		if err = r.check(ctx, files, wanted); err == nil {
+			err = r.reload(ctx, server, files)
+		}
+	}
+	r.unchecked = false
+	switch {
+	case err == nil:
+		r.take(wanted, files)
+		r.Log.Info("applied the configuration", "config", wanted.Hash())
+		r.lookForPending(ctx)
+	case isRefusal(err):
+		r.refuse(wanted, err)
+	default:
+		r.unchecked = true
+		r.Log.Warn("the configuration can't be applied yet", "error", err)
+	}
+}
+
+// reload has the server read new files, and returns when it has. A server that doesn't answer gets them all the same.
+func (r *runner) reload(ctx context.Context, server *postmaster.Server, files settings.Files) error {
+	before, err := r.loadTime(ctx)
+	if err != nil {
+		return err
+	}
+	if err := files.Write(r.adopted.paths); err != nil {
+		return err
+	}
+	if err := server.Reload(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		if now, err := r.loadTime(ctx); err == nil && now.After(before) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("PostgreSQL has not read its configuration: %w", ctx.Err())
+		case <-time.After(startPoll):
+		}
+	}
+}
+
+// loadTime is when the postmaster read its configuration; a new session inherits it.
+func (r *runner) loadTime(ctx context.Context) (at time.Time, err error) {
+	err = r.server.With(ctx, "postgres", func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT pg_catalog.pg_conf_load_time()").Scan(&at)
+	})
+	return at, err
+}
+
+// lookForPending notes which parameters wait for a restart. A configuration without any is one that works.
+func (r *runner) lookForPending(ctx context.Context) {
+	var pending []string
+	err := r.server.With(ctx, "postgres", func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT name FROM pg_catalog.pg_settings WHERE pending_restart ORDER BY name")
+		if err != nil {
+			return err
+		}
+		pending, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		r.Log.Warn("it is not known which parameters wait for a restart", "error", err)
+		return
+	}
+	r.set(func(status *agentapi.Status) { status.PendingRestart = pending })
+	if len(pending) == 0 {
+		r.keepGood()
+	} else {
+		r.Log.Info("parameters wait for a restart", "parameters", strings.Join(pending, ", "))
+	}
+}
+
+func sameArchive(a, b agentapi.Config) bool {
+	return agentapi.Config{Archive: a.Archive}.Hash() == agentapi.Config{Archive: b.Archive}.Hash()
+}
+
+// storeTime bounds how long a driver may take to open a store, which doesn't connect.
+const storeTime = 20 * time.Second
+
+// setArchive tells the archiver where WAL goes.
+func (r *runner) setArchive() {
+	config := r.inputs.config
+	if config.Archive == nil {
+		r.archiver.SetTarget(nil)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
+	defer cancel()
+	store, err := r.OpenStore(ctx, config.Archive.Repository)
+	g := r.adopted.generation
+	r.archiver.SetTarget(&archive.Target{
+		Store: store, Err: err,
+		Writer: fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
+		Claim: repository.Lineage{
+			Lineage:          repository.LineageName(g.SystemIdentifier, g.ID),
+			Writer:           repository.Writer{UID: config.ClusterUID, Namespace: config.Namespace, Name: config.Cluster},
+			SystemIdentifier: g.SystemIdentifier, Generation: g.ID, SegmentSize: r.adopted.segSize, PGMajor: g.MajorVersion,
+			Created: time.Now().UTC(),
+		},
+	})
+	r.Log.Info("WAL is archived", "lineage", repository.LineageName(g.SystemIdentifier, g.ID), "bucket", config.Archive.Repository.Bucket)
+}
+
+// serveArchive answers archive_command until the returned function is called.
+func (s *Supervisor) serveArchive(archiver *archive.Archiver) (stop func(), err error) {
+	var listener net.Listener
+	if listener, err = walsocket.Listen(s.SocketDir); err != nil {
+		return nil, fmt.Errorf("local socket: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background()) // it outlives the server, which archives to its end
+	go func() {
+		if err := walsocket.Serve(ctx, listener, archiver); err != nil {
+			s.Log.Error("archive_command is not answered any more", "error", err)
+		}
+	}()
+	return cancel, nil
+}
+
+func writeFile(path string, content []byte) error { return generation.WriteFile(path, content, 0o600) }

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/agent/internal/api"
+	"howdah.dev/howdah/cmd/agent/internal/archive"
+	"howdah.dev/howdah/cmd/agent/internal/endpoint"
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/cmd/agent/internal/metrics"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/supervise"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/objstore/retry"
+)
+
+// metricsPort is where Prometheus looks; the routes are those of agentapi.AgentPort.
+const metricsPort = 9187
+
+type runOptions struct {
+	grace      time.Duration
+	generation string
+}
+
+func runCommand() *cobra.Command {
+	o := runOptions{}
+	command := &cobra.Command{
+		Use:   "run",
+		Short: "Supervise PostgreSQL (process 1 of a database pod)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			return run(ctx, o)
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&o.grace, "grace-period", 0, "the pod's termination grace period; before it ends, PostgreSQL is stopped at once; 0 waits as long as it takes")
+	flags.StringVar(&o.generation, "data-generation", "", "wait for a configuration of this data generation before anything is started")
+	return command
+}
+
+func run(ctx context.Context, o runOptions) error {
+	// Small in every pod: collect early, and hard before the WAL in flight adds up.
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(192 << 20)
+	log := slog.Default()
+	if err := postmaster.AdoptOrphans(); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	go postmaster.Reap(ctx)
+
+	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx)) // to the end of the server
+	defer stopPublishing()
+	supervisor := supervise.New(supervise.Options{
+		Paths: supervise.DefaultPaths(), Pod: os.Getenv("POD_NAME"),
+		Generation: o.generation, Grace: o.grace, ArchiveLimits: archive.DefaultLimits(), Log: log,
+		OpenStore: openStore,
+		Publish:   func(config agentapi.Config) supervise.Publisher { return publish(publishing, config, log) },
+	})
+	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor)), agentapi.TLSDir, log)
+	defer server.Close()
+	failed := make(chan error, 1)
+	for _, port := range []int{agentapi.AgentPort, metricsPort} {
+		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			return err
+		}
+		go serve(server, listener, failed)
+	}
+	return supervise.Until(ctx, failed, supervisor.Run)
+}
+
+func serve(server *http.Server, listener net.Listener, failed chan<- error) {
+	err := server.Serve(tls.NewListener(listener, server.TLSConfig))
+	if !errors.Is(err, http.ErrServerClosed) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}
+}
+
+// publish makes the publisher of the cluster's EndpointSlice. Outside Kubernetes there is none.
+func publish(ctx context.Context, config agentapi.Config, log *slog.Logger) supervise.Publisher {
+	client, err := kube.InCluster()
+	if err != nil || config.EndpointSlice == "" {
+		log.Warn("no EndpointSlice is written", "slice", config.EndpointSlice, "error", err)
+		return (*endpoint.Publisher)(nil)
+	}
+	pod := endpoint.Pod{
+		Namespace: config.Namespace, Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID"),
+		Node: os.Getenv("NODE_NAME"), IP: os.Getenv("POD_IP"),
+	}
+	publisher := endpoint.New(client, pod, config.EndpointSlice, agentapi.PostgresPort, log)
+	go publisher.Run(ctx)
+	return publisher
+}
+
+// storeOutage is how long one operation of the archive's store is repeated before the outage is shown.
+const storeOutage = 5 * time.Second
+
+func openStore(ctx context.Context, config objstore.Config) (objstore.Store, error) {
+	store, err := open.Plain(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return retry.New(store, retry.Policy{MaxElapsed: storeOutage}), nil
+}
