@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"net/url"
@@ -29,18 +30,17 @@ const (
 // Database and role of an application whose cluster names none.
 const defaultName = "app"
 
-// Application is the database and the role that owns it.
+// Application is the database and the role that owns it: of a new database, or of the one that a Restore brings.
 func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
-	database, owner = defaultName, defaultName
-	if b := cluster.Spec.Bootstrap; b != nil && b.Initdb != nil {
-		if b.Initdb.Database != "" {
-			database = b.Initdb.Database
-		}
-		if b.Initdb.Owner != "" {
-			owner = b.Initdb.Owner
-		}
+	bootstrap := cluster.Spec.Bootstrap
+	switch {
+	case bootstrap == nil:
+	case bootstrap.Initdb != nil:
+		database, owner = bootstrap.Initdb.Database, bootstrap.Initdb.Owner
+	case bootstrap.Restore != nil:
+		database, owner = bootstrap.Restore.Database, bootstrap.Restore.Owner
 	}
-	return database, owner
+	return cmp.Or(database, defaultName), cmp.Or(owner, defaultName)
 }
 
 // App is the Secret of the application. A password that is there is kept.

@@ -1,0 +1,72 @@
+//go:build integration
+
+// Package apiserver starts a real API server with our kinds for the tests of one package. Nothing else of Kubernetes
+// runs: no kubelet, no controllers but those that a test starts.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"howdah.dev/howdah/pkg/manager"
+)
+
+var config *rest.Config
+
+// Main runs the tests of a package with an API server that Config leads to.
+func Main(m *testing.M) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the folder with kube-apiserver and etcd: make test sets it, or write KUBEBUILDER_ASSETS=$(build/bin/kube assets)")
+		os.Exit(1)
+	}
+	_, file, _, _ := runtime.Caller(0)
+	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
+	environment := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd")}, ErrorIfCRDPathMissing: true,
+	}
+	started, err := environment.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start the API server:", err)
+		os.Exit(1)
+	}
+	config = started
+	config.QPS, config.Burst = 500, 500
+	code := m.Run()
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the API server:", err)
+	}
+	os.Exit(code)
+}
+
+// Config leads to the API server as its administrator.
+func Config() *rest.Config { return rest.CopyConfig(config) }
+
+// Client reads and writes without a cache.
+func Client(t *testing.T) client.Client {
+	t.Helper()
+	c, err := client.New(Config(), client.Options{Scheme: manager.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Namespace makes one for a test. It is not deleted: nothing here would finish a deletion, and the server goes anyway.
+func Namespace(t *testing.T, c client.Client) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := c.Create(context.Background(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
