@@ -118,7 +118,7 @@ func (w Worker) copySchema(ctx context.Context, found programs, oldData string, 
 	if err != nil {
 		return nil, err
 	}
-	source := connectionString(connect)
+	source := ConnectionString(connect.Host)
 	warn := func(database, what string, err error) {
 		findings = append(findings, agentapi.Finding{
 			Severity: severityWarning, Check: "SchemaCopy", Database: database,
@@ -153,11 +153,14 @@ func (w Worker) pipe(ctx context.Context, found programs, database, program stri
 	return err
 }
 
-// connectionString is what libpq needs to connect as connect does, but for the database. The certificates are files.
-func connectionString(connect *pgx.ConnConfig) string {
+// KeyFile is where the client certificate's key lies for libpq, readable by its owner only.
+const KeyFile = "/tmp/upgrade/client.key"
+
+// ConnectionString is how libpq connects to the running cluster, but for the database.
+func ConnectionString(host string) string {
 	files := agentapi.ClientTLSDir
-	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt sslcert=%s/tls.crt sslkey=%s/tls.key",
-		postgres.QuoteConnInfo(connect.Host), connect.Port, postgres.QuoteConnInfo(connect.User), files, files, files)
+	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt sslcert=%s/tls.crt sslkey=%s options='-c search_path=pg_catalog'",
+		postgres.QuoteConnInfo(host), agentapi.PostgresPort, agentapi.UpgradeRole, files, files, KeyFile)
 }
 
 func databasesOf(ctx context.Context, connect *pgx.ConnConfig) ([]string, error) {

@@ -60,9 +60,10 @@ func link(target, path string) error {
 	return os.Symlink(target, path)
 }
 
-// loader finds the old image's dynamic loader and the folders of its libraries.
+// loader finds the old image's dynamic loader and the folders of its libraries. The loader is looked for beside the
+// libraries first: the well-known name in /lib64 may be an absolute link, which leads to this pod's own loader here.
 func (o oldImage) loader() (loader, libraries string, err error) {
-	for _, pattern := range []string{"lib64/ld-linux-*.so.*", "lib/ld-linux-*.so.*", "usr/lib64/ld-linux-*.so.*", "usr/lib/ld-linux-*.so.*"} {
+	for _, pattern := range []string{"usr/lib/*-linux-gnu/ld-linux-*.so.*", "lib/*-linux-gnu/ld-linux-*.so.*", "usr/lib64/ld-linux-*.so.*", "lib64/ld-linux-*.so.*"} {
 		found, err := filepath.Glob(filepath.Join(o.root, pattern))
 		if err != nil {
 			return "", "", err

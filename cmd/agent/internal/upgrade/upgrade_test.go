@@ -15,7 +15,7 @@ import (
 func image(t *testing.T, major string) string {
 	t.Helper()
 	root := t.TempDir()
-	files := []string{"lib64/ld-linux-x86-64.so.2", "usr/lib/x86_64-linux-gnu/libpq.so.5"}
+	files := []string{"usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "usr/lib/x86_64-linux-gnu/libpq.so.5"}
 	for _, program := range oldPrograms {
 		files = append(files, "usr/lib/postgresql/"+major+"/bin/"+program)
 	}
@@ -33,6 +33,13 @@ func image(t *testing.T, major string) string {
 
 func TestOldProgramsRunThroughTheirOwnLoader(t *testing.T) {
 	root, scratch := image(t, "15"), t.TempDir()
+	// As in bookworm: here it would be the loader of the new image.
+	if err := os.MkdirAll(filepath.Join(root, "lib64"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", filepath.Join(root, "lib64/ld-linux-x86-64.so.2")); err != nil {
+		t.Fatal(err)
+	}
 	binDir, err := oldImage{root: root, major: 15}.install(scratch)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +51,7 @@ func TestOldProgramsRunThroughTheirOwnLoader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{root + "/lib64/ld-linux-x86-64.so.2", root + "/usr/lib/x86_64-linux-gnu", `--argv0 "$0"`, root + "/usr/lib/postgresql/15/bin/postgres"} {
+	for _, part := range []string{root + "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", root + "/usr/lib/x86_64-linux-gnu", `--argv0 "$0"`, root + "/usr/lib/postgresql/15/bin/postgres"} {
 		if !strings.Contains(string(script), part) {
 			t.Errorf("no %s in %s", part, script)
 		}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/cmd/agent/internal/upgrade"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+func upgradeCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "upgrade", Short: "Take data to a higher major version, in a Job"}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "check", Short: "Find out whether the upgrade would work, while the database serves", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return exit(job.Run(cmd.Context(), job.PodFiles(), checkUpgrade))
+			},
+		},
+		&cobra.Command{
+			Use: "run", Short: "Write an upgraded data generation on the held volume", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return exit(job.Run(cmd.Context(), job.PodFiles(), runUpgrade))
+			},
+		},
+	)
+	return cmd
+}
+
+// upgradeWorker works for the task's object. Sockets lie in its scratch folder, so the path is short.
+func upgradeWorker(ctx context.Context, task agentapi.UpgradeJob) (upgrade.Worker, func(), error) {
+	client, err := kube.InCluster()
+	if err != nil {
+		return upgrade.Worker{}, nil, err
+	}
+	scratch := "/tmp/upgrade"
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return upgrade.Worker{}, nil, err
+	}
+	reporter := job.NewReporter(ctx, client, task.Object)
+	return upgrade.Worker{
+		Volume: agentapi.VolumeDir, OldRoot: agentapi.OldImageDir, Scratch: scratch,
+		Run: postgres.Exec, Now: time.Now, Report: reporter.Report,
+	}, reporter.Close, nil
+}
+
+func runUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.UpgradeResult, error) {
+	worker, done, err := upgradeWorker(ctx, task)
+	if err != nil {
+		return agentapi.UpgradeResult{}, err
+	}
+	defer done()
+	return worker.Upgrade(ctx, task)
+}
+
+func checkUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.UpgradeCheckResult, error) {
+	worker, done, err := upgradeWorker(ctx, task)
+	if err != nil {
+		return agentapi.UpgradeCheckResult{}, err
+	}
+	defer done()
+	connect, err := upgradeConnection(task.Host)
+	if err != nil {
+		return agentapi.UpgradeCheckResult{}, err
+	}
+	return worker.Check(ctx, task, connect)
+}
+
+// upgradeConnection connects as the role that may read everything and change nothing. libpq insists on a key that
+// only its owner can read, which a mounted Secret isn't.
+func upgradeConnection(host string) (*pgx.ConnConfig, error) {
+	key, err := os.ReadFile(filepath.Join(agentapi.ClientTLSDir, "tls.key"))
+	if err != nil {
+		return nil, fmt.Errorf("client certificate: %w", err)
+	}
+	if err := os.WriteFile(upgrade.KeyFile, key, 0o600); err != nil {
+		return nil, err
+	}
+	return pgx.ParseConfig(upgrade.ConnectionString(host) + " dbname=postgres")
+}
