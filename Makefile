@@ -130,6 +130,7 @@ kube: ## Build build/bin/kube, which starts and stops a real Kubernetes in this 
 
 .PHONY: cluster
 cluster: kube ## Start a real Kubernetes with S3 servers, or find it running (build/kubeconfig)
+	$(BIN)/kube images >/dev/null
 	$(BIN)/kube up --s3 minio,versitygw --kubeconfig $(LOCAL_KUBECONFIG)
 
 .PHONY: deploy

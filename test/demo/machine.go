@@ -25,6 +25,9 @@ var imageNames = []string{"db-controller", "backup-controller", "restore-control
 
 // startCluster brings up the test bed, or finds it up, and puts the suite's images on its nodes.
 func (s *story) startCluster(ctx context.Context) error {
+	if err := run(ctx, kubeProgram, "images"); err != nil {
+		return err
+	}
 	if err := run(ctx, kubeProgram, "up", "--s3", "minio", "--kubeconfig", kubeconfig); err != nil {
 		return err
 	}
@@ -126,10 +129,10 @@ func parseEnv(text string) (map[string]string, error) {
 	return env, nil
 }
 
-// run shows what a program says, as it says it.
+// run shows how a program goes on, as it says it on the side.
 func run(ctx context.Context, program string, args ...string) error {
 	cmd := newCommand(ctx, program, args)
-	cmd.Stdout, cmd.Stderr = indented{os.Stdout}, indented{os.Stdout}
+	cmd.Stderr = indented{os.Stdout}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %s: %w", filepath.Base(program), args[0], err)
 	}
