@@ -63,7 +63,7 @@ generate-apis: $(BIN)/controller-gen
 .PHONY: generate-rbac
 generate-rbac: $(BIN)/controller-gen
 	for name in $(CONTROLLERS); do \
-		[ -d cmd/$$name ] || continue; \
+		\
 		mkdir -p config/rbac/$$name; \
 		$(BIN)/controller-gen rbac:roleName=howdah-$$name paths=./cmd/$$name/... output:rbac:dir=config/rbac/$$name; \
 	done
