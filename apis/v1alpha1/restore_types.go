@@ -157,6 +157,9 @@ type RestoreStatus struct {
 	// Reached says where recovery ended.
 	// +optional
 	Reached *ReachedPoint `json:"reached,omitempty"`
+	// Failure is why the restore is given up, from the moment that it is.
+	// +optional
+	Failure *RestoreFailure `json:"failure,omitempty"`
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
@@ -217,6 +220,14 @@ type ReachedPoint struct {
 	LastCommit *metav1.MicroTime `json:"lastCommit,omitempty"`
 	// Timeline that the restored data is on.
 	Timeline int64 `json:"timeline"`
+}
+
+// RestoreFailure is why a restore is given up.
+type RestoreFailure struct {
+	// Reason of the condition that it will end with.
+	Reason string `json:"reason"`
+	// Message for a person.
+	Message string `json:"message"`
 }
 
 // Reasons of a Restore's Succeeded condition that are its own. Written by the restore-controller.

@@ -1,0 +1,130 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// stopJob makes sure that nobody writes to the volume any more. A Job that has ended stays: it says why.
+func (r *Reconciler) stopJob(ctx context.Context, w *world) flow.Outcome {
+	if !w.job.Exists || w.job.Ended() {
+		return flow.Next
+	}
+	return r.deleteJob(ctx, w, "stopping the Job")
+}
+
+// deleteJob deletes the Job and waits: it is gone only when its pods are.
+func (r *Reconciler) deleteJob(ctx context.Context, w *world, why string) flow.Outcome {
+	if !w.job.Deleting {
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.restore.Namespace, Name: jobName(w.restore)}}
+		err := r.writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))
+		if client.IgnoreNotFound(err) != nil {
+			return flow.Retry(fmt.Errorf("delete Job %s: %w", job.Name, err))
+		}
+	}
+	return flow.Poll(5*time.Second, v1alpha1.ReasonRunning, why)
+}
+
+// withdrawHold gives the volume back, and takes an offer of data back.
+func (r *Reconciler) withdrawHold(_ context.Context, w *world) flow.Outcome {
+	status := &w.restore.Status
+	if status.Hold == nil && status.Handover == nil {
+		return flow.Next
+	}
+	status.Hold, status.Handover = nil, nil
+	return flow.Save(v1alpha1.ReasonAwaitingHold, "giving the volume back")
+}
+
+// awaitHoldGone waits until the db-controller has seen that. Only then is it certain whether the cluster has taken the
+// data over.
+func (r *Reconciler) awaitHoldGone(_ context.Context, w *world) flow.Outcome {
+	if !w.ours() {
+		return flow.Next
+	}
+	held := slices.ContainsFunc(w.cluster.Status.Holds, func(a v1alpha1.HoldAnswer) bool { return a.AskerUID == w.restore.UID })
+	if held {
+		return flow.Wait(v1alpha1.ReasonAwaitingHold, "waiting for the db-controller to take the volume back")
+	}
+	return flow.Next
+}
+
+// deleteUnfinished deletes the cluster that this Restore has made and that never ran.
+func (r *Reconciler) deleteUnfinished(ctx context.Context, w *world) flow.Outcome {
+	if !w.ours() || w.ran() || !w.cluster.DeletionTimestamp.IsZero() {
+		return flow.Next
+	}
+	err := r.writer.Delete(ctx, w.cluster, client.Preconditions{UID: ptr.To(w.cluster.UID)})
+	if client.IgnoreNotFound(err) != nil {
+		return flow.Retry(fmt.Errorf("delete PostgresCluster %s: %w", w.cluster.Name, err))
+	}
+	return flow.Poll(5*time.Second, v1alpha1.ReasonDeleting, "deleting the unfinished PostgresCluster "+w.cluster.Name)
+}
+
+// awaitClusterGone waits until nothing is left of it.
+func (r *Reconciler) awaitClusterGone(_ context.Context, w *world) flow.Outcome {
+	if !w.ours() || w.ran() {
+		return flow.Next
+	}
+	return flow.Wait(v1alpha1.ReasonDeleting, "waiting until the unfinished PostgresCluster "+w.cluster.Name+" is gone")
+}
+
+// pinFailure records why it is given up: what told so may be gone when all is put away.
+func (r *Reconciler) pinFailure(_ context.Context, w *world) flow.Outcome {
+	if w.restore.Status.Failure != nil {
+		return flow.Next
+	}
+	w.restore.Status.Failure = w.failure()
+	return flow.Save(v1alpha1.ReasonDeleting, "giving up: "+w.restore.Status.Failure.Message)
+}
+
+// conclude says why it was given up, and what is left.
+func (r *Reconciler) conclude(_ context.Context, w *world) flow.Outcome {
+	failure, name := w.restore.Status.Failure, w.restore.Spec.Destination.NewCluster.Name
+	message := failure.Message
+	switch {
+	case w.ours() && w.ran():
+		message += fmt.Sprintf("; PostgresCluster %s has taken the restored data over already, and stays: delete it if it is not wanted", name)
+	case w.restore.Status.Cluster != nil && failure.Reason != v1alpha1.ReasonClusterReplaced:
+		message += fmt.Sprintf("; the unfinished PostgresCluster %s was deleted", name)
+	}
+	return flow.Stop(failure.Reason, message)
+}
+
+// awaitFirstBackup keeps asking for the first backup of the new lineage until it has ended.
+func (r *Reconciler) awaitFirstBackup(_ context.Context, w *world) flow.Outcome {
+	wanted := w.restore.Status.BackupWanted
+	if wanted == nil {
+		return flow.Next
+	}
+	if outcome, _ := protocol.BackupAnswerFor(w.first, wanted); outcome == protocol.BackupPending && w.cluster != nil && w.cluster.UID == wanted.ClusterUID {
+		return flow.Wait(v1alpha1.ReasonAwaitingBackup, "waiting for the first backup of the new cluster")
+	}
+	w.restore.Status.BackupWanted = nil
+	return flow.Save(v1alpha1.ReasonCompleted, "the first backup has ended")
+}
+
+// expire deletes a Restore that ended long enough ago. The cluster stays.
+func (r *Reconciler) expire(ctx context.Context, w *world) flow.Outcome {
+	ttl := w.restore.Spec.TTLSecondsAfterFinished
+	if ttl == nil {
+		return flow.Next
+	}
+	if left := w.restore.Status.CompletedAt.Add(time.Duration(*ttl) * time.Second).Sub(w.now); left > 0 {
+		return flow.Poll(left, v1alpha1.ReasonCompleted, "kept for spec.ttlSecondsAfterFinished")
+	}
+	if err := r.writer.Delete(ctx, w.restore, client.Preconditions{UID: ptr.To(w.restore.UID)}); client.IgnoreNotFound(err) != nil {
+		return flow.Retry(fmt.Errorf("delete Restore: %w", err))
+	}
+	return flow.Next
+}

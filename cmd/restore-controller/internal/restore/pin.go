@@ -1,0 +1,229 @@
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/repository"
+)
+
+const (
+	// walInterval is the time between two looks for WAL that is awaited, storeInterval after an error of the store.
+	walInterval   = 10 * time.Second
+	storeInterval = 30 * time.Second
+	// lookInterval is for reads that somebody else wakes us for, should that be missed.
+	lookInterval = time.Minute
+)
+
+// pinPlan records how the target will be reached, or refuses it. From here on every repeat does the same, whatever is
+// archived or deleted meanwhile.
+func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
+	if w.restore.Status.Plan != nil {
+		return flow.Next
+	}
+	target, err := targetOf(w.restore)
+	if err != nil {
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	question, repo := w.question(target), w.repository.DeepCopy()
+	report, err, done := r.surveys.Look(keyOf(w.restore), func(ctx context.Context) (survey.Report, error) {
+		store, err := r.open(ctx, r.live, repo)
+		if err != nil {
+			return survey.Report{}, err
+		}
+		return survey.Read(ctx, store, question, r.now)
+	})
+	if !done {
+		return flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("looking in BackupRepository %s for a way to %s", repo.Name, target))
+	}
+	if err != nil {
+		r.surveys.Forget(keyOf(w.restore))
+		return unreadable(repo.Name, err)
+	}
+	verdict := survey.Judge(report, target, w.facts())
+	if verdict.Choice == nil {
+		r.surveys.Forget(keyOf(w.restore))
+	}
+	switch {
+	case verdict.Refusal != "":
+		return flow.Stop(verdict.Reason, verdict.Refusal)
+	case verdict.Wait != "":
+		return flow.Poll(walInterval, v1alpha1.ReasonAwaitingWAL, verdict.Wait)
+	}
+	return r.pin(w, target, verdict.Choice)
+}
+
+// unreadable says what an error in the bucket means.
+func unreadable(repo string, err error) flow.Outcome {
+	switch {
+	case errors.Is(err, survey.ErrNotThere):
+		return flow.Stop(v1alpha1.ReasonBackupNotFound, err.Error())
+	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
+		return flow.Stop(v1alpha1.ReasonDataCorrupt, err.Error())
+	case errors.Is(err, backup.ErrFormat):
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	message := err.Error()
+	if fault := (&objstore.Error{}); errors.As(err, &fault) || errors.Is(err, objstore.ErrConfig) {
+		message = objstore.Explain(err)
+	}
+	reason := v1alpha1.ReasonRepositoryNotReady
+	if errors.Is(err, repository.ErrSecret) {
+		reason = v1alpha1.ReasonSecretNotFound
+	}
+	return flow.Poll(storeInterval, reason, fmt.Sprintf("BackupRepository %s can't be read: %s", repo, message))
+}
+
+// targetOf reads spec.target.
+func targetOf(restore *v1alpha1.Restore) (survey.Target, error) {
+	wanted := restore.Spec.Target
+	if wanted == nil {
+		return survey.Target{}, nil
+	}
+	target := survey.Target{RestorePoint: wanted.RestorePoint}
+	if wanted.Time != nil {
+		target.Time = &wanted.Time.Time
+	}
+	if wanted.LSN == "" {
+		return target, nil
+	}
+	lsn, err := postgres.ParseLSN(wanted.LSN)
+	if err != nil || lsn.IsZero() {
+		return survey.Target{}, fmt.Errorf("spec.target.lsn %q is no WAL position; write it as PostgreSQL prints it, such as 16/B374D848", wanted.LSN)
+	}
+	target.LSN = lsn
+	return target, nil
+}
+
+func (w *world) question(target survey.Target) survey.Question {
+	q := survey.Question{Namespace: w.restore.Namespace, Target: target}
+	if w.backup != nil {
+		q.Lineage, q.BackupID = w.backup.Status.Plan.Lineage, w.backup.Status.Plan.ID
+		return q
+	}
+	q.Cluster = w.restore.Spec.Source.Cluster.Name
+	if w.source != nil {
+		q.ClusterUID = string(w.source.UID)
+	}
+	return q
+}
+
+// facts are what is known of the source besides its bucket.
+func (w *world) facts() survey.Facts {
+	facts := survey.Facts{Now: w.now, Asked: w.restore.CreationTimestamp.Time}
+	if w.backup != nil {
+		facts.Source = "Backup " + w.backup.Name
+	} else {
+		facts.Source = "cluster " + w.restore.Spec.Source.Cluster.Name
+	}
+	if archive := liveArchive(w.source); archive != nil && archive.Repository == w.repositoryName() {
+		facts.Live, facts.Settle = archive.Lineage, settle(w.source)
+	}
+	return facts
+}
+
+// liveArchive is the archive that a running cluster writes to without trouble, or nil.
+func liveArchive(cluster *v1alpha1.PostgresCluster) *v1alpha1.ArchiveStatus {
+	if !clusterReady(cluster) || !cluster.DeletionTimestamp.IsZero() || cluster.Status.Archive == nil ||
+		cluster.Status.Archive.FailingSince != nil ||
+		!meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionArchiving) {
+		return nil
+	}
+	return cluster.Status.Archive
+}
+
+// settle is the time after which what a live cluster has committed is archived, even if it was the last thing for long:
+// archive_timeout, and a minute for the way. Zero: there is no such time.
+func settle(cluster *v1alpha1.PostgresCluster) time.Duration {
+	text, set := cluster.Spec.PostgreSQL.Parameters["archive_timeout"]
+	if !set {
+		text = v1alpha1.ParameterValue(defaultArchiveTimeout())
+	}
+	timeout, ok := parseSeconds(string(text))
+	if !ok || timeout <= 0 {
+		return 0
+	}
+	return timeout + time.Minute
+}
+
+func defaultArchiveTimeout() string {
+	for _, p := range postgres.DefaultParameters(postgres.NewestMajor, 0, 0) {
+		if p.Name == "archive_timeout" {
+			return p.Value
+		}
+	}
+	return "0"
+}
+
+// parseSeconds reads a parameter that PostgreSQL takes for seconds where there is no unit.
+func parseSeconds(text string) (time.Duration, bool) {
+	text = strings.TrimSpace(text)
+	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz ")
+	unit, known := map[string]time.Duration{
+		"": time.Second, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+		"min": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	}[strings.TrimSpace(text[len(number):])]
+	n, err := strconv.ParseFloat(number, 64)
+	return time.Duration(n * float64(unit)), known && err == nil
+}
+
+// pin records the plan, once it is known that the cluster can be made of it.
+func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) flow.Outcome {
+	head, reach := choice.Lineage.Chosen, choice.Lineage.Reach
+	spec, err := newSpec(head, w.restore, w.repository.Name)
+	if err != nil {
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	image, err := r.imageFor(head, spec)
+	if err != nil {
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	w.restore.Status.Plan = &v1alpha1.RestorePlan{
+		Repository: w.repository.Name, Lineage: choice.Lineage.Name, BackupID: head.ID,
+		Timeline: int64(reach.Timeline), FirstWAL: reach.First.Name(), LastWAL: reach.Last.Name(), WALSegments: reach.Segments,
+		MajorVersion: int32(head.PGMajor), Image: image, SystemIdentifier: head.SystemIdentifier,
+		FetchBytes: head.Totals.StoredBytes, WriteBytes: head.Totals.LogicalBytes,
+		Target: target.String(), StopAt: stopAt(choice.StopAt),
+		DataGeneration: protocol.DataGeneration(w.restore.UID, 0),
+	}
+	w.restore.Status.StartedAt = &metav1.Time{Time: w.now}
+	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments, target))
+}
+
+func stopAt(target survey.Target) *v1alpha1.RestoreTarget {
+	switch {
+	case target.Time != nil:
+		return &v1alpha1.RestoreTarget{Time: &metav1.MicroTime{Time: *target.Time}}
+	case !target.LSN.IsZero():
+		return &v1alpha1.RestoreTarget{LSN: target.LSN.String()}
+	case target.RestorePoint != "":
+		return &v1alpha1.RestoreTarget{RestorePoint: target.RestorePoint}
+	}
+	return nil
+}
+
+// imageFor is the image that runs the data: what the cluster had asked for, else the suite's for this major version,
+// else the one that ran it.
+func (r *Reconciler) imageFor(head *backup.Head, spec *v1alpha1.PostgresClusterSpec) (string, error) {
+	for _, image := range []string{spec.Image, r.images[int32(head.PGMajor)], head.Cluster.Image} {
+		if image != "" {
+			return image, nil
+		}
+	}
+	return "", fmt.Errorf("the backup is of PostgreSQL %d, and no image is known for it: start the restore-controller with one (--postgres-images)", head.PGMajor)
+}

@@ -1,0 +1,133 @@
+// Package restore brings one Restore to its end: it finds the way to the target in the bucket, pins it, makes the
+// PostgresCluster, asks for its volume, has one Job write the data there, and hands it over. Until the cluster has taken
+// the data over, every failure leads back to nothing at all.
+package restore
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/restore-controller/internal/background"
+	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/repository"
+)
+
+const (
+	finalizer = "howdah.dev/restore"
+	// parallelReads bounds how many buckets are read at once, and readLimit each of them.
+	parallelReads = 4
+	readLimit     = 10 * time.Minute
+)
+
+// OpenStore opens the bucket of a repository.
+type OpenStore func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error)
+
+// Reconciler brings Restores to their end.
+type Reconciler struct {
+	writer client.Client
+	// live reads from the API server itself: a stale cache must not hide the cluster that was made a moment ago.
+	live       client.Reader
+	events     events.EventRecorder
+	agentImage string
+	images     manager.Images
+	open       OpenStore
+	now        func() time.Time
+
+	// woken gets every Restore whose read has ended.
+	woken   chan event.GenericEvent
+	surveys *background.Runner[key, survey.Report]
+	heads   *background.Runner[key, *backup.Head]
+}
+
+// key is one Restore and its very instance.
+type key struct {
+	types.NamespacedName
+	UID types.UID
+}
+
+func keyOf(restore *v1alpha1.Restore) key {
+	return key{client.ObjectKeyFromObject(restore), restore.UID}
+}
+
+// New makes the reconciler of Restores.
+func New(mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
+	r := &Reconciler{
+		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("restore-controller"),
+		agentImage: agentImage, images: images, open: repository.Open, now: time.Now,
+		woken: make(chan event.GenericEvent, parallelReads),
+	}
+	r.surveys = background.New[key, survey.Report](parallelReads, readLimit, r.wake)
+	r.heads = background.New[key, *backup.Head](parallelReads, readLimit, r.wake)
+	return r
+}
+
+// wake has a Restore looked at again.
+func (r *Reconciler) wake(ctx context.Context, k key) {
+	restore := &v1alpha1.Restore{}
+	restore.Namespace, restore.Name = k.Namespace, k.Name
+	select {
+	case r.woken <- event.GenericEvent{Object: restore}:
+	case <-ctx.Done():
+	}
+}
+
+// Reconcile brings one Restore to its end. plan is the algorithm; everything else serves it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	restore := &v1alpha1.Restore{}
+	if err := r.writer.Get(ctx, req.NamespacedName, restore); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("restore", req.Name, "cluster", restore.Spec.Destination.NewCluster.Name))
+	pass := flow.Begin(r.writer, r.events, restore)
+	ended := restore.Status.CompletedAt != nil
+	world, err := r.observe(ctx, restore)
+	outcome := flow.Retry(err)
+	if err == nil {
+		outcome = flow.Run(ctx, world, r.plan(world)...)
+	}
+	report(restore, outcome, ended, r.now())
+	if restore.Status.CompletedAt != nil || !restore.DeletionTimestamp.IsZero() {
+		r.forget(restore)
+	}
+	return pass.Commit(ctx, outcome)
+}
+
+func (r *Reconciler) forget(restore *v1alpha1.Restore) {
+	r.surveys.Forget(keyOf(restore))
+	r.heads.Forget(keyOf(restore))
+}
+
+type step = flow.Step[*world]
+
+// plan is the algorithm. The work is given up in the opposite order: nobody writes, then the volume goes back, then the
+// cluster that never ran goes.
+func (r *Reconciler) plan(w *world) []step {
+	giveUp := []step{r.stopJob, r.withdrawHold, r.awaitHoldGone, r.deleteUnfinished, r.awaitClusterGone}
+	switch {
+	case w.deleting() && w.ended():
+		return []step{r.removeFinalizer}
+	case w.deleting():
+		return append(giveUp, r.removeFinalizer)
+	case w.ended():
+		return []step{r.awaitFirstBackup, r.expire}
+	case w.failure() != nil:
+		return append(append([]step{r.pinFailure}, giveUp...), r.conclude)
+	}
+	return []step{
+		r.ensureFinalizer, r.preflight, r.pinPlan,
+		r.ensureCluster, r.askHold, r.awaitHold,
+		r.runJob, r.awaitJob, r.handOver, r.awaitAdopted,
+		r.finish,
+	}
+}

@@ -1,0 +1,103 @@
+package restore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+)
+
+// newSpec is the spec of the cluster to make: that of the cluster that was backed up, with the overrides of the Restore.
+func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*v1alpha1.PostgresClusterSpec, error) {
+	spec, err := recordedSpec(head.Cluster.Object)
+	if err != nil {
+		return nil, err
+	}
+	wanted := restore.Spec.Destination.NewCluster
+	spec.Version = int32(head.PGMajor)
+	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
+	spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
+	if wanted.Resources != nil {
+		spec.Resources = *wanted.Resources
+	}
+	if len(wanted.Parameters) > 0 {
+		merged := map[string]v1alpha1.ParameterValue{}
+		maps.Copy(merged, spec.PostgreSQL.Parameters)
+		maps.Copy(merged, wanted.Parameters)
+		spec.PostgreSQL.Parameters = merged
+	}
+	return spec, resize(spec, wanted.Storage, head.Totals.LogicalBytes)
+}
+
+// recordedSpec reads what the backup says of its cluster: a PostgresCluster, or its spec alone.
+func recordedSpec(object json.RawMessage) (*v1alpha1.PostgresClusterSpec, error) {
+	spec := &v1alpha1.PostgresClusterSpec{}
+	if len(object) == 0 {
+		return spec, nil
+	}
+	whole := struct {
+		Spec json.RawMessage `json:"spec"`
+	}{}
+	if err := json.Unmarshal(object, &whole); err != nil {
+		return nil, fmt.Errorf("the backup's record of its PostgresCluster can't be read: %w", err)
+	}
+	if len(whole.Spec) > 0 {
+		object = whole.Spec
+	}
+	if err := json.Unmarshal(object, spec); err != nil {
+		return nil, fmt.Errorf("the backup's record of its PostgresCluster can't be read: %w", err)
+	}
+	return spec, nil
+}
+
+// bootstrap keeps the names of the application's database and role.
+func bootstrap(before *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRestore {
+	now := &v1alpha1.BootstrapRestore{Name: name}
+	switch {
+	case before == nil:
+	case before.Initdb != nil:
+		now.Database, now.Owner = before.Initdb.Database, before.Initdb.Owner
+	case before.Restore != nil:
+		now.Database, now.Owner = before.Restore.Database, before.Restore.Owner
+	}
+	return now
+}
+
+// resize sets the storage, and refuses a volume that the backup alone doesn't fit on.
+func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, needed int64) error {
+	if wanted != nil && wanted.Size != "" {
+		size, err := resource.ParseQuantity(wanted.Size)
+		if err != nil {
+			return fmt.Errorf("spec.destination.newCluster.storage.size %q is no size; write one such as 10Gi", wanted.Size)
+		}
+		spec.Storage.Size = size
+	}
+	if wanted != nil && wanted.StorageClassName != nil {
+		spec.Storage.StorageClassName = wanted.StorageClassName
+	}
+	switch {
+	case spec.Storage.Size.IsZero():
+		return errors.New("the backup doesn't say how large the volume was: set spec.destination.newCluster.storage.size")
+	case spec.Storage.Size.Value() < needed:
+		return fmt.Errorf("the backup holds %s, and a volume of %s is too small for it: set spec.destination.newCluster.storage.size to more",
+			resource.NewQuantity(needed, resource.BinarySI), spec.Storage.Size.String())
+	}
+	return nil
+}
+
+// newCluster is the PostgresCluster to make. It has no owner: it outlives the Restore.
+func newCluster(restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) *v1alpha1.PostgresCluster {
+	return &v1alpha1.PostgresCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: restore.Namespace, Name: restore.Spec.Destination.NewCluster.Name,
+			Annotations: map[string]string{v1alpha1.AnnotationRestoredBy: string(restore.UID)},
+		},
+		Spec: *spec,
+	}
+}

@@ -1,0 +1,78 @@
+package restore
+
+import (
+	"context"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores/finalizers,verbs=update
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups;backuprepositories,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=create
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// SetupWithManager watches Restores, their Jobs, and what they wait for.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	for _, runner := range []interface{ Start(context.Context) error }{r.surveys, r.heads} {
+		if err := mgr.Add(runner); err != nil {
+			return err
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Restore{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: beyondProgress})).
+		Owns(&batchv1.Job{}).
+		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
+		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
+		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// beyondProgress tells a change from one that is only the worker's report of its progress.
+func beyondProgress(e event.UpdateEvent) bool {
+	before, isRestore := e.ObjectOld.(*v1alpha1.Restore)
+	now, stillIs := e.ObjectNew.(*v1alpha1.Restore)
+	if !isRestore || !stillIs {
+		return true
+	}
+	before, now = before.DeepCopy(), now.DeepCopy()
+	before.Status.Progress, now.Status.Progress = nil, nil
+	before.ResourceVersion, now.ResourceVersion = "", ""
+	return !equality.Semantic.DeepEqual(before, now)
+}
+
+// goingOn are the Restores in the namespace of an object that may wait for it: those that have not ended, and those
+// that ended but want their first backup. They are few.
+func (r *Reconciler) goingOn(ctx context.Context, object client.Object) []reconcile.Request {
+	restores := &v1alpha1.RestoreList{}
+	if err := r.writer.List(ctx, restores, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the Restores of a namespace", "namespace", object.GetNamespace())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range restores.Items {
+		status := &restores.Items[i].Status
+		if status.CompletedAt == nil || status.BackupWanted != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&restores.Items[i])})
+		}
+	}
+	return requests
+}

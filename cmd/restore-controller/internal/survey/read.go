@@ -1,0 +1,173 @@
+package survey
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Read looks into the bucket. Errors: ErrNotThere, *backup.CorruptError, those of objstore.
+func Read(ctx context.Context, store objstore.Store, q Question, now func() time.Time) (Report, error) {
+	report := Report{At: now()}
+	owners, err := lineagesOf(ctx, store, q)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, owner := range owners {
+		lineage, err := readLineage(ctx, store, owner, q)
+		if err != nil {
+			return Report{}, fmt.Errorf("lineage %s: %w", owner.Lineage, err)
+		}
+		report.Lineages = append(report.Lineages, lineage)
+	}
+	return report, nil
+}
+
+// lineagesOf lists the lineages that a question is about, newest first.
+func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]repository.Lineage, error) {
+	if q.Lineage != "" {
+		owner, err := repository.ReadLineage(ctx, store, q.Lineage)
+		if errors.Is(err, objstore.ErrNotFound) {
+			return nil, fmt.Errorf("%w: the repository has no lineage %s", ErrNotThere, q.Lineage)
+		}
+		return []repository.Lineage{owner}, err
+	}
+	names, err := repository.Lineages(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	var found, elsewhere []repository.Lineage
+	for _, name := range names {
+		owner, err := repository.ReadLineage(ctx, store, name)
+		switch {
+		case errors.Is(err, objstore.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case owner.Writer.Name != q.Cluster || q.ClusterUID != "" && owner.Writer.UID != q.ClusterUID:
+		case owner.Writer.Namespace == q.Namespace:
+			found = append(found, owner)
+		default:
+			elsewhere = append(elsewhere, owner)
+		}
+	}
+	if len(found) == 0 {
+		found = elsewhere
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w: the repository has nothing of a cluster %s", ErrNotThere, q.Cluster)
+	}
+	slices.SortFunc(found, func(a, b repository.Lineage) int { return b.Created.Compare(a.Created) })
+	return found, nil
+}
+
+func readLineage(ctx context.Context, store objstore.Store, owner repository.Lineage, q Question) (Lineage, error) {
+	l := Lineage{Name: owner.Lineage, Created: owner.Created}
+	if err := l.readHeads(ctx, store, q.BackupID); err != nil {
+		return Lineage{}, err
+	}
+	if len(l.Heads) == 0 {
+		return l, nil
+	}
+	r := &reader{archive: wal.New(store), lineage: owner.Lineage, segSize: owner.SegmentSize}
+	if err := r.open(ctx); err != nil {
+		return Lineage{}, err
+	}
+	if q.Target.RestorePoint != "" {
+		points, err := r.points(ctx, l.Heads[0].StartLSN, q.Target.RestorePoint)
+		if err != nil {
+			return Lineage{}, err
+		}
+		l.Points = points
+	}
+	if l.Chosen = l.choose(q.Target); l.Chosen == nil {
+		return l, nil
+	}
+	var err error
+	l.Reach, err = r.reach(ctx, l.Chosen)
+	return l, err
+}
+
+// readHeads reads the one backup that is asked for, or all.
+func (l *Lineage) readHeads(ctx context.Context, store objstore.Store, id string) error {
+	if id != "" {
+		head, err := backup.ReadHead(ctx, store, l.Name, id)
+		if errors.Is(err, objstore.ErrNotFound) {
+			return fmt.Errorf("%w: the repository has no backup %s; its data was deleted", ErrNotThere, id)
+		}
+		l.Heads = []*backup.Head{head}
+		return err
+	}
+	entries, err := backup.List(ctx, store, l.Name)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Err != nil {
+			l.Damaged = append(l.Damaged, entry.Err)
+			continue
+		}
+		l.Heads = append(l.Heads, entry.Head)
+	}
+	slices.SortFunc(l.Heads, func(a, b *backup.Head) int { return cmp.Compare(a.StopLSN, b.StopLSN) })
+	return nil
+}
+
+// choose is the latest backup that stopped before the target, or nil. Replay from it is the shortest.
+func (l *Lineage) choose(t Target) *backup.Head {
+	for _, head := range slices.Backward(l.Heads) {
+		before := true
+		switch {
+		case t.Time != nil:
+			before = !head.StopTime.After(*t.Time)
+		case !t.LSN.IsZero():
+			before = head.StopLSN <= t.LSN
+		case t.RestorePoint != "" && len(l.Points) > 0:
+			before = head.StopLSN <= l.Points[len(l.Points)-1].LSN
+		}
+		if before {
+			return head
+		}
+	}
+	return nil
+}
+
+// reader reads the WAL archive of one lineage.
+type reader struct {
+	archive   *wal.Archive
+	lineage   string
+	segSize   uint64
+	coverage  wal.Coverage
+	histories []postgres.TimelineHistory
+}
+
+func (r *reader) open(ctx context.Context) error {
+	var err error
+	if r.coverage, err = r.archive.Coverage(ctx, r.lineage); err != nil {
+		return err
+	}
+	for _, name := range r.coverage.Histories {
+		file, err := postgres.ParseWALFile(name, r.segSize)
+		if err != nil {
+			return err
+		}
+		content, _, err := r.archive.Get(ctx, r.lineage, name)
+		if err != nil {
+			return fmt.Errorf("history of timeline %d: %w", file.Timeline, err)
+		}
+		history, err := postgres.ParseTimelineHistory(file.Timeline, content)
+		if err != nil {
+			return err
+		}
+		r.histories = append(r.histories, history)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+// Package survey finds out, from the bucket alone, whether and how a point in the history of a cluster can be restored:
+// which backup to begin with, which WAL follows it, and where that ends.
+package survey
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// ErrNotThere is a backup or a cluster that the repository knows nothing of. The error's text is a sentence.
+var ErrNotThere = errors.New("not in the repository")
+
+// Question says what to look for: one backup (Lineage and BackupID), or the best one of a cluster.
+type Question struct {
+	Lineage, BackupID string
+
+	Cluster, Namespace string
+	// ClusterUID narrows it down to that very cluster; empty: any of the name.
+	ClusterUID string
+
+	Target Target
+}
+
+// Target is the point that is wanted. The zero value is the end of the archive.
+type Target struct {
+	Time         *time.Time
+	LSN          postgres.LSN // everything before this position
+	RestorePoint string
+}
+
+// End says that all there is shall be restored.
+func (t Target) End() bool { return t.Time == nil && t.LSN.IsZero() && t.RestorePoint == "" }
+
+// String names the target for a person.
+func (t Target) String() string {
+	switch {
+	case t.Time != nil:
+		return "time " + stamp(*t.Time)
+	case !t.LSN.IsZero():
+		return "LSN " + t.LSN.String()
+	case t.RestorePoint != "":
+		return fmt.Sprintf("restore point %q", t.RestorePoint)
+	}
+	return "the end of the archive"
+}
+
+// stamp writes a time as it has to be written in spec.target.time.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999Z07:00") }
+
+// Report is what a bucket holds for a question.
+type Report struct {
+	At       time.Time // when reading began
+	Lineages []Lineage // newest first
+}
+
+// Lineage is one place where WAL and backups of the cluster lie.
+type Lineage struct {
+	Name    string
+	Created time.Time
+	Heads   []*backup.Head // those that can be read, by the position where they stop
+	Damaged []error        // what is wrong with the others
+	// Points are the places of the wanted restore point, oldest first.
+	Points []wal.RestorePoint
+	// Chosen is the latest backup from which the target may be reached; nil: all are too young.
+	Chosen *backup.Head
+	Reach  Reach // of the WAL behind Chosen
+}
+
+// Reach says how far the WAL behind a backup leads.
+type Reach struct {
+	// Timeline that leads furthest.
+	Timeline uint32
+	// First and Last segment without a gap, and their number over all timelines; none if Segments is 0.
+	First, Last postgres.Segment
+	Segments    int64
+	// EndLSN is behind the last whole record.
+	EndLSN postgres.LSN
+	// LastCommit is the time of the last commit behind the backup; nil: there is none, or it is Unsure.
+	LastCommit *time.Time
+	// Unsure: too much WAL without a commit was looked at to know.
+	Unsure bool
+	// Missing is the segment that isn't there although WAL behind it is; empty: none.
+	Missing string
+}
+
+// covers says that everything the backup itself needs is there.
+func (r Reach) covers(head *backup.Head) bool { return r.Segments > 0 && r.EndLSN >= head.StopLSN }
+
+// lastKnown is the time of the last commit as far as known.
+func (l *Lineage) lastKnown() time.Time {
+	if l.Reach.LastCommit != nil {
+		return *l.Reach.LastCommit
+	}
+	return l.Chosen.StopTime
+}
+
+// knownUntil is a time until which nothing was committed that is not in the archive: a later backup proves it.
+func (l *Lineage) knownUntil() time.Time {
+	known := l.lastKnown()
+	for _, head := range l.Heads {
+		if head.StopLSN <= l.Reach.EndLSN && head.StopTime.After(known) {
+			known = head.StopTime
+		}
+	}
+	return known
+}
