@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/agent/internal/basebackup"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+)
+
+// backupMemory is where the garbage collector of a backup's worker starts to work hard: its buffers take about half of
+// it, and the pod's limit of 256 MiB is well above.
+const backupMemory = 176 << 20
+
+func backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "backup", Short: "Copy one instance into its repository, in a Job", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			debug.SetMemoryLimit(backupMemory)
+			return exit(job.Run(cmd.Context(), job.PodFiles(), runBackup))
+		},
+	}
+}
+
+func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
+	store, err := open.Open(ctx, task.Repository)
+	if err != nil {
+		return agentapi.BackupResult{}, job.Final(job.ReasonBadJob, errors.New(objstore.Explain(err)))
+	}
+	client, err := kube.InCluster()
+	if err != nil {
+		slog.Warn("progress can't be reported", "error", err)
+	}
+	reporter := job.NewReporter(ctx, client, task.Object)
+	defer reporter.Close()
+	worker := basebackup.Worker{
+		Volume: generation.Volume(agentapi.VolumeDir), Store: store, Report: reporter.Report, Tool: "howdah " + version,
+		Connect: basebackup.Dialer(task.Host, agentapi.ClientTLSDir),
+	}
+	slog.Info("backing up", "backup", task.BackupID, "lineage", task.Lineage, "host", task.Host)
+	result, err := worker.Run(ctx, task)
+	if err == nil {
+		slog.Info("backed up", "backup", task.BackupID, "logicalBytes", result.LogicalBytes, "storedBytes", result.StoredBytes, "stopLSN", result.StopLSN)
+	}
+	return result, err
+}

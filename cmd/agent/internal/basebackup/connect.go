@@ -1,0 +1,76 @@
+package basebackup
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+const connectTimeout = 15 * time.Second
+
+// Dialer returns a function that connects to the host as the backup role, with the client certificate in a folder, and
+// checks the server's certificate and name.
+func Dialer(host, certificates string) func(context.Context) (*pgx.Conn, error) {
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		config, err := connectConfig(host, certificates)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errConnect, err)
+		}
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errConnect, plain(err))
+		}
+		return conn, nil
+	}
+}
+
+func connectConfig(host, certificates string) (*pgx.ConnConfig, error) {
+	security, err := tlsConfig(host, certificates)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgx.ParseConfig("sslmode=verify-full") // what is left to the environment is set below
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.Port, config.Database = host, agentapi.PostgresPort, "postgres"
+	config.User, config.Password = agentapi.BackupRole, ""
+	config.TLSConfig, config.Fallbacks = security, nil
+	config.ConnectTimeout = connectTimeout
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // each statement is run once
+	config.RuntimeParams = sessionSettings()
+	return config, nil
+}
+
+// sessionSettings let no schema of a user's be searched, and no time limit of the server's end a long copy.
+func sessionSettings() map[string]string {
+	return map[string]string{
+		"application_name": "howdah-backup", "search_path": "pg_catalog",
+		"statement_timeout": "0", "idle_session_timeout": "0",
+	}
+}
+
+func tlsConfig(host, certificates string) (*tls.Config, error) {
+	authority, err := os.ReadFile(filepath.Join(certificates, "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority) {
+		return nil, errors.New("ca.crt of the client certificate holds no PEM certificate")
+	}
+	client, err := tls.LoadX509KeyPair(filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{RootCAs: roots, ServerName: host, Certificates: []tls.Certificate{client}, MinVersion: tls.VersionTLS12}, nil
+}

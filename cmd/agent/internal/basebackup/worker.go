@@ -1,0 +1,125 @@
+// Package basebackup is the worker of a backup Job: it makes sure that the volume beside it is the one of the instance
+// it is connected to, brackets the copy with pg_backup_start and pg_backup_stop, and leaves the rest to pkg/backup.
+package basebackup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// walTimeout is how long the last WAL may take to reach the archive, once everything is copied.
+const walTimeout = 20 * time.Minute
+
+// Worker is what one backup needs of its pod.
+type Worker struct {
+	Volume generation.Volume
+	// Connect opens a session in the instance that is read.
+	Connect func(context.Context) (*pgx.Conn, error)
+	Store   objstore.Store
+	// Report is told how far the work is. It must not wait.
+	Report func(job.Progress)
+	// Tool is the version that stands in the manifest.
+	Tool string
+	// WALTimeout replaces walTimeout.
+	WALTimeout time.Duration
+}
+
+// Run makes the backup of task. It may be repeated: a backup that is committed is not made again. Errors are
+// *job.Failure with a reason for a condition.
+func (w *Worker) Run(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
+	manifest, err := w.run(ctx, task)
+	if err != nil {
+		return agentapi.BackupResult{}, explain(ctx, err)
+	}
+	return agentapi.BackupResult{
+		Version: manifest.PGVersion, StartLSN: manifest.StartLSN.String(), StopLSN: manifest.StopLSN.String(),
+		StopTime: manifest.StopTime, LogicalBytes: manifest.Totals.LogicalBytes, StoredBytes: manifest.Totals.StoredBytes,
+	}, nil
+}
+
+func (w *Worker) run(ctx context.Context, task agentapi.BackupJob) (*backup.Manifest, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	conn, err := w.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: conn, label: "howdah " + task.BackupID, lost: cancel}
+	defer s.close()
+	facts, err := s.facts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pgdata, err := w.checkVolume(task, facts)
+	if err != nil {
+		return nil, err
+	}
+	source, err := describe(task, facts)
+	if err != nil {
+		return nil, err
+	}
+	source.DataDir, source.Start, source.Stop = pgdata, s.start, s.stop
+	manifest, err := backup.Write(ctx, w.Store, source, backup.Options{
+		ID: task.BackupID, Tool: w.Tool, MemoryLimit: task.MemoryLimit, WALTimeout: w.walTimeout(), Progress: w.progress,
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() != nil {
+		return nil, cause
+	}
+	return manifest, err
+}
+
+func (w *Worker) walTimeout() time.Duration {
+	if w.WALTimeout > 0 {
+		return w.WALTimeout
+	}
+	return walTimeout
+}
+
+func (w *Worker) progress(p backup.Progress) {
+	report := job.Progress{Phase: string(p.Phase), DoneBytes: p.Done, TotalBytes: p.Total}
+	if p.Phase == backup.AwaitWAL {
+		report.Message = "Everything is copied; the backup is whole when the last WAL is archived."
+	}
+	w.Report(report)
+}
+
+// describe says what is backed up, without where it is.
+func describe(task agentapi.BackupJob, facts facts) (backup.Source, error) {
+	object, err := clusterObject(task)
+	if err != nil {
+		return backup.Source{}, err
+	}
+	return backup.Source{
+		Lineage: task.Lineage, SystemIdentifier: facts.systemIdentifier,
+		PGVersion: facts.version.String(), PGMajor: facts.version.Major,
+		DataChecksums: facts.checksums, WALSegmentSize: facts.walSegmentSize,
+		Cluster: backup.Cluster{
+			Namespace: task.Object.Namespace, Name: task.Cluster, UID: task.ClusterUID,
+			Instance: instanceOf(task.Host), Generation: task.DataGeneration, Image: task.Image, Object: object,
+		},
+	}, nil
+}
+
+// clusterObject is the PostgresCluster as it can be made again.
+func clusterObject(task agentapi.BackupJob) (json.RawMessage, error) {
+	object := map[string]any{
+		"apiVersion": "howdah.dev/v1alpha1", "kind": "PostgresCluster",
+		"metadata": map[string]any{"name": task.Cluster, "namespace": task.Object.Namespace},
+		"spec":     task.ClusterSpec,
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("describe the cluster: %w", err)
+	}
+	return raw, nil
+}
