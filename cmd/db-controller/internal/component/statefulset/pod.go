@@ -89,13 +89,7 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: source})
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: true})
 	}
-	mounts = append(mounts,
-		corev1.VolumeMount{Name: volume.TemplateName, MountPath: agentapi.VolumeDir},
-		corev1.VolumeMount{Name: "shm", MountPath: "/dev/shm"})
-	// PostgreSQL's parallel queries share memory there; a container's own has 64 MB.
-	volumes = append(volumes, corev1.Volume{Name: "shm", VolumeSource: corev1.VolumeSource{
-		EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory},
-	}})
+	mounts = append(mounts, corev1.VolumeMount{Name: volume.TemplateName, MountPath: agentapi.VolumeDir})
 	add("config", filepath.Dir(agentapi.ConfigFile), corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: names.Config()}, DefaultMode: ptr.To[int32](0o444),
 	}})
