@@ -32,9 +32,11 @@ import (
 // metricsPort is where Prometheus looks; the routes are those of agentapi.AgentPort.
 const metricsPort = 9187
 
+// gracePeriod is what the db-controller gives to the pods of a cluster.
+const gracePeriod = 2 * time.Minute
+
 type runOptions struct {
-	grace      time.Duration
-	generation string
+	grace time.Duration
 }
 
 func runCommand() *cobra.Command {
@@ -49,9 +51,8 @@ func runCommand() *cobra.Command {
 			return run(ctx, o)
 		},
 	}
-	flags := command.Flags()
-	flags.DurationVar(&o.grace, "grace-period", 0, "the pod's termination grace period; before it ends, PostgreSQL is stopped at once; 0 waits as long as it takes")
-	flags.StringVar(&o.generation, "data-generation", "", "wait for a configuration of this data generation before anything is started")
+	command.Flags().DurationVar(&o.grace, "grace-period", gracePeriod,
+		"the pod's termination grace period, before whose end PostgreSQL is stopped at once; 0: it takes as long as it takes")
 	return command
 }
 
@@ -69,7 +70,7 @@ func run(ctx context.Context, o runOptions) error {
 	defer stopPublishing()
 	supervisor := supervise.New(supervise.Options{
 		Paths: supervise.DefaultPaths(), Pod: os.Getenv("POD_NAME"),
-		Generation: o.generation, Grace: o.grace, ArchiveLimits: archive.DefaultLimits(), Log: log,
+		Generation: podGeneration(), Grace: o.grace, ArchiveLimits: archive.DefaultLimits(), Log: log,
 		OpenStore: openStore,
 		Publish:   func(config agentapi.Config) supervise.Publisher { return publish(publishing, config, log) },
 	})
