@@ -22,6 +22,7 @@ var commands = []func() *cobra.Command{
 	runCommand,
 	archiveCommand,
 	fetchCommand,
+	backupCommand,
 	upgradeCommand,
 }
 
