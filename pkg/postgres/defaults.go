@@ -13,7 +13,7 @@ const (
 // own defaults stay.
 func DefaultParameters(major int, memory int64, cores int) []Parameter {
 	params := map[string]string{
-		"archive_timeout": "5min", // bounds what a lost volume loses on a quiet server
+		"archive_timeout": "1min", // bounds what a lost volume loses on a quiet server
 		"huge_pages":      "off",  // "try" dies of SIGBUS where the node has some and the pod may not use them
 		"log_checkpoints": "on",
 		"log_lock_waits":  "on",

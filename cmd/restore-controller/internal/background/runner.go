@@ -24,9 +24,11 @@ type Runner[K comparable, T any] struct {
 
 type run[T any] struct {
 	cancel context.CancelFunc
-	ended  bool
+	ended  time.Time // zero while it goes on
 	value  T
 	err    error
+	// before is the run whose result holds until this one has ended; nil for the first.
+	before *run[T]
 }
 
 // New makes a runner of so many runs at once. It starts them once Start was called.
@@ -46,22 +48,35 @@ func (r *Runner[K, T]) Start(ctx context.Context) error {
 // NeedLeaderElection: only the leader acts, and so only the leader reads.
 func (r *Runner[K, T]) NeedLeaderElection() bool { return true }
 
-// Look returns the result of the run for key, and starts work if there is none. False: it is not there yet.
-func (r *Runner[K, T]) Look(key K, work func(context.Context) (T, error)) (T, error, bool) { //nolint:revive // error is the run's, not the call's
+// Look returns the result of the last run for key, and starts work if there is none or it ended longer ago than fresh;
+// the old result holds until the new one is there. False: there is no result yet.
+func (r *Runner[K, T]) Look(key K, fresh time.Duration, work func(context.Context) (T, error)) (T, error, bool) { //nolint:revive // error is the run's, not the call's
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if found := r.runs[key]; found != nil {
-		return found.value, found.err, found.ended
+	found := r.runs[key]
+	if found == nil || !found.ended.IsZero() && time.Since(found.ended) > fresh {
+		found = r.start(key, found, work)
 	}
-	var none T
-	if r.ctx == nil {
+	if found != nil && found.ended.IsZero() {
+		found = found.before
+	}
+	if found == nil {
+		var none T
 		return none, nil, false
 	}
+	return found.value, found.err, true
+}
+
+// start begins a run, if the manager has started.
+func (r *Runner[K, T]) start(key K, before *run[T], work func(context.Context) (T, error)) *run[T] {
+	if r.ctx == nil {
+		return before
+	}
 	ctx, cancel := context.WithTimeout(r.ctx, r.Limit)
-	started := &run[T]{cancel: cancel}
+	started := &run[T]{cancel: cancel, before: before}
 	r.runs[key] = started
 	go r.work(ctx, key, started, work)
-	return none, nil, false
+	return started
 }
 
 func (r *Runner[K, T]) work(ctx context.Context, key K, this *run[T], work func(context.Context) (T, error)) {
@@ -71,7 +86,7 @@ func (r *Runner[K, T]) work(ctx context.Context, key K, this *run[T], work func(
 		err = fmt.Errorf("not done after %s: %w", r.Limit, err)
 	}
 	r.mu.Lock()
-	this.value, this.err, this.ended = value, err, true
+	this.value, this.err, this.ended, this.before = value, err, time.Now(), nil
 	outer := r.ctx
 	r.mu.Unlock()
 	r.Done(outer, key)

@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	// walInterval is the time between two looks for WAL that is awaited, storeInterval after an error of the store.
-	walInterval   = 10 * time.Second
-	storeInterval = 30 * time.Second
+	// walInterval is the time between two looks into the bucket, for WAL that is awaited or after an error.
+	walInterval = 5 * time.Second
 	// lookInterval is for reads that somebody else wakes us for, should that be missed.
 	lookInterval = time.Minute
 )
@@ -41,7 +40,7 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	}
 	question, repo := w.question(target), w.repository.DeepCopy()
-	report, err, done := r.surveys.Look(keyOf(w.restore), func(ctx context.Context) (survey.Report, error) {
+	report, err, done := r.surveys.Look(keyOf(w.restore), walInterval, func(ctx context.Context) (survey.Report, error) {
 		store, err := r.open(ctx, r.live, repo)
 		if err != nil {
 			return survey.Report{}, err
@@ -52,18 +51,14 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 		return flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("looking in BackupRepository %s for a way to %s", repo.Name, target))
 	}
 	if err != nil {
-		r.surveys.Forget(keyOf(w.restore))
 		return unreadable(repo.Name, err)
 	}
 	verdict := survey.Judge(report, target, w.facts())
-	if verdict.Choice == nil {
-		r.surveys.Forget(keyOf(w.restore))
-	}
 	switch {
 	case verdict.Refusal != "":
 		return flow.Stop(verdict.Reason, verdict.Refusal)
 	case verdict.Wait != "":
-		return flow.Poll(walInterval, v1alpha1.ReasonAwaitingWAL, verdict.Wait)
+		return flow.Poll(walInterval+time.Second, v1alpha1.ReasonAwaitingWAL, verdict.Wait)
 	}
 	return r.pin(w, target, verdict.Choice)
 }
@@ -86,7 +81,7 @@ func unreadable(repo string, err error) flow.Outcome {
 	if errors.Is(err, repository.ErrSecret) {
 		reason = v1alpha1.ReasonSecretNotFound
 	}
-	return flow.Poll(storeInterval, reason, fmt.Sprintf("BackupRepository %s can't be read: %s", repo, message))
+	return flow.Poll(walInterval+time.Second, reason, fmt.Sprintf("BackupRepository %s can't be read: %s", repo, message))
 }
 
 // targetOf reads spec.target.
