@@ -23,6 +23,7 @@ func identities(cluster topology.Cluster) map[string]pki.Identity {
 		}},
 		"admin":                   {CommonName: "admin", Organization: masters},
 		"kubelet-client":          {CommonName: "kube-apiserver-kubelet-client", Organization: masters},
+		"front-proxy-client":      {CommonName: "front-proxy-client"},
 		"kube-controller-manager": {CommonName: "system:kube-controller-manager"},
 		"kube-scheduler":          {CommonName: "system:kube-scheduler"},
 		"kube-proxy":              {CommonName: "system:kube-proxy"},

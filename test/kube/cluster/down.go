@@ -31,23 +31,41 @@ func (c *Cluster) Down(ctx context.Context) error {
 	if err := removeAll(c.Dir()); err != nil {
 		return err
 	}
-	return c.removeHostFolders()
+	return removeMountPoints(node.HostFolders())
 }
 
-// removeHostFolders removes the empty folders that nodes mount on, unless another cluster is there: removing a folder
-// takes away, in every namespace, what is mounted on it.
-func (c *Cluster) removeHostFolders() error {
-	others, err := os.ReadDir(filepath.Dir(c.Dir()))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+// removeMountPoints removes the empty folders that nodes mount on, unless a node of another cluster does so now:
+// removing a folder takes away, in every namespace, what is mounted on it.
+func removeMountPoints(folders []string) error {
+	used, err := mountedAnywhere()
+	if err != nil {
 		return err
 	}
-	if len(others) > 0 {
-		return nil
-	}
-	for _, folder := range node.HostFolders() {
-		_ = syscall.Rmdir(folder) // not empty: it isn't ours
+	for _, folder := range folders {
+		if !used[folder] {
+			_ = syscall.Rmdir(folder) // not empty means that it isn't ours
+		}
 	}
 	return nil
+}
+
+// mountedAnywhere lists the mount points of all processes of the machine.
+func mountedAnywhere() (map[string]bool, error) {
+	processes, err := filepath.Glob("/proc/[0-9]*/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, file := range processes {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // the process has ended
+		}
+		for _, point := range mountPoints(string(content)) {
+			used[point] = true
+		}
+	}
+	return used, nil
 }
 
 // endProcesses goes by what the machine has, not by what the cluster's files say: those may be lost.
@@ -96,11 +114,21 @@ func unmountBelow(folder string) error {
 // mountsBelow lists the mount points of a mountinfo file below a folder, in the order of mounting.
 func mountsBelow(mountinfo, folder string) []string {
 	var below []string
-	for line := range strings.Lines(mountinfo) {
-		fields := strings.Fields(line)
-		if len(fields) > 4 && strings.HasPrefix(fields[4], folder+"/") {
-			below = append(below, fields[4])
+	for _, point := range mountPoints(mountinfo) {
+		if strings.HasPrefix(point, folder+"/") {
+			below = append(below, point)
 		}
 	}
 	return below
+}
+
+// mountPoints lists the mount points of a mountinfo file in the order of mounting.
+func mountPoints(mountinfo string) []string {
+	var points []string
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			points = append(points, fields[4])
+		}
+	}
+	return points
 }

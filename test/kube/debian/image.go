@@ -82,7 +82,7 @@ func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
 	if err := os.MkdirAll(b.Folder, 0o755); err != nil {
 		return nil, err
 	}
-	all, ctx := errgroup.WithContext(ctx)
+	var all errgroup.Group // one that fails doesn't take from the others what they have done
 	all.SetLimit(max(1, runtime.NumCPU()*3/4))
 	var archives []string
 	for _, image := range images {

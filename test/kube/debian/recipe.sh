@@ -40,7 +40,7 @@ if run apt-cache show "postgresql-$MAJOR-pgvector" >/dev/null 2>&1; then
 	packages="$packages postgresql-$MAJOR-pgvector"
 fi
 run apt-get -q -y install --no-install-recommends $packages
-run localedef -i en_US -c -f UTF-8 -A /usr/share/locale/locale.alias en_US.UTF-8
+run localedef -i en_US -c -f UTF-8 en_US.UTF-8
 
 say "cleaning up"
 umount "$root/proc"

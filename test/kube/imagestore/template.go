@@ -132,10 +132,13 @@ func (t Template) config(socket string) string {
 	return fmt.Sprintf(`version = 3
 root = %q
 state = %q
-disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.nri.v1.nri"]
+disabled_plugins = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", "io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt"]
 
 [grpc]
   address = %q
+
+[plugins.'io.containerd.metadata.v1.bolt']
+  no_sync = true
 `, t.root(), filepath.Join(t.Folder, "state"), socket)
 }
 

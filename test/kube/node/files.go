@@ -89,7 +89,7 @@ func initConfig(cluster topology.Cluster, node topology.Node) nodeinit.Config {
 		Path:     cluster.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		LogDir:   path("log"),
 		// Handles of pods' networks and containers live in memory, or stale ones would survive a power cut.
-		Tmpfs: []string{"/run/netns", "/run/containerd"},
+		Tmpfs: []string{"/run/netns", "/run/containerd", "/var/lib/cni"},
 		Binds: []nodeinit.Bind{
 			{From: path("kubelet"), To: "/var/lib/kubelet"},
 			{From: path("pods"), To: "/var/log/pods"},
@@ -103,7 +103,7 @@ func initConfig(cluster topology.Cluster, node topology.Node) nodeinit.Config {
 	return config
 }
 
-// HostFolders are the empty folders that nodes need on the machine as places to mount on.
+// HostFolders are the empty folders that nodes of any cluster need on the machine as places to mount on.
 func HostFolders() []string {
-	return []string{"/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/run/containerd"}
+	return []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/pods", "/var/log/containers", "/run/containerd"}
 }

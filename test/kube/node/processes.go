@@ -67,6 +67,10 @@ func controlProcesses(cluster topology.Cluster) []nodeinit.Process {
 			"--cluster-signing-key-file="+pki("ca.key"),
 			"--use-service-account-credentials=true",
 			"--allocate-node-cidrs=false",
+			"--flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins",
+			// Its usual 20 requests a second make it start for four seconds.
+			"--kube-api-qps=300",
+			"--kube-api-burst=600",
 		)},
 		{Name: "kube-scheduler", After: ready, Args: withKubeconfig(cluster, "kube-scheduler")},
 		{Name: "provisioner", After: ready, Args: []string{
@@ -91,6 +95,14 @@ func apiServer(cluster topology.Cluster) []string {
 		"--kubelet-certificate-authority=" + pki("ca.crt"),
 		"--kubelet-client-certificate=" + pki("kubelet-client.crt"),
 		"--kubelet-client-key=" + pki("kubelet-client.key"),
+		// Extension API servers know by these who asks.
+		"--requestheader-client-ca-file=" + pki("ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
 		"--kubelet-preferred-address-types=InternalIP",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
