@@ -1,0 +1,301 @@
+//go:build postgres
+
+package recover
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+const agentVariable = "HOWDAH_TEST_AGENT"
+
+// TestMain builds the agent, which restore_command calls, and runs the tests as the user of PostgreSQL, which refuses to
+// run as root.
+func TestMain(m *testing.M) {
+	if os.Getenv(agentVariable) != "" {
+		os.Exit(m.Run())
+	}
+	code, err := runAsPostgres()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runAsPostgres() (int, error) {
+	dir, err := os.MkdirTemp("", "recover")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	agent := filepath.Join(dir, "agent")
+	if out, err := exec.Command("go", "build", "-o", agent, "howdah.dev/howdah/cmd/agent").CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build the agent: %w: %s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 1, err
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return 1, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "test"), program, 0o755); err != nil {
+		return 1, err
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		return 1, err
+	}
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile") })
+	cmd := exec.Command(filepath.Join(dir, "test"), args...)
+	cmd.Env = append(os.Environ(), agentVariable+"="+agent, "TMPDIR="+dir, "HOME="+dir)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
+	if os.Geteuid() == 0 {
+		who, err := user.Lookup("postgres")
+		if err != nil {
+			return 1, err
+		}
+		uid, _ := strconv.Atoi(who.Uid)
+		gid, _ := strconv.Atoi(who.Gid)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	err = cmd.Run()
+	if exit := cmd.ProcessState; exit != nil {
+		return exit.ExitCode(), nil
+	}
+	return 1, err
+}
+
+const segSize = 1 << 20
+
+// bed is a database that was backed up and archived into a store in memory.
+type bed struct {
+	t        *testing.T
+	server   *pgtest.Server
+	conn     *pgx.Conn
+	archived string // folder of archive_command
+	store    *mem.Store
+	lineage  string
+	manifest *backup.Manifest
+	last     string // segment
+}
+
+func newBed(t *testing.T, pg pgtest.Installation) *bed {
+	b := &bed{t: t, archived: pgtest.Dir(t), store: mem.New()}
+	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=1", "--data-checksums"}, Params: map[string]string{
+		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
+		"max_wal_size": "32MB", "wal_keep_size": "0", "autovacuum": "off",
+	}})
+	var err error
+	if b.conn, err = pgx.Connect(t.Context(), b.server.DSN()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.conn.Close(context.Background()) })
+	b.lineage = repository.LineageName(b.value("SELECT system_identifier::text FROM pg_control_system()"), "g0")
+	claim := repository.Lineage{
+		Lineage: b.lineage, Writer: repository.Writer{UID: "uid", Namespace: "demo", Name: "shop"},
+		SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"), Generation: "g0", SegmentSize: segSize, PGMajor: pg.Major, Created: time.Now(),
+	}
+	if _, err := repository.Ensure(t.Context(), b.store, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := repository.Claim(t.Context(), b.store, claim); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bed) exec(sql string, args ...any) {
+	b.t.Helper()
+	if _, err := b.conn.Exec(b.t.Context(), sql, args...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bed) value(sql string) (text string) {
+	b.t.Helper()
+	if err := b.conn.QueryRow(b.t.Context(), sql).Scan(&text); err != nil {
+		b.t.Fatal(err)
+	}
+	return text
+}
+
+// rows inserts rows with these numbers, each in a transaction of its own.
+func (b *bed) rows(from, to int) {
+	b.t.Helper()
+	b.exec("CREATE TABLE IF NOT EXISTS rows (n int PRIMARY KEY, filler text)")
+	for n := from; n <= to; n++ {
+		b.exec("INSERT INTO rows VALUES ($1, repeat('x', 5000))", n)
+	}
+}
+
+// archive switches segments, waits until PostgreSQL has archived all, and puts them into the store.
+func (b *bed) archive() {
+	b.t.Helper()
+	b.last = b.value("SELECT pg_walfile_name(pg_switch_wal())")
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(filepath.Join(b.archived, b.last)); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s was not archived: %s", b.last, b.server.Log())
+		}
+	}
+	names, err := os.ReadDir(b.archived)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	archive, tail := wal.New(b.store), postgres.WALTail{}
+	for _, entry := range names {
+		if entry.Name() == ".new" {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(b.archived, entry.Name()))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		info := wal.Info{Writer: "test"}
+		if scan, err := postgres.ScanWAL(content, tail); err == nil {
+			info.EndLSN, tail = scan.End, scan.Tail
+			if scan.Commits > 0 {
+				info.LastCommit = &scan.Last.Time
+			}
+		}
+		if err := archive.Put(b.t.Context(), b.lineage, entry.Name(), content, info); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// backup takes one while rows are written.
+func (b *bed) backup() {
+	b.t.Helper()
+	start := func(ctx context.Context) (backup.Started, error) {
+		at := time.Now()
+		var lsn string
+		err := b.conn.QueryRow(ctx, "SELECT pg_backup_start('test', true)::text").Scan(&lsn)
+		if err != nil {
+			return backup.Started{}, err
+		}
+		parsed, err := postgres.ParseLSN(lsn)
+		return backup.Started{LSN: parsed, Timeline: 1, Time: at}, err
+	}
+	stop := func(ctx context.Context) (backup.Stopped, error) {
+		b.rows(101, 120)
+		s := backup.Stopped{}
+		var lsn string
+		err := b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)").Scan(&lsn, &s.BackupLabel, &s.TablespaceMap)
+		if err != nil {
+			return s, err
+		}
+		s.Time = time.Now()
+		b.archive()
+		s.LSN, err = postgres.ParseLSN(lsn)
+		return s, err
+	}
+	var err error
+	b.manifest, err = backup.Write(b.t.Context(), b.store, backup.Source{
+		DataDir: b.server.DataDir, Start: start, Stop: stop, Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"),
+		PGVersion: b.server.Version.String(), PGMajor: b.server.Major, DataChecksums: true, WALSegmentSize: segSize,
+	}, backup.Options{ID: "first", WALTimeout: 30 * time.Second})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// task is a restore job for a target.
+func (b *bed) task(target agentapi.RestoreTarget) agentapi.RestoreJob {
+	return agentapi.RestoreJob{
+		Lineage: b.lineage, BackupID: "first", DataGeneration: "g1", MajorVersion: b.server.Major, Target: target,
+		Timeline: 1, LastWAL: b.last, MemoryLimit: 32 << 20,
+	}
+}
+
+type outcome struct {
+	worker   Worker
+	result   agentapi.RestoreResult
+	err      error
+	progress []job.Progress
+	log      *bytes.Buffer
+}
+
+// restore runs the worker on an empty volume.
+func (b *bed) restore(store objstore.Store, task agentapi.RestoreJob) *outcome {
+	b.t.Helper()
+	o := &outcome{log: &bytes.Buffer{}}
+	o.worker = Worker{
+		Volume: generation.Volume(pgtest.Dir(b.t)), SocketDir: pgtest.Dir(b.t), RunDir: pgtest.Dir(b.t),
+		Agent: os.Getenv(agentVariable), Run: postgres.Exec, Now: time.Now,
+		OpenStore: func(context.Context, objstore.Config) (objstore.Store, error) { return store, nil },
+		Report:    func(p job.Progress) { o.progress = append(o.progress, p) },
+		Log:       slog.New(slog.NewTextHandler(o.log, nil)),
+	}
+	o.result, o.err = o.worker.Restore(b.t.Context(), task)
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			b.t.Logf("%s", o.log)
+		}
+	})
+	return o
+}
+
+// rowsIn starts the restored data as the agent would, and says which rows it has.
+func (b *bed) rowsIn(o *outcome) (first, last, count int) {
+	b.t.Helper()
+	if o.err != nil {
+		b.t.Fatal(o.err)
+	}
+	sockets, pgdata := pgtest.Dir(b.t), o.worker.Volume.PGData("g1")
+	server, err := postmaster.Start(postmaster.Spec{
+		BinDir: b.server.BinDir, PGData: pgdata, Log: slog.New(slog.DiscardHandler),
+		Args: []string{"-c", "listen_addresses=", "-c", "unix_socket_directories=" + sockets, "-c", "archive_command=true", "-c", "port=5432"},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			b.t.Error(err)
+		}
+	}()
+	if !await(b.t.Context(), server, pgdata) {
+		b.t.Fatalf("the restored data doesn't start: %s", server.Complaint())
+	}
+	err = local.Server{SocketDir: sockets, Port: 5432}.With(b.t.Context(), "postgres", func(conn *pgx.Conn) error {
+		return conn.QueryRow(b.t.Context(), "SELECT min(n), max(n), count(*) FROM public.rows").Scan(&first, &last, &count)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return first, last, count
+}

@@ -1,0 +1,134 @@
+package recover
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const port = 5432
+
+// parameters configure a server that only recovers: nobody reaches it, nothing works in its background, and what it
+// writes is made durable once, at the end, because until then it counts for nothing.
+func parameters(r *restoring, control postgres.ControlData, target agentapi.RestoreTarget) []postgres.Parameter {
+	dir := r.configDir()
+	return postgres.MergeParameters(
+		postgres.ParameterList(map[string]string{
+			"archive_mode":                    "off",
+			"autovacuum":                      "off",
+			"checkpoint_timeout":              "15min",
+			"fsync":                           "off",
+			"hba_file":                        filepath.Join(dir, hbaFile),
+			"hot_standby":                     "off",
+			"ident_file":                      filepath.Join(dir, identFile),
+			"lc_messages":                     "C",
+			"listen_addresses":                "",
+			"log_destination":                 "stderr",
+			"log_line_prefix":                 postgres.LogLinePrefix,
+			"log_timezone":                    "UTC",
+			"logging_collector":               "off",
+			"max_connections":                 fmt.Sprint(control.MaxConnections),
+			"max_locks_per_transaction":       fmt.Sprint(control.MaxLocksPerXact),
+			"max_logical_replication_workers": "0",
+			"max_prepared_transactions":       fmt.Sprint(control.MaxPreparedXacts),
+			"max_wal_senders":                 fmt.Sprint(control.MaxWALSenders),
+			"max_worker_processes":            fmt.Sprint(control.MaxWorkerProcesses),
+			"port":                            fmt.Sprint(port),
+			"restart_after_crash":             "off",
+			"restore_command":                 quoteShell(r.Agent) + " fetch-wal --socket-dir " + quoteShell(r.SocketDir) + ` "%f" "%p"`,
+			"shared_preload_libraries":        preload(r.manifest.Cluster.Object),
+			"ssl":                             "off",
+			"timezone":                        "UTC",
+			"unix_socket_directories":         r.SocketDir,
+			"wal_level":                       "replica",
+		}),
+		targetParameters(target, timeline(r.task.Timeline, r.manifest.Timeline)),
+	)
+}
+
+// timeline is recovery_target_timeline. The backup's own one needs no history file that way.
+func timeline(planned int64, own uint32) string {
+	if planned == 0 || planned == int64(own) {
+		return "current"
+	}
+	return fmt.Sprint(planned)
+}
+
+// targetParameters say where replay stops. A time and a restore point are included; an LSN is the position before which
+// everything is wanted, as pg_current_wal_lsn gives it.
+func targetParameters(target agentapi.RestoreTarget, timeline string) []postgres.Parameter {
+	params := map[string]string{
+		"recovery_target_timeline": timeline, "recovery_target_action": "promote", "recovery_target_inclusive": "on",
+	}
+	switch {
+	case target.Time != nil:
+		params["recovery_target_time"] = target.Time.UTC().Format("2006-01-02 15:04:05.999999+00")
+	case target.LSN != "":
+		params["recovery_target_lsn"], params["recovery_target_inclusive"] = target.LSN, "off"
+	case target.RestorePoint != "":
+		params["recovery_target_name"] = target.RestorePoint
+	}
+	return postgres.ParameterList(params)
+}
+
+// preload are the libraries that the cluster had loaded, without which PostgreSQL may not understand all of its WAL.
+func preload(object json.RawMessage) string {
+	type spec struct {
+		PostgreSQL struct {
+			Parameters map[string]string `json:"parameters"`
+		} `json:"postgresql"`
+	}
+	recorded := struct {
+		Spec spec `json:"spec"`
+		spec
+	}{}
+	if len(object) == 0 || json.Unmarshal(object, &recorded) != nil {
+		return ""
+	}
+	const name = "shared_preload_libraries"
+	if value, found := recorded.Spec.PostgreSQL.Parameters[name]; found {
+		return value
+	}
+	return recorded.PostgreSQL.Parameters[name]
+}
+
+// quoteShell makes one word of the shell that runs restore_command; a percent sign would start an escape there.
+func quoteShell(path string) string {
+	return "'" + strings.NewReplacer(`'`, `'\''`, `%`, `%%`).Replace(path) + "'"
+}
+
+// recoverySettings are those that must not outlive a restore.
+var recoverySettings = []string{
+	"recovery_", "restore_command", "archive_cleanup_command", "primary_conninfo", "primary_slot_name", "promote_trigger_file",
+}
+
+// withoutRecovery drops them from the lines of a postgresql.auto.conf.
+func withoutRecovery(conf string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(conf) {
+		name := strings.ToLower(strings.TrimSpace(line))
+		drop := false
+		for _, setting := range recoverySettings {
+			drop = drop || strings.HasPrefix(name, setting)
+		}
+		if !drop {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
+
+// parseCommitTime reads the time in PostgreSQL's message about the last transaction that was replayed.
+func parseCommitTime(message string) (time.Time, bool) {
+	_, text, found := strings.Cut(message, "last completed transaction was at log time ")
+	if !found {
+		return time.Time{}, false
+	}
+	at, err := time.Parse("2006-01-02 15:04:05.999999-07", strings.TrimSpace(text))
+	return at.UTC(), err == nil
+}

@@ -1,0 +1,111 @@
+package recover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// finish checks where replay has ended, and takes away what only recovery needed.
+func (r *restoring) finish(ctx context.Context, archive *wal.Archive, spool string, notes *notes) (agentapi.RestoreResult, error) {
+	control, err := postgres.ReadControlData(ctx, r.Run, r.binDir, r.pgdata)
+	if err != nil {
+		return agentapi.RestoreResult{}, err
+	}
+	if control.State != postgres.StateShutDown {
+		return agentapi.RestoreResult{}, fmt.Errorf("the restored data is %q, not shut down", control.State)
+	}
+	end, err := r.endOfReplay(control.Timeline)
+	if err != nil {
+		return agentapi.RestoreResult{}, err
+	}
+	if err := r.checkReached(ctx, archive, end); err != nil {
+		return agentapi.RestoreResult{}, err
+	}
+	if err := r.tidy(spool); err != nil {
+		return agentapi.RestoreResult{}, err
+	}
+	return agentapi.RestoreResult{
+		DataGeneration: r.task.DataGeneration, MajorVersion: r.task.MajorVersion,
+		SystemIdentifier: strconv.FormatUint(control.SystemIdentifier, 10),
+		ReachedLSN:       end.String(), LastCommit: notes.commit(), Timeline: int64(control.Timeline),
+	}, nil
+}
+
+// endOfReplay is where the new timeline begins.
+func (r *restoring) endOfReplay(timeline uint32) (postgres.LSN, error) {
+	content, err := os.ReadFile(filepath.Join(r.pgdata, "pg_wal", postgres.HistoryName(timeline)))
+	if err != nil {
+		return 0, fmt.Errorf("the restored data is on timeline %d, which has no history: %w", timeline, err)
+	}
+	history, err := postgres.ParseTimelineHistory(timeline, content)
+	if err != nil {
+		return 0, err
+	}
+	if len(history.Ancestors) == 0 {
+		return 0, fmt.Errorf("the history of timeline %d is empty", timeline)
+	}
+	return history.Ancestors[len(history.Ancestors)-1].LSN, nil
+}
+
+// checkReached refuses data on which replay ended too early without PostgreSQL's noticing: it takes damaged WAL for the
+// end of WAL. A target that it was given it has checked itself.
+func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end postgres.LSN) error {
+	if !r.toTheEnd {
+		return nil
+	}
+	header, err := archive.ReadHeader(ctx, r.task.Lineage, r.last.Name())
+	if err != nil {
+		return err
+	}
+	if end >= header.EndLSN {
+		return nil
+	}
+	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive goes on to %s: the WAL behind it is damaged (segment %s of lineage %s)",
+		end, header.EndLSN, postgres.SegmentOf(r.last.Timeline, end, r.last.SegSize), r.task.Lineage))
+}
+
+// tidy leaves the data as a server that was stopped leaves it, with the histories of its timelines to be archived, as
+// the lineage that begins here needs them.
+func (r *restoring) tidy(spool string) error {
+	aside := filepath.Join(r.Volume.Dir(r.task.DataGeneration), autoConf)
+	content, err := os.ReadFile(aside)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		if err := os.WriteFile(filepath.Join(r.pgdata, autoConf), []byte(withoutRecovery(string(content))), 0o600); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{
+		aside, filepath.Join(r.pgdata, "recovery.signal"), filepath.Join(r.pgdata, "backup_label.old"),
+		filepath.Join(r.pgdata, "tablespace_map.old"), filepath.Join(r.pgdata, "postmaster.opts"),
+	} {
+		if err := put(path, remove); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(spool); err != nil {
+		return err
+	}
+	histories, err := filepath.Glob(filepath.Join(r.pgdata, "pg_wal", "*.history"))
+	if err != nil {
+		return err
+	}
+	for _, path := range histories {
+		status := filepath.Join(r.pgdata, "pg_wal", "archive_status", filepath.Base(path))
+		if err := errors.Join(put(status+".done", remove), os.WriteFile(status+".ready", nil, 0o600)); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(r.configDir())
+}

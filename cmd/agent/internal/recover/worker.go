@@ -1,0 +1,207 @@
+// Package recover makes a data generation of a backup and the WAL behind it: the worker of a restore Job.
+package recover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Reasons that a restore ends with, besides the job package's.
+const (
+	ReasonDataCorrupt   = "DataCorrupt"        // a stored object is not what was written
+	ReasonUnreachable   = "TargetUnreachable"  // replay doesn't lead to the target
+	ReasonNoBackup      = "BackupNotFound"     // the backup was deleted meanwhile
+	ReasonStore         = "RepositoryNotReady" // the store can't be used now
+	ReasonNoSpace       = "NoSpace"            // the volume is too small
+	ReasonWrongPrograms = "UnknownVersion"     // the image has another PostgreSQL
+)
+
+// Phases of the progress.
+const (
+	phaseFetching  = "Fetching"
+	phaseSyncing   = "Syncing"
+	phaseReplaying = "Replaying"
+	phaseFinishing = "Finishing"
+	phaseCompleted = "Completed"
+)
+
+// Worker restores on a volume.
+type Worker struct {
+	Volume generation.Volume
+	// SocketDir takes the server's socket and that of restore_command, RunDir the server's configuration.
+	SocketDir, RunDir string
+	// Agent is the program that restore_command calls.
+	Agent string
+	Run   postgres.Run
+	Now   func() time.Time
+	// OpenStore opens the repository, with patience for outages.
+	OpenStore func(ctx context.Context, config objstore.Config) (objstore.Store, error)
+	// Report is told of the progress.
+	Report func(job.Progress)
+	Log    *slog.Logger
+}
+
+// restoring is one run of a worker.
+type restoring struct {
+	Worker
+	task     agentapi.RestoreJob
+	store    objstore.Store
+	manifest *backup.Manifest
+	binDir   string
+	pgdata   string
+	last     postgres.Segment
+	toTheEnd bool // replay had no target to stop at
+}
+
+// Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
+// it is left.
+func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
+	if _, err := w.Volume.Read(task.DataGeneration); err == nil {
+		return w.recorded(task.DataGeneration)
+	}
+	r := &restoring{Worker: w, task: task}
+	result, err := r.make(ctx)
+	if err == nil {
+		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: 1, TotalBytes: 1, Message: "replayed to LSN " + result.ReachedLSN})
+		return result, nil
+	}
+	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {
+		w.Log.Error("What was restored so far can't be removed; the next run removes it", "error", errRemove)
+	}
+	return agentapi.RestoreResult{}, classify(err)
+}
+
+func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
+	for _, do := range []func(context.Context) error{r.open, r.checkSpace, r.fetch} {
+		if err := do(ctx); err != nil {
+			return agentapi.RestoreResult{}, err
+		}
+	}
+	reached, err := r.replay(ctx)
+	if err != nil {
+		return agentapi.RestoreResult{}, err
+	}
+	return r.complete(reached)
+}
+
+// open finds the programs, the store and the backup.
+func (r *restoring) open(ctx context.Context) (err error) {
+	if r.binDir, err = postgres.BinDir(ctx, r.Run, r.task.MajorVersion); err != nil {
+		return job.Final(ReasonWrongPrograms, err)
+	}
+	if r.store, err = r.OpenStore(ctx, r.task.Repository); err != nil {
+		return err
+	}
+	r.manifest, err = backup.ReadManifest(ctx, r.store, r.task.Lineage, r.task.BackupID)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return job.Final(ReasonNoBackup, fmt.Errorf("backup %s is gone from the repository", r.task.BackupID))
+	}
+	if err != nil {
+		return err
+	}
+	if r.manifest.PGMajor != r.task.MajorVersion {
+		return job.Final(job.ReasonBadJob, fmt.Errorf("backup %s is of PostgreSQL %d, not %d", r.manifest.ID, r.manifest.PGMajor, r.task.MajorVersion))
+	}
+	if r.last, err = postgres.ParseSegment(r.task.LastWAL, r.manifest.WAL.SegmentSize); err != nil {
+		return job.Final(job.ReasonBadJob, fmt.Errorf("lastWAL: %w", err))
+	}
+	r.pgdata, err = r.Volume.Begin(r.task.DataGeneration)
+	return err
+}
+
+// spareBytes are left on the volume beside the backup, for WAL that is being replayed.
+const spareBytes = 64 << 20
+
+func (r *restoring) checkSpace(context.Context) error {
+	stat := unix.Statfs_t{}
+	if err := unix.Statfs(string(r.Volume), &stat); err != nil {
+		return fmt.Errorf("look for space on the volume: %w", err)
+	}
+	free, needed := int64(stat.Bavail)*stat.Bsize, r.manifest.Totals.LogicalBytes+spareBytes
+	if free < needed {
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free, and the restore needs %d MiB at least: make another Restore with a larger spec.destination.newCluster.storage.size",
+			free>>20, needed>>20))
+	}
+	return nil
+}
+
+// fetch writes the backup's files.
+func (r *restoring) fetch(ctx context.Context) error {
+	started := r.Now()
+	err := backup.Restore(ctx, r.store, r.manifest, r.pgdata, backup.RestoreOptions{
+		MemoryLimit: r.task.MemoryLimit,
+		Progress: func(p backup.Progress) {
+			phase := phaseFetching
+			if p.Phase == backup.Syncing {
+				phase = phaseSyncing
+			}
+			r.Report(job.Progress{Phase: phase, DoneBytes: p.Done, TotalBytes: p.Total})
+		},
+	})
+	if err != nil {
+		return err
+	}
+	r.Log.Info("The backup is fetched", "backup", r.manifest.ID, "bytes", r.manifest.Totals.LogicalBytes, "seconds", r.Now().Sub(started).Seconds())
+	return nil
+}
+
+// classify gives an error the reason that a person sees, and says whether trying again may help.
+func classify(err error) error {
+	failure := &job.Failure{}
+	fault := &objstore.Error{}
+	switch {
+	case errors.As(err, &failure):
+		return err
+	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
+		return job.Final(ReasonDataCorrupt, err)
+	case errors.Is(err, backup.ErrFormat):
+		return job.Final(job.ReasonBadJob, err)
+	case errors.Is(err, unix.ENOSPC):
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: make another Restore with a larger spec.destination.newCluster.storage.size (%w)", err))
+	case errors.As(err, &fault), errors.Is(err, objstore.ErrConfig):
+		return job.Fail(ReasonStore, errors.New(objstore.Explain(err)))
+	}
+	return err
+}
+
+const resultFile = "restore.json"
+
+// recorded is the result of a run that had ended before.
+func (w Worker) recorded(id string) (result agentapi.RestoreResult, err error) {
+	content, err := os.ReadFile(filepath.Join(w.Volume.Dir(id), resultFile))
+	if err != nil {
+		return result, err
+	}
+	return result, json.Unmarshal(content, &result)
+}
+
+// complete records the result, and makes the generation whole.
+func (r *restoring) complete(result agentapi.RestoreResult) (agentapi.RestoreResult, error) {
+	content, err := json.Marshal(result)
+	if err != nil {
+		return result, err
+	}
+	if err := generation.WriteFile(filepath.Join(r.Volume.Dir(r.task.DataGeneration), resultFile), content, 0o600); err != nil {
+		return result, err
+	}
+	return result, r.Volume.Complete(generation.Generation{
+		ID: r.task.DataGeneration, SystemIdentifier: result.SystemIdentifier, MajorVersion: result.MajorVersion,
+		Origin: generation.Restore, From: r.task.Lineage + "/" + r.task.BackupID, CreatedAt: r.Now().UTC(),
+	})
+}

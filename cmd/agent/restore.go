@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/recover"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/objstore/retry"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+func restoreCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore",
+		Short: "Fetch a backup and replay WAL into a new data generation (in a restore Job)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// The page cache needs the rest of the pod's memory more.
+			debug.SetGCPercent(50)
+			debug.SetMemoryLimit(208 << 20)
+			return exit(job.Run(cmd.Context(), job.PodFiles(), restore))
+		},
+	}
+}
+
+func restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
+	if err := postmaster.AdoptOrphans(); err != nil {
+		return agentapi.RestoreResult{}, err
+	}
+	go postmaster.Reap(ctx)
+	client, err := kube.InCluster()
+	if err != nil && !errors.Is(err, kube.ErrOutside) {
+		return agentapi.RestoreResult{}, err
+	}
+	reporter := job.NewReporter(ctx, client, task.Object)
+	defer reporter.Close()
+	worker := recover.Worker{
+		Volume: agentapi.VolumeDir, SocketDir: agentapi.SocketDir, RunDir: agentapi.RunDir, Agent: agentapi.AgentPath,
+		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
+	}
+	return worker.Restore(ctx, task)
+}
+
+// restoreOutage is how long a restore sits out an outage of the store. After that its Job tries again, from the start.
+const restoreOutage = 10 * time.Minute
+
+func openPatiently(ctx context.Context, config objstore.Config) (objstore.Store, error) {
+	store, err := open.Plain(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return retry.New(store, retry.Policy{MaxElapsed: restoreOutage}), nil
+}
