@@ -1,0 +1,113 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+func at(t *testing.T, text string) time.Time {
+	t.Helper()
+	parsed, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func crontab(t *testing.T, schedule, zone string) cron {
+	t.Helper()
+	c, err := parse(&v1alpha1.BackupScheduleSpec{Schedule: schedule, TimeZone: zone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheNextTimeIsInTheTimeZoneOfTheSchedule(t *testing.T) {
+	for name, test := range map[string]struct{ schedule, zone, after, want string }{
+		"every night at 3 in Berlin is 1 in UTC in summer": {"0 3 * * *", "Europe/Berlin", "2026-07-01T12:00:00Z", "2026-07-02T01:00:00Z"},
+		"and 2 in UTC in winter":                           {"0 3 * * *", "Europe/Berlin", "2026-12-01T12:00:00Z", "2026-12-02T02:00:00Z"},
+		"no time zone is UTC":                              {"0 3 * * *", "", "2026-07-01T12:00:00Z", "2026-07-02T03:00:00Z"},
+		"the time itself is not after it":                  {"0 3 * * *", "UTC", "2026-07-01T03:00:00Z", "2026-07-02T03:00:00Z"},
+		"names work":                                       {"@weekly", "UTC", "2026-07-01T03:00:00Z", "2026-07-05T00:00:00Z"},
+		"a time that the clock skips comes the next day":   {"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"},
+		"a time that the clock repeats comes once":         {"30 2 * * *", "Europe/Berlin", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"},
+		"the 29th of February comes in a leap year":        {"0 0 29 2 *", "UTC", "2026-03-01T00:00:00Z", "2028-02-29T00:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := crontab(t, test.schedule, test.zone).next(at(t, test.after))
+			if err != nil || !got.Equal(at(t, test.want)) {
+				t.Errorf("got %s, %v", got.UTC(), err)
+			}
+		})
+	}
+}
+
+func TestABadScheduleIsRefusedWithASentence(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec v1alpha1.BackupScheduleSpec
+		want string
+	}{
+		"an unknown time zone": {v1alpha1.BackupScheduleSpec{Schedule: "0 3 * * *", TimeZone: "Europe/Atlantis"}, `spec.timeZone "Europe/Atlantis" is no time zone`},
+		"the node's time zone": {v1alpha1.BackupScheduleSpec{Schedule: "0 3 * * *", TimeZone: "Local"}, `spec.timeZone "Local" is no time zone`},
+		"a minute too many":    {v1alpha1.BackupScheduleSpec{Schedule: "60 3 * * *"}, `spec.schedule "60 3 * * *" is not in cron's form`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := parse(&test.spec); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestADayThatNeverComesIsRefused(t *testing.T) {
+	_, err := crontab(t, "0 0 31 2 *", "UTC").next(at(t, "2026-01-01T00:00:00Z"))
+	if err == nil || !strings.Contains(err.Error(), "never comes due") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAfterAnOutageOnlyTheLatestTimeIsDueAndTheOthersAreMissed(t *testing.T) {
+	for name, test := range map[string]struct {
+		schedule, planned, now, latest, next string
+		missed                               int64
+	}{
+		"in time":              {"0 * * * *", "2026-07-01T03:00:00Z", "2026-07-01T03:00:01Z", "2026-07-01T03:00:00Z", "2026-07-01T04:00:00Z", 0},
+		"late, but not by one": {"0 * * * *", "2026-07-01T03:00:00Z", "2026-07-01T03:59:59Z", "2026-07-01T03:00:00Z", "2026-07-01T04:00:00Z", 0},
+		"down for three hours": {"0 * * * *", "2026-07-01T03:00:00Z", "2026-07-01T06:30:00Z", "2026-07-01T06:00:00Z", "2026-07-01T07:00:00Z", 3},
+		"down for a month, once a minute": {"* * * * *", "2026-06-01T00:00:00Z", "2026-07-01T00:00:30Z",
+			"2026-06-07T22:40:00Z", "2026-07-01T00:01:00Z", mostTicks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			latest, missed, next, err := crontab(t, test.schedule, "UTC").due(at(t, test.planned), at(t, test.now))
+			if err != nil || !latest.Equal(at(t, test.latest)) || missed != test.missed || !next.Equal(at(t, test.next)) {
+				t.Errorf("latest %s, missed %d, next %s, %v", latest, missed, next, err)
+			}
+		})
+	}
+}
+
+func TestTheNameOfABackupFitsWithTheLongestScheduleName(t *testing.T) {
+	name := backupName(strings.Repeat("s", 41), at(t, "2026-07-01T03:00:00+02:00"))
+	if len(name) > 52 || !strings.HasSuffix(name, "-2607010100") {
+		t.Errorf("%s has %d characters", name, len(name))
+	}
+}
+
+func FuzzASchedulePlansOnlyTheFuture(f *testing.F) {
+	f.Add("0 3 * * *", int64(1790000000))
+	f.Add("*/7 1-5 L * 1,3", int64(0))
+	f.Fuzz(func(t *testing.T, schedule string, seconds int64) {
+		c, err := parse(&v1alpha1.BackupScheduleSpec{Schedule: schedule, TimeZone: "Europe/Berlin"})
+		if err != nil || seconds < 0 || seconds > 4e9 {
+			return
+		}
+		now := time.Unix(seconds, 0)
+		if next, err := c.next(now); err == nil && !next.After(now) {
+			t.Errorf("%q after %s is %s", schedule, now, next)
+		}
+	})
+}
