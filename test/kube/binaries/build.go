@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"howdah.dev/test/kube/command"
+	"howdah.dev/test/kube/lockfile"
 	"howdah.dev/test/kube/progress"
 )
 
@@ -58,11 +59,18 @@ func (b Builder) ensureOne(ctx context.Context, component Component, goVersion s
 	if _, err := os.Stat(folder); err == nil {
 		return folder, nil
 	}
-	what := "build " + component.Module
-	if component.Note != "" {
-		what += " (" + component.Note + ")"
+	release, err := lockfile.Acquire(ctx, filepath.Join(b.Cache, "locks", "build"), lockfile.Exclusive, func() {
+		b.Report.Say("another call builds programs: waiting for it to end …")
+	})
+	if err != nil {
+		return "", err
 	}
-	b.Report.Say("%s …", what)
+	defer release()
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil // the other one has built it
+	}
+	what := "build " + component.Module
+	b.Report.Say("%s: %s …", what, component.duration())
 	return folder, b.Report.Step(ctx, what, func(ctx context.Context) error { return b.build(ctx, component, folder) })
 }
 

@@ -10,7 +10,14 @@ type Component struct {
 	Packages []string // import paths; "." is the module's own main package
 	Tags     string
 	LDFlags  string
-	Note     string // what a person should know while it builds
+	Takes    string // how long a person has to wait for a first build on 4 cores; a moment when empty
+}
+
+func (c Component) duration() string {
+	if c.Takes == "" {
+		return "a moment, once"
+	}
+	return c.Takes + " on 4 cores, once"
 }
 
 // The versions that programs report; the sources are pinned in each module's go.mod and go.sum.
@@ -26,7 +33,7 @@ var (
 		Packages: prefixed("k8s.io/kubernetes/cmd/",
 			"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"),
 		LDFlags: kubernetesFlags(),
-		Note:    "about 5 minutes on 4 cores, once",
+		Takes:   "about 5 minutes",
 	}
 	Etcd       = Component{Module: "etcd", Packages: []string{"."}}
 	Containerd = Component{
@@ -38,7 +45,7 @@ var (
 	CoreDNS     = Component{Module: "coredns", Packages: []string{"."}}
 	Pause       = Component{Module: "pause", Packages: []string{"."}}
 	Provisioner = Component{Module: "provisioner", Packages: []string{"."}}
-	MinIO       = Component{Module: "minio", Packages: []string{"github.com/minio/minio"}, Note: "a few minutes, once"}
+	MinIO       = Component{Module: "minio", Packages: []string{"github.com/minio/minio"}, Takes: "about 2 minutes"}
 	VersityGW   = Component{Module: "versitygw", Packages: []string{"github.com/versity/versitygw/cmd/versitygw"}}
 )
 

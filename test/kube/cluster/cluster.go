@@ -10,12 +10,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"howdah.dev/test/kube/binaries"
 	"howdah.dev/test/kube/cgroup"
 	"howdah.dev/test/kube/command"
 	"howdah.dev/test/kube/imagestore"
+	"howdah.dev/test/kube/lockfile"
 	"howdah.dev/test/kube/node"
 	"howdah.dev/test/kube/progress"
 	"howdah.dev/test/kube/topology"
@@ -101,24 +100,9 @@ func (c *Cluster) kubectlWith(ctx context.Context, cmd command.Command) (string,
 	return cmd.Output(ctx)
 }
 
-// Lock keeps other calls of this program away from everything under the cache folder that is written to.
-// It ends with the returned function or with this process.
-func Lock(cache string, report *progress.Reporter) (unlock func(), err error) {
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		report.Say("another call of kube is at work: waiting for it to end …")
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
-	}
-	return func() { file.Close() }, nil
+// Lock keeps other calls of this program away from the cluster while it changes as a whole.
+func (c *Cluster) Lock(ctx context.Context) (unlock func(), err error) {
+	return lockfile.Acquire(ctx, filepath.Join(c.Cache, "locks", c.Name), lockfile.Exclusive, func() {
+		c.Report.Say("another call works on cluster %s: waiting for it to end …", c.Name)
+	})
 }

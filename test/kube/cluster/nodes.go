@@ -190,6 +190,9 @@ func (c *Cluster) Trouble(ctx context.Context) error {
 			return fmt.Errorf("the link of %s is cut", n.Name)
 		}
 	}
+	if _, err := c.kubectl(ctx, "get", "--raw", "/readyz", "--request-timeout=5s"); err != nil {
+		return errors.New("the API server doesn't answer")
+	}
 	if ready := c.readyNodes(ctx); ready != len(c.Nodes()) {
 		return fmt.Errorf("%d of %d nodes are ready", ready, len(c.Nodes()))
 	}

@@ -109,7 +109,7 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 			if err := node.WriteFiles(c.Cluster, n); err != nil {
 				return err
 			}
-			return c.template().Clone(c.NodePath(n.Name, "containerd"))
+			return c.template().Clone(ctx, c.NodePath(n.Name, "containerd"))
 		})
 	}
 	return all.Wait()

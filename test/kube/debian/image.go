@@ -13,10 +13,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
+	"howdah.dev/test/kube/lockfile"
 	"howdah.dev/test/kube/oci"
 	"howdah.dev/test/kube/progress"
 )
@@ -77,11 +79,26 @@ func (b Builder) Archive(image Image) string {
 	return filepath.Join(b.Folder, fmt.Sprintf("postgresql-%d-%s.tar", image.Major, image.key()))
 }
 
+// HasAll tells whether Ensure has nothing to build.
+func (b Builder) HasAll(images []Image) bool {
+	return !slices.ContainsFunc(images, func(image Image) bool {
+		_, err := os.Stat(b.Archive(image))
+		return err != nil
+	})
+}
+
 // Ensure builds the images that the folder lacks, several at once, and returns all archives.
 func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
 	if err := os.MkdirAll(b.Folder, 0o755); err != nil {
 		return nil, err
 	}
+	release, err := lockfile.Acquire(ctx, filepath.Join(b.Folder, "lock"), lockfile.Exclusive, func() {
+		b.Report.Say("another call builds images: waiting for it to end …")
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	var all errgroup.Group // one that fails doesn't take from the others what they have done
 	all.SetLimit(max(1, runtime.NumCPU()*3/4))
 	var archives []string
@@ -91,7 +108,8 @@ func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
 		if _, err := os.Stat(archive); err == nil {
 			continue
 		}
-		what := fmt.Sprintf("build image of PostgreSQL %d from %s (about a minute, once)", image.Major, image.Suite)
+		what := fmt.Sprintf("build image of PostgreSQL %d from %s", image.Major, image.Suite)
+		b.Report.Say("%s: a minute or two, once …", what)
 		all.Go(func() error {
 			return b.Report.Step(ctx, what, func(ctx context.Context) error { return b.build(ctx, image, archive) })
 		})
@@ -112,7 +130,27 @@ func (b Builder) build(ctx context.Context, image Image, archive string) error {
 	if err := b.cook(ctx, image, folder); err != nil {
 		return err
 	}
-	return oci.Write(archive, image.Name(), filepath.Join(folder, "layer.tar"), image.config())
+	if err := oci.Write(archive, image.Name(), filepath.Join(folder, "layer.tar"), image.config()); err != nil {
+		return err
+	}
+	return b.removeOlder(image)
+}
+
+// removeOlder removes the archives that earlier recipes made: they are large, and nobody asks for them again.
+func (b Builder) removeOlder(image Image) error {
+	archives, err := filepath.Glob(filepath.Join(b.Folder, fmt.Sprintf("postgresql-%d-*.tar", image.Major)))
+	if err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if archive == b.Archive(image) {
+			continue
+		}
+		if err := os.Remove(archive); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cook runs the recipe. Its steps come through a pipe of their own, the noise of its tools goes to a log that is

@@ -1,6 +1,7 @@
 package imagestore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,20 +11,27 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"howdah.dev/test/kube/lockfile"
 )
 
 // Clone gives a node a copy of the template. Layers are hard links: containerd and overlayfs never write to them, and
 // a link is a hundred times cheaper than an import. Databases are written to, and are copied.
 // The copy appears under its name only when it is complete.
-func (t Template) Clone(target string) error {
+func (t Template) Clone(ctx context.Context, target string) error {
 	if _, err := os.Stat(target); err == nil {
 		return nil
 	}
+	release, err := t.lock(ctx, lockfile.Shared)
+	if err != nil {
+		return err
+	}
+	defer release()
 	unfinished := target + ".new"
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	err := filepath.WalkDir(t.root(), func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(t.root(), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"howdah.dev/test/kube/command"
+	"howdah.dev/test/kube/lockfile"
 	"howdah.dev/test/kube/oci"
 )
 
@@ -40,8 +41,18 @@ func (t Template) Images() (map[string]string, error) {
 	return images, json.Unmarshal(content, &images)
 }
 
+// lock keeps the template from changing under a reader, and two daemons from waiting for one database for ever.
+func (t Template) lock(ctx context.Context, mode lockfile.Mode) (release func(), err error) {
+	return lockfile.Acquire(ctx, filepath.Join(t.Folder, "lock"), mode, func() {})
+}
+
 // Load imports what the template lacks of the archives.
 func (t Template) Load(ctx context.Context, archives ...string) error {
+	release, err := t.lock(ctx, lockfile.Exclusive)
+	if err != nil {
+		return err
+	}
+	defer release()
 	have, err := t.Images()
 	if err != nil {
 		return err
@@ -75,8 +86,13 @@ func (t Template) Load(ctx context.Context, archives ...string) error {
 
 // Export writes images of the template to archives in a folder, and returns the archives.
 func (t Template) Export(ctx context.Context, folder string, names ...string) ([]string, error) {
+	release, err := t.lock(ctx, lockfile.Exclusive)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	var archives []string
-	err := t.with(ctx, func(client Client) error {
+	err = t.with(ctx, func(client Client) error {
 		for i, name := range names {
 			archive := filepath.Join(folder, fmt.Sprintf("%d.tar", i))
 			if err := client.Export(ctx, archive, name); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -19,15 +18,10 @@ func loadCommand(options *options) *cobra.Command {
 		Short: "Put images (OCI archives) on every node, and on those of later clusters",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := options.begin()
+			s, err := options.begin(root)
 			if err != nil {
 				return err
 			}
-			unlock, err := s.lock()
-			if err != nil {
-				return err
-			}
-			defer unlock()
 			return s.load(cmd.Context(), args)
 		},
 	}
@@ -54,16 +48,8 @@ func imagesCommand(options *options) *cobra.Command {
 		Short: "Build the PostgreSQL images from Debian packages, load them, and print their archives",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := options.begin()
+			s, err := options.begin(root)
 			if err != nil {
-				return err
-			}
-			unlock, err := s.lock()
-			if err != nil {
-				return err
-			}
-			defer unlock()
-			if err := preflight.Check(cmd.Context(), s.cache, s.report); err != nil {
 				return err
 			}
 			archives, err := s.postgresImages(cmd.Context())
@@ -84,15 +70,10 @@ func assetsCommand(options *options) *cobra.Command {
 		Short: "Print the folder with etcd, kube-apiserver and kubectl (KUBEBUILDER_ASSETS), building them if needed",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := options.begin()
+			s, err := options.begin(anybody)
 			if err != nil {
 				return err
 			}
-			unlock, err := s.lock()
-			if err != nil {
-				return err
-			}
-			defer unlock()
 			folder, err := s.builder().Ensure(cmd.Context(), binaries.ForTests()...)
 			if err != nil {
 				return err
@@ -109,12 +90,9 @@ func depsCommand(options *options) *cobra.Command {
 		Short: "Install the Debian packages that are missing (`up` does it too)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := options.begin()
+			s, err := options.begin(root)
 			if err != nil {
 				return err
-			}
-			if os.Geteuid() != 0 {
-				return preflight.ErrNotRoot
 			}
 			return preflight.EnsurePackages(cmd.Context(), s.report)
 		},

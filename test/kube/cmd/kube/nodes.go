@@ -30,7 +30,7 @@ func nodeCommand(options *options, verb, short string, act action) *cobra.Comman
 
 // onCluster calls act with the running cluster.
 func onCluster(ctx context.Context, options *options, act func(context.Context, *cluster.Cluster) error) error {
-	s, err := options.begin()
+	s, err := options.begin(root)
 	if err != nil {
 		return err
 	}

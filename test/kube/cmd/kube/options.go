@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/test/kube/binaries"
 	"howdah.dev/test/kube/cluster"
+	"howdah.dev/test/kube/preflight"
 	"howdah.dev/test/kube/progress"
 	"howdah.dev/test/kube/topology"
 )
@@ -22,12 +23,12 @@ type options struct {
 	mirror     string
 }
 
-func (o *options) addTo(root *cobra.Command) {
+func (o *options) addTo(command *cobra.Command) {
 	name := topology.DefaultName
 	if prefix := os.Getenv("HOWDAH_PREFIX"); prefix != "" {
 		name = prefix
 	}
-	flags := root.PersistentFlags()
+	flags := command.PersistentFlags()
 	flags.StringVar(&o.name, "name", name, "name of the cluster; two of different names can run side by side (or HOWDAH_PREFIX)")
 	flags.StringVar(&o.cache, "cache", "", "folder for programs, images and clusters (default: howdah in the user's cache folder)")
 	flags.StringVar(&o.repository, "repository", "", "folder of the Howdah repository (default: where this program or the shell is)")
@@ -85,7 +86,19 @@ type session struct {
 	report *progress.Reporter
 }
 
-func (o *options) begin() (session, error) {
+// privilege is what a verb needs of its caller.
+type privilege bool
+
+const (
+	anybody privilege = false
+	root    privilege = true
+)
+
+// begin starts a verb.
+func (o *options) begin(needs privilege) (session, error) {
+	if needs == root && os.Geteuid() != 0 {
+		return session{}, preflight.ErrNotRoot
+	}
 	if err := o.complete(); err != nil {
 		return session{}, err
 	}
@@ -95,8 +108,6 @@ func (o *options) begin() (session, error) {
 func (s session) builder() binaries.Builder {
 	return binaries.Builder{Assets: filepath.Join(s.repository, "test", "kube", "assets"), Cache: s.cache, Report: s.report}
 }
-
-func (s session) lock() (func(), error) { return cluster.Lock(s.cache, s.report) }
 
 // open finds the running cluster.
 func (s session) open() (*cluster.Cluster, error) {

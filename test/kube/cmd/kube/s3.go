@@ -18,7 +18,7 @@ func s3Command(options *options) *cobra.Command {
 	}
 	command.AddCommand(
 		nodeless(options, "start NAME", "Start an S3 server, building it if needed, and wait until it has its bucket",
-			func(ctx context.Context, c *cluster.Cluster, name string) error { return c.StartS3(ctx, name) }),
+			startServer),
 		nodeless(options, "stop NAME", "Kill an S3 server; its data stays",
 			func(ctx context.Context, c *cluster.Cluster, name string) error { return c.StopS3(ctx, name) }),
 		nodeless(options, "env NAME", "Print what a client needs, as KEY=value",
@@ -31,6 +31,15 @@ func s3Command(options *options) *cobra.Command {
 			}),
 	)
 	return command
+}
+
+func startServer(ctx context.Context, c *cluster.Cluster, name string) error {
+	unlock, err := c.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return c.StartS3(ctx, name)
 }
 
 // nodeless makes the command of a verb with the name of a server as its only argument.

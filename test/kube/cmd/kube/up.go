@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"howdah.dev/test/kube/cluster"
 	"howdah.dev/test/kube/pki"
 	"howdah.dev/test/kube/preflight"
+	"howdah.dev/test/kube/s3"
 )
 
 func upCommand(options *options) *cobra.Command {
@@ -27,7 +30,7 @@ func upCommand(options *options) *cobra.Command {
 that is up and well is left alone. The first run builds Kubernetes, which takes several minutes.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := options.begin()
+			s, err := options.begin(root)
 			if err != nil {
 				return err
 			}
@@ -44,22 +47,27 @@ that is up and well is left alone. The first run builds Kubernetes, which takes 
 }
 
 func (s session) up(ctx context.Context, workers int, servers []string, kubeconfig string) error {
-	unlock, err := s.lock()
+	wanted, err := s.described(workers)
+	if err != nil {
+		return err
+	}
+	if err := checkServers(servers); err != nil {
+		return err
+	}
+	unlock, err := wanted.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := preflight.Check(ctx, s.cache, s.report); err != nil {
-		return err
-	}
 	c, err := s.running(ctx, workers)
 	if err != nil {
 		return err
 	}
 	if c == nil {
-		if c, err = s.boot(ctx, workers); err != nil {
+		if err := s.boot(ctx, wanted); err != nil {
 			return err
 		}
+		c = wanted
 	}
 	for _, server := range servers {
 		if err := c.StartS3(ctx, server); err != nil {
@@ -93,20 +101,30 @@ func (s session) running(ctx context.Context, workers int) (*cluster.Cluster, er
 	return c, nil
 }
 
-func (s session) boot(ctx context.Context, workers int) (*cluster.Cluster, error) {
-	c, err := s.described(workers)
-	if err != nil {
-		return nil, err
-	}
+// boot starts a cluster on a machine that may hold remains of an earlier one.
+func (s session) boot(ctx context.Context, c *cluster.Cluster) error {
 	if !c.IsClean() {
 		if err := s.report.Step(ctx, "remove what an earlier run left", c.Down); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := c.Prepare(ctx); err != nil {
-		return nil, err
+	if err := preflight.Check(ctx, s.cache, s.report); err != nil {
+		return err
 	}
-	return c, c.Up(ctx)
+	if err := c.Prepare(ctx); err != nil {
+		return err
+	}
+	return c.Up(ctx)
+}
+
+// checkServers refuses a name that is no server before anything is done for the others.
+func checkServers(names []string) error {
+	for _, name := range names {
+		if !slices.Contains(s3.Names(), name) {
+			return fmt.Errorf("no S3 server %q: write %s", name, strings.Join(s3.Names(), " or "))
+		}
+	}
+	return nil
 }
 
 func copyKubeconfig(c *cluster.Cluster, target string) error {
@@ -126,19 +144,19 @@ func downCommand(options *options) *cobra.Command {
 		Short: "Remove the cluster and everything of it; the cache of programs and images stays",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := options.begin()
+			s, err := options.begin(root)
 			if err != nil {
 				return err
 			}
-			unlock, err := s.lock()
-			if err != nil {
-				return err
-			}
-			defer unlock()
 			c, err := s.described(1)
 			if err != nil {
 				return err
 			}
+			unlock, err := c.Lock(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer unlock()
 			return s.report.Step(cmd.Context(), "remove cluster "+s.name, c.Down)
 		},
 	}
