@@ -136,7 +136,7 @@ func (s *Server) Stop(patience context.Context) error {
 }
 
 // quitTime is how long a postmaster may take to end at once.
-const quitTime = 5 * time.Second
+const quitTime = 3 * time.Second
 
 func (s *Server) awaitQuit() {
 	select {

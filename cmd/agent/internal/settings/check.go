@@ -9,10 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 // ErrRefused is a configuration that PostgreSQL doesn't start with. The error's text is PostgreSQL's own sentence.
@@ -77,6 +76,7 @@ func makeScratch(target Target) error {
 // sharedMemory is what the server would allocate, in bytes. PostgreSQL computes it last of all before a start.
 func sharedMemory(ctx context.Context, f Files, paths Paths, target Target) (int64, error) {
 	args := append([]string{"-D", target.Scratch, "-C", "shared_memory_size"}, f.Arguments(paths)...)
+	args = append(args, "-c", "log_line_prefix=") // for complaint
 	cmd := exec.CommandContext(ctx, filepath.Join(target.BinDir, "postgres"), args...)
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
@@ -99,24 +99,21 @@ func sharedMemory(ctx context.Context, f Files, paths Paths, target Target) (int
 	return megabytes << 20, nil
 }
 
-// complaint takes what is wrong out of the messages of a server that didn't start.
+// complaint takes what is wrong out of the messages of a server that didn't start. They quote the values, which is what
+// a person needs here.
 func complaint(stderr string) string {
 	var wrong []string
-	add := func(r postgres.LogRecord, ok bool) {
-		text := strings.TrimPrefix(r.Message, "postgres: ")
-		if !ok || strings.HasPrefix(text, "skipping missing configuration file") || strings.HasSuffix(text, "contains errors") {
-			return
-		}
-		if r.Hint != "" {
-			text += " (" + r.Hint + ")"
-		}
-		wrong = append(wrong, withoutFile(text))
-	}
-	assembler := &postgres.LogAssembler{}
 	for line := range strings.Lines(stderr) {
-		add(assembler.Add(strings.TrimSuffix(line, "\n")))
+		kind, text, found := strings.Cut(strings.TrimSpace(line), ":")
+		text = strings.TrimSpace(text)
+		switch {
+		case !found || strings.HasPrefix(text, "skipping missing configuration file") || strings.HasSuffix(text, "contains errors"):
+		case kind == "HINT" && len(wrong) > 0:
+			wrong[len(wrong)-1] += " (" + text + ")"
+		case slices.Contains([]string{"LOG", "WARNING", "ERROR", "FATAL", "postgres"}, kind):
+			wrong = append(wrong, withoutFile(text))
+		}
 	}
-	add(assembler.Flush())
 	if len(wrong) == 0 {
 		return "it says nothing"
 	}

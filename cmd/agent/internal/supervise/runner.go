@@ -311,8 +311,8 @@ func orNil(err error) error {
 	return err
 }
 
-// stopMargin is kept of the grace period for what comes after the server's end.
-const stopMargin = 3 * time.Second
+// stopMargin is kept of the grace period for an immediate shutdown and what comes after it.
+const stopMargin = 5 * time.Second
 
 // stop ends the server because the pod ends. No client is sent here any more before the sessions are closed.
 func (r *runner) stop(server *postmaster.Server) error {

@@ -1,0 +1,369 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/archive"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/initialize"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+// pod is what the agent sees of a pod, and the agent in it while it runs.
+type pod struct {
+	Paths
+	t      *testing.T
+	config agentapi.Config
+	store  objstore.Store
+	grace  time.Duration
+	ca     *authority
+	log    *syncBuffer
+
+	agent  *Supervisor
+	public *recorder
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// newPod makes a pod with an initialised volume. The parameters keep the server small.
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	installed := pgtest.Installed(t)
+	dir, err := os.MkdirTemp("", "pod") // short: sockets lie in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pod{t: t, log: &syncBuffer{}, ca: newAuthority(t), Paths: Paths{
+		Volume: generation.Volume(filepath.Join(dir, "volume")), RunDir: filepath.Join(dir, "run"), SocketDir: filepath.Join(dir, "s"),
+		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
+		SuperuserDir: filepath.Join(dir, "super"), Agent: program, Port: freePort(t),
+	}}
+	for _, path := range []string{string(p.Volume), p.RunDir, p.SocketDir, p.TLSDir, p.AppDir, p.SuperuserDir} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TEST_SOCKET_DIR", p.SocketDir)
+	p.config = agentapi.Config{
+		Cluster: "shop", Namespace: "demo", ClusterUID: "uid-1", DataGeneration: "g1", MajorVersion: installed[len(installed)-1].Major,
+		Database: "shop", Owner: "app", EndpointSlice: "shop-rw",
+		Parameters: map[string]string{"shared_buffers": "16MB", "max_connections": "20"},
+	}
+	p.write(filepath.Join(p.AppDir, "password"), "first")
+	p.ca.issue(t, p.TLSDir)
+	p.configure(p.config)
+	p.init("g1")
+	return p
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+func (p *pod) init(id string) initialize.Result {
+	p.t.Helper()
+	worker := initialize.Worker{Volume: p.Volume, Run: postgres.Exec, Now: time.Now}
+	result, err := worker.Init(p.t.Context(), agentapi.InitJob{DataGeneration: id, MajorVersion: p.config.MajorVersion})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return result
+}
+
+func (p *pod) write(path, content string) {
+	p.t.Helper()
+	if err := generation.WriteFile(path, []byte(content), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// configure writes agent.json.
+func (p *pod) configure(config agentapi.Config) {
+	p.t.Helper()
+	p.config = config
+	raw, err := json.Marshal(config)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(p.ConfigFile, string(raw))
+}
+
+// with is the configuration with other parameters.
+func (p *pod) with(parameters map[string]string) agentapi.Config {
+	config := p.config
+	config.Parameters = map[string]string{}
+	for name, value := range p.config.Parameters {
+		config.Parameters[name] = value
+	}
+	for name, value := range parameters {
+		config.Parameters[name] = value
+	}
+	return config
+}
+
+// start starts the agent. It ends with the test.
+func (p *pod) start() {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	p.public = &recorder{}
+	p.agent = New(Options{
+		Paths: p.Paths, Pod: "shop-0", Grace: p.grace, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
+		Publish:       func(agentapi.Config) Publisher { return p.public },
+		ArchiveLimits: archive.Limits{Patience: 2 * time.Second, LastPatience: time.Second, Pause: 100 * time.Millisecond},
+	})
+	p.stop, p.ended = cancel, make(chan error, 1)
+	go func() { p.ended <- p.agent.Run(ctx) }()
+	p.t.Cleanup(func() { p.terminate(60 * time.Second) })
+}
+
+// run starts the agent and waits until clients may come.
+func (p *pod) run() {
+	p.t.Helper()
+	p.start()
+	p.await("serve", func() bool { return p.agent.Ready(p.t.Context()) == nil && p.public.ready() })
+}
+
+// terminate is SIGTERM; it returns how the agent ended.
+func (p *pod) terminate(within time.Duration) error {
+	p.t.Helper()
+	if p.stop == nil {
+		return nil
+	}
+	p.stop()
+	p.stop = nil
+	select {
+	case err := <-p.ended:
+		return err
+	case <-time.After(within):
+		p.t.Fatalf("the agent did not end within %v\n%s", within, p.log)
+		return nil
+	}
+}
+
+// await waits for a condition, and shows the log if it doesn't come.
+func (p *pod) await(what string, holds func() bool) {
+	p.t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			p.t.Fatalf("the agent does not %s: %+v\n%s", what, p.agent.Status(), p.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (p *pod) awaitStatus(what string, holds func(agentapi.Status) bool) agentapi.Status {
+	p.t.Helper()
+	status := agentapi.Status{}
+	p.await(what, func() bool {
+		status = p.agent.Status()
+		return holds(status)
+	})
+	return status
+}
+
+// sql asks the server as the superuser and returns the first column of the first row as text.
+func (p *pod) sql(statement string) string {
+	p.t.Helper()
+	var text string
+	err := p.agent.server.With(p.t.Context(), "postgres", func(conn *pgx.Conn) error {
+		rows, err := conn.Query(p.t.Context(), statement)
+		if err != nil {
+			return err
+		}
+		values, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+			values, err := row.Values()
+			if err != nil || len(values) == 0 {
+				return "", err
+			}
+			text, _ := values[0].(string)
+			return text, nil
+		})
+		if len(values) > 0 {
+			text = values[0]
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Fatalf("%s: %v", statement, err)
+	}
+	return text
+}
+
+// pid is the postmaster's, as its own file says.
+func (p *pod) pid() int {
+	p.t.Helper()
+	content, err := os.ReadFile(filepath.Join(p.Volume.PGData(p.config.DataGeneration), "postmaster.pid"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	pid, err := postgres.ParsePostmasterPID(content)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pid.PID
+}
+
+// connect logs in over TCP and TLS; who has a certificate of that common name brings it.
+func (p *pod) connect(user, password, database, certificate string) (*pgx.Conn, error) {
+	p.t.Helper()
+	dsn := []string{"host=localhost", "user=" + user, "dbname=" + database, "sslmode=verify-full", "sslrootcert=" + filepath.Join(p.TLSDir, "ca.crt"), "connect_timeout=5"}
+	if password != "" {
+		dsn = append(dsn, "password="+password)
+	}
+	if certificate != "" {
+		dir := p.t.TempDir()
+		p.ca.issueTo(p.t, dir, certificate)
+		dsn = append(dsn, "sslcert="+filepath.Join(dir, "tls.crt"), "sslkey="+filepath.Join(dir, "tls.key"))
+	}
+	config, err := pgx.ParseConfig(strings.Join(dsn, " "))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	config.Port = uint16(p.Port)
+	conn, err := pgx.ConnectConfig(p.t.Context(), config)
+	if err == nil {
+		p.t.Cleanup(func() { conn.Close(context.Background()) })
+	}
+	return conn, err
+}
+
+// recorder keeps what clients were told.
+type recorder struct {
+	mu   sync.Mutex
+	told []bool
+}
+
+func (r *recorder) Set(ready bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = append(r.told, ready)
+}
+
+func (r *recorder) Withdraw(context.Context) { r.Set(false) }
+
+func (r *recorder) ready() bool {
+	all := r.all()
+	return len(all) > 0 && all[len(all)-1]
+}
+
+func (r *recorder) all() []bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.told)
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// authority is the CA of a cluster.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	serial      int64
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{certificate: certificate, key: key, serial: 1}
+}
+
+func (a *authority) issue(t *testing.T, dir string) { a.issueTo(t, dir, "localhost") }
+
+func (a *authority) issueTo(t *testing.T, dir, name string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.serial++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyRaw, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{
+		"tls.crt": {Type: "CERTIFICATE", Bytes: raw}, "tls.key": {Type: "EC PRIVATE KEY", Bytes: keyRaw},
+		"ca.crt": {Type: "CERTIFICATE", Bytes: a.certificate.Raw},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
