@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 const (
 	manager   = "howdah-agent"
 	retryTime = 2 * time.Second
-	again     = 5 * time.Minute // after which what was written is written again, in case that somebody changed it
+	lookAgain = time.Minute // whether what was written is still there
 )
 
 // Pod is what the slice says about this pod.
@@ -22,12 +23,18 @@ type Pod struct {
 	Namespace, Name, UID, Node, IP string
 }
 
+// API is the part of the Kubernetes API that a publisher needs.
+type API interface {
+	Get(ctx context.Context, path string, into any) error
+	Apply(ctx context.Context, path, manager string, object any) error
+}
+
 // Publisher writes the slice.
 type Publisher struct {
 	Pod   Pod
 	Slice string
 	Port  int
-	Apply func(ctx context.Context, path, manager string, object any) error
+	API   API
 	Log   *slog.Logger
 
 	mu        sync.Mutex
@@ -38,9 +45,9 @@ type Publisher struct {
 }
 
 // New makes a publisher that writes through client.
-func New(client *kube.Client, pod Pod, slice string, port int, log *slog.Logger) *Publisher {
+func New(client API, pod Pod, slice string, port int, log *slog.Logger) *Publisher {
 	return &Publisher{
-		Pod: pod, Slice: slice, Port: port, Apply: client.Apply, Log: log,
+		Pod: pod, Slice: slice, Port: port, API: client, Log: log,
 		wake: make(chan struct{}, 1), announced: make(chan struct{}),
 	}
 }
@@ -98,11 +105,15 @@ func (p *Publisher) Run(ctx context.Context) {
 			return
 		case <-p.wake:
 		case <-timer:
+			if complaint == "" && p.stands(ctx) {
+				wait = lookAgain
+				continue
+			}
 		}
 		err := p.write(ctx)
 		switch {
 		case err == nil:
-			wait, complaint = again, ""
+			wait, complaint = lookAgain, ""
 		case ctx.Err() == nil:
 			wait = retryTime
 			if err.Error() != complaint {
@@ -122,8 +133,7 @@ func (p *Publisher) write(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	path := "/apis/discovery.k8s.io/v1/namespaces/" + p.Pod.Namespace + "/endpointslices/" + p.Slice
-	if err := p.Apply(ctx, path, manager, p.body(ready)); err != nil {
+	if err := p.API.Apply(ctx, p.path(), manager, p.body(ready)); err != nil {
 		return err
 	}
 	p.mu.Lock()
@@ -135,6 +145,29 @@ func (p *Publisher) write(ctx context.Context) error {
 	close(p.announced)
 	p.announced = make(chan struct{})
 	return nil
+}
+
+func (p *Publisher) path() string {
+	return "/apis/discovery.k8s.io/v1/namespaces/" + p.Pod.Namespace + "/endpointslices/" + p.Slice
+}
+
+// stands says whether the slice still says what was written: somebody may have made it anew. If that can't be found out
+// it is taken for true.
+func (p *Publisher) stands(ctx context.Context) bool {
+	p.mu.Lock()
+	ready, written := p.wanted, p.written
+	p.mu.Unlock()
+	if written == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var found slice
+	if err := p.API.Get(ctx, p.path(), &found); err != nil {
+		return !kube.IsNotFound(err)
+	}
+	wanted := p.body(ready)
+	return reflect.DeepEqual(found.Endpoints, wanted.Endpoints) && reflect.DeepEqual(found.Ports, wanted.Ports)
 }
 
 type slice struct {

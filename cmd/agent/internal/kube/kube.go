@@ -100,10 +100,19 @@ func (c *Client) Apply(ctx context.Context, path, manager string, object any) er
 		return err
 	}
 	request.Header.Set("Content-Type", "application/apply-patch+yaml") // JSON is YAML
-	return c.do(request)
+	return c.do(request, nil)
 }
 
-func (c *Client) do(request *http.Request) error {
+// Get reads the object at path.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	if err != nil {
+		return err
+	}
+	return c.do(request, into)
+}
+
+func (c *Client) do(request *http.Request, into any) error {
 	token, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return fmt.Errorf("service account token: %w", err)
@@ -123,7 +132,10 @@ func (c *Client) do(request *http.Request) error {
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return statusError(response.StatusCode, answer)
 	}
-	return nil
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(answer, into)
 }
 
 func statusError(code int, answer []byte) error {

@@ -1,0 +1,96 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+)
+
+// server keeps the slice that was applied last; it refuses while it is broken.
+type server struct {
+	mu      sync.Mutex
+	broken  bool
+	applied []slice
+	change  chan struct{}
+}
+
+func (s *server) Apply(_ context.Context, _, manager string, object any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken {
+		s.broken = false
+		return &kube.StatusError{Code: 403, Reason: "Forbidden", Message: "no create"}
+	}
+	s.applied = append(s.applied, object.(slice))
+	s.change <- struct{}{}
+	return nil
+}
+
+func (s *server) Get(_ context.Context, _ string, into any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	raw, err := json.Marshal(s.applied[len(s.applied)-1])
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
+}
+
+func publisher(t *testing.T, s *server) *Publisher {
+	p := New(s, Pod{Namespace: "demo", Name: "shop-0", UID: "u", Node: "n1", IP: "10.0.0.7"}, "shop-rw", 5432, slog.New(slog.DiscardHandler))
+	go p.Run(t.Context())
+	return p
+}
+
+func TestThePrimaryWritesItsAddressAndTakesItAway(t *testing.T) {
+	s := &server{change: make(chan struct{}, 9)}
+	p := publisher(t, s)
+	p.Set(true)
+	<-s.change
+	p.Withdraw(t.Context())
+	if len(s.applied) != 2 || !s.applied[0].Endpoints[0].Conditions.Ready || s.applied[1].Endpoints[0].Conditions.Ready {
+		t.Errorf("%+v", s.applied)
+	}
+	if e := s.applied[0].Endpoints[0]; e.Addresses[0] != "10.0.0.7" || e.NodeName != "n1" || e.TargetRef.Name != "shop-0" || s.applied[0].AddressType != "IPv4" {
+		t.Errorf("%+v", s.applied[0])
+	}
+}
+
+func TestAPodThatWasNeverInTheSliceDoesNotTouchIt(t *testing.T) {
+	s := &server{change: make(chan struct{}, 9)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	publisher(t, s).Withdraw(ctx)
+	if ctx.Err() != nil || len(s.applied) != 0 {
+		t.Errorf("%v, %+v", ctx.Err(), s.applied)
+	}
+}
+
+func TestASliceThatIsNotThereYetIsWrittenLater(t *testing.T) {
+	s := &server{change: make(chan struct{}, 9), broken: true}
+	p := publisher(t, s)
+	p.Set(true)
+	<-s.change
+	if !p.stands(t.Context()) {
+		t.Error("what was written is not what is there")
+	}
+	s.mu.Lock()
+	s.applied = append(s.applied, slice{})
+	s.mu.Unlock()
+	if p.stands(t.Context()) {
+		t.Error("an empty slice counts as written")
+	}
+}
+
+func TestASixthVersionAddressIsOne(t *testing.T) {
+	for ip, want := range map[string]string{"10.1.2.3": "IPv4", "fd00::7": "IPv6"} {
+		if got := addressType(ip); got != want {
+			t.Errorf("%s is %s", ip, got)
+		}
+	}
+}
