@@ -12,11 +12,13 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/howdah/pkg/manager"
 )
@@ -29,6 +31,7 @@ func Main(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the folder with kube-apiserver and etcd: make test sets it, or write KUBEBUILDER_ASSETS=$(build/bin/kube assets)")
 		os.Exit(1)
 	}
+	log.SetLogger(logr.Discard())
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	environment := &envtest.Environment{

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -52,25 +53,41 @@ func (r *Reconciler) put(ctx context.Context, w *world, object client.Object) er
 
 func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Object, wanted *unstructured.Unstructured) error {
 	kind, name := wanted.GetKind(), wanted.GetName()
-	verb := "apply"
+	_, generated := object.(*corev1.Secret)
+	var verb string
 	var err error
-	if _, isSecret := object.(*corev1.Secret); isSecret && live == nil {
+	switch {
+	case live == nil && generated:
 		// What was generated is written only if nobody else has generated it meanwhile.
 		verb = "create"
 		object.SetAnnotations(wanted.GetAnnotations())
 		err = r.Client.Create(ctx, object, client.FieldOwner(FieldManager))
-	} else {
+	case live != nil && live.GetAnnotations()[annotationApplied] == wanted.GetAnnotations()[annotationApplied]:
+		// We want what we wanted before, so somebody else has changed it. Server-side apply would leave what they
+		// added to lists; this replaces lists as a whole.
+		verb = "put back"
+		err = r.putBack(ctx, wanted)
+	default:
+		verb = "apply"
 		err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldManager), client.ForceOwnership)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s %s: %w", verb, kind, name, err)
 	}
-	log.FromContext(ctx).Info("Wrote object", "kind", kind, "name", name, "new", live == nil)
+	log.FromContext(ctx).Info("Wrote object", "kind", kind, "name", name, "verb", verb, "new", live == nil)
 	if secret, isSecret := object.(*corev1.Secret); isSecret {
 		r.secrets.drop(w.cluster, name)
 		w.live[key(kind, name)] = secret
 	}
 	return nil
+}
+
+func (r *Reconciler) putBack(ctx context.Context, wanted *unstructured.Unstructured) error {
+	data, err := json.Marshal(wanted)
+	if err != nil {
+		return fmt.Errorf("marshal: %w", err)
+	}
+	return r.Client.Patch(ctx, wanted.DeepCopy(), client.RawPatch(types.MergePatchType, data), client.FieldOwner(FieldManager))
 }
 
 // applyConfiguration is the object as a set of fields that we want to own.

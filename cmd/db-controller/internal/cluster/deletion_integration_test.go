@@ -1,0 +1,155 @@
+//go:build integration
+
+package cluster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// answerBackup makes the Backup that a cluster wants, and ends it, as the backup-controller would.
+func (l *lab) answerBackup(shop *v1alpha1.PostgresCluster, status metav1.ConditionStatus, message string) {
+	l.Helper()
+	backup := &v1alpha1.Backup{}
+	l.eventually("a backup is wanted", func() bool {
+		l.get(shop)
+		ask := protocol.BackupAskOf(shop)
+		if ask == nil {
+			return false
+		}
+		backup = protocol.NewBackup(ask)
+		return !l.there(&v1alpha1.Backup{}, backup.Name)
+	})
+	l.create(backup)
+	l.say(backup, func() {
+		backup.Status.ObservedGeneration = backup.Generation
+		backup.Status.CompletedAt = ptr.To(metav1.Now())
+		meta.SetStatusCondition(&backup.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionSucceeded, Status: status, Reason: "X", Message: message,
+		})
+	})
+}
+
+func (l *lab) beginDeletion(shop *v1alpha1.PostgresCluster) {
+	l.Helper()
+	if err := l.Delete(context.Background(), shop); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *lab) awaitGone(shop *v1alpha1.PostgresCluster) {
+	l.Helper()
+	l.eventually("the cluster is gone", func() bool { return !l.there(&v1alpha1.PostgresCluster{}, shop.Name) })
+}
+
+func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
+	l := newLab(t)
+	l.create(repository(l.ns))
+	shop := l.shop(archived)
+	l.awaitRunning(shop)
+	l.beginDeletion(shop)
+	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
+	if !strings.Contains(message, "finalBackup: false") || !l.there(&corev1.Pod{}, "shop-0") {
+		t.Errorf("message %q, or the database was stopped", message)
+	}
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
+	l.awaitGone(shop)
+	claim := &corev1.PersistentVolumeClaim{}
+	if l.there(claim, "data-shop-0") && claim.DeletionTimestamp.IsZero() {
+		t.Error("the volume is still there")
+	}
+	if l.there(&corev1.Pod{}, "shop-0") {
+		t.Error("the pod is still there")
+	}
+}
+
+func TestAFailedFinalBackupIsAskedForAgainAfterAPause(t *testing.T) {
+	l := newLab(t)
+	l.create(repository(l.ns))
+	shop := l.shop(archived)
+	l.awaitRunning(shop)
+	l.beginDeletion(shop)
+	l.answerBackup(shop, metav1.ConditionFalse, "the store is away")
+	var message string
+	l.eventually("the failure is shown", func() bool {
+		message = l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
+		return strings.Contains(message, "the store is away")
+	})
+	first := shop.Status.BackupWanted.Token
+	l.clock.forward(2 * time.Minute)
+	l.change(shop, func() { shop.Annotations = map[string]string{"example.com/wake": "up"} })
+	l.eventually("it is asked again", func() bool { l.get(shop); return shop.Status.BackupWanted.Token != first })
+	if shop.Status.BackupWanted.Token != protocol.Token(shop.UID, 1) {
+		t.Errorf("token %s", shop.Status.BackupWanted.Token)
+	}
+	l.change(shop, func() {
+		shop.Spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}
+	})
+	l.awaitGone(shop)
+}
+
+func TestRetainedVolumesSayWhoseTheyWere(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	l.beginDeletion(shop)
+	l.awaitGone(shop)
+	claim := &corev1.PersistentVolumeClaim{}
+	if !l.there(claim, "data-shop-0") || !claim.DeletionTimestamp.IsZero() || len(claim.OwnerReferences) > 0 {
+		t.Fatalf("the volume goes as well: %v", claim.OwnerReferences)
+	}
+	if claim.Labels[component.LabelRetainedFrom] != "shop" || claim.Labels[v1alpha1.LabelCluster] != "" {
+		t.Errorf("labels: %v", claim.Labels)
+	}
+}
+
+func TestAClusterThatNeverRanNeedsNoFinalBackup(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(archived) // its repository is missing, so it never begins
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRepositoryNotFound)
+	l.beginDeletion(shop)
+	l.awaitGone(shop)
+}
+
+func TestADeletionWaitsForWhoHoldsTheVolumesAndRefusesOthers(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.DeletionPolicy.Volumes = v1alpha1.VolumesDelete })
+	l.awaitRunning(shop)
+	holder := l.upgrade("holder", shop)
+	l.awaitAnswer(shop, holder, v1alpha1.HoldGranted)
+	l.beginDeletion(shop)
+	late := l.upgrade("late", shop)
+	if answer := l.awaitAnswer(shop, late, v1alpha1.HoldRefused); answer.Message != "the PostgresCluster is being deleted" {
+		t.Errorf("message: %s", answer.Message)
+	}
+	l.settle()
+	if !l.there(shop, "shop") {
+		t.Fatal("it is gone under the holder's hands")
+	}
+	l.say(holder, func() { holder.Status.Hold = nil })
+	l.awaitGone(shop)
+}
+
+func TestAnInterruptedDeletionIsFinishedByTheNextController(t *testing.T) {
+	l := newLab(t)
+	l.create(repository(l.ns))
+	shop := l.shop(archived)
+	l.awaitRunning(shop)
+	l.beginDeletion(shop)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
+	l.stop()
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
+	l.startController()
+	l.awaitGone(shop)
+}

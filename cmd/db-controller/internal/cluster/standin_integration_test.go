@@ -1,0 +1,228 @@
+//go:build integration
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// standIn does in one namespace what the StatefulSet and Job controllers, kubelet and the agents do.
+type standIn struct {
+	client client.Client
+	ns     string
+
+	mu sync.Mutex
+	// initError is what the init Job fails with.
+	initError *agentapi.JobError
+	// answer changes what agents say.
+	answer func(*agentapi.Status)
+	// silent agents don't answer.
+	silent bool
+	// notReady pods don't become ready.
+	notReady bool
+	restarts []string
+}
+
+func newStandIn(c client.Client, ns string) *standIn { return &standIn{client: c, ns: ns} }
+
+func (s *standIn) set(change func(*standIn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *standIn) start(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(30 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				s.once(ctx)
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// once brings everything a step further. Errors are left to the next time: others write as well.
+func (s *standIn) once(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inNamespace := client.InNamespace(s.ns)
+	sets, pods, jobs := &appsv1.StatefulSetList{}, &corev1.PodList{}, &batchv1.JobList{}
+	if s.client.List(ctx, sets, inNamespace) != nil || s.client.List(ctx, pods, inNamespace) != nil || s.client.List(ctx, jobs, inNamespace) != nil {
+		return
+	}
+	for i := range pods.Items {
+		s.runPod(ctx, &pods.Items[i])
+	}
+	for i := range sets.Items {
+		s.runSet(ctx, &sets.Items[i], pods.Items)
+	}
+	for i := range jobs.Items {
+		s.runJob(ctx, &jobs.Items[i], pods.Items)
+	}
+}
+
+func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []corev1.Pod) {
+	var mine []corev1.Pod
+	for _, pod := range pods {
+		if metav1.IsControlledBy(&pod, set) {
+			mine = append(mine, pod)
+		}
+	}
+	switch replicas := ptr.Deref(set.Spec.Replicas, 1); {
+	case replicas == 1 && len(mine) == 0:
+		pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
+		pod.Namespace, pod.Name = s.ns, set.Name+"-0"
+		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+		pod.Spec.NodeName = "w1"
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + pod.Name},
+		}})
+		_ = s.client.Create(ctx, pod)
+	case replicas == 0 && len(mine) > 0:
+		_ = s.client.Delete(ctx, &mine[0], client.GracePeriodSeconds(0))
+	}
+	if set.Status.ObservedGeneration != set.Generation || int(set.Status.Replicas) != len(mine) {
+		set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, int32(len(mine))
+		_ = s.client.Status().Update(ctx, set)
+	}
+}
+
+func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil {
+		_ = s.client.Delete(ctx, pod, client.GracePeriodSeconds(0))
+		return
+	}
+	ready := corev1.ConditionTrue
+	if s.notReady {
+		ready = corev1.ConditionFalse
+	}
+	if pod.Labels["app.kubernetes.io/component"] != "instance" || podReady(pod) == (ready == corev1.ConditionTrue) && pod.Status.Phase == corev1.PodRunning {
+		return
+	}
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.7"
+	pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	_ = s.client.Status().Update(ctx, pod)
+}
+
+// runJob ends a Job well, or with initError by way of a pod.
+func (s *standIn) runJob(ctx context.Context, job *batchv1.Job, pods []corev1.Pod) {
+	if len(job.Finalizers) > 0 && job.DeletionTimestamp != nil {
+		job.Finalizers = nil
+		_ = s.client.Update(ctx, job)
+		return
+	}
+	if len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil {
+		return
+	}
+	now := metav1.Now()
+	job.Status.StartTime = &now
+	if s.initError != nil {
+		if !s.failedPod(ctx, job, pods) {
+			return
+		}
+		job.Status.Failed = 1
+		job.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}, {Type: batchv1.JobFailed, Status: corev1.ConditionTrue},
+		}
+	} else {
+		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+		job.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+		}
+	}
+	if err := s.client.Status().Update(ctx, job); err != nil {
+		fmt.Println("stand-in:", err)
+	}
+}
+
+func (s *standIn) failedPod(ctx context.Context, job *batchv1.Job, pods []corev1.Pod) bool {
+	message, _ := json.Marshal(agentapi.Outcome{Error: s.initError})
+	for _, pod := range pods {
+		if !metav1.IsControlledBy(&pod, job) {
+			continue
+		}
+		pod.Status.Phase = corev1.PodFailed
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: agentapi.ExitFinal, Message: string(message)},
+		}}}
+		return s.client.Status().Update(ctx, &pod) == nil
+	}
+	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = s.ns, job.Name+"-x"
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	_ = s.client.Create(ctx, pod)
+	return false
+}
+
+// Status is what the agent of a pod would answer: it has applied what its ConfigMap says.
+func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.Status, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent {
+		return nil, errors.New("no answer")
+	}
+	name, rest, _ := strings.Cut(target.Host, ".")
+	service, _, _ := strings.Cut(rest, ".")
+	pod, configMap := &corev1.Pod{}, &corev1.ConfigMap{}
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, pod); err != nil {
+		return nil, err
+	}
+	cluster := strings.TrimSuffix(service, "-pods")
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: cluster + "-config"}, configMap); err != nil {
+		return nil, err
+	}
+	config := agentapi.Config{}
+	if err := json.Unmarshal([]byte(configMap.Data["agent.json"]), &config); err != nil {
+		return nil, err
+	}
+	status := &agentapi.Status{
+		Pod: name, DataGeneration: pod.Annotations[statefulset.AnnotationDataGeneration], SystemIdentifier: "7000000000000000001",
+		State: agentapi.StateRunning, Role: "primary", Timeline: 1, Version: fmt.Sprintf("%d.5", config.MajorVersion), ConfigHash: config.Hash(),
+	}
+	if s.answer != nil {
+		s.answer(status)
+	}
+	return status, nil
+}
+
+// Restart notes that it was asked.
+func (s *standIn) Restart(_ context.Context, _ agents.Target, hash string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restarts = append(s.restarts, hash)
+	return nil
+}
+
+func toYAML(v any) string {
+	data, _ := yaml.Marshal(v)
+	return string(data)
+}

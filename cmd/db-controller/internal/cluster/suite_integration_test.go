@@ -1,0 +1,274 @@
+//go:build integration
+
+package cluster
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/test/testkit/apiserver"
+)
+
+func TestMain(m *testing.M) { apiserver.Main(m) }
+
+const patience = 20 * time.Second
+
+// lab is one namespace with a db-controller, and a stand-in for what runs nothing here: Kubernetes' controllers, kubelet
+// and the agents.
+type lab struct {
+	*testing.T
+	client.Client
+	ns     string
+	kube   *standIn
+	writes *writeCounter
+	clock  *clock
+	stop   func()
+	// agentImage of the suite that is installed.
+	agentImage string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	t.Parallel()
+	c := apiserver.Client(t)
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, agentImage: "agent:1"}
+	l.kube = newStandIn(c, l.ns)
+	l.kube.start(t)
+	l.startController()
+	return l
+}
+
+// startController starts a db-controller that looks at this namespace alone. Starting another is what a restart is.
+func (l *lab) startController() {
+	l.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	skip := true
+	mgr, err := ctrl.NewManager(apiserver.Config(), ctrl.Options{
+		Scheme: manager.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{l.ns: {}}, ByObject: CacheOptions(),
+			DefaultTransform: cache.TransformStripManagedFields(),
+		},
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.writes = &writeCounter{Client: mgr.GetClient()}
+	reconciler := &Reconciler{
+		Client: l.writes, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("db-controller"),
+		Agents: l.kube, Now: l.clock.now, AgentImage: l.agentImage,
+		Images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"},
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		l.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	l.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			l.Error(err)
+		}
+	})
+	l.Cleanup(l.stop)
+}
+
+// shop is a PostgresCluster with as little as possible.
+func (l *lab) shop(change func(*v1alpha1.PostgresCluster)) *v1alpha1.PostgresCluster {
+	l.Helper()
+	cluster := &v1alpha1.PostgresCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "shop"},
+		Spec: v1alpha1.PostgresClusterSpec{
+			Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")},
+		},
+	}
+	if change != nil {
+		change(cluster)
+	}
+	l.create(cluster)
+	return cluster
+}
+
+func (l *lab) create(object client.Object) {
+	l.Helper()
+	if err := l.Create(context.Background(), object); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// change reads an object, changes it and writes it, again if somebody else was faster.
+func (l *lab) change(object client.Object, change func()) {
+	l.Helper()
+	l.eventually("change "+object.GetName(), func() bool {
+		l.get(object)
+		change()
+		return l.Update(context.Background(), object) == nil
+	})
+}
+
+// say writes the status of a peer's object, as the peer's controller would.
+func (l *lab) say(object client.Object, change func()) {
+	l.Helper()
+	l.eventually("write the status of "+object.GetName(), func() bool {
+		l.get(object)
+		change()
+		return l.Status().Update(context.Background(), object) == nil
+	})
+}
+
+func (l *lab) get(object client.Object) {
+	l.Helper()
+	if err := l.Get(context.Background(), client.ObjectKeyFromObject(object), object); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// there says whether the object exists, and reads it.
+func (l *lab) there(object client.Object, name string) bool {
+	l.Helper()
+	err := l.Get(context.Background(), client.ObjectKey{Namespace: l.ns, Name: name}, object)
+	if client.IgnoreNotFound(err) != nil {
+		l.Fatal(err)
+	}
+	return err == nil
+}
+
+func (l *lab) eventually(what string, holds func() bool) {
+	l.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			l.Fatalf("not within %s: %s\n%s", patience, what, l.picture())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// awaitCondition waits for a condition with that status and reason, and returns its message.
+func (l *lab) awaitCondition(cluster *v1alpha1.PostgresCluster, kind string, status metav1.ConditionStatus, reason string) string {
+	l.Helper()
+	var message string
+	l.eventually(kind+"="+string(status)+" "+reason, func() bool {
+		l.get(cluster)
+		found := meta.FindStatusCondition(cluster.Status.Conditions, kind)
+		if found == nil || found.Status != status || found.Reason != reason || cluster.Status.ObservedGeneration != cluster.Generation {
+			return false
+		}
+		message = found.Message
+		return true
+	})
+	return message
+}
+
+func (l *lab) awaitRunning(cluster *v1alpha1.PostgresCluster) {
+	l.Helper()
+	l.awaitCondition(cluster, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
+	l.awaitCondition(cluster, v1alpha1.ConditionUpToDate, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+}
+
+// picture of the namespace for who has to find out why a test failed.
+func (l *lab) picture() string {
+	clusters := &v1alpha1.PostgresClusterList{}
+	_ = l.List(context.Background(), clusters, client.InNamespace(l.ns))
+	text := ""
+	for _, c := range clusters.Items {
+		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&c.Status)
+		text += c.Name + ": " + toYAML(fields)
+	}
+	return text
+}
+
+// clock is the real one, but for what a test adds.
+type clock struct {
+	mu   sync.Mutex
+	more time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.more)
+}
+
+func (c *clock) forward(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.more += d
+}
+
+// writeCounter counts what the controller writes.
+type writeCounter struct {
+	client.Client
+	mu    sync.Mutex
+	wrote []string
+}
+
+func (c *writeCounter) note(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrote = append(c.wrote, what)
+}
+
+// since is what was written after a mark.
+func (c *writeCounter) since(mark int) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string{}, c.wrote[mark:]...)
+}
+
+func (c *writeCounter) mark() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.wrote)
+}
+
+func (c *writeCounter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	c.note("create " + o.GetName())
+	return c.Client.Create(ctx, o, opts...)
+}
+
+func (c *writeCounter) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	c.note("patch " + o.GetName())
+	return c.Client.Patch(ctx, o, p, opts...)
+}
+
+func (c *writeCounter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+	c.note("delete " + o.GetName())
+	return c.Client.Delete(ctx, o, opts...)
+}
+
+func (c *writeCounter) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	c.note("apply")
+	return c.Client.Apply(ctx, o, opts...)
+}
+
+func (c *writeCounter) Status() client.SubResourceWriter {
+	return &statusCounter{c.Client.Status(), c}
+}
+
+type statusCounter struct {
+	client.SubResourceWriter
+	counter *writeCounter
+}
+
+func (c *statusCounter) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	c.counter.note("patch status of " + o.GetName())
+	return c.SubResourceWriter.Patch(ctx, o, p, opts...)
+}
