@@ -99,6 +99,7 @@ func (s *story) makeShop(ctx context.Context) error {
 		Storage: v1alpha1.StorageSpec{Size: resource.MustParse("2Gi")},
 		PostgreSQL: v1alpha1.PostgreSQLSpec{Parameters: map[string]v1alpha1.ParameterValue{
 			"shared_buffers": "128MB", "max_wal_size": "1GB",
+			"archive_timeout": "10s", // so that the mistake is in the bucket soon, and with it the way to before it
 		}},
 		Bootstrap: &v1alpha1.Bootstrap{Initdb: &v1alpha1.BootstrapInitdb{Database: "shop", Owner: "shop"}},
 		Archive:   &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}},

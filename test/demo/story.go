@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -11,10 +14,10 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 )
 
-const (
-	namespace  = "demo"
-	kubeconfig = "build/kubeconfig"
-)
+const namespace = "demo"
+
+// kubeconfig of the cluster in this machine; the same variable as in the Makefile.
+var kubeconfig = cmp.Or(os.Getenv("LOCAL_KUBECONFIG"), "build/kubeconfig")
 
 // story is what one run of the demo knows.
 type story struct {
@@ -51,6 +54,13 @@ func (s *story) say(format string, args ...any) {
 
 func short(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
 // connect makes the client, once there is a cluster to talk to.
 func (s *story) connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -73,12 +83,12 @@ The upgrade had shop down for %s.
 
 Look at it:
 
-  export KUBECONFIG=$PWD/%s PATH=$PATH:%s
+  export KUBECONFIG=%s PATH=$PATH:%s
   kubectl -n %s get howdah
   kubectl -n %s describe restore shop-before
   kubectl -n howdah-system get pods
   kubectl -n %s exec -it shop-before-client -- psql -c 'SELECT count(*) FROM pgbench_accounts'
 
 Take it away: make demo-down
-`, s.noted.Format(time.RFC3339Nano), short(s.downtime), kubeconfig, folderOf(s.kubectl), namespace, namespace, namespace)
+`, s.noted.Format(time.RFC3339Nano), short(s.downtime), absolute(kubeconfig), folderOf(s.kubectl), namespace, namespace, namespace)
 }
