@@ -60,7 +60,7 @@ func (c Client) Import(ctx context.Context, archive string) error {
 
 // Export writes an image to an archive.
 func (c Client) Export(ctx context.Context, archive, name string) error {
-	_, err := c.ctr(ctx, "images", "export", archive, name)
+	_, err := c.ctr(ctx, "images", "export", "--local", archive, name)
 	return err
 }
 

@@ -1,0 +1,388 @@
+//go:build kube
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/test/kube/command"
+	"howdah.dev/test/kube/oci"
+	"howdah.dev/test/kube/topology"
+)
+
+// testName is a cluster of its own: the one that people work with stays as it is.
+const testName = "kubetest"
+
+// bench runs the program that is tested, as its users do.
+type bench struct {
+	program    string
+	kubeconfig string
+	cluster    topology.Cluster
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	folder := t.TempDir()
+	b := bench{program: filepath.Join(folder, "kube"), kubeconfig: filepath.Join(folder, "kubeconfig")}
+	if err := command.Run(t.Context(), "go", "build", "-o", b.program, "."); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.cluster, err = topology.New(testName, filepath.Join(cache, "howdah"), 2); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if out, err := b.try(context.Background(), "down"); err != nil {
+			t.Errorf("down: %v\n%s", err, out)
+		}
+	})
+	return b
+}
+
+// try runs a verb and returns everything that it printed.
+func (b bench) try(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, b.program, append([]string{"--name", testName}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// kube runs a verb that has to succeed, and logs how long it took.
+func (b bench) kube(t *testing.T, args ...string) string {
+	t.Helper()
+	began := time.Now()
+	out, err := b.try(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("kube %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	t.Logf("%6.2fs  kube %s", time.Since(began).Seconds(), strings.Join(args, " "))
+	return out
+}
+
+func (b bench) up(t *testing.T) string {
+	t.Helper()
+	return b.kube(t, "up", "--workers", "2", "--kubeconfig", b.kubeconfig)
+}
+
+func (b bench) kubectl(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(b.assets(t), "kubectl"), append([]string{"--kubeconfig", b.kubeconfig}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return out.String()
+}
+
+func (b bench) assets(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), b.program, "assets").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestAClusterFromUpToDown goes through every verb, on one cluster: a cluster per verb would take minutes.
+func TestAClusterFromUpToDown(t *testing.T) {
+	b := newBench(t)
+	before := hostFolders(t)
+	steps := []struct {
+		name string
+		test func(*testing.T, bench)
+	}{
+		{"up starts what a killed up left half done", upAfterKilledUp},
+		{"up leaves a cluster alone that is well", upAgain},
+		{"a pod keeps its volume, and gets a larger one", volumes},
+		{"an image that is loaded while a node is down is there when it starts", loadWhileDown},
+		{"a killed node takes its pods along, and starts again", killNode},
+		{"a frozen node answers nobody until it is thawed", freezeNode},
+		{"a node that is cut off comes back", cutLink},
+		{"the API server stops and starts", stopAPIServer},
+		{"an S3 server outlives the nodes, and keeps its data when it is killed", s3Server},
+		{"the control plane survives a power cut", killControlPlane},
+		{"up starts a cluster anew that is broken", upBroken},
+	}
+	for _, step := range steps {
+		if !t.Run(step.name, func(t *testing.T) { step.test(t, b) }) {
+			return
+		}
+	}
+	b.kube(t, "freeze", "w1") // a frozen process doesn't die at once
+	b.kube(t, "down")
+	nothingIsLeft(t, b, before)
+	b.kube(t, "down")
+}
+
+func upAfterKilledUp(t *testing.T, b bench) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	half := exec.CommandContext(ctx, b.program, "--name", testName, "up", "--workers", "2", "--kubeconfig", b.kubeconfig)
+	if err := half.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nodes to be half started", func() bool {
+		_, err := os.Stat(b.cluster.NodePath("w1", "init.pid"))
+		return err == nil
+	})
+	cancel() // SIGKILL
+	_ = half.Wait()
+	if out := b.up(t); !strings.Contains(out, "remove what an earlier run left") {
+		t.Errorf("up didn't remove what was left:\n%s", out)
+	}
+	b.kube(t, "status")
+}
+
+func upAgain(t *testing.T, b bench) {
+	if out := b.up(t); !strings.Contains(out, "already up and well") {
+		t.Errorf("up did something:\n%s", out)
+	}
+}
+
+const claimAndPod = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: holder}
+spec:
+  nodeSelector: {node: w1}
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: c, image: "registry.local/pause:1", volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+`
+
+func volumes(t *testing.T, b bench) {
+	b.kubectl(t, claimAndPod, "apply", "-f", "-")
+	b.kubectl(t, "", "wait", "--for=condition=Ready", "pod/holder", "--timeout=60s")
+	b.kubectl(t, "", "patch", "pvc", "data", "-p", `{"spec":{"resources":{"requests":{"storage":"3Gi"}}}}`)
+	b.kubectl(t, "", "wait", "--for=jsonpath={.status.capacity.storage}=3Gi", "pvc/data", "--timeout=30s")
+}
+
+func loadWhileDown(t *testing.T, b bench) {
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	// A new program each time, so that no earlier run has loaded it.
+	program := filepath.Join(filepath.Dir(archive), "program")
+	if err := os.WriteFile(program, fmt.Appendln(nil, time.Now()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := oci.WriteProgram(archive, "registry.local/kubetest:1", program); err != nil {
+		t.Fatal(err)
+	}
+	b.kube(t, "kill-node", "w2")
+	b.kube(t, "load", archive)
+	b.kube(t, "start-node", "w2")
+	images, err := oci.Read(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range []string{"cp", "w1", "w2"} {
+		listing := b.kube(t, "exec", node, "ctr", "-n", "k8s.io", "images", "ls")
+		if !strings.Contains(listing, images[0].Digest) {
+			t.Errorf("%s lacks %s:\n%s", node, images[0].Digest, listing)
+		}
+	}
+	b.kube(t, "load", archive)
+}
+
+func killNode(t *testing.T, b bench) {
+	const running = "jsonpath={.status.containerStatuses[0].state.running.startedAt}"
+	first := b.kubectl(t, "", "get", "pod", "holder", "-o", running)
+	b.kube(t, "kill-node", "w1")
+	if left := processesOf(t, b.cluster.Prefixed("w1")); len(left) > 0 {
+		t.Errorf("processes outlive their node: %v", left)
+	}
+	if out, err := b.try(t.Context(), "status"); err == nil || !strings.Contains(out, "w1: node is down") {
+		t.Errorf("status doesn't say that w1 is down:\n%s", out)
+	}
+	b.kube(t, "start-node", "w1")
+	until(t, "the pod to run again", func() bool {
+		again := b.kubectl(t, "", "get", "pod", "holder", "-o", running)
+		return again != "" && again != first
+	})
+}
+
+func freezeNode(t *testing.T, b bench) {
+	b.kube(t, "freeze", "w1")
+	if answers(t, b, "w1") {
+		t.Error("kubelet answers though its node is frozen")
+	}
+	if out, err := b.try(t.Context(), "status"); err == nil || !strings.Contains(out, "w1 is frozen") {
+		t.Errorf("status doesn't say that w1 is frozen:\n%s", out)
+	}
+	b.kube(t, "thaw", "w1")
+	until(t, "kubelet to answer", func() bool { return answers(t, b, "w1") })
+}
+
+func cutLink(t *testing.T, b bench) {
+	b.kube(t, "link", "w2", "down")
+	if answers(t, b, "w2") {
+		t.Error("kubelet answers though its node is cut off")
+	}
+	b.kube(t, "link", "w2", "up")
+	until(t, "kubelet to answer", func() bool { return answers(t, b, "w2") })
+}
+
+func stopAPIServer(t *testing.T, b bench) {
+	b.kube(t, "apiserver", "stop")
+	if out, err := b.try(t.Context(), "status"); err == nil || !strings.Contains(out, "the API server doesn't answer") {
+		t.Errorf("status doesn't say that the API server is away:\n%s", out)
+	}
+	b.kube(t, "apiserver", "start")
+	b.kubectl(t, "", "get", "pod", "holder")
+}
+
+func s3Server(t *testing.T, b bench) {
+	b.kube(t, "s3", "start", "versitygw")
+	endpoint := strings.TrimPrefix(strings.Fields(b.kube(t, "s3", "env", "versitygw"))[0], "S3_ENDPOINT=")
+	for _, node := range []string{"cp", "w1", "w2"} {
+		b.kube(t, "kill-node", node)
+	}
+	if !responds(endpoint) {
+		t.Error("the server died with the nodes")
+	}
+	kept := b.cluster.Path("s3", "versitygw", "data", "howdah", "kept")
+	if err := os.WriteFile(kept, []byte("something"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.kube(t, "s3", "stop", "versitygw")
+	if responds(endpoint) {
+		t.Error("the server responds though it was killed")
+	}
+	b.kube(t, "s3", "start", "versitygw")
+	if _, err := os.Stat(kept); err != nil || !responds(endpoint) {
+		t.Errorf("the server didn't come back with its data: %v", err)
+	}
+	for _, node := range []string{"cp", "w1", "w2"} {
+		b.kube(t, "start-node", node)
+	}
+}
+
+func killControlPlane(t *testing.T, b bench) {
+	b.kube(t, "kill-node", "cp")
+	b.kube(t, "start-node", "cp")
+	b.kubectl(t, "", "get", "pod", "holder")
+	b.kubectl(t, "", "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=60s")
+}
+
+func upBroken(t *testing.T, b bench) {
+	b.kube(t, "kill-node", "w1")
+	b.up(t)
+	b.kube(t, "status")
+	if pods := b.kubectl(t, "", "get", "pods"); strings.Contains(pods, "holder") {
+		t.Error("the broken cluster was mended, not started anew")
+	}
+}
+
+// nothingIsLeft checks that the machine is as it was.
+func nothingIsLeft(t *testing.T, b bench, before []string) {
+	t.Helper()
+	for _, pattern := range []string{
+		b.cluster.Dir(), "/run/netns/" + testName + "-*", "/sys/class/net/" + testName + "-*",
+		"/sys/fs/cgroup/" + testName + "-*", "/sys/fs/cgroup/*/" + testName + "-*",
+	} {
+		if left, _ := filepath.Glob(pattern); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), b.cluster.Dir()) || strings.Contains(string(mounts), testName+"-") {
+		t.Errorf("mounts are left behind:\n%s", mounts)
+	}
+	if left := processesOf(t, b.cluster.Dir()); len(left) > 0 {
+		t.Errorf("processes are left behind: %v", left)
+	}
+	if after := hostFolders(t); strings.Join(after, " ") != strings.Join(before, " ") {
+		t.Errorf("folders of the machine changed from %v to %v", before, after)
+	}
+}
+
+// hostFolders lists what Kubernetes' programs make on a machine when they are let.
+func hostFolders(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, pattern := range []string{"/opt/*", "/opt/*/*", "/var/lib/*", "/run/containerd", "/usr/libexec/*", "/var/log/*", "/run/netns/*"} {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, matches...)
+	}
+	return found
+}
+
+// processesOf lists the processes whose command line or control group speaks of something.
+func processesOf(t *testing.T, what string) []string {
+	t.Helper()
+	var found []string
+	files, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range files {
+		line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		if len(line) == 0 {
+			continue // dead, and waiting for its parent to notice
+		}
+		group, _ := os.ReadFile(filepath.Join(process, "cgroup"))
+		if bytes.Contains(line, []byte(what+"/")) || bytes.Contains(group, []byte("/"+what)) {
+			found = append(found, fmt.Sprintf("%s %q", filepath.Base(process), line))
+		}
+	}
+	return found
+}
+
+// answers asks a node's kubelet for anything at all.
+func answers(t *testing.T, b bench, name string) bool {
+	t.Helper()
+	node, err := b.cluster.Node(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return responds("https://" + node.IP + ":10250/healthz")
+}
+
+// responds tells whether a server says anything at all.
+func responds(url string) bool {
+	client := http.Client{
+		Timeout:   2 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+	}
+	response, err := client.Get(url)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return true
+}
+
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := command.Until(ctx, 50*time.Millisecond, what, func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
