@@ -40,6 +40,7 @@ type BackupRepositorySpec struct {
 // S3Spec describes a bucket and how to reach it.
 // +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.endpoint)",message="spec.s3.client: Minio needs spec.s3.endpoint, such as https://minio.example.com:9000"
 // +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.credentials)",message="spec.s3.client: Minio needs spec.s3.credentials.secretName; only client: AWS can take credentials from the environment"
+// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="spec.s3.prefix can't be changed: make another BackupRepository"
 type S3Spec struct {
 	// Client is the library that talks to the server: AWS for AWS itself (with its whole credential chain) and most
 	// others, Minio for servers that only it gets on with.
@@ -63,7 +64,6 @@ type S3Spec struct {
 	// Prefix in the bucket under which everything lies, such as production/.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.s3.prefix can't be changed: make another BackupRepository"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.contains('//') && !self.contains('..')",message="spec.s3.prefix must not begin with / nor have // or .. in it; for example: production/"
 	Prefix string `json:"prefix,omitempty"`
 	// ForcePathStyle puts the bucket in the path instead of the host name. Left out: true where there is an endpoint.
