@@ -115,7 +115,7 @@ func explainNetwork(e *Error) string {
 }
 
 func explainKind(e *Error) string {
-	switch e.Kind {
+	switch e.Kind { //nolint:errorlint // a kind is one of the sentinels, never wrapped
 	case ErrNoBucket:
 		return fmt.Sprintf("There is no bucket %s at %s.", e.Bucket, e.server())
 	case ErrDenied:

@@ -226,7 +226,7 @@ func (s *WALScan) addXact(lsn LSN, operation byte, data []byte) {
 // restore points do; nil for any other.
 func mainData(record []byte) []byte {
 	for rest := record[recordHeader:]; len(rest) > 0; {
-		skip := 0
+		var skip int
 		switch rest[0] {
 		case 255: // main data, length of one byte
 			return cut(rest, 2, func(b []byte) uint32 { return uint32(b[1]) })

@@ -50,8 +50,6 @@ func content(seed byte, size int) []byte {
 }
 
 func TestAFileComesBackAsItWasArchived(t *testing.T) {
-	store := claimed(t)
-	archive := wal.New(store)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	info := wal.Info{Writer: "shop-0 of demo/shop", StartLSN: 0x2000000, EndLSN: 0x2ffff00, FirstCommit: &at, LastCommit: &at}
 	for _, name := range []string{
@@ -61,7 +59,7 @@ func TestAFileComesBackAsItWasArchived(t *testing.T) {
 		for _, size := range []int{0, 1, 300_000} {
 			want := content(1, size)
 			store := claimed(t)
-			archive = wal.New(store)
+			archive := wal.New(store)
 			must(t, archive.Put(t.Context(), lineage, name, want, info))
 			got, header, err := archive.Get(t.Context(), lineage, name)
 			must(t, err)

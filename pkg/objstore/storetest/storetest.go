@@ -266,7 +266,10 @@ func (s *suite) manyKeys(t *testing.T) {
 		t.Errorf("listed %d behind the first thousand", len(got))
 	}
 	stopped := 0
-	for range s.store.List(t.Context(), s.key("many/"), "") {
+	for _, err := range s.store.List(t.Context(), s.key("many/"), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if stopped++; stopped == 3 {
 			break
 		}

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"os/user"
@@ -91,7 +92,7 @@ func (pg Installation) Run(t testing.TB, name string, args ...string) string {
 	out, err := cmd.Output()
 	if err != nil {
 		var stderr []byte
-		if exit, ok := err.(*exec.ExitError); ok {
+		if exit := (&exec.ExitError{}); errors.As(err, &exit) {
 			stderr = exit.Stderr
 		}
 		t.Fatalf("%s: %v: %s", name, err, stderr)
