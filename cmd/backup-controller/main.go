@@ -24,6 +24,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
 	stores "howdah.dev/howdah/pkg/repository"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -51,7 +52,7 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := setup(cmd.Context(), mgr, agentImage); err != nil {
+			if err := setup(cmd.Context(), mgr, agentImage, stores.Open); err != nil {
 				return err
 			}
 			return mgr.Start(cmd.Context())
@@ -73,14 +74,18 @@ func cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.Pod{}: ours}
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, agentImage string) error {
+// opener opens the store of a repository.
+type opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
+
+// setup registers all that this process does.
+func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener) error {
 	recorder := mgr.GetEventRecorder(name)
 	repositories := &repository.Reconciler{
-		Client: mgr.GetClient(), Events: recorder, Open: stores.Open, Checks: repository.Checker(ctx), Now: time.Now,
+		Client: mgr.GetClient(), Events: recorder, Open: repository.Opener(open), Checks: repository.Checker(ctx), Now: time.Now,
 		Token: func() string { return strings.ToLower(rand.Text()) },
 	}
 	backups := &backup.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: stores.Open,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(open),
 		Stores: backup.Stores(ctx), AgentImage: agentImage, Now: time.Now,
 	}
 	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Events: recorder, Now: time.Now}

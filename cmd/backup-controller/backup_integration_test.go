@@ -1,0 +1,272 @@
+//go:build integration
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+func TestABackupIsMadeByAJobBesideTheInstanceAndLeavesNothingIdle(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	cluster := b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+
+	plan := backup.Status.Plan
+	if plan.Lineage != "7-g1" || plan.Instance != "shop-0" || plan.Node != "w1" || plan.ClusterUID != cluster.UID || plan.Attempt != 1 {
+		t.Errorf("plan %+v", plan)
+	}
+	config := &corev1.ConfigMap{}
+	if err := b.Get(t.Context(), client.ObjectKeyFromObject(job), config); err != nil {
+		t.Fatal(err)
+	}
+	spec := agentapi.BackupJob{}
+	if err := json.Unmarshal([]byte(config.Data["job.json"]), &spec); err != nil {
+		t.Fatal(err)
+	}
+	if spec.BackupID != plan.ID || spec.Host != "shop-0.shop-pods."+b.namespace+".svc" || spec.Image != "postgresql:17" || spec.Repository.Bucket != b.bucket {
+		t.Errorf("job.json %+v", spec)
+	}
+	pod := job.Spec.Template.Spec
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		if mount.MountPath == agentapi.VolumeDir && !mount.ReadOnly {
+			t.Errorf("the data is mounted as %+v", mount)
+		}
+	}
+	if limit := pod.Containers[0].Resources.Limits.Memory().String(); limit != "256Mi" {
+		t.Errorf("memory limit %s", limit)
+	}
+
+	b.end(job, success())
+	condition := b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	if !strings.HasPrefix(condition.Message, "Backed up 100.0 MiB in ") || backup.Status.StoredBytes != 10<<20 || backup.Status.Version != "17.5" {
+		t.Errorf("%s; status %+v", condition.Message, backup.Status)
+	}
+	for _, object := range []client.Object{&batchv1.Job{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		object.SetName(job.Name)
+		object.SetNamespace(b.namespace)
+		b.eventuallyGone(object)
+	}
+}
+
+func TestAResultThatCannotBeReadIsFoundInTheRepository(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.commitBackup(backup.Status.Plan)
+	b.end(job, nil)
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	if backup.Status.Version != "17.5" || backup.Status.LogicalBytes == 0 {
+		t.Errorf("status %+v", backup.Status)
+	}
+}
+
+func TestDeletingABackupDeletesItsDataUnlessItShallStay(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy v1alpha1.BackupDeletionPolicy
+		stays  bool
+	}{
+		"Delete": {v1alpha1.BackupDelete, false},
+		"Retain": {v1alpha1.BackupRetain, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.make(b.repository("minio"))
+			b.cluster("shop")
+			backup := b.backup("first", "shop")
+			job := b.job("first-backup")
+			b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+			key := b.commitBackup(backup.Status.Plan)
+			b.end(job, success())
+			b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+			b.change(backup, func() { backup.Spec.DeletionPolicy = test.policy })
+			b.remove(backup)
+			b.eventuallyGone(backup)
+			_, err := b.store.Stat(t.Context(), key)
+			if stays := err == nil; stays != test.stays {
+				t.Errorf("the manifest is there: %t", stays)
+			}
+		})
+	}
+}
+
+func TestADeletionWaitsForAStoreThatIsAwayUntilThePersonLetsTheDataStay(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	b.end(b.job("first-backup"), success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	buckets.set(b.bucket, nil)
+	b.remove(backup)
+	condition := b.awaitReason(backup, metav1.ConditionFalse, v1alpha1.ReasonDeletionBlocked)
+	if !strings.Contains(condition.Message, "it is away") || !strings.Contains(condition.Message, "deletionPolicy: Retain") {
+		t.Errorf("message %s", condition.Message)
+	}
+	b.change(backup, func() { backup.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+	b.eventuallyGone(backup)
+}
+
+func TestABackupThatIsNotPossibleFailsAtOnceWithASentence(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("bare", func(c *v1alpha1.PostgresCluster) { c.Spec.Archive = nil })
+	for name, test := range map[string]struct{ cluster, reason, sentence string }{
+		"no-cluster": {"nobody", v1alpha1.ReasonClusterNotFound, "There is no PostgresCluster nobody in namespace "},
+		"no-archive": {"bare", v1alpha1.ReasonNoArchive, "PostgresCluster bare has no spec.archive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			condition := b.awaitReason(b.backup(name, test.cluster), metav1.ConditionFalse, test.reason)
+			if !strings.HasPrefix(condition.Message, test.sentence) {
+				t.Errorf("message %s", condition.Message)
+			}
+		})
+	}
+}
+
+func TestABackupWaitsForItsRepositoryAndItsCluster(t *testing.T) {
+	b := newBed(t)
+	cluster := b.cluster("shop")
+	backup := b.backup("first", "shop")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRepositoryNotFound)
+
+	buckets.set(b.bucket, nil)
+	repo := b.repository("minio")
+	b.make(repo)
+	condition := b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRepositoryNotReady)
+	b.eventually(backup, "the repository's own words", func() bool {
+		condition = &backup.Status.Conditions[0]
+		return strings.Contains(condition.Message, "it is away")
+	})
+
+	b.say(cluster, func(*v1alpha1.PostgresClusterStatus) { setReady(cluster, metav1.ConditionFalse, "It is starting.") })
+	buckets.set(b.bucket, b.store)
+	b.change(repo, func() { repo.Spec.S3.Region = "eu-central-1" })
+	condition = b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonClusterNotReady)
+	if !strings.Contains(condition.Message, "It is starting.") {
+		t.Errorf("message %s", condition.Message)
+	}
+	if backup.Status.Plan != nil {
+		t.Errorf("a plan was made: %+v", backup.Status.Plan)
+	}
+	b.say(cluster, func(*v1alpha1.PostgresClusterStatus) { setReady(cluster, metav1.ConditionTrue, "") })
+	b.job("first-backup")
+}
+
+func TestOneBackupOfAClusterRunsAtATimeAndTheNextFollows(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	first := b.backup("first", "shop")
+	job := b.job("first-backup")
+	second := b.backup("second", "shop")
+	if condition := b.awaitReason(second, metav1.ConditionUnknown, v1alpha1.ReasonQueued); !strings.Contains(condition.Message, "Backup first") {
+		t.Errorf("message %s", condition.Message)
+	}
+	b.end(job, success())
+	b.awaitReason(first, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	b.job("second-backup")
+}
+
+func TestACancelledBackupStopsItsJobAndRemovesWhatItLeft(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	leftover := "lineages/7-g1/packs/" + backup.Status.Plan.ID + "/abc-0"
+	if err := b.store.Put(t.Context(), leftover, []byte("x"), objstore.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	b.change(backup, func() { backup.Spec.Cancel = true })
+	b.awaitReason(backup, metav1.ConditionFalse, v1alpha1.ReasonCancelled)
+	b.eventuallyGone(job)
+	if _, err := b.store.Stat(t.Context(), leftover); err == nil {
+		t.Error("a pack was left")
+	}
+}
+
+func TestAFinalErrorOfTheWorkerEndsTheBackupWithItsWords(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	b.end(b.job("first-backup"), failure("DataCorrupt", "block 3 of base/5/16384 fails its checksum", true))
+	condition := b.awaitReason(backup, metav1.ConditionFalse, "DataCorrupt")
+	if condition.Message != "block 3 of base/5/16384 fails its checksum" || backup.Status.CompletedAt == nil {
+		t.Errorf("message %s", condition.Message)
+	}
+}
+
+func TestAnErrorThatMayPassIsTriedAgainByAnotherJobAndNotForEver(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	for _, name := range []string{"first-backup", "first-backup-2", "first-backup-3", "first-backup-4", "first-backup-5"} {
+		b.end(b.job(name), failure("Unreachable", "The store is away.", false))
+	}
+	condition := b.awaitReason(backup, metav1.ConditionFalse, "Unreachable")
+	if condition.Message != "Given up after 5 attempts; the last one ended with: The store is away." {
+		t.Errorf("message %s", condition.Message)
+	}
+}
+
+func TestABackupFollowsItsInstanceToAnotherNode(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	cluster := b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.Instances[0].Node = "w2" })
+	b.job("first-backup-2")
+	b.eventually(backup, "the plan of the second attempt", func() bool { return backup.Status.Plan.Node == "w2" && backup.Status.Plan.Attempt == 2 })
+	b.eventuallyGone(job)
+}
+
+func TestABackupWhoseClusterIsMadeAnewFails(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	cluster := b.cluster("shop")
+	backup := b.backup("first", "shop")
+	b.job("first-backup")
+	b.remove(cluster)
+	b.cluster("shop")
+	b.awaitReason(backup, metav1.ConditionFalse, v1alpha1.ReasonClusterReplaced)
+}
+
+func TestAJobOfThatNameThatBelongsToSomebodyElseIsLeftAlone(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	foreign := &batchv1.Job{}
+	foreign.Name = "first-backup"
+	foreign.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelComponent: "backup"}
+	foreign.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "x", Image: "x"}}}
+	b.make(foreign)
+	backup := b.backup("first", "shop")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonNameConflict)
+	b.remove(backup)
+	b.eventuallyGone(backup)
+	if err := b.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || !foreign.DeletionTimestamp.IsZero() {
+		t.Errorf("the foreign Job: %v", err)
+	}
+}
