@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/maintain"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -30,6 +31,12 @@ func (r *runner) attend(ctx context.Context) {
 	if ctx.Err() == nil {
 		r.publisher.Set(true) // whatever became of the roles: sessions are taken
 	}
+	maintained := make(chan struct{})
+	go func() {
+		defer close(maintained)
+		r.maintain(ctx)
+	}()
+	defer func() { <-maintained }()
 	tick := time.NewTicker(factsInterval)
 	defer tick.Stop()
 	for {
@@ -49,6 +56,35 @@ func (r *runner) attend(ctx context.Context) {
 			pause = time.Second
 		}
 		again = r.keepRoles(ctx)
+	}
+}
+
+// maintenancePause is between two tries of maintenance that was kept from its work.
+const maintenancePause = time.Minute
+
+func (r *runner) maintainer() *maintain.Maintainer {
+	return &maintain.Maintainer{
+		Server: r.server, Generation: r.adopted.generation, Dir: r.Volume.Dir(r.adopted.generation.ID), BinDir: r.adopted.binDir, Log: r.Log,
+		Report: func(left, messages []string) {
+			r.set(func(status *agentapi.Status) { status.Maintenance, status.MaintenanceMessages = left, messages })
+		},
+	}
+}
+
+// maintain does what the generation asks for, in the background.
+func (r *runner) maintain(ctx context.Context) {
+	maintainer := r.maintainer()
+	for {
+		err := maintainer.Run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		r.Log.Error("maintenance is interrupted; trying again", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(maintenancePause):
+		}
 	}
 }
 

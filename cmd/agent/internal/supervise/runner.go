@@ -230,7 +230,9 @@ func serverPart(c agentapi.Config) agentapi.Config {
 // up notes that the server takes connections.
 func (r *runner) up(server *postmaster.Server) {
 	r.keepGood()
+	left, messages := r.maintainer().Pending() // shown with the first word that the server runs
 	changed := r.set(func(status *agentapi.Status) {
+		status.Maintenance, status.MaintenanceMessages = left, messages
 		status.State, status.Message, status.StartedAt = agentapi.StateRunning, "", time.Now().UTC().Truncate(time.Second)
 		status.PendingRestart = nil
 	})

@@ -1,0 +1,180 @@
+// Package maintain does what a server needs after its data came from elsewhere: extensions that fit the programs, the
+// planner's statistics, indexes in the order of this machine's collations. It works in the background, beside clients.
+package maintain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/local"
+)
+
+// Collations is the work on indexes whose collations changed. It is not asked for by a generation but found.
+const Collations = "Collations"
+
+// markerFile says what has been done on a generation. It lies beside generation.json, which never changes.
+const markerFile = "maintenance.json"
+
+// Maintainer works on the server of one generation.
+type Maintainer struct {
+	Server     local.Server
+	Generation generation.Generation
+	Dir        string // of the generation
+	BinDir     string
+	Log        *slog.Logger
+	// Report is told what is still to be done and what could not be done, for the status.
+	Report func(left, messages []string)
+}
+
+// marker is maintenance.json.
+type marker struct {
+	Done     []string `json:"done,omitempty"`
+	Messages []string `json:"messages,omitempty"`
+}
+
+// Run does what is left to do. What ctx interrupts is done again the next time. An error means that a later try may
+// help; what nobody can help is a message.
+func (m *Maintainer) Run(ctx context.Context) error {
+	done, err := m.read()
+	if err != nil {
+		return err
+	}
+	work := map[string]func(context.Context) ([]string, error){
+		Collations:                    m.collations,
+		generation.MaintainExtensions: m.extensions,
+		generation.MaintainStatistics: m.statistics,
+	}
+	todo := m.left(done)
+	stale, err := m.stale(ctx)
+	if err != nil {
+		return err
+	}
+	if stale {
+		todo = append([]string{Collations}, todo...) // wrong indexes first
+	}
+	for len(todo) > 0 {
+		m.Report(todo, done.Messages)
+		m.Log.Info("maintenance begins", "work", todo[0])
+		messages, err := work[todo[0]](ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", todo[0], local.Plain(err))
+		}
+		m.Log.Info("maintenance is done", "work", todo[0], "problems", len(messages))
+		for _, message := range messages {
+			if !slices.Contains(done.Messages, message) {
+				done.Messages = append(done.Messages, message)
+			}
+		}
+		if todo[0] != Collations {
+			done.Done = append(done.Done, todo[0])
+		}
+		if err := m.write(done); err != nil {
+			return err
+		}
+		todo = todo[1:]
+	}
+	m.Report(nil, done.Messages)
+	return nil
+}
+
+// Pending is what the generation asks for and nobody has done yet.
+func (m *Maintainer) Pending() (left, messages []string) {
+	done, err := m.read()
+	if err != nil {
+		return m.left(marker{}), nil
+	}
+	return m.left(done), done.Messages
+}
+
+// left is what the generation asks for and nobody has done, in the order in which it is done.
+func (m *Maintainer) left(done marker) []string {
+	var left []string
+	for _, work := range []string{generation.MaintainExtensions, generation.MaintainStatistics} {
+		if slices.Contains(m.Generation.Maintenance, work) && !slices.Contains(done.Done, work) {
+			left = append(left, work)
+		}
+	}
+	return left
+}
+
+func (m *Maintainer) read() (marker, error) {
+	done := marker{}
+	content, err := os.ReadFile(filepath.Join(m.Dir, markerFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return done, nil
+	}
+	if err != nil {
+		return done, err
+	}
+	if err := json.Unmarshal(content, &done); err != nil {
+		return marker{}, nil // torn: it is done once more, which harms nothing
+	}
+	return done, nil
+}
+
+func (m *Maintainer) write(done marker) error {
+	content, err := json.Marshal(done)
+	if err != nil {
+		return err
+	}
+	return generation.WriteFile(filepath.Join(m.Dir, markerFile), content, 0o600)
+}
+
+// databases are all that sessions may be opened in.
+func (m *Maintainer) databases(ctx context.Context) ([]string, error) {
+	return m.names(ctx, "postgres", "SELECT datname FROM pg_catalog.pg_database WHERE datallowconn ORDER BY datname")
+}
+
+// names asks for one column of text.
+func (m *Maintainer) names(ctx context.Context, database, query string, args ...any) (names []string, err error) {
+	err = m.Server.With(ctx, database, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return names, err
+}
+
+// inEach runs do in every database.
+func (m *Maintainer) inEach(ctx context.Context, do func(context.Context, *pgx.Conn, string) ([]string, error)) ([]string, error) {
+	databases, err := m.databases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var messages []string
+	for _, database := range databases {
+		err := m.Server.With(ctx, database, func(conn *pgx.Conn) error {
+			found, err := do(ctx, conn, database)
+			messages = append(messages, found...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return messages, nil
+}
+
+// try runs a statement. What goes wrong is a message, unless the session is lost or ctx has ended.
+func try(ctx context.Context, conn *pgx.Conn, statement, what string) (messages []string, err error) {
+	_, err = conn.Exec(ctx, statement)
+	switch {
+	case err == nil:
+		return nil, nil
+	case ctx.Err() != nil || conn.IsClosed():
+		return nil, err
+	}
+	return []string{fmt.Sprintf("%s: %v", what, local.Plain(err))}, nil
+}

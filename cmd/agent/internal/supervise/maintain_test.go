@@ -1,0 +1,97 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// asks makes the generation one that asks for maintenance, as an upgrade's does.
+func (p *pod) asks(work ...string) {
+	p.t.Helper()
+	g, err := p.Volume.Read("g1")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	g.Maintenance = work
+	raw, err := json.Marshal(g)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(filepath.Join(p.Volume.Dir("g1"), "generation.json"), string(raw))
+}
+
+func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {
+	p := newPod(t)
+	p.run()
+	p.sql("CREATE EXTENSION hstore SCHEMA public VERSION '1.4'")
+	p.sql("CREATE COLLATION public.german (provider = icu, locale = 'de')")
+	p.sql("CREATE TABLE public.words (word text COLLATE public.german PRIMARY KEY)")
+	p.sql("INSERT INTO public.words SELECT 'word' || i FROM generate_series(1, 1000) i")
+	p.sql("UPDATE pg_collation SET collversion = '1' WHERE collname = 'german'") // as of an older ICU
+	before := p.sql("SELECT relfilenode::text FROM pg_class WHERE relname = 'words_pkey'")
+	if err := p.terminate(30e9); err != nil {
+		t.Fatal(err)
+	}
+	p.asks(generation.MaintainExtensions, generation.MaintainStatistics)
+
+	p.start()
+	p.awaitStatus("show what is to be done", func(s agentapi.Status) bool {
+		return s.State == agentapi.StateRunning && slices.Contains(s.Maintenance, generation.MaintainStatistics)
+	})
+	p.awaitStatus("do it", func(s agentapi.Status) bool { return s.State == agentapi.StateRunning && len(s.Maintenance) == 0 })
+	if got := p.sql("SELECT extversion FROM pg_extension WHERE extname = 'hstore'"); got == "1.4" {
+		t.Errorf("hstore is still %s", got)
+	}
+	if got := p.sql("SELECT reltuples::int::text FROM pg_class WHERE relname = 'words'"); got != "1000" {
+		t.Errorf("the statistics know of %s rows", got)
+	}
+	if after := p.sql("SELECT relfilenode::text FROM pg_class WHERE relname = 'words_pkey'"); after == before {
+		t.Error("the index was not rebuilt")
+	}
+	if got := p.sql("SELECT collversion FROM pg_collation WHERE collname = 'german'"); got == "1" {
+		t.Error("the collation's version was not recorded")
+	}
+	if status := p.agent.Status(); len(status.MaintenanceMessages) != 0 {
+		t.Errorf("%+v", status.MaintenanceMessages)
+	}
+	if err := p.terminate(30e9); err != nil {
+		t.Fatal(err)
+	}
+	p.run()
+	if strings.Count(p.log.String(), "maintenance begins") != 3 {
+		t.Error("it was done again at the next start")
+	}
+}
+
+func TestWhatMaintenanceCannotDoIsSaidAndKept(t *testing.T) {
+	p := newPod(t)
+	p.run()
+	p.sql("CREATE EXTENSION hstore SCHEMA public")
+	p.sql("UPDATE pg_extension SET extversion = 'unknown' WHERE extname = 'hstore'")
+	if err := p.terminate(30e9); err != nil {
+		t.Fatal(err)
+	}
+	p.asks(generation.MaintainExtensions)
+	for range 2 {
+		p.run()
+		status := p.awaitStatus("say it", func(s agentapi.Status) bool { return len(s.Maintenance) == 0 && len(s.MaintenanceMessages) == 1 })
+		if !strings.Contains(status.MaintenanceMessages[0], "extension hstore in database postgres can't be updated: extension") {
+			t.Error(status.MaintenanceMessages)
+		}
+		if err := p.terminate(30e9); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(p.Volume.Dir("g1"), "maintenance.json")); err != nil {
+		t.Error(err)
+	}
+}
