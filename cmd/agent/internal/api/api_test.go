@@ -1,0 +1,206 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+type agent struct {
+	alive, started bool
+	ready          error
+	asked          []agentapi.RestartRequest
+}
+
+func (a *agent) Alive() bool                 { return a.alive }
+func (a *agent) Started() bool               { return a.started }
+func (a *agent) Ready(context.Context) error { return a.ready }
+func (a *agent) Status() agentapi.Status     { return agentapi.Status{Pod: "shop-0"} }
+func (a *agent) Restart(_ context.Context, r agentapi.RestartRequest) (bool, error) {
+	a.asked = append(a.asked, r)
+	return r.ConfigHash == "pending", nil
+}
+
+// authority signs certificates.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority{certificate, key}
+}
+
+func (a authority) issue(t *testing.T, name string) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &private.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawKey, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: rawKey})
+}
+
+// serve serves a and returns the server's URL.
+func serve(t *testing.T, a Agent, ca authority) string {
+	t.Helper()
+	dir := t.TempDir()
+	certificate, key := ca.issue(t, "shop-0")
+	for name, content := range map[string][]byte{
+		"tls.crt": certificate, "tls.key": key, "ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.certificate.Raw}),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	metrics := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	server := Server(Handler(a, metrics), dir, slog.New(slog.DiscardHandler))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(tls.NewListener(listener, server.TLSConfig))
+	t.Cleanup(func() { server.Close() })
+	return "https://" + listener.Addr().String()
+}
+
+// client trusts ca and shows a certificate of signer with this common name, or none.
+func client(t *testing.T, ca, signer authority, name string) *http.Client {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.certificate)
+	config := &tls.Config{RootCAs: pool}
+	if name != "" {
+		certificate, key := signer.issue(t, name)
+		pair, err := tls.X509KeyPair(certificate, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+}
+
+func get(t *testing.T, c *http.Client, url string) int {
+	t.Helper()
+	response, err := c.Get(url)
+	if err != nil {
+		return 0 // refused before HTTP
+	}
+	response.Body.Close()
+	return response.StatusCode
+}
+
+func TestWhoMayAskForWhat(t *testing.T) {
+	ca := newAuthority(t)
+	url := serve(t, &agent{alive: true, started: true}, ca)
+	nobody := client(t, ca, ca, "")
+	stranger := client(t, ca, newAuthority(t), agentapi.ControllerCommonName)
+	backup := client(t, ca, ca, agentapi.BackupRole)
+	controller := client(t, ca, ca, agentapi.ControllerCommonName)
+	for _, test := range []struct {
+		route                                 string
+		nobody, stranger, backup, controllers int
+	}{
+		{agentapi.RouteLive, 200, 0, 200, 200},
+		{agentapi.RouteReady, 200, 0, 200, 200},
+		{agentapi.RouteStartup, 200, 0, 200, 200},
+		{agentapi.RouteStatus, 401, 0, 403, 200},
+		{agentapi.RouteMetrics, 401, 0, 200, 200},
+		{agentapi.RouteRestart, 405, 0, 405, 405},
+		{"/", 404, 0, 404, 404},
+	} {
+		t.Run(test.route, func(t *testing.T) {
+			got := [4]int{get(t, nobody, url+test.route), get(t, stranger, url+test.route), get(t, backup, url+test.route), get(t, controller, url+test.route)}
+			if want := [4]int{test.nobody, test.stranger, test.backup, test.controllers}; got != want {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestProbesSayNo(t *testing.T) {
+	ca := newAuthority(t)
+	url := serve(t, &agent{ready: errors.New("PostgreSQL is Starting")}, ca)
+	for _, route := range []string{agentapi.RouteLive, agentapi.RouteReady, agentapi.RouteStartup} {
+		if got := get(t, client(t, ca, ca, ""), url+route); got != http.StatusServiceUnavailable {
+			t.Errorf("%s answers %d", route, got)
+		}
+	}
+}
+
+func TestARestartIsPassedOn(t *testing.T) {
+	ca := newAuthority(t)
+	a := &agent{}
+	url := serve(t, a, ca)
+	post := func(c *http.Client, body string) int {
+		response, err := c.Post(url+agentapi.RouteRestart, "application/json", bytes.NewBufferString(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
+	controller := client(t, ca, ca, agentapi.ControllerCommonName)
+	for hash, want := range map[string]int{"pending": http.StatusAccepted, "settled": http.StatusNoContent} {
+		body, err := json.Marshal(agentapi.RestartRequest{ConfigHash: hash})
+		if got := post(controller, string(body)); got != want || err != nil {
+			t.Errorf("%s: %d, %v", hash, got, err)
+		}
+	}
+	if got := post(controller, "?"); got != http.StatusBadRequest {
+		t.Errorf("nonsense: %d", got)
+	}
+	if got := post(client(t, ca, ca, agentapi.UpgradeRole), `{}`); got != http.StatusForbidden || len(a.asked) != 2 {
+		t.Errorf("another role: %d, and %d requests passed", got, len(a.asked))
+	}
+}
