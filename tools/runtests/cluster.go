@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 )
 
@@ -26,9 +27,16 @@ func clusterEnv() []string {
 	return []string{"HOWDAH_PREFIX=" + testCluster, "KUBECONFIG=" + kubeconfig, "LOCAL_KUBECONFIG=" + kubeconfig}
 }
 
+// clusterIsUp tells whether the tests' cluster is there before anything is begun: somebody works on it then.
+func clusterIsUp(ctx context.Context) bool {
+	cmd := exec.CommandContext(ctx, "build/bin/kube", "status")
+	cmd.Env = append(os.Environ(), clusterEnv()...)
+	return cmd.Run() == nil
+}
+
 // takeDown removes the cluster that the tests made, after an interrupt too; KEEP leaves it.
-func takeDown(ctx context.Context) error {
-	if usersCluster() || os.Getenv("KEEP") != "" {
+func takeDown(ctx context.Context, wasUp bool) error {
+	if usersCluster() || wasUp || os.Getenv("KEEP") != "" {
 		return nil
 	}
 	return command(context.WithoutCancel(ctx), "cluster down", clusterEnv(), "build/bin/kube", "down")

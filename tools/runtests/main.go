@@ -46,6 +46,7 @@ func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
 		return 0, 0, err
 	}
 	began := time.Now()
+	wasUp := clusterIsUp(ctx)
 	background := begin(ctx, chosen)
 	var errs []error
 	for _, s := range chosen {
@@ -70,7 +71,7 @@ func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
 	}
 	background.stop()
 	if background.find("cluster") != nil {
-		if err := takeDown(ctx); err != nil {
+		if err := takeDown(ctx, wasUp); err != nil {
 			errs = append(errs, err)
 		}
 	}
