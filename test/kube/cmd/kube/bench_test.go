@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"howdah.dev/test/kube/command"
+	"howdah.dev/test/kube/node"
 	"howdah.dev/test/kube/topology"
 )
 
@@ -103,7 +105,7 @@ func (b bench) assets(t *testing.T) string {
 func hostFolders(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, pattern := range []string{"/opt/*", "/opt/*/*", "/var/lib/*", "/run/containerd", "/usr/libexec/*", "/var/log/*", "/run/netns/*"} {
+	for _, pattern := range []string{"/opt/*", "/opt/*/*", "/var/lib/*", "/run/containerd", "/usr/libexec/*", "/var/log/*"} {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -111,6 +113,16 @@ func hostFolders(t *testing.T) []string {
 		found = append(found, matches...)
 	}
 	return found
+}
+
+// othersNeed tells whether a folder belongs to clusters that run beside the tested one.
+func othersNeed(t *testing.T, b bench, folder string) bool {
+	t.Helper()
+	others, err := os.ReadDir(filepath.Dir(b.cluster.Dir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(others) > 0 && slices.Contains(node.HostFolders(), folder)
 }
 
 // processesOf lists the processes whose command line or control group speaks of something.
@@ -134,11 +146,11 @@ func processesOf(t *testing.T, what string) []string {
 // answers asks a node's kubelet for anything at all.
 func answers(t *testing.T, b bench, name string) bool {
 	t.Helper()
-	node, err := b.cluster.Node(name)
+	found, err := b.cluster.Node(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return responds("https://" + node.IP + ":10250/healthz")
+	return responds("https://" + found.IP + ":10250/healthz")
 }
 
 // responds tells whether a server says anything at all.
