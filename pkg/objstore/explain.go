@@ -115,14 +115,14 @@ func explainNetwork(e *Error) string {
 }
 
 func explainKind(e *Error) string {
-	switch e.Kind { //nolint:errorlint // a kind is one of the sentinels, never wrapped
-	case ErrNoBucket:
+	switch {
+	case errors.Is(e.Kind, ErrNoBucket):
 		return fmt.Sprintf("There is no bucket %s at %s.", e.Bucket, e.server())
-	case ErrDenied:
+	case errors.Is(e.Kind, ErrDenied):
 		return fmt.Sprintf("The credentials may not %s in bucket %s at %s.", deniedVerb(e.Op), e.Bucket, e.server())
-	case ErrUnavailable:
+	case errors.Is(e.Kind, ErrUnavailable):
 		return fmt.Sprintf("%s does not work at the moment: %s.", e.server(), strings.TrimSuffix(errorText(e.Err), "."))
-	case ErrNotFound:
+	case errors.Is(e.Kind, ErrNotFound):
 		return fmt.Sprintf("There is no object %s in bucket %s.", e.Key, e.Bucket)
 	}
 	return ""
