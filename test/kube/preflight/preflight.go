@@ -36,7 +36,6 @@ type Machine struct {
 
 // Check looks at the machine, installs packages that are missing, and returns the first thing that is wrong.
 func Check(ctx context.Context, cache string, report *progress.Reporter) error {
-	loadModules(ctx)
 	machine, err := look(cache)
 	if err != nil {
 		return err
@@ -47,10 +46,17 @@ func Check(ctx context.Context, cache string, report *progress.Reporter) error {
 	if err := EnsurePackages(ctx, report); err != nil {
 		return err
 	}
+	loadModules(ctx)
+	if machine, err = look(cache); err != nil {
+		return err
+	}
+	if err := machine.KernelVerdict(); err != nil {
+		return err
+	}
 	return raiseLimits()
 }
 
-// Verdict returns the first thing that is wrong with a machine.
+// Verdict returns the first thing that nothing can be done about.
 func (m Machine) Verdict() error {
 	if m.UserID != 0 {
 		return ErrNotRoot
@@ -64,6 +70,11 @@ func (m Machine) Verdict() error {
 	if m.DiskMiB < needDiskMiB {
 		return fmt.Errorf("only %d MiB of disk are free at the cache folder: a cluster needs %d MiB; free some, or say with --cache where there is more", m.DiskMiB, needDiskMiB)
 	}
+	return nil
+}
+
+// KernelVerdict returns the first thing that the kernel lacks, once its modules were loaded.
+func (m Machine) KernelVerdict() error {
 	if !strings.Contains(m.Filesystems, "\toverlay\n") {
 		return errors.New("the kernel has no overlay filesystem, which containers need: load the module overlay")
 	}

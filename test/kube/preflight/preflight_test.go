@@ -17,7 +17,7 @@ func fine() Machine {
 }
 
 func TestAMachineThatHasEverythingPasses(t *testing.T) {
-	if err := fine().Verdict(); err != nil {
+	if err := errors.Join(fine().Verdict(), fine().KernelVerdict()); err != nil {
 		t.Error(err)
 	}
 }
@@ -39,6 +39,9 @@ func TestWhatIsMissingIsSaidInASentence(t *testing.T) {
 			machine := fine()
 			test.spoil(&machine)
 			err := machine.Verdict()
+			if err == nil {
+				err = machine.KernelVerdict()
+			}
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want something with %q", err, test.want)
 			}
