@@ -140,6 +140,21 @@ func TestAFailedInitJobSaysWhyAndIsMadeAgainWhenItIsDeleted(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
+func TestAnInitJobThatCouldNotRunIsMadeAgainWithTheNewImage(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) {
+		s.initError = &agentapi.JobError{Reason: "X", Message: "PostgreSQL 17 is not installed"}
+	})
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Image = "postgres:wrong" })
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInitFailed)
+	l.kube.set(func(s *standIn) { s.initError = nil })
+	l.change(shop, func() { shop.Spec.Image = "postgres:right" })
+	l.awaitRunning(shop)
+	if shop.Status.Image != "postgres:right" {
+		t.Errorf("image %s", shop.Status.Image)
+	}
+}
+
 func TestASuperuserSecretComesAndGoesAsAsked(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.SuperuserAccess = true })

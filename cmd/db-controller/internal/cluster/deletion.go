@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -44,6 +45,13 @@ func (w *world) wantsFinalBackup() bool {
 	}
 	outcome, _ := protocol.BackupAnswerFor(w.finalBackup, w.cluster.Status.BackupWanted)
 	return outcome != protocol.BackupSucceeded
+}
+
+// keepOrder takes back that Kubernetes deletes all objects of the cluster at once and ahead of it, which a deletion in the
+// foreground asks for (kubectl delete --cascade=foreground, Argo CD): the last backup needs them. In the end the deletion
+// is over only when they are being deleted, all the same.
+func (r *Reconciler) keepOrder(ctx context.Context, w *world) flow.Outcome {
+	return flow.RemoveFinalizer(ctx, r.Client, w.cluster, metav1.FinalizerDeleteDependents)
 }
 
 // askFinalBackup records the wish for the last backup; after one that failed, for another.

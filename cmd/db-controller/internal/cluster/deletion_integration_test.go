@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
@@ -151,5 +153,21 @@ func TestAnInterruptedDeletionIsFinishedByTheNextController(t *testing.T) {
 	l.stop()
 	l.answerBackup(shop, metav1.ConditionTrue, "done")
 	l.startController()
+	l.awaitGone(shop)
+}
+
+func TestADeletionInTheForegroundKeepsItsOrder(t *testing.T) {
+	l := newLab(t)
+	l.create(repository(l.ns))
+	shop := l.shop(archived)
+	l.awaitRunning(shop)
+	if err := l.Delete(context.Background(), shop, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
+	if slices.Contains(shop.Finalizers, metav1.FinalizerDeleteDependents) {
+		t.Error("Kubernetes may still delete what the last backup needs")
+	}
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
 	l.awaitGone(shop)
 }

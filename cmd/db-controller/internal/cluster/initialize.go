@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -24,6 +25,14 @@ func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
 	}
 	state := w.initJob
 	switch {
+	case state.Deleting:
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is going away, to be made again.")
+	case r.initJobOutdated(w):
+		// A Job can't be changed. What it has half written counts for nothing, and is written anew.
+		if err := workload.Delete(ctx, r.Client, w.cluster, w.names.InitJob(), state); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being made again, with another image or other resources.")
 	case !state.Exists:
 		if err := r.initJob(w).Ensure(ctx, r.Client); err != nil {
 			return flow.Retry(err)
@@ -31,12 +40,26 @@ func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
 		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being started.")
 	case state.Failed && state.Ended():
 		_, message := state.FailureReason()
-		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s. When that is mended, delete the Job; it is made again.",
-			w.names.InitJob(), message))
-	case state.Message != "":
-		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job: "+state.Message)
+		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s When that is mended, delete the Job; it is made again.",
+			w.names.InitJob(), sentence(message)))
+	case len(w.workers) > 0:
+		if reason, message := podTrouble(&w.workers[0]); reason != "" {
+			return flow.Wait(reason, message)
+		}
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
 	}
 	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
+}
+
+// initJobOutdated: the image or the resources were changed since the Job was made, mostly because it could not run.
+func (r *Reconciler) initJobOutdated(w *world) bool {
+	job, ok := w.live[key("Job", w.names.InitJob())].(*batchv1.Job)
+	if !ok || !w.initJob.Exists || w.initJob.Complete {
+		return false
+	}
+	wanted := r.initJob(w)
+	container := job.Spec.Template.Spec.Containers[0]
+	return container.Image != wanted.Image || !equality.Semantic.DeepEqual(container.Resources, wanted.Resources)
 }
 
 func (r *Reconciler) initJob(w *world) workload.Job {

@@ -48,7 +48,7 @@ func (r *Reconciler) deletion(w *world) steps {
 	if w.begun() && (w.held() || w.wantsFinalBackup()) {
 		goOn = slices.Concat(r.components(), r.instances(), steps{r.awaitRelease, r.askFinalBackup, r.awaitFinalBackup})
 	}
-	return slices.Concat(goOn, steps{
+	return slices.Concat(steps{r.keepOrder}, goOn, steps{
 		r.answerHolds, r.stopInitialization, r.stopInstances, r.releaseVolumes, r.removeFinalizer,
 	})
 }

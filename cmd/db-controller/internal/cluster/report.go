@@ -108,6 +108,9 @@ func configurationRefused(w *world) finding {
 	if agent == nil || agent.ConfigError == "" || agent.ConfigErrorHash != w.agentConfig().Hash() {
 		return finding{}
 	}
+	if agent.ConfigHash == "" {
+		return no(v1alpha1.ReasonConfigurationInvalid, "PostgreSQL can't be started with the configuration: "+agent.ConfigError)
+	}
 	return no(v1alpha1.ReasonConfigurationInvalid, "The configuration of before stays: "+agent.ConfigError)
 }
 
