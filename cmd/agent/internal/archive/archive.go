@@ -166,7 +166,7 @@ func (a *Archiver) Archive(ctx context.Context, path string) error {
 	}
 	name := filepath.Base(path)
 	a.mu.Lock()
-	t, stopping := a.target, a.stopping
+	t, stopping, failing := a.target, a.stopping, !a.health.FailingSince.IsZero()
 	if t == nil {
 		a.mu.Unlock()
 		return nil
@@ -176,7 +176,10 @@ func (a *Archiver) Archive(ctx context.Context, path string) error {
 	a.lookAhead(t, name)
 
 	limit := a.limits.Patience + time.Second
-	if stopping {
+	switch {
+	case stopping && failing:
+		limit = a.limits.LastPatience / 5 // it is away, and most likely stays so
+	case stopping:
 		limit = a.limits.LastPatience
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -184,7 +187,7 @@ func (a *Archiver) Archive(ctx context.Context, path string) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		return fmt.Errorf("%s is not archived yet: %w", name, ctx.Err())
+		return fmt.Errorf("%s is not archived yet: %s", name, a.why(ctx.Err()))
 	}
 	// The next time that the server asks for this name, it is asked anew: it has not noted our answer, or the push failed.
 	a.mu.Lock()
@@ -193,6 +196,16 @@ func (a *Archiver) Archive(ctx context.Context, path string) error {
 	}
 	a.mu.Unlock()
 	return p.err
+}
+
+// why is what is wrong with the archive, or err if nothing is known.
+func (a *Archiver) why(err error) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.health.Error != "" {
+		return a.health.Error
+	}
+	return err.Error()
 }
 
 // Fetch is restore_command, which the server of a pod never has.

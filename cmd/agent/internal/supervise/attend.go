@@ -30,6 +30,7 @@ func (r *runner) attend(ctx context.Context) {
 	again := r.keepRoles(ctx)
 	if ctx.Err() == nil {
 		r.publisher.Set(true) // whatever became of the roles: sessions are taken
+		r.beginArchive(ctx)
 	}
 	maintained := make(chan struct{})
 	go func() {
@@ -85,6 +86,22 @@ func (r *runner) maintain(ctx context.Context) {
 			return
 		case <-time.After(maintenancePause):
 		}
+	}
+}
+
+// beginArchive has the first segment of a data generation archived at once, so that it shows early whether the archive
+// works. It also reloads the configuration: a checkpointer that was started before the end of recovery sleeps through
+// archive_timeout until something wakes it.
+func (r *runner) beginArchive(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, factsTime)
+	defer cancel()
+	err := r.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SELECT pg_reload_conf(),
+			CASE WHEN archived_count = 0 AND NOT pg_is_in_recovery() THEN pg_switch_wal() END FROM pg_stat_archiver`)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		r.Log.Warn("the first WAL segment is not archived early", "error", err)
 	}
 }
 

@@ -180,7 +180,7 @@ func (r *runner) setArchive() {
 			Created: time.Now().UTC(),
 		},
 	})
-	r.Log.Info("WAL is archived", "lineage", repository.LineageName(g.SystemIdentifier, g.ID), "bucket", config.Archive.Repository.Bucket)
+	r.Log.Info("WAL goes to the archive", "lineage", repository.LineageName(g.SystemIdentifier, g.ID), "bucket", config.Archive.Repository.Bucket)
 }
 
 // serveArchive answers archive_command until the returned function is called.

@@ -321,7 +321,11 @@ func (r *runner) stop(server *postmaster.Server) error {
 	defer r.waiting()()
 	err := r.end(server)
 	r.set(func(status *agentapi.Status) { status.State = agentapi.StateStopped })
-	r.Log.Info("PostgreSQL has been stopped", "error", errorText(err))
+	if err != nil {
+		r.Log.Error("PostgreSQL has been stopped, but not cleanly", "error", err)
+	} else {
+		r.Log.Info("PostgreSQL has been stopped")
+	}
 	return stopped{err}
 }
 

@@ -1,0 +1,75 @@
+package settings
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+var paths = Paths{SocketDir: "/s", Dir: "/c", TLSDir: "/t", Agent: "/run/howdah/bin/agent", Port: 5432}
+
+func line(t *testing.T, files Files, name string) string {
+	t.Helper()
+	for l := range strings.Lines(files.Conf) {
+		if value, found := strings.CutPrefix(l, name+" = "); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
+	config := agentapi.Config{Cluster: "shop", MemoryBytes: 1 << 30, CPUMillis: 1500, Parameters: map[string]string{"work_mem": "64MB", "archive_timeout": "1min"}}
+	files, err := Render(config, 17, paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"work_mem":             "'64MB'",
+		"archive_timeout":      "'1min'",
+		"shared_buffers":       "'256MB'",
+		"max_parallel_workers": "'2'",
+		"archive_command":      `'''/run/howdah/bin/agent'' archive-wal "%p"'`,
+		"ssl_key_file":         "'/t/tls.key'",
+		"listen_addresses":     "'*'",
+	} {
+		if got := line(t, files, name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if got := strings.Join(files.Arguments(paths), " "); !strings.Contains(got, "-c fsync=on") || strings.Contains(got, "work_mem") {
+		t.Errorf("the command line is %s", got)
+	}
+}
+
+func TestWhatIsNotTheUsersIsRefused(t *testing.T) {
+	_, err := Render(agentapi.Config{Parameters: map[string]string{"ssl": "off"}}, 17, paths)
+	if !errors.Is(err, postgres.ErrParameter) {
+		t.Error(err)
+	}
+}
+
+func TestComplaintsAreSentencesOfPostgreSQL(t *testing.T) {
+	for name, test := range map[string]struct{ stderr, want string }{
+		"two values": {
+			"LOG:  skipping missing configuration file \"/x/postgresql.auto.conf\"\n" +
+				"LOG:  invalid value for parameter \"a\": \"b\"\nHINT:  Available values: c.\n" +
+				"LOG:  1 kB is outside the valid range for parameter \"work_mem\" (64 .. 2147483647)\n" +
+				"FATAL:  configuration file \"/x/postgresql.conf\" contains errors\n",
+			`invalid value for parameter "a": "b" (Available values: c.); 1 kB is outside the valid range for parameter "work_mem" (64 .. 2147483647)`,
+		},
+		"a name": {
+			"LOG:  unrecognized configuration parameter \"nonsense\" in file \"/x/postgresql.conf\" line 17\nFATAL:  configuration file \"/x\" contains errors\n",
+			`unrecognized configuration parameter "nonsense"`,
+		},
+		"one of the program": {"postgres: superuser_reserved_connections (3) must be less than max_connections (3)\n", "superuser_reserved_connections (3) must be less than max_connections (3)"},
+		"silence":            {"", "it says nothing"},
+	} {
+		if got := complaint(test.stderr); got != test.want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
