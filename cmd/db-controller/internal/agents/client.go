@@ -4,6 +4,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -36,6 +37,8 @@ const (
 type Target struct {
 	// IP of the pod; Host is the name that its certificate must carry.
 	IP, Host string
+	// Port of the agent; 0 is agentapi.AgentPort.
+	Port int
 	// Authority of its cluster.
 	Authority *certificate.Authority
 }
@@ -85,7 +88,7 @@ func (c *Client) call(ctx context.Context, target Target, method, route string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
-	url := "https://" + net.JoinHostPort(target.IP, strconv.Itoa(agentapi.AgentPort)) + route
+	url := "https://" + net.JoinHostPort(target.IP, strconv.Itoa(cmp.Or(target.Port, agentapi.AgentPort))) + route
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("ask agent of %s: %w", target.Host, err)

@@ -1,0 +1,123 @@
+package secret
+
+import (
+	"bytes"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func shop() *v1alpha1.PostgresCluster {
+	return &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop"}}
+}
+
+func TestTheApplicationsSecretSaysAllThatItTakesToConnect(t *testing.T) {
+	cluster := shop()
+	cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Initdb: &v1alpha1.BootstrapInitdb{Database: "orders", Owner: "clerk"}}
+	live := &corev1.Secret{Data: map[string][]byte{"password": []byte("s3cret")}}
+	got := App(cluster, live, []byte("CA"))
+	for key, want := range map[string]string{
+		"username": "clerk", "password": "s3cret", "host": "shop-rw.demo.svc", "port": "5432", "dbname": "orders", "ca.crt": "CA",
+		"uri":      "postgresql://clerk:s3cret@shop-rw.demo.svc:5432/orders?sslmode=require",
+		"jdbc-uri": "jdbc:postgresql://shop-rw.demo.svc:5432/orders?password=s3cret&sslmode=require&user=clerk",
+		"pgpass":   "shop-rw.demo.svc:5432:orders:clerk:s3cret\n",
+	} {
+		if string(got.Data[key]) != want {
+			t.Errorf("%s is %q, want %q", key, got.Data[key], want)
+		}
+	}
+	if len(got.Data) != 9 || got.Name != "shop-app" {
+		t.Errorf("%s has %d keys", got.Name, len(got.Data))
+	}
+}
+
+func TestAPasswordThatAPersonHasChosenIsQuotedWhereItMust(t *testing.T) {
+	password := `a:b\c@d/e?&`
+	got := Superuser(shop(), &corev1.Secret{Data: map[string][]byte{"password": []byte(password)}}, nil)
+	parsed, err := url.Parse(string(got.Data["uri"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, _ := parsed.User.Password(); back != password || parsed.User.Username() != "postgres" {
+		t.Error("the uri gives another password")
+	}
+	if string(got.Data["pgpass"]) != `shop-rw.demo.svc:5432:postgres:postgres:a\:b\\c@d/e?&`+"\n" {
+		t.Error("pgpass is not quoted")
+	}
+}
+
+func TestEachPasswordIsItsOwn(t *testing.T) {
+	a, b := App(shop(), nil, nil).Data["password"], App(shop(), nil, nil).Data["password"]
+	if len(a) < 20 || bytes.Equal(a, b) {
+		t.Error("a password is too short, or twice the same")
+	}
+}
+
+func TestTheNamesOfADatabaseComeFromWhereItsDataComes(t *testing.T) {
+	for name, c := range map[string]struct {
+		bootstrap       *v1alpha1.Bootstrap
+		database, owner string
+	}{
+		"nothing said":       {nil, "app", "app"},
+		"a new database":     {&v1alpha1.Bootstrap{Initdb: &v1alpha1.BootstrapInitdb{Database: "x"}}, "x", "app"},
+		"a restored one":     {&v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: "r", Database: "y", Owner: "z"}}, "y", "z"},
+		"a restored default": {&v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: "r"}}, "app", "app"},
+	} {
+		cluster := shop()
+		cluster.Spec.Bootstrap = c.bootstrap
+		if database, owner := Application(cluster); database != c.database || owner != c.owner {
+			t.Errorf("%s: %s of %s", name, database, owner)
+		}
+	}
+}
+
+func TestCertificatesStayUntilTheyHaveToBeMadeAnew(t *testing.T) {
+	cluster := shop()
+	ca, authority, err := Authority(cluster, nil, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ServerTLS(cluster, nil, authority, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, sameAuthority, err := Authority(cluster, ca, noon.Add(time.Hour))
+	if err != nil || !bytes.Equal(again.Data[KeyAuthorityKey], ca.Data[KeyAuthorityKey]) {
+		t.Fatalf("another CA after an hour: %v", err)
+	}
+	same, err := ServerTLS(cluster, server, sameAuthority, noon.Add(time.Hour))
+	if err != nil || !bytes.Equal(same.Data[KeyCertificate], server.Data[KeyCertificate]) {
+		t.Errorf("another certificate after an hour: %v", err)
+	}
+	late := noon.Add(certificate.LeafLife * 3 / 4)
+	renewed, err := ServerTLS(cluster, server, sameAuthority, late)
+	if err != nil || bytes.Equal(renewed.Data[KeyCertificate], server.Data[KeyCertificate]) {
+		t.Errorf("the same certificate near its end: %v", err)
+	}
+	delete(server.Data, KeyPrivate)
+	mended, err := ServerTLS(cluster, server, sameAuthority, noon)
+	if err != nil || len(mended.Data[KeyPrivate]) == 0 {
+		t.Errorf("a lost key is not made anew: %v", err)
+	}
+}
+
+func TestTheServersCertificateIsForEveryNameOfTheCluster(t *testing.T) {
+	names := ServerRequest(shop()).DNSNames
+	for _, want := range []string{
+		"shop-rw", "shop-rw.demo", "shop-rw.demo.svc", "shop-rw.demo.svc.cluster.local", "shop-ro.demo.svc", "shop-r.demo.svc",
+		"*.shop-pods.demo.svc", "*.shop-pods.demo.svc.cluster.local", "localhost",
+	} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package statefulset
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+func shop() *v1alpha1.PostgresCluster {
+	return &v1alpha1.PostgresCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", UID: "6ab0"},
+		Spec: v1alpha1.PostgresClusterSpec{
+			Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("10Gi")},
+			Resources:       v1alpha1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}},
+			SuperuserAccess: true,
+		},
+		Status: v1alpha1.PostgresClusterStatus{Image: "postgres:17", DataGeneration: "g1", MajorVersion: 17},
+	}
+}
+
+var inputs = Inputs{Replicas: 1, AgentImage: "agent:1", ConfigHash: "c1", S3Secret: "s3"}
+
+func TestTheStatefulSetIsAsItIsWrittenDown(t *testing.T) {
+	got, err := yaml.Marshal(Build(shop(), inputs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/shop.yaml"
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("it differs from %s (go test -update writes it anew, and the difference is yours to judge):\n%s", file, got)
+	}
+}
+
+func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.PostgresCluster, *Inputs)
+		new    bool
+	}{
+		"another image":           {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Status.Image = "postgres:17.6" }, true},
+		"another data generation": {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Status.DataGeneration = "g2" }, true},
+		"other resources": {func(c *v1alpha1.PostgresCluster, _ *Inputs) {
+			c.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}
+		}, true},
+		"the same memory in other words": {func(c *v1alpha1.PostgresCluster, _ *Inputs) {
+			c.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1024Mi")}
+		}, false},
+		"no superuser any more": {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.SuperuserAccess = false }, true},
+		"other credentials":     {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.S3Secret = "s4" }, true},
+		"a newer agent":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.AgentImage = "agent:2" }, false},
+		"another configuration": {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.ConfigHash = "c2" }, false},
+		"being stopped":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Replicas = 0 }, false},
+		"a higher version":      {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.Version = 18 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := Build(shop(), inputs).Spec.Template
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			cluster, in := shop(), inputs
+			c.change(cluster, &in)
+			if got := Changes(pod, cluster, in); (got != "") != c.new {
+				t.Errorf("changes: %q", got)
+			}
+		})
+	}
+}
+
+func TestTheSecretOfTheRepositoryIsFoundAgain(t *testing.T) {
+	if got := S3Secret(Build(shop(), inputs)); got != "s3" {
+		t.Errorf("got %q", got)
+	}
+	if got := S3Secret(nil); got != "" {
+		t.Errorf("of none: %q", got)
+	}
+}
