@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// keys below a prefix of the repository.
+func (b *bed) keys(prefix string) []string {
+	b.Helper()
+	var keys []string
+	for info, err := range b.bucket().List(b.Context(), prefix, "") {
+		b.must(err)
+		keys = append(keys, info.Key)
+	}
+	return keys
+}
+
+func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
+	t.Parallel()
+	for _, server := range []string{"minio", "versitygw"} {
+		t.Run(server, func(t *testing.T) {
+			if server == "minio" {
+				t.Parallel()
+			}
+			b := newBed(t, server)
+			cluster := b.cluster("shop", 17)
+			w := b.startWriter("shop")
+			first, second := b.backup("first", "shop"), b.backup("second", "shop")
+			w.judge()
+			if first.Status.LogicalBytes < 10<<20 || first.Status.StoredBytes <= 0 || first.Status.StoredBytes > first.Status.LogicalBytes {
+				t.Errorf("%d bytes are stored as %d", first.Status.LogicalBytes, first.Status.StoredBytes)
+			}
+			if progress := first.Status.Progress; progress == nil || progress.Percent != 100 {
+				t.Errorf("the progress ended as %+v", progress)
+			}
+			data := func(backup *v1alpha1.Backup) (keys []string) {
+				for _, key := range b.keys("lineages/" + cluster.Status.Archive.Lineage + "/") {
+					if strings.Contains(key, backup.Status.Plan.ID) {
+						keys = append(keys, key)
+					}
+				}
+				return keys
+			}
+			if len(data(first)) < 2 || len(data(second)) < 2 {
+				t.Fatalf("in the bucket are %v and %v", data(first), data(second))
+			}
+			b.must(b.Delete(t.Context(), first))
+			b.awaitGone(first)
+			if left := data(first); len(left) > 0 {
+				t.Errorf("of the deleted backup are left %v", left)
+			}
+			if len(data(second)) < 2 {
+				t.Error("the other one's data is gone too")
+			}
+		})
+	}
+}
+
+func TestABackupOfTwoGigabytesKeepsToItsMemory(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "minio")
+	cluster := b.newCluster("shop", 17)
+	cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"max_wal_size": "4GB"}
+	cluster.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}
+	b.must(b.Create(t.Context(), cluster))
+	b.awaitTrue(cluster, v1alpha1.ConditionReady)
+	// 2 GB, half of it random: it must neither compress to nothing nor not at all. Unlogged first, so that loading is quick;
+	// what is unlogged isn't backed up.
+	b.sql("shop", `CREATE TABLE bulk AS SELECT n, repeat(md5(n::text), 4) AS half, repeat('x', 128) AS rest FROM generate_series(1, 7000000) AS n`)
+	if size := b.sql("shop", "SELECT pg_database_size('app') >= 2::bigint << 30"); size != "t" {
+		t.Fatalf("the database has only %s bytes", b.sql("shop", "SELECT pg_database_size('app')"))
+	}
+	began := time.Now()
+	backup := &v1alpha1.Backup{ObjectMeta: b.meta("big"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
+	b.must(b.Create(t.Context(), backup))
+	job := &batchv1.Job{ObjectMeta: b.meta("big-backup")}
+	b.await(job, "to be there", func() bool { return job.UID != "" })
+	limit := job.Spec.Template.Spec.Containers[0].Resources.Limits.Memory()
+	if limit.IsZero() || limit.Cmp(resource.MustParse("256Mi")) > 0 {
+		t.Errorf("the Job's memory is limited to %s", limit)
+	}
+	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+	t.Logf("%d MiB in %s, %d MiB stored, with at most %s: %s", backup.Status.LogicalBytes>>20, time.Since(began).Round(time.Second),
+		backup.Status.StoredBytes>>20, limit, condition(backup, v1alpha1.ConditionSucceeded).Message)
+	pods := &corev1.PodList{}
+	b.must(b.List(t.Context(), pods, client.InNamespace(b.namespace), client.MatchingLabels{v1alpha1.LabelComponent: "backup"}))
+	for _, pod := range pods.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			if status.RestartCount > 0 || status.State.Terminated != nil && status.State.Terminated.Reason == "OOMKilled" {
+				t.Errorf("pod %s took more memory than it may", pod.Name)
+			}
+		}
+	}
+}
+
+func TestASchedulesMakesBackupsOnTime(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "minio")
+	b.cluster("shop", 15)
+	schedule := &v1alpha1.BackupSchedule{ObjectMeta: b.meta("often"), Spec: v1alpha1.BackupScheduleSpec{
+		Cluster: v1alpha1.LocalReference{Name: "shop"}, Schedule: "* * * * *", TimeZone: "Europe/Berlin",
+	}}
+	b.must(b.Create(t.Context(), schedule))
+	b.await(schedule, "a backup", func() bool { return schedule.Status.LastBackup != "" })
+	backup := &v1alpha1.Backup{ObjectMeta: b.meta(schedule.Status.LastBackup)}
+	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+	b.patch(schedule, `{"spec":{"suspend":true}}`)
+	b.awaitReason(schedule, v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "")
+}
+
+func TestWithTheStoreAwayABackupWaitsAndTheDatabaseGoesOn(t *testing.T) {
+	// Not parallel: it takes the S3 server away.
+	b := newBed(t, "versitygw")
+	cluster := b.cluster("shop", 18)
+	w := b.startWriter("shop")
+	b.kube("s3", "stop", "versitygw")
+	t.Cleanup(func() { b.kube("s3", "start", "versitygw") })
+	b.sql("shop", "SELECT pg_switch_wal()")
+	b.awaitReason(cluster, v1alpha1.ConditionArchiving, v1alpha1.ReasonArchiveFailing, "")
+	backup := &v1alpha1.Backup{ObjectMeta: b.meta("late"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
+	b.must(b.Create(t.Context(), backup))
+	b.await(backup, "to say that it waits", func() bool {
+		c := condition(backup, v1alpha1.ConditionSucceeded)
+		return c != nil && c.Status != metav1.ConditionTrue && c.Message != ""
+	})
+	t.Logf("meanwhile the Backup says %s", describe(backup))
+	gap := w.judge()
+	b.kube("s3", "start", "versitygw")
+	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+	b.awaitTrue(cluster, v1alpha1.ConditionArchiving)
+	if gap > 10*time.Second {
+		t.Errorf("writes stood still for %s", gap)
+	}
+}

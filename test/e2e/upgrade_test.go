@@ -1,0 +1,98 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+func (b *bed) upgradeTo(name string, version int32, checkOnly bool) *v1alpha1.Upgrade {
+	b.Helper()
+	upgrade := &v1alpha1.Upgrade{ObjectMeta: b.meta(name), Spec: v1alpha1.UpgradeSpec{
+		Cluster: v1alpha1.LocalReference{Name: "shop"}, Version: version, CheckOnly: checkOnly,
+	}}
+	b.must(b.Create(b.Context(), upgrade))
+	return upgrade
+}
+
+func TestMajorUpgrades(t *testing.T) {
+	t.Parallel()
+	for _, path := range [][2]int32{{15, 17}, {17, 18}} {
+		from, to := path[0], path[1]
+		t.Run(fmt.Sprintf("from %d to %d", from, to), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, "minio")
+			shop := b.cluster("shop", from)
+			lineage := shop.Status.Archive
+			b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n", "CREATE INDEX ON t (md5)",
+				"CREATE EXTENSION pg_stat_statements", "CREATE TABLE awkward (p regproc)")
+			before := b.sql("shop", sum)
+
+			check := b.upgradeTo("check", to, true)
+			b.awaitReason(check, v1alpha1.ConditionSucceeded, v1alpha1.ReasonCheckFailed, "awkward")
+			if c := condition(check, v1alpha1.ConditionChecked); c == nil || c.Status != metav1.ConditionFalse {
+				t.Errorf("Checked is %+v", c)
+			}
+			b.must(b.Get(t.Context(), keyOf(shop), shop))
+			if shop.Status.MajorVersion != from || !strings.HasPrefix(b.sql("shop", "SHOW server_version"), fmt.Sprint(from, ".")) {
+				t.Errorf("a check changed the version to %s", shop.Status.Version)
+			}
+			b.sql("shop", "DROP TABLE awkward")
+
+			w := b.startWriter("shop")
+			upgrade := b.upgradeTo("up", to, false)
+			b.awaitTrue(upgrade, v1alpha1.ConditionSucceeded)
+			gap := w.judge()
+			t.Logf("%s; no new connection for %s", condition(upgrade, v1alpha1.ConditionSucceeded).Message, gap)
+			b.awaitTrue(shop, v1alpha1.ConditionReady)
+			if got := b.sql("shop", sum); got != before {
+				t.Errorf("the table has %s, not %s", got, before)
+			}
+			if got := b.sql("shop", "SHOW server_version"); !strings.HasPrefix(got, fmt.Sprint(to, ".")) || shop.Status.MajorVersion != to {
+				t.Errorf("it runs %s, and status says %s", got, shop.Status.Version)
+			}
+			if got := b.sql("shop", "SELECT count(*) > 0 FROM pg_stats WHERE tablename = 't'"); got != "t" {
+				t.Error("there are no statistics")
+			}
+			if got := b.sql("shop", "SELECT count(*) FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname WHERE e.extversion <> a.default_version"); got != "0" {
+				t.Errorf("%s extensions are out of date", got)
+			}
+			if lineage != nil && shop.Status.Archive.Lineage == lineage.Lineage {
+				t.Error("the new version archives into the lineage of the old one")
+			}
+			backups := &v1alpha1.BackupList{}
+			b.must(b.List(t.Context(), backups))
+			b.awaitReason(shop, v1alpha1.ConditionUpToDate, v1alpha1.ReasonVersionBehind, "")
+			down := b.upgradeTo("down", from, false)
+			b.awaitReason(down, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDowngrade, "")
+		})
+	}
+}
+
+func TestAFailedUpgradeLeavesTheOldVersionRunning(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "minio")
+	shop := b.cluster("shop", 17)
+	b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 1000) AS n")
+	before := b.sql("shop", sum)
+	// What no check of the schema can see: a file of the table is gone.
+	file := b.sql("shop", "CHECKPOINT", "SELECT pg_relation_filepath('t')")
+	b.must(b.Get(t.Context(), keyOf(shop), shop))
+	hide, show := "mv /var/lib/howdah/current/pgdata/%[1]s /var/lib/howdah/hidden", "mv /var/lib/howdah/hidden /var/lib/howdah/current/pgdata/%[1]s"
+	_, err := b.exec("shop-0", "sh", "-c", fmt.Sprintf(hide, file))
+	b.must(err)
+	upgrade := b.upgradeTo("up", 18, false)
+	b.awaitReason(upgrade, v1alpha1.ConditionSucceeded, v1alpha1.ReasonRolledBack, "pg_upgrade")
+	b.awaitTrue(shop, v1alpha1.ConditionReady)
+	_, err = b.exec("shop-0", "sh", "-c", fmt.Sprintf(show, file))
+	b.must(err)
+	if got := b.sql("shop", sum); got != before || shop.Status.MajorVersion != 17 {
+		t.Errorf("it runs %s with %s, not 17 with %s", shop.Status.Version, got, before)
+	}
+}

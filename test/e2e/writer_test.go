@@ -1,0 +1,96 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// writeNumbers writes numbered rows through the -rw Service, each over a new connection, and prints the time and the
+// number of each row that the server has acknowledged. psql ends non-zero when it doesn't know that the row is there.
+const writeNumbers = `
+until psql -qc 'CREATE TABLE IF NOT EXISTS numbers (n bigint PRIMARY KEY)'; do sleep 0.1; done
+n=0
+while :; do
+	n=$((n+1))
+	psql -qc "INSERT INTO numbers VALUES ($n)" 2>/dev/null && echo "ack $(date +%s%N) $n"
+	sleep 0.02
+done`
+
+// writer is a client that goes on writing while something is done to its cluster, and then judges.
+type writer struct {
+	bed     *bed
+	pod     *corev1.Pod
+	cluster string
+}
+
+func (b *bed) startWriter(cluster string) *writer {
+	b.Helper()
+	w := &writer{bed: b, cluster: cluster, pod: b.clientPod(cluster+"-writer", cluster, "registry.local/postgresql:17", "bash", "-c", writeNumbers)}
+	w.awaitAcks(5)
+	return w
+}
+
+type ack struct {
+	at time.Time
+	n  int64
+}
+
+func (w *writer) acks() []ack {
+	w.bed.Helper()
+	out, err := exec.CommandContext(w.bed.Context(), kubectl(w.bed.T), "logs", "-n", w.bed.namespace, w.pod.Name).Output()
+	w.bed.must(err)
+	var acks []ack
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "ack" {
+			continue
+		}
+		nanos, err := strconv.ParseInt(fields[1], 10, 64)
+		w.bed.must(err)
+		n, err := strconv.ParseInt(fields[2], 10, 64)
+		w.bed.must(err)
+		acks = append(acks, ack{time.Unix(0, nanos), n})
+	}
+	return acks
+}
+
+// awaitAcks waits until so many more rows are acknowledged than now.
+func (w *writer) awaitAcks(more int) {
+	w.bed.Helper()
+	before := len(w.acks())
+	w.bed.await(w.pod, fmt.Sprintf("%d more rows", more), func() bool { return len(w.acks()) >= before+more })
+}
+
+// judge says the longest time without an acknowledged row, and fails the test if one that was acknowledged is lost.
+func (w *writer) judge() time.Duration {
+	w.bed.Helper()
+	w.awaitAcks(5)
+	acks := w.acks()
+	var gap time.Duration
+	for i := 1; i < len(acks); i++ {
+		gap = max(gap, acks[i].at.Sub(acks[i-1].at))
+	}
+	present := strings.Fields(w.bed.sql(w.cluster, "SELECT n FROM numbers ORDER BY n"))
+	lost := 0
+	for _, a := range acks {
+		if _, found := slices.BinarySearchFunc(present, a.n, func(text string, n int64) int {
+			have, _ := strconv.ParseInt(text, 10, 64)
+			return int(have - n)
+		}); !found {
+			lost++
+		}
+	}
+	w.bed.Logf("%d rows acknowledged, %d lost, longest gap for new connections %s", len(acks), lost, gap.Round(10*time.Millisecond))
+	if lost > 0 {
+		w.bed.Errorf("%d acknowledged rows are lost", lost)
+	}
+	return gap
+}
