@@ -59,7 +59,7 @@ func runCommand() *cobra.Command {
 func run(ctx context.Context, o runOptions) error {
 	// Small in every pod: collect early, and hard before the WAL in flight adds up.
 	debug.SetGCPercent(50)
-	debug.SetMemoryLimit(192 << 20)
+	debug.SetMemoryLimit(96 << 20)
 	log := slog.Default()
 	if err := postmaster.AdoptOrphans(); err != nil {
 		return fmt.Errorf("become the parent of orphans: %w", err)

@@ -26,11 +26,12 @@ type Target struct {
 	Writer string
 	// Err says why there is no Store; no file is archived then.
 	Err error
+	// Memory bounds the WAL that is held at a time, in bytes; one segment in any case.
+	Memory int64
 }
 
 const (
-	parallel  = 4        // pushes at a time
-	memory    = 64 << 20 // bytes of WAL that are held at a time, or one segment if that is more
+	parallel  = 4 // pushes at a time
 	claimTime = 20 * time.Second
 	idle      = 15 * time.Second // after which memory is given back
 )
@@ -106,7 +107,7 @@ func (a *Archiver) SetTarget(to *Target) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	slots := max(1, min(parallel, memory/int(to.Claim.SegmentSize)))
+	slots := max(1, min(parallel, to.Memory/int64(to.Claim.SegmentSize)))
 	a.target = &target{
 		Target: *to, archive: wal.New(to.Store), ctx: ctx, cancel: cancel,
 		slots: make(chan struct{}, slots), tails: map[string]postgres.WALTail{},
@@ -195,7 +196,10 @@ func (a *Archiver) Archive(ctx context.Context, path string) error {
 		delete(a.pushes, name)
 	}
 	a.mu.Unlock()
-	return p.err
+	if p.err != nil {
+		return errors.New(Explain(p.err))
+	}
+	return nil
 }
 
 // why is what is wrong with the archive, or err if nothing is known.

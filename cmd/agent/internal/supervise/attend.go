@@ -51,6 +51,7 @@ func (r *runner) attend(ctx context.Context) {
 			return
 		case <-tick.C:
 			r.learn(ctx)
+			told = told || r.announce(ctx)
 			continue
 		case <-retry:
 		case <-r.credentials:
@@ -59,6 +60,20 @@ func (r *runner) attend(ctx context.Context) {
 		again = r.keepRoles(ctx)
 	}
 }
+
+// announce tells clients to come if this is the primary, and says whether it did.
+func (r *runner) announce(ctx context.Context) bool {
+	if ctx.Err() != nil || r.Status().Role != rolePrimary {
+		return false
+	}
+	r.publisher.Set(true)
+	return true
+}
+
+const (
+	rolePrimary = "primary"
+	roleReplica = "replica"
+)
 
 // maintenancePause is between two tries of maintenance that was kept from its work.
 const maintenancePause = time.Minute
@@ -159,9 +174,9 @@ func (r *runner) learn(ctx context.Context) {
 		}
 		return
 	}
-	role := "primary"
+	role := rolePrimary
 	if replica {
-		role = "replica"
+		role = roleReplica
 	}
 	r.set(func(status *agentapi.Status) {
 		if status.State == agentapi.StateRunning {

@@ -171,7 +171,7 @@ func (r *runner) setArchive() {
 	store, err := r.OpenStore(ctx, config.Archive.Repository)
 	g := r.adopted.generation
 	r.archiver.SetTarget(&archive.Target{
-		Store: store, Err: err,
+		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes),
 		Writer: fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
 		Claim: repository.Lineage{
 			Lineage:          repository.LineageName(g.SystemIdentifier, g.ID),
@@ -181,6 +181,16 @@ func (r *runner) setArchive() {
 		},
 	})
 	r.Log.Info("WAL goes to the archive", "lineage", repository.LineageName(g.SystemIdentifier, g.ID), "bucket", config.Archive.Repository.Bucket)
+}
+
+// archiveMemory is how much WAL the archiver may hold in a container of this size, in bytes. On its way to the store a
+// segment takes about three times its size.
+func archiveMemory(container int64) int64 {
+	const most = 64 << 20
+	if container <= 0 {
+		return most
+	}
+	return min(most, container/16)
 }
 
 // serveArchive answers archive_command until the returned function is called.

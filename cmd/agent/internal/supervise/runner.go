@@ -250,8 +250,11 @@ func (r *runner) down(err error) {
 	if r.failures > 1 {
 		state = agentapi.StateFailed
 	}
+	before := r.Status().Message
 	r.set(func(status *agentapi.Status) { status.State, status.Role, status.Message = state, "", sentence(err) })
-	r.Log.Error("PostgreSQL is down", "failures", r.failures, "error", err)
+	if sentence(err) != before {
+		r.Log.Error("PostgreSQL is down", "failures", r.failures, "error", err)
+	}
 }
 
 // backOff waits before the next start, longer with each failure, or until there is something new to start with. It says
