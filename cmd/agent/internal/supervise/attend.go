@@ -28,8 +28,8 @@ func (r *runner) attend(ctx context.Context) {
 	r.learn(ctx)
 	pause := time.Second
 	again := r.keepRoles(ctx)
+	told := r.announce(ctx) // whatever became of the roles: sessions are taken
 	if ctx.Err() == nil {
-		r.publisher.Set(true) // whatever became of the roles: sessions are taken
 		r.beginArchive(ctx)
 	}
 	maintained := make(chan struct{})
