@@ -77,9 +77,11 @@ type ClusterSource struct {
 // RestoreTarget is a point in the history of a cluster.
 // +kubebuilder:validation:XValidation:rule="[has(self.time), has(self.lsn), has(self.restorePoint)].filter(x, x).size() == 1",message="spec.target takes exactly one of time, lsn and restorePoint; leave spec.target out to restore to the end of the archive"
 type RestoreTarget struct {
-	// Time with zone, such as 2026-03-01T12:03:10Z: everything committed until then.
+	// Time with its zone, such as 2026-03-01T12:03:10Z, to the microsecond: everything committed until then.
 	// +optional
-	Time *metav1.MicroTime `json:"time,omitempty"`
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$')",message="spec.target.time must be a time with its zone, such as 2026-03-01T12:03:10Z or 2026-03-01T13:03:10.25+01:00"
+	Time string `json:"time,omitempty"`
 	// LSN such as 16/B374D848.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$')",message="spec.target.lsn must be a WAL position as PostgreSQL prints it, such as 16/B374D848"

@@ -187,10 +187,9 @@ func (s *story) makeMistake(ctx context.Context) error {
 }
 
 func (s *story) restore(ctx context.Context) error {
-	target := metav1.NewMicroTime(s.noted)
 	restore := &v1alpha1.Restore{ObjectMeta: named("shop-before"), Spec: v1alpha1.RestoreSpec{
 		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "shop-first"}},
-		Target:      &v1alpha1.RestoreTarget{Time: &target},
+		Target:      &v1alpha1.RestoreTarget{Time: s.noted.UTC().Format(time.RFC3339Nano)},
 		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "shop-before"}},
 	}}
 	if err := s.kube.Create(ctx, restore); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,9 +43,7 @@ func TestRestoresReachTheirTargets(t *testing.T) {
 				targets[name] = target(b.sql("shop", query))
 			}
 			step("to-time", func(text string) *v1alpha1.RestoreTarget {
-				at, err := time.Parse(time.RFC3339Nano, text)
-				b.must(err)
-				return &v1alpha1.RestoreTarget{Time: &metav1.MicroTime{Time: at}}
+				return &v1alpha1.RestoreTarget{Time: text}
 			}, `SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`)
 			step("to-lsn", func(text string) *v1alpha1.RestoreTarget { return &v1alpha1.RestoreTarget{LSN: text} }, "SELECT pg_current_wal_insert_lsn()")
 			step("to-point", func(string) *v1alpha1.RestoreTarget { return &v1alpha1.RestoreTarget{RestorePoint: "here"} }, "SELECT pg_create_restore_point('here')")
@@ -93,11 +90,7 @@ func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
 	b.cluster("shop", 17)
 	b.sql("shop", "CREATE TABLE t (n int)")
 	backup := b.backup("base", "shop")
-	at := func(text string) *v1alpha1.RestoreTarget {
-		parsed, err := time.Parse(time.RFC3339, text)
-		b.must(err)
-		return &v1alpha1.RestoreTarget{Time: &metav1.MicroTime{Time: parsed}}
-	}
+	at := func(text string) *v1alpha1.RestoreTarget { return &v1alpha1.RestoreTarget{Time: text} }
 	for name, c := range map[string]struct {
 		change  func(*v1alpha1.Restore)
 		reason  string

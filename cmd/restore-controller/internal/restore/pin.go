@@ -91,8 +91,12 @@ func targetOf(restore *v1alpha1.Restore) (survey.Target, error) {
 		return survey.Target{}, nil
 	}
 	target := survey.Target{RestorePoint: wanted.RestorePoint}
-	if wanted.Time != nil {
-		target.Time = &wanted.Time.Time
+	if wanted.Time != "" {
+		at, err := time.Parse(time.RFC3339Nano, wanted.Time)
+		if err != nil {
+			return survey.Target{}, fmt.Errorf("spec.target.time %q is no time with its zone; write it like 2026-03-01T12:03:10Z", wanted.Time)
+		}
+		target.Time = &at
 	}
 	if wanted.LSN == "" {
 		return target, nil
@@ -203,7 +207,7 @@ func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) 
 func stopAt(target survey.Target) *v1alpha1.RestoreTarget {
 	switch {
 	case target.Time != nil:
-		return &v1alpha1.RestoreTarget{Time: &metav1.MicroTime{Time: *target.Time}}
+		return &v1alpha1.RestoreTarget{Time: target.Time.UTC().Format(time.RFC3339Nano)}
 	case !target.LSN.IsZero():
 		return &v1alpha1.RestoreTarget{LSN: target.LSN.String()}
 	case target.RestorePoint != "":

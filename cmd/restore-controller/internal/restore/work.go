@@ -124,8 +124,8 @@ func (r *Reconciler) job(w *world) workload.Job {
 	}
 	if stop := plan.StopAt; stop != nil {
 		spec.Target = agentapi.RestoreTarget{LSN: stop.LSN, RestorePoint: stop.RestorePoint}
-		if stop.Time != nil {
-			spec.Target.Time = &stop.Time.Time
+		if at, err := time.Parse(time.RFC3339Nano, stop.Time); err == nil {
+			spec.Target.Time = &at
 		}
 	}
 	return workload.Job{
