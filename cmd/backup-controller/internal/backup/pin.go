@@ -58,7 +58,7 @@ var phases = map[string]string{
 	"Committing": "committing the backup of",
 }
 
-// running is the message while the Job runs. Trouble is what its pod waits for or the last one ended with.
+// running is the message while the Job runs. Trouble is a sentence or nothing.
 func running(backup *v1alpha1.Backup, trouble string) string {
 	plan := backup.Status.Plan
 	doing := "starting on"
@@ -67,7 +67,7 @@ func running(backup *v1alpha1.Backup, trouble string) string {
 	}
 	message := fmt.Sprintf("Job %s is %s instance %s on node %s.", jobName(backup, plan.Attempt), doing, plan.Instance, plan.Node)
 	if trouble != "" {
-		message += " It has trouble: " + trouble
+		message += " " + trouble
 	}
 	return message
 }

@@ -120,3 +120,17 @@ func TestManyUsersAreCounted(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestAFirstCheckAfterARestartDoesNotHideWhatIsKnown(t *testing.T) {
+	repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
+	report(&world{repo: repo}, flow.Poll(1, v1alpha1.ReasonAvailable, "Good."))
+	report(&world{repo: repo}, flow.Poll(1, v1alpha1.ReasonChecking, "Wait."))
+	if got := repo.Status.Conditions[0]; got.Reason != v1alpha1.ReasonAvailable {
+		t.Errorf("got %+v", got)
+	}
+	repo.Generation = 3
+	report(&world{repo: repo}, flow.Poll(1, v1alpha1.ReasonChecking, "Wait."))
+	if got := repo.Status.Conditions[0]; got.Reason != v1alpha1.ReasonChecking || got.Status != metav1.ConditionUnknown {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -145,8 +145,8 @@ func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) v
 
 // report says in the Ready condition what was found.
 func report(w *world, outcome flow.Outcome) {
-	if outcome.Reason == "" {
-		return // a finalizer was written, nothing was looked at yet
+	if outcome.Reason == "" || outcome.Reason == v1alpha1.ReasonChecking && known(w.repo) {
+		return // nothing was found yet; after a restart, what the process before has found stands
 	}
 	reason, message := outcome.Reason, outcome.Message
 	status := metav1.ConditionFalse
@@ -165,4 +165,9 @@ func report(w *world, outcome flow.Outcome) {
 	}
 	w.repo.Status.ObservedGeneration = w.repo.Generation
 	flow.SetCondition(&w.repo.Status.Conditions, w.repo, v1alpha1.ConditionReady, status, reason, message)
+}
+
+// known reports that the condition speaks of this spec.
+func known(repo *v1alpha1.BackupRepository) bool {
+	return repo.Status.ObservedGeneration == repo.Generation && len(repo.Status.Conditions) > 0
 }
