@@ -16,6 +16,7 @@ import (
 	"howdah.dev/test/kube/command"
 	"howdah.dev/test/kube/lockfile"
 	"howdah.dev/test/kube/progress"
+	"howdah.dev/test/kube/workdir"
 )
 
 // Builder builds components into a cache.
@@ -76,23 +77,17 @@ func (b Builder) ensureOne(ctx context.Context, component Component, goVersion s
 
 // build compiles into a folder of its own and renames it at the end: what is in the cache is complete.
 func (b Builder) build(ctx context.Context, component Component, folder string) error {
-	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
-		return err
-	}
-	unfinished, err := os.MkdirTemp(filepath.Dir(folder), ".building-")
+	unfinished, remove, err := workdir.Make(filepath.Dir(folder))
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(unfinished)
+	defer remove()
 	build := command.Command{
 		Args: append([]string{"nice", "go"}, component.buildArgs(unfinished)...),
 		Dir:  filepath.Join(b.Assets, component.Module),
 		Env:  []string{"GOWORK=off", "CGO_ENABLED=0"},
 	}
 	if _, err := build.Output(ctx); err != nil {
-		return err
-	}
-	if err := os.Chmod(unfinished, 0o755); err != nil {
 		return err
 	}
 	return os.Rename(unfinished, folder)

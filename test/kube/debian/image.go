@@ -21,6 +21,7 @@ import (
 	"howdah.dev/test/kube/lockfile"
 	"howdah.dev/test/kube/oci"
 	"howdah.dev/test/kube/progress"
+	"howdah.dev/test/kube/workdir"
 )
 
 //go:embed recipe.sh
@@ -89,9 +90,6 @@ func (b Builder) HasAll(images []Image) bool {
 
 // Ensure builds the images that the folder lacks, several at once, and returns all archives.
 func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
-	if err := os.MkdirAll(b.Folder, 0o755); err != nil {
-		return nil, err
-	}
 	release, err := lockfile.Acquire(ctx, filepath.Join(b.Folder, "lock"), lockfile.Exclusive, func() {
 		b.Report.Say("another call builds images: waiting for it to end …")
 	})
@@ -118,15 +116,11 @@ func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
 }
 
 func (b Builder) build(ctx context.Context, image Image, archive string) error {
-	folder, err := os.MkdirTemp(b.Folder, ".building-")
+	folder, remove, err := workdir.Make(b.Folder)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(folder)
-	// debootstrap leaves the mode of the folder above the root to us; packages' users have to pass it.
-	if err := os.Chmod(folder, 0o755); err != nil {
-		return err
-	}
+	defer remove()
 	if err := b.cook(ctx, image, folder); err != nil {
 		return err
 	}
