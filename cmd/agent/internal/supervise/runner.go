@@ -297,8 +297,9 @@ func (r *runner) oversee(ctx context.Context, server *postmaster.Server) error {
 			return r.stop(server)
 		case in := <-r.newest:
 			r.renew(ctx, server, in)
-		case <-r.restarts:
-			if r.mayRestart(ctx) {
+		case request := <-r.restarts:
+			// It may have waited while the server was restarted for another one.
+			if r.restartWanted(request) && r.mayRestart(ctx) {
 				return r.restart(ctx, server)
 			}
 		case <-tick.C:

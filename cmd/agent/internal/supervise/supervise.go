@@ -252,8 +252,7 @@ func (s *Supervisor) configPaths(id string) (settings.Paths, error) {
 // Restart restarts the server if parameters wait for it under the configuration with this hash. It returns when the
 // restart has begun, and says whether there is one.
 func (s *Supervisor) Restart(ctx context.Context, request agentapi.RestartRequest) (bool, error) {
-	status := s.Status()
-	if status.ConfigHash != request.ConfigHash || len(status.PendingRestart) == 0 || status.State != agentapi.StateRunning {
+	if !s.restartWanted(request) {
 		return false, nil
 	}
 	select {
@@ -262,6 +261,11 @@ func (s *Supervisor) Restart(ctx context.Context, request agentapi.RestartReques
 	case <-ctx.Done():
 		return false, ctx.Err()
 	}
+}
+
+func (s *Supervisor) restartWanted(request agentapi.RestartRequest) bool {
+	status := s.Status()
+	return status.ConfigHash == request.ConfigHash && len(status.PendingRestart) > 0 && status.State == agentapi.StateRunning
 }
 
 // Until runs do until it ends by itself, or ends its context when ctx ends or something else has failed.
