@@ -119,8 +119,10 @@ func (w *world) ours() bool {
 		w.cluster.Spec.Bootstrap.Restore.Name == w.restore.Name
 }
 
-// ran says that the cluster has data that it took over: it is somebody's database from then on.
-func (w *world) ran() bool { return w.cluster != nil && w.cluster.Status.DataGeneration != "" }
+// ran says that the cluster has taken the restored data over: it is somebody's database from then on.
+func (w *world) ran() bool {
+	return w.cluster != nil && w.restore.Status.Plan != nil && w.cluster.Status.DataGeneration == w.restore.Status.Plan.DataGeneration
+}
 
 // answer of the db-controller to our hold, or nil.
 func (w *world) answer() *v1alpha1.HoldAnswer {

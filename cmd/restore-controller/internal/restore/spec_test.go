@@ -1,0 +1,137 @@
+package restore
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+)
+
+func recorded(t *testing.T, spec v1alpha1.PostgresClusterSpec, wrapped bool) json.RawMessage {
+	t.Helper()
+	var value any = spec
+	if wrapped {
+		value = map[string]any{"spec": spec, "metadata": map[string]any{"name": "shop"}}
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func shopSpec() v1alpha1.PostgresClusterSpec {
+	return v1alpha1.PostgresClusterSpec{
+		Version: 17, Image: "postgres:17", Instances: 1, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("10Gi")},
+		PostgreSQL:      v1alpha1.PostgreSQLSpec{Parameters: map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "jit": "off"}},
+		Bootstrap:       &v1alpha1.Bootstrap{Initdb: &v1alpha1.BootstrapInitdb{Database: "shop", Owner: "keeper"}},
+		Archive:         &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "elsewhere"}},
+		SuperuserAccess: true, DeletionPolicy: v1alpha1.DeletionPolicy{Volumes: v1alpha1.VolumesRetain},
+	}
+}
+
+func restoreInto(cluster v1alpha1.NewCluster) *v1alpha1.Restore {
+	return &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "demo", UID: "uid"},
+		Spec:       v1alpha1.RestoreSpec{Destination: v1alpha1.RestoreDestination{NewCluster: cluster}},
+	}
+}
+
+func TestTheNewClusterIsAsTheOldOneWas(t *testing.T) {
+	for _, wrapped := range []bool{true, false} {
+		head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), wrapped)}}
+		spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Version != 15 {
+			t.Errorf("version %d is not that of the data", spec.Version)
+		}
+		if b := spec.Bootstrap; b.Initdb != nil || b.Restore == nil || *b.Restore != (v1alpha1.BootstrapRestore{Name: "r", Database: "shop", Owner: "keeper"}) {
+			t.Errorf("bootstrap: %+v", spec.Bootstrap)
+		}
+		if spec.Archive.Repository.Name != "repo" || spec.Image != "postgres:17" || !spec.SuperuserAccess || spec.DeletionPolicy.Volumes != v1alpha1.VolumesRetain {
+			t.Errorf("%+v", spec)
+		}
+	}
+}
+
+func TestOverridesReplaceAndAdd(t *testing.T) {
+	class := "fast"
+	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
+	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{
+		Name: "copy", Storage: &v1alpha1.NewStorage{Size: "20Gi", StorageClassName: &class},
+		Parameters: map[string]v1alpha1.ParameterValue{"jit": "on", "max_connections": "50"},
+	}), "repo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Storage.Size.String() != "20Gi" || *spec.Storage.StorageClassName != "fast" {
+		t.Errorf("storage: %+v", spec.Storage)
+	}
+	p := spec.PostgreSQL.Parameters
+	if len(p) != 3 || p["work_mem"] != "8MB" || p["jit"] != "on" || p["max_connections"] != "50" {
+		t.Errorf("parameters: %v", p)
+	}
+}
+
+func TestStorageThatIsTooSmallIsRefused(t *testing.T) {
+	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}, Totals: backup.Totals{LogicalBytes: 3 << 30}}
+	_, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{Size: "2Gi"}}), "repo")
+	if err == nil || !strings.Contains(err.Error(), "the backup holds 3Gi, and a volume of 2Gi is too small") {
+		t.Errorf("%v", err)
+	}
+	head.Cluster.Object = nil
+	if _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo"); err == nil || !strings.Contains(err.Error(), "storage.size") {
+		t.Errorf("without a record: %v", err)
+	}
+}
+
+func TestTheImageIsTheClustersOwnOrTheSuites(t *testing.T) {
+	r := &Reconciler{images: map[int32]string{17: "suite:17"}}
+	for name, test := range map[string]struct {
+		head  backup.Head
+		image string
+		want  string
+	}{
+		"the cluster's own":          {backup.Head{PGMajor: 17}, "own:17", "own:17"},
+		"the suite's":                {backup.Head{PGMajor: 17, Cluster: backup.Cluster{Image: "ran:17"}}, "", "suite:17"},
+		"the one that ran, at worst": {backup.Head{PGMajor: 16, Cluster: backup.Cluster{Image: "ran:16"}}, "", "ran:16"},
+		"none":                       {backup.Head{PGMajor: 16}, "", ""},
+	} {
+		got, err := r.imageFor(&test.head, &v1alpha1.PostgresClusterSpec{Image: test.image})
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestParametersInSecondsAreRead(t *testing.T) {
+	for text, want := range map[string]time.Duration{"300": 5 * time.Minute, "5min": 5 * time.Minute, " 1 h ": time.Hour, "90s": 90 * time.Second, "0": 0} {
+		if got, ok := parseSeconds(text); !ok || got != want {
+			t.Errorf("%q: %s, %t", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "soon", "5 parsecs"} {
+		if _, ok := parseSeconds(text); ok {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
+
+func TestAClusterThatNeverArchivesByTimeNeverSettles(t *testing.T) {
+	cluster := &v1alpha1.PostgresCluster{}
+	if settle(cluster) <= time.Minute {
+		t.Errorf("by default: %s", settle(cluster))
+	}
+	cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"archive_timeout": "0"}
+	if settle(cluster) != 0 {
+		t.Errorf("with archive_timeout=0: %s", settle(cluster))
+	}
+}
