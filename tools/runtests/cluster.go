@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -8,8 +9,8 @@ import (
 )
 
 // testCluster is the name of the cluster that the tests make: one of their own, so that one that somebody looks at,
-// such as the demo's, stays as it is.
-const testCluster = "howdahe2e"
+// such as the demo's, stays as it is. Two runs at a time on one machine need two names.
+var testCluster = cmp.Or(os.Getenv("HOWDAH_PREFIX"), "howdahe2e")
 
 // usersCluster tells whether the tests shall use a cluster that the user has, by KUBECONFIG. Then the user has S3
 // servers as well, and says so in the variables that `kube s3 env` would print.
