@@ -64,6 +64,7 @@ func (r *Reconciler) findUsers(ctx context.Context, repo *v1alpha1.BackupReposit
 			users = append(users, "Backup "+backups.Items[i].Name)
 		}
 	}
+	slices.Sort(users) // so that the message is the same at every look
 	return users, nil
 }
 
