@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,12 +22,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
 )
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // what controllers say is in their pods
+	os.Exit(m.Run())
+}
 
 const (
 	interval = 250 * time.Millisecond
@@ -226,12 +233,12 @@ func (b *bed) awaitTrue(object client.Object, kind string) {
 	})
 }
 
-// awaitReason waits until a condition is not true, with this reason and part of a message.
+// awaitReason waits until a condition has this reason and this part of a message.
 func (b *bed) awaitReason(object client.Object, kind, reason, message string) {
 	b.Helper()
 	b.await(object, kind+" to say "+reason, func() bool {
 		c := condition(object, kind)
-		return c != nil && c.Status != metav1.ConditionTrue && c.Reason == reason && strings.Contains(c.Message, message)
+		return c != nil && c.Reason == reason && strings.Contains(c.Message, message)
 	})
 	b.Logf("%s: %s: %s", object.GetName(), reason, condition(object, kind).Message)
 }
