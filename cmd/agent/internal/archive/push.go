@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -123,7 +124,10 @@ func buffer(size int) []byte {
 // releaseLater gives memory back to the system when there was nothing to push for a while. The lock is held.
 func (a *Archiver) releaseLater() {
 	if a.release == nil {
-		a.release = time.AfterFunc(idle, debug.FreeOSMemory)
+		a.release = time.AfterFunc(idle, func() {
+			runtime.GC() // a pool lets go at the second collection
+			debug.FreeOSMemory()
+		})
 		return
 	}
 	a.release.Reset(idle)
