@@ -53,6 +53,13 @@ func stages() []*stage {
 			},
 		},
 		{
+			name: "kube", about: "the test bed up, broken in every way, and down", needs: servers,
+			run: func(ctx context.Context, t *tally) error {
+				return goTest(ctx, t, goSuite{name: "kube", dir: "test/kube", tags: "kube", packages: []string{"./cmd/kube"},
+					timeout: 20 * time.Minute, env: []string{"GOWORK=off"}})
+			},
+		},
+		{
 			name: "postgres", about: "the agent and its libraries against real PostgreSQL", needs: []string{"packages"},
 			run: tagged("postgres", 20*time.Minute),
 		},
