@@ -1,0 +1,77 @@
+// Package buckettest makes buckets with a backup and WAL in memory, for tests.
+package buckettest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Lineage of the cluster shop, whose UID is "u", in namespace demo.
+const Lineage = "7-g0"
+
+const seg = postgres.DefaultSegSize
+
+// Minute is a moment of these tests: the backup stopped at Minute(1), and segment n holds a commit of Minute(n).
+func Minute(n int) time.Time { return time.Date(2026, 3, 1, 12, n, 0, 0, time.UTC) }
+
+// New makes a bucket that has a cluster shop with one backup in segment 3 and WAL in the segments that are given, each with one commit
+// at its number in minutes.
+func New(t testing.TB, numbers ...uint64) *mem.Store {
+	t.Helper()
+	store, ctx := mem.New(), t.Context()
+	claim := repository.Lineage{
+		Lineage: Lineage, Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"},
+		SystemIdentifier: "7", Generation: "g0", SegmentSize: seg, PGMajor: 17, Created: Minute(0),
+	}
+	if _, err := repository.Claim(ctx, store, claim); err != nil {
+		t.Fatal(err)
+	}
+	archive := wal.New(store)
+	for _, n := range append([]uint64{3}, numbers...) {
+		s, at := postgres.Segment{Timeline: 1, Number: n, SegSize: seg}, Minute(int(n))
+		info := wal.Info{Writer: "w", EndLSN: s.End(), LastCommit: &at, RestorePoints: []wal.RestorePoint{{Name: "p", LSN: s.Start() + 8, Time: at}}}
+		if n != 5 {
+			info.RestorePoints = nil
+		}
+		if err := archive.Put(ctx, Lineage, s.Name(), []byte{byte(n)}, info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeBackup(t, store)
+	return store
+}
+
+func writeBackup(t testing.TB, store *mem.Store) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"PG_VERSION": "17\n", "global/pg_control": "control", "backup_me": "x"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := backup.Write(t.Context(), store, backup.Source{
+		DataDir: dir, Lineage: Lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: seg,
+		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Object: []byte(`{"spec":{"version":17,"storage":{"size":"1Gi"},"bootstrap":{"initdb":{"database":"shop","owner":"keeper"}},"archive":{"repository":{"name":"repo"}}}}`)},
+		Start: func(context.Context) (backup.Started, error) {
+			return backup.Started{LSN: 3*seg + 0x28, Timeline: 1, Time: Minute(0)}, nil
+		},
+		Stop: func(context.Context) (backup.Stopped, error) {
+			return backup.Stopped{LSN: 3*seg + 0x100, Time: Minute(1), BackupLabel: "START WAL LOCATION: 0/3000028 (file 000000010000000000000003)\n"}, nil
+		},
+	}, backup.Options{ID: "b", WALTimeout: time.Second, WALPoll: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,187 @@
+package restore
+
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+func names(steps []step) string {
+	var found []string
+	for _, s := range steps {
+		name := runtime.FuncForPC(reflect.ValueOf(s).Pointer()).Name()
+		found = append(found, strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "-fm"))
+	}
+	return strings.Join(found, " ")
+}
+
+// aWorld is of a Restore r into the cluster copy.
+func aWorld(change func(*world)) *world {
+	w := &world{restore: restoreInto(v1alpha1.NewCluster{Name: "copy"}), now: time.Unix(1000, 0)}
+	w.restore.CreationTimestamp = metav1.NewTime(time.Unix(990, 0))
+	change(w)
+	return w
+}
+
+// made is the cluster that the Restore has made.
+func made() *v1alpha1.PostgresCluster {
+	return &v1alpha1.PostgresCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "copy", UID: "c", Annotations: map[string]string{v1alpha1.AnnotationRestoredBy: "uid"}},
+		Spec:       v1alpha1.PostgresClusterSpec{Bootstrap: &v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: "r"}}},
+	}
+}
+
+func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
+	const (
+		normal = "ensureFinalizer preflight pinPlan ensureCluster askHold awaitHold runJob awaitJob handOver awaitAdopted finish"
+		giveUp = "pinFailure stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone conclude"
+		remove = "stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone removeFinalizer"
+	)
+	recordMade := func(w *world) { w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: "copy", UID: "c"} }
+	deleted, ended := metav1.NewTime(time.Unix(999, 0)), &metav1.Time{Time: time.Unix(999, 0)}
+	for name, test := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"a new one":                           {func(*world) {}, normal},
+		"its cluster is made, not recorded":   {func(w *world) { w.cluster = made() }, normal},
+		"its cluster is made":                 {func(w *world) { w.cluster = made(); recordMade(w) }, normal},
+		"somebody else's cluster":             {func(w *world) { w.cluster = made(); w.cluster.Annotations = nil }, giveUp},
+		"a cluster of a Restore of this name": {func(w *world) { w.cluster = made(); w.cluster.Annotations[v1alpha1.AnnotationRestoredBy] = "before" }, giveUp},
+		"its cluster is gone":                 {recordMade, giveUp},
+		"its cluster is another one":          {func(w *world) { w.cluster = made(); recordMade(w); w.cluster.UID = "d" }, giveUp},
+		"its cluster is being deleted":        {func(w *world) { w.cluster = made(); recordMade(w); w.cluster.DeletionTimestamp = &deleted }, giveUp},
+		"cancelled":                           {func(w *world) { w.restore.Spec.Cancel = true }, giveUp},
+		"its Job failed":                      {func(w *world) { w.job = workload.State{Exists: true, Failed: true} }, giveUp},
+		"its Job failed, a pod is left":       {func(w *world) { w.job = workload.State{Exists: true, Failed: true, LivePods: 1} }, normal},
+		"its Job failed after the handover": {func(w *world) {
+			w.job = workload.State{Exists: true, Failed: true}
+			w.restore.Status.Handover = &v1alpha1.Handover{}
+		}, normal},
+		"a Job of somebody else": {func(w *world) { w.job = workload.State{Foreign: true} }, giveUp},
+		"its hold is refused": {func(w *world) {
+			w.cluster = made()
+			w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: "t"}
+			w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "uid", Token: "t", State: v1alpha1.HoldRefused}}
+		}, giveUp},
+		"given up, and what told so is gone": {func(w *world) { w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: "x"} }, giveUp},
+		"deleted":                            {func(w *world) { w.restore.DeletionTimestamp = &deleted }, remove},
+		"deleted after its end": {func(w *world) {
+			w.restore.DeletionTimestamp = &deleted
+			w.restore.Status.CompletedAt = ended
+		}, "removeFinalizer"},
+		"at its end":                      {func(w *world) { w.restore.Status.CompletedAt = ended }, "awaitFirstBackup expire"},
+		"at its end, the cluster deleted": {func(w *world) { recordMade(w); w.restore.Status.CompletedAt = ended }, "awaitFirstBackup expire"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := names((&Reconciler{}).plan(aWorld(test.change))); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPreflightSaysWhatIsWrong(t *testing.T) {
+	fromBackup := func(w *world) { w.restore.Spec.Source.Backup = &v1alpha1.LocalReference{Name: "base"} }
+	fromCluster := func(w *world) { w.restore.Spec.Source.Cluster = &v1alpha1.ClusterSource{Name: "shop"} }
+	backup := func(status metav1.ConditionStatus) *v1alpha1.Backup {
+		return &v1alpha1.Backup{
+			ObjectMeta: metav1.ObjectMeta{Name: "base"},
+			Status: v1alpha1.BackupStatus{
+				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: status, Reason: "x"}},
+				Plan:       &v1alpha1.BackupPlan{Repository: "repo"},
+			},
+		}
+	}
+	repo := func(status metav1.ConditionStatus) *v1alpha1.BackupRepository {
+		return &v1alpha1.BackupRepository{Status: v1alpha1.BackupRepositoryStatus{
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status}},
+		}}
+	}
+	for name, test := range map[string]struct {
+		change func(*world)
+		kind   flow.Kind
+		reason string
+	}{
+		"all is well":                     {func(w *world) { fromBackup(w); w.backup, w.repository = backup("True"), repo("True") }, flow.KindNext, ""},
+		"a Backup just not yet":           {fromBackup, flow.KindWait, v1alpha1.ReasonBackupNotFound},
+		"no Backup":                       {func(w *world) { fromBackup(w); w.now = w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonBackupNotFound},
+		"a Backup that runs":              {func(w *world) { fromBackup(w); w.backup = backup("Unknown") }, flow.KindWait, v1alpha1.ReasonAwaitingBackup},
+		"a Backup that failed":            {func(w *world) { fromBackup(w); w.backup = backup("False") }, flow.KindStop, v1alpha1.ReasonBackupNotFound},
+		"a repository is away":            {func(w *world) { fromBackup(w); w.backup, w.repository = backup("True"), repo("False") }, flow.KindWait, v1alpha1.ReasonRepositoryNotReady},
+		"no repository":                   {func(w *world) { fromBackup(w); w.backup = backup("True"); w.now = w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
+		"no cluster":                      {func(w *world) { fromCluster(w); w.now = w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonClusterNotFound},
+		"a cluster that archives nothing": {func(w *world) { fromCluster(w); w.source = &v1alpha1.PostgresCluster{} }, flow.KindStop, v1alpha1.ReasonNoArchive},
+		"a cluster that is gone, with its repository": {func(w *world) {
+			fromCluster(w)
+			w.restore.Spec.Source.Cluster.Repository = &v1alpha1.LocalReference{Name: "repo"}
+			w.repository = repo("True")
+		}, flow.KindNext, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&Reconciler{}).preflight(context.Background(), aWorld(test.change))
+			if got.Kind != test.kind || got.Reason != test.reason || got.Kind != flow.KindNext && got.Message == "" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestTheVolumeIsGivenBackOnlyWhenNobodyWritesToIt(t *testing.T) {
+	w := aWorld(func(w *world) {
+		w.job = workload.State{Exists: true, Deleting: true, LivePods: 1}
+		w.restore.Status.Hold = &v1alpha1.HoldRequest{}
+	})
+	r := &Reconciler{}
+	outcome := flow.Run(context.Background(), w, r.stopJob, r.withdrawHold)
+	if outcome.Kind != flow.KindWait || w.restore.Status.Hold == nil {
+		t.Errorf("%+v, hold %v", outcome, w.restore.Status.Hold)
+	}
+}
+
+func TestAClusterThatTookTheDataOverIsNotDeleted(t *testing.T) {
+	w := aWorld(func(w *world) {
+		w.cluster = made()
+		w.restore.Status.Plan = &v1alpha1.RestorePlan{DataGeneration: "g1"}
+		w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: v1alpha1.ReasonCancelled, Message: "cancelled"}
+		w.cluster.Status.DataGeneration = "g1"
+	})
+	r := &Reconciler{} // without a client: a write would panic
+	outcome := flow.Run(context.Background(), w, r.deleteUnfinished, r.awaitClusterGone, r.conclude)
+	if outcome.Kind != flow.KindStop || !strings.Contains(outcome.Message, "and stays") {
+		t.Errorf("%+v", outcome)
+	}
+}
+
+func TestTheJobIsAsThePlanSays(t *testing.T) {
+	w := aWorld(func(w *world) {
+		w.cluster, w.repository = made(), &v1alpha1.BackupRepository{}
+		w.restore.Status.Plan = &v1alpha1.RestorePlan{
+			Lineage: "7-g0", BackupID: "b", Timeline: 3, LastWAL: "000000030000000000000009", MajorVersion: 17, Image: "postgres:17",
+			DataGeneration: "g1", StopAt: &v1alpha1.RestoreTarget{Time: "2026-03-01T12:03:10.25+01:00"},
+		}
+		w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
+		w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{
+			AskerUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.HoldGranted,
+			Volumes: []v1alpha1.HeldVolume{{Instance: "copy-0", ClaimName: "data-copy-0"}},
+		}}
+	})
+	job := (&Reconciler{agentImage: "agent:1"}).job(w)
+	spec := job.Spec.(agentapi.RestoreJob)
+	want := time.Date(2026, 3, 1, 11, 3, 10, 250e6, time.UTC)
+	if job.Name != "r-restore" || job.DataClaim != "data-copy-0" || job.Image != "postgres:17" || job.Cluster != "copy" ||
+		spec.Target.Time == nil || !spec.Target.Time.Equal(want) || spec.Timeline != 3 || spec.LastWAL != "000000030000000000000009" || spec.DataGeneration != "g1" {
+		t.Errorf("%+v\n%+v", job, spec)
+	}
+}

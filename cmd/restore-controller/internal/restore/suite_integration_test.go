@@ -1,0 +1,287 @@
+//go:build integration
+
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/test/testkit/apiserver"
+)
+
+func TestMain(m *testing.M) { apiserver.Main(m) }
+
+const patience = 20 * time.Second
+
+// lab is one namespace with a restore-controller, a bucket, and a stand-in for the other controllers and the Job.
+type lab struct {
+	*testing.T
+	client.Client
+	ns    string
+	store objstore.Store
+
+	mu      sync.Mutex
+	outcome *agentapi.Outcome // of the Job; nil: it runs on
+	stop    func()
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	t.Parallel()
+	c := apiserver.Client(t)
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), store: buckettest.New(t, 4, 5, 6)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.NewTicker(30 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				l.standIn(ctx)
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	l.startController()
+	l.createWithStatus(&v1alpha1.BackupRepository{
+		ObjectMeta: l.meta("repo"),
+		Spec:       v1alpha1.BackupRepositorySpec{S3: v1alpha1.S3Spec{Bucket: "bucket", Credentials: &v1alpha1.S3Credentials{SecretName: "s3"}}},
+	}, func(o client.Object) {
+		status := &o.(*v1alpha1.BackupRepository).Status
+		status.ObservedGeneration = 1
+		status.Conditions = conditions(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAvailable)
+	})
+	l.createWithStatus(&v1alpha1.Backup{
+		ObjectMeta: l.meta("base"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}},
+	}, func(o client.Object) {
+		status := &o.(*v1alpha1.Backup).Status
+		status.ObservedGeneration = 1
+		status.Conditions = conditions(v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+		status.Plan = &v1alpha1.BackupPlan{ID: "b", Repository: "repo", Lineage: buckettest.Lineage, ClusterUID: "u"}
+	})
+	return l
+}
+
+func conditions(kind string, status metav1.ConditionStatus, reason string) []metav1.Condition {
+	return []metav1.Condition{{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
+}
+
+func (l *lab) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: l.ns, Name: name}
+}
+
+// startController starts a restore-controller that looks at this namespace alone.
+func (l *lab) startController() {
+	l.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	skip := true
+	mgr, err := ctrl.NewManager(apiserver.Config(), ctrl.Options{
+		Scheme: manager.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{l.ns: {}}},
+		Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	reconciler := New(mgr, "agent:1", manager.Images{17: "postgres:17"})
+	reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+		return l.store, nil
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		l.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	l.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			l.Error(err)
+		}
+	})
+	l.Cleanup(l.stop)
+}
+
+// restartController is a crash: what was in memory is gone.
+func (l *lab) restartController() {
+	l.Helper()
+	l.stop()
+	l.startController()
+}
+
+// jobEnds lets every Job end like that from now on.
+func (l *lab) jobEnds(outcome agentapi.Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcome = &outcome
+}
+
+// standIn does what the db-controller, the Job controller and the agent would do now. What fails is tried again.
+func (l *lab) standIn(ctx context.Context) {
+	clusters, restores, jobs := &v1alpha1.PostgresClusterList{}, &v1alpha1.RestoreList{}, &batchv1.JobList{}
+	for _, list := range []client.ObjectList{clusters, restores, jobs} {
+		if l.List(ctx, list, client.InNamespace(l.ns)) != nil {
+			return
+		}
+	}
+	for i := range clusters.Items {
+		l.asDBController(ctx, &clusters.Items[i], restores.Items)
+	}
+	for i := range jobs.Items {
+		l.runJob(ctx, &jobs.Items[i])
+	}
+}
+
+func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore) {
+	status := &cluster.Status
+	before := cluster.DeepCopy()
+	status.ObservedGeneration = cluster.Generation
+	if status.DataGeneration == "" {
+		status.DataGeneration = protocol.DataGeneration(cluster.UID, 0)
+	}
+	asks := protocol.HoldAsks(cluster, restores, nil)
+	status.Holds = protocol.AnswerHolds(status.Holds, asks, protocol.HoldFacts{
+		Stopped: true, Volumes: []v1alpha1.HeldVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
+	})
+	if ask := protocol.PendingHandover(status.Holds, asks); ask != nil {
+		status.Holds = protocol.Adopt(status.Holds, ask)
+		status.DataGeneration = ask.Handover.DataGeneration
+		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning})
+	}
+	_ = l.Status().Patch(ctx, cluster, client.MergeFrom(before))
+}
+
+// runJob ends a Job with the outcome of the lab, and finishes its deletion.
+func (l *lab) runJob(ctx context.Context, job *batchv1.Job) {
+	l.mu.Lock()
+	outcome := l.outcome
+	l.mu.Unlock()
+	switch {
+	case job.DeletionTimestamp != nil:
+		job.Finalizers = nil
+		_ = l.Update(ctx, job)
+		return
+	case outcome == nil || len(job.Status.Conditions) > 0 || !l.endPod(ctx, job, outcome):
+		return
+	}
+	now := metav1.Now()
+	job.Status.StartTime = &now
+	if outcome.Error != nil {
+		job.Status.Failed = 1
+		job.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}, {Type: batchv1.JobFailed, Status: corev1.ConditionTrue},
+		}
+	} else {
+		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+		job.Status.Conditions = []batchv1.JobCondition{
+			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+		}
+	}
+	_ = l.Status().Update(ctx, job)
+}
+
+// endPod has the pod of a Job leave its termination message.
+func (l *lab) endPod(ctx context.Context, job *batchv1.Job, outcome *agentapi.Outcome) bool {
+	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = l.ns, job.Name+"-x"
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	if err := l.Create(ctx, pod); err != nil {
+		if l.Get(ctx, client.ObjectKeyFromObject(pod), pod) != nil || !metav1.IsControlledBy(pod, job) {
+			return false
+		}
+	}
+	message, _ := json.Marshal(outcome)
+	pod.Status.Phase = corev1.PodSucceeded
+	if outcome.Error != nil {
+		pod.Status.Phase = corev1.PodFailed
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: string(message)},
+	}}}
+	return l.Status().Update(ctx, pod) == nil
+}
+
+func (l *lab) createWithStatus(object client.Object, set func(client.Object)) {
+	l.Helper()
+	if err := l.Create(context.Background(), object); err != nil {
+		l.Fatal(err)
+	}
+	before := object.DeepCopyObject().(client.Object)
+	set(object)
+	if err := l.Status().Patch(context.Background(), object, client.MergeFrom(before)); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// restore makes a Restore of the Backup base into the cluster copy.
+func (l *lab) restore(change func(*v1alpha1.RestoreSpec)) *v1alpha1.Restore {
+	l.Helper()
+	restore := &v1alpha1.Restore{ObjectMeta: l.meta("r"), Spec: v1alpha1.RestoreSpec{
+		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}},
+		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "copy"}},
+	}}
+	if change != nil {
+		change(&restore.Spec)
+	}
+	if err := l.Create(context.Background(), restore); err != nil {
+		l.Fatal(err)
+	}
+	return restore
+}
+
+// await waits until the restore says that.
+func (l *lab) await(restore *v1alpha1.Restore, status metav1.ConditionStatus, reason string) string {
+	l.Helper()
+	message := ""
+	l.eventually(string(status)+" "+reason, func() bool {
+		if err := l.Get(context.Background(), client.ObjectKeyFromObject(restore), restore); err != nil {
+			l.Fatal(err)
+		}
+		c := meta.FindStatusCondition(restore.Status.Conditions, v1alpha1.ConditionSucceeded)
+		if c == nil {
+			return false
+		}
+		message = c.Reason + ": " + c.Message
+		return c.Status == status && c.Reason == reason
+	}, &message)
+	return message
+}
+
+func (l *lab) eventually(what string, holds func() bool, now *string) {
+	l.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			l.Fatalf("not within %s: %s; now: %s", patience, what, *now)
+		}
+	}
+}
+
+// there says whether the object exists, and reads it.
+func (l *lab) there(object client.Object) bool {
+	l.Helper()
+	err := l.Get(context.Background(), client.ObjectKeyFromObject(object), object)
+	if client.IgnoreNotFound(err) != nil {
+		l.Fatal(err)
+	}
+	return err == nil
+}
