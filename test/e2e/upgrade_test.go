@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 )
@@ -66,13 +67,27 @@ func TestMajorUpgrades(t *testing.T) {
 			if lineage != nil && shop.Status.Archive.Lineage == lineage.Lineage {
 				t.Error("the new version archives into the lineage of the old one")
 			}
-			backups := &v1alpha1.BackupList{}
-			b.must(b.List(t.Context(), backups))
+			b.firstBackupOf(upgrade)
 			b.awaitReason(shop, v1alpha1.ConditionUpToDate, v1alpha1.ReasonVersionBehind, "")
 			down := b.upgradeTo("down", from, false)
 			b.awaitReason(down, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDowngrade, "")
 		})
 	}
+}
+
+// firstBackupOf fails the test unless the new lineage has the backup that the upgrade asked for.
+func (b *bed) firstBackupOf(upgrade *v1alpha1.Upgrade) {
+	b.Helper()
+	backups := &v1alpha1.BackupList{}
+	b.must(b.List(b.Context(), backups, client.InNamespace(b.namespace)))
+	for i := range backups.Items {
+		backup := &backups.Items[i]
+		if by := backup.Spec.RequestedBy; by != nil && by.UID == upgrade.UID {
+			b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+			return
+		}
+	}
+	b.Errorf("of %d Backups none was asked for by the upgrade", len(backups.Items))
 }
 
 func TestAFailedUpgradeLeavesTheOldVersionRunning(t *testing.T) {
