@@ -14,19 +14,23 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/repository/location"
 )
 
 // policy looks for one thing that stands in the way and that only a person can change. refused is empty: go on.
 type policy func(w *world, images manager.Images) (reason, refused string)
 
 // policies in the order in which they are asked.
-var policies = []policy{versionKnown, repositoryThere, namesFree, volumeThere}
+var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, volumeThere}
 
 // admit stops before anything is touched when something stands in the way.
 func (r *Reconciler) admit(_ context.Context, w *world) flow.Outcome {
 	for _, p := range policies {
 		if reason, refused := p(w, r.Images); refused != "" {
-			return flow.Stop(reason, refused)
+			outcome := flow.Stop(reason, refused)
+			outcome.After = quietInterval // not all of what stands in the way is watched
+			return outcome
 		}
 	}
 	return flow.Next
@@ -60,6 +64,19 @@ func repositoryThere(w *world, _ manager.Images) (string, string) {
 		return "", ""
 	}
 	return v1alpha1.ReasonRepositoryNotFound, missingRepository(w.cluster)
+}
+
+// credentialsThere: a pod that mounts a Secret that isn't there never starts.
+func credentialsThere(w *world, _ manager.Images) (string, string) {
+	if w.begun() || !w.credentialsMissing {
+		return "", ""
+	}
+	return v1alpha1.ReasonSecretNotFound, missingCredentials(w)
+}
+
+func missingCredentials(w *world) string {
+	return fmt.Sprintf("there is no Secret %s in namespace %s, which BackupRepository %s names: make it with %s and %s, or name another in its spec.s3.credentials.secretName",
+		location.SecretName(w.repository), w.cluster.Namespace, w.repository.Name, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)
 }
 
 func missingRepository(cluster *v1alpha1.PostgresCluster) string {

@@ -128,7 +128,7 @@ func (r *Reconciler) stopInstances(ctx context.Context, w *world) flow.Outcome {
 		return flow.Poll(busyInterval, v1alpha1.ReasonDeleting, "PostgreSQL is being stopped.")
 	}
 	if !w.stopped() {
-		return flow.Poll(busyInterval, v1alpha1.ReasonDeleting, "PostgreSQL is being stopped.")
+		return flow.Poll(busyInterval, v1alpha1.ReasonDeleting, "PostgreSQL is being stopped."+w.stuck())
 	}
 	return flow.Next
 }

@@ -58,6 +58,7 @@ func (l *lab) awaitGone(shop *v1alpha1.PostgresCluster) {
 func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
 	l := newLab(t)
 	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
 	shop := l.shop(archived)
 	l.awaitRunning(shop)
 	l.beginDeletion(shop)
@@ -79,6 +80,7 @@ func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
 func TestAFailedFinalBackupIsAskedForAgainAfterAPause(t *testing.T) {
 	l := newLab(t)
 	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
 	shop := l.shop(archived)
 	l.awaitRunning(shop)
 	l.beginDeletion(shop)
@@ -146,6 +148,7 @@ func TestADeletionWaitsForWhoHoldsTheVolumesAndRefusesOthers(t *testing.T) {
 func TestAnInterruptedDeletionIsFinishedByTheNextController(t *testing.T) {
 	l := newLab(t)
 	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
 	shop := l.shop(archived)
 	l.awaitRunning(shop)
 	l.beginDeletion(shop)
@@ -159,6 +162,7 @@ func TestAnInterruptedDeletionIsFinishedByTheNextController(t *testing.T) {
 func TestADeletionInTheForegroundKeepsItsOrder(t *testing.T) {
 	l := newLab(t)
 	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
 	shop := l.shop(archived)
 	l.awaitRunning(shop)
 	if err := l.Delete(context.Background(), shop, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {

@@ -85,7 +85,7 @@ func (w *world) heldBy() (reason, message string) {
 			return v1alpha1.ReasonHeld, fmt.Sprintf("%s %s has the volumes.", holder.Kind, holder.Name)
 		}
 	}
-	return v1alpha1.ReasonHeld, fmt.Sprintf("PostgreSQL is being stopped for %s %s.", holder.Kind, holder.Name)
+	return v1alpha1.ReasonHeld, fmt.Sprintf("PostgreSQL is being stopped for %s %s.%s", holder.Kind, holder.Name, w.stuck())
 }
 
 // awaitHoldOver waits until the volumes are the cluster's again.

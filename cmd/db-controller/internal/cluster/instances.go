@@ -104,7 +104,7 @@ func notServing(w *world) (reason, message string) {
 		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.", w.names.Instance(0))
 	}
 	if !pod.DeletionTimestamp.IsZero() {
-		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is going away, and comes again.", pod.Name)
+		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is going away, and comes again.%s", pod.Name, w.stuck())
 	}
 	if reason, message := podTrouble(pod); reason != "" {
 		return reason, message

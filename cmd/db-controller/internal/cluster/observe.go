@@ -21,6 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
@@ -36,7 +37,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage,
 	}
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readSecrets, r.readPeers, r.readInit, r.readAgents,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPeers, r.readInit, r.readAgents,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
@@ -54,6 +55,19 @@ func (r *Reconciler) readRepository(ctx context.Context, w *world) error {
 	if found {
 		w.repository = repository
 	}
+	return err
+}
+
+// readCredentials looks whether the Secret of the repository is there, when pods don't mount it yet.
+func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
+	name := w.s3Secret()
+	if name == "" || name == statefulset.S3Secret(w.statefulSet()) {
+		return nil
+	}
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	found, err := read(ctx, r.Live, w.cluster.Namespace, name, secret)
+	w.credentialsMissing = err == nil && !found
 	return err
 }
 

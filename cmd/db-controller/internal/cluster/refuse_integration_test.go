@@ -49,6 +49,13 @@ func TestAMissingRepositoryIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	}
 	l.untouched()
 	l.create(repository(l.ns))
+	message = l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
+	if !strings.Contains(message, "there is no Secret s3") {
+		t.Errorf("message: %s", message)
+	}
+	l.untouched()
+	l.create(credentials(l.ns))
+	l.change(shop, func() { shop.Annotations = map[string]string{"example.com/wake": "up"} })
 	l.awaitRunning(shop)
 	if shop.Status.Archive.Repository != "minio" || !strings.HasPrefix(shop.Status.Archive.Lineage, "7000000000000000001-g") {
 		t.Errorf("archive: %+v", shop.Status.Archive)
@@ -59,6 +66,7 @@ func TestARepositoryThatVanishesLaterStopsNothing(t *testing.T) {
 	l := newLab(t)
 	repo := repository(l.ns)
 	l.create(repo)
+	l.create(credentials(l.ns))
 	shop := l.shop(archived)
 	l.awaitRunning(shop)
 	before, after, told, stillTold := &corev1.Pod{}, &corev1.Pod{}, &corev1.ConfigMap{}, &corev1.ConfigMap{}
@@ -113,6 +121,29 @@ func repository(ns string) *v1alpha1.BackupRepository {
 			Endpoint: "https://minio.example.com:9000", Bucket: "backups", Credentials: &v1alpha1.S3Credentials{SecretName: "s3"},
 		}},
 	}
+}
+
+func TestAnArchiveWhoseSecretIsMissingStopsNoRunningDatabase(t *testing.T) {
+	l := newLab(t)
+	l.create(repository(l.ns))
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	before, after := &corev1.Pod{}, &corev1.Pod{}
+	l.there(before, "shop-0")
+	l.change(shop, func() { archived(shop) })
+	l.awaitCondition(shop, v1alpha1.ConditionArchiving, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
+	l.settle()
+	if l.there(after, "shop-0"); after.UID != before.UID {
+		t.Fatal("the pod was replaced by one that can't start")
+	}
+	l.create(credentials(l.ns))
+	l.change(shop, func() { shop.Annotations = map[string]string{"example.com/wake": "up"} })
+	l.eventually("a pod with the credentials", func() bool { return l.there(after, "shop-0") && after.UID != before.UID })
+	l.awaitRunning(shop)
+}
+
+func credentials(ns string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "s3"}}
 }
 
 // delete deletes a cluster and waits until it is gone.

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -26,27 +27,29 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-const patience = 20 * time.Second
-
 // lab is one namespace with a db-controller, and a stand-in for what runs nothing here: Kubernetes' controllers, kubelet
 // and the agents.
 type lab struct {
 	*testing.T
 	client.Client
-	ns     string
-	kube   *standIn
-	writes *writeCounter
-	clock  *clock
-	stop   func()
+	ns   string
+	kube *standIn
+	// patience is how long something may take.
+	patience time.Duration
+	writes   *writeCounter
+	clock    *clock
+	stop     func()
 	// agentImage of the suite that is installed.
 	agentImage string
+	// lifetime is how many writes a controller lives for; 0 is for ever.
+	lifetime int
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
-	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, agentImage: "agent:1"}
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: 20 * time.Second, agentImage: "agent:1"}
 	l.kube = newStandIn(c, l.ns)
 	l.kube.start(t)
 	l.startController()
@@ -70,7 +73,7 @@ func (l *lab) startController() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.writes = &writeCounter{Client: mgr.GetClient()}
+	l.writes = &writeCounter{Client: mgr.GetClient(), left: l.lifetime, mortal: l.lifetime > 0, died: make(chan struct{})}
 	reconciler := &Reconciler{
 		Client: l.writes, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("db-controller"),
 		Agents: l.kube, Now: l.clock.now, AgentImage: l.agentImage,
@@ -152,10 +155,10 @@ func (l *lab) there(object client.Object, name string) bool {
 
 func (l *lab) eventually(what string, holds func() bool) {
 	l.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(l.patience)
 	for !holds() {
 		if time.Now().After(deadline) {
-			l.Fatalf("not within %s: %s\n%s", patience, what, l.picture())
+			l.Fatalf("not within %s: %s\n%s", l.patience, what, l.picture())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -216,14 +219,34 @@ func (c *clock) forward(d time.Duration) {
 // writeCounter counts what the controller writes.
 type writeCounter struct {
 	client.Client
-	mu    sync.Mutex
-	wrote []string
+	mu     sync.Mutex
+	wrote  []string
+	mortal bool
+	left   int
+	died   chan struct{}
 }
 
-func (c *writeCounter) note(what string) {
+var errDead = errors.New("this process is dead")
+
+// do counts a write that changes something; after the last one that a mortal controller has, nothing of it reaches the
+// API server.
+func (c *writeCounter) do(what string, write func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wrote = append(c.wrote, what)
+	if c.mortal && c.left == 0 {
+		select {
+		case <-c.died:
+		default:
+			close(c.died)
+		}
+		return errDead
+	}
+	err := write()
+	if err == nil || !c.mortal {
+		c.left--
+		c.wrote = append(c.wrote, what)
+	}
+	return err
 }
 
 // since is what was written after a mark.
@@ -240,23 +263,19 @@ func (c *writeCounter) mark() int {
 }
 
 func (c *writeCounter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	c.note("create " + o.GetName())
-	return c.Client.Create(ctx, o, opts...)
+	return c.do("create "+o.GetName(), func() error { return c.Client.Create(ctx, o, opts...) })
 }
 
 func (c *writeCounter) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-	c.note("patch " + o.GetName())
-	return c.Client.Patch(ctx, o, p, opts...)
+	return c.do("patch "+o.GetName(), func() error { return c.Client.Patch(ctx, o, p, opts...) })
 }
 
 func (c *writeCounter) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
-	c.note("delete " + o.GetName())
-	return c.Client.Delete(ctx, o, opts...)
+	return c.do("delete "+o.GetName(), func() error { return c.Client.Delete(ctx, o, opts...) })
 }
 
 func (c *writeCounter) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	c.note("apply")
-	return c.Client.Apply(ctx, o, opts...)
+	return c.do("apply", func() error { return c.Client.Apply(ctx, o, opts...) })
 }
 
 func (c *writeCounter) Status() client.SubResourceWriter {
@@ -269,6 +288,5 @@ type statusCounter struct {
 }
 
 func (c *statusCounter) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-	c.counter.note("patch status of " + o.GetName())
-	return c.SubResourceWriter.Patch(ctx, o, p, opts...)
+	return c.counter.do("patch status of "+o.GetName(), func() error { return c.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,21 @@ import (
 func (w *world) templateKnown(set *appsv1.StatefulSet) bool {
 	return set != nil && set.Status.ObservedGeneration >= set.Generation &&
 		set.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash] == w.templateHash()
+}
+
+// stuckTime is how long after its grace period a pod may take to go before a person is told.
+const stuckTime = 30 * time.Second
+
+// stuck says that a pod should be gone and isn't; empty: all is well. Such a pod is never taken for stopped: on a node
+// that is only cut off PostgreSQL still runs.
+func (w *world) stuck() string {
+	for i := range w.pods {
+		if gone := w.pods[i].DeletionTimestamp; gone != nil && w.now.Sub(gone.Time) > stuckTime {
+			return fmt.Sprintf(" Pod %s doesn't end: if node %s is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service.",
+				w.pods[i].Name, w.pods[i].Spec.NodeName)
+		}
+	}
+	return ""
 }
 
 // imageWaits are the reasons of kubelet for a container that has no image.

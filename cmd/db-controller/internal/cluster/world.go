@@ -30,6 +30,8 @@ type world struct {
 
 	// repository that spec.archive names; nil: there is none of that name.
 	repository *v1alpha1.BackupRepository
+	// credentialsMissing: pods would have to mount a Secret of the repository that isn't there, and would never start.
+	credentialsMissing bool
 	// live objects of the cluster by kind and name, whoever they belong to. Secrets are among them.
 	live map[string]client.Object
 	// authority is set once its Secret is there.
@@ -129,12 +131,15 @@ func (w *world) store() *objstore.Config {
 	switch {
 	case w.cluster.Spec.Archive == nil:
 		return nil
-	case w.repository == nil:
+	case !w.repositoryUsable():
 		return w.lastStore()
 	}
 	store := location.PodConfig(w.repository)
 	return &store
 }
+
+// repositoryUsable: pods can be told of it.
+func (w *world) repositoryUsable() bool { return w.repository != nil && !w.credentialsMissing }
 
 // lastStore is what the agents were told last.
 func (w *world) lastStore() *objstore.Config {
@@ -153,7 +158,7 @@ func (w *world) s3Secret() string {
 	switch {
 	case w.cluster.Spec.Archive == nil:
 		return ""
-	case w.repository == nil:
+	case !w.repositoryUsable():
 		return statefulset.S3Secret(w.statefulSet())
 	}
 	return location.SecretName(w.repository)

@@ -1,0 +1,70 @@
+//go:build integration
+
+package cluster
+
+import (
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// mortals lets one controller after the other live for one write each, until the function that it returns is called.
+func (l *lab) mortals() (stop func()) {
+	l.stop()
+	l.lifetime = 1
+	l.startController()
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-l.writes.died:
+				l.stop()
+				l.startController()
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() { close(quit); <-done })
+	l.Cleanup(stop)
+	return stop
+}
+
+func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
+	l := newLab(t)
+	l.patience *= 4
+	stop := l.mortals()
+	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
+	shop := l.shop(archived)
+	l.awaitRunning(shop)
+	old := shop.Status.DataGeneration
+
+	upgrade := l.upgrade("to-18", shop)
+	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	if l.there(&corev1.Pod{}, "shop-0") {
+		t.Error("granted while a pod was there")
+	}
+	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
+	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
+	if shop.Status.PreviousDataGeneration != old || shop.Status.MajorVersion != 18 {
+		t.Errorf("status: %+v", shop.Status)
+	}
+	l.say(upgrade, func() { upgrade.Status.Hold, upgrade.Status.Handover = nil, nil })
+	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.Holds) == 0 })
+
+	l.beginDeletion(shop)
+	l.answerBackup(shop, metav1.ConditionTrue, "done")
+	l.awaitGone(shop)
+	stop()
+	claim := &corev1.PersistentVolumeClaim{}
+	if l.there(claim, "data-shop-0") && claim.DeletionTimestamp.IsZero() {
+		t.Error("the volume is still there")
+	}
+}
