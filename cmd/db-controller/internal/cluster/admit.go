@@ -29,7 +29,7 @@ func (r *Reconciler) admit(_ context.Context, w *world) flow.Outcome {
 	for _, p := range policies {
 		if reason, refused := p(w, r.Images); refused != "" {
 			outcome := flow.Stop(reason, refused)
-			outcome.After = quietInterval // not all of what stands in the way is watched
+			outcome.After = unknownInterval // not all of what stands in the way is watched
 			return outcome
 		}
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // userInputs are what can only change with a new pod and what a person, a Restore or an Upgrade decides. The agent's
-// image and whatever a newer suite writes differently into the template are not among them.
+// image and whatever a newer suite writes differently into the template are not among them. How they are marshalled must
+// never change: another hash for the same inputs would restart every database with the upgrade of the suite.
 type userInputs struct {
 	Image           string              `json:"image"`
 	DataGeneration  string              `json:"dataGeneration"`
