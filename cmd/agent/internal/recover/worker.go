@@ -78,7 +78,8 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 	r := &restoring{Worker: w, task: task}
 	result, err := r.make(ctx)
 	if err == nil {
-		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: 1, TotalBytes: 1, Message: "replayed to LSN " + result.ReachedLSN})
+		total := r.manifest.Totals.LogicalBytes
+		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: total, TotalBytes: total, Message: "replayed to LSN " + result.ReachedLSN})
 		return result, nil
 	}
 	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {

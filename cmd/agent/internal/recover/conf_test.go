@@ -1,0 +1,104 @@
+package recover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+func TestATargetBecomesParameters(t *testing.T) {
+	at := time.Date(2026, 3, 1, 13, 3, 10, 250_000_000, time.FixedZone("", 3600))
+	for name, test := range map[string]struct {
+		target agentapi.RestoreTarget
+		want   string
+	}{
+		"the end":         {agentapi.RestoreTarget{}, ""},
+		"a time, in UTC":  {agentapi.RestoreTarget{Time: &at}, "recovery_target_time = '2026-03-01 12:03:10.25+00'"},
+		"a restore point": {agentapi.RestoreTarget{RestorePoint: "it's"}, "recovery_target_name = 'it''s'"},
+		"an LSN":          {agentapi.RestoreTarget{LSN: "0/5000090"}, "recovery_target_lsn = '0/5000090'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conf, err := postgres.RenderConf(targetParameters(test.target, "current"))
+			if err != nil || !strings.Contains(conf, test.want) || !strings.Contains(conf, "recovery_target_action = 'promote'") {
+				t.Errorf("%s, %v", conf, err)
+			}
+			if inclusive := strings.Contains(conf, "recovery_target_inclusive = 'on'"); inclusive == (test.target.LSN != "") {
+				t.Errorf("inclusive: %t", inclusive)
+			}
+		})
+	}
+}
+
+func TestTheBackupsOwnTimelineNeedsNoHistory(t *testing.T) {
+	if got := timeline(2, 2); got != "current" {
+		t.Error(got)
+	}
+	if got := timeline(3, 2); got != "3" {
+		t.Error(got)
+	}
+}
+
+func TestRecoverySettingsDoNotOutliveTheRestore(t *testing.T) {
+	const conf = "# by ALTER SYSTEM\nwork_mem = '8MB'\nrestore_command = 'x'\nRecovery_Target_Time = 'y'\n  primary_conninfo = 'z'\nrecovery_min_apply_delay = 5\njit = off\n"
+	if got := withoutRecovery(conf); got != "# by ALTER SYSTEM\nwork_mem = '8MB'\njit = off\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTheTimeOfTheLastTransactionIsRead(t *testing.T) {
+	got, found := parseCommitTime("last completed transaction was at log time 2026-11-21 02:46:17.084113+00")
+	if !found || !got.Equal(time.Date(2026, 11, 21, 2, 46, 17, 84113000, time.UTC)) {
+		t.Errorf("%s, %t", got, found)
+	}
+	for _, other := range []string{"redo done at 0/902608", "last completed transaction was at log time soon"} {
+		if _, found := parseCommitTime(other); found {
+			t.Errorf("%q is read", other)
+		}
+	}
+}
+
+func TestTheLibrariesOfTheClusterAreLoaded(t *testing.T) {
+	const spec = `{"postgresql":{"parameters":{"shared_preload_libraries":"pg_stat_statements"}}}`
+	for object, want := range map[string]string{spec: "pg_stat_statements", `{"spec":` + spec + `}`: "pg_stat_statements", "": "", "{}": "", "broken": ""} {
+		if got := preload(json.RawMessage(object)); got != want {
+			t.Errorf("%s: %q", object, got)
+		}
+	}
+}
+
+func TestAFailureHasAReasonAndSaysWhetherToTryAgain(t *testing.T) {
+	store := func(kind error) error { return fmt.Errorf("fetch: %w", &objstore.Error{Op: "get", Kind: kind}) }
+	for name, test := range map[string]struct {
+		err    error
+		reason string
+		final  bool
+	}{
+		"a corrupt pack":        {fmt.Errorf("x: %w", &backup.CorruptError{Object: "o"}), ReasonDataCorrupt, true},
+		"a pack that is gone":   {&backup.CorruptError{Object: "o", Err: store(objstore.ErrNotFound)}, ReasonDataCorrupt, true},
+		"corrupt WAL":           {fmt.Errorf("x: %w", wal.ErrCorrupt), ReasonDataCorrupt, true},
+		"a store that is away":  {store(objstore.ErrUnavailable), ReasonStore, false},
+		"a key that is refused": {store(objstore.ErrDenied), ReasonStore, false},
+		"a full volume":         {fmt.Errorf("write: %w", unix.ENOSPC), ReasonNoSpace, true},
+		"what was decided":      {job.Final(ReasonUnreachable, errors.New("x")), ReasonUnreachable, true},
+	} {
+		failure := &job.Failure{}
+		if err := classify(test.err); !errors.As(err, &failure) || failure.Reason != test.reason || failure.Final != test.final {
+			t.Errorf("%s: %+v", name, failure)
+		}
+	}
+	if failure := new(job.Failure); errors.As(classify(errors.New("x")), &failure) {
+		t.Errorf("an unknown error has reason %s", failure.Reason)
+	}
+}
