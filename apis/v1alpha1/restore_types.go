@@ -82,11 +82,11 @@ type RestoreTarget struct {
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$')",message="spec.target.time must be a time with its zone, such as 2026-03-01T12:03:10Z or 2026-03-01T13:03:10.25+01:00"
 	Time string `json:"time,omitempty"`
-	// LSN such as 16/B374D848.
+	// LSN such as 16/B374D848, as pg_current_wal_lsn gives it: everything before this position.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$')",message="spec.target.lsn must be a WAL position as PostgreSQL prints it, such as 16/B374D848"
 	LSN string `json:"lsn,omitempty"`
-	// RestorePoint is a name given to pg_create_restore_point.
+	// RestorePoint is a name given to pg_create_restore_point: everything until then.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
