@@ -40,13 +40,15 @@ type Choice struct {
 const (
 	// patience is how long to wait for what may never come, where nothing tells.
 	patience = 6 * time.Minute
+	// clockSkew is how far the clock of a database may be ahead of ours.
+	clockSkew = time.Minute
 	// farAhead is so much WAL, in bytes, that no archive that works is behind by it.
 	farAhead = 4 << 30
 )
 
 // Judge decides what a report means for a target.
 func Judge(report Report, target Target, facts Facts) Verdict {
-	if target.Time != nil && target.Time.After(facts.Now) {
+	if target.Time != nil && target.Time.After(facts.Now.Add(clockSkew)) {
 		return refuse("spec.target.time %s is in the future (it is %s now): write a time that has passed, or leave spec.target out",
 			stamp(*target.Time), stamp(facts.Now.Truncate(time.Second)))
 	}

@@ -126,9 +126,10 @@ func TestATargetThatCannotBeReachedIsRefusedWithWhatCan(t *testing.T) {
 
 func TestWALOfALiveClusterIsAwaited(t *testing.T) {
 	for name, target := range map[string]Target{
-		"a time just now":               at(clock(12, 58)),
-		"an LSN that is being archived": {LSN: 0x7000000},
-		"a restore point just made":     {RestorePoint: "x"},
+		"a time just now":                at(clock(12, 58)),
+		"a time by a clock that is fast": at(clock(13, 0).Add(30 * time.Second)),
+		"an LSN that is being archived":  {LSN: 0x7000000},
+		"a restore point just made":      {RestorePoint: "x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if v := Judge(archive(target, nil), target, live); v.Wait == "" {
