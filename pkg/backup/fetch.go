@@ -131,7 +131,7 @@ func (f *fetcher) run(ctx context.Context, files []File, fetchers int, limit int
 func (f *fetcher) work(ctx context.Context, queue <-chan batch) (err error) {
 	to := f.newSink()
 	defer func() { err = errors.Join(err, to.close()) }()
-	var stored, content []byte
+	stored, content := make([]byte, 0, maxRange+maxGap), make([]byte, 0, minFrame)
 	for b := range queue {
 		stored = slices.Grow(stored[:0], int(b.to-b.from))[:b.to-b.from]
 		if err := f.read(ctx, b, stored); err != nil {

@@ -1,0 +1,146 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// onDisk is a store that keeps packs in files, so that they take no memory.
+type onDisk struct {
+	*mem.Store
+	dir string
+}
+
+func (d onDisk) path(key string) string { return filepath.Join(d.dir, hex.EncodeToString([]byte(key))) }
+
+func (d onDisk) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
+	if !strings.Contains(key, "/packs/") {
+		return d.Store.Put(ctx, key, body, opts)
+	}
+	if err := os.WriteFile(d.path(key), body, 0o600); err != nil {
+		return err
+	}
+	return d.Store.Put(ctx, key, nil, opts)
+}
+
+func (d onDisk) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
+	return func(yield func(objstore.Info, error) bool) {
+		for info, err := range d.Store.List(ctx, prefix, after) {
+			if stat, errStat := os.Stat(d.path(info.Key)); errStat == nil {
+				info.Size = stat.Size()
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+func (d onDisk) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
+	file, err := os.Open(d.path(key))
+	if errors.Is(err, os.ErrNotExist) {
+		return d.Store.ReadAt(ctx, key, p, off)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	n, err := file.ReadAt(p, off)
+	if errors.Is(err, io.EOF) && n < len(p) {
+		return n, &objstore.Error{Op: "read", Key: key, Kind: objstore.ErrTorn}
+	}
+	return n, nil
+}
+
+// bulk adds a relation of so many MiB, half compressible, to a data directory.
+func bulk(t testing.TB, dir string, mebibytes int) {
+	t.Helper()
+	for i := range mebibytes / 64 {
+		name := fmt.Sprintf("base/5/20000.%d", i+1)
+		write(t, dir, name, relationPages(64<<20/postgres.PageSize, uint32(i+1)*pagesPerSegment, 100, uint64(i)), 0o600)
+	}
+}
+
+const (
+	memoryData  = 384 // MiB of data
+	memoryBound = 128 // MiB of resident memory
+	memoryEnv   = "HOWDAH_TEST_MEMORY"
+	memoryMark  = "peak KiB: "
+)
+
+// TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase measures processes of their own, because the
+// peak of this one is that of all its tests.
+func TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes several hundred MiB")
+	}
+	dir, place := pgdata(t), t.TempDir()
+	bulk(t, dir, memoryData)
+	for _, work := range []string{"write", "restore"} {
+		command := exec.Command(os.Args[0], "-test.run=^TestWorkerForTheMeasurementOfMemory$", "-test.v")
+		command.Env = append(os.Environ(), memoryEnv+"="+work, "HOWDAH_TEST_PGDATA="+dir, "HOWDAH_TEST_PLACE="+place)
+		output, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		_, after, found := strings.Cut(string(output), memoryMark)
+		peak, err := strconv.Atoi(strings.Fields(after + " ?")[0])
+		if !found || err != nil {
+			t.Fatalf("no measurement in %s", output)
+		}
+		t.Logf("%s: peak %d MiB resident for %d MiB of data", work, peak>>10, memoryData)
+		if peak>>10 > memoryBound {
+			t.Errorf("%s: peak %d MiB resident, more than %d", work, peak>>10, memoryBound)
+		}
+	}
+}
+
+func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
+	place := os.Getenv("HOWDAH_TEST_PLACE")
+	store := onDisk{mem.New(), place}
+	saved := filepath.Join(place, "manifest")
+	switch os.Getenv(memoryEnv) {
+	case "":
+		t.Skip("only for the measurement")
+	case "write":
+		mustWrite(t, store, os.Getenv("HOWDAH_TEST_PGDATA"), "b1")
+		object, err := store.Get(t.Context(), repository.ManifestKey(testLineage, "b1"), 1<<30)
+		must(t, err)
+		must(t, os.WriteFile(saved, object, 0o600))
+	case "restore":
+		manifest, err := decodeManifest(readFile(t, saved))
+		must(t, err)
+		must(t, Restore(t.Context(), store, manifest, filepath.Join(place, "restored"), RestoreOptions{}))
+	}
+	t.Log(memoryMark + peakMemory(t))
+}
+
+// peakMemory is the highest resident memory so far, in KiB.
+func peakMemory(t *testing.T) string {
+	file, err := os.Open("/proc/self/status")
+	must(t, err)
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			return strings.Fields(rest)[0]
+		}
+	}
+	t.Fatal("no VmHWM")
+	return ""
+}
