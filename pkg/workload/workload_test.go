@@ -1,0 +1,102 @@
+package workload
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func ended(minute int, message string) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Unix(int64(60*minute), 0))},
+		Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}},
+		}}},
+	}
+}
+
+func job(conditions ...batchv1.JobConditionType) *batchv1.Job {
+	j := &batchv1.Job{}
+	for _, c := range conditions {
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue})
+	}
+	return j
+}
+
+func TestAJobHasEndedOnlyWhenItsPodsHave(t *testing.T) {
+	running := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	for name, c := range map[string]struct {
+		job   *batchv1.Job
+		pods  []corev1.Pod
+		ended bool
+	}{
+		"it runs":                         {job(), []corev1.Pod{running}, false},
+		"it failed, and no pod runs":      {job(batchv1.JobFailed), []corev1.Pod{ended(1, "")}, true},
+		"it failed, but a pod still runs": {job(batchv1.JobFailed), []corev1.Pod{ended(1, ""), running}, false},
+		"it is complete":                  {job(batchv1.JobComplete), []corev1.Pod{ended(1, "")}, true},
+	} {
+		if got := stateOf(c.job, c.pods).Ended(); got != c.ended {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestTheLastPodsWordCounts(t *testing.T) {
+	state := stateOf(job(batchv1.JobFailed), []corev1.Pod{
+		ended(2, `{"error":{"reason":"DataCorrupt","message":"object x"}}`),
+		ended(1, `{"error":{"reason":"JobFailed","message":"store away"}}`),
+	})
+	if reason, message := state.FailureReason(); reason != "DataCorrupt" || message != "object x" {
+		t.Errorf("got %s: %s", reason, message)
+	}
+	if reason, _ := stateOf(job(batchv1.JobFailed), []corev1.Pod{ended(1, "Killed")}).FailureReason(); reason != v1alpha1.ReasonJobFailed {
+		t.Errorf("a pod that said nothing gives %s", reason)
+	}
+	var result agentapi.UpgradeResult
+	if !stateOf(job(batchv1.JobComplete), []corev1.Pod{ended(1, `{"result":{"dataGeneration":"g2"}}`)}).Result(&result) || result.DataGeneration != "g2" {
+		t.Errorf("the result is %+v", result)
+	}
+	if stateOf(job(batchv1.JobComplete), nil).Result(&result) {
+		t.Error("a result was read of no pod")
+	}
+}
+
+func TestAPodThatCannotStartSaysWhy(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
+	if got := PodWaitingFor(pod); got != "" {
+		t.Errorf("got %q", got)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
+	}}}
+	if got := PodWaitingFor(pod); got != "pod p waits: ImagePullBackOff: no such image" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestEveryPodKeepsToTheRestrictedProfile(t *testing.T) {
+	pod := Job{Name: "j", Owner: &v1alpha1.Backup{}, Image: "postgres", AgentImage: "agent", DataClaim: "d", DataReadOnly: true}.pod()
+	if s := pod.SecurityContext; !*s.RunAsNonRoot || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("the pod has %+v", s)
+	}
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		s := c.SecurityContext
+		if s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || len(s.Capabilities.Drop) != 1 {
+			t.Errorf("container %s has %+v", c.Name, s)
+		}
+	}
+	if *pod.AutomountServiceAccountToken {
+		t.Error("a pod that reports no progress gets a token")
+	}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		if mount.MountPath == agentapi.VolumeDir && !mount.ReadOnly {
+			t.Error("the volume is mounted for writing")
+		}
+	}
+}
