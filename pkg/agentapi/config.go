@@ -31,6 +31,23 @@ type Config struct {
 	Archive *Archive `json:"archive,omitempty"`
 	// EndpointSlice is the object that the agent of the primary writes its address to.
 	EndpointSlice string `json:"endpointSlice"`
+	// Instances of the cluster; with more than one the agents elect. It is 1 only when no other pod is left.
+	Instances int `json:"instances,omitempty"`
+	// Lease that they elect over.
+	Lease string `json:"lease,omitempty"`
+	// PodDomain completes the name of a pod to its host name: <cluster>-pods.<namespace>.svc.
+	PodDomain string `json:"podDomain,omitempty"`
+	// Synchronous replication; nil: asynchronous.
+	Synchronous *Synchronous `json:"synchronous,omitempty"`
+	// MaxLagBytes is how far behind a replica may be to take over; 0 is the default.
+	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
+}
+
+// Synchronous says on how many replicas a commit has to be before it is acknowledged.
+type Synchronous struct {
+	Number int `json:"number"`
+	// Required: commits wait until there are so many. Else as many as there are will do.
+	Required bool `json:"required,omitempty"`
 }
 
 // Archive says where WAL goes. The lineage is <system identifier>-<DataGeneration>.

@@ -21,6 +21,7 @@ const (
 	JobFile        = "/etc/howdah/job/job.json"
 	ConnectionDir  = "/etc/howdah/connection" // ConfigMap <cluster>-connection, in Jobs
 	ClientTLSDir   = "/etc/howdah/client-tls" // client certificate of an internal role, in Jobs
+	PeerTLSDir     = "/etc/howdah/peer-tls"   // client certificate of ReplicationRole, in database pods
 	OldImageDir    = "/old"                   // image volume of the old version, in upgrade Jobs
 	TerminationLog = "/dev/termination-log"
 )
@@ -39,6 +40,11 @@ const (
 	RouteStatus  = "/v1/status"  // GET: Status
 	RouteRestart = "/v1/restart" // POST RestartRequest: restart PostgreSQL in place, if parameters wait for it
 	RouteMetrics = "/metrics"    // GET: Prometheus
+
+	RouteSwitchover = "/v1/switchover" // POST SwitchoverRequest: give the primary's role to another instance
+	RouteFollow     = "/v1/follow"     // POST FollowRequest, from another agent: a replica tells how far it is
+	RoutePosition   = "/v1/position"   // GET, from another agent: Position
+	RouteFailsafe   = "/v1/failsafe"   // POST FailsafeRequest, from another agent: does it still follow?
 )
 
 // Common names of client certificates.
@@ -46,4 +52,5 @@ const (
 	ControllerCommonName = "howdah-db-controller" // may call the agent
 	BackupRole           = "howdah_backup"
 	UpgradeRole          = "howdah_upgrade"
+	ReplicationRole      = "howdah_replication" // agents among each other, and replicas at their primary
 )

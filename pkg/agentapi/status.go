@@ -30,6 +30,14 @@ type Status struct {
 	Maintenance []string `json:"maintenance,omitempty"`
 	// MaintenanceMessages tell of what could not be done there.
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
+	// Election, where there is more than one instance.
+	Election *ElectionStatus `json:"election,omitempty"`
+	// Replication of a replica.
+	Replication *ReplicationStatus `json:"replication,omitempty"`
+	// Rejoin says how a replica is being made fit to follow, while it is.
+	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
+	// Copies of data generations on the volume.
+	Copies []Copy `json:"copies,omitempty"`
 	// StartedAt is when PostgreSQL was started last.
 	StartedAt time.Time `json:"startedAt,omitzero"`
 }

@@ -1,0 +1,128 @@
+package agentapi
+
+import "time"
+
+// ElectionStatus is what an agent knows of the election.
+type ElectionStatus struct {
+	// Leader is the pod that holds the lease; empty: nobody does.
+	Leader string `json:"leader,omitempty"`
+	Term   int64  `json:"term,omitempty"`
+	// Members may take over.
+	Members []string `json:"members,omitempty"`
+	// Quorum is on how many of the members an acknowledged commit is; 0 is asynchronous.
+	Quorum int `json:"quorum,omitempty"`
+	// Failsafe: the API server is away, and the members agree that the leader goes on.
+	Failsafe bool `json:"failsafe,omitempty"`
+	// Waiting says in a sentence why there is no primary here or elsewhere, when there is none.
+	Waiting string `json:"waiting,omitempty"`
+	// Switchover that was asked for last, by its token.
+	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
+	// PromotedAt is when this instance became primary last, and PromotionSeconds how long that took.
+	PromotedAt       time.Time `json:"promotedAt,omitzero"`
+	PromotionSeconds float64   `json:"promotionSeconds,omitempty"`
+}
+
+// ReplicationStatus is how a replica follows.
+type ReplicationStatus struct {
+	Streaming bool `json:"streaming"`
+	// ReceivedLSN and ReplayedLSN are what it has.
+	ReceivedLSN string `json:"receivedLSN,omitempty"`
+	ReplayedLSN string `json:"replayedLSN,omitempty"`
+	// LagBytes behind the primary, and LagSeconds since the replica was level with it.
+	LagBytes   int64   `json:"lagBytes"`
+	LagSeconds float64 `json:"lagSeconds"`
+}
+
+// RejoinStatus is the work that makes a copy fit to follow the primary.
+type RejoinStatus struct {
+	// Method: Rewind or Clone.
+	Method string `json:"method"`
+	// Source is the pod that it is made from.
+	Source     string    `json:"source"`
+	StartedAt  time.Time `json:"startedAt"`
+	BytesDone  int64     `json:"bytesDone,omitempty"`
+	BytesTotal int64     `json:"bytesTotal,omitempty"`
+	// Attempts so far, this one too.
+	Attempts int `json:"attempts,omitempty"`
+	// Message of the try before, when it failed.
+	Message string `json:"message,omitempty"`
+}
+
+// Copy is one folder of data on the volume.
+type Copy struct {
+	ID string `json:"id"`
+	// Of is the data generation that it is a copy of; equal to ID for the original.
+	Of      string `json:"of"`
+	Bytes   int64  `json:"bytes,omitempty"`
+	Current bool   `json:"current,omitempty"`
+}
+
+// SwitchoverRequest asks the primary to give its role away. One that was carried out, or refused, under the same token
+// is not carried out again.
+type SwitchoverRequest struct {
+	Token string `json:"token"`
+	// To is the pod that takes over; empty: the one that is furthest ahead.
+	To string `json:"to,omitempty"`
+}
+
+// SwitchoverStatus is the answer.
+type SwitchoverStatus struct {
+	Token string `json:"token"`
+	// State: Running, Done or Refused.
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+}
+
+// States of a switchover.
+const (
+	SwitchoverRunning = "Running"
+	SwitchoverDone    = "Done"
+	SwitchoverRefused = "Refused"
+)
+
+// Position says how much of the WAL an instance has.
+type Position struct {
+	Pod string `json:"pod"`
+	// Generation that it runs on, and Term that it knows.
+	Generation string `json:"generation"`
+	Term       int64  `json:"term"`
+	// Replica: PostgreSQL runs as one and takes connections, so that it could be promoted.
+	Replica bool `json:"replica"`
+	// Timeline and LSN of what it has received and flushed. The LSN is a number, as it is compared.
+	Timeline int64  `json:"timeline"`
+	LSN      uint64 `json:"lsn"`
+	// Streaming from the holder of Term.
+	Streaming bool `json:"streaming"`
+}
+
+// FollowRequest is what a replica tells its primary.
+type FollowRequest struct {
+	Position Position `json:"position"`
+	Address  string   `json:"address"`
+}
+
+// FollowAnswer is what the primary tells its replica.
+type FollowAnswer struct {
+	Term int64 `json:"term"`
+	// LSN that the primary has written.
+	LSN      uint64 `json:"lsn"`
+	Timeline int64  `json:"timeline"`
+	// Slots are the positions before which the WAL is not needed any more, by the pod that a slot is for.
+	Slots map[string]uint64 `json:"slots,omitempty"`
+	// ArchivedWAL is the last segment that is archived; empty: none yet. Archives: there is an archive.
+	ArchivedWAL string `json:"archivedWAL,omitempty"`
+	Archives    bool   `json:"archives,omitempty"`
+}
+
+// FailsafeRequest asks a member whether it follows, and to promise not to take the lease for a while if it does.
+type FailsafeRequest struct {
+	Leader     string `json:"leader"`
+	Generation string `json:"generation"`
+	Term       int64  `json:"term"`
+}
+
+// FailsafeAnswer is the promise, or why not.
+type FailsafeAnswer struct {
+	Follows bool   `json:"follows"`
+	Message string `json:"message,omitempty"`
+}
