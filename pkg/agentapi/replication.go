@@ -93,6 +93,8 @@ type Position struct {
 	LSN      uint64 `json:"lsn"`
 	// Streaming from the holder of Term.
 	Streaming bool `json:"streaming"`
+	// Promised the holder not to take over for now.
+	Promised bool `json:"promised,omitempty"`
 }
 
 // FollowRequest is what a replica tells its primary.

@@ -1,0 +1,274 @@
+// Package elect decides who is primary. Core is the whole decision: it has no clock, no network and no lock, takes what was
+// seen together with the time at which it was, and answers with what is to be done. Driver connects it to the world.
+//
+// docs/high-availability.md says why two servers never accept writes at one time.
+package elect
+
+import (
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Time is what a monotonic clock of this machine shows. Two machines never compare theirs.
+type Time = time.Duration
+
+// Self is the instance that a Core decides for.
+type Self struct {
+	Name, UID, Address string
+	// Generation is the data generation that the instance is to run. Original: its volume has the one that others are
+	// cloned from.
+	Generation string
+	Original   bool
+}
+
+// Config is what the cluster asks for.
+type Config struct {
+	// Alone: there is no other instance, and there will be none until this changes.
+	Alone bool
+	// Peers are the names of all instances, this one too.
+	Peers []string
+	// Number of synchronous replicas, 0 for none; Required: commits wait for them.
+	Number   int
+	Required bool
+	// MaxLag is how far behind a member may be, in bytes.
+	MaxLag uint64
+}
+
+// Mode is how PostgreSQL runs.
+type Mode int
+
+// The modes.
+const (
+	Down     Mode = iota // nothing of it runs
+	Starting             // or stopping
+	Replica              // it follows, and takes connections
+	Primary              // it accepts writes
+)
+
+// Server is what is known of the instance's own PostgreSQL.
+type Server struct {
+	Mode     Mode
+	Position agentapi.Position
+	// Sync is what synchronous_standby_names is by now in all processes, and SyncSince the WAL position from which on.
+	Sync      Sync
+	SyncSince uint64
+	// End is where the WAL ends, after a primary that was shut down in order; 0: it wasn't.
+	End uint64
+	// Hopeless: it was primary and doesn't come up again.
+	Hopeless bool
+}
+
+// Sync is a value of synchronous_standby_names: ANY Quorum (Members). Quorum 0 is asynchronous.
+type Sync struct {
+	Quorum  int
+	Members []string
+}
+
+func (s Sync) equal(other Sync) bool {
+	return s.Quorum == other.Quorum && (s.Quorum == 0 || slices.Equal(s.Members, other.Members))
+}
+
+// Follower is a replica as its primary sees it.
+type Follower struct {
+	Address   string
+	Streaming bool
+	Flushed   uint64
+	Lag       uint64
+}
+
+// Core is the state of one instance in the election.
+type Core struct {
+	self   Self
+	config Config
+	limits Limits
+
+	record  *Record // that was read or written last; nil: none yet
+	seen    Time    // when its version was seen first
+	refresh bool    // it is known to be old
+
+	writing *Write // on its way
+	wrote   Time   // when the last write was sent
+
+	holds   bool
+	renewed Time     // when the last renewal that counts was sent
+	unsure  []Member // of writes whose outcome is not known
+	doubt   bool     // there are such writes
+	alone   bool     // the instance was alone when the agent started
+	members map[string]*watched
+
+	round   round
+	promise Time // until when the lease is not taken
+
+	server  Server
+	heard   map[string]answer
+	asking  Time // since when positions are being asked for; 0: they aren't
+	asked   Time // when they were asked for last
+	handing *handover
+	answers agentapi.SwitchoverStatus
+	leaving bool
+	target  Sync // what PostgreSQL was asked to have
+}
+
+// watched is what a holder remembers of a replica.
+type watched struct {
+	Follower
+	last Time // when it streamed last
+}
+
+type answer struct {
+	position agentapi.Position
+	at       Time
+}
+
+// handover is a primary's way out while somebody is there to take over.
+type handover struct {
+	token, to string
+	stopped   Time // when the server had ended
+	asked     bool // by a person; else the pod ends, or the server is hopeless
+}
+
+// New makes the core of an instance that has seen nothing yet.
+func New(self Self, config Config, limits Limits) *Core {
+	return &Core{self: self, config: config, limits: limits, alone: config.Alone, members: map[string]*watched{}, heard: map[string]answer{}}
+}
+
+// Configure takes in what the cluster asks for now.
+func (c *Core) Configure(config Config) { c.config = config }
+
+// SawLease takes in the Lease as it was read.
+func (c *Core) SawLease(now Time, record Record) {
+	c.refresh = false
+	if !record.newer(c.record) {
+		return
+	}
+	released := c.record != nil && c.record.Holder != "" && record.Holder == ""
+	if c.record == nil || record.Term != c.record.Term || released {
+		c.asking = 0
+	}
+	c.record, c.seen = &record, now
+	if c.holds && !c.mine(&record) {
+		c.lose()
+	}
+}
+
+// mine says whether a record names this very pod as the holder.
+func (c *Core) mine(record *Record) bool {
+	return record.Holder == c.self.Name && record.HolderUID == c.self.UID && record.Generation == c.self.Generation
+}
+
+// Outcome of a write.
+type Outcome int
+
+// The outcomes.
+const (
+	Written  Outcome = iota
+	Conflict         // somebody else has written since: nothing was changed
+	Unknown          // it may have been written, or may still be
+)
+
+// Wrote takes in how a write ended; version is the new one if it was written.
+func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
+	if c.writing != write {
+		return
+	}
+	c.writing = nil
+	switch outcome {
+	case Unknown:
+		c.unsure, c.doubt = union(c.unsure, write.Record.Members), true
+		c.refresh = true
+	case Conflict:
+		c.refresh = true
+	case Written:
+		record := write.Record
+		record.Version = version
+		c.taken(now, write, record)
+	}
+}
+
+// taken notes that a record of ours is the one that counts.
+func (c *Core) taken(now Time, write *Write, record Record) {
+	if c.record == nil || !c.record.newer(&record) {
+		c.record, c.seen, c.refresh = &record, now, false
+	} else if !c.mine(c.record) || c.record.Term != record.Term {
+		c.lose() // a later one was seen already
+		return
+	}
+	c.unsure, c.doubt = nil, false
+	if record.Holder == "" {
+		c.lose()
+		c.handing = nil
+		return
+	}
+	if !c.holds {
+		c.begin(now)
+	}
+	c.renewed = max(c.renewed, write.Sent)
+}
+
+// begin is the first moment as the holder.
+func (c *Core) begin(now Time) {
+	c.holds, c.alone, c.handing, c.promise = true, false, nil, 0
+	c.renewed = 0
+	c.target = Sync{Quorum: c.record.Quorum, Members: names(c.record.Members)}
+	c.members = map[string]*watched{}
+	for _, m := range c.record.Members {
+		c.members[m.Name] = &watched{Follower: Follower{Address: m.Address}, last: now}
+	}
+}
+
+// lose is the end of being the holder, at once.
+func (c *Core) lose() {
+	c.holds, c.asking = false, 0
+	c.round = round{id: c.round.id}
+}
+
+// Heard takes in the position of another instance.
+func (c *Core) Heard(now Time, position agentapi.Position) {
+	if position.Generation == c.self.Generation {
+		c.heard[position.Pod] = answer{position, now}
+	}
+}
+
+// Follow takes in what the server knows of its replicas. Those that are not named are away.
+func (c *Core) Follow(now Time, followers map[string]Follower) {
+	for name, f := range followers {
+		known := c.members[name]
+		if known == nil {
+			known = &watched{}
+			c.members[name] = known
+		}
+		if f.Address == "" {
+			f.Address = known.Address
+		}
+		known.Follower = f
+		if f.Streaming {
+			known.last = now
+		}
+	}
+	for name, known := range c.members {
+		if _, found := followers[name]; !found {
+			known.Streaming = false
+		}
+	}
+}
+
+// Observe takes in how the instance's own server is. Replicas can't follow what doesn't run: for them time begins when it does.
+func (c *Core) Observe(now Time, server Server) {
+	if server.Mode == Primary && c.server.Mode != Primary {
+		for _, known := range c.members {
+			known.last = now
+		}
+	}
+	c.server = server
+}
+
+// Leave says that the pod ends.
+func (c *Core) Leave() { c.leaving = true }
+
+// Holds says whether this instance is the primary by the lease.
+func (c *Core) Holds() bool { return c.holds }
+
+// Record is the Lease as it is known; nil: not at all.
+func (c *Core) Record() *Record { return c.record }

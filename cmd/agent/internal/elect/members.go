@@ -1,0 +1,88 @@
+package elect
+
+import (
+	"maps"
+	"slices"
+)
+
+// membership is what the next record says of members and quorum. On the way it sets target, which PostgreSQL follows.
+//
+// Two things hold at every moment: PostgreSQL waits for a quorum that is no smaller than the record's, of members that are all
+// in the record; and what was acknowledged before is on as many members of the record as it says. So whoever counts on the
+// record can't miss a commit.
+func (c *Core) membership(now Time) ([]Member, int) {
+	record := c.record
+	members, quorum := c.desired(now)
+	if c.doubt { // it is not known what the record says: nothing is built on it
+		return union(union(record.Members, c.unsure), members), min(record.Quorum, quorum)
+	}
+	if !subset(members, record.Members) || quorum < record.Quorum { // it grows: the record first
+		return union(record.Members, members), min(record.Quorum, quorum)
+	}
+	c.target = Sync{Quorum: quorum, Members: names(members)}
+	if !c.settled(c.target) { // it shrinks: PostgreSQL first
+		return refreshed(record.Members, members), record.Quorum
+	}
+	return members, quorum
+}
+
+// refreshed are the members with addresses that may be newer.
+func refreshed(members, newer []Member) []Member {
+	return slices.DeleteFunc(union(members, newer), func(m Member) bool { return !has(members, m.Name) })
+}
+
+// settled: PostgreSQL has been following for long enough that everything before is on a quorum of these members too.
+func (c *Core) settled(sync Sync) bool {
+	if !c.server.Sync.equal(sync) {
+		return false
+	}
+	have := 0
+	for _, name := range sync.Members {
+		if w := c.members[name]; w != nil && w.Flushed >= c.server.SyncSince {
+			have++
+		}
+	}
+	return have >= sync.Quorum
+}
+
+// desired are the members and the quorum that should be.
+func (c *Core) desired(now Time) ([]Member, int) {
+	var fit []Member
+	for _, name := range slices.Sorted(maps.Keys(c.members)) {
+		if name != c.self.Name && slices.Contains(c.config.Peers, name) && c.fit(now, name) {
+			fit = append(fit, Member{Name: name, Address: c.members[name].Address})
+		}
+	}
+	number := min(c.config.Number, len(c.config.Peers)-1)
+	if c.config.Required {
+		fit = c.fill(fit, number)
+	}
+	return fit, min(number, len(fit))
+}
+
+// fit: the replica streams and is near enough, or it was a member and has not been away for long.
+func (c *Core) fit(now Time, name string) bool {
+	w := c.members[name]
+	near := w.Lag <= c.config.MaxLag
+	if _, member := c.record.member(name); member {
+		return now < w.last+c.limits.Away && (near || c.config.Number > 0)
+	}
+	return w.Streaming && near && w.Address != ""
+}
+
+// fill adds who is not there, former members first, until there are enough for the quorum: commits wait for them.
+func (c *Core) fill(members []Member, number int) []Member {
+	former := names(c.record.Members)
+	for _, name := range slices.Concat(former, c.config.Peers) {
+		if len(members) >= number {
+			break
+		}
+		if name == c.self.Name || has(members, name) || !slices.Contains(c.config.Peers, name) {
+			continue
+		}
+		member, _ := c.record.member(name)
+		members = append(members, Member{Name: name, Address: member.Address})
+	}
+	sortMembers(members)
+	return members
+}

@@ -1,0 +1,129 @@
+package elect
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Record is the Lease as whoever holds or takes it writes it; see docs/high-availability.md.
+type Record struct {
+	// Version is the resourceVersion that was read, and the precondition of the next write.
+	Version string
+	// Holder is the pod that is primary; empty: the lease was given up.
+	Holder    string
+	HolderUID string
+	Address   string // of the holder
+	// Term counts the holders.
+	Term int64
+	// Generation is the data generation that the election is about; empty: there was none yet.
+	Generation string
+	// LastHolder is the holder, or who gave the lease up.
+	LastHolder string
+	// Members may take over. An acknowledged commit is on at least Quorum of them.
+	Members []Member
+	Quorum  int
+	// Successor should take a lease that was given up. Complete: it has all WAL of the last holder.
+	Successor string
+	Complete  bool
+}
+
+// Member is an instance that may take over.
+type Member struct {
+	Name    string `json:"name"`
+	Address string `json:"address,omitempty"`
+}
+
+// member of that name, and whether there is one.
+func (r *Record) member(name string) (Member, bool) {
+	i := slices.IndexFunc(r.Members, func(m Member) bool { return m.Name == name })
+	if i < 0 {
+		return Member{}, false
+	}
+	return r.Members[i], true
+}
+
+// newer says whether a record is the later one of two that were read. Versions that are no numbers are taken as they come.
+func (r *Record) newer(than *Record) bool {
+	if than == nil {
+		return true
+	}
+	a, errA := strconv.ParseUint(r.Version, 10, 64)
+	b, errB := strconv.ParseUint(than.Version, 10, 64)
+	if errA != nil || errB != nil {
+		return r.Version != than.Version
+	}
+	return a > b
+}
+
+func names(members []Member) []string {
+	out := make([]string, 0, len(members))
+	for _, m := range members {
+		out = append(out, m.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sameNames says whether two sets hold the same members, whatever their addresses.
+func sameNames(a, b []Member) bool { return slices.Equal(names(a), names(b)) }
+
+func subset(a, b []Member) bool {
+	return !slices.ContainsFunc(a, func(m Member) bool { return !has(b, m.Name) })
+}
+
+func has(members []Member, name string) bool {
+	return slices.ContainsFunc(members, func(m Member) bool { return m.Name == name })
+}
+
+func without(members []Member, name string) []Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == name })
+}
+
+// union of two sets, in the order of names; the later address of a name counts, if there is one.
+func union(a, b []Member) []Member {
+	out := slices.Clone(a)
+	for _, m := range b {
+		if i := slices.IndexFunc(out, func(o Member) bool { return o.Name == m.Name }); i >= 0 {
+			out[i].Address = cmp.Or(m.Address, out[i].Address)
+		} else {
+			out = append(out, m)
+		}
+	}
+	sortMembers(out)
+	return out
+}
+
+func sortMembers(members []Member) {
+	slices.SortFunc(members, func(x, y Member) int { return cmp.Compare(x.Name, y.Name) })
+}
+
+// ahead compares positions: whoever is on a later timeline has what counts, then who has more of it.
+func ahead(a, b agentapi.Position) int {
+	return cmp.Or(cmp.Compare(a.Timeline, b.Timeline), cmp.Compare(a.LSN, b.LSN))
+}
+
+// Limits are those of docs/high-availability.md, which says why they are in this order.
+type Limits struct {
+	Renew    time.Duration // between two renewals
+	Retry    time.Duration // between a failed write, or a round of questions, and the next
+	Failsafe time.Duration // without a confirmed renewal, until the members are asked
+	Fence    time.Duration // without one, until PostgreSQL is killed
+	Kill     time.Duration // until the warden does it
+	Expire   time.Duration // without a change of the Lease, until others may take it
+	Away     time.Duration // that a member may be gone until it is none any more
+	Listen   time.Duration // for answers of those that may never answer
+	Grace    time.Duration // for whoever comes first, until the next one may try
+	Handover time.Duration // for a replica to get the last WAL, until a switchover is taken back
+}
+
+// DefaultLimits are those of an agent.
+func DefaultLimits() Limits {
+	return Limits{
+		Renew: 3 * time.Second, Retry: time.Second, Failsafe: 4 * time.Second, Fence: 7 * time.Second, Kill: 7500 * time.Millisecond,
+		Expire: 9 * time.Second, Away: 5 * time.Second, Listen: 600 * time.Millisecond, Grace: 2 * time.Second, Handover: 2 * time.Second,
+	}
+}

@@ -1,0 +1,227 @@
+package elect
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// askPause is between two questions for positions while somebody waits for the answer.
+const askPause = 150 * time.Millisecond
+
+// stand is a step of who doesn't hold the lease.
+func (c *Core) stand(now Time, acts *Acts) {
+	acts.Want = c.following()
+	if c.writing != nil || c.leaving {
+		return
+	}
+	take, why := c.mayTake(now, acts)
+	if acts.Want.Leader.Name == "" {
+		acts.Want.Why = why
+	}
+	if take && !acts.Refresh {
+		c.write(now, acts, c.claim())
+	}
+}
+
+// following is what PostgreSQL is to be without the lease.
+func (c *Core) following() Want {
+	r := c.record
+	switch {
+	case c.leaving:
+		return Want{Role: Stop, Orderly: c.server.Mode != Primary, Term: r.Term}
+	case c.firstborn():
+		return Want{Role: Lead, Until: Forever, Term: r.Term}
+	case c.server.Mode == Primary:
+		return Want{Role: Stop, Term: r.Term}
+	case r.Generation != c.self.Generation:
+		return Want{Role: Idle, Term: r.Term}
+	case r.Holder != "" && r.Holder != c.self.Name:
+		return Want{Role: Follow, Leader: Member{Name: r.Holder, Address: r.Address}, Term: r.Term}
+	case r.LastHolder == c.self.Name:
+		return Want{Role: Idle, Term: r.Term} // it may be ahead of all others: it is not theirs to follow yet
+	}
+	return Want{Role: Follow, Term: r.Term}
+}
+
+// mayTake says whether the lease is this instance's to take, or why not.
+func (c *Core) mayTake(now Time, acts *Acts) (bool, string) {
+	r := c.record
+	released := r.Holder == ""
+	expires := c.seen + c.limits.Expire
+	free := released || now >= expires
+	if !free {
+		acts.Wake = min(acts.Wake, expires)
+	}
+	switch {
+	case now < c.promise:
+		acts.Wake = min(acts.Wake, c.promise)
+		return false, "This instance has promised the primary not to take over."
+	case c.firstborn() || c.mine(r):
+		return true, ""
+	case !free:
+		return false, fmt.Sprintf("The lease of %s runs out soon, unless it comes back.", r.Holder)
+	case r.Generation != c.self.Generation:
+		if c.self.Original {
+			return true, ""
+		}
+		return false, fmt.Sprintf("The instance with the original of data generation %s begins.", c.self.Generation)
+	case r.LastHolder == c.self.Name:
+		return c.mayReturn(now, acts)
+	case !has(r.Members, c.self.Name):
+		return false, fmt.Sprintf("This instance was not near enough to %s to take over from it; %s.", r.LastHolder, othersMay(r))
+	}
+	return c.mayReplace(now, acts)
+}
+
+func othersMay(r *Record) string {
+	if len(r.Members) == 0 {
+		return "only " + r.LastHolder + " itself has everything, and has to come back"
+	}
+	return fmt.Sprintf("these may: %v", names(r.Members))
+}
+
+// mayReturn: nobody can be ahead of the last holder. Is it a new pod, the old one may still go on by the word of the members.
+func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
+	r := c.record
+	if r.Holder == "" {
+		if r.Successor == "" || now >= c.seen+c.limits.Grace {
+			return true, ""
+		}
+		acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
+		return false, fmt.Sprintf("%s is to take over.", r.Successor)
+	}
+	c.ask(now, acts, r.Members)
+	for _, m := range r.Members {
+		switch a, fresh := c.fresh(now, m.Name); {
+		case m.Address == "": // it has never followed in this term
+		case !fresh:
+			return false, fmt.Sprintf("%s has not said whether it still follows the former pod of %s.", m.Name, c.self.Name)
+		case a.Streaming || a.Promised:
+			return false, fmt.Sprintf("%s still follows the former pod of %s.", m.Name, c.self.Name)
+		}
+	}
+	return true, ""
+}
+
+// answerAge is how old an answer may be to be built on.
+const answerAge = 3 * time.Second
+
+// fresh is what a member has answered since the lease was free.
+func (c *Core) fresh(now Time, name string) (agentapi.Position, bool) {
+	a, found := c.heard[name]
+	return a.position, found && c.asking > 0 && a.at >= c.asking && a.at+answerAge >= now
+}
+
+// ask has positions asked for, and notes since when.
+func (c *Core) ask(now Time, acts *Acts, members []Member) {
+	if c.asking == 0 {
+		c.asking = now
+		c.asked = 0
+	}
+	if now >= c.asked+askPause {
+		c.asked = now
+		acts.Ask = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == c.self.Name || m.Address == "" })
+	}
+	acts.Wake = min(acts.Wake, c.asked+askPause)
+}
+
+// mayReplace: a member takes over when it can't be behind an acknowledged commit, and nobody is ahead.
+func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
+	r := c.record
+	if c.server.Mode != Replica {
+		return false, "PostgreSQL is not up here, so this instance can't take over."
+	}
+	if r.Holder == "" && r.Successor != "" {
+		if r.Successor == c.self.Name && r.Complete {
+			return true, ""
+		}
+		if r.Successor != c.self.Name && now < c.seen+c.limits.Grace {
+			acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
+			return false, fmt.Sprintf("%s is to take over.", r.Successor)
+		}
+	}
+	c.ask(now, acts, r.Members)
+	return c.compare(now, acts)
+}
+
+// compare looks at what the others have answered.
+func (c *Core) compare(now Time, acts *Acts) (bool, string) {
+	r, own := c.record, c.server.Position
+	answers, missing, better, equal := 1, 0, "", ""
+	for _, m := range r.Members {
+		if m.Name == c.self.Name {
+			continue
+		}
+		a, fresh := c.fresh(now, m.Name)
+		if !fresh {
+			missing++
+			continue
+		}
+		answers++
+		switch order := ahead(a, own); {
+		case order > 0 && (a.Replica || r.Quorum > 0):
+			better = m.Name
+		case order == 0 && a.Replica && c.before(m.Name):
+			equal = m.Name
+		}
+	}
+	needed := 1
+	if r.Quorum > 0 {
+		needed = len(r.Members) - r.Quorum + 1
+	}
+	listened := c.asking + c.limits.Listen
+	switch {
+	case answers < needed:
+		return false, fmt.Sprintf("%d of %d members have to say how far they are, and %d do: an acknowledged commit could be lost.", needed, len(r.Members), answers)
+	case better != "" && (r.Quorum > 0 || now < listened+c.limits.Grace):
+		return false, fmt.Sprintf("%s is ahead of this instance and is to take over.", better)
+	case missing > 0 && now < listened:
+		acts.Wake = min(acts.Wake, listened)
+		return false, "The other members are being asked how far they are."
+	case equal != "" && now < listened+c.limits.Grace:
+		return false, fmt.Sprintf("%s is as far as this instance and is to take over.", equal)
+	}
+	return true, ""
+}
+
+// before says who of two that are equally far takes over.
+func (c *Core) before(other string) bool {
+	switch c.record.Successor {
+	case c.self.Name:
+		return false
+	case other:
+		return true
+	}
+	return other < c.self.Name
+}
+
+// claim is the record of who takes the lease.
+func (c *Core) claim() Record {
+	r := c.record
+	next := Record{
+		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Term: r.Term + 1,
+		Generation: c.self.Generation, LastHolder: c.self.Name,
+	}
+	switch {
+	case r.Generation != c.self.Generation:
+		if c.config.Required {
+			next.Quorum = min(c.config.Number, len(c.config.Peers)-1)
+			next.Members = c.fill(nil, len(c.config.Peers)-1)
+		}
+		return next
+	case r.LastHolder == c.self.Name:
+		next.Members, next.Quorum = r.Members, r.Quorum
+		return next
+	}
+	next.Members, next.Quorum = without(r.Members, c.self.Name), r.Quorum
+	if !c.config.Required {
+		next.Quorum = min(r.Quorum, len(next.Members))
+	}
+	if r.Quorum > 0 && r.LastHolder != "" {
+		next.Members = union(next.Members, []Member{{Name: r.LastHolder, Address: r.Address}})
+	}
+	return next
+}

@@ -1,0 +1,219 @@
+package elect
+
+import (
+	"math"
+	"slices"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Forever is later than any time.
+const Forever Time = math.MaxInt64
+
+// Acts are what is to be done now. Everything but Want may be done in the background; what comes of it is told to the Core.
+type Acts struct {
+	// Write the Lease; nil: not now.
+	Write *Write
+	// Refresh: read the Lease.
+	Refresh bool
+	// Ask these for their positions.
+	Ask []Member
+	// Failsafe is a question to the members; nil: none.
+	Failsafe *Question
+	// Want is what PostgreSQL shall be from now on.
+	Want Want
+	// Wake is when to step again, if nothing happens before.
+	Wake Time
+}
+
+// Write of the Lease. Record.Version is its precondition.
+type Write struct {
+	Record Record
+	Sent   Time
+}
+
+// Question of a failsafe round.
+type Question struct {
+	ID      int
+	Request agentapi.FailsafeRequest
+	Members []Member
+}
+
+// Role is what PostgreSQL shall be.
+type Role int
+
+// The roles.
+const (
+	Idle   Role = iota // it is not started, but a replica that runs goes on
+	Stop               // it is stopped
+	Lead               // it is the primary
+	Follow             // it is a replica
+)
+
+// Want is what PostgreSQL shall be.
+type Want struct {
+	Role Role
+	// Leader to follow; without a name: nobody is there yet, and the replica waits.
+	Leader Member
+	Term   int64
+	// Sync of a primary, set before it accepts writes.
+	Sync Sync
+	// Until when a primary may accept writes.
+	Until Time
+	// Orderly: it is stopped so that the replicas get everything. Else at once.
+	Orderly bool
+	// Why there is nothing to do but to wait, in a sentence.
+	Why string
+}
+
+// Step decides. It is called whenever something was told to the Core, and at the time that the last call has named.
+func (c *Core) Step(now Time) Acts {
+	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.refresh || c.record == nil}
+	if c.holds && now >= c.until() {
+		c.lose()
+	}
+	switch {
+	case c.config.Alone && (!c.holds || len(c.exposed()) == 0) && !c.leaving:
+		acts.Want, acts.Refresh = Want{Role: Lead, Until: Forever}, false
+	case c.holds:
+		c.lead(now, &acts)
+	case c.record == nil:
+		acts.Want = Want{Role: Idle, Why: "The Lease has not been read yet."}
+		if c.firstborn() {
+			acts.Want = Want{Role: Lead, Until: Forever}
+		}
+	default:
+		c.stand(now, &acts)
+	}
+	c.settleSwitchover()
+	return acts
+}
+
+// exposed are all that might take the lease by what any write of ours may have said.
+func (c *Core) exposed() []Member {
+	if c.record == nil {
+		return nil
+	}
+	all := union(c.record.Members, c.unsure)
+	if c.writing != nil {
+		all = union(all, c.writing.Record.Members)
+	}
+	return all
+}
+
+// until is when the holder stops unless it renews. Where nobody may take over it need not.
+func (c *Core) until() Time {
+	if len(c.exposed()) == 0 {
+		return Forever
+	}
+	return c.renewed + c.limits.Fence
+}
+
+// firstborn: the server has run alone since this agent started, and nobody has ever taken a lease from it.
+func (c *Core) firstborn() bool {
+	return c.server.Mode == Primary && c.alone && (c.record == nil ||
+		len(c.record.Members) == 0 && (c.record.Holder == "" || c.record.Holder == c.self.Name))
+}
+
+func (c *Core) lead(now Time, acts *Acts) {
+	acts.Want = Want{Role: Lead, Term: c.record.Term, Sync: c.target, Until: c.until()}
+	if c.leaving && c.handing == nil || c.server.Hopeless && c.handing == nil && len(c.record.Members) > 0 {
+		c.handing = &handover{}
+	}
+	next, due := c.renewal(now)
+	if c.handing != nil {
+		if released, done := c.handOver(now, acts); done {
+			next, due = released, true
+		}
+	}
+	acts.Want.Sync = c.target
+	if due && c.writing == nil && !acts.Refresh {
+		c.write(now, acts, next)
+	}
+	if at := c.wrote + c.limits.Renew; at > now {
+		acts.Wake = min(acts.Wake, at)
+	}
+	c.askFailsafe(now, acts)
+	acts.Want.Until = c.until()
+	acts.Wake = min(acts.Wake, acts.Want.Until)
+}
+
+func (c *Core) write(now Time, acts *Acts, record Record) {
+	c.writing, c.wrote = &Write{Record: record, Sent: now}, now
+	acts.Write = c.writing
+}
+
+// renewal is the next record of a holder, and whether it is time to write it.
+func (c *Core) renewal(now Time) (Record, bool) {
+	next := *c.record
+	next.Holder, next.HolderUID, next.Address, next.LastHolder = c.self.Name, c.self.UID, c.self.Address, c.self.Name
+	next.Successor, next.Complete = "", false
+	pause := c.limits.Renew
+	if c.renewed < c.wrote { // the last one was not confirmed
+		pause = c.limits.Retry
+	}
+	if c.config.Alone {
+		next.Members, next.Quorum = nil, 0
+		return next, len(c.exposed()) > 0 && now >= c.wrote+c.limits.Retry
+	}
+	if c.handing == nil && c.server.Mode == Primary {
+		next.Members, next.Quorum = c.membership(now)
+	}
+	urgent := !subset(next.Members, c.record.Members) || next.Quorum != c.record.Quorum
+	return next, now >= c.wrote+pause || urgent && c.renewed >= c.wrote
+}
+
+// round is a failsafe round.
+type round struct {
+	id      int
+	started Time
+	left    []string // who has not said yes
+}
+
+func (c *Core) askFailsafe(now Time, acts *Acts) {
+	members := c.exposed()
+	due := max(c.renewed+c.limits.Failsafe, c.round.started+c.limits.Retry)
+	if len(members) == 0 || c.handing != nil {
+		return
+	}
+	if now < due {
+		acts.Wake = min(acts.Wake, due)
+		return
+	}
+	c.round = round{id: c.round.id + 1, started: now, left: names(members)}
+	acts.Failsafe = &Question{ID: c.round.id, Members: members, Request: agentapi.FailsafeRequest{
+		Leader: c.self.Name, Generation: c.self.Generation, Term: c.record.Term,
+	}}
+}
+
+// HeardFailsafe takes in what a member answers in a round. When all have said yes, the round counts as a renewal from the
+// moment when it was started.
+func (c *Core) HeardFailsafe(id int, member string, follows bool) {
+	if !c.holds || id != c.round.id || !follows {
+		return
+	}
+	if i := slices.Index(c.round.left, member); i >= 0 {
+		c.round.left = slices.Delete(c.round.left, i, i+1)
+		if len(c.round.left) == 0 {
+			c.renewed = max(c.renewed, c.round.started)
+		}
+	}
+}
+
+// AskedFailsafe answers a primary that can't reach the API server. A yes is a promise not to take the lease for a while.
+func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentapi.FailsafeAnswer {
+	r := c.record
+	switch {
+	case r == nil:
+		return agentapi.FailsafeAnswer{Message: "the Lease has not been read yet"}
+	case c.holds || c.writing != nil:
+		return agentapi.FailsafeAnswer{Message: "this instance takes over"}
+	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
+		return agentapi.FailsafeAnswer{Message: "another term has begun"}
+	}
+	c.promise = max(c.promise, now+c.limits.Expire)
+	return agentapi.FailsafeAnswer{Follows: true}
+}
+
+// Failsafe says whether the holder goes on by the word of its members alone.
+func (c *Core) Failsafe() bool { return c.holds && c.round.id > 0 && c.renewed == c.round.started }
