@@ -14,14 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 // keys below a prefix of the repository.
 func (b *bed) keys(prefix string) []string {
 	b.Helper()
 	var keys []string
-	for info, err := range b.bucket().List(b.Context(), prefix, "") {
-		b.must(err)
+	for info, err := range b.Bucket().List(b.Context(), prefix, "") {
+		b.Must(err)
 		keys = append(keys, info.Key)
 	}
 	return keys
@@ -35,9 +36,9 @@ func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
 				t.Parallel()
 			}
 			b := newBed(t, server)
-			cluster := b.cluster("shop", 17)
+			cluster := b.Cluster("shop", 17)
 			w := b.startWriter("shop")
-			first, second := b.backup("first", "shop"), b.backup("second", "shop")
+			first, second := b.Backup("first", "shop"), b.Backup("second", "shop")
 			w.judge()
 			if first.Status.LogicalBytes < 10<<20 || first.Status.StoredBytes <= 0 || first.Status.StoredBytes > first.Status.LogicalBytes {
 				t.Errorf("%d bytes are stored as %d", first.Status.LogicalBytes, first.Status.StoredBytes)
@@ -56,8 +57,8 @@ func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
 			if len(data(first)) < 2 || len(data(second)) < 2 {
 				t.Fatalf("in the bucket are %v and %v", data(first), data(second))
 			}
-			b.must(b.Delete(t.Context(), first))
-			b.awaitGone(first)
+			b.Must(b.Delete(t.Context(), first))
+			b.AwaitGone(first)
 			if left := data(first); len(left) > 0 {
 				t.Errorf("of the deleted backup are left %v", left)
 			}
@@ -71,30 +72,30 @@ func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
 func TestABackupOfTwoGigabytesKeepsToItsMemory(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	cluster := b.newCluster("shop", 17)
+	cluster := b.NewCluster("shop", 17)
 	cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"max_wal_size": "4GB"}
 	cluster.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}
-	b.must(b.Create(t.Context(), cluster))
-	b.awaitTrue(cluster, v1alpha1.ConditionReady)
+	b.Must(b.Create(t.Context(), cluster))
+	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
 	// Half of it is as good as random: it must neither compress to nothing nor not at all.
-	b.sql("shop", `CREATE TABLE bulk AS SELECT n, repeat(md5(n::text), 4) AS half, repeat('x', 128) AS rest FROM generate_series(1, 7200000) AS n`)
-	if size := b.sql("shop", "SELECT pg_database_size('app') >= 2::bigint << 30"); size != "t" {
-		t.Fatalf("the database has only %s bytes", b.sql("shop", "SELECT pg_database_size('app')"))
+	b.SQL("shop", `CREATE TABLE bulk AS SELECT n, repeat(md5(n::text), 4) AS half, repeat('x', 128) AS rest FROM generate_series(1, 7200000) AS n`)
+	if size := b.SQL("shop", "SELECT pg_database_size('app') >= 2::bigint << 30"); size != "t" {
+		t.Fatalf("the database has only %s bytes", b.SQL("shop", "SELECT pg_database_size('app')"))
 	}
 	began := time.Now()
-	backup := &v1alpha1.Backup{ObjectMeta: b.meta("big"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
-	b.must(b.Create(t.Context(), backup))
-	job := &batchv1.Job{ObjectMeta: b.meta("big-backup")}
-	b.await(job, "to be there", func() bool { return job.UID != "" })
+	backup := &v1alpha1.Backup{ObjectMeta: b.Meta("big"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
+	b.Must(b.Create(t.Context(), backup))
+	job := &batchv1.Job{ObjectMeta: b.Meta("big-backup")}
+	b.Await(job, "to be there", func() bool { return job.UID != "" })
 	limit := job.Spec.Template.Spec.Containers[0].Resources.Limits.Memory()
 	if limit.IsZero() || limit.Cmp(resource.MustParse("256Mi")) > 0 {
 		t.Errorf("the Job's memory is limited to %s", limit)
 	}
-	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+	b.AwaitTrue(backup, v1alpha1.ConditionSucceeded)
 	t.Logf("%d MiB in %s, %d MiB stored, with at most %s: %s", backup.Status.LogicalBytes>>20, time.Since(began).Round(time.Second),
-		backup.Status.StoredBytes>>20, limit, condition(backup, v1alpha1.ConditionSucceeded).Message)
+		backup.Status.StoredBytes>>20, limit, place.Condition(backup, v1alpha1.ConditionSucceeded).Message)
 	pods := &corev1.PodList{}
-	b.must(b.List(t.Context(), pods, client.InNamespace(b.namespace), client.MatchingLabels{v1alpha1.LabelComponent: "backup"}))
+	b.Must(b.List(t.Context(), pods, client.InNamespace(b.Namespace), client.MatchingLabels{v1alpha1.LabelComponent: "backup"}))
 	for _, pod := range pods.Items {
 		for _, status := range pod.Status.ContainerStatuses {
 			if status.RestartCount > 0 || status.State.Terminated != nil && status.State.Terminated.Reason == "OOMKilled" {
@@ -107,38 +108,38 @@ func TestABackupOfTwoGigabytesKeepsToItsMemory(t *testing.T) {
 func TestASchedulesMakesBackupsOnTime(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	b.cluster("shop", 15)
-	schedule := &v1alpha1.BackupSchedule{ObjectMeta: b.meta("often"), Spec: v1alpha1.BackupScheduleSpec{
+	b.Cluster("shop", 15)
+	schedule := &v1alpha1.BackupSchedule{ObjectMeta: b.Meta("often"), Spec: v1alpha1.BackupScheduleSpec{
 		Cluster: v1alpha1.LocalReference{Name: "shop"}, Schedule: "* * * * *", TimeZone: "Europe/Berlin",
 	}}
-	b.must(b.Create(t.Context(), schedule))
-	b.await(schedule, "a backup", func() bool { return schedule.Status.LastBackup != "" })
-	backup := &v1alpha1.Backup{ObjectMeta: b.meta(schedule.Status.LastBackup)}
-	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
-	b.patch(schedule, `{"spec":{"suspend":true}}`)
-	b.awaitReason(schedule, v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "")
+	b.Must(b.Create(t.Context(), schedule))
+	b.Await(schedule, "a backup", func() bool { return schedule.Status.LastBackup != "" })
+	backup := &v1alpha1.Backup{ObjectMeta: b.Meta(schedule.Status.LastBackup)}
+	b.AwaitTrue(backup, v1alpha1.ConditionSucceeded)
+	b.Merge(schedule, `{"spec":{"suspend":true}}`)
+	b.AwaitReason(schedule, v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "")
 }
 
 func TestWithTheStoreAwayABackupWaitsAndTheDatabaseGoesOn(t *testing.T) {
 	// Not parallel: it takes the S3 server away.
 	b := newBed(t, "versitygw")
-	cluster := b.cluster("shop", 18)
+	cluster := b.Cluster("shop", 18)
 	w := b.startWriter("shop")
-	b.kube("s3", "stop", "versitygw")
-	t.Cleanup(func() { b.kube("s3", "start", "versitygw") })
-	b.sql("shop", "SELECT pg_switch_wal()")
-	b.awaitReason(cluster, v1alpha1.ConditionArchiving, v1alpha1.ReasonArchiveFailing, "")
-	backup := &v1alpha1.Backup{ObjectMeta: b.meta("late"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
-	b.must(b.Create(t.Context(), backup))
-	b.await(backup, "to say that it waits", func() bool {
-		c := condition(backup, v1alpha1.ConditionSucceeded)
+	b.Kube("s3", "stop", "versitygw")
+	t.Cleanup(func() { b.Kube("s3", "start", "versitygw") })
+	b.SQL("shop", "SELECT pg_switch_wal()")
+	b.AwaitReason(cluster, v1alpha1.ConditionArchiving, v1alpha1.ReasonArchiveFailing, "")
+	backup := &v1alpha1.Backup{ObjectMeta: b.Meta("late"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
+	b.Must(b.Create(t.Context(), backup))
+	b.Await(backup, "to say that it waits", func() bool {
+		c := place.Condition(backup, v1alpha1.ConditionSucceeded)
 		return c != nil && c.Status != metav1.ConditionTrue && c.Message != ""
 	})
-	t.Logf("meanwhile the Backup says %s", describe(backup))
+	t.Logf("meanwhile the Backup says %s", place.Describe(backup))
 	gap := w.judge()
-	b.kube("s3", "start", "versitygw")
-	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
-	b.awaitTrue(cluster, v1alpha1.ConditionArchiving)
+	b.Kube("s3", "start", "versitygw")
+	b.AwaitTrue(backup, v1alpha1.ConditionSucceeded)
+	b.AwaitTrue(cluster, v1alpha1.ConditionArchiving)
 	if gap > 10*time.Second {
 		t.Errorf("writes stood still for %s", gap)
 	}

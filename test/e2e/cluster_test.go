@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 var versions = []int32{15, 17, 18}
@@ -23,22 +24,22 @@ func TestAClusterServesAndHeals(t *testing.T) {
 		t.Run(fmt.Sprint("PostgreSQL ", version), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, "minio")
-			cluster := b.cluster("shop", version)
+			cluster := b.Cluster("shop", version)
 			if !strings.HasPrefix(cluster.Status.Version, fmt.Sprint(version, ".")) {
 				t.Errorf("it runs %s", cluster.Status.Version)
 			}
 			w := b.startWriter("shop")
-			if out, err := b.exec("shop-writer", "sh", "-c", `psql "$URI" -Atc 'SELECT current_user'`); err != nil || out != "app" {
+			if out, err := b.Exec("shop-writer", "sh", "-c", `psql "$URI" -Atc 'SELECT current_user'`); err != nil || out != "app" {
 				t.Errorf("the uri in the app Secret: %q, %v", out, err)
 			}
-			b.awaitTrue(cluster, v1alpha1.ConditionArchiving)
+			b.AwaitTrue(cluster, v1alpha1.ConditionArchiving)
 			changeParameters(b, cluster)
 			healsAfter(b, cluster, "the postmaster was killed", func() {
-				_, err := b.exec("shop-0", "sh", "-c", "kill -9 $(head -1 /var/lib/howdah/current/pgdata/postmaster.pid)")
-				b.must(err)
+				_, err := b.Exec("shop-0", "sh", "-c", "kill -9 $(head -1 /var/lib/howdah/current/pgdata/postmaster.pid)")
+				b.Must(err)
 			})
 			healsAfter(b, cluster, "the pod was deleted", func() {
-				b.must(b.Delete(b.Context(), &corev1.Pod{ObjectMeta: b.meta("shop-0")}))
+				b.Must(b.Delete(b.Context(), &corev1.Pod{ObjectMeta: b.Meta("shop-0")}))
 			})
 			putsDriftBack(b, cluster)
 			w.judge()
@@ -46,102 +47,90 @@ func TestAClusterServesAndHeals(t *testing.T) {
 	}
 }
 
-func (b *bed) patch(object client.Object, patch string) {
-	b.Helper()
-	b.must(b.Patch(b.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))))
-}
-
 func changeParameters(b *bed, cluster *v1alpha1.PostgresCluster) {
 	b.Helper()
-	uid := podUID(b, "shop-0")
-	b.patch(cluster, `{"spec":{"postgresql":{"parameters":{"work_mem":"5MB","max_connections":"77"}}}}`)
-	b.await(cluster, "the parameters to be applied", func() bool {
-		c := condition(cluster, v1alpha1.ConditionUpToDate)
+	uid := b.Pod("shop-0").UID
+	b.Merge(cluster, `{"spec":{"postgresql":{"parameters":{"work_mem":"5MB","max_connections":"77"}}}}`)
+	b.Await(cluster, "the parameters to be applied", func() bool {
+		c := place.Condition(cluster, v1alpha1.ConditionUpToDate)
 		return c != nil && c.Status == metav1.ConditionTrue && len(cluster.Status.Instances) == 1 && len(cluster.Status.Instances[0].PendingRestart) == 0 &&
-			condition(cluster, v1alpha1.ConditionReady).Status == metav1.ConditionTrue
+			place.Condition(cluster, v1alpha1.ConditionReady).Status == metav1.ConditionTrue
 	})
-	if got := b.sql("shop", "SELECT current_setting('work_mem') || ' ' || current_setting('max_connections')"); got != "5MB 77" {
+	if got := b.SQL("shop", "SELECT current_setting('work_mem') || ' ' || current_setting('max_connections')"); got != "5MB 77" {
 		b.Errorf("work_mem and max_connections are %s", got)
 	}
-	if podUID(b, "shop-0") != uid {
+	if b.Pod("shop-0").UID != uid {
 		b.Error("a parameter replaced the pod")
 	}
-	b.patch(cluster, `{"spec":{"postgresql":{"parameters":{"work_mem":"plenty"}}}}`)
-	b.awaitReason(cluster, v1alpha1.ConditionUpToDate, v1alpha1.ReasonConfigurationInvalid, "work_mem")
-	if got := b.sql("shop", "SELECT current_setting('work_mem')"); got != "5MB" {
+	b.Merge(cluster, `{"spec":{"postgresql":{"parameters":{"work_mem":"plenty"}}}}`)
+	b.AwaitReason(cluster, v1alpha1.ConditionUpToDate, v1alpha1.ReasonConfigurationInvalid, "work_mem")
+	if got := b.SQL("shop", "SELECT current_setting('work_mem')"); got != "5MB" {
 		b.Errorf("a bad value left work_mem at %s", got)
 	}
-	b.patch(cluster, `{"spec":{"postgresql":{"parameters":{"work_mem":"6MB"}}}}`)
-	b.awaitTrue(cluster, v1alpha1.ConditionUpToDate)
+	b.Merge(cluster, `{"spec":{"postgresql":{"parameters":{"work_mem":"6MB"}}}}`)
+	b.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
 	err := b.Patch(b.Context(), cluster.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"postgresql":{"parameters":{"listen_addresses":"*"}}}}`)))
 	if err == nil || !strings.Contains(err.Error(), "can't set listen_addresses") {
 		b.Errorf("setting listen_addresses: %v", err)
 	}
 }
 
-func podUID(b *bed, name string) string {
-	b.Helper()
-	pod := &corev1.Pod{}
-	b.must(b.Get(b.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, pod))
-	return string(pod.UID)
-}
-
 // healsAfter breaks something and waits until a new server takes connections.
 func healsAfter(b *bed, cluster *v1alpha1.PostgresCluster, what string, break_ func()) {
 	b.Helper()
 	const started = "SELECT extract(epoch FROM pg_postmaster_start_time())::text"
-	before := b.sql("shop", started)
+	before := b.SQL("shop", started)
 	break_()
-	b.await(cluster, "another server after "+what, func() bool {
-		out, err := b.exec("shop-0", "psql", "-XAtq", "-U", "postgres", "-c", started)
+	b.Await(cluster, "another server after "+what, func() bool {
+		out, err := b.Exec("shop-0", "psql", "-XAtq", "-U", "postgres", "-c", started)
 		return err == nil && out != before
 	})
-	b.awaitTrue(cluster, v1alpha1.ConditionReady)
+	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
 }
 
 func putsDriftBack(b *bed, cluster *v1alpha1.PostgresCluster) {
 	b.Helper()
-	service := &corev1.Service{ObjectMeta: b.meta("shop-r")}
-	b.must(b.Delete(b.Context(), service))
-	b.await(service, "the Service to come back", func() bool { return service.DeletionTimestamp == nil && service.Spec.ClusterIP != "" })
-	b.patch(service, `{"spec":{"selector":{"howdah.dev/cluster":"other"}}}`)
-	b.await(service, "the selector to be put back", func() bool { return service.Spec.Selector[v1alpha1.LabelCluster] == cluster.Name })
+	service := &corev1.Service{ObjectMeta: b.Meta("shop-r")}
+	b.Must(b.Delete(b.Context(), service))
+	b.Await(service, "the Service to come back", func() bool { return service.DeletionTimestamp == nil && service.Spec.ClusterIP != "" })
+	b.Merge(service, `{"spec":{"selector":{"howdah.dev/cluster":"other"}}}`)
+	b.Await(service, "the selector to be put back", func() bool { return service.Spec.Selector[v1alpha1.LabelCluster] == cluster.Name })
 }
 
 func TestADeletedClusterLeavesALastBackupAndNoVolume(t *testing.T) {
 	// Not parallel: it takes the S3 server away.
 	b := newBed(t, "versitygw")
-	cluster := b.cluster("shop", 17)
-	b.sql("shop", "CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
-	b.awaitTrue(cluster, v1alpha1.ConditionArchiving)
+	cluster := b.Cluster("shop", 17)
+	b.SQL("shop", "CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
+	b.AwaitTrue(cluster, v1alpha1.ConditionArchiving)
 
-	b.kube("s3", "stop", "versitygw")
-	t.Cleanup(func() { b.kube("s3", "start", "versitygw") })
-	b.sql("shop", "INSERT INTO t VALUES (1001)", "SELECT pg_switch_wal()")
-	b.awaitReason(cluster, v1alpha1.ConditionArchiving, v1alpha1.ReasonArchiveFailing, "")
-	b.sql("shop", "INSERT INTO t VALUES (1002)")
+	b.Kube("s3", "stop", "versitygw")
+	t.Cleanup(func() { b.Kube("s3", "start", "versitygw") })
+	b.SQL("shop", "INSERT INTO t VALUES (1001)", "SELECT pg_switch_wal()")
+	b.AwaitReason(cluster, v1alpha1.ConditionArchiving, v1alpha1.ReasonArchiveFailing, "")
+	b.SQL("shop", "INSERT INTO t VALUES (1002)")
 
-	b.must(b.Delete(t.Context(), cluster))
-	b.awaitReason(cluster, v1alpha1.ConditionReady, v1alpha1.ReasonAwaitingFinalBackup, "")
-	b.kube("s3", "start", "versitygw")
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: b.meta("data-shop-0")}
-	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
-	b.awaitGone(cluster)
-	b.awaitGone(claim)
+	b.Must(b.Delete(t.Context(), cluster))
+	b.AwaitReason(cluster, v1alpha1.ConditionReady, v1alpha1.ReasonAwaitingFinalBackup, "")
+	b.Kube("s3", "start", "versitygw")
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: b.Meta("data-shop-0")}
+	b.Must(b.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	b.AwaitGone(cluster)
+	b.AwaitGone(claim)
 	backups := &v1alpha1.BackupList{}
-	b.must(b.List(t.Context(), backups, client.InNamespace(b.namespace)))
-	if len(backups.Items) != 1 || condition(&backups.Items[0], v1alpha1.ConditionSucceeded).Status != metav1.ConditionTrue {
+	b.Must(b.List(t.Context(), backups, client.InNamespace(b.Namespace)))
+	if len(backups.Items) != 1 || place.Condition(&backups.Items[0], v1alpha1.ConditionSucceeded).Status != metav1.ConditionTrue {
 		t.Fatalf("the last backups are %+v", backups.Items)
 	}
 
 	// The name is free again, and what was there is in the last backup.
-	restore := &v1alpha1.Restore{ObjectMeta: b.meta("back"), Spec: v1alpha1.RestoreSpec{
+	restore := &v1alpha1.Restore{ObjectMeta: b.Meta("back"), Spec: v1alpha1.RestoreSpec{
 		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: backups.Items[0].Name}},
 		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "shop"}},
 	}}
-	b.must(b.Create(t.Context(), restore))
-	b.awaitTrue(restore, v1alpha1.ConditionSucceeded)
-	if got := b.sql("shop", "SELECT count(*) FROM t"); got != "1002" {
+	b.Must(b.Create(t.Context(), restore))
+	b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)
+	if got := b.SQL("shop", "SELECT count(*) FROM t"); got != "1002" {
 		t.Errorf("%s rows are back, not 1002", got)
 	}
 }
@@ -149,18 +138,18 @@ func TestADeletedClusterLeavesALastBackupAndNoVolume(t *testing.T) {
 func TestRetainedVolumesOutliveTheirCluster(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	cluster := b.newCluster("shop", 18)
+	cluster := b.NewCluster("shop", 18)
 	cluster.Spec.Archive = nil
 	cluster.Spec.SuperuserAccess = true
 	cluster.Spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesRetain}
-	b.must(b.Create(t.Context(), cluster))
-	b.awaitTrue(cluster, v1alpha1.ConditionReady)
-	secret := &corev1.Secret{ObjectMeta: b.meta("shop-superuser")}
-	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
-	b.must(b.Delete(t.Context(), cluster))
-	b.awaitGone(cluster)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: b.meta("data-shop-0")}
-	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	b.Must(b.Create(t.Context(), cluster))
+	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
+	secret := &corev1.Secret{ObjectMeta: b.Meta("shop-superuser")}
+	b.Must(b.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
+	b.Must(b.Delete(t.Context(), cluster))
+	b.AwaitGone(cluster)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: b.Meta("data-shop-0")}
+	b.Must(b.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 	if claim.DeletionTimestamp != nil {
 		t.Error("the volume goes")
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 // TestDeletingControllersAtEachStepChangesNothingButTheTime deletes the pods of the owning controller and of the
@@ -17,24 +18,24 @@ import (
 func TestDeletingControllersAtEachStepChangesNothingButTheTime(t *testing.T) {
 	// Not parallel: other tests' patience is not what is tested here.
 	b := newBed(t, "minio")
-	shop := b.cluster("shop", 17)
-	b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n")
-	want := b.sql("shop", sum)
+	shop := b.Cluster("shop", 17)
+	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n")
+	want := b.SQL("shop", sum)
 
-	backup := &v1alpha1.Backup{ObjectMeta: b.meta("base"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
+	backup := &v1alpha1.Backup{ObjectMeta: b.Meta("base"), Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}}}
 	b.underFire(backup, "backup-controller", "db-controller")
 
 	restore := b.restoreOf("again", nil)
 	restore.Spec.Source = v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}}
 	b.underFire(restore, "restore-controller", "db-controller")
-	if got := b.sql("again", sum); got != want {
+	if got := b.SQL("again", sum); got != want {
 		t.Errorf("the restored table has %s, not %s", got, want)
 	}
 
-	upgrade := &v1alpha1.Upgrade{ObjectMeta: b.meta("up"), Spec: v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Version: 18}}
+	upgrade := &v1alpha1.Upgrade{ObjectMeta: b.Meta("up"), Spec: v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Version: 18}}
 	b.underFire(upgrade, "upgrade-controller", "db-controller")
-	b.awaitTrue(shop, v1alpha1.ConditionReady)
-	if got := b.sql("shop", sum); got != want || shop.Status.MajorVersion != 18 {
+	b.AwaitTrue(shop, v1alpha1.ConditionReady)
+	if got := b.SQL("shop", sum); got != want || shop.Status.MajorVersion != 18 {
 		t.Errorf("the upgraded table has %s on %s, not %s on 18", got, shop.Status.Version, want)
 	}
 }
@@ -42,10 +43,10 @@ func TestDeletingControllersAtEachStepChangesNothingButTheTime(t *testing.T) {
 // underFire makes the object and deletes controllers' pods at each of its steps, until it has succeeded.
 func (b *bed) underFire(object client.Object, controllers ...string) {
 	b.Helper()
-	b.must(b.Create(b.Context(), object))
+	b.Must(b.Create(b.Context(), object))
 	last, kills := "", 0
-	b.await(object, "to succeed", func() bool {
-		c := condition(object, v1alpha1.ConditionSucceeded)
+	b.Await(object, "to succeed", func() bool {
+		c := place.Condition(object, v1alpha1.ConditionSucceeded)
 		if c == nil {
 			return false
 		}
@@ -55,7 +56,7 @@ func (b *bed) underFire(object client.Object, controllers ...string) {
 		if step := c.Reason + " " + phase(object); step != last && c.Status != metav1.ConditionTrue {
 			last, kills = step, kills+1
 			for _, controller := range controllers {
-				b.must(b.DeleteAllOf(b.Context(), &corev1.Pod{}, client.InNamespace("howdah-system"),
+				b.Must(b.DeleteAllOf(b.Context(), &corev1.Pod{}, client.InNamespace("howdah-system"),
 					client.MatchingLabels{"app.kubernetes.io/name": controller}, client.GracePeriodSeconds(0)))
 			}
 			b.Logf("%s: %s: deleted the pods of %v", object.GetName(), step, controllers)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 
@@ -14,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 // writers says whose status each controller writes.
@@ -33,13 +31,13 @@ var writers = map[string][]string{
 // TestAControllerCanWriteTheStatusOfItsOwnKindsOnly lets each controller's ServiceAccount try every kind. The API server
 // decides as ever, but keeps nothing: the real controllers are at work on these objects.
 func TestAControllerCanWriteTheStatusOfItsOwnKindsOnly(t *testing.T) {
-	config := restConfig(t)
-	admin := clientFor(t, config)
+	config := place.RESTConfig(t)
+	admin := place.ClientFor(t, config)
 	objects := oneOfEachKind(t, admin)
 	for controller, own := range writers {
 		account := rest.CopyConfig(config)
 		account.Impersonate.UserName = "system:serviceaccount:howdah-system:" + controller
-		writer := clientFor(t, account)
+		writer := place.ClientFor(t, account)
 		for kind, object := range objects {
 			t.Run(fmt.Sprintf("%s and the status of a %s", controller, kind), func(t *testing.T) {
 				patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))
@@ -53,24 +51,6 @@ func TestAControllerCanWriteTheStatusOfItsOwnKindsOnly(t *testing.T) {
 			})
 		}
 	}
-}
-
-func restConfig(t *testing.T) *rest.Config {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
-}
-
-func clientFor(t *testing.T, config *rest.Config) client.Client {
-	t.Helper()
-	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // oneOfEachKind makes an object of every kind that no controller can do anything with.

@@ -48,17 +48,17 @@ func TestAnIdleClusterCausesNoWrites(t *testing.T) {
 	log := auditLog(t)
 	b := newBed(t, "minio")
 	// The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is archived, and news.
-	cluster := b.newCluster("shop", 17)
+	cluster := b.NewCluster("shop", 17)
 	cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum": "off", "checkpoint_timeout": "30min"}
-	b.must(b.Create(t.Context(), cluster))
-	b.awaitTrue(cluster, v1alpha1.ConditionReady)
-	b.awaitTrue(cluster, v1alpha1.ConditionArchiving)
-	b.backup("base", "shop")
-	b.sql("shop", "CHECKPOINT", "SELECT pg_switch_wal()")
+	b.Must(b.Create(t.Context(), cluster))
+	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
+	b.AwaitTrue(cluster, v1alpha1.ConditionArchiving)
+	b.Backup("base", "shop")
+	b.SQL("shop", "CHECKPOINT", "SELECT pg_switch_wal()")
 	// What was archived last is published once a minute at most, so the last news may come that late.
 	const calm, window = 90 * time.Second, time.Minute
 	version, since := "", time.Now()
-	b.await(cluster, "its status to rest", func() bool {
+	b.Await(cluster, "its status to rest", func() bool {
 		if cluster.ResourceVersion != version {
 			version, since = cluster.ResourceVersion, time.Now()
 		}
@@ -66,7 +66,7 @@ func TestAnIdleClusterCausesNoWrites(t *testing.T) {
 	})
 	from := time.Now()
 	<-time.After(window) // what is measured, not waited for
-	writes := writesSince(t, log, b.namespace, from)
+	writes := writesSince(t, log, b.Namespace, from)
 	if len(writes) > 0 {
 		t.Errorf("in %s of idleness the suite wrote:\n%s", window, strings.Join(writes, "\n"))
 	}

@@ -14,11 +14,12 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 // restoreOf describes a Restore of the archive of `shop` into a new cluster of the same name as the Restore.
 func (b *bed) restoreOf(name string, target *v1alpha1.RestoreTarget) *v1alpha1.Restore {
-	return &v1alpha1.Restore{ObjectMeta: b.meta(name), Spec: v1alpha1.RestoreSpec{
+	return &v1alpha1.Restore{ObjectMeta: b.Meta(name), Spec: v1alpha1.RestoreSpec{
 		Source: v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{Name: "shop"}}, Target: target,
 		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: name}},
 	}}
@@ -32,15 +33,15 @@ func TestRestoresReachTheirTargets(t *testing.T) {
 		t.Run(fmt.Sprint("PostgreSQL ", version), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, "minio")
-			shop := b.cluster("shop", version)
-			b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 20000) AS n")
-			b.backup("base", "shop")
+			shop := b.Cluster("shop", version)
+			b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 20000) AS n")
+			b.Backup("base", "shop")
 			want := map[string]string{}
 			targets := map[string]*v1alpha1.RestoreTarget{}
 			step := func(name string, target func(text string) *v1alpha1.RestoreTarget, query string) {
-				b.sql("shop", fmt.Sprintf("INSERT INTO t SELECT n, '%s' FROM generate_series(1, 5000) AS n", name))
-				want[name] = b.sql("shop", sum)
-				targets[name] = target(b.sql("shop", query))
+				b.SQL("shop", fmt.Sprintf("INSERT INTO t SELECT n, '%s' FROM generate_series(1, 5000) AS n", name))
+				want[name] = b.SQL("shop", sum)
+				targets[name] = target(b.SQL("shop", query))
 			}
 			step("to-time", func(text string) *v1alpha1.RestoreTarget {
 				return &v1alpha1.RestoreTarget{Time: text}
@@ -53,23 +54,23 @@ func TestRestoresReachTheirTargets(t *testing.T) {
 			restores := map[string]*v1alpha1.Restore{}
 			for name, target := range targets {
 				restores[name] = b.restoreOf(name, target)
-				b.must(b.Create(t.Context(), restores[name]))
+				b.Must(b.Create(t.Context(), restores[name]))
 			}
 			for name, restore := range restores {
-				b.awaitTrue(restore, v1alpha1.ConditionSucceeded)
-				if got := b.sql(name, sum); got != want[name] {
+				b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)
+				if got := b.SQL(name, sum); got != want[name] {
 					t.Errorf("%s: the table has %s, not %s", name, got, want[name])
 				}
-				t.Logf("%s: %s", name, condition(restore, v1alpha1.ConditionSucceeded).Message)
+				t.Logf("%s: %s", name, place.Condition(restore, v1alpha1.ConditionSucceeded).Message)
 			}
-			restored := &v1alpha1.PostgresCluster{ObjectMeta: b.meta("to-end")}
-			b.awaitTrue(restored, v1alpha1.ConditionArchiving)
-			b.await(restored, "its own lineage", func() bool { return restored.Status.Archive != nil && restored.Status.Archive.Lineage != "" })
+			restored := &v1alpha1.PostgresCluster{ObjectMeta: b.Meta("to-end")}
+			b.AwaitTrue(restored, v1alpha1.ConditionArchiving)
+			b.Await(restored, "its own lineage", func() bool { return restored.Status.Archive != nil && restored.Status.Archive.Lineage != "" })
 			if restored.Status.Archive.Lineage == shop.Status.Archive.Lineage {
 				t.Error("the new cluster archives into the lineage of the old one")
 			}
-			b.sql("to-end", "INSERT INTO t VALUES (0, 'later')", "SELECT pg_switch_wal()")
-			b.backup("of-the-restored", "to-end")
+			b.SQL("to-end", "INSERT INTO t VALUES (0, 'later')", "SELECT pg_switch_wal()")
+			b.Backup("of-the-restored", "to-end")
 		})
 	}
 }
@@ -77,19 +78,19 @@ func TestRestoresReachTheirTargets(t *testing.T) {
 // awaitArchived waits until nothing waits to be archived.
 func awaitArchived(b *bed) {
 	b.Helper()
-	cluster := &v1alpha1.PostgresCluster{ObjectMeta: b.meta("shop")}
-	segment := b.sql("shop", "SELECT pg_walfile_name(pg_switch_wal())")
-	b.await(cluster, "WAL "+segment+" in the archive", func() bool {
-		return b.sql("shop", fmt.Sprintf("SELECT coalesce(last_archived_wal >= '%s', false) FROM pg_stat_archiver", segment)) == "t"
+	cluster := &v1alpha1.PostgresCluster{ObjectMeta: b.Meta("shop")}
+	segment := b.SQL("shop", "SELECT pg_walfile_name(pg_switch_wal())")
+	b.Await(cluster, "WAL "+segment+" in the archive", func() bool {
+		return b.SQL("shop", fmt.Sprintf("SELECT coalesce(last_archived_wal >= '%s', false) FROM pg_stat_archiver", segment)) == "t"
 	})
 }
 
 func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	b.cluster("shop", 17)
-	b.sql("shop", "CREATE TABLE t (n int)")
-	backup := b.backup("base", "shop")
+	b.Cluster("shop", 17)
+	b.SQL("shop", "CREATE TABLE t (n int)")
+	backup := b.Backup("base", "shop")
 	at := func(text string) *v1alpha1.RestoreTarget { return &v1alpha1.RestoreTarget{Time: text} }
 	for name, c := range map[string]struct {
 		change  func(*v1alpha1.Restore)
@@ -108,27 +109,27 @@ func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
 	} {
 		restore := b.restoreOf(name, nil)
 		c.change(restore)
-		b.must(b.Create(t.Context(), restore))
-		b.await(restore, "to be refused", func() bool {
-			seen := condition(restore, v1alpha1.ConditionSucceeded)
+		b.Must(b.Create(t.Context(), restore))
+		b.Await(restore, "to be refused", func() bool {
+			seen := place.Condition(restore, v1alpha1.ConditionSucceeded)
 			return seen != nil && seen.Status != metav1.ConditionTrue && (c.reason == "" || seen.Reason == c.reason) && strings.Contains(seen.Message, c.message) && restore.Status.Plan == nil
 		})
-		t.Logf("%s: %s", name, describe(restore))
+		t.Logf("%s: %s", name, place.Describe(restore))
 		made := &v1alpha1.PostgresCluster{}
-		if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, made); !apierrors.IsNotFound(err) {
+		if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.Namespace, Name: name}, made); !apierrors.IsNotFound(err) {
 			t.Errorf("%s: a cluster was made: %v", name, err)
 		}
 	}
-	b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+	b.AwaitTrue(backup, v1alpha1.ConditionSucceeded)
 }
 
 func TestAFlippedByteInAnyObjectIsFoundAndNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	b.cluster("shop", 17)
-	b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n")
-	backup := b.backup("base", "shop")
-	store := b.bucket()
+	b.Cluster("shop", 17)
+	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n")
+	backup := b.Backup("base", "shop")
+	store := b.Bucket()
 	var manifest, pack string
 	for _, key := range b.keys("lineages/" + backup.Status.Plan.Lineage + "/") {
 		switch {
@@ -140,18 +141,18 @@ func TestAFlippedByteInAnyObjectIsFoundAndNothingIsLeft(t *testing.T) {
 	}
 	for name, key := range map[string]string{"pack": pack, "manifest": manifest} {
 		good, err := store.Get(t.Context(), key, 64<<20)
-		b.must(err)
+		b.Must(err)
 		bad := bytes.Clone(good)
 		bad[len(bad)/2] ^= 1
-		b.must(store.Put(t.Context(), key, bad, objstore.PutOptions{}))
+		b.Must(store.Put(t.Context(), key, bad, objstore.PutOptions{}))
 		restore := b.restoreOf("bad-"+name, nil)
 		restore.Spec.Source = v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}}
-		b.must(b.Create(t.Context(), restore))
-		b.awaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDataCorrupt, key)
-		b.awaitGone(&v1alpha1.PostgresCluster{ObjectMeta: b.meta("bad-" + name)})
-		b.must(store.Put(t.Context(), key, good, objstore.PutOptions{}))
+		b.Must(b.Create(t.Context(), restore))
+		b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDataCorrupt, key)
+		b.AwaitGone(&v1alpha1.PostgresCluster{ObjectMeta: b.Meta("bad-" + name)})
+		b.Must(store.Put(t.Context(), key, good, objstore.PutOptions{}))
 	}
 	restore := b.restoreOf("good", nil)
-	b.must(b.Create(t.Context(), restore))
-	b.awaitTrue(restore, v1alpha1.ConditionSucceeded)
+	b.Must(b.Create(t.Context(), restore))
+	b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)
 }

@@ -11,14 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 func (b *bed) upgradeTo(name string, version int32, checkOnly bool) *v1alpha1.Upgrade {
 	b.Helper()
-	upgrade := &v1alpha1.Upgrade{ObjectMeta: b.meta(name), Spec: v1alpha1.UpgradeSpec{
+	upgrade := &v1alpha1.Upgrade{ObjectMeta: b.Meta(name), Spec: v1alpha1.UpgradeSpec{
 		Cluster: v1alpha1.LocalReference{Name: "shop"}, Version: version, CheckOnly: checkOnly,
 	}}
-	b.must(b.Create(b.Context(), upgrade))
+	b.Must(b.Create(b.Context(), upgrade))
 	return upgrade
 }
 
@@ -29,48 +30,48 @@ func TestMajorUpgrades(t *testing.T) {
 		t.Run(fmt.Sprintf("from %d to %d", from, to), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, "minio")
-			shop := b.cluster("shop", from)
+			shop := b.Cluster("shop", from)
 			lineage := shop.Status.Archive
-			b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n", "CREATE INDEX ON t (md5)",
+			b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n", "CREATE INDEX ON t (md5)",
 				"CREATE EXTENSION pg_stat_statements", "CREATE TABLE awkward (p regproc)")
-			before := b.sql("shop", sum)
+			before := b.SQL("shop", sum)
 
 			check := b.upgradeTo("check", to, true)
-			b.awaitReason(check, v1alpha1.ConditionSucceeded, v1alpha1.ReasonCheckFailed, "awkward")
-			if c := condition(check, v1alpha1.ConditionChecked); c == nil || c.Status != metav1.ConditionFalse {
+			b.AwaitReason(check, v1alpha1.ConditionSucceeded, v1alpha1.ReasonCheckFailed, "awkward")
+			if c := place.Condition(check, v1alpha1.ConditionChecked); c == nil || c.Status != metav1.ConditionFalse {
 				t.Errorf("Checked is %+v", c)
 			}
-			b.must(b.Get(t.Context(), keyOf(shop), shop))
-			if shop.Status.MajorVersion != from || !strings.HasPrefix(b.sql("shop", "SHOW server_version"), fmt.Sprint(from, ".")) {
+			b.Must(b.Get(t.Context(), keyOf(shop), shop))
+			if shop.Status.MajorVersion != from || !strings.HasPrefix(b.SQL("shop", "SHOW server_version"), fmt.Sprint(from, ".")) {
 				t.Errorf("a check changed the version to %s", shop.Status.Version)
 			}
-			b.sql("shop", "DROP TABLE awkward")
+			b.SQL("shop", "DROP TABLE awkward")
 
 			w := b.startWriter("shop")
 			upgrade := b.upgradeTo("up", to, false)
-			b.awaitTrue(upgrade, v1alpha1.ConditionSucceeded)
+			b.AwaitTrue(upgrade, v1alpha1.ConditionSucceeded)
 			gap := w.judge()
-			t.Logf("%s; no new connection for %s", condition(upgrade, v1alpha1.ConditionSucceeded).Message, gap)
-			b.awaitTrue(shop, v1alpha1.ConditionReady)
-			if got := b.sql("shop", sum); got != before {
+			t.Logf("%s; no new connection for %s", place.Condition(upgrade, v1alpha1.ConditionSucceeded).Message, gap)
+			b.AwaitTrue(shop, v1alpha1.ConditionReady)
+			if got := b.SQL("shop", sum); got != before {
 				t.Errorf("the table has %s, not %s", got, before)
 			}
-			if got := b.sql("shop", "SHOW server_version"); !strings.HasPrefix(got, fmt.Sprint(to, ".")) || shop.Status.MajorVersion != to {
+			if got := b.SQL("shop", "SHOW server_version"); !strings.HasPrefix(got, fmt.Sprint(to, ".")) || shop.Status.MajorVersion != to {
 				t.Errorf("it runs %s, and status says %s", got, shop.Status.Version)
 			}
-			if got := b.sql("shop", "SELECT count(*) > 0 FROM pg_stats WHERE tablename = 't'"); got != "t" {
+			if got := b.SQL("shop", "SELECT count(*) > 0 FROM pg_stats WHERE tablename = 't'"); got != "t" {
 				t.Error("there are no statistics")
 			}
-			if got := b.sql("shop", "SELECT count(*) FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname WHERE e.extversion <> a.default_version"); got != "0" {
+			if got := b.SQL("shop", "SELECT count(*) FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname WHERE e.extversion <> a.default_version"); got != "0" {
 				t.Errorf("%s extensions are out of date", got)
 			}
 			if lineage != nil && shop.Status.Archive.Lineage == lineage.Lineage {
 				t.Error("the new version archives into the lineage of the old one")
 			}
 			b.firstBackupOf(upgrade)
-			b.awaitReason(shop, v1alpha1.ConditionUpToDate, v1alpha1.ReasonVersionBehind, "")
+			b.AwaitReason(shop, v1alpha1.ConditionUpToDate, v1alpha1.ReasonVersionBehind, "")
 			down := b.upgradeTo("down", from, false)
-			b.awaitReason(down, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDowngrade, "")
+			b.AwaitReason(down, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDowngrade, "")
 		})
 	}
 }
@@ -79,11 +80,11 @@ func TestMajorUpgrades(t *testing.T) {
 func (b *bed) firstBackupOf(upgrade *v1alpha1.Upgrade) {
 	b.Helper()
 	backups := &v1alpha1.BackupList{}
-	b.must(b.List(b.Context(), backups, client.InNamespace(b.namespace)))
+	b.Must(b.List(b.Context(), backups, client.InNamespace(b.Namespace)))
 	for i := range backups.Items {
 		backup := &backups.Items[i]
 		if by := backup.Spec.RequestedBy; by != nil && by.UID == upgrade.UID {
-			b.awaitTrue(backup, v1alpha1.ConditionSucceeded)
+			b.AwaitTrue(backup, v1alpha1.ConditionSucceeded)
 			return
 		}
 	}
@@ -93,21 +94,21 @@ func (b *bed) firstBackupOf(upgrade *v1alpha1.Upgrade) {
 func TestAFailedUpgradeLeavesTheOldVersionRunning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	shop := b.cluster("shop", 17)
-	b.sql("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 1000) AS n")
-	before := b.sql("shop", sum)
+	shop := b.Cluster("shop", 17)
+	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 1000) AS n")
+	before := b.SQL("shop", sum)
 	// What no check of the schema can see: a file of the table is gone.
-	file := b.sql("shop", "CHECKPOINT", "SELECT pg_relation_filepath('t')")
-	b.must(b.Get(t.Context(), keyOf(shop), shop))
+	file := b.SQL("shop", "CHECKPOINT", "SELECT pg_relation_filepath('t')")
+	b.Must(b.Get(t.Context(), keyOf(shop), shop))
 	hide, show := "mv /var/lib/howdah/current/pgdata/%[1]s /var/lib/howdah/hidden", "mv /var/lib/howdah/hidden /var/lib/howdah/current/pgdata/%[1]s"
-	_, err := b.exec("shop-0", "sh", "-c", fmt.Sprintf(hide, file))
-	b.must(err)
+	_, err := b.Exec("shop-0", "sh", "-c", fmt.Sprintf(hide, file))
+	b.Must(err)
 	upgrade := b.upgradeTo("up", 18, false)
-	b.awaitReason(upgrade, v1alpha1.ConditionSucceeded, v1alpha1.ReasonRolledBack, "pg_upgrade")
-	b.awaitTrue(shop, v1alpha1.ConditionReady)
-	_, err = b.exec("shop-0", "sh", "-c", fmt.Sprintf(show, file))
-	b.must(err)
-	if got := b.sql("shop", sum); got != before || shop.Status.MajorVersion != 17 {
+	b.AwaitReason(upgrade, v1alpha1.ConditionSucceeded, v1alpha1.ReasonRolledBack, "pg_upgrade")
+	b.AwaitTrue(shop, v1alpha1.ConditionReady)
+	_, err = b.Exec("shop-0", "sh", "-c", fmt.Sprintf(show, file))
+	b.Must(err)
+	if got := b.SQL("shop", sum); got != before || shop.Status.MajorVersion != 17 {
 		t.Errorf("it runs %s with %s, not 17 with %s", shop.Status.Version, got, before)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/howdah/test/testkit/place"
 )
 
 // writeNumbers writes numbered rows through the -rw Service, each over a new connection, and prints the time and the
@@ -33,7 +35,7 @@ type writer struct {
 
 func (b *bed) startWriter(cluster string) *writer {
 	b.Helper()
-	w := &writer{bed: b, cluster: cluster, pod: b.clientPod(cluster+"-writer", cluster, "registry.local/postgresql:17", "bash", "-c", writeNumbers)}
+	w := &writer{bed: b, cluster: cluster, pod: b.ClientPod(cluster+"-writer", cluster, "registry.local/postgresql:17", "bash", "-c", writeNumbers)}
 	w.awaitAcks(5)
 	return w
 }
@@ -45,8 +47,8 @@ type ack struct {
 
 func (w *writer) acks() []ack {
 	w.bed.Helper()
-	out, err := exec.CommandContext(w.bed.Context(), kubectl(w.bed.T), "logs", "-n", w.bed.namespace, w.pod.Name).Output()
-	w.bed.must(err)
+	out, err := exec.CommandContext(w.bed.Context(), place.Kubectl(w.bed.T), "logs", "-n", w.bed.Namespace, w.pod.Name).Output()
+	w.bed.Must(err)
 	var acks []ack
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
@@ -54,9 +56,9 @@ func (w *writer) acks() []ack {
 			continue
 		}
 		nanos, err := strconv.ParseInt(fields[1], 10, 64)
-		w.bed.must(err)
+		w.bed.Must(err)
 		n, err := strconv.ParseInt(fields[2], 10, 64)
-		w.bed.must(err)
+		w.bed.Must(err)
 		acks = append(acks, ack{time.Unix(0, nanos), n})
 	}
 	return acks
@@ -66,7 +68,7 @@ func (w *writer) acks() []ack {
 func (w *writer) awaitAcks(more int) {
 	w.bed.Helper()
 	before := len(w.acks())
-	w.bed.await(w.pod, fmt.Sprintf("%d more rows", more), func() bool { return len(w.acks()) >= before+more })
+	w.bed.Await(w.pod, fmt.Sprintf("%d more rows", more), func() bool { return len(w.acks()) >= before+more })
 }
 
 // judge says the longest time without an acknowledged row, and fails the test if one that was acknowledged is lost.
@@ -78,7 +80,7 @@ func (w *writer) judge() time.Duration {
 	for i := 1; i < len(acks); i++ {
 		gap = max(gap, acks[i].at.Sub(acks[i-1].at))
 	}
-	present := strings.Fields(w.bed.sql(w.cluster, "SELECT n FROM numbers ORDER BY n"))
+	present := strings.Fields(w.bed.SQL(w.cluster, "SELECT n FROM numbers ORDER BY n"))
 	lost := 0
 	for _, a := range acks {
 		if _, found := slices.BinarySearchFunc(present, a.n, func(text string, n int64) int {

@@ -1,0 +1,93 @@
+package place
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+const (
+	interval = 250 * time.Millisecond
+	patience = 6 * time.Minute // generous: the machine may be busy
+)
+
+// Await polls the object until done says so; what says what is awaited.
+func (p *Place) Await(object client.Object, what string, done func() bool) {
+	p.Helper()
+	err := wait.PollUntilContextTimeout(p.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+		if err := p.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		return done(), nil
+	})
+	if err != nil {
+		p.Fatalf("%T %s: %s: %v; it says %s", object, object.GetName(), what, err, Describe(object))
+	}
+}
+
+// AwaitTrue waits for a condition; one of an ended object that is false ends the test at once.
+func (p *Place) AwaitTrue(object client.Object, kind string) {
+	p.Helper()
+	p.Await(object, kind, func() bool {
+		c := Condition(object, kind)
+		if c != nil && kind == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionFalse {
+			p.Fatalf("%T %s ended with %s: %s", object, object.GetName(), c.Reason, c.Message)
+		}
+		return c != nil && c.Status == metav1.ConditionTrue
+	})
+}
+
+// AwaitReason waits until a condition has this reason and this part of a message.
+func (p *Place) AwaitReason(object client.Object, kind, reason, message string) {
+	p.Helper()
+	p.Await(object, kind+" to say "+reason, func() bool {
+		c := Condition(object, kind)
+		return c != nil && c.Reason == reason && strings.Contains(c.Message, message)
+	})
+	p.Logf("%s: %s: %s", object.GetName(), reason, Condition(object, kind).Message)
+}
+
+// AwaitGone waits until there is no such object.
+func (p *Place) AwaitGone(object client.Object) {
+	p.Helper()
+	err := wait.PollUntilContextTimeout(p.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+		err := p.Get(ctx, client.ObjectKeyFromObject(object), object)
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		p.Fatalf("%T %s is still there: %v; it says %s", object, object.GetName(), err, Describe(object))
+	}
+}
+
+// Condition of the object as it was read last, if it speaks of the present spec.
+func Condition(object client.Object, kind string) *metav1.Condition {
+	c := meta.FindStatusCondition(flow.ConditionsOf(object), kind)
+	if c == nil || c.ObservedGeneration != object.GetGeneration() {
+		return nil
+	}
+	return c
+}
+
+// Describe says what the object says of itself.
+func Describe(object client.Object) string {
+	switch object.(type) {
+	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.Service, *corev1.Secret:
+		return ""
+	}
+	var all []string
+	for _, c := range flow.ConditionsOf(object) {
+		all = append(all, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return strings.Join(all, "; ")
+}
