@@ -25,6 +25,7 @@ var commands = []func() *cobra.Command{
 	backupCommand,
 	upgradeCommand,
 	restoreCommand,
+	wardenCommand,
 }
 
 func main() {

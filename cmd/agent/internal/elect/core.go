@@ -272,3 +272,6 @@ func (c *Core) Holds() bool { return c.holds }
 
 // Record is the Lease as it is known; nil: not at all.
 func (c *Core) Record() *Record { return c.record }
+
+// Promised says whether the lease is not to be taken now, because the primary was promised that.
+func (c *Core) Promised(now Time) bool { return now < c.promise }

@@ -112,7 +112,7 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.do(request, into)
 }
 
-func (c *Client) do(request *http.Request, into any) error {
+func (c *Client) authorize(request *http.Request) error {
 	token, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return fmt.Errorf("service account token: %w", err)
@@ -120,6 +120,13 @@ func (c *Client) do(request *http.Request, into any) error {
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "howdah-agent")
+	return nil
+}
+
+func (c *Client) do(request *http.Request, into any) error {
+	if err := c.authorize(request); err != nil {
+		return err
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return err

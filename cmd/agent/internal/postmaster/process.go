@@ -122,3 +122,30 @@ func worksIn(pid int, pgdata string) bool {
 	real, err := filepath.EvalSymlinks(pgdata)
 	return err == nil && cwd == real
 }
+
+// KillAll kills every process that works in a data directory, whoever's child it is, and returns when none is left or they
+// can't be killed. It needs nothing of the server's own: a frozen postmaster is killed too.
+func KillAll(pgdata string) {
+	real, err := filepath.EvalSymlinks(pgdata)
+	if err != nil {
+		return
+	}
+	for range 500 { // a process that waits for its disk ends when the disk answers
+		left := 0
+		entries, _ := os.ReadDir("/proc")
+		for _, entry := range entries {
+			pid, err := strconv.Atoi(entry.Name())
+			if err != nil {
+				continue
+			}
+			if cwd, err := os.Readlink("/proc/" + entry.Name() + "/cwd"); err == nil && cwd == real {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone by itself
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}

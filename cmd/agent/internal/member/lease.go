@@ -1,0 +1,117 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+)
+
+// annotation of the Lease with all that its spec has no field for.
+const annotation = "howdah.dev/election"
+
+const fieldManager = "howdah-agent"
+
+// lease is the part of a coordination.k8s.io/v1 Lease that is read and written.
+type lease struct {
+	Metadata leaseMeta `json:"metadata"`
+	Spec     leaseSpec `json:"spec"`
+}
+
+type leaseMeta struct {
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Annotations     map[string]string `json:"annotations,omitempty"`
+}
+
+type leaseSpec struct {
+	HolderIdentity       *string `json:"holderIdentity"` // null takes it away
+	LeaseDurationSeconds int     `json:"leaseDurationSeconds,omitempty"`
+	RenewTime            string  `json:"renewTime,omitempty"`
+	LeaseTransitions     int64   `json:"leaseTransitions,omitempty"`
+}
+
+// election is the annotation.
+type election struct {
+	Generation string         `json:"generation,omitempty"`
+	HolderUID  string         `json:"holderUID,omitempty"`
+	Address    string         `json:"address,omitempty"`
+	LastHolder string         `json:"lastHolder,omitempty"`
+	Members    []elect.Member `json:"members"`
+	Quorum     int            `json:"quorum,omitempty"`
+	Successor  string         `json:"successor,omitempty"`
+	Complete   bool           `json:"complete,omitempty"`
+}
+
+func (l *lease) record() (elect.Record, error) {
+	known := election{}
+	if text := l.Metadata.Annotations[annotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &known); err != nil {
+			return elect.Record{}, fmt.Errorf("annotation %s of the Lease: %w", annotation, err)
+		}
+	}
+	record := elect.Record{
+		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Generation: known.Generation, HolderUID: known.HolderUID,
+		Address: known.Address, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
+		Successor: known.Successor, Complete: known.Complete,
+	}
+	if l.Spec.HolderIdentity != nil {
+		record.Holder = *l.Spec.HolderIdentity
+	}
+	return record, nil
+}
+
+// patchOf a record: its version is the precondition.
+func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, error) {
+	members := record.Members
+	if members == nil {
+		members = []elect.Member{}
+	}
+	text, err := json.Marshal(election{
+		Generation: record.Generation, HolderUID: record.HolderUID, Address: record.Address, LastHolder: record.LastHolder,
+		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete,
+	})
+	if err != nil {
+		return lease{}, err
+	}
+	patch := lease{
+		Metadata: leaseMeta{ResourceVersion: record.Version, Annotations: map[string]string{annotation: string(text)}},
+		Spec: leaseSpec{
+			LeaseDurationSeconds: int(expire.Seconds()), RenewTime: now.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
+			LeaseTransitions: record.Term,
+		},
+	}
+	if record.Holder != "" {
+		patch.Spec.HolderIdentity = &record.Holder
+	}
+	return patch, nil
+}
+
+const leases = "/apis/coordination.k8s.io/v1/namespaces/%s/leases"
+
+func (m *Member) folder() string { return fmt.Sprintf(leases, m.Namespace) }
+func (m *Member) path() string   { return m.folder() + "/" + m.Lease }
+
+func (m *Member) readLease(ctx context.Context) (elect.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	found := lease{}
+	if err := m.API.Get(ctx, m.path(), &found); err != nil {
+		return elect.Record{}, err
+	}
+	return found.record()
+}
+
+// writeLease returns the new version.
+func (m *Member) writeLease(ctx context.Context, record elect.Record) (string, error) {
+	patch, err := patchOf(record, m.limits.Expire, time.Now())
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	written := lease{}
+	err = m.API.Merge(ctx, m.path(), fieldManager, patch, &written)
+	return written.Metadata.ResourceVersion, err
+}

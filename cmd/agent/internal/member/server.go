@@ -1,0 +1,213 @@
+package member
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// What whoever runs the server tells the member, and asks it.
+
+// Want is what the server shall be. Changed tells when it is another.
+func (m *Member) Want() elect.Want {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.want
+}
+
+// Changed has a value when Want is another than it was.
+func (m *Member) Changed() <-chan struct{} { return m.changed }
+
+// Configure takes in another configuration of the cluster.
+func (m *Member) Configure(config elect.Config) {
+	m.tell(func(core *elect.Core, _ time.Duration) { core.Configure(config) })
+}
+
+// Guard says that the server may accept writes from now on; it is watched from here on until it is reported to be down.
+// False: the permission for that is not there any more.
+func (m *Member) Guard() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.want.Role != elect.Lead || m.want.Until <= m.Now() {
+		return false
+	}
+	m.guarded = true
+	m.Permit(m.want.Until)
+	return true
+}
+
+// Report takes in how the server is.
+func (m *Member) Report(server elect.Server) {
+	m.mu.Lock()
+	m.server = server
+	if server.Mode == elect.Down || server.Mode == elect.Replica {
+		m.guarded = false
+		m.Permit(elect.Forever)
+	}
+	m.mu.Unlock()
+	m.tell(func(core *elect.Core, now time.Duration) { core.Observe(now, server) })
+}
+
+// Leave says that the pod ends. Left is closed when nothing is left to do for it.
+func (m *Member) Leave() {
+	m.mu.Lock()
+	m.leaving = true
+	m.mu.Unlock()
+	m.tell(func(core *elect.Core, _ time.Duration) { core.Leave() })
+}
+
+// Left is closed when the server of a pod that ends is down and the lease is somebody else's to take.
+func (m *Member) Left() <-chan struct{} { return m.left }
+
+// primaryFacts are what a primary knows for its replicas.
+type primaryFacts struct {
+	known  map[string]follower
+	answer agentapi.FollowAnswer
+}
+
+// follower is a replica that has told where it is.
+type follower struct {
+	address string
+	at      time.Duration
+}
+
+// followerAge is after what time a replica that tells nothing is away.
+const followerAge = 3 * time.Second
+
+// Lead takes in what a primary's server says of its replicas, and what they are told when they ask.
+func (m *Member) Lead(followers map[string]elect.Follower, answer agentapi.FollowAnswer) {
+	m.mu.Lock()
+	now := m.Now()
+	for name, f := range followers {
+		known, told := m.primary.known[name]
+		f.Address = known.address
+		f.Streaming = f.Streaming && told && now-known.at < followerAge
+		followers[name] = f
+	}
+	m.primary.answer = answer
+	m.mu.Unlock()
+	m.tell(func(core *elect.Core, now time.Duration) { core.Follow(now, followers) })
+}
+
+// Followed answers a replica that tells how far it is.
+func (m *Member) Followed(request agentapi.FollowRequest) agentapi.FollowAnswer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if request.Position.Generation == m.Self.Generation {
+		m.primary.known[request.Position.Pod] = follower{request.Address, m.Now()}
+	}
+	answer := m.primary.answer
+	answer.Term = 0
+	if record := m.core.Record(); record != nil && m.core.Holds() && m.server.Mode == elect.Primary {
+		answer.Term = record.Term
+	}
+	return answer
+}
+
+// leaderFacts are what a replica knows of its primary.
+type leaderFacts struct {
+	name   string
+	answer agentapi.FollowAnswer
+	at     time.Duration
+}
+
+// Leader is what the primary that is followed has answered lately; false: it doesn't answer.
+func (m *Member) Leader() (agentapi.FollowAnswer, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	fresh := m.leader.name != "" && m.leader.name == m.want.Leader.Name && m.Now()-m.leader.at < followerAge && m.leader.answer.Term == m.want.Term
+	return m.leader.answer, fresh
+}
+
+const followPause = time.Second
+
+// follow tells the primary each second where this replica is.
+func (m *Member) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if leader := m.Want().Leader; leader.Name != "" && leader.Address != "" {
+			m.followOnce(ctx, leader)
+		}
+		m.pause(ctx, followPause)
+	}
+}
+
+func (m *Member) followOnce(ctx context.Context, leader elect.Member) {
+	ctx, cancel := context.WithTimeout(ctx, failsafeTime)
+	defer cancel()
+	answer, err := m.Peers.Follow(ctx, leader, agentapi.FollowRequest{Position: m.Position(), Address: m.Self.Address})
+	if err != nil {
+		m.Log.Debug("the primary doesn't answer", "primary", leader.Name, "error", err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leader = leaderFacts{leader.Name, answer, m.Now()}
+}
+
+// Position of the own server.
+func (m *Member) Position() agentapi.Position {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	position := m.server.Position
+	position.Pod, position.Generation, position.Replica = m.Self.Name, m.Self.Generation, m.server.Mode == elect.Replica
+	if record := m.core.Record(); record != nil {
+		position.Term = record.Term
+	}
+	position.Promised = m.core.Promised(m.Now())
+	return position
+}
+
+// Failsafe answers a primary that can't reach the API server.
+func (m *Member) Failsafe(request agentapi.FailsafeRequest) (answer agentapi.FailsafeAnswer) {
+	m.tell(func(core *elect.Core, now time.Duration) { answer = core.AskedFailsafe(now, request) })
+	return answer
+}
+
+// Switchover asks the primary to give its role away.
+func (m *Member) Switchover(request agentapi.SwitchoverRequest) (answer agentapi.SwitchoverStatus) {
+	m.tell(func(core *elect.Core, _ time.Duration) { answer = core.Switchover(request) })
+	return answer
+}
+
+// Status of the election as it is known here; nil: there is none.
+func (m *Member) Status() *agentapi.ElectionStatus {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	record := m.core.Record()
+	if record == nil {
+		return nil
+	}
+	status := &agentapi.ElectionStatus{
+		Leader: record.Holder, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
+	}
+	for _, member := range record.Members {
+		status.Members = append(status.Members, member.Name)
+	}
+	slices.Sort(status.Members)
+	if switchover := m.core.SwitchoverStatus(); switchover.Token != "" {
+		status.Switchover = &switchover
+	}
+	return status
+}
+
+// Addresses of the instances that are known, by name.
+func (m *Member) Addresses() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	addresses := map[string]string{}
+	if record := m.core.Record(); record != nil {
+		for _, member := range record.Members {
+			addresses[member.Name] = member.Address
+		}
+		addresses[record.Holder] = record.Address
+	}
+	for name, f := range m.primary.known {
+		addresses[name] = f.address
+	}
+	maps.DeleteFunc(addresses, func(name, address string) bool { return name == "" || address == "" })
+	return addresses
+}

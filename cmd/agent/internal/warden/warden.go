@@ -1,0 +1,153 @@
+// Package warden is the process beside PostgreSQL that kills it when the agent does not extend its permission in time: a
+// frozen agent must not leave a server behind that accepts writes after another one may have taken over.
+//
+// The agent writes lines to the warden's standard input, `<until> <data directory>`, with until in nanoseconds of Now. The
+// end of the input is the end of the agent.
+package warden
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Now is the time since the machine was started, with the time that it slept. All processes of a machine agree on it.
+func Now() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(err) // every kernel that runs containers has it
+	}
+	return time.Duration(ts.Nano())
+}
+
+// permission to run a server.
+type permission struct {
+	until time.Duration
+	dir   string
+}
+
+// Watch is the warden: it reads permissions and calls kill with the data directory whenever the newest has run out, again
+// and again until there is a new one. It returns when the input has ended, after a last kill.
+func Watch(in io.Reader, now func() time.Duration, kill func(dir string)) error {
+	lines := make(chan permission)
+	failed := make(chan error, 1)
+	go read(in, lines, failed)
+	var p permission
+	for {
+		var expired <-chan time.Time
+		if p.dir != "" {
+			expired = time.After(max(p.until-now(), minPause))
+		}
+		select {
+		case p = <-lines:
+		case err := <-failed:
+			if p.dir != "" {
+				kill(p.dir)
+			}
+			return err
+		case <-expired:
+			if now() >= p.until {
+				kill(p.dir)
+			}
+		}
+	}
+}
+
+// minPause is between two kills.
+const minPause = 10 * time.Millisecond
+
+func read(in io.Reader, lines chan<- permission, failed chan<- error) {
+	scanner := bufio.NewScanner(in)
+	for scanner.Scan() {
+		until, dir, _ := strings.Cut(scanner.Text(), " ")
+		nanoseconds, err := strconv.ParseInt(until, 10, 64)
+		if err != nil {
+			failed <- fmt.Errorf("a line that is no permission: %w", err)
+			return
+		}
+		lines <- permission{time.Duration(nanoseconds), dir}
+	}
+	failed <- scanner.Err()
+}
+
+// Leash is the agent's end.
+type Leash struct {
+	program string
+	log     *slog.Logger
+
+	mu    sync.Mutex
+	last  permission
+	stdin io.WriteCloser // nil: the warden doesn't run
+}
+
+// New makes a leash with no warden yet; Run keeps one running.
+func New(program string, log *slog.Logger) *Leash { return &Leash{program: program, log: log} }
+
+// Run keeps a warden running until ctx ends. It ends with the agent in any case.
+func (l *Leash) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := l.once(ctx)
+		if ctx.Err() == nil {
+			l.log.Error("the warden has ended; another is started", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+}
+
+func (l *Leash) once(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, l.program, "warden")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=20")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the warden: %w", err)
+	}
+	l.mu.Lock()
+	l.stdin = stdin
+	l.tell()
+	l.mu.Unlock()
+	err = cmd.Wait()
+	l.mu.Lock()
+	l.stdin = nil
+	l.mu.Unlock()
+	return errors.Join(err, errEnded)
+}
+
+var errEnded = errors.New("it ended")
+
+// Permit lets the server on a data directory run until then.
+func (l *Leash) Permit(until time.Duration, dir string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if next := (permission{until, dir}); next != l.last {
+		l.last = next
+		l.tell()
+	}
+}
+
+// tell writes the newest permission. The pipe takes it at once: the warden does nothing but read.
+func (l *Leash) tell() {
+	if l.stdin == nil || l.last.dir == "" {
+		return
+	}
+	if _, err := fmt.Fprintf(l.stdin, "%d %s\n", int64(l.last.until), l.last.dir); err != nil {
+		l.log.Warn("the warden does not listen", "error", err)
+	}
+}
