@@ -30,8 +30,12 @@ func (w *Worker) checkVolume(task agentapi.BackupJob, facts facts) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errInstanceChanged, err)
 	}
-	if current != task.DataGeneration {
-		return "", fmt.Errorf("%w: the volume has adopted data generation %s instead of %s", errInstanceChanged, current, task.DataGeneration)
+	adopted, err := w.Volume.Read(current)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errInstanceChanged, err)
+	}
+	if of := adopted.DataGeneration(); of != task.DataGeneration {
+		return "", fmt.Errorf("%w: the volume has adopted data generation %s instead of %s", errInstanceChanged, of, task.DataGeneration)
 	}
 	if facts.inRecovery {
 		return "", fmt.Errorf("%w: the server is in recovery, so it is no primary", errInstanceChanged)

@@ -77,3 +77,12 @@ func diskUsage(path string) (int64, error) {
 	})
 	return total, err
 }
+
+// Space is how many bytes the file system of the volume has, and how many of them are free for us.
+func (v Volume) Space() (total, free int64, err error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(string(v), &stat); err != nil {
+		return 0, 0, err
+	}
+	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, nil
+}

@@ -21,6 +21,7 @@ const (
 	Initdb  Origin = "initdb"
 	Restore Origin = "restore"
 	Upgrade Origin = "upgrade"
+	Clone   Origin = "clone" // of another instance
 )
 
 // Work that a generation's first server has to do in the background; see Generation.Maintenance.
@@ -50,7 +51,9 @@ type Generation struct {
 	SystemIdentifier string `json:"systemIdentifier"`
 	MajorVersion     int    `json:"majorVersion"`
 	Origin           Origin `json:"origin"`
-	// From names what it was made from: a backup, or the generation before a major upgrade.
+	// Of is the data generation that it is a clone of; empty: it is the original.
+	Of string `json:"of,omitempty"`
+	// From names what it was made from: a backup, the generation before a major upgrade, or the instance that was cloned.
 	From      string    `json:"from,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	// Maintenance that the first server on it has to do: MaintainExtensions, MaintainStatistics.
@@ -146,6 +149,9 @@ func (v Volume) Complete(g Generation) error {
 // Adopt points `current` at a whole generation, by one rename, and makes that durable.
 func (v Volume) Adopt(id string) error {
 	if _, err := v.Read(id); err != nil {
+		return err
+	}
+	if err := v.unmark(id, replacedFile); err != nil {
 		return err
 	}
 	if now, err := v.Current(); err == nil && now == id {

@@ -1,0 +1,211 @@
+package generation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A volume holds a data generation as its original, where it was made, or as a clone of another instance in a folder of
+// its own, <data generation>.c<n>. All of these are copies of it.
+
+// Marks are files beside generation.json.
+const (
+	// rewindingFile is there while a copy is being rewound: nobody may start a server on it.
+	rewindingFile = "rewinding"
+	// replacedFile holds the time when a copy was first seen to be replaced by another one.
+	replacedFile = "replaced"
+)
+
+// DataGeneration is the data generation that this is a copy of.
+func (g Generation) DataGeneration() string { return cmp.Or(g.Of, g.ID) }
+
+// Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the original,
+// else the newest clone. A copy that is being rewound is found too; see Rewinding. Errors: ErrName, ErrNotFound, the
+// latter with ErrIncomplete where there is half of one.
+func (v Volume) Resolve(wanted string) (Generation, error) {
+	if err := checkID(wanted); err != nil {
+		return Generation{}, err
+	}
+	if g, err := v.readCurrent(); err == nil && g.DataGeneration() == wanted {
+		return g, nil
+	}
+	original, missing := v.Read(wanted)
+	if missing == nil && original.DataGeneration() == wanted {
+		return original, nil
+	}
+	copies, err := v.copies(wanted)
+	if err != nil {
+		return Generation{}, err
+	}
+	if len(copies) > 0 {
+		return copies[len(copies)-1], nil
+	}
+	if errors.Is(missing, ErrIncomplete) {
+		return Generation{}, fmt.Errorf("%w: %w", ErrNotFound, missing)
+	}
+	return Generation{}, fmt.Errorf("%w: %s", ErrNotFound, wanted)
+}
+
+// Original says whether the copy that Resolve finds is the original. One that a clone has replaced counts no more: it
+// was unfit to follow.
+func (v Volume) Original(wanted string) bool {
+	g, err := v.Resolve(wanted)
+	return err == nil && g.ID == wanted && g.Origin != Clone
+}
+
+// NextCopy is the name for a new clone: one behind all that there are, whole or not.
+func (v Volume) NextCopy(wanted string) (string, error) {
+	ids, err := v.ids()
+	if err != nil {
+		return "", err
+	}
+	last := 0
+	for _, id := range ids {
+		last = max(last, copyNumber(id, wanted))
+	}
+	return fmt.Sprintf("%s.c%d", wanted, last+1), nil
+}
+
+// copyNumber is the n of <wanted>.c<n>, and 0 of any other name.
+func copyNumber(id, wanted string) int {
+	digits, found := strings.CutPrefix(id, wanted+".c")
+	n, err := strconv.Atoi(digits)
+	if !found || err != nil {
+		return 0
+	}
+	return n
+}
+
+func (v Volume) readCurrent() (Generation, error) {
+	id, err := v.Current()
+	if err != nil {
+		return Generation{}, err
+	}
+	return v.Read(id)
+}
+
+// copies are all whole copies of a data generation, the newest last.
+func (v Volume) copies(of string) ([]Generation, error) {
+	ids, err := v.ids()
+	if err != nil {
+		return nil, err
+	}
+	var found []Generation
+	for _, id := range ids {
+		if g, err := v.Read(id); err == nil && g.DataGeneration() == of {
+			found = append(found, g)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Generation) int {
+		return cmp.Or(cmp.Compare(copyNumber(a.ID, of), copyNumber(b.ID, of)), a.CreatedAt.Compare(b.CreatedAt))
+	})
+	return found, nil
+}
+
+// BeginRewind forbids to start a server on a copy until EndRewind: one that is half rewound looks fit and is not. A
+// copy that is found so after a crash has to be cloned anew.
+func (v Volume) BeginRewind(id string) error { return v.mark(id, rewindingFile, nil) }
+
+// EndRewind makes the rewound copy durable and allows to start it.
+func (v Volume) EndRewind(id string) error {
+	if err := syncFilesystem(v.Dir(id)); err != nil {
+		return fmt.Errorf("make the rewound data generation %s durable: %w", id, err)
+	}
+	return v.unmark(id, rewindingFile)
+}
+
+// Rewinding says that the copy must not be started. Where that can't be found out it must not either.
+func (v Volume) Rewinding(id string) bool {
+	_, err := os.Lstat(filepath.Join(v.Dir(id), rewindingFile))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+func (v Volume) mark(id, name string, content []byte) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	return WriteFile(filepath.Join(v.Dir(id), name), content, fileMode)
+}
+
+func (v Volume) unmark(id, name string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	err := os.Remove(filepath.Join(v.Dir(id), name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncPaths(v.Dir(id))
+}
+
+// RemoveOldCopies removes the other copies of the data generation that `current` is a copy of, once they have been
+// replaced for so long, and returns what it removed. The time counts from the first call that finds a copy replaced.
+// Zero removes them at once. It never removes keep, the current copy, or anything of another data generation.
+func (v Volume) RemoveOldCopies(keep string, olderThan time.Duration, now time.Time) ([]string, error) {
+	current, err := v.readCurrent()
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	copies, err := v.copies(current.DataGeneration())
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, old := range copies {
+		if old.ID == keep || old.ID == current.ID {
+			continue
+		}
+		since, err := v.replacedAt(old.ID, now)
+		if err != nil {
+			return removed, err
+		}
+		if now.Sub(since) < olderThan {
+			continue
+		}
+		if err := v.Remove(old.ID); err != nil {
+			return removed, err
+		}
+		removed = append(removed, old.ID)
+	}
+	return removed, nil
+}
+
+// replacedAt reads when a copy was found replaced; where that is not noted yet it is now.
+func (v Volume) replacedAt(id string, now time.Time) (time.Time, error) {
+	content, err := os.ReadFile(filepath.Join(v.Dir(id), replacedFile))
+	if err == nil {
+		if at, err := time.Parse(time.RFC3339, string(content)); err == nil && !at.After(now) { // unless the clock was set back
+			return at, nil
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return time.Time{}, err
+	}
+	return now, v.mark(id, replacedFile, []byte(now.UTC().Format(time.RFC3339)))
+}
+
+// Discard removes a copy even if it is the current one; `current` goes first. It is for a copy that is unfit, where a
+// new one would find no room beside it.
+func (v Volume) Discard(id string) error {
+	if now, err := v.Current(); err == nil && now == id {
+		if err := os.Remove(filepath.Join(string(v), pointer)); err != nil {
+			return err
+		}
+		if err := syncPaths(string(v)); err != nil {
+			return err
+		}
+	}
+	return v.Remove(id)
+}

@@ -1,0 +1,174 @@
+package generation
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func clone(t *testing.T, v Volume, id, of string) {
+	t.Helper()
+	begin(t, v, id)
+	g := Generation{ID: id, Of: of, SystemIdentifier: "7", MajorVersion: 17, Origin: Clone, CreatedAt: time.Unix(1, 0).UTC()}
+	if err := v.Complete(g); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheCopyToRunIsFound(t *testing.T) {
+	for name, test := range map[string]struct {
+		originals, clones, halves []string
+		current                   string
+		want                      string
+		original                  bool
+	}{
+		"nothing is there":                         {},
+		"half of the original":                     {halves: []string{"g1"}},
+		"the original, not adopted yet":            {originals: []string{"g1"}, want: "g1", original: true},
+		"the original, adopted":                    {originals: []string{"g1"}, current: "g1", want: "g1", original: true},
+		"a clone that replaced the original":       {originals: []string{"g1"}, clones: []string{"g1.c1"}, current: "g1.c1", want: "g1.c1"},
+		"a clone that is not adopted yet":          {originals: []string{"g1"}, clones: []string{"g1.c1"}, current: "g1", want: "g1", original: true},
+		"the newest clone, by number":              {originals: []string{"g0"}, clones: []string{"g1.c9", "g1.c10"}, current: "g0", want: "g1.c10"},
+		"the original before a clone":              {originals: []string{"g0", "g1"}, clones: []string{"g1.c1"}, current: "g0", want: "g1", original: true},
+		"half of a clone":                          {originals: []string{"g0"}, halves: []string{"g1.c1"}, current: "g0"},
+		"only other data generations":              {originals: []string{"g0"}, clones: []string{"g0.c1", "g11.c1"}, current: "g0.c1"},
+		"a current clone though there is a newer":  {clones: []string{"g1.c1", "g1.c2"}, current: "g1.c1", want: "g1.c1"},
+		"a clone, where only clones ever were":     {clones: []string{"g1.c1"}, want: "g1.c1"},
+		"the current one though half of a newer":   {clones: []string{"g1.c1"}, halves: []string{"g1.c2"}, current: "g1.c1", want: "g1.c1"},
+		"the original of before a major's upgrade": {originals: []string{"g1", "g2"}, current: "g2", want: "g1", original: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := Volume(t.TempDir())
+			for _, id := range test.originals {
+				complete(t, v, id)
+			}
+			for _, id := range test.clones {
+				of, _, _ := strings.Cut(id, ".c")
+				clone(t, v, id, of)
+			}
+			for _, id := range test.halves {
+				begin(t, v, id)
+			}
+			if test.current != "" {
+				if err := v.Adopt(test.current); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g, err := v.Resolve("g1")
+			if g.ID != test.want || (test.want == "") != errors.Is(err, ErrNotFound) {
+				t.Errorf("%+v, %v", g, err)
+			}
+			if got := v.Original("g1"); got != test.original {
+				t.Errorf("original: %v", got)
+			}
+		})
+	}
+}
+
+func TestANewCopyIsNamedBehindAllOthers(t *testing.T) {
+	v := Volume(t.TempDir())
+	for _, test := range []struct{ add, want string }{{"g1", "g1.c1"}, {"g1.c2", "g1.c3"}, {"g1.c10", "g1.c11"}, {"g1.c", "g1.c11"}, {"g11.c40", "g1.c11"}} {
+		begin(t, v, test.add)
+		if got, err := v.NextCopy("g1"); got != test.want || err != nil {
+			t.Errorf("with %s it is %s, %v; want %s", test.add, got, err, test.want)
+		}
+	}
+}
+
+func TestAHalfRewoundCopyIsKnownUntilItIsWholeAgain(t *testing.T) {
+	v := Volume(t.TempDir())
+	complete(t, v, "g1")
+	if v.Rewinding("g1") {
+		t.Error("before")
+	}
+	if err := v.BeginRewind("g1"); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := v.Resolve("g1"); !v.Rewinding("g1") || g.ID != "g1" || err != nil {
+		t.Errorf("during: %+v, %v", g, err)
+	}
+	for range 2 {
+		if err := v.EndRewind("g1"); err != nil || v.Rewinding("g1") {
+			t.Errorf("after: %v", err)
+		}
+	}
+}
+
+func TestACopyIsRemovedSomeTimeAfterItWasReplaced(t *testing.T) {
+	v := Volume(t.TempDir())
+	now := time.Unix(1e9, 0)
+	old := func(keep string, hours int) []string {
+		t.Helper()
+		removed, err := v.RemoveOldCopies(keep, time.Hour, now.Add(time.Duration(hours)*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return removed
+	}
+	if got := old("", 0); got != nil {
+		t.Errorf("nothing was adopted, and it removed %v", got)
+	}
+	complete(t, v, "g0")
+	clone(t, v, "g0.c1", "g0")
+	complete(t, v, "g1")
+	clone(t, v, "g1.c1", "g1")
+	clone(t, v, "g1.c2", "g1")
+	if err := v.Adopt("g1.c1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := old("g1.c2", 0); got != nil {
+		t.Errorf("at once it removed %v", got)
+	}
+	if got := old("g1.c2", 1); !slices.Equal(got, []string{"g1"}) {
+		t.Errorf("after an hour it removed %v", got)
+	}
+	if err := v.Adopt("g1.c2"); err != nil {
+		t.Fatal(err)
+	}
+	if got := old("g1.c2", 2); got != nil {
+		t.Errorf("as soon as another was adopted it removed %v", got)
+	}
+	if err := v.Adopt("g1.c1"); err != nil { // and back: its time begins anew
+		t.Fatal(err)
+	}
+	if err := v.Adopt("g1.c2"); err != nil {
+		t.Fatal(err)
+	}
+	if got := old("g1.c2", 3); got != nil {
+		t.Errorf("as soon as another was adopted again it removed %v", got)
+	}
+	if got, err := v.RemoveOldCopies("", 0, now); !slices.Equal(got, []string{"g1.c1"}) || err != nil {
+		t.Errorf("for room it removed %v, %v", got, err)
+	}
+	entries, err := v.List()
+	if err != nil || len(entries) != 3 || entries[0].ID != "g0" || entries[1].ID != "g0.c1" || entries[2].ID != "g1.c2" {
+		t.Errorf("left: %+v, %v", entries, err)
+	}
+}
+
+func TestAnUnfitCopyGivesWayEvenIfItIsTheCurrentOne(t *testing.T) {
+	v := Volume(t.TempDir())
+	complete(t, v, "g1")
+	if err := v.Adopt("g1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Discard("g1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Current(); !errors.Is(err, ErrNotFound) {
+		t.Errorf("current: %v", err)
+	}
+	if _, err := os.Stat(v.Dir("g1")); !os.IsNotExist(err) {
+		t.Errorf("its folder: %v", err)
+	}
+}
+
+func TestTheSpaceOfTheVolumeIsKnown(t *testing.T) {
+	total, free, err := Volume(t.TempDir()).Space()
+	if err != nil || free <= 0 || total < free {
+		t.Errorf("%d of %d, %v", free, total, err)
+	}
+}
