@@ -58,12 +58,8 @@ func (s System) setFrozen(ctx context.Context, control, value, state, reached st
 
 // Processes lists the processes of a group and of all groups below it. A group that doesn't exist has none.
 func (s System) Processes(group string) ([]int, error) {
-	root := s.controllers["pids"]
-	if s.IsUnified() {
-		root = s.unified
-	}
 	var all []int
-	err := filepath.WalkDir(filepath.Join(root, group), func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(s.processRoot(), group), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -75,6 +71,35 @@ func (s System) Processes(group string) ([]int, error) {
 		return err
 	})
 	return all, err
+}
+
+// ProcessesIn lists the processes of the groups below a group whose name holds a text, as that of a pod holds its UID.
+func (s System) ProcessesIn(group, text string) ([]int, error) {
+	root := filepath.Join(s.processRoot(), group)
+	var all []int
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !entry.IsDir() || !strings.Contains(entry.Name(), text) {
+			return err
+		}
+		pids, err := s.Processes(filepath.Join(group, strings.TrimPrefix(path, root)))
+		if err != nil {
+			return err
+		}
+		all = append(all, pids...)
+		return fs.SkipDir
+	})
+	return all, err
+}
+
+// processRoot is the hierarchy that processes are looked up in.
+func (s System) processRoot() string {
+	if s.IsUnified() {
+		return s.unified
+	}
+	return s.controllers["pids"]
 }
 
 // Remove removes a group without processes and all groups below it.

@@ -1,6 +1,9 @@
 package cgroup
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -55,5 +58,30 @@ func TestAMissingControllerIsNamed(t *testing.T) {
 	}
 	if err := parseMounts("").check(); err == nil {
 		t.Error("a machine without cgroups passes")
+	}
+}
+
+func TestTheProcessesOfAPodAreFoundWhereverItsGroupIs(t *testing.T) {
+	root := t.TempDir()
+	for path, pids := range map[string]string{
+		"node/kubepods/burstable/pod1-2/container": "11\n12\n", "node/kubepods/burstable/pod1-2": "",
+		"node/kubepods/pod3-4/container": "13\n", "other/kubepods/pod1-2/container": "14\n",
+	} {
+		folder := filepath.Join(root, path)
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(pids), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, system := range []System{{unified: root}, {controllers: map[string]string{"pids": root}}} {
+		pids, err := system.ProcessesIn("node", "pod1-2")
+		if err != nil || !slices.Equal(pids, []int{11, 12}) {
+			t.Errorf("got %v, %v", pids, err)
+		}
+		if pids, err := system.ProcessesIn("gone", "pod1-2"); err != nil || len(pids) > 0 {
+			t.Errorf("of a group that isn't there: %v, %v", pids, err)
+		}
 	}
 }

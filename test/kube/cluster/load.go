@@ -59,6 +59,24 @@ func (c *Cluster) loadNode(ctx context.Context, n node.Node, archives []string) 
 	return nil
 }
 
+// Tag gives an image another name on every node that runs.
+func (c *Cluster) Tag(ctx context.Context, image, name string) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for _, n := range c.nodes() {
+		all.Go(func() error {
+			client, err := c.client(n)
+			if errors.Is(err, node.ErrDown) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			return client.Tag(ctx, image, name)
+		})
+	}
+	return all.Wait()
+}
+
 func names(archives []string) string {
 	text := ""
 	for i, archive := range archives {

@@ -64,6 +64,12 @@ func (c Client) Export(ctx context.Context, archive, name string) error {
 	return err
 }
 
+// Tag gives an image another name; one that has it already is left alone.
+func (c Client) Tag(ctx context.Context, image, name string) error {
+	_, err := c.ctr(ctx, "images", "tag", "--force", image, name)
+	return err
+}
+
 // Load imports an archive unless containerd has all of its images, and says whether it had to.
 func (c Client) Load(ctx context.Context, archive string) (bool, error) {
 	wanted, err := oci.Read(archive)

@@ -71,8 +71,9 @@ func LoadHandle(file string) (Handle, error) {
 
 // Places in the part of /proc/PID/stat that follows the program's name.
 const (
-	stateField = 0
-	startField = 19
+	stateField  = 0
+	parentField = 1
+	startField  = 19
 )
 
 func stat(pid int) ([]string, error) {

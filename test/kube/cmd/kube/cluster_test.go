@@ -28,6 +28,8 @@ func TestAClusterFromUpToDown(t *testing.T) {
 		{"up leaves a cluster alone that is well", upAgain},
 		{"a pod keeps its volume, and gets a larger one", volumes},
 		{"an image that is loaded while a node is down is there when it starts", loadWhileDown},
+		{"a signal reaches the processes of a pod", signalPod},
+		{"an image is available under another name once it has it", tagImage},
 		{"a killed node takes its pods along, and starts again", killNode},
 		{"a frozen node answers nobody until it is thawed", freezeNode},
 		{"a node that is cut off comes back", cutLink},
@@ -126,6 +128,9 @@ func killNode(t *testing.T, b bench) {
 	const running = "jsonpath={.status.containerStatuses[0].state.running.startedAt}"
 	first := b.kubectl(t, "", "get", "pod", "holder", "-o", running)
 	b.kube(t, "kill-node", "w1")
+	if out := strings.TrimSpace(b.kube(t, "netns", "w1")); !strings.HasPrefix(out, "/run/netns/") {
+		t.Errorf("the namespace of w1 is %q", out)
+	}
 	if left := processesOf(t, b.cluster.Prefixed("w1")); len(left) > 0 {
 		t.Errorf("processes outlive their node: %v", left)
 	}
@@ -137,6 +142,34 @@ func killNode(t *testing.T, b bench) {
 		again := b.kubectl(t, "", "get", "pod", "holder", "-o", running)
 		return again != "" && again != first
 	})
+}
+
+func signalPod(t *testing.T, b bench) {
+	const container = "jsonpath={.status.containerStatuses[0].containerID}"
+	first := b.kubectl(t, "", "get", "pod", "holder", "-o", container)
+	b.kube(t, "signal", "default/holder", "STOP", "--program", "pause")
+	b.kube(t, "signal", "default/holder", "CONT", "--program", "pause")
+	for _, args := range [][]string{{"default/nobody", "KILL"}, {"default/holder", "KILL", "--program", "postgres"}, {"default/holder", "BANG"}} {
+		if out, err := b.try(t.Context(), append([]string{"signal"}, args...)...); err == nil {
+			t.Errorf("signal %v:\n%s", args, out)
+		}
+	}
+	b.kube(t, "signal", "default/holder", "KILL")
+	until(t, "another container", func() bool {
+		again := b.kubectl(t, "", "get", "pod", "holder", "-o", container)
+		return again != "" && again != first
+	})
+}
+
+func tagImage(t *testing.T, b bench) {
+	b.kube(t, "tag", "registry.local/pause:1", "registry.local/pause:again")
+	for _, node := range []string{"cp", "w1", "w2"} {
+		if out := b.kube(t, "exec", node, "ctr", "-n", "k8s.io", "images", "ls"); !strings.Contains(out, "registry.local/pause:again") {
+			t.Errorf("%s lacks the name:\n%s", node, out)
+		}
+	}
+	b.kubectl(t, "", "run", "again", "--image=registry.local/pause:again", "--image-pull-policy=Never")
+	b.kubectl(t, "", "wait", "--for=condition=Ready", "pod/again", "--timeout=60s")
 }
 
 func freezeNode(t *testing.T, b bench) {
