@@ -17,6 +17,9 @@ func DefaultParameters(major int, memory int64, cores int) []Parameter {
 		"huge_pages":      "off",  // "try" dies of SIGBUS where the node has some and the pod may not use them
 		"log_checkpoints": "on",
 		"log_lock_waits":  "on",
+		// Room for replicas and their clones, as a change would take a restart.
+		"max_replication_slots": number(replicationRoom),
+		"max_wal_senders":       number(replicationRoom),
 		// Volumes are solid-state or network disks: random reads cost little more than sequential ones.
 		"random_page_cost": "1.1",
 		// A client behind a dead node is noticed in about two minutes rather than two hours.
@@ -37,6 +40,28 @@ func DefaultParameters(major int, memory int64, cores int) []Parameter {
 		layers = append(layers, coreParameters(cores))
 	}
 	return MergeParameters(layers...)
+}
+
+const replicationRoom = 20 // slots, and senders
+
+// ReplicationParameters are good values for a server of a cluster with replicas, on a volume of so many bytes; zero is
+// unknown. A person may override each.
+func ReplicationParameters(volume int64) []Parameter {
+	params := map[string]string{
+		// A dead peer is noticed in seconds, and looked for again at once.
+		"wal_sender_timeout":          "5s",
+		"wal_receiver_timeout":        "5s",
+		"wal_retrieve_retry_interval": "500ms",
+		// A primary that comes back is rewound from the last checkpoint that it has in common with the new one, which lies
+		// before what the slots keep.
+		"wal_keep_size": size(512 * mib),
+	}
+	if volume > 0 {
+		params["wal_keep_size"] = size(clamp(volume/20, 16*mib, 512*mib))
+		// A replica that is away longer than that has to be cloned; a full volume would stop the primary.
+		params["max_slot_wal_keep_size"] = size(max(volume/10*3, 64*mib))
+	}
+	return ParameterList(params)
 }
 
 // memoryParameters divides the memory: a quarter for shared buffers, and the rest for what queries

@@ -114,6 +114,21 @@ func CheckParameter(name, value string) error {
 	return nil
 }
 
+// cloneSenders are the senders that one base backup takes: one for the data, one for the WAL meanwhile.
+const cloneSenders = 2
+
+// CheckRoom says in a sentence why so many instances could not follow their primary with these parameters.
+func CheckRoom(params map[string]string, instances int) error {
+	var errs []error
+	for name, least := range map[string]int{"max_replication_slots": instances - 1, "max_wal_senders": instances - 1 + cloneSenders} {
+		value, found := params[name]
+		if n, err := strconv.Atoi(value); found && err == nil && n < least {
+			errs = append(errs, fmt.Errorf("%w: %s is %d: %d instances need at least %d", ErrParameter, name, n, instances, least))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // CheckParameters joins what CheckParameter says of each, in the order of names.
 func CheckParameters(params map[string]string) error {
 	var errs []error
@@ -127,7 +142,9 @@ func CheckParameters(params map[string]string) error {
 // major. The agent adds those that name its paths, commands and peers.
 func FixedParameters(major int) []Parameter {
 	params := map[string]string{
-		"archive_mode":        "on", // changing it needs a restart, so it is on before there is a repository
+		// Changing it needs a restart, so it is on before there is a repository. A replica keeps its WAL until the primary
+		// has archived it, and so has what the primary had not when it takes over.
+		"archive_mode":        "always",
 		"fsync":               "on",
 		"full_page_writes":    "on",
 		"hot_standby":         "on",

@@ -11,13 +11,18 @@ import (
 // Roles that Howdah's own work connects as, each by a client certificate with the role as its
 // common name.
 const (
-	RoleSuperuser = "postgres"
-	RoleBackup    = "howdah_backup"
-	RoleUpgrade   = "howdah_upgrade"
+	RoleSuperuser   = "postgres"
+	RoleBackup      = "howdah_backup"
+	RoleUpgrade     = "howdah_upgrade"
+	RoleReplication = "howdah_replication"
 )
 
-// certificateRoles may connect by certificate and in no other way.
-var certificateRoles = []string{RoleBackup, RoleUpgrade}
+// certificateRoles may connect by certificate and in no other way, each to these databases. `all` is not `replication`.
+var certificateRoles = []struct{ role, databases string }{
+	{RoleBackup, "all"},
+	{RoleUpgrade, "all"},
+	{RoleReplication, "replication,postgres"}, // the second is for pg_rewind
+}
 
 // HBA is what pg_hba.conf is made of.
 type HBA struct {
@@ -34,11 +39,13 @@ func RenderHBA(h HBA) (string, error) {
 	var file strings.Builder
 	line := func(fields ...string) { fmt.Fprintln(&file, strings.Join(fields, " ")) }
 	line("local", "all", RoleSuperuser, "peer")
-	for _, role := range certificateRoles {
-		line("hostssl", "all", role, "all", "cert")
+	var roles []string
+	for _, c := range certificateRoles {
+		line("hostssl", c.databases, c.role, "all", "cert")
+		roles = append(roles, c.role)
 	}
-	line("local", "all,replication", strings.Join(certificateRoles, ","), "reject")
-	line("host", "all,replication", strings.Join(certificateRoles, ","), "all", "reject")
+	line("local", "all,replication", strings.Join(roles, ","), "reject")
+	line("host", "all,replication", strings.Join(roles, ","), "all", "reject")
 	line("hostnossl", "all,replication", "all", "all", "reject")
 	if !h.SuperuserAccess {
 		line("host", "all,replication", RoleSuperuser, "all", "reject")

@@ -11,8 +11,9 @@ func TestTheRulesAreInTheOrderThatKeepsHowdahsRolesToCertificates(t *testing.T) 
 	want := `local all postgres peer
 hostssl all howdah_backup all cert
 hostssl all howdah_upgrade all cert
-local all,replication howdah_backup,howdah_upgrade reject
-host all,replication howdah_backup,howdah_upgrade all reject
+hostssl replication,postgres howdah_replication all cert
+local all,replication howdah_backup,howdah_upgrade,howdah_replication reject
+host all,replication howdah_backup,howdah_upgrade,howdah_replication all reject
 hostnossl all,replication all all reject
 host all,replication postgres all reject
 hostssl shop app 10.0.0.0/8 cert

@@ -86,3 +86,6 @@ func (v Volume) Space() (total, free int64, err error) {
 	}
 	return int64(stat.Blocks) * stat.Bsize, int64(stat.Bavail) * stat.Bsize, nil
 }
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(path string) error { return syncPaths(path) }

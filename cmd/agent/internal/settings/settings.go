@@ -18,6 +18,8 @@ type Paths struct {
 	// Dir takes the configuration files, and TLSDir tls.crt, tls.key and ca.crt as the server may read them.
 	Dir    string
 	TLSDir string
+	// PeerTLSDir has the same of the client certificate that a replica comes to its primary with.
+	PeerTLSDir string
 	// Agent is the program that archive_command calls.
 	Agent string
 	Port  int
@@ -31,19 +33,22 @@ type Files struct {
 	fixed []postgres.Parameter
 }
 
-// Render makes the files for a server of this major. Later layers win: values for the size of the pod, those of the
-// user, and those that are Howdah's. It refuses parameters that a user may not set.
-func Render(config agentapi.Config, major int, paths Paths) (Files, error) {
-	if err := postgres.CheckParameters(config.Parameters); err != nil {
+// Render makes the files for a server of this major in this standing. Later layers win: values for the size of the pod,
+// those of the user, and those that are Howdah's. It refuses parameters that a user may not set.
+//
+// A replica does not start with less max_connections, max_worker_processes, max_wal_senders, max_prepared_transactions
+// or max_locks_per_transaction than its primary has: those are raised on replicas first and lowered on the primary first.
+func Render(config agentapi.Config, major int, paths Paths, standing Standing) (Files, error) {
+	if err := check(config); err != nil {
 		return Files{}, err
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
 	cores := int((config.CPUMillis + 999) / 1000)
-	all := postgres.MergeParameters(
-		postgres.DefaultParameters(major, config.MemoryBytes, cores),
-		postgres.ParameterList(config.Parameters),
-		fixed,
-	)
+	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores)}
+	if config.Instances > 1 {
+		layers = append(layers, postgres.ReplicationParameters(standing.VolumeBytes))
+	}
+	all := postgres.MergeParameters(append(layers, postgres.ParameterList(config.Parameters), standing.parameters(paths), fixed)...)
 	conf, err := postgres.RenderConf(all)
 	if err != nil {
 		return Files{}, err
@@ -55,22 +60,27 @@ func Render(config agentapi.Config, major int, paths Paths) (Files, error) {
 	return Files{Conf: conf, HBA: hba, fixed: fixed}, nil
 }
 
+func check(config agentapi.Config) error {
+	if err := postgres.CheckParameters(config.Parameters); err != nil {
+		return err
+	}
+	return postgres.CheckRoom(config.Parameters, config.Instances)
+}
+
 // ours are the fixed parameters that name paths and commands.
 func ours(config agentapi.Config, paths Paths) []postgres.Parameter {
 	return postgres.ParameterList(map[string]string{
-		"archive_command":           quoteShell(paths.Agent) + ` archive-wal "%p"`,
-		"cluster_name":              config.Cluster,
-		"hba_file":                  filepath.Join(paths.Dir, hbaFile),
-		"ident_file":                filepath.Join(paths.Dir, identFile),
-		"listen_addresses":          "*",
-		"port":                      fmt.Sprint(paths.Port),
-		"primary_conninfo":          "",
-		"restart_after_crash":       "on",
-		"ssl_ca_file":               filepath.Join(paths.TLSDir, CAFile),
-		"ssl_cert_file":             filepath.Join(paths.TLSDir, CertFile),
-		"ssl_key_file":              filepath.Join(paths.TLSDir, KeyFile),
-		"synchronous_standby_names": "",
-		"unix_socket_directories":   paths.SocketDir,
+		"archive_command":         quoteShell(paths.Agent) + ` archive-wal "%p"`,
+		"cluster_name":            config.Cluster,
+		"hba_file":                filepath.Join(paths.Dir, hbaFile),
+		"ident_file":              filepath.Join(paths.Dir, identFile),
+		"listen_addresses":        "*",
+		"port":                    fmt.Sprint(paths.Port),
+		"restart_after_crash":     "on",
+		"ssl_ca_file":             filepath.Join(paths.TLSDir, CAFile),
+		"ssl_cert_file":           filepath.Join(paths.TLSDir, CertFile),
+		"ssl_key_file":            filepath.Join(paths.TLSDir, KeyFile),
+		"unix_socket_directories": paths.SocketDir,
 	})
 }
 

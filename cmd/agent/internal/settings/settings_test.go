@@ -23,7 +23,7 @@ func line(t *testing.T, files Files, name string) string {
 
 func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
 	config := agentapi.Config{Cluster: "shop", MemoryBytes: 1 << 30, CPUMillis: 1500, Parameters: map[string]string{"work_mem": "64MB", "archive_timeout": "1min"}}
-	files, err := Render(config, 17, paths)
+	files, err := Render(config, 17, paths, Standing{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
 }
 
 func TestWhatIsNotTheUsersIsRefused(t *testing.T) {
-	_, err := Render(agentapi.Config{Parameters: map[string]string{"ssl": "off"}}, 17, paths)
+	_, err := Render(agentapi.Config{Parameters: map[string]string{"ssl": "off"}}, 17, paths, Standing{})
 	if !errors.Is(err, postgres.ErrParameter) {
 		t.Error(err)
 	}

@@ -27,7 +27,7 @@ func CopyTLS(from, to string) (changed bool, err error) {
 		}
 	}
 	if _, err := tls.X509KeyPair(contents[CertFile], contents[KeyFile]); err != nil {
-		return false, fmt.Errorf("the server's certificate and key in %s: %w", from, err)
+		return false, fmt.Errorf("certificate and key in %s: %w", from, err)
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return false, err

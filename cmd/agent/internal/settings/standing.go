@@ -1,0 +1,72 @@
+package settings
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Standing is the place of a server among the instances of its cluster. The zero value is that of the only one.
+type Standing struct {
+	// Pod is the server's own name, by which its upstream knows it.
+	Pod string
+	// Upstream that it follows; nil: it is the primary, or waits until there is one.
+	Upstream *Upstream
+	// Slot of this server at its upstream.
+	Slot string
+	// Synchronous is synchronous_standby_names. It has a meaning on a primary only; a replica may have it before it is
+	// promoted, and then has it from the first commit on.
+	Synchronous string
+	// VolumeBytes bounds the WAL that is kept for replicas; 0 is unknown.
+	VolumeBytes int64
+}
+
+// Upstream is a server to follow.
+type Upstream struct {
+	Pod string
+	// Host is the name in its certificate, and Address where it is: no DNS is asked.
+	Host    string
+	Address string
+	// Port is 0 where all instances have the same.
+	Port int
+}
+
+// parameters are what the standing changes. They are not on the command line, where no reload could change them; so
+// before version 17 a superuser's ALTER SYSTEM comes before them until the next start: see DropOverrides.
+func (s Standing) parameters(paths Paths) []postgres.Parameter {
+	params := map[string]string{"primary_conninfo": "", "primary_slot_name": "", "synchronous_standby_names": s.Synchronous}
+	if s.Upstream != nil {
+		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", paths)
+		params["primary_slot_name"] = s.Slot
+	}
+	return postgres.ParameterList(params)
+}
+
+// Times after which a connection to an upstream is given up.
+const (
+	connectSeconds = 3
+	silence        = 5000 // ms without an acknowledgement
+)
+
+// ConnInfo is how a program of this pod connects to the upstream as the replication role, by certificate. An empty
+// database leaves it to the program.
+func (u Upstream) ConnInfo(application, database string, paths Paths) string {
+	pairs := [][2]string{
+		{"host", u.Host}, {"hostaddr", u.Address}, {"port", fmt.Sprint(cmp.Or(u.Port, paths.Port))},
+		{"user", postgres.RoleReplication}, {"dbname", database}, {"application_name", application},
+		{"sslmode", "verify-full"}, {"sslrootcert", filepath.Join(paths.PeerTLSDir, CAFile)},
+		{"sslcert", filepath.Join(paths.PeerTLSDir, CertFile)}, {"sslkey", filepath.Join(paths.PeerTLSDir, KeyFile)},
+		{"gssencmode", "disable"}, {"connect_timeout", fmt.Sprint(connectSeconds)},
+		{"keepalives_idle", "2"}, {"keepalives_interval", "1"}, {"keepalives_count", "3"}, {"tcp_user_timeout", fmt.Sprint(silence)},
+	}
+	var words []string
+	for _, pair := range pairs {
+		if pair[1] != "" {
+			words = append(words, pair[0]+"="+postgres.QuoteConnInfo(pair[1]))
+		}
+	}
+	return strings.Join(words, " ")
+}

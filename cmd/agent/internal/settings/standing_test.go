@@ -1,0 +1,142 @@
+package settings
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+var follows = Standing{
+	Pod: "shop-1", Slot: "howdah_shop_1", VolumeBytes: 10 << 30,
+	Upstream: &Upstream{Pod: "shop-0", Host: "shop-0.shop-pods.demo.svc", Address: "10.0.0.7"},
+}
+
+func render(t *testing.T, config agentapi.Config, standing Standing) Files {
+	t.Helper()
+	paths := paths
+	paths.PeerTLSDir = "/p"
+	files, err := Render(config, 15, paths, standing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func TestAReplicaFollowsItsPrimaryByCertificateAndAddress(t *testing.T) {
+	files := render(t, agentapi.Config{Instances: 2}, follows)
+	got := line(t, files, "primary_conninfo")
+	for _, want := range []string{
+		"host=''shop-0.shop-pods.demo.svc''", "hostaddr=''10.0.0.7''", "port=''5432''", "user=''howdah_replication''",
+		"application_name=''shop-1''", "sslmode=''verify-full''", "sslrootcert=''/p/ca.crt''", "sslcert=''/p/tls.crt''",
+		"sslkey=''/p/tls.key''", "connect_timeout=''3''", "tcp_user_timeout=''5000''",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "dbname") || strings.Contains(got, "password") {
+		t.Error(got)
+	}
+	if got := line(t, files, "primary_slot_name"); got != "'howdah_shop_1'" {
+		t.Error(got)
+	}
+}
+
+func TestWhatAReloadChangesIsNotOnTheCommandLine(t *testing.T) {
+	follows := follows
+	follows.Synchronous = `ANY 1 ("shop-0")`
+	files := render(t, agentapi.Config{Instances: 2}, follows)
+	arguments := strings.Join(files.Arguments(paths), " ")
+	for _, name := range []string{"primary_conninfo", "primary_slot_name", "synchronous_standby_names"} {
+		if line(t, files, name) == "" || strings.Contains(arguments, name) {
+			t.Errorf("%s: %s", name, arguments)
+		}
+	}
+	if got := line(t, files, "synchronous_standby_names"); got != `'ANY 1 ("shop-0")'` {
+		t.Error(got)
+	}
+}
+
+func TestAPrimaryFollowsNobody(t *testing.T) {
+	files := render(t, agentapi.Config{Instances: 2}, Standing{Pod: "shop-0", Synchronous: "x"})
+	for name, want := range map[string]string{"primary_conninfo": "''", "primary_slot_name": "''", "synchronous_standby_names": "'x'"} {
+		if got := line(t, files, name); got != want {
+			t.Errorf("%s is %s", name, got)
+		}
+	}
+}
+
+func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
+	for name, test := range map[string]struct {
+		instances int
+		volume    int64
+		user      map[string]string
+		want      map[string]string
+	}{
+		"a single instance": {1, 10 << 30, nil, map[string]string{"wal_sender_timeout": "", "wal_keep_size": "", "max_wal_senders": "'20'", "archive_mode": "'always'"}},
+		"a volume of 10 GiB": {2, 10 << 30, nil, map[string]string{
+			"wal_sender_timeout": "'5s'", "wal_receiver_timeout": "'5s'", "max_slot_wal_keep_size": "'3072MB'", "wal_keep_size": "'512MB'", "hot_standby_feedback": "",
+		}},
+		"a volume of 1 GiB": {2, 1 << 30, nil, map[string]string{"max_slot_wal_keep_size": "'314572kB'", "wal_keep_size": "'52428kB'"}},
+		"an unknown volume": {2, 0, nil, map[string]string{"max_slot_wal_keep_size": "", "wal_keep_size": "'512MB'"}},
+		"a user's values": {3, 0, map[string]string{"max_wal_senders": "4", "wal_sender_timeout": "1min"}, map[string]string{
+			"max_wal_senders": "'4'", "wal_sender_timeout": "'1min'",
+		}},
+	} {
+		files := render(t, agentapi.Config{Instances: test.instances, Parameters: test.user}, Standing{VolumeBytes: test.volume})
+		for parameter, want := range test.want {
+			got := line(t, files, parameter)
+			if got != want {
+				t.Errorf("%s: %s is %s, want %s", name, parameter, got, want)
+			}
+		}
+	}
+}
+
+func TestTooLittleRoomForTheInstancesIsRefused(t *testing.T) {
+	config := agentapi.Config{Instances: 4, Parameters: map[string]string{"max_wal_senders": "4", "max_replication_slots": "2"}}
+	_, err := Render(config, 15, paths, Standing{})
+	if !errors.Is(err, postgres.ErrParameter) || !strings.Contains(err.Error(), "at least 5") || !strings.Contains(err.Error(), "at least 3") {
+		t.Error(err)
+	}
+}
+
+func TestADirectoryIsMarkedForItsNextServer(t *testing.T) {
+	pgdata := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(pgdata, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		write("postgresql.auto.conf", "# Do not edit\nprimary_conninfo = 'host=x'\nwork_mem = '5MB'\nsynchronous_standby_names = ''\nrecovery_target_name = 'x'\n")
+		write("recovery.signal", "")
+		if err := MarkStandby(pgdata); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := IsStandby(pgdata); !is || err != nil {
+			t.Errorf("%v, %v", is, err)
+		}
+		if _, err := os.Stat(filepath.Join(pgdata, "recovery.signal")); !os.IsNotExist(err) {
+			t.Error(err)
+		}
+		content, err := os.ReadFile(filepath.Join(pgdata, "postgresql.auto.conf"))
+		if err != nil || string(content) != "# Do not edit\nwork_mem = '5MB'\n" {
+			t.Errorf("%q, %v", content, err)
+		}
+	}
+	for range 2 {
+		if err := MarkPrimary(pgdata); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := IsStandby(pgdata); is || err != nil {
+			t.Errorf("%v, %v", is, err)
+		}
+	}
+}
