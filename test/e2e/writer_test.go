@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/howdah/test/testkit/place"
+	"howdah.dev/howdah/test/testkit/writes"
 )
 
 // writeNumbers writes numbered rows through the -rw Service, each over a new connection, and prints the time and the
@@ -40,16 +40,11 @@ func (b *bed) startWriter(cluster string) *writer {
 	return w
 }
 
-type ack struct {
-	at time.Time
-	n  int64
-}
-
-func (w *writer) acks() []ack {
+func (w *writer) acks() []writes.Ack {
 	w.bed.Helper()
 	out, err := exec.CommandContext(w.bed.Context(), place.Kubectl(w.bed.T), "logs", "-n", w.bed.Namespace, w.pod.Name).Output()
 	w.bed.Must(err)
-	var acks []ack
+	var acks []writes.Ack
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || fields[0] != "ack" {
@@ -57,11 +52,16 @@ func (w *writer) acks() []ack {
 		}
 		nanos, err := strconv.ParseInt(fields[1], 10, 64)
 		w.bed.Must(err)
-		n, err := strconv.ParseInt(fields[2], 10, 64)
-		w.bed.Must(err)
-		acks = append(acks, ack{time.Unix(0, nanos), n})
+		acks = append(acks, writes.Ack{At: time.Unix(0, nanos), Row: w.row(fields[2])})
 	}
 	return acks
+}
+
+func (w *writer) row(number string) writes.Row {
+	w.bed.Helper()
+	n, err := strconv.ParseInt(number, 10, 64)
+	w.bed.Must(err)
+	return writes.Row{Client: w.pod.Name, N: n}
 }
 
 // awaitAcks waits until so many more rows are acknowledged than now.
@@ -75,24 +75,15 @@ func (w *writer) awaitAcks(more int) {
 func (w *writer) judge() time.Duration {
 	w.bed.Helper()
 	w.awaitAcks(5)
-	acks := w.acks()
-	var gap time.Duration
-	for i := 1; i < len(acks); i++ {
-		gap = max(gap, acks[i].at.Sub(acks[i-1].at))
+	acks, present := w.acks(), map[writes.Row]bool{}
+	for _, number := range strings.Fields(w.bed.SQL(w.cluster, "SELECT n FROM numbers")) {
+		present[w.row(number)] = true
 	}
-	present := strings.Fields(w.bed.SQL(w.cluster, "SELECT n FROM numbers ORDER BY n"))
-	lost := 0
-	for _, a := range acks {
-		if _, found := slices.BinarySearchFunc(present, a.n, func(text string, n int64) int {
-			have, _ := strconv.ParseInt(text, 10, 64)
-			return int(have - n)
-		}); !found {
-			lost++
-		}
-	}
-	w.bed.Logf("%d rows acknowledged, %d lost, longest gap for new connections %s", len(acks), lost, gap.Round(10*time.Millisecond))
-	if lost > 0 {
-		w.bed.Errorf("%d acknowledged rows are lost", lost)
+	gap := writes.Longest(acks, acks[0].At, acks[len(acks)-1].At)
+	lost := writes.Lost(acks, present)
+	w.bed.Logf("%d rows acknowledged, %d lost, longest gap for new connections %s", len(acks), len(lost), gap.Round(10*time.Millisecond))
+	if len(lost) > 0 {
+		w.bed.Errorf("%d acknowledged rows are lost, from %d to %d", len(lost), lost[0].N, lost[len(lost)-1].N)
 	}
 	return gap
 }

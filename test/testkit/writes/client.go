@@ -1,0 +1,191 @@
+package writes
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"howdah.dev/howdah/test/testkit/netns"
+)
+
+// Target is a database, and how to get to it.
+type Target struct {
+	Address  string // IP, of a Service or of a pod
+	Port     uint16
+	Database string
+	User     string
+	Password string
+	TLS      *tls.Config
+	Dial     netns.Dial
+}
+
+// connectTime is what a client gives a connection to come about: one that hangs is an outage, and measured as one.
+const connectTime = time.Second
+
+// Connect opens a connection, for one question or for many.
+func (t Target) Connect(ctx context.Context) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig("")
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.Port, config.Database, config.User, config.Password = t.Address, t.Port, t.Database, t.User, t.Password
+	config.TLSConfig, config.Fallbacks = t.TLS, nil
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip
+	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
+	if t.Dial != nil {
+		config.DialFunc = pgconn.DialFunc(t.Dial)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// table that all clients write to.
+const table = "acknowledged"
+
+// Prepare makes the table, without rows.
+func Prepare(ctx context.Context, target Target) error {
+	conn, err := target.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for _, statement := range []string{
+		"CREATE TABLE IF NOT EXISTS " + table + " (client text, n bigint, PRIMARY KEY (client, n))", "TRUNCATE " + table,
+	} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Present are the rows that are there.
+func Present(ctx context.Context, target Target) (map[Row]bool, error) {
+	conn, err := target.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	rows, err := conn.Query(ctx, "SELECT client, n FROM "+table)
+	if err != nil {
+		return nil, err
+	}
+	present, row := map[Row]bool{}, Row{}
+	_, err = pgx.ForEachRow(rows, []any{&row.Client, &row.N}, func() error {
+		present[row] = true
+		return nil
+	})
+	return present, err
+}
+
+// Client writes one row after the other until it is stopped.
+type Client struct {
+	Name   string
+	Target Target
+	// Keep the connection, and open another one only after an error. Else each row has its own.
+	Keep bool
+	// Patience with a statement; after that the connection is given up. 0 is two seconds.
+	Patience time.Duration
+
+	conn  *pgx.Conn
+	mutex sync.Mutex
+	acks  []Ack
+	last  error
+	stop  context.CancelFunc
+	done  chan struct{}
+}
+
+// pace is 20 rows a second.
+const pace = 50 * time.Millisecond
+
+// insert answers with the server that has the row and the timeline that it is on.
+const insert = "INSERT INTO " + table + ` VALUES ($1, $2)
+RETURNING host(inet_server_addr()) || ' ' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
+
+// Start begins to write.
+func (c *Client) Start(ctx context.Context) {
+	if c.Patience == 0 {
+		c.Patience = 2 * time.Second
+	}
+	ctx, c.stop = context.WithCancel(ctx)
+	c.done = make(chan struct{})
+	go c.run(ctx)
+}
+
+// Stop ends it; what was under way is not acknowledged.
+func (c *Client) Stop() {
+	c.stop()
+	<-c.done
+}
+
+func (c *Client) run(ctx context.Context) {
+	defer close(c.done)
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for n := int64(1); ; n++ {
+		reign, err := c.write(ctx, n)
+		c.note(n, reign, err)
+		if err != nil || !c.Keep {
+			c.hangUp()
+		}
+		select {
+		case <-ctx.Done():
+			c.hangUp()
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (c *Client) write(ctx context.Context, n int64) (reign string, err error) {
+	if c.conn == nil {
+		if c.conn, err = c.Target.Connect(ctx); err != nil {
+			return "", fmt.Errorf("connect: %w", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Patience)
+	defer cancel()
+	err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&reign)
+	return reign, err
+}
+
+// hangUp closes the connection without waiting for an answer that may not come.
+func (c *Client) hangUp() {
+	if c.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_ = c.conn.Close(ctx)
+	c.conn = nil
+}
+
+func (c *Client) note(n int64, reign string, err error) {
+	now := time.Now()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.last = err
+	if err == nil {
+		c.acks = append(c.acks, Ack{Row: Row{c.Name, n}, At: now, Reign: reign})
+	}
+}
+
+// Acks are the rows that were acknowledged so far.
+func (c *Client) Acks() []Ack {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.acks[:len(c.acks):len(c.acks)]
+}
+
+// LastError is what the last write came to.
+func (c *Client) LastError() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.last
+}

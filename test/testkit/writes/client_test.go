@@ -1,0 +1,110 @@
+//go:build postgres
+
+package writes
+
+import (
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+func server(t *testing.T) (*pgtest.Server, Target) {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	s := pgtest.Start(t, pgtest.Options{
+		HBA:    "local all all trust\nhost all all 127.0.0.1/32 trust\n",
+		Params: map[string]string{"listen_addresses": "127.0.0.1", "port": strconv.Itoa(port), "unix_socket_directories": ""},
+	})
+	return s, Target{Address: "127.0.0.1", Port: uint16(port), Database: "postgres", User: "postgres"}
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline, tick := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("no %s within 30 s", what)
+		}
+	}
+}
+
+func TestClientsWriteThroughARestartAndKnowWhatIsThere(t *testing.T) {
+	s, target := server(t)
+	if err := Prepare(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	kept, fresh := &Client{Name: "kept", Target: target, Keep: true}, &Client{Name: "fresh", Target: target}
+	for _, client := range []*Client{kept, fresh} {
+		client.Start(t.Context())
+		await(t, "rows", func() bool { return len(client.Acks()) >= 10 })
+	}
+	s.Kill()
+	await(t, "error", func() bool { return kept.LastError() != nil && fresh.LastError() != nil })
+	s.Start()
+	var acks []Ack
+	for _, client := range []*Client{kept, fresh} {
+		before := len(client.Acks())
+		await(t, "rows after the restart", func() bool { return len(client.Acks()) >= before+10 })
+		client.Stop()
+		if gap := Longest(client.Acks(), client.Acks()[0].At, client.Acks()[len(client.Acks())-1].At); gap < 2*pace {
+			t.Errorf("%s saw no gap but %s", client.Name, gap)
+		}
+		acks = append(acks, client.Acks()...)
+	}
+	present, err := Present(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := Lost(acks, present); len(lost) > 0 || len(present) < 40 {
+		t.Errorf("of %d rows %d are lost", len(present), len(lost))
+	}
+	if len(Doubled(acks)) > 0 || Reigns(acks) != 1 {
+		t.Errorf("%d reigns of one server", Reigns(acks))
+	}
+	if err := Prepare(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	if present, err := Present(t.Context(), target); err != nil || len(present) > 0 {
+		t.Errorf("after another Prepare there are %d rows, %v", len(present), err)
+	}
+}
+
+func TestAStatementThatHangsIsGivenUpAndMeasured(t *testing.T) {
+	_, target := server(t)
+	if err := Prepare(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	client := &Client{Name: "kept", Target: target, Keep: true, Patience: 200 * time.Millisecond}
+	client.Start(t.Context())
+	defer client.Stop()
+	await(t, "rows", func() bool { return len(client.Acks()) >= 3 })
+	lock, err := target.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close(t.Context())
+	began := time.Now()
+	if _, err := lock.Exec(t.Context(), "BEGIN; LOCK TABLE "+table); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "error", func() bool { return client.LastError() != nil })
+	if _, err := lock.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	before := len(client.Acks())
+	await(t, "rows after it", func() bool { return len(client.Acks()) > before })
+	if gap := Longest(client.Acks(), began, time.Now()); gap < client.Patience {
+		t.Errorf("a gap of %s is measured", gap)
+	}
+}

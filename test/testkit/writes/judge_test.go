@@ -1,0 +1,53 @@
+package writes
+
+import (
+	"testing"
+	"time"
+)
+
+var noon = time.Now()
+
+func at(ms int, reign string) Ack {
+	return Ack{Row: Row{"c", int64(ms)}, At: noon.Add(time.Duration(ms) * time.Millisecond), Reign: reign}
+}
+
+func TestTheLongestGapIsThatWithinTheSpan(t *testing.T) {
+	acks := []Ack{at(0, "a"), at(9000, "a"), at(9100, "a"), at(9500, "a"), at(9600, "a")}
+	for _, c := range []struct{ from, to, want int }{
+		{9000, 9600, 400}, {9100, 9200, 100}, {9000, 12000, 2400}, {20000, 21000, 1000}, {0, 9600, 9000}, {8000, 9050, 1000},
+	} {
+		got := Longest(acks, at(c.from, "").At, at(c.to, "").At)
+		if want := time.Duration(c.want) * time.Millisecond; got != want {
+			t.Errorf("from %d to %d it is %s, not %s", c.from, c.to, got, want)
+		}
+	}
+}
+
+func TestAnAcknowledgedRowThatIsNotThereIsLost(t *testing.T) {
+	acks := []Ack{at(1, "a"), at(2, "a"), at(3, "b")}
+	lost := Lost(acks, map[Row]bool{{"c", 1}: true, {"c", 3}: true, {"other", 2}: true})
+	if len(lost) != 1 || lost[0].N != 2 {
+		t.Errorf("got %v", lost)
+	}
+}
+
+func TestAnAcknowledgementByAServerThatWasReplacedCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		acks []Ack
+		want int
+	}{
+		"one server":                       {[]Ack{at(1, "a"), at(2, "a")}, 0},
+		"one after the other":              {[]Ack{at(1, "a"), at(2, "a"), at(3, "b"), at(4, "b")}, 0},
+		"the old one goes on":              {[]Ack{at(1, "a"), at(2, "b"), at(3, "a"), at(4, "b"), at(5, "a")}, 2},
+		"told by clients in another order": {[]Ack{at(4, "b"), at(3, "b"), at(1, "a"), at(2, "a")}, 0},
+		"back with another timeline":       {[]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "a 3")}, 0},
+		"the first of three":               {[]Ack{at(1, "a"), at(2, "b"), at(3, "c"), at(4, "b"), at(5, "a")}, 2},
+	} {
+		if got := Doubled(c.acks); len(got) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if got := Reigns([]Ack{at(1, "a"), at(2, "b"), at(3, "a")}); got != 2 {
+		t.Errorf("%d reigns", got)
+	}
+}
