@@ -3,6 +3,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -90,8 +91,8 @@ func TestWhoMayConnectHow(t *testing.T) {
 	const password = "pencil"
 	servers := map[bool]*tlsServer{false: startHBAServer(t, false), true: startHBAServer(t, true)}
 	for _, c := range []struct {
-		says, role, tls, cert, password string
-		superuser, want                 bool
+		says, role, tls, cert, password, database string
+		superuser, replication, want              bool
 	}{
 		{says: "the application with its password over TLS", role: "app", tls: "require", password: password, want: true},
 		{says: "the application with a wrong password", role: "app", tls: "require", password: "x"},
@@ -102,17 +103,25 @@ func TestWhoMayConnectHow(t *testing.T) {
 		{says: "the backup role with a password only", role: "howdah_backup", tls: "require", password: password},
 		{says: "the backup role without TLS, which a person's rule can't allow", role: "howdah_backup", tls: "disable", password: password},
 		{says: "the upgrade role with its certificate", role: "howdah_upgrade", tls: "require", cert: "howdah_upgrade", want: true},
+		{says: "the replication role with its certificate", role: "howdah_replication", tls: "require", cert: "howdah_replication", want: true},
+		{says: "the replication role as a replica", role: "howdah_replication", tls: "require", cert: "howdah_replication", replication: true, want: true},
+		{says: "the replication role in the application's database", role: "howdah_replication", tls: "require", cert: "howdah_replication", database: "template1"},
+		{says: "the replication role with a password only", role: "howdah_replication", tls: "require", password: password},
+		{says: "the replication role with a password only, as a replica", role: "howdah_replication", tls: "require", password: password, replication: true},
+		{says: "the replication role with another's certificate", role: "howdah_replication", tls: "require", cert: "howdah_backup", replication: true},
+		{says: "the backup role as a replica", role: "howdah_backup", tls: "require", cert: "howdah_backup", replication: true},
 		{says: "the superuser from outside", role: "postgres", tls: "require", password: password},
 		{says: "the superuser from outside where it is asked for", role: "postgres", tls: "require", password: password, superuser: true, want: true},
 		{says: "the superuser from outside without TLS", role: "postgres", tls: "disable", password: password, superuser: true},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			s := servers[c.superuser]
-			dsn := fmt.Sprintf("host=127.0.0.1 port=%s dbname=postgres user=%s sslmode=%s connect_timeout=10", s.port, c.role, c.tls)
+			dsn := fmt.Sprintf("host=127.0.0.1 port=%s dbname=%s user=%s sslmode=%s replication=%v connect_timeout=10",
+				s.port, cmp.Or(c.database, "postgres"), c.role, c.tls, c.replication)
 			if c.cert != "" {
 				dsn += fmt.Sprintf(" sslcert=%[1]s/%[2]s.crt sslkey=%[1]s/%[2]s.key", s.ca.dir, c.cert)
 			}
-			cmd := s.Command(t.Context(), t, "psql", "--no-psqlrc", "--no-password", "--dbname="+dsn, "--command=SELECT 1")
+			cmd := s.Command(t.Context(), t, "psql", "--no-psqlrc", "--no-password", "--dbname="+dsn, "--command="+map[bool]string{false: "SELECT 1", true: "IDENTIFY_SYSTEM"}[c.replication])
 			cmd.Env = append(cmd.Env, "PGPASSWORD="+c.password)
 			if out, err := cmd.CombinedOutput(); (err == nil) != c.want {
 				t.Errorf("%v: %s", err, out)
@@ -137,7 +146,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 		t.Fatal(err)
 	}
 	ca, port := newAuthority(t), freePort(t)
-	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade} {
+	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication} {
 		ca.issue(t, name, &x509.Certificate{})
 	}
 	s := pgtest.Start(t, pgtest.Options{
@@ -153,6 +162,8 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	admin("CREATE ROLE app LOGIN PASSWORD 'pencil'")
 	admin("CREATE ROLE howdah_backup LOGIN PASSWORD 'pencil'")
 	admin("CREATE ROLE howdah_upgrade LOGIN")
+	admin("CREATE ROLE howdah_replication LOGIN REPLICATION PASSWORD 'pencil'")
+	admin("ALTER ROLE howdah_backup REPLICATION")
 	admin("ALTER ROLE postgres PASSWORD 'pencil'")
 	out := s.Run(t, "psql", "--no-psqlrc", "--no-align", "--tuples-only", "--dbname="+s.DSN()+" port="+port,
 		"--command=SELECT line_number, error FROM pg_hba_file_rules WHERE error IS NOT NULL")

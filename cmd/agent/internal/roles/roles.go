@@ -28,7 +28,7 @@ type Wanted struct {
 func Ensure(ctx context.Context, server local.Server, wanted Wanted) error {
 	err := server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		for _, step := range []func(context.Context, *pgx.Conn, Wanted) error{
-			ensureInternal, ensureOwner, ensureSuperuserPassword, ensureDatabase,
+			ensureInternal, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase,
 		} {
 			if err := step(ctx, conn, wanted); err != nil {
 				return err
@@ -52,6 +52,34 @@ func backupFunctions(major int) []string {
 		return append(common, "pg_backup_start(text, boolean)", "pg_backup_stop(boolean)")
 	}
 	return append(common, "pg_start_backup(text, boolean, boolean)", "pg_stop_backup(boolean, boolean)")
+}
+
+// replicating are the attributes of the role of replicas.
+const replicating = "LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE REPLICATION NOBYPASSRLS INHERIT"
+
+// rewindFunctions are what pg_rewind reads its source with. They read the data directory only.
+var rewindFunctions = []string{
+	"pg_ls_dir(text, boolean, boolean)", "pg_stat_file(text, boolean)",
+	"pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)",
+}
+
+// ensureReplication makes the role that replicas stream, clone and rewind with. It may read the whole data directory.
+func ensureReplication(ctx context.Context, conn *pgx.Conn, wanted Wanted) error {
+	const role = postgres.RoleReplication
+	if err := ensureRole(ctx, conn, role); err != nil {
+		return err
+	}
+	statements := []string{
+		"ALTER ROLE " + role + " " + replicating + " PASSWORD NULL CONNECTION LIMIT -1",
+		"GRANT pg_read_all_stats TO " + role, // the size of what is to be cloned
+	}
+	if wanted.Major >= 15 {
+		statements = append(statements, "GRANT pg_checkpoint TO "+role) // before which a new primary is no source of a rewind
+	}
+	for _, function := range rewindFunctions {
+		statements = append(statements, "GRANT EXECUTE ON FUNCTION pg_catalog."+function+" TO "+role)
+	}
+	return execAll(ctx, conn, statements)
 }
 
 // ensureInternal makes the roles of Howdah's own Jobs. They have no password: they come with a certificate.
