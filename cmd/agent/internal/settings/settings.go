@@ -95,6 +95,9 @@ const (
 	identFile = "pg_ident.conf"
 )
 
+// ConfFile is where the server's postgresql.conf lies.
+func ConfFile(paths Paths) string { return filepath.Join(paths.Dir, confFile) }
+
 // Write replaces the configuration files in the folder of paths, which has to exist.
 func (f Files) Write(paths Paths) error {
 	for name, content := range map[string]string{confFile: f.Conf, hbaFile: f.HBA, identFile: ""} {
@@ -107,7 +110,7 @@ func (f Files) Write(paths Paths) error {
 
 // Arguments make a server use the files in the folder of paths.
 func (f Files) Arguments(paths Paths) []string {
-	args := []string{"-c", "config_file=" + filepath.Join(paths.Dir, confFile)}
+	args := []string{"-c", "config_file=" + ConfFile(paths)}
 	for _, p := range f.fixed {
 		args = append(args, "-c", p.Name+"="+p.Value)
 	}

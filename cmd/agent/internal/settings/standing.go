@@ -51,11 +51,14 @@ const (
 	silence        = 5000 // ms without an acknowledgement
 )
 
+// PortOr is the port, which is that of everybody unless it is known.
+func (u Upstream) PortOr(everybody int) int { return cmp.Or(u.Port, everybody) }
+
 // ConnInfo is how a program of this pod connects to the upstream as the replication role, by certificate. An empty
 // database leaves it to the program.
 func (u Upstream) ConnInfo(application, database string, paths Paths) string {
 	pairs := [][2]string{
-		{"host", u.Host}, {"hostaddr", u.Address}, {"port", fmt.Sprint(cmp.Or(u.Port, paths.Port))},
+		{"host", u.Host}, {"hostaddr", u.Address}, {"port", fmt.Sprint(u.PortOr(paths.Port))},
 		{"user", postgres.RoleReplication}, {"dbname", database}, {"application_name", application},
 		{"sslmode", "verify-full"}, {"sslrootcert", filepath.Join(paths.PeerTLSDir, CAFile)},
 		{"sslcert", filepath.Join(paths.PeerTLSDir, CertFile)}, {"sslkey", filepath.Join(paths.PeerTLSDir, KeyFile)},

@@ -1,0 +1,233 @@
+package replicate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Wanted says what to clone.
+type Wanted struct {
+	DataGeneration string
+	MajorVersion   int
+	// SystemIdentifier that the source must have; empty: any.
+	SystemIdentifier string
+	// Replaces is the copy that is unfit; empty: none. It is removed first where there is no room for both.
+	Replaces string
+}
+
+// Clone makes a new copy of what the source serves, a replica of it, and returns it whole but not adopted. It reports
+// progress in bytes; the total is an estimate of the source's. What a failed one leaves is removed. Nobody else may work
+// on the volume. Errors: ErrNoRoom, ErrForeign.
+func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wanted, progress func(done, total int64)) (generation.Generation, error) {
+	none := generation.Generation{}
+	at, err := i.inspect(ctx, source)
+	if err != nil {
+		return none, err
+	}
+	if wanted.SystemIdentifier != "" && at.system != wanted.SystemIdentifier {
+		return none, fmt.Errorf("%w: %s is of system %s, and this one is of system %s", ErrForeign, source.Pod, at.system, wanted.SystemIdentifier)
+	}
+	if err := i.makeRoom(at.bytes, wanted.Replaces); err != nil {
+		return none, err
+	}
+	id, err := i.Volume.NextCopy(wanted.DataGeneration)
+	if err != nil {
+		return none, err
+	}
+	pgdata, err := i.Volume.Begin(id)
+	if err != nil {
+		return none, err
+	}
+	g := generation.Generation{
+		ID: id, Of: wanted.DataGeneration, SystemIdentifier: at.system, MajorVersion: wanted.MajorVersion,
+		Origin: generation.Clone, From: source.Pod, CreatedAt: i.Now().UTC(),
+	}
+	i.Log.Info("cloning", "source", source.Pod, "copy", id, "bytes", at.bytes, "slot", at.slot)
+	err = i.baseBackup(ctx, source, at, pgdata, progress)
+	if err == nil {
+		err = i.finish(ctx, g, pgdata)
+	}
+	if err != nil {
+		return none, errors.Join(fmt.Errorf("clone %s: %w", source.Pod, err), i.Volume.Remove(id))
+	}
+	return g, nil
+}
+
+// origin is what is known of a source before it is cloned.
+type origin struct {
+	system string
+	bytes  int64
+	slot   string // ours, if it may be used
+}
+
+func (i Instance) inspect(ctx context.Context, source settings.Upstream) (at origin, err error) {
+	err = i.with(ctx, source, func(conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT (SELECT system_identifier::text FROM pg_control_system()),
+			(SELECT sum(pg_database_size(oid))::bigint FROM pg_database),
+			coalesce((SELECT slot_name::text FROM pg_replication_slots WHERE slot_name = $1 AND slot_type = 'physical'
+				AND NOT active AND wal_status IS DISTINCT FROM 'lost'), '')`, SlotName(i.Pod)).Scan(&at.system, &at.bytes, &at.slot)
+	})
+	return at, err
+}
+
+// spareRoom is what a clone takes beside the databases: WAL, and what is written meanwhile.
+const spareRoom = 128 << 20
+
+// makeRoom sees to it that a clone of this size finds room, if need be by the removal of copies that are of no more use.
+func (i Instance) makeRoom(bytes int64, unfit string) error {
+	needed := bytes + bytes/20 + spareRoom
+	steps := []func() error{
+		func() error { return nil },
+		func() error { _, err := i.Volume.RemoveIncomplete(); return err },
+		func() error { _, err := i.Volume.RemoveOldCopies(unfit, 0, i.Now()); return err },
+		func() error {
+			if unfit == "" {
+				return nil
+			}
+			i.Log.Warn("the unfit copy is removed before there is a new one: there is no room for both", "copy", unfit)
+			return i.Volume.Discard(unfit)
+		},
+	}
+	var free int64
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+		var err error
+		if _, free, err = i.Volume.Space(); err != nil || free >= needed {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: it needs %d MB, and %d MB are free", ErrNoRoom, needed>>20, free>>20)
+}
+
+// baseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does.
+func (i Instance) baseBackup(ctx context.Context, source settings.Upstream, at origin, pgdata string, progress func(done, total int64)) error {
+	args := []string{
+		"--pgdata=" + pgdata, "--dbname=" + source.ConnInfo("", "", i.Paths), "--no-password", "--progress",
+		"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--no-manifest",
+	}
+	if at.slot != "" {
+		args = append(args, "--slot="+at.slot)
+	}
+	said := &complaint{}
+	err := program{path: filepath.Join(i.BinDir, "pg_basebackup"), args: args, line: func(line string) {
+		if done, total, is := parseProgress(line); is {
+			progress(done, total)
+			return
+		}
+		said.add(line)
+	}}.run(ctx)
+	return said.explain(err)
+}
+
+var progressLine = regexp.MustCompile(`^\s*(\d+)/(\d+) kB \(`)
+
+// parseProgress reads a line like "  1234/56789 kB (2%), 0/1 tablespace".
+func parseProgress(line string) (done, total int64, is bool) {
+	found := progressLine.FindStringSubmatch(line)
+	if found == nil {
+		return 0, 0, false
+	}
+	done, errDone := strconv.ParseInt(found[1], 10, 54)
+	total, errTotal := strconv.ParseInt(found[2], 10, 54)
+	return done << 10, total << 10, errDone == nil && errTotal == nil
+}
+
+// finish makes a replica of a fetched data directory, checks what it is, and makes the copy whole.
+func (i Instance) finish(ctx context.Context, g generation.Generation, pgdata string) error {
+	control, err := postgres.ReadControlData(ctx, postgres.Exec, i.BinDir, pgdata)
+	if err != nil {
+		return err
+	}
+	if system := strconv.FormatUint(control.SystemIdentifier, 10); system != g.SystemIdentifier {
+		return fmt.Errorf("%w: what was fetched is of system %s", ErrForeign, system)
+	}
+	content, err := os.ReadFile(filepath.Join(pgdata, "PG_VERSION"))
+	if err != nil {
+		return err
+	}
+	if version, err := postgres.ParseVersion(string(content)); err != nil || version.Major != g.MajorVersion {
+		return fmt.Errorf("what was fetched is of PostgreSQL %s instead of %d", strings.TrimSpace(string(content)), g.MajorVersion)
+	}
+	if err := unarchive(filepath.Join(pgdata, "pg_wal", "archive_status")); err != nil {
+		return err
+	}
+	if err := settings.MarkStandby(pgdata); err != nil {
+		return err
+	}
+	return i.Volume.Complete(g)
+}
+
+// unarchive has the WAL that came with the clone asked for by archive_command. pg_basebackup takes it for archived, which
+// the source may not have done yet.
+func unarchive(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name, done := strings.CutSuffix(entry.Name(), ".done")
+		if !done {
+			continue
+		}
+		if err := os.Rename(filepath.Join(dir, entry.Name()), filepath.Join(dir, name+".ready")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complaint keeps the last of what a program has said.
+type complaint struct{ lines []string }
+
+const maxComplaint = 40 // lines
+
+func (c *complaint) add(line string) {
+	if len(c.lines) == maxComplaint {
+		c.lines = c.lines[1:]
+	}
+	c.lines = append(c.lines, line)
+}
+
+// has says whether the program has said this.
+func (c *complaint) has(text string) bool { return strings.Contains(strings.Join(c.lines, "\n"), text) }
+
+// explain adds to the error of a program what it has said was wrong.
+func (c *complaint) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var wrong []string
+	for _, line := range c.lines {
+		_, text, found := strings.Cut(line, ": error: ")
+		if !found {
+			_, text, found = strings.Cut(line, "FATAL: ")
+		}
+		if text = strings.TrimSpace(text); found && text != "" {
+			wrong = append(wrong, text)
+		}
+	}
+	if len(wrong) == 0 && len(c.lines) > 0 {
+		wrong = c.lines[len(c.lines)-1:]
+	}
+	if len(wrong) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, strings.Join(wrong, "; "))
+}

@@ -1,0 +1,63 @@
+package replicate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/local"
+)
+
+const (
+	promotePoll = 10 * time.Millisecond
+	// standing in the way for so long, a session is ended.
+	conflictTime = 500 * time.Millisecond
+)
+
+// Promote makes a primary of the replica and returns once it takes writes. It replays what it has first; sessions that
+// stand in the way of that are ended. A new primary is no source of a rewind before its first checkpoint, which is asked
+// for with Checkpoint, beside what else is to be done.
+func Promote(ctx context.Context, conn *pgx.Conn) error {
+	if err := promote(ctx, conn); err != nil {
+		return fmt.Errorf("promote: %w", local.Plain(err))
+	}
+	return nil
+}
+
+func promote(ctx context.Context, conn *pgx.Conn) error {
+	if _, err := conn.Exec(ctx, "SELECT pg_promote(wait => false)"); err != nil {
+		return err
+	}
+	poll, conflict := time.NewTicker(promotePoll), time.NewTicker(conflictTime)
+	defer poll.Stop()
+	defer conflict.Stop()
+	for {
+		var recovers bool
+		if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovers); err != nil || !recovers {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-conflict.C:
+			if _, err := conn.Exec(ctx, endConflicts); err != nil {
+				return err
+			}
+		case <-poll.C:
+		}
+	}
+}
+
+// endConflicts ends the sessions that replay may be waiting for, if it does; it would let them be for
+// max_standby_streaming_delay.
+const endConflicts = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+	WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle' AND EXISTS (SELECT FROM pg_stat_activity
+		WHERE backend_type = 'startup' AND (wait_event LIKE 'RecoveryConflict%' OR wait_event_type IN ('Lock', 'BufferPin')))`
+
+// Checkpoint has the server write one as fast as it can.
+func Checkpoint(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, "CHECKPOINT")
+	return local.Plain(err)
+}
