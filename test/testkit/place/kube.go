@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// bed is the program that runs the cluster, seen from the folder of a test.
-const bed = "../../build/bin/kube"
+// Bed is the program that runs the cluster, seen from the folder of a test.
+const Bed = "../../build/bin/kube"
 
 // Kube runs a verb of the test bed and returns what it prints.
 func (p *Place) Kube(args ...string) string {
 	p.Helper()
-	cmd := exec.Command(bed, args...)
+	cmd := exec.Command(Bed, args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -27,7 +27,7 @@ func (p *Place) Kube(args ...string) string {
 // NeedKube skips a test that breaks nodes where the cluster is not the test bed's.
 func NeedKube(t *testing.T) {
 	t.Helper()
-	if out, err := exec.Command(bed, "exec", "cp", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command(Bed, "exec", "cp", "true").CombinedOutput(); err != nil {
 		t.Skipf("the test bed is needed to break nodes: %v: %s", err, out)
 	}
 }
@@ -35,7 +35,7 @@ func NeedKube(t *testing.T) {
 // Kubectl is the test bed's, else the user's.
 func Kubectl(t *testing.T) string {
 	t.Helper()
-	if out, err := exec.Command(bed, "assets").Output(); err == nil {
+	if out, err := exec.Command(Bed, "assets").Output(); err == nil {
 		return filepath.Join(strings.TrimSpace(string(out)), "kubectl")
 	}
 	return "kubectl"
@@ -45,7 +45,7 @@ func Kubectl(t *testing.T) string {
 func storeEnv(t *testing.T, server string) map[string]string {
 	t.Helper()
 	env := map[string]string{}
-	if out, err := exec.Command(bed, "s3", "env", server).Output(); err == nil {
+	if out, err := exec.Command(Bed, "s3", "env", server).Output(); err == nil {
 		for line := range strings.Lines(string(out)) {
 			if name, value, found := strings.Cut(strings.TrimSpace(line), "="); found {
 				env[name] = value

@@ -45,24 +45,25 @@ func (t Target) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// table that all clients write to.
-const table = "acknowledged"
+// Table that all clients write to.
+const Table = "acknowledged"
 
-// Prepare makes the table, without rows.
+// Prepare makes the table where there is none.
 func Prepare(ctx context.Context, target Target) error {
-	conn, err := target.Connect(ctx)
+	return target.exec(ctx, "CREATE TABLE IF NOT EXISTS "+Table+" (client text, n bigint, PRIMARY KEY (client, n))")
+}
+
+// Clear takes all rows away.
+func Clear(ctx context.Context, target Target) error { return target.exec(ctx, "TRUNCATE "+Table) }
+
+func (t Target) exec(ctx context.Context, statement string) error {
+	conn, err := t.Connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	for _, statement := range []string{
-		"CREATE TABLE IF NOT EXISTS " + table + " (client text, n bigint, PRIMARY KEY (client, n))", "TRUNCATE " + table,
-	} {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = conn.Exec(ctx, statement)
+	return err
 }
 
 // Present are the rows that are there.
@@ -72,7 +73,7 @@ func Present(ctx context.Context, target Target) (map[Row]bool, error) {
 		return nil, err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	rows, err := conn.Query(ctx, "SELECT client, n FROM "+table)
+	rows, err := conn.Query(ctx, "SELECT client, n FROM "+Table)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +106,8 @@ type Client struct {
 const pace = 50 * time.Millisecond
 
 // insert answers with the server that has the row and the timeline that it is on.
-const insert = "INSERT INTO " + table + ` VALUES ($1, $2)
-RETURNING host(inet_server_addr()) || ' ' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
+const insert = "INSERT INTO " + Table + ` VALUES ($1, $2)
+RETURNING host(inet_server_addr()), left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)`
 
 // Start begins to write.
 func (c *Client) Start(ctx context.Context) {
@@ -129,8 +130,8 @@ func (c *Client) run(ctx context.Context) {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for n := int64(1); ; n++ {
-		reign, err := c.write(ctx, n)
-		c.note(n, reign, err)
+		ack, err := c.write(ctx, n)
+		c.note(ack, err)
 		if err != nil || !c.Keep {
 			c.hangUp()
 		}
@@ -143,16 +144,18 @@ func (c *Client) run(ctx context.Context) {
 	}
 }
 
-func (c *Client) write(ctx context.Context, n int64) (reign string, err error) {
+func (c *Client) write(ctx context.Context, n int64) (ack Ack, err error) {
 	if c.conn == nil {
 		if c.conn, err = c.Target.Connect(ctx); err != nil {
-			return "", fmt.Errorf("connect: %w", err)
+			return ack, fmt.Errorf("connect: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
-	err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&reign)
-	return reign, err
+	ack.Row = Row{c.Name, n}
+	err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&ack.Server, &ack.Timeline)
+	ack.At = time.Now()
+	return ack, err
 }
 
 // hangUp closes the connection without waiting for an answer that may not come.
@@ -166,13 +169,12 @@ func (c *Client) hangUp() {
 	c.conn = nil
 }
 
-func (c *Client) note(n int64, reign string, err error) {
-	now := time.Now()
+func (c *Client) note(ack Ack, err error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.last = err
 	if err == nil {
-		c.acks = append(c.acks, Ack{Row: Row{c.Name, n}, At: now, Reign: reign})
+		c.acks = append(c.acks, ack)
 	}
 }
 

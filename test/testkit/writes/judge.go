@@ -18,9 +18,12 @@ type Row struct {
 type Ack struct {
 	Row
 	At time.Time // when the client heard of it, on the monotonic clock of this machine
-	// Reign names the server, and the timeline that it wrote on: one that becomes the primary again begins another one.
-	Reign string
+	// Server is the address of who acknowledged it, and Timeline the one that it wrote on.
+	Server, Timeline string
 }
+
+// Reign names a server's time as the primary: one that becomes it again is on another timeline.
+func (a Ack) Reign() string { return a.Server + " on timeline " + a.Timeline }
 
 // Longest is the longest time within a span in which nothing was acknowledged. A gap that the span begins or ends in
 // counts in full to its side inside.
@@ -56,24 +59,24 @@ func Doubled(acks []Ack) []Ack {
 	var doubled []Ack
 	seen, latest := map[string]bool{}, ""
 	for _, ack := range ordered(acks) {
-		switch {
-		case ack.Reign == latest:
-		case seen[ack.Reign]:
+		switch reign := ack.Reign(); {
+		case reign == latest:
+		case seen[reign]:
 			doubled = append(doubled, ack)
 		default:
-			seen[ack.Reign], latest = true, ack.Reign
+			seen[reign], latest = true, reign
 		}
 	}
 	return doubled
 }
 
-// Reigns counts the servers that acknowledged one after the other.
-func Reigns(acks []Ack) int {
+// Failovers counts how often another timeline was begun.
+func Failovers(acks []Ack) int {
 	seen := map[string]bool{}
 	for _, ack := range acks {
-		seen[ack.Reign] = true
+		seen[ack.Timeline] = true
 	}
-	return len(seen)
+	return max(0, len(seen)-1)
 }
 
 func ordered(acks []Ack) []Ack {

@@ -1,14 +1,17 @@
 package writes
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
 
 var noon = time.Now()
 
+// at is an acknowledgement by a server, or by a server on a timeline.
 func at(ms int, reign string) Ack {
-	return Ack{Row: Row{"c", int64(ms)}, At: noon.Add(time.Duration(ms) * time.Millisecond), Reign: reign}
+	server, timeline, _ := strings.Cut(reign, " ")
+	return Ack{Row: Row{"c", int64(ms)}, At: noon.Add(time.Duration(ms) * time.Millisecond), Server: server, Timeline: timeline}
 }
 
 func TestTheLongestGapIsThatWithinTheSpan(t *testing.T) {
@@ -47,7 +50,7 @@ func TestAnAcknowledgementByAServerThatWasReplacedCounts(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if got := Reigns([]Ack{at(1, "a"), at(2, "b"), at(3, "a")}); got != 2 {
-		t.Errorf("%d reigns", got)
+	if got := Failovers([]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "a 3"), at(4, "c 3")}); got != 2 {
+		t.Errorf("%d failovers", got)
 	}
 }
