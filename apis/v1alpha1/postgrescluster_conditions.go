@@ -5,6 +5,8 @@ package v1alpha1
 const (
 	// ConditionUpToDate says whether what runs is what spec asks for.
 	ConditionUpToDate = "UpToDate"
+	// ConditionReplicated says whether every replica follows and could take over. A single instance has none.
+	ConditionReplicated = "Replicated"
 	// ConditionArchiving says whether WAL reaches the repository.
 	ConditionArchiving = "Archiving"
 
@@ -33,6 +35,9 @@ const (
 	// ReasonImageUnavailable: an image can't be pulled.
 	ReasonImageUnavailable = "ImageUnavailable"
 
+	// ReasonElecting: there is no primary, and the agents have yet to agree on one.
+	ReasonElecting = "Electing"
+
 	// ReasonCurrent: what runs is what spec asks for.
 	ReasonCurrent = "Current"
 	// ReasonVersionPending: spec.version is higher than what runs; an Upgrade gets there.
@@ -45,6 +50,25 @@ const (
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
 	// ReasonApplying: a change is on its way.
 	ReasonApplying = "Applying"
+	// ReasonScaling: instances are being added or taken away.
+	ReasonScaling = "Scaling"
+	// ReasonSwitchingOver: another instance is becoming primary.
+	ReasonSwitchingOver = "SwitchingOver"
+
+	// ReasonFollowing: every replica follows the primary and could take over.
+	ReasonFollowing = "Following"
+	// ReasonCommitsWaiting: synchronous commits wait for replicas that are not there.
+	ReasonCommitsWaiting = "CommitsWaiting"
+	// ReasonReplicaDown: a replica doesn't run or doesn't follow.
+	ReasonReplicaDown = "ReplicaDown"
+	// ReasonCloning: a replica is being made as a copy of the primary.
+	ReasonCloning = "Cloning"
+	// ReasonRewinding: a former primary gives up what the new one doesn't have.
+	ReasonRewinding = "Rewinding"
+	// ReasonLagging: a replica is further behind than spec.maxLagOnFailover.
+	ReasonLagging = "Lagging"
+	// ReasonJoining: a replica follows, and the primary has yet to count it among those that may take over.
+	ReasonJoining = "Joining"
 
 	// ReasonArchived: WAL is being archived.
 	ReasonArchived = "Archived"

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PostgresCluster is a PostgreSQL server: a primary, and later its replicas.
+// PostgresCluster is a PostgreSQL server: a primary, and its replicas where there are more instances than one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pgc,categories=howdah
@@ -15,8 +15,10 @@ import (
 // +kubebuilder:subresource:scale:specpath=.spec.instances,statuspath=.status.readyInstances,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Instances",type=string,JSONPath=`.status.readyInstances`
+// +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.spec.instances`
+// +kubebuilder:printcolumn:name="Serving",type=integer,JSONPath=`.status.readyInstances`
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
+// +kubebuilder:printcolumn:name="Replicated",type=string,JSONPath=`.status.conditions[?(@.type=="Replicated")].status`
 // +kubebuilder:printcolumn:name="Archiving",type=string,JSONPath=`.status.conditions[?(@.type=="Archiving")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -42,6 +44,7 @@ type PostgresClusterList struct {
 // PostgresClusterSpec says what is wanted.
 // +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed: the data is there already; make a new PostgresCluster, or a Restore"
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place to put the backup: set spec.archive.repository.name to a BackupRepository, or write finalBackup: false"
+// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, for the primary is not counted: write a smaller number or more instances, or leave spec.synchronous out"
 type PostgresClusterSpec struct {
 	// Version is the wished major version of PostgreSQL. What runs is status.version: the first one is taken from here,
 	// a higher one is reached by an Upgrade, a lower one is never acted on.
@@ -55,11 +58,32 @@ type PostgresClusterSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image,omitempty"`
 
-	// Instances is the number of PostgreSQL servers. Replicas are not there yet.
+	// Instances is the number of PostgreSQL servers: a primary, and the rest are replicas that follow it. With more
+	// than one a primary that is lost is replaced within seconds. With fewer than before the highest numbers go, and
+	// what becomes of their volumes is deletionPolicy.
 	// +optional
 	// +kubebuilder:default=1
-	// +kubebuilder:validation:XValidation:rule="self == 1",message="spec.instances must be 1: replicas are not supported yet"
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 9",message="spec.instances must be from 1 to 9: write 1 for a single server, 3 for a primary with two replicas"
 	Instances int32 `json:"instances,omitempty"`
+
+	// Synchronous replication: a commit is acknowledged once so many replicas have it, and is lost with none of them.
+	// Left out: replication is asynchronous, and a failover may lose the last commits.
+	// +optional
+	Synchronous *Synchronous `json:"synchronous,omitempty"`
+
+	// MaxLagOnFailover is how far behind its primary a replica may be to take over, in bytes of WAL.
+	// +optional
+	// +kubebuilder:default="16Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ti')) <= 0",message="spec.maxLagOnFailover must be from 1Mi to 1Ti: a segment of WAL is 16Mi"
+	MaxLagOnFailover *resource.Quantity `json:"maxLagOnFailover,omitempty"`
+
+	// Switchover asks for another primary, once for each token. The answer is in status.switchover.
+	// +optional
+	Switchover *Switchover `json:"switchover,omitempty"`
+
+	// Scheduling says where the pods may run. What is changed here is for pods that start from then on.
+	// +optional
+	Scheduling Scheduling `json:"scheduling,omitempty"`
 
 	// Storage of each instance.
 	Storage StorageSpec `json:"storage"`
@@ -90,6 +114,77 @@ type PostgresClusterSpec struct {
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
+// Synchronous replication.
+type Synchronous struct {
+	// Number of replicas that must have a commit before it is acknowledged; any of them. It is less than spec.instances.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	Number int32 `json:"number,omitempty"`
+	// Durability says what happens while fewer replicas are there: Required lets commits wait for them, Preferred does
+	// with those that there are.
+	// +optional
+	// +kubebuilder:default=Required
+	Durability Durability `json:"durability,omitempty"`
+}
+
+// Durability says what synchronous replication does while replicas are missing.
+// +kubebuilder:validation:Enum=Required;Preferred
+type Durability string
+
+const (
+	// DurabilityRequired lets commits wait until there are enough replicas.
+	DurabilityRequired Durability = "Required"
+	// DurabilityPreferred does with the replicas that there are.
+	DurabilityPreferred Durability = "Preferred"
+)
+
+// Switchover is a wish for another primary.
+type Switchover struct {
+	// To is the instance that becomes primary, such as shop-1. Left out: the replica that is furthest ahead.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	To string `json:"to,omitempty"`
+	// Token makes this wish another one than the one before: any text, such as the time of day. A wish is carried out
+	// or refused once.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Token string `json:"token"`
+}
+
+// Scheduling says where pods may run.
+type Scheduling struct {
+	// NodeAffinity of the pods.
+	// +optional
+	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+	// Tolerations of the pods.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// PriorityClassName of the pods.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// Spread of the instances over zones and nodes: Preferred puts two on one node where there are too few, Required
+	// lets an instance wait for a node of its own. Zones are only ever preferred.
+	// +optional
+	// +kubebuilder:default=Preferred
+	Spread SpreadPolicy `json:"spread,omitempty"`
+}
+
+// SpreadPolicy says how strictly instances are kept apart.
+// +kubebuilder:validation:Enum=Preferred;Required
+type SpreadPolicy string
+
+const (
+	// SpreadPreferred keeps instances apart where that is possible.
+	SpreadPreferred SpreadPolicy = "Preferred"
+	// SpreadRequired gives each instance a node of its own.
+	SpreadRequired SpreadPolicy = "Required"
+)
+
 // StorageSpec describes a volume.
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="spec.storage.storageClassName can't be changed: restore a backup into a new PostgresCluster with the other class"
 type StorageSpec struct {
@@ -119,7 +214,7 @@ type PostgreSQLSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]*([.][a-z_][a-z0-9_]*)?$'))",message="spec.postgresql.parameters has a name that PostgreSQL can't have: write it in lower case, with letters, digits and '_', such as work_mem or pg_stat_statements.max"
-	// +kubebuilder:validation:XValidation:rule="!['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].exists(n, n in self)",messageExpression="'spec.postgresql.parameters can\\'t set ' + ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].filter(n, n in self)[0] + ': Howdah sets it itself; leave it out'"
+	// +kubebuilder:validation:XValidation:rule="!['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].exists(n, n in self)",messageExpression="'spec.postgresql.parameters can\\'t set ' + ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].filter(n, n in self)[0] + ': Howdah sets it itself; leave it out'"
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
 }
 
@@ -206,7 +301,7 @@ type PostgresClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, UpToDate, Archiving.
+	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -235,9 +330,19 @@ type PostgresClusterStatus struct {
 	// Timeline of the primary.
 	// +optional
 	Timeline int64 `json:"timeline,omitempty"`
-	// Primary is the name of the primary instance.
+	// Primary is the name of the primary instance; while there is none, of the last one.
 	// +optional
 	Primary string `json:"primary,omitempty"`
+	// Synchronous is where acknowledged commits are, beside the primary.
+	// +optional
+	Synchronous *SynchronousStatus `json:"synchronous,omitempty"`
+	// Switchover answers the last spec.switchover.
+	// +optional
+	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
+	// StandbyLimits are the parameters that a replica must not have less of than its primary, as the primary runs with
+	// them. Whether a change raises or lowers them decides who restarts first.
+	// +optional
+	StandbyLimits map[string]ParameterValue `json:"standbyLimits,omitempty"`
 	// ReadyInstances is the number of instances that take connections.
 	// +optional
 	ReadyInstances int32 `json:"readyInstances"`
@@ -295,6 +400,21 @@ type InstanceStatus struct {
 	// Ready: it takes connections.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+	// Streaming: it is a replica, and gets WAL from the primary as it is written.
+	// +optional
+	Streaming bool `json:"streaming,omitempty"`
+	// Eligible: the primary counts it among those that may take over.
+	// +optional
+	Eligible bool `json:"eligible,omitempty"`
+	// LagBytes is how far it is behind the primary, in whole MiB; metrics have it by the byte.
+	// +optional
+	LagBytes int64 `json:"lagBytes,omitempty"`
+	// LagSeconds is how long ago it was level with the primary, rounded; metrics have it by the second.
+	// +optional
+	LagSeconds int64 `json:"lagSeconds,omitempty"`
+	// Rejoin says how its data is being made fit to follow the primary, while it is.
+	// +optional
+	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
 	// ConfigHash of the configuration that it has applied.
 	// +optional
 	ConfigHash string `json:"configHash,omitempty"`
@@ -306,6 +426,73 @@ type InstanceStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// RejoinStatus is the work that makes an instance fit to follow the primary.
+type RejoinStatus struct {
+	// Method: Rewind takes back what the primary doesn't have, Clone copies everything.
+	Method string `json:"method"`
+	// Source is the instance that it copies from.
+	// +optional
+	Source string `json:"source,omitempty"`
+	// BytesDone and BytesTotal, updated with each percent.
+	// +optional
+	BytesDone int64 `json:"bytesDone,omitempty"`
+	// BytesTotal to copy.
+	// +optional
+	BytesTotal int64 `json:"bytesTotal,omitempty"`
+	// Percent of it that is done.
+	// +optional
+	Percent int32 `json:"percent,omitempty"`
+	// Attempts so far, this one among them.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+	// Message of the attempt before, when it failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// SynchronousStatus is where acknowledged commits are, as the primary's agent says.
+type SynchronousStatus struct {
+	// Members are the replicas that count.
+	// +optional
+	// +listType=atomic
+	Members []string `json:"members,omitempty"`
+	// Quorum is on how many of the members each acknowledged commit is.
+	Quorum int32 `json:"quorum"`
+}
+
+// SwitchoverStatus is the answer to spec.switchover.
+type SwitchoverStatus struct {
+	// Token of the wish.
+	Token string `json:"token"`
+	// From is the primary of before.
+	// +optional
+	From string `json:"from,omitempty"`
+	// To is the instance that became primary, or shall.
+	// +optional
+	To string `json:"to,omitempty"`
+	// State of the wish.
+	State SwitchoverState `json:"state"`
+	// Message for a person.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// CompletedAt is when it was done or refused.
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+}
+
+// SwitchoverState is how a switchover stands.
+// +kubebuilder:validation:Enum=Running;Done;Refused
+type SwitchoverState string
+
+const (
+	// SwitchoverRunning: it is under way.
+	SwitchoverRunning SwitchoverState = "Running"
+	// SwitchoverDone: there is another primary.
+	SwitchoverDone SwitchoverState = "Done"
+	// SwitchoverRefused: it can't be; the message says why.
+	SwitchoverRefused SwitchoverState = "Refused"
+)
 
 // InstanceRole is what an instance is in the cluster.
 // +kubebuilder:validation:Enum=primary;replica

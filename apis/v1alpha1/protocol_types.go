@@ -40,7 +40,7 @@ type HoldAnswer struct {
 	// Message for a person: who is before it in the queue, or why it is refused.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Volumes that are the asker's while the state is Granted.
+	// Volumes that are the asker's while the state is Granted. The first one has the data, and takes what is handed over.
 	// +optional
 	Volumes []HeldVolume `json:"volumes,omitempty"`
 	// AdoptedGeneration is the data generation of the asker's Handover that the cluster has taken over.

@@ -23,7 +23,7 @@ var Edges = []Edge{
 		Over: "the asker clears its `hold`, or is gone from the API server",
 		Rules: []string{
 			"One asker holds a cluster at a time: the oldest first, by creationTimestamp, then UID.",
-			"Granted means that PostgreSQL was shut down cleanly, that no pod uses the volumes, and that the volumes named in the answer are the asker's.",
+			"Granted means that PostgreSQL was shut down cleanly, that no pod uses the volumes, and that the volumes named in the answer are the asker's. The first of them has the data, and is where a Handover's generation has to be; the others are copies.",
 			"An asker that clears its hold without a Handover gets the cluster back as it was: the db-controller starts it on the generation of before.",
 			"A cluster that is being deleted refuses new holds; its deletion waits for the one that is held.",
 		},

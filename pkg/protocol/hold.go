@@ -50,7 +50,7 @@ type HoldFacts struct {
 	Stopped bool
 	// Refusal is why nobody may hold the cluster now, such as that it is being deleted. Empty: somebody may.
 	Refusal string
-	// Volumes to hand over.
+	// Volumes to hand over. The first one has the data; what is on the others is made again from it.
 	Volumes []v1alpha1.HeldVolume
 }
 

@@ -48,6 +48,9 @@ func Current(obj metav1.Object, observedGeneration int64) bool {
 // PVCName is the name of the claim of one instance's data.
 func PVCName(instance string) string { return "data-" + instance }
 
+// InstanceOf is the instance that a claim is the data of.
+func InstanceOf(claim string) string { return strings.TrimPrefix(claim, "data-") }
+
 // InstanceName is the name of an instance, of its pod and of its ordinal in the StatefulSet.
 func InstanceName(cluster string, ordinal int) string { return fmt.Sprintf("%s-%d", cluster, ordinal) }
 

@@ -77,8 +77,10 @@ func columns(version apiextensionsv1.CustomResourceDefinitionVersion) []string {
 	return names
 }
 
-// fields writes a row for every field below path. What Kubernetes itself defines, such as conditions, is not taken
-// apart.
+// ofKubernetes are fields that Kubernetes itself defines, and describes in its own pages.
+var ofKubernetes = []string{"conditions", "nodeAffinity", "tolerations"}
+
+// fields writes a row for every field below path, but not below what Kubernetes itself defines.
 func fields(page *strings.Builder, path string, schema apiextensionsv1.JSONSchemaProps) {
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		field := schema.Properties[name]
@@ -89,7 +91,7 @@ func fields(page *strings.Builder, path string, schema apiextensionsv1.JSONSchem
 		}
 		fmt.Fprintf(page, "| `%s` | %s%s | %s | %s |\n", fieldPath, typeOf(field), required, defaultOf(field), cell(field.Description))
 		switch {
-		case name == "conditions":
+		case slices.Contains(ofKubernetes, name):
 		case field.Type == "array" && field.Items != nil && field.Items.Schema != nil:
 			fields(page, fieldPath+"[]", *field.Items.Schema)
 		default:

@@ -81,6 +81,15 @@ func (c *Client) Restart(ctx context.Context, target Target, configHash string) 
 	return c.call(ctx, target, http.MethodPost, agentapi.RouteRestart, body, nil)
 }
 
+// Switchover asks the agent of the primary to give its role away. How that goes stands in its state.
+func (c *Client) Switchover(ctx context.Context, target Target, request agentapi.SwitchoverRequest) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("marshal request: %w", err)
+	}
+	return c.call(ctx, target, http.MethodPost, agentapi.RouteSwitchover, body, nil)
+}
+
 func (c *Client) call(ctx context.Context, target Target, method, route string, body []byte, into any) error {
 	client, err := c.client(target)
 	if err != nil {

@@ -117,12 +117,14 @@ func foreignClaim(claim *corev1.PersistentVolumeClaim) string {
 	return conflict("PersistentVolumeClaim", claim.Name)
 }
 
-// volumeThere: an empty volume in place of the one that held the data would only hide the loss.
+// volumeThere: an empty volume in place of the one that held the data would only hide the loss. That of a replica is made
+// again, and its instance is cloned.
 func volumeThere(w *world, _ manager.Images) (string, string) {
-	if !w.hasRun() || w.claim(0) != nil || w.deleting() {
+	data := w.dataInstance()
+	if !w.hasRun() || w.claim(data) != nil || w.deleting() {
 		return "", ""
 	}
 	return v1alpha1.ReasonUnavailable, fmt.Sprintf(
 		"PersistentVolumeClaim %s, which held the data, is gone: restore a backup into a new PostgresCluster with a Restore, and delete this one",
-		w.names.Volume(0))
+		w.names.Volume(data))
 }

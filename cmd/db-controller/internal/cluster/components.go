@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/disruption"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/identity"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/lease"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
@@ -49,7 +51,9 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, w *world) flow.Outc
 		return flow.Retry(err)
 	}
 	objects := []client.Object{server}
-	for name, role := range map[string]string{w.names.Backup(): agentapi.BackupRole, w.names.Upgrade(): agentapi.UpgradeRole} {
+	for name, role := range map[string]string{
+		w.names.Backup(): agentapi.BackupRole, w.names.Upgrade(): agentapi.UpgradeRole, w.names.Replication(): agentapi.ReplicationRole,
+	} {
 		certificate, err := secret.ClientTLS(w.cluster, name, role, w.secret(name), w.authority, w.now)
 		if err != nil {
 			return flow.Retry(err)
@@ -95,7 +99,24 @@ func (r *Reconciler) ensureConfigMaps(ctx context.Context, w *world) flow.Outcom
 }
 
 func (r *Reconciler) ensureIdentity(ctx context.Context, w *world) flow.Outcome {
-	return r.putAll(ctx, w, identity.Account(w.cluster), identity.Role(w.cluster), identity.Binding(w.cluster))
+	role := identity.Role(w.cluster, max(w.toldInstances(), w.reach()))
+	return r.putAll(ctx, w, identity.Account(w.cluster), role, identity.Binding(w.cluster))
+}
+
+// ensureLease makes the Lease, empty, before any agent looks for it. One that is there is the agents'.
+func (r *Reconciler) ensureLease(ctx context.Context, w *world) flow.Outcome {
+	if !w.electing() || !w.leaseRead || w.lease != nil {
+		return flow.Next
+	}
+	empty := lease.Empty(w.cluster)
+	if err := controllerutil.SetControllerReference(w.cluster, empty, r.Client.Scheme()); err != nil {
+		return flow.Retry(fmt.Errorf("own Lease %s: %w", empty.Name, err))
+	}
+	if err := r.Client.Create(ctx, empty, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
+		return flow.Retry(fmt.Errorf("create Lease %s: %w", empty.Name, err))
+	}
+	log.FromContext(ctx).Info("Wrote object", "kind", "Lease", "name", empty.Name, "new", true)
+	return flow.Next
 }
 
 func (r *Reconciler) ensureServices(ctx context.Context, w *world) flow.Outcome {
@@ -110,23 +131,58 @@ func (r *Reconciler) ensureDisruptionBudget(ctx context.Context, w *world) flow.
 	return r.putAll(ctx, w, disruption.Budget(w.cluster))
 }
 
-// ensureVolumes makes the claims ahead of the StatefulSet. One that is there is never changed.
+// ensureVolumes makes the claims ahead of the StatefulSet, and takes back those that were left behind when their instance
+// was taken away. One that is there is never changed otherwise.
 func (r *Reconciler) ensureVolumes(ctx context.Context, w *world) flow.Outcome {
-	if w.claim(0) != nil || w.deleting() {
+	if w.deleting() {
 		return flow.Next
 	}
-	claim := volume.Claim(w.cluster, 0)
-	if err := r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
-		return flow.Retry(fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err))
+	for ordinal := range w.wanted() {
+		if err := r.ensureVolume(ctx, w, ordinal); err != nil {
+			return flow.Retry(err)
+		}
 	}
-	log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
 	return flow.Next
 }
 
-// volumesMade are the claims that a holder gets.
-func (w *world) volumesMade() []*corev1.PersistentVolumeClaim {
-	if claim := w.claim(0); claim != nil {
-		return []*corev1.PersistentVolumeClaim{claim}
+func (r *Reconciler) ensureVolume(ctx context.Context, w *world, ordinal int) error {
+	claim := w.claim(ordinal)
+	switch {
+	case claim != nil && volume.IsRetained(claim):
+		reclaimed := volume.Reclaimed(claim, w.cluster)
+		if err := r.Client.Patch(ctx, reclaimed, client.MergeFrom(claim), client.FieldOwner(FieldManager)); err != nil {
+			return fmt.Errorf("take back PersistentVolumeClaim %s: %w", claim.Name, err)
+		}
+		log.FromContext(ctx).Info("Took volume back", "name", claim.Name)
+	case claim == nil:
+		claim = volume.Claim(w.cluster, ordinal)
+		if err := r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
+		}
+		log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
 	}
 	return nil
+}
+
+// volumesMade are the claims of the cluster, the one with the data first.
+func (w *world) volumesMade() []*corev1.PersistentVolumeClaim {
+	var claims []*corev1.PersistentVolumeClaim
+	data := w.dataInstance()
+	for _, ordinal := range append([]int{data}, others(data)...) {
+		if claim := w.claim(ordinal); claim != nil && !volume.IsRetained(claim) {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+// others are all ordinals but one.
+func others(ordinal int) []int {
+	var all []int
+	for i := range maxInstances {
+		if i != ordinal {
+			all = append(all, i)
+		}
+	}
+	return all
 }

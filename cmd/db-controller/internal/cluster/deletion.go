@@ -39,7 +39,7 @@ func volumePolicy(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumePolicy {
 // wantsFinalBackup: one is due before anything goes. What never ran has nothing to back up, and once the volume is on
 // its way there is nothing left to read.
 func (w *world) wantsFinalBackup() bool {
-	claim := w.claim(0)
+	claim := w.claim(w.dataInstance())
 	if !finalBackupAsked(w.cluster) || !w.hasRun() || claim == nil || !claim.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -119,7 +119,7 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// stopInstances stops PostgreSQL in order, and waits until its pod is gone.
+// stopInstances stops PostgreSQL in order, and waits until all pods are gone.
 func (r *Reconciler) stopInstances(ctx context.Context, w *world) flow.Outcome {
 	if w.statefulSet() != nil && !foreign(w.statefulSet(), w.cluster) && !w.idleSet() {
 		if err := r.put(ctx, w, statefulset.Build(w.cluster, w.inputs(0))); err != nil {

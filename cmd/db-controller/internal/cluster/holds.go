@@ -42,6 +42,10 @@ func (r *Reconciler) answerHolds(_ context.Context, w *world) flow.Outcome {
 		return flow.Next
 	}
 	w.cluster.Status.Holds = answers
+	if w.held() && w.hasRun() {
+		// The Lease speaks of the data of before; whose volume the new data comes onto has to be known beyond that.
+		w.cluster.Status.Primary = w.names.Instance(w.dataInstance())
+	}
 	reason, message := w.heldBy()
 	if reason == "" {
 		reason, message = v1alpha1.ReasonStarting, "The volumes are the cluster's again."
@@ -51,8 +55,8 @@ func (r *Reconciler) answerHolds(_ context.Context, w *world) flow.Outcome {
 
 func (w *world) holdFacts() protocol.HoldFacts {
 	facts := protocol.HoldFacts{}
-	for i, claim := range w.volumesMade() {
-		facts.Volumes = append(facts.Volumes, v1alpha1.HeldVolume{Instance: w.names.Instance(i), ClaimName: claim.Name})
+	for _, claim := range w.volumesMade() {
+		facts.Volumes = append(facts.Volumes, v1alpha1.HeldVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
 	}
 	facts.Stopped = w.stopped() && len(facts.Volumes) > 0
 	if w.deleting() {

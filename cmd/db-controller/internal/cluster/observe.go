@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -22,6 +23,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
@@ -37,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage,
 	}
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPeers, r.readInit, r.readAgents,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPeers, r.readInit, r.readAgents, r.readLease,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
@@ -74,7 +76,7 @@ func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 // readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks is looked
 // for in the API server: it may be somebody else's.
 func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
-	for _, object := range wantedObjects(w.names) {
+	for _, object := range wantedObjects(w.names, w.wanted()) {
 		found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
 		if err == nil && !found {
 			found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object)
@@ -85,6 +87,9 @@ func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 		if found {
 			r.remember(w, object)
 		}
+	}
+	if err := r.readRemovedVolumes(ctx, w); err != nil {
+		return err
 	}
 	// What is left of the start is looked for in the cache alone: missing is the normal case.
 	for _, object := range []client.Object{named(&batchv1.Job{}, w.names.InitJob()), named(&corev1.ConfigMap{}, w.names.InitJob())} {
@@ -99,17 +104,36 @@ func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 	return nil
 }
 
-func wantedObjects(n component.Names) []client.Object {
-	return []client.Object{
+// readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
+// the cluster's.
+func (r *Reconciler) readRemovedVolumes(ctx context.Context, w *world) error {
+	for ordinal := w.wanted(); ordinal < maxInstances; ordinal++ {
+		claim := &corev1.PersistentVolumeClaim{}
+		found, err := read(ctx, r.Client, w.cluster.Namespace, w.names.Volume(ordinal), claim)
+		if err != nil {
+			return err
+		}
+		if found && volume.Belongs(claim, w.cluster) && !volume.IsRetained(claim) {
+			r.remember(w, claim)
+		}
+	}
+	return nil
+}
+
+func wantedObjects(n component.Names, instances int) []client.Object {
+	objects := []client.Object{
 		named(&corev1.ConfigMap{}, n.Config()), named(&corev1.ConfigMap{}, n.Connection()),
 		named(&corev1.ServiceAccount{}, n.Identity()), named(&rbacv1.Role{}, n.Identity()), named(&rbacv1.RoleBinding{}, n.Identity()),
 		named(&corev1.Service{}, n.Primary()), named(&corev1.Service{}, n.Replicas()),
 		named(&corev1.Service{}, n.Any()), named(&corev1.Service{}, n.Pods()),
 		named(&discoveryv1.EndpointSlice{}, n.Primary()),
-		named(&corev1.PersistentVolumeClaim{}, n.Volume(0)),
 		named(&policyv1.PodDisruptionBudget{}, n.DisruptionBudget()),
 		named(&appsv1.StatefulSet{}, n.StatefulSet()),
 	}
+	for ordinal := range instances {
+		objects = append(objects, named(&corev1.PersistentVolumeClaim{}, n.Volume(ordinal)))
+	}
+	return objects
 }
 
 func named(object client.Object, name string) client.Object {
@@ -130,7 +154,7 @@ func (r *Reconciler) kindOf(object client.Object) string {
 }
 
 func (r *Reconciler) readSecrets(ctx context.Context, w *world) error {
-	names := []string{w.names.Authority(), w.names.ServerTLS(), w.names.App(), w.names.Backup(), w.names.Upgrade()}
+	names := []string{w.names.Authority(), w.names.ServerTLS(), w.names.App(), w.names.Backup(), w.names.Upgrade(), w.names.Replication()}
 	if w.cluster.Spec.SuperuserAccess || superuserSecretOf(w.cluster) != "" {
 		names = append(names, w.names.Superuser())
 	}
@@ -164,12 +188,9 @@ func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
 		return err
 	}
 	reader := client.Reader(r.Client)
-	if w.idleSet() || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() {
+	if w.idleSet() || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() || w.endsElections() {
 		reader = r.Live
-		if err := r.checkFresh(ctx, w); err != nil {
-			return err
-		}
-		if err := r.readAsks(ctx, r.Live, w); err != nil {
+		if err := r.readFresh(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -187,6 +208,22 @@ func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
 		}
 	}
 	return nil
+}
+
+// readFresh reads from the API server itself who asks for the volumes and how many pods there may be.
+func (r *Reconciler) readFresh(ctx context.Context, w *world) error {
+	if err := r.checkFresh(ctx, w); err != nil {
+		return err
+	}
+	if err := r.readAsks(ctx, r.Live, w); err != nil {
+		return err
+	}
+	set := &appsv1.StatefulSet{}
+	found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.StatefulSet(), set)
+	if found {
+		r.remember(w, set)
+	}
+	return err
 }
 
 func (r *Reconciler) checkFresh(ctx context.Context, w *world) error {
@@ -240,6 +277,21 @@ func (r *Reconciler) readPods(ctx context.Context, reader client.Reader, w *worl
 // ended: kubelet has said that every container of the pod has ended for good.
 func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// readLease reads the Lease where no agent says that it is there. It is not watched: it changes every few seconds.
+func (r *Reconciler) readLease(ctx context.Context, w *world) error {
+	if w.wanted() == 1 && w.toldAlone() || w.leaseSeen() {
+		return nil
+	}
+	lease := &coordinationv1.Lease{}
+	found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.Lease(), lease)
+	if found {
+		r.remember(w, lease)
+		w.lease = lease
+	}
+	w.leaseRead = err == nil
+	return err
 }
 
 func (r *Reconciler) readInit(ctx context.Context, w *world) error {

@@ -24,8 +24,8 @@ func (r *Reconciler) plan(w *world) steps {
 // components are all objects but the instances themselves.
 func (r *Reconciler) components() steps {
 	return steps{
-		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensureConfigMaps, r.ensureIdentity,
-		r.ensureServices, r.ensureVolumes, r.ensureDisruptionBudget,
+		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensureIdentity, r.ensureConfigMaps,
+		r.ensureServices, r.ensureVolumes, r.ensureDisruptionBudget, r.ensureLease,
 	}
 }
 
@@ -38,7 +38,7 @@ func (r *Reconciler) instances() steps {
 		r.initialize,
 		r.ensureStatefulSet,
 		r.awaitHoldOver,
-		r.refreshConfig, r.replacePod, r.restartPostgres,
+		r.refreshConfig, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
 	}
 }
 

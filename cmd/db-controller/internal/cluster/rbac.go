@@ -1,7 +1,7 @@
 package cluster
 
 // What the db-controller may do. It writes the status of PostgresClusters and of nothing else, and holds what it gives
-// to the instances' Role: writing EndpointSlices.
+// to the instances' Role: writing EndpointSlices, Leases and the labels of pods.
 //
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters/status,verbs=patch
@@ -15,6 +15,7 @@ package cluster
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

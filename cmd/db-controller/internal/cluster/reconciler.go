@@ -28,6 +28,7 @@ const FieldManager = "db-controller"
 type Agents interface {
 	Status(ctx context.Context, target agents.Target) (*agentapi.Status, error)
 	Restart(ctx context.Context, target agents.Target, configHash string) error
+	Switchover(ctx context.Context, target agents.Target, request agentapi.SwitchoverRequest) error
 }
 
 // Reconciler of PostgresClusters.
@@ -84,20 +85,20 @@ const (
 
 // pollInterval after a pass that found nothing to do.
 func pollInterval(w *world) time.Duration {
-	agent := w.agent(0)
-	switch {
-	case agent == nil:
-		return unknownInterval
-	case len(agent.Maintenance) > 0 || !configSettled(agent, w.agentConfig().Hash()):
+	if primary := w.primaryAgent(); primary != nil && len(primary.Maintenance) > 0 || scaling(w).reason != "" {
 		return busyInterval
 	}
-	return quietInterval
-}
-
-// configSettled: the agent has applied the configuration, or has said why it can't.
-func configSettled(agent *agentapi.Status, wanted string) bool {
-	if agent.ConfigError != "" && agent.ConfigErrorHash == wanted {
-		return true
+	interval := quietInterval
+	for ordinal := range max(w.reach(), w.wanted()) {
+		agent := w.agent(ordinal)
+		switch {
+		case agent == nil || agent.Rejoin != nil:
+			interval = unknownInterval
+		case !configApplied(agent, w.agentConfig().Hash()) || len(w.pending(ordinal)) > 0:
+			return busyInterval
+		case ordinal != w.primary() && w.behind(agent.Pod, agent) != "":
+			interval = unknownInterval
+		}
 	}
-	return agent.ConfigHash == wanted && len(agent.PendingRestart) == 0
+	return interval
 }

@@ -3,12 +3,12 @@ package cluster
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
-	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -37,11 +37,17 @@ func report(w *world, outcome flow.Outcome) {
 		status.Connection = config.Connection(w.cluster)
 	}
 	reportArchive(w)
-	for kind, found := range map[string]finding{
+	conditions := map[string]finding{
 		v1alpha1.ConditionReady:     ready(w, outcome),
 		v1alpha1.ConditionUpToDate:  upToDate(w, outcome),
 		v1alpha1.ConditionArchiving: archiving(w),
-	} {
+	}
+	if w.wanted() > 1 && w.begun() {
+		conditions[v1alpha1.ConditionReplicated] = replicated(w)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionReplicated)
+	}
+	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, w.cluster, kind, found.status, found.reason, found.message)
 	}
 }
@@ -58,9 +64,9 @@ func ready(w *world, outcome flow.Outcome) finding {
 	switch {
 	case held != "":
 		return no(held, message)
-	case w.serving(0) && outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup:
+	case w.serving(w.primary()) && outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup:
 		return yes(outcome.Reason, outcome.Message)
-	case w.serving(0):
+	case w.serving(w.primary()):
 		return yes(v1alpha1.ReasonRunning, fmt.Sprintf("PostgreSQL takes connections at %s:%d.",
 			w.cluster.Status.Connection.Host, w.cluster.Status.Connection.Port))
 	case !outcome.Finished() && outcome.Reason != "":
@@ -79,12 +85,25 @@ func upToDate(w *world, outcome flow.Outcome) finding {
 	if outcome.Stopped() || outcome.Err != nil {
 		return no(outcome.Reason, outcome.Message)
 	}
-	for _, look := range []func(*world) finding{versionWish, configurationRefused, restartPending, replacementPending, configurationPending} {
+	for _, look := range []func(*world) finding{
+		versionWish, configurationRefused, scaling, restartPending, replacementPending, configurationPending,
+	} {
 		if found := look(w); found.reason != "" {
-			return found
+			return w.withProgress(found, outcome)
 		}
 	}
 	return yes(v1alpha1.ReasonCurrent, "What runs is what spec asks for.")
+}
+
+// withProgress adds how far a change is that goes from one instance to the next.
+func (w *world) withProgress(found finding, outcome flow.Outcome) finding {
+	switch outcome.Reason {
+	case v1alpha1.ReasonApplying, v1alpha1.ReasonScaling, v1alpha1.ReasonSwitchingOver:
+		if w.electing() && outcome.Message != found.message {
+			found.message += " " + outcome.Message
+		}
+	}
+	return found
 }
 
 // versionWish: another major version is wanted than runs.
@@ -104,38 +123,49 @@ func versionWish(w *world) finding {
 }
 
 func configurationRefused(w *world) finding {
-	agent := w.agent(0)
-	if agent == nil || agent.ConfigError == "" || agent.ConfigErrorHash != w.agentConfig().Hash() {
-		return finding{}
+	for i := range w.pods {
+		pod := &w.pods[i]
+		agent := w.agent(w.names.Ordinal(pod.Name))
+		if agent == nil || agent.ConfigError == "" || agent.ConfigErrorHash != w.agentConfig().Hash() {
+			continue
+		}
+		if agent.ConfigHash == "" {
+			return no(v1alpha1.ReasonConfigurationInvalid, "PostgreSQL can't be started with the configuration: "+agent.ConfigError)
+		}
+		return no(v1alpha1.ReasonConfigurationInvalid, "The configuration of before stays: "+agent.ConfigError)
 	}
-	if agent.ConfigHash == "" {
-		return no(v1alpha1.ReasonConfigurationInvalid, "PostgreSQL can't be started with the configuration: "+agent.ConfigError)
-	}
-	return no(v1alpha1.ReasonConfigurationInvalid, "The configuration of before stays: "+agent.ConfigError)
+	return finding{}
 }
 
 func restartPending(w *world) finding {
+	var parameters, instances []string
 	for _, instance := range w.cluster.Status.Instances {
 		if len(instance.PendingRestart) > 0 {
-			return no(v1alpha1.ReasonRestartPending, fmt.Sprintf("%s: waits for a restart of PostgreSQL in %s, which is under way.",
-				commaList(instance.PendingRestart), instance.Name))
+			parameters, instances = instance.PendingRestart, append(instances, instance.Name)
+		}
+	}
+	if len(instances) == 0 {
+		return finding{}
+	}
+	return no(v1alpha1.ReasonRestartPending, fmt.Sprintf("%s: waits for a restart of PostgreSQL in %s, which is under way.",
+		commaList(parameters), commaList(instances)))
+}
+
+func replacementPending(w *world) finding {
+	for ordinal := range w.wanted() {
+		if w.pod(ordinal) == nil {
+			return no(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s doesn't run.", w.names.Instance(ordinal)))
+		}
+	}
+	for ordinal := range w.reach() {
+		if changes := w.changes(ordinal); changes != "" {
+			return no(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.", w.names.Instance(ordinal), changes))
 		}
 	}
 	return finding{}
 }
 
-func replacementPending(w *world) finding {
-	pod := w.pod(0)
-	if pod == nil {
-		return no(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s doesn't run.", w.names.Instance(0)))
-	}
-	if changes := statefulset.Changes(pod, w.cluster, w.inputs(1)); changes != "" {
-		return no(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.", pod.Name, changes))
-	}
-	return finding{}
-}
-
-// configurationPending goes by what the agent has said last: one that doesn't answer for a moment changes nothing.
+// configurationPending goes by what the agents have said last: one that doesn't answer for a moment changes nothing.
 func configurationPending(w *world) finding {
 	for _, instance := range w.cluster.Status.Instances {
 		if instance.ConfigHash != w.agentConfig().Hash() {

@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,76 +11,6 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 )
-
-// reportInstances publishes what is known of each instance. What only an agent knows stays as it was last said, as long
-// as the pod is the same.
-func reportInstances(w *world) {
-	status := &w.cluster.Status
-	instance := v1alpha1.InstanceStatus{Name: w.names.Instance(0), Volume: w.names.Volume(0)}
-	status.Primary, status.ReadyInstances = "", 0
-	if pod := w.pod(0); pod != nil {
-		if known := knownInstance(status.Instances, pod); known != nil {
-			instance = *known
-		}
-		instance.PodUID, instance.Node = pod.UID, pod.Spec.NodeName
-		instance.Role = v1alpha1.InstanceRole(pod.Labels[v1alpha1.LabelRole])
-		instance.Ready = w.serving(0)
-		if agent := w.agent(0); agent != nil {
-			reportAgent(w, agent, &instance)
-		}
-		if image := agentImageOf(pod); image != "" {
-			status.AgentImage = image
-		}
-		if instance.Role == v1alpha1.RolePrimary {
-			status.Primary = instance.Name
-		}
-	}
-	if instance.Ready {
-		status.ReadyInstances++
-	}
-	status.Instances = []v1alpha1.InstanceStatus{instance}
-}
-
-func knownInstance(instances []v1alpha1.InstanceStatus, pod *corev1.Pod) *v1alpha1.InstanceStatus {
-	for i := range instances {
-		if instances[i].Name == pod.Name && instances[i].PodUID == pod.UID {
-			return &instances[i]
-		}
-	}
-	return nil
-}
-
-// reportAgent takes over what an agent says of its instance, and, from the primary's, of the cluster.
-func reportAgent(w *world, agent *agentapi.Status, instance *v1alpha1.InstanceStatus) {
-	status := &w.cluster.Status
-	if agent.Role != "" {
-		instance.Role = v1alpha1.InstanceRole(agent.Role)
-	}
-	instance.Timeline, instance.ConfigHash = agent.Timeline, agent.ConfigHash
-	instance.PendingRestart, instance.Message = agent.PendingRestart, agent.Message
-	if instance.Role != v1alpha1.RolePrimary {
-		return
-	}
-	if agent.Timeline != 0 {
-		status.Timeline = agent.Timeline
-	}
-	if agent.SystemIdentifier != "" {
-		status.SystemIdentifier = agent.SystemIdentifier
-	}
-	if agent.Version != "" {
-		status.Version = agent.Version
-	}
-	status.Maintenance, status.MaintenanceMessages = agent.Maintenance, agent.MaintenanceMessages
-}
-
-func agentImageOf(pod *corev1.Pod) string {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == "install-agent" {
-			return pod.Spec.InitContainers[i].Image
-		}
-	}
-	return ""
-}
 
 // archiveInterval is how often the position of the archive is published at most: it changes with every segment, and
 // who wants to know it by the second reads the metrics.
@@ -100,7 +28,7 @@ func reportArchive(w *world) {
 		*archive = *status.Archive
 	}
 	archive.Repository, archive.Lineage = w.cluster.Spec.Archive.Repository.Name, lineage
-	if agent := w.agent(0); agent != nil && agent.Archive != nil {
+	if agent := w.primaryAgent(); agent != nil && agent.Archive != nil {
 		reportPushed(archive, agent.Archive, w.now)
 	}
 	status.Archive = archive
@@ -151,10 +79,8 @@ func archiving(w *world) finding {
 }
 
 func archiveError(w *world) string {
-	if agent := w.agent(0); agent != nil && agent.Archive != nil {
+	if agent := w.primaryAgent(); agent != nil && agent.Archive != nil {
 		return agent.Archive.Error
 	}
 	return ""
 }
-
-func commaList(names []string) string { return strings.Join(names, ", ") }

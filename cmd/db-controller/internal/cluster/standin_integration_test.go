@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -39,10 +42,19 @@ type standIn struct {
 	silent bool
 	// notReady pods don't become ready.
 	notReady bool
-	restarts []string
+	// restarts that agents were asked for, by pod, and switchovers.
+	restarts    []string
+	switchovers []agentapi.SwitchoverRequest
+	// refusal is what switchovers are refused with.
+	refusal string
+	// leaders are the primaries of clusters whose agents elect, and terms count them.
+	leaders map[string]string
+	terms   int64
 }
 
-func newStandIn(c client.Client, ns string) *standIn { return &standIn{client: c, ns: ns} }
+func newStandIn(c client.Client, ns string) *standIn {
+	return &standIn{client: c, ns: ns, leaders: map[string]string{}}
+}
 
 func (s *standIn) set(change func(*standIn)) {
 	s.mu.Lock()
@@ -83,6 +95,7 @@ func (s *standIn) once(ctx context.Context) {
 	}
 	for i := range sets.Items {
 		s.runSet(ctx, &sets.Items[i], pods.Items)
+		s.runElection(ctx, sets.Items[i].Name, pods.Items)
 	}
 	for i := range jobs.Items {
 		s.runJob(ctx, &jobs.Items[i], pods.Items)
@@ -96,23 +109,76 @@ func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []co
 			mine = append(mine, pod)
 		}
 	}
-	switch replicas := ptr.Deref(set.Spec.Replicas, 1); {
-	case replicas == 1 && len(mine) == 0:
-		pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
-		pod.Namespace, pod.Name = s.ns, set.Name+"-0"
-		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
-		pod.Spec.NodeName = "w1"
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + pod.Name},
-		}})
-		_ = s.client.Create(ctx, pod)
-	case replicas == 0 && len(mine) > 0:
-		_ = s.client.Delete(ctx, &mine[0], client.GracePeriodSeconds(0))
+	replicas := int(ptr.Deref(set.Spec.Replicas, 1))
+	for ordinal := range maxInstances {
+		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
+		there := slices.IndexFunc(mine, func(pod corev1.Pod) bool { return pod.Name == name })
+		switch {
+		case ordinal < replicas && there < 0:
+			_ = s.client.Create(ctx, s.podOf(set, name))
+		case ordinal >= replicas && there >= 0:
+			_ = s.client.Delete(ctx, &mine[there], client.GracePeriodSeconds(0))
+		}
 	}
 	if set.Status.ObservedGeneration != set.Generation || int(set.Status.Replicas) != len(mine) {
 		set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, int32(len(mine))
 		_ = s.client.Status().Update(ctx, set)
 	}
+}
+
+func (s *standIn) podOf(set *appsv1.StatefulSet, name string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = s.ns, name
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
+	pod.Spec.NodeName = "w1"
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + name},
+	}})
+	return pod
+}
+
+// runElection makes the first ready pod primary where there is none, and writes the Lease and labels as agents do.
+func (s *standIn) runElection(ctx context.Context, cluster string, pods []corev1.Pod) {
+	config := s.config(ctx, cluster)
+	if config == nil || config.Instances <= 1 {
+		return
+	}
+	fit := map[string]*corev1.Pod{}
+	for i := range pods {
+		if pod := &pods[i]; pod.Labels["howdah.dev/cluster"] == cluster && pod.DeletionTimestamp.IsZero() && podReady(pod) {
+			fit[pod.Name] = pod
+		}
+	}
+	if fit[s.leaders[cluster]] == nil && len(fit) > 0 {
+		s.leaders[cluster] = slices.Min(slices.Collect(maps.Keys(fit)))
+		s.terms++
+	}
+	leader, lease := s.leaders[cluster], &coordinationv1.Lease{}
+	if s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: config.Lease}, lease) == nil && leader != "" && ptr.Deref(lease.Spec.HolderIdentity, "") != leader {
+		lease.Spec.HolderIdentity = &leader
+		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, "howdah.dev/election", fmt.Sprintf(`{"generation":%q,"lastHolder":%q}`, config.DataGeneration, leader))
+		_ = s.client.Update(ctx, lease)
+	}
+	for name, pod := range fit {
+		role := "replica"
+		if name == leader {
+			role = "primary"
+		}
+		if pod.Labels["howdah.dev/role"] != role {
+			pod.Labels["howdah.dev/role"] = role
+			_ = s.client.Update(ctx, pod)
+		}
+	}
+}
+
+// config is what the agents of a cluster are told.
+func (s *standIn) config(ctx context.Context, cluster string) *agentapi.Config {
+	configMap, config := &corev1.ConfigMap{}, &agentapi.Config{}
+	if s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: cluster + "-config"}, configMap) != nil ||
+		json.Unmarshal([]byte(configMap.Data["agent.json"]), config) != nil {
+		return nil
+	}
+	return config
 }
 
 func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
@@ -192,21 +258,21 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 	}
 	name, rest, _ := strings.Cut(target.Host, ".")
 	service, _, _ := strings.Cut(rest, ".")
-	pod, configMap := &corev1.Pod{}, &corev1.ConfigMap{}
+	pod := &corev1.Pod{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, pod); err != nil {
 		return nil, err
 	}
 	cluster := strings.TrimSuffix(service, "-pods")
-	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: cluster + "-config"}, configMap); err != nil {
-		return nil, err
-	}
-	config := agentapi.Config{}
-	if err := json.Unmarshal([]byte(configMap.Data["agent.json"]), &config); err != nil {
-		return nil, err
+	config := s.config(ctx, cluster)
+	if config == nil {
+		return nil, errors.New("no configuration")
 	}
 	status := &agentapi.Status{
 		Pod: name, DataGeneration: pod.Annotations[statefulset.AnnotationDataGeneration], SystemIdentifier: "7000000000000000001",
 		State: agentapi.StateRunning, Role: "primary", Timeline: 1, Version: fmt.Sprintf("%d.5", config.MajorVersion), ConfigHash: config.Hash(),
+	}
+	if config.Instances > 1 {
+		s.elected(cluster, config, status)
 	}
 	if s.answer != nil {
 		s.answer(status)
@@ -214,11 +280,56 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 	return status, nil
 }
 
-// Restart notes that it was asked.
-func (s *standIn) Restart(_ context.Context, _ agents.Target, hash string) error {
+// elected adds what an agent that elects says.
+func (s *standIn) elected(cluster string, config *agentapi.Config, status *agentapi.Status) {
+	leader := s.leaders[cluster]
+	status.Election = &agentapi.ElectionStatus{Leader: leader, Term: s.terms}
+	if n := len(s.switchovers); n > 0 {
+		status.Election.Switchover = &agentapi.SwitchoverStatus{Token: s.switchovers[n-1].Token, State: agentapi.SwitchoverDone}
+		if s.refusal != "" {
+			status.Election.Switchover.State, status.Election.Switchover.Message = agentapi.SwitchoverRefused, s.refusal
+		}
+	}
+	for ordinal := range config.Instances {
+		if name := fmt.Sprintf("%s-%d", cluster, ordinal); name != leader {
+			status.Election.Members = append(status.Election.Members, name)
+		}
+	}
+	if config.Synchronous != nil {
+		status.Election.Quorum = config.Synchronous.Number
+	}
+	if status.Pod != leader {
+		status.Role, status.Replication = "replica", &agentapi.ReplicationStatus{Streaming: true}
+	}
+}
+
+// Switchover carries out what is asked, at once.
+func (s *standIn) Switchover(_ context.Context, target agents.Target, request agentapi.SwitchoverRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.restarts = append(s.restarts, hash)
+	s.switchovers = append(s.switchovers, request)
+	if s.refusal != "" {
+		return nil
+	}
+	from, rest, _ := strings.Cut(target.Host, ".")
+	service, _, _ := strings.Cut(rest, ".")
+	cluster, to := strings.TrimSuffix(service, "-pods"), request.To
+	if to == "" {
+		to = cluster + "-1"
+	}
+	if s.leaders[cluster] == from {
+		s.leaders[cluster] = to
+		s.terms++
+	}
+	return nil
+}
+
+// Restart notes that it was asked.
+func (s *standIn) Restart(_ context.Context, target agents.Target, _ string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, _, _ := strings.Cut(target.Host, ".")
+	s.restarts = append(s.restarts, pod)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,6 +43,9 @@ type world struct {
 	workers []corev1.Pod
 	// agents that answered, by pod.
 	agents map[string]*agentapi.Status
+	// lease that the agents elect over. It is read only where no agent says that there is one.
+	lease     *coordinationv1.Lease
+	leaseRead bool
 	// initJob is looked at until the cluster is initialized.
 	initJob workload.State
 
@@ -141,17 +145,22 @@ func (w *world) store() *objstore.Config {
 // repositoryUsable: pods can be told of it.
 func (w *world) repositoryUsable() bool { return w.repository != nil && !w.credentialsMissing }
 
-// lastStore is what the agents were told last.
+// lastStore is where the agents were told last to archive to.
 func (w *world) lastStore() *objstore.Config {
-	configMap, ok := w.live[key("ConfigMap", w.names.Config())].(*corev1.ConfigMap)
-	if !ok {
-		return nil
+	if last := w.lastConfig(); last.Archive != nil {
+		return &last.Archive.Repository
 	}
+	return nil
+}
+
+// lastConfig is what the agents were told last; empty: nothing that can be read.
+func (w *world) lastConfig() agentapi.Config {
 	last := agentapi.Config{}
-	if json.Unmarshal([]byte(configMap.Data[filepath.Base(agentapi.ConfigFile)]), &last) != nil || last.Archive == nil {
-		return nil
+	configMap, ok := w.live[key("ConfigMap", w.names.Config())].(*corev1.ConfigMap)
+	if !ok || json.Unmarshal([]byte(configMap.Data[filepath.Base(agentapi.ConfigFile)]), &last) != nil {
+		return agentapi.Config{}
 	}
-	return &last.Archive.Repository
+	return last
 }
 
 func (w *world) s3Secret() string {
@@ -164,24 +173,33 @@ func (w *world) s3Secret() string {
 	return location.SecretName(w.repository)
 }
 
-func (w *world) agentConfig() agentapi.Config { return config.Agent(w.cluster, w.store()) }
+func (w *world) agentConfig() agentapi.Config {
+	return config.Agent(w.cluster, w.toldInstances(), w.store())
+}
 
-func (w *world) inputs(replicas int32) statefulset.Inputs {
+func (w *world) inputs(replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
-		Replicas: replicas, AgentImage: w.agentImage, ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(),
+		Replicas: int32(replicas), Electing: w.electing(), AgentImage: w.agentImage,
+		ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(),
 	}
 }
 
-// agent is the state of the first instance's agent, if it answered for the data generation that the cluster runs on.
+// agent is the state of an instance's agent, if it answered for the data generation that the cluster runs on.
 func (w *world) agent(ordinal int) *agentapi.Status {
 	status := w.agents[w.names.Instance(ordinal)]
-	if status == nil || status.DataGeneration != w.cluster.Status.DataGeneration {
+	switch {
+	case status == nil:
+		return nil
+	case status.DataGeneration == "" && w.electing():
+		return status // there is nothing on its volume yet
+	case status.DataGeneration != w.cluster.Status.DataGeneration:
 		return nil
 	}
 	return status
 }
 
-// serving: the instance takes connections, on the data generation that the cluster runs on.
+// serving: the instance takes connections, on the data generation that the cluster runs on. There is none with a negative
+// ordinal.
 func (w *world) serving(ordinal int) bool {
 	pod := w.pod(ordinal)
 	if pod == nil || !pod.DeletionTimestamp.IsZero() ||

@@ -4,6 +4,8 @@ package component
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,6 +40,15 @@ func (n Names) StatefulSet() string { return n.cluster }
 
 // Instance is the name of a pod by its ordinal.
 func (n Names) Instance(ordinal int) string { return protocol.InstanceName(n.cluster, ordinal) }
+
+// Ordinal of an instance by its name; -1: it is none of this cluster.
+func (n Names) Ordinal(instance string) int {
+	ordinal, err := strconv.Atoi(strings.TrimPrefix(instance, n.cluster+"-"))
+	if err != nil || ordinal < 0 || n.Instance(ordinal) != instance {
+		return -1
+	}
+	return ordinal
+}
 
 // Volume is the name of an instance's claim by its ordinal.
 func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(ordinal)) }
@@ -80,6 +91,12 @@ func (n Names) Backup() string { return n.cluster + "-backup" }
 
 // Upgrade is the Secret with the client certificate of the role howdah_upgrade.
 func (n Names) Upgrade() string { return n.cluster + "-upgrade" }
+
+// Replication is the Secret with the client certificate by which agents and replicas know each other.
+func (n Names) Replication() string { return n.cluster + "-replication" }
+
+// Lease is what the agents elect over.
+func (n Names) Lease() string { return n.cluster }
 
 // Identity is the ServiceAccount, Role and RoleBinding of the instances.
 func (n Names) Identity() string { return n.cluster + "-instance" }

@@ -15,8 +15,8 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Agent is what the agents of a cluster shall do. store is nil where nothing is archived.
-func Agent(cluster *v1alpha1.PostgresCluster, store *objstore.Config) agentapi.Config {
+// Agent is what the agents of a cluster with so many instances shall do. store is nil where nothing is archived.
+func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Config) agentapi.Config {
 	database, owner := secret.Application(cluster)
 	config := agentapi.Config{
 		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.UID),
@@ -30,7 +30,26 @@ func Agent(cluster *v1alpha1.PostgresCluster, store *objstore.Config) agentapi.C
 	if store != nil {
 		config.Archive = &agentapi.Archive{Repository: *store}
 	}
+	if instances > 1 {
+		electing(cluster, instances, &config)
+	}
 	return config
+}
+
+// electing adds what only agents that elect need. Those of a single instance are told nothing new, so that an older one
+// still computes the hash that the controller waits for.
+func electing(cluster *v1alpha1.PostgresCluster, instances int, config *agentapi.Config) {
+	names := component.NamesOf(cluster)
+	config.Instances, config.Lease = instances, names.Lease()
+	config.PodDomain = component.Host(cluster, names.Pods())
+	if lag := cluster.Spec.MaxLagOnFailover; lag != nil {
+		config.MaxLagBytes = lag.Value()
+	}
+	if synchronous := cluster.Spec.Synchronous; synchronous != nil {
+		config.Synchronous = &agentapi.Synchronous{
+			Number: int(synchronous.Number), Required: synchronous.Durability != v1alpha1.DurabilityPreferred,
+		}
+	}
 }
 
 func parameters(cluster *v1alpha1.PostgresCluster) map[string]string {

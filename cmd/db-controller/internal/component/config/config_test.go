@@ -28,7 +28,7 @@ func shop() *v1alpha1.PostgresCluster {
 }
 
 func TestTheAgentIsToldWhatItHas(t *testing.T) {
-	got := Agent(shop(), &objstore.Config{Bucket: "b"})
+	got := Agent(shop(), 1, &objstore.Config{Bucket: "b"})
 	if got.MemoryBytes != 2<<30 || got.CPUMillis != 500 {
 		t.Errorf("memory %d, cpu %d: limits come before requests", got.MemoryBytes, got.CPUMillis)
 	}
@@ -38,7 +38,7 @@ func TestTheAgentIsToldWhatItHas(t *testing.T) {
 }
 
 func TestTheHashOfTheConfigMapIsThatOfTheConfiguration(t *testing.T) {
-	config := Agent(shop(), nil)
+	config := Agent(shop(), 1, nil)
 	object, err := AgentMap(shop(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestTheHashOfTheConfigMapIsThatOfTheConfiguration(t *testing.T) {
 	}
 	other := shop()
 	other.Spec.PostgreSQL.Parameters["work_mem"] = "9MB"
-	if Agent(other, nil).Hash() == config.Hash() {
+	if Agent(other, 1, nil).Hash() == config.Hash() {
 		t.Error("another parameter has the same hash")
 	}
 }

@@ -1,7 +1,9 @@
-// Package identity builds what the pods of a cluster are to the API server: they may write one EndpointSlice.
+// Package identity builds what the pods of a cluster are to the API server: they may write the address of the primary, the
+// lease that they elect over, and labels of their own pods.
 package identity
 
 import (
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -20,15 +22,30 @@ func Account(cluster *v1alpha1.PostgresCluster) *corev1.ServiceAccount {
 	}
 }
 
-// Role may write the address of the primary, and nothing else. The db-controller must hold what it gives here.
-func Role(cluster *v1alpha1.PostgresCluster) *rbacv1.Role {
+// Role of so many instances. Each object is named: a pod can touch nothing else. The db-controller must hold what it
+// gives here.
+func Role(cluster *v1alpha1.PostgresCluster, instances int) *rbacv1.Role {
 	names := component.NamesOf(cluster)
+	pods := make([]string, instances)
+	for i := range pods {
+		pods[i] = names.Instance(i)
+	}
 	return &rbacv1.Role{
 		ObjectMeta: component.Meta(cluster, names.Identity(), workload.ComponentInstance),
-		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"},
-			ResourceNames: []string{names.Primary()}, Verbs: []string{"get", "patch", "update"},
-		}},
+		Rules: []rbacv1.PolicyRule{
+			{
+				APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"},
+				ResourceNames: []string{names.Primary()}, Verbs: []string{"get", "patch", "update"},
+			},
+			{
+				APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
+				ResourceNames: []string{names.Lease()}, Verbs: []string{"get", "list", "watch", "patch"},
+			},
+			{
+				APIGroups: []string{corev1.GroupName}, Resources: []string{"pods"},
+				ResourceNames: pods, Verbs: []string{"get", "patch"},
+			},
+		},
 	}
 }
 

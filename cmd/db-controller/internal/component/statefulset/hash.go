@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,10 +40,13 @@ func Hash(cluster *v1alpha1.PostgresCluster, in Inputs) string {
 
 // Changes says in words for what a pod has to be replaced; empty: it doesn't have to be.
 func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) string {
-	if pod.Annotations[v1alpha1.AnnotationTemplateHash] == Hash(cluster, in) {
-		return ""
-	}
 	var changes []string
+	if in.Electing && !mountsPeers(pod) {
+		changes = append(changes, "an agent that elects, which its suite did not have yet")
+	}
+	if pod.Annotations[v1alpha1.AnnotationTemplateHash] == Hash(cluster, in) {
+		return strings.Join(changes, "")
+	}
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == ContainerName && c.Image != cluster.Status.Image {
 			changes = append(changes, fmt.Sprintf("the image %s instead of %s", cluster.Status.Image, c.Image))
@@ -55,4 +59,9 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 		return "other resources or mounted Secrets"
 	}
 	return strings.Join(changes, " and ")
+}
+
+// mountsPeers: the pod was made by a suite that has replicas. One of before goes on as a single instance.
+func mountsPeers(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == peerVolume })
 }

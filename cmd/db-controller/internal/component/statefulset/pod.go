@@ -26,13 +26,12 @@ const ContainerName = "postgres"
 const gracePeriod = 120
 
 func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSpec {
-	labels := component.Labels(cluster, workload.ComponentInstance)
-	// With one instance it is the primary. When agents elect, they will write this label.
-	labels[v1alpha1.LabelRole] = string(v1alpha1.RolePrimary)
 	volumes, mounts := volumesOf(cluster, in)
+	scheduling := cluster.Spec.Scheduling
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels: labels,
+			// Who is primary is not said here: the agents label their pods.
+			Labels: component.Labels(cluster, workload.ComponentInstance),
 			Annotations: map[string]string{
 				v1alpha1.AnnotationConfigHash:   in.ConfigHash,
 				v1alpha1.AnnotationTemplateHash: Hash(cluster, in),
@@ -49,6 +48,10 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 			InitContainers:                []corev1.Container{workload.InstallAgent(in.AgentImage)},
 			Containers:                    []corev1.Container{container(cluster, mounts)},
 			Volumes:                       volumes,
+			Affinity:                      affinity(scheduling),
+			Tolerations:                   scheduling.Tolerations,
+			PriorityClassName:             scheduling.PriorityClassName,
+			TopologySpreadConstraints:     spread(cluster),
 		},
 	}
 }
@@ -97,6 +100,7 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	}})
 	add("podinfo", agentapi.PodInfoDir, podInfo())
 	add("tls", agentapi.TLSDir, secretSource(names.ServerTLS()))
+	add(peerVolume, agentapi.PeerTLSDir, secretSource(names.Replication()))
 	add("app", agentapi.AppDir, secretSource(names.App()))
 	if cluster.Spec.SuperuserAccess {
 		add("superuser", agentapi.SuperuserDir, secretSource(names.Superuser()))
@@ -106,6 +110,9 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	}
 	return volumes, mounts
 }
+
+// peerVolume has the certificate by which agents know each other.
+const peerVolume = "peer-tls"
 
 // s3Volume has the credentials of the repository.
 const s3Volume = "s3"

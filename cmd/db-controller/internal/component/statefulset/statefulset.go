@@ -17,6 +17,8 @@ import (
 type Inputs struct {
 	// Replicas is 0 while somebody else has the volumes.
 	Replicas int32
+	// Electing: the agents are told of more than one instance.
+	Electing bool
 	// AgentImage is copied into pods that start from now on.
 	AgentImage string
 	// ConfigHash of agent.json.

@@ -42,6 +42,19 @@ func Belongs(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresClus
 	return claim.Labels[component.LabelClusterUID] == string(cluster.UID)
 }
 
+// IsRetained says that a claim was left behind.
+func IsRetained(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Labels[component.LabelRetainedFrom] != ""
+}
+
+// Reclaimed is a claim that was left behind, as a part of its cluster again.
+func Reclaimed(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresCluster) *corev1.PersistentVolumeClaim {
+	reclaimed := claim.DeepCopy()
+	delete(reclaimed.Labels, component.LabelRetainedFrom)
+	reclaimed.Labels[v1alpha1.LabelCluster] = cluster.Name
+	return reclaimed
+}
+
 // Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was.
 func Retained(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	retained := claim.DeepCopy()

@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"math/bits"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// reportInstances publishes what is known of each instance. What only an agent knows stays as it was last said, as long
+// as the pod is the same.
+func reportInstances(w *world) {
+	status := &w.cluster.Status
+	known := status.Instances
+	status.Instances, status.ReadyInstances = nil, 0
+	for ordinal := range max(w.wanted(), w.reach()) {
+		instance := instanceOf(w, ordinal, known)
+		if instance.Ready {
+			status.ReadyInstances++
+		}
+		status.Instances = append(status.Instances, instance)
+	}
+	primary := w.primary()
+	if pod := w.pod(primary); pod != nil && status.Instances[primary].Role == v1alpha1.RolePrimary {
+		status.Primary = pod.Name
+		if image := agentImageOf(pod); image != "" {
+			status.AgentImage = image
+		}
+	}
+	if agent := w.agent(primary); agent != nil && agent.Role == string(v1alpha1.RolePrimary) {
+		reportPrimary(w, agent)
+	}
+}
+
+func instanceOf(w *world, ordinal int, known []v1alpha1.InstanceStatus) v1alpha1.InstanceStatus {
+	instance := v1alpha1.InstanceStatus{Name: w.names.Instance(ordinal), Volume: w.names.Volume(ordinal)}
+	pod := w.pod(ordinal)
+	if pod == nil {
+		return instance
+	}
+	if before := knownInstance(known, pod); before != nil {
+		instance = *before
+	}
+	instance.PodUID, instance.Node = pod.UID, pod.Spec.NodeName
+	instance.Ready = w.serving(ordinal)
+	if role := pod.Labels[v1alpha1.LabelRole]; role != "" {
+		instance.Role = v1alpha1.InstanceRole(role)
+	}
+	if agent := w.agent(ordinal); agent != nil {
+		reportAgent(agent, &instance)
+	}
+	primary := w.primary()
+	if instance.Role == v1alpha1.RolePrimary && primary >= 0 && primary != ordinal {
+		instance.Role = "" // it was, and has not been heard of since
+	}
+	if agent := w.agent(primary); agent != nil && agent.Election != nil {
+		instance.Eligible = slices.Contains(agent.Election.Members, instance.Name)
+	}
+	return instance
+}
+
+func knownInstance(instances []v1alpha1.InstanceStatus, pod *corev1.Pod) *v1alpha1.InstanceStatus {
+	for i := range instances {
+		if instances[i].Name == pod.Name && instances[i].PodUID == pod.UID {
+			return &instances[i]
+		}
+	}
+	return nil
+}
+
+// reportAgent takes over what an agent says of its instance.
+func reportAgent(agent *agentapi.Status, instance *v1alpha1.InstanceStatus) {
+	if agent.Role != "" {
+		instance.Role = v1alpha1.InstanceRole(agent.Role)
+	}
+	instance.Timeline, instance.ConfigHash = agent.Timeline, agent.ConfigHash
+	instance.PendingRestart, instance.Message = agent.PendingRestart, agent.Message
+	instance.Streaming, instance.LagBytes, instance.LagSeconds = false, 0, 0
+	if follows := agent.Replication; follows != nil {
+		instance.Streaming = follows.Streaming
+		instance.LagBytes, instance.LagSeconds = roughBytes(follows.LagBytes), roughSeconds(follows.LagSeconds)
+	}
+	instance.Rejoin = rejoinOf(agent.Rejoin, instance.Rejoin)
+}
+
+// roughBytes is a lag as it is published: it changes all the time, and a status that is written each time would cost more
+// than it tells. It is rounded down to 0, or to a power of two of MiB.
+func roughBytes(lag int64) int64 {
+	if lag < 1<<20 {
+		return 0
+	}
+	return 1 << (bits.Len64(uint64(lag)) - 1)
+}
+
+// roughSeconds is 0 below ten, and rounded down to tens or minutes.
+func roughSeconds(lag float64) int64 {
+	seconds := int64(lag)
+	if seconds < 60 {
+		return seconds / 10 * 10
+	}
+	return seconds / 60 * 60
+}
+
+// rejoinOf publishes each percent of the work, and no more.
+func rejoinOf(seen *agentapi.RejoinStatus, before *v1alpha1.RejoinStatus) *v1alpha1.RejoinStatus {
+	if seen == nil {
+		return nil
+	}
+	rejoin := &v1alpha1.RejoinStatus{
+		Method: seen.Method, Source: seen.Source, Attempts: int32(seen.Attempts), Message: seen.Message,
+		BytesDone: seen.BytesDone, BytesTotal: seen.BytesTotal,
+	}
+	if seen.BytesTotal > 0 {
+		rejoin.Percent = int32(min(100, float64(seen.BytesDone)*100/float64(seen.BytesTotal)))
+	}
+	if before != nil && before.Percent == rejoin.Percent && before.BytesTotal > 0 {
+		rejoin.BytesDone, rejoin.BytesTotal = before.BytesDone, before.BytesTotal
+	}
+	return rejoin
+}
+
+// reportPrimary takes over what the primary's agent says of the cluster.
+func reportPrimary(w *world, agent *agentapi.Status) {
+	status := &w.cluster.Status
+	if agent.Timeline != 0 {
+		status.Timeline = agent.Timeline
+	}
+	if agent.SystemIdentifier != "" {
+		status.SystemIdentifier = agent.SystemIdentifier
+	}
+	if agent.Version != "" {
+		status.Version = agent.Version
+	}
+	status.Maintenance, status.MaintenanceMessages = agent.Maintenance, agent.MaintenanceMessages
+	status.Synchronous = synchronousOf(w, agent)
+	if agent.ConfigHash == w.agentConfig().Hash() && len(agent.PendingRestart) == 0 {
+		status.StandbyLimits = standbyLimits(w.cluster)
+	}
+}
+
+func synchronousOf(w *world, agent *agentapi.Status) *v1alpha1.SynchronousStatus {
+	if w.cluster.Spec.Synchronous == nil || agent.Election == nil {
+		return nil
+	}
+	return &v1alpha1.SynchronousStatus{
+		Members: slices.Sorted(slices.Values(agent.Election.Members)), Quorum: int32(agent.Election.Quorum),
+	}
+}
+
+func agentImageOf(pod *corev1.Pod) string {
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == "install-agent" {
+			return pod.Spec.InitContainers[i].Image
+		}
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+// Package lease builds the Lease that the agents elect over, and reads from it what outlives them.
+package lease
+
+import (
+	"cmp"
+	"encoding/json"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// AnnotationElection is where the agents keep what they know of the election beside the holder.
+const AnnotationElection = "howdah.dev/election"
+
+// Empty is the Lease as it is made. From then on it is the agents' alone.
+func Empty(cluster *v1alpha1.PostgresCluster) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Lease(), workload.ComponentInstance)}
+}
+
+// LastHolder is the instance that was primary last, and so has every commit that was ever acknowledged; empty: nobody was
+// on this data generation.
+func LastHolder(lease *coordinationv1.Lease, generation string) string {
+	if lease == nil {
+		return ""
+	}
+	var election struct {
+		Generation string `json:"generation"`
+		LastHolder string `json:"lastHolder"`
+	}
+	if json.Unmarshal([]byte(lease.Annotations[AnnotationElection]), &election) != nil || election.Generation != generation {
+		return ""
+	}
+	return cmp.Or(ptr.Deref(lease.Spec.HolderIdentity, ""), election.LastHolder)
+}
