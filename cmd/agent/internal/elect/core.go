@@ -18,7 +18,7 @@ type Time = time.Duration
 type Self struct {
 	Name, UID, Address string
 	// Generation is the data generation that the instance is to run. Original: its volume has the one that others are
-	// cloned from.
+	// cloned from, and it has never followed anybody.
 	Generation string
 	Original   bool
 }
@@ -54,7 +54,8 @@ type Server struct {
 	// Sync is what synchronous_standby_names is by now in all processes, and SyncSince the WAL position from which on.
 	Sync      Sync
 	SyncSince uint64
-	// End is where the WAL ends, after a primary that was shut down in order; 0: it wasn't.
+	// End is where the record of the checkpoint begins with which a primary was shut down in order; 0: it wasn't. Who has
+	// received more than that has everything.
 	End uint64
 	// Hopeless: it was primary and doesn't come up again.
 	Hopeless bool
@@ -88,8 +89,9 @@ type Core struct {
 	seen    Time    // when its version was seen first
 	refresh bool    // it is known to be old
 
-	writing *Write // on its way
-	wrote   Time   // when the last write was sent
+	writing   *Write // on its way
+	wrote     Time   // when the last write was sent
+	confirmed bool   // it has been written
 
 	holds   bool
 	renewed Time     // when the last renewal that counts was sent
@@ -119,7 +121,7 @@ type watched struct {
 
 type answer struct {
 	position agentapi.Position
-	at       Time
+	asked    Time
 }
 
 // handover is a primary's way out while somebody is there to take over.
@@ -127,6 +129,7 @@ type handover struct {
 	token, to string
 	stopped   Time // when the server had ended
 	asked     bool // by a person; else the pod ends, or the server is hopeless
+	released  bool // the lease may have been given up by now: there is no way back without writing it again
 }
 
 // New makes the core of an instance that has seen nothing yet.
@@ -143,13 +146,20 @@ func (c *Core) SawLease(now Time, record Record) {
 	if !record.newer(c.record) {
 		return
 	}
-	released := c.record != nil && c.record.Holder != "" && record.Holder == ""
-	if c.record == nil || record.Term != c.record.Term || released {
-		c.asking = 0
+	if c.holds && record.blank() { // somebody has deleted it; it is written again as it was
+		version := record.Version
+		record = *c.record
+		record.Version = version
+	}
+	if record.Generation == c.self.Generation && record.LastHolder != c.self.Name {
+		c.self.Original = false
 	}
 	c.record, c.seen = &record, now
 	if c.holds && !c.mine(&record) {
 		c.lose()
+	}
+	if !c.holds {
+		c.asking = 0 // what was heard before is about the lease before
 	}
 }
 
@@ -181,6 +191,7 @@ func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
 	case Conflict:
 		c.refresh = true
 	case Written:
+		c.confirmed = true
 		record := write.Record
 		record.Version = version
 		c.taken(now, write, record)
@@ -198,7 +209,6 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 	c.unsure, c.doubt = nil, false
 	if record.Holder == "" {
 		c.lose()
-		c.handing = nil
 		return
 	}
 	if !c.holds {
@@ -209,25 +219,29 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 
 // begin is the first moment as the holder.
 func (c *Core) begin(now Time) {
-	c.holds, c.alone, c.handing, c.promise = true, false, nil, 0
+	c.holds, c.alone, c.handing, c.promise, c.asking = true, false, nil, 0, 0
 	c.renewed = 0
 	c.target = Sync{Quorum: c.record.Quorum, Members: names(c.record.Members)}
 	c.members = map[string]*watched{}
 	for _, m := range c.record.Members {
 		c.members[m.Name] = &watched{Follower: Follower{Address: m.Address}, last: now}
 	}
+	if members, quorum := c.desired(now); c.record.Quorum == 0 && quorum > 0 {
+		c.target = Sync{Quorum: quorum, Members: names(members)}
+	}
 }
 
 // lose is the end of being the holder, at once.
 func (c *Core) lose() {
-	c.holds, c.asking = false, 0
+	c.holds, c.handing, c.asking = false, nil, 0
 	c.round = round{id: c.round.id}
 }
 
-// Heard takes in the position of another instance.
-func (c *Core) Heard(now Time, position agentapi.Position) {
-	if position.Generation == c.self.Generation {
-		c.heard[position.Pod] = answer{position, now}
+// Heard takes in the position of another instance, which it has looked up for a question that was sent at the time asked. The
+// time of the question counts, as an answer may lie about for long before it is read.
+func (c *Core) Heard(asked Time, position agentapi.Position) {
+	if known := c.heard[position.Pod]; position.Generation == c.self.Generation && asked >= known.asked {
+		c.heard[position.Pod] = answer{position, asked}
 	}
 }
 

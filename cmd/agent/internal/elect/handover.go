@@ -86,11 +86,11 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	case now < h.stopped+c.limits.Handover:
 		acts.Wake = min(acts.Wake, h.stopped+c.limits.Handover)
 		return Record{}, false
-	case h.asked && !hopeless && !c.leaving:
+	case h.asked && !hopeless && !c.leaving && !h.released:
 		c.handing = nil
 		c.answers.State = agentapi.SwitchoverRefused
 		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary goes on"
-		acts.Want = Want{Role: Lead, Term: c.record.Term, Sync: c.target, Until: c.until()}
+		acts.Want = c.leadership()
 		return Record{}, false
 	}
 	return c.released(best, false), true
@@ -113,6 +113,7 @@ func (c *Core) successor(now Time) (best string, complete bool) {
 }
 
 func (c *Core) released(successor string, complete bool) Record {
+	c.handing.released = true
 	next := *c.record
 	next.Holder, next.HolderUID, next.LastHolder = "", "", c.self.Name
 	next.Successor, next.Complete = successor, complete

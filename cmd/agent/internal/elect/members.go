@@ -7,28 +7,34 @@ import (
 
 // membership is what the next record says of members and quorum. On the way it sets target, which PostgreSQL follows.
 //
-// Two things hold at every moment: PostgreSQL waits for a quorum that is no smaller than the record's, of members that are all
-// in the record; and what was acknowledged before is on as many members of the record as it says. So whoever counts on the
-// record can't miss a commit.
+// Two things hold at every moment while the record has a quorum: PostgreSQL waits for one that is no smaller, of members that
+// are all in the record; and what was acknowledged before is on as many members of the record as it says. So whoever counts
+// on the record can't miss a commit. A record without members is always right: then only the holder itself may go on.
 func (c *Core) membership(now Time) ([]Member, int) {
 	record := c.record
 	members, quorum := c.desired(now)
-	if c.doubt { // it is not known what the record says: nothing is built on it
-		return union(union(record.Members, c.unsure), members), min(record.Quorum, quorum)
-	}
-	if !subset(members, record.Members) || quorum < record.Quorum { // it grows: the record first
+	switch {
+	case c.doubt: // it is not known what the record says: nothing is built on it
+		return record.Members, record.Quorum
+	case record.Quorum > 0 && len(members) == 0: // nobody is left to wait for, and nobody may take over from here on
+		return nil, 0
+	case record.Quorum == 0 && quorum > 0: // PostgreSQL waits already before anybody counts on it
+		if c.target = (Sync{Quorum: quorum, Members: names(members)}); !c.settled(c.target) {
+			return common(record.Members, members), 0
+		}
+		return members, quorum
+	case !subset(members, record.Members) || quorum < record.Quorum: // it grows: the record first
 		return union(record.Members, members), min(record.Quorum, quorum)
 	}
-	c.target = Sync{Quorum: quorum, Members: names(members)}
-	if !c.settled(c.target) { // it shrinks: PostgreSQL first
-		return refreshed(record.Members, members), record.Quorum
+	if c.target = (Sync{Quorum: quorum, Members: names(members)}); !c.settled(c.target) { // it shrinks: PostgreSQL first
+		return common(record.Members, union(record.Members, members)), record.Quorum
 	}
 	return members, quorum
 }
 
-// refreshed are the members with addresses that may be newer.
-func refreshed(members, newer []Member) []Member {
-	return slices.DeleteFunc(union(members, newer), func(m Member) bool { return !has(members, m.Name) })
+// common are those that are in both, with the addresses of the second.
+func common(a, b []Member) []Member {
+	return slices.DeleteFunc(slices.Clone(b), func(m Member) bool { return !has(a, m.Name) })
 }
 
 // settled: PostgreSQL has been following for long enough that everything before is on a quorum of these members too.
@@ -53,7 +59,7 @@ func (c *Core) desired(now Time) ([]Member, int) {
 			fit = append(fit, Member{Name: name, Address: c.members[name].Address})
 		}
 	}
-	number := min(c.config.Number, len(c.config.Peers)-1)
+	number := max(0, min(c.config.Number, len(c.config.Peers)-1))
 	if c.config.Required {
 		fit = c.fill(fit, number)
 	}

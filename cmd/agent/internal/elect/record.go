@@ -17,8 +17,10 @@ type Record struct {
 	Holder    string
 	HolderUID string
 	Address   string // of the holder
-	// Term counts the holders.
-	Term int64
+	// Term counts the holders. Timeline is the one that the holder begins if it is promoted, and higher than any before: of two
+	// that are promoted from the same point, PostgreSQL would call both timelines the same.
+	Term     int64
+	Timeline int64
 	// Generation is the data generation that the election is about; empty: there was none yet.
 	Generation string
 	// LastHolder is the holder, or who gave the lease up.
@@ -44,6 +46,11 @@ func (r *Record) member(name string) (Member, bool) {
 		return Member{}, false
 	}
 	return r.Members[i], true
+}
+
+// blank: nobody has written it yet, or somebody has taken the Lease away and it was made again.
+func (r *Record) blank() bool {
+	return r.Holder == "" && r.Term == 0 && r.LastHolder == "" && r.Generation == ""
 }
 
 // newer says whether a record is the later one of two that were read. Versions that are no numbers are taken as they come.

@@ -14,7 +14,7 @@ const askPause = 150 * time.Millisecond
 // stand is a step of who doesn't hold the lease.
 func (c *Core) stand(now Time, acts *Acts) {
 	acts.Want = c.following()
-	if c.writing != nil || c.leaving {
+	if c.writing != nil {
 		return
 	}
 	take, why := c.mayTake(now, acts)
@@ -30,8 +30,6 @@ func (c *Core) stand(now Time, acts *Acts) {
 func (c *Core) following() Want {
 	r := c.record
 	switch {
-	case c.leaving:
-		return Want{Role: Stop, Orderly: c.server.Mode != Primary, Term: r.Term}
 	case c.firstborn():
 		return Want{Role: Lead, Until: Forever, Term: r.Term}
 	case c.server.Mode == Primary:
@@ -87,11 +85,11 @@ func othersMay(r *Record) string {
 func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
 	r := c.record
 	if r.Holder == "" {
-		if r.Successor == "" || now >= c.seen+c.limits.Grace {
+		if r.Successor == "" && !c.server.Hopeless || now >= c.seen+c.limits.Grace {
 			return true, ""
 		}
 		acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
-		return false, fmt.Sprintf("%s is to take over.", r.Successor)
+		return false, "Somebody else is to take over."
 	}
 	c.ask(now, acts, r.Members)
 	for _, m := range r.Members {
@@ -112,7 +110,7 @@ const answerAge = 3 * time.Second
 // fresh is what a member has answered since the lease was free.
 func (c *Core) fresh(now Time, name string) (agentapi.Position, bool) {
 	a, found := c.heard[name]
-	return a.position, found && c.asking > 0 && a.at >= c.asking && a.at+answerAge >= now
+	return a.position, found && c.asking > 0 && a.asked >= c.asking && a.asked+answerAge >= now
 }
 
 // ask has positions asked for, and notes since when.
@@ -147,24 +145,24 @@ func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
 	return c.compare(now, acts)
 }
 
-// compare looks at what the others have answered.
+// compare looks at what the others have answered. Only the position of a server that could be promoted counts: another one may
+// have lost by now what it had.
 func (c *Core) compare(now Time, acts *Acts) (bool, string) {
 	r, own := c.record, c.server.Position
 	answers, missing, better, equal := 1, 0, "", ""
-	for _, m := range r.Members {
-		if m.Name == c.self.Name {
-			continue
-		}
+	for _, m := range without(r.Members, c.self.Name) {
 		a, fresh := c.fresh(now, m.Name)
 		if !fresh {
 			missing++
+		}
+		if !fresh || !a.Replica {
 			continue
 		}
 		answers++
 		switch order := ahead(a, own); {
-		case order > 0 && (a.Replica || r.Quorum > 0):
+		case order > 0:
 			better = m.Name
-		case order == 0 && a.Replica && c.before(m.Name):
+		case order == 0 && c.before(m.Name):
 			equal = m.Name
 		}
 	}
@@ -175,7 +173,8 @@ func (c *Core) compare(now Time, acts *Acts) (bool, string) {
 	listened := c.asking + c.limits.Listen
 	switch {
 	case answers < needed:
-		return false, fmt.Sprintf("%d of %d members have to say how far they are, and %d do: an acknowledged commit could be lost.", needed, len(r.Members), answers)
+		return false, fmt.Sprintf("%d of %d members have to say how far they are, and %d do: an acknowledged commit could be lost.",
+			needed, len(r.Members), answers)
 	case better != "" && (r.Quorum > 0 || now < listened+c.limits.Grace):
 		return false, fmt.Sprintf("%s is ahead of this instance and is to take over.", better)
 	case missing > 0 && now < listened:
@@ -203,14 +202,10 @@ func (c *Core) claim() Record {
 	r := c.record
 	next := Record{
 		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Term: r.Term + 1,
-		Generation: c.self.Generation, LastHolder: c.self.Name,
+		Timeline: max(r.Timeline, c.server.Position.Timeline) + 1, Generation: c.self.Generation, LastHolder: c.self.Name,
 	}
 	switch {
-	case r.Generation != c.self.Generation:
-		if c.config.Required {
-			next.Quorum = min(c.config.Number, len(c.config.Peers)-1)
-			next.Members = c.fill(nil, len(c.config.Peers)-1)
-		}
+	case r.Generation != c.self.Generation: // nobody else has anything yet
 		return next
 	case r.LastHolder == c.self.Name:
 		next.Members, next.Quorum = r.Members, r.Quorum
@@ -218,10 +213,25 @@ func (c *Core) claim() Record {
 	}
 	next.Members, next.Quorum = without(r.Members, c.self.Name), r.Quorum
 	if !c.config.Required {
-		next.Quorum = min(r.Quorum, len(next.Members))
+		next.Quorum = min(r.Quorum, c.waiting())
 	}
-	if r.Quorum > 0 && r.LastHolder != "" {
+	switch {
+	case next.Quorum > 0:
 		next.Members = union(next.Members, []Member{{Name: r.LastHolder, Address: r.Address}})
+	case r.Quorum > 0: // commits can't wait for anybody: nobody else may count on having them
+		next.Members = nil
 	}
 	return next
+}
+
+// waiting are how many members will follow at once. The one that has just stopped won't.
+func (c *Core) waiting() int {
+	others := without(c.record.Members, c.self.Name)
+	if c.asking == 0 { // the holder has named its successor, and all is in order
+		return len(others)
+	}
+	return len(slices.DeleteFunc(others, func(m Member) bool {
+		a := c.heard[m.Name]
+		return a.asked < c.asking || !a.position.Replica
+	}))
 }

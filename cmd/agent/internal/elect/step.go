@@ -56,6 +56,8 @@ type Want struct {
 	// Leader to follow; without a name: nobody is there yet, and the replica waits.
 	Leader Member
 	Term   int64
+	// Timeline that a promotion begins; 0: whichever is next.
+	Timeline int64
 	// Sync of a primary, set before it accepts writes.
 	Sync Sync
 	// Until when a primary may accept writes.
@@ -73,10 +75,15 @@ func (c *Core) Step(now Time) Acts {
 		c.lose()
 	}
 	switch {
-	case c.config.Alone && (!c.holds || len(c.exposed()) == 0) && !c.leaving:
-		acts.Want, acts.Refresh = Want{Role: Lead, Until: Forever}, false
+	case c.config.Alone && (!c.holds || len(c.exposed()) == 0):
+		c.beAlone(now, &acts)
 	case c.holds:
 		c.lead(now, &acts)
+	case c.leaving:
+		acts.Want, acts.Refresh = Want{Role: Stop, Orderly: c.server.Mode != Primary}, false
+		if c.firstborn() {
+			acts.Want.Orderly, acts.Want.Until = true, Forever
+		}
 	case c.record == nil:
 		acts.Want = Want{Role: Idle, Why: "The Lease has not been read yet."}
 		if c.firstborn() {
@@ -87,6 +94,25 @@ func (c *Core) Step(now Time) Acts {
 	}
 	c.settleSwitchover()
 	return acts
+}
+
+// beAlone leads without a lease. It is written only if it says that somebody else might take it, once there is somebody again.
+func (c *Core) beAlone(now Time, acts *Acts) {
+	acts.Want = Want{Role: Lead, Until: Forever}
+	if c.leaving {
+		c.lose()
+		acts.Want, acts.Refresh = Want{Role: Stop, Orderly: true, Until: Forever}, false
+		return
+	}
+	r := c.record
+	if r == nil || acts.Refresh || r.blank() || r.LastHolder == c.self.Name && len(r.Members) == 0 {
+		return
+	}
+	if c.writing == nil && now >= c.wrote+c.limits.Retry {
+		next := c.claim()
+		next.Members, next.Quorum = nil, 0
+		c.write(now, acts, next)
+	}
 }
 
 // exposed are all that might take the lease by what any write of ours may have said.
@@ -111,12 +137,12 @@ func (c *Core) until() Time {
 
 // firstborn: the server has run alone since this agent started, and nobody has ever taken a lease from it.
 func (c *Core) firstborn() bool {
-	return c.server.Mode == Primary && c.alone && (c.record == nil ||
-		len(c.record.Members) == 0 && (c.record.Holder == "" || c.record.Holder == c.self.Name))
+	return c.server.Mode == Primary && c.alone &&
+		(c.record == nil || c.record.blank() || len(c.record.Members) == 0 && c.record.LastHolder == c.self.Name)
 }
 
 func (c *Core) lead(now Time, acts *Acts) {
-	acts.Want = Want{Role: Lead, Term: c.record.Term, Sync: c.target, Until: c.until()}
+	acts.Want = c.leadership()
 	if c.leaving && c.handing == nil || c.server.Hopeless && c.handing == nil && len(c.record.Members) > 0 {
 		c.handing = &handover{}
 	}
@@ -126,7 +152,9 @@ func (c *Core) lead(now Time, acts *Acts) {
 			next, due = released, true
 		}
 	}
-	acts.Want.Sync = c.target
+	if acts.Want.Role == Lead {
+		acts.Want.Sync = c.target
+	}
 	if due && c.writing == nil && !acts.Refresh {
 		c.write(now, acts, next)
 	}
@@ -138,8 +166,13 @@ func (c *Core) lead(now Time, acts *Acts) {
 	acts.Wake = min(acts.Wake, acts.Want.Until)
 }
 
+// leadership is what the holder wants of its server.
+func (c *Core) leadership() Want {
+	return Want{Role: Lead, Term: c.record.Term, Timeline: c.record.Timeline, Sync: c.target, Until: c.until()}
+}
+
 func (c *Core) write(now Time, acts *Acts, record Record) {
-	c.writing, c.wrote = &Write{Record: record, Sent: now}, now
+	c.writing, c.wrote, c.confirmed = &Write{Record: record, Sent: now}, now, false
 	acts.Write = c.writing
 }
 
@@ -149,7 +182,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	next.Holder, next.HolderUID, next.Address, next.LastHolder = c.self.Name, c.self.UID, c.self.Address, c.self.Name
 	next.Successor, next.Complete = "", false
 	pause := c.limits.Renew
-	if c.renewed < c.wrote { // the last one was not confirmed
+	if !c.confirmed {
 		pause = c.limits.Retry
 	}
 	if c.config.Alone {
@@ -159,8 +192,12 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	if c.handing == nil && c.server.Mode == Primary {
 		next.Members, next.Quorum = c.membership(now)
 	}
+	steady := c.confirmed && now < c.renewed+c.limits.Failsafe
+	if !steady && !subset(next.Members, c.record.Members) { // whoever is added could fence a primary that can't renew just now
+		next.Members, next.Quorum = c.record.Members, c.record.Quorum
+	}
 	urgent := !subset(next.Members, c.record.Members) || next.Quorum != c.record.Quorum
-	return next, now >= c.wrote+pause || urgent && c.renewed >= c.wrote
+	return next, now >= c.wrote+pause || urgent && steady
 }
 
 // round is a failsafe round.

@@ -1,0 +1,231 @@
+package elect
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func ask(to string) agentapi.SwitchoverRequest { return agentapi.SwitchoverRequest{Token: "t1", To: to} }
+
+// stopped is a primary whose server has ended in order, at position 120, because a switchover to b was asked for.
+func stopped(t *testing.T) *instance {
+	a := leader(t, asynchronous(), held(0, "b", "c"))
+	a.follow("b", "c")
+	if s := a.core.Switchover(ask("b")); s.State != agentapi.SwitchoverRunning {
+		t.Fatalf("%+v", s)
+	}
+	a.step()
+	a.wants(Stop)
+	if !a.acts.Want.Orderly || a.acts.Want.Until != a.now+limits.Fence {
+		t.Fatalf("%+v", a.acts.Want)
+	}
+	return a.observes(Server{Mode: Down, End: 120, Position: agentapi.Position{Timeline: 1, LSN: 121}})
+}
+
+func TestASwitchoverIsRefusedWithAReason(t *testing.T) {
+	for _, test := range []struct{ name, to, want string }{
+		{"no instance", "x", "is no instance of this cluster"},
+		{"no member", "c", "doesn't follow closely enough"},
+	} {
+		a := leader(t, asynchronous(), held(0, "b"))
+		a.follow("b")
+		if s := a.core.Switchover(ask(test.to)); s.State != agentapi.SwitchoverRefused || !strings.Contains(s.Message, test.want) {
+			t.Errorf("%s: %+v", test.name, s)
+		}
+	}
+	a := leader(t, asynchronous(), held(0, "b"))
+	if s := a.core.Switchover(ask("")); s.State != agentapi.SwitchoverRefused {
+		t.Errorf("nobody streams: %+v", s)
+	}
+	b := start(t, "b", asynchronous()).sees(held(0, "b"))
+	if s := b.core.Switchover(ask("c")); s.State != agentapi.SwitchoverRefused {
+		t.Errorf("a replica: %+v", s)
+	}
+	a = leader(t, asynchronous(), held(0, "b"))
+	if s := a.core.Switchover(ask("a")); s.State != agentapi.SwitchoverDone {
+		t.Errorf("the primary itself: %+v", s)
+	}
+}
+
+func TestASwitchoverGivesTheLeaseToWhoHasEverything(t *testing.T) {
+	a := stopped(t)
+	a.hears("b", 1, 120).waits()
+	a.passes(askPause).hears("b", 1, 121)
+	r := a.takes()
+	if r.Holder != "" || r.Successor != "b" || !r.Complete || r.LastHolder != "a" || r.Term != 4 {
+		t.Errorf("%+v", r)
+	}
+	a.writes(Written)
+	if a.core.Holds() || a.core.SwitchoverStatus().State != agentapi.SwitchoverRunning {
+		t.Errorf("%+v", a.core.SwitchoverStatus())
+	}
+	took := held(0, "c")
+	took.Version, took.Holder, took.LastHolder, took.Term = "9", "b", "b", 5
+	a.sees(took).wants(Follow)
+	if s := a.core.Switchover(ask("b")); s.State != agentapi.SwitchoverDone {
+		t.Errorf("the same token gets another answer: %+v", s)
+	}
+}
+
+func TestASwitchoverIsTakenBackWhenTheReplicaDoesNotGetEverything(t *testing.T) {
+	a := stopped(t)
+	a.passes(limits.Handover - time.Millisecond).hears("b", 1, 120).wants(Stop)
+	a.passes(time.Millisecond).wants(Lead)
+	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused || s.Message == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestThereIsNoWayBackOnceTheLeaseMayHaveBeenGivenUp(t *testing.T) {
+	a := stopped(t)
+	a.hears("b", 1, 121)
+	a.passes(limits.Handover).wants(Stop) // the write is on its way
+	a.writes(Unknown)
+	a.core.SawLease(a.now, *a.core.Record())
+	for a.core.Holds() {
+		a.wants(Stop)
+		a.passes(time.Second)
+		if a.write != nil {
+			a.writes(Unknown)
+		}
+	}
+	a.wants(Idle)
+}
+
+func TestASwitchoverThatNobodyTakesUpIsRefusedInTheEnd(t *testing.T) {
+	a := stopped(t)
+	a.hears("b", 1, 121)
+	a.writes(Written)
+	a.passes(limits.Grace)
+	a.writes(Written)
+	a.wants(Lead)
+	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAPodThatEndsGivesTheLeaseUp(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		heard     string
+		successor string
+		complete  bool
+	}{
+		{"to who has everything", "c", "c", true},
+		{"to nobody, if nobody answers", "", "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := leader(t, asynchronous(), held(0, "b", "c"))
+			a.follow("b", "c")
+			a.core.Leave()
+			a.step()
+			a.wants(Stop)
+			a.observes(Server{Mode: Down, End: 120, Position: agentapi.Position{Timeline: 1, LSN: 121}})
+			if test.heard == "" {
+				a.passes(limits.Handover)
+			} else {
+				a.hears(test.heard, 1, 121)
+			}
+			if r := a.writes(Written); r.Holder != "" || r.Successor != test.successor || r.Complete != test.complete {
+				t.Errorf("%+v", r)
+			}
+			a.wants(Stop)
+			a.passes(time.Hour).waits()
+		})
+	}
+}
+
+func TestAPodWithoutMembersThatEndsGivesTheLeaseUpAtOnce(t *testing.T) {
+	a := leader(t, asynchronous(), held(0))
+	a.core.Leave()
+	a.step()
+	a.observes(Server{Mode: Down, End: 120, Position: agentapi.Position{Timeline: 1, LSN: 121}})
+	if r := a.takes(); r.Holder != "" || r.LastHolder != "a" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAReplicaThatEndsIsStoppedInOrder(t *testing.T) {
+	b := start(t, "b", asynchronous()).sees(held(0, "b")).serves(Replica, 1, 100)
+	b.core.Leave()
+	b.step()
+	b.wants(Stop)
+	if !b.acts.Want.Orderly {
+		t.Error("it is killed")
+	}
+}
+
+func TestAServerThatDoesNotComeUpAgainIsGivenUpToTheFurthestAhead(t *testing.T) {
+	a := leader(t, asynchronous(), held(0, "b", "c"))
+	a.observes(Server{Mode: Down, Hopeless: true, Position: agentapi.Position{Timeline: 1, LSN: 100}})
+	a.hears("b", 1, 90)
+	a.hears("c", 1, 95)
+	a.passes(limits.Handover)
+	if r := a.writes(Written); r.Successor != "c" || r.Complete {
+		t.Errorf("%+v", r)
+	}
+}
+
+func alone() Config { return Config{Alone: true, Peers: peers(1)} }
+
+func TestAloneAndThenSeveralAndThenAloneAgain(t *testing.T) {
+	a := start(t, "a", alone())
+	a.wants(Lead)
+	a.sees(Record{Version: "1"}).serves(Primary, 1, 100).waits()
+	if a.acts.Want.Until != Forever || a.acts.Refresh {
+		t.Errorf("%+v", a.acts)
+	}
+	a.core.Configure(asynchronous())
+	a.step()
+	a.wants(Lead) // without a pause
+	if r := a.writes(Written); r.Term != 1 || r.Holder != "a" {
+		t.Errorf("%+v", r)
+	}
+	same(t, "members", a.follow("b").takes().Members, "b")
+	a.writes(Written)
+	if a.acts.Want.Until == Forever {
+		t.Error("somebody could take over, and the server has no limit")
+	}
+	a.core.Configure(alone())
+	a.passes(limits.Retry)
+	same(t, "members", a.takes().Members)
+	if a.acts.Want.Until == Forever {
+		t.Error("b may take over until the write is confirmed")
+	}
+	a.writes(Written)
+	a.passes(time.Hour).wants(Lead)
+	a.waits()
+	if a.acts.Want.Until != Forever {
+		t.Errorf("%+v", a.acts.Want)
+	}
+}
+
+func TestAloneAfterARestartNobodyElseIsLeftInTheLease(t *testing.T) {
+	a := start(t, "a", alone()).sees(held(0, "b"))
+	a.wants(Lead)
+	same(t, "members", a.takes().Members)
+	a.writes(Written)
+	a.passes(time.Hour).waits()
+}
+
+func TestSeveralIsNotLedByWhoWasAloneIfTheLeaseSaysOtherwise(t *testing.T) {
+	other := held(0)
+	other.Holder, other.LastHolder = "b", "b"
+	a := start(t, "a", alone()).serves(Primary, 1, 100)
+	a.core.Configure(asynchronous())
+	a.sees(other).wants(Stop)
+}
+
+func TestAloneAPodThatEndsIsStoppedInOrderWithoutALease(t *testing.T) {
+	a := start(t, "a", alone()).serves(Primary, 1, 100)
+	a.core.Leave()
+	a.step()
+	a.wants(Stop)
+	a.waits()
+	if !a.acts.Want.Orderly || a.acts.Want.Until != Forever {
+		t.Errorf("%+v", a.acts.Want)
+	}
+}

@@ -1,0 +1,266 @@
+package elect
+
+import (
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestAnEmptyLeaseIsTakenByTheInstanceWithTheOriginal(t *testing.T) {
+	a := start(t, "a", required(1)).sees(Record{Version: "1"})
+	r := a.takes()
+	if r.Holder != "a" || r.HolderUID != "a-1" || r.Term != 1 || r.Generation != generation || len(r.Members) > 0 || r.Quorum > 0 {
+		t.Errorf("%+v", r)
+	}
+	b := start(t, "b", required(1)).sees(Record{Version: "1"})
+	b.waits()
+	b.wants(Idle)
+}
+
+func TestALeaseOfAnotherDataGenerationIsTakenByTheOriginalOnceItIsFree(t *testing.T) {
+	old := held(1, "b")
+	old.Generation = "g0"
+	a := start(t, "a", required(1)).sees(old)
+	a.core.self.UID = "a-2"
+	a.passes(limits.Expire - time.Millisecond).waits()
+	if r := a.passes(time.Millisecond).takes(); r.Term != 4 || r.Generation != generation || r.Quorum > 0 || len(r.Members) > 0 {
+		t.Errorf("%+v", r)
+	}
+	b := start(t, "b", required(1)).sees(old).serves(Replica, 1, 100)
+	b.passes(time.Minute).waits()
+}
+
+func TestALeaseThatWasMadeAnewIsNotTakenByAnOriginalThatHasFollowed(t *testing.T) {
+	led := held(1, "a")
+	led.Holder, led.LastHolder, led.HolderUID = "b", "b", "b-1"
+	a := start(t, "a", required(1)).sees(led).serves(Replica, 2, 100)
+	a.sees(Record{Version: "9"}).waits()
+	a.passes(time.Minute).waits()
+}
+
+func TestAHolderWritesALeaseThatWasMadeAnewAsItWas(t *testing.T) {
+	a := leader(t, required(1), held(1, "b"))
+	a.sees(Record{Version: "99"}).wants(Lead)
+	if r := a.passes(limits.Renew).takes(); r.Version != "99" || r.Term != 4 || r.Quorum != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestARestartedContainerRenewsAtOnce(t *testing.T) {
+	a := start(t, "a", required(1)).sees(held(1, "b", "c"))
+	r := a.takes()
+	same(t, "members", r.Members, "b", "c")
+	if r.Quorum != 1 || r.Term != 4 {
+		t.Errorf("%+v", r)
+	}
+	a.wants(Idle) // until it is written
+	a.writes(Written)
+	a.wants(Lead)
+	if a.acts.Want.Until != a.now+limits.Fence || a.acts.Want.Timeline != 2 || a.acts.Want.Sync.Quorum != 1 {
+		t.Errorf("%+v", a.acts.Want)
+	}
+}
+
+func TestAMemberTakesOverWhenTheLeaseHasRunOutOnItsOwnClock(t *testing.T) {
+	b := start(t, "b", required(1)).sees(held(1, "b")).serves(Replica, 1, 100)
+	b.wants(Follow)
+	b.passes(limits.Expire - time.Millisecond).waits()
+	r := b.passes(time.Millisecond).takes()
+	if r.Term != 4 || r.Quorum != 1 || r.LastHolder != "b" || r.Timeline != 2 {
+		t.Errorf("%+v", r)
+	}
+	same(t, "members", r.Members, "a")
+}
+
+func TestEveryRenewalBeginsTheTimeAnew(t *testing.T) {
+	b := start(t, "b", required(1)).sees(held(1, "b")).serves(Replica, 1, 100)
+	b.passes(limits.Expire - time.Millisecond)
+	renewed := held(1, "b")
+	renewed.Version = "7"
+	b.sees(renewed)
+	b.passes(limits.Expire - time.Millisecond).waits()
+	stale := held(1, "b")
+	stale.Version = "6"
+	b.sees(stale) // an old one says nothing new
+	b.passes(time.Millisecond).takes()
+}
+
+func TestWhoIsNoMemberDoesNotTakeOver(t *testing.T) {
+	c := start(t, "c", required(1)).sees(held(1, "b")).serves(Replica, 1, 900)
+	c.passes(time.Minute).waits()
+}
+
+func TestWhoseServerIsDownDoesNotTakeOver(t *testing.T) {
+	b := start(t, "b", required(1)).sees(held(1, "b")).serves(Starting, 1, 100)
+	b.passes(time.Minute).waits()
+}
+
+func TestALeaseThatWasGivenUpIsTakenByACompleteSuccessorAtOnce(t *testing.T) {
+	b := start(t, "b", required(1)).sees(givenUp(1, "b", true, "b", "c")).serves(Replica, 1, 100)
+	r := b.takes()
+	same(t, "members", r.Members, "a", "c")
+	c := start(t, "c", required(1)).sees(givenUp(1, "b", true, "b", "c")).serves(Replica, 1, 100)
+	c.hears("b", 1, 100).waits()
+	c.passes(limits.Grace).hears("b", 1, 100).waits() // b is as far, and named
+	c.passes(limits.Listen + limits.Grace).hears("b", 1, 100).takes()
+}
+
+func TestTheLastHolderComesBackWhenNoSuccessorDoes(t *testing.T) {
+	a := start(t, "a", required(1)).sees(givenUp(1, "b", true, "b", "c"))
+	a.waits()
+	a.passes(limits.Grace).takes()
+	start(t, "a", required(1)).sees(givenUp(1, "", false, "b", "c")).takes()
+}
+
+func TestQuorumArithmeticOfATakeover(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		quorum  int
+		members []string
+		others  int // that have to answer
+	}{
+		{"one of one", 1, peers(5)[1:2], 0},
+		{"one of two", 1, peers(5)[1:3], 1},
+		{"two of two", 2, peers(5)[1:3], 0},
+		{"one of three", 1, peers(5)[1:4], 2},
+		{"two of three", 2, peers(5)[1:4], 1},
+		{"two of four", 2, peers(5)[1:5], 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := start(t, "b", required(test.quorum)).sees(held(test.quorum, test.members...)).serves(Replica, 1, 100)
+			b.passes(limits.Expire)
+			for _, name := range test.members[1 : 1+test.others] {
+				b.passes(limits.Listen).waits()
+				b.hears(name, 1, 90)
+			}
+			if b.write == nil { // those that don't have to answer may
+				b.passes(limits.Listen)
+			}
+			if r := b.takes(); r.Quorum != test.quorum || len(r.Members) != len(test.members) {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestOnlyTheFurthestAheadTakesOver(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		other agentapi.Position
+		takes bool
+	}{
+		{"a member that is behind", agentapi.Position{Timeline: 1, LSN: 99, Replica: true}, true},
+		{"a member that is ahead", agentapi.Position{Timeline: 1, LSN: 101, Replica: true}, false},
+		{"a member on a later timeline", agentapi.Position{Timeline: 2, LSN: 50, Replica: true}, false},
+		{"a member on an earlier timeline", agentapi.Position{Timeline: 0, LSN: 500, Replica: true}, true},
+		{"a member as far, whose name is first", agentapi.Position{Pod: "b", Timeline: 1, LSN: 100, Replica: true}, false},
+		{"a member as far, whose name is last", agentapi.Position{Pod: "d", Timeline: 1, LSN: 100, Replica: true}, true},
+		{"a member whose server is down", agentapi.Position{Timeline: 1, LSN: 10}, false},
+		{"a member of another data generation", agentapi.Position{Generation: "g0", Timeline: 1, LSN: 10, Replica: true}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.other.Pod == "" {
+				test.other.Pod = "b"
+			}
+			if test.other.Generation == "" {
+				test.other.Generation = generation
+			}
+			c := start(t, "c", required(1)).sees(held(1, "c", test.other.Pod)).serves(Replica, 1, 100)
+			c.passes(limits.Expire)
+			c.core.Heard(c.now, test.other)
+			if c.step(); (c.write != nil) != test.takes {
+				t.Errorf("%+v", c.acts)
+			}
+		})
+	}
+}
+
+func TestWithAQuorumWhoIsBehindWaitsForever(t *testing.T) {
+	b := start(t, "b", required(1)).sees(held(1, "b", "c")).serves(Replica, 1, 100)
+	b.passes(limits.Expire)
+	for range 60 {
+		b.passes(time.Second).hears("c", 1, 101).waits()
+	}
+}
+
+func TestWithoutAQuorumThoseThatAnswerInTimeDecide(t *testing.T) {
+	b := start(t, "b", asynchronous()).sees(held(0, "b", "c")).serves(Replica, 1, 100)
+	b.passes(limits.Expire).waits()
+	b.passes(limits.Listen - time.Millisecond).waits()
+	b.passes(time.Millisecond).takes()
+
+	b = start(t, "b", asynchronous()).sees(held(0, "b", "c")).serves(Replica, 1, 100)
+	b.passes(limits.Expire).hears("c", 1, 101).waits()
+	b.passes(limits.Listen).hears("c", 1, 101).waits()
+	b.passes(limits.Grace).hears("c", 1, 101).takes() // c can't, it seems
+}
+
+func TestAnAnswerToAQuestionOfBeforeDoesNotCount(t *testing.T) {
+	b := start(t, "b", required(1)).sees(held(1, "b", "c")).serves(Replica, 1, 100)
+	before := b.now
+	b.passes(limits.Expire)
+	b.core.Heard(before, agentapi.Position{Pod: "c", Generation: generation, Replica: true, Timeline: 1, LSN: 90})
+	b.step()
+	b.waits()
+	b.hears("c", 1, 90).takes()
+}
+
+func TestAnAnswerAboutTheLeaseBeforeDoesNotCount(t *testing.T) {
+	b := start(t, "b", required(1)).sees(held(1, "b", "c")).serves(Replica, 1, 100)
+	b.passes(limits.Expire).waits()
+	asked := b.now
+	again := held(1, "b", "c")
+	again.Version = "6"
+	b.passes(time.Millisecond).sees(again) // it did come back, and commits
+	b.passes(limits.Expire)
+	b.core.Heard(asked, agentapi.Position{Pod: "c", Generation: generation, Replica: true, Timeline: 1, LSN: 90})
+	b.step()
+	b.waits()
+}
+
+func TestTheQuorumOfANewPrimary(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		config  Config
+		quorum  int
+		answers []string
+		members []string
+		want    int
+	}{
+		{"required stays, whoever is there", required(2), 2, nil, []string{"a", "c"}, 2},
+		{"preferred is lowered to who is there", preferred(2), 2, []string{"c"}, []string{"a", "c"}, 1},
+		{"preferred with nobody there leaves nobody to take over", preferred(2), 2, nil, nil, 0},
+		{"asynchronous leaves the old primary out", asynchronous(), 0, []string{"c"}, []string{"c"}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := start(t, "b", test.config).sees(held(test.quorum, "b", "c")).serves(Replica, 1, 100)
+			b.passes(limits.Expire)
+			for _, name := range test.answers {
+				b.hears(name, 1, 90)
+			}
+			if b.write == nil {
+				b.passes(limits.Listen)
+			}
+			r := b.takes()
+			same(t, "members", r.Members, test.members...)
+			if r.Quorum != test.want {
+				t.Errorf("quorum %d, not %d", r.Quorum, test.want)
+			}
+		})
+	}
+}
+
+func TestANewPodOfTheHolderWaitsForTheOldOne(t *testing.T) {
+	fresh := func() *instance {
+		a := start(t, "a", required(1))
+		a.core.self.UID = "a-2"
+		a.sees(held(1, "b")).waits()
+		return a.passes(limits.Expire)
+	}
+	a := fresh()
+	a.waits() // b hasn't said anything
+	a.hearsPosition(agentapi.Position{Pod: "b", Streaming: true}).waits()
+	a.hearsPosition(agentapi.Position{Pod: "b", Promised: true}).waits()
+	a.hearsPosition(agentapi.Position{Pod: "b"}).takes()
+}
