@@ -18,12 +18,20 @@ func archiveCommand() *cobra.Command {
 		Short: "Have the running agent archive one file (archive_command)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return walsocket.Archive(cmd.Context(), dir, args[0])
+			err := walsocket.Archive(cmd.Context(), dir, args[0])
+			if errors.Is(err, walsocket.ErrGivenUp) {
+				return exit(archiveGivenUp)
+			}
+			return err
 		},
 	}
 	socketFlag(command, &dir)
 	return command
 }
+
+// archiveGivenUp is an exit status of archive_command, one of those from 129 on: with them the archiver ends, where with any
+// other it would try twice again, a second later each.
+const archiveGivenUp = 200
 
 // Exit statuses of restore_command: 1 means that the archive has no such file, more than 125 ends recovery.
 const (

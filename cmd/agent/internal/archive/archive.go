@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
@@ -51,7 +52,8 @@ func DefaultLimits() Limits {
 	return Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 3 * time.Second}
 }
 
-// Archiver pushes the WAL of one server. Without a target it takes every file for archived at once.
+// Archiver pushes the WAL of one server, while that is a primary; see SetPrimary. Without a target it takes every file for
+// archived at once.
 type Archiver struct {
 	walDir string // pg_wal
 	log    *slog.Logger
@@ -60,8 +62,10 @@ type Archiver struct {
 
 	mu       sync.Mutex
 	target   *target
-	stopping bool
+	standing standing
+	changed  chan struct{} // closed, and made anew, when the target or the standing is another
 	pushes   map[string]*push
+	answered string // the last segment that the server was told is archived
 	health   agentapi.ArchiveStatus
 	failures int64
 	pushed   int64
@@ -91,7 +95,7 @@ type push struct {
 
 // New makes the archiver of the server with this pg_wal.
 func New(walDir string, log *slog.Logger, now func() time.Time, limits Limits) *Archiver {
-	return &Archiver{walDir: walDir, log: log, now: now, limits: limits, pushes: map[string]*push{}}
+	return &Archiver{walDir: walDir, log: log, now: now, limits: limits, pushes: map[string]*push{}, changed: make(chan struct{})}
 }
 
 // SetTarget says where WAL goes from now on; nil is nowhere. What is on its way to the former target is given up; the
@@ -99,10 +103,11 @@ func New(walDir string, log *slog.Logger, now func() time.Time, limits Limits) *
 func (a *Archiver) SetTarget(to *Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	defer a.wake()
 	if a.target != nil {
 		a.target.cancel()
 	}
-	a.target, a.pushes, a.health = nil, map[string]*push{}, agentapi.ArchiveStatus{}
+	a.target, a.pushes, a.health, a.answered = nil, map[string]*push{}, agentapi.ArchiveStatus{}, ""
 	if to == nil {
 		return
 	}
@@ -150,66 +155,78 @@ func (t *target) claim(ctx context.Context) error {
 	return nil
 }
 
-// Stopping makes the archiver give answers quickly, because a server that shuts down waits for them.
-func (a *Archiver) Stopping(stopping bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stopping = stopping
-}
-
 // Close gives up what is on its way.
 func (a *Archiver) Close() { a.SetTarget(nil) }
 
-// Archive is archive_command: it returns nil when the store has acknowledged the file at path.
+// Archive is archive_command: it returns nil when the store has acknowledged the file at path, or on a replica when the
+// primary has had it acknowledged. walsocket.ErrGivenUp: the server ends, and shall not wait for it.
 func (a *Archiver) Archive(ctx context.Context, path string) error {
 	if filepath.Dir(path) != a.walDir {
 		return fmt.Errorf("%s is no file of this server's %s", path, a.walDir)
 	}
 	name := filepath.Base(path)
+	ctx, cancel := context.WithTimeout(ctx, a.limits.Patience+time.Second)
+	defer cancel()
+	t, err := a.awaitTurn(ctx, name)
+	if err != nil || t == nil {
+		return err
+	}
 	a.mu.Lock()
-	t, stopping, failing := a.target, a.stopping, !a.health.FailingSince.IsZero()
-	if t == nil {
+	if a.target != t {
 		a.mu.Unlock()
-		return nil
+		return fmt.Errorf("%s is not archived yet: the archive is another one now", name)
 	}
 	p := a.begin(t, name)
 	a.mu.Unlock()
 	a.lookAhead(t, name)
-
-	limit := a.limits.Patience + time.Second
-	switch {
-	case stopping && failing:
-		limit = a.limits.LastPatience / 5 // it is away, and most likely stays so
-	case stopping:
-		limit = a.limits.LastPatience
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	select {
-	case <-p.done:
-	case <-ctx.Done():
-		return fmt.Errorf("%s is not archived yet: %s", name, a.why(ctx.Err()))
+	if err := a.await(ctx, p, name); err != nil {
+		return err
 	}
 	// The next time that the server asks for this name, it is asked anew: it has not noted our answer, or the push failed.
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.pushes[name] == p {
 		delete(a.pushes, name)
 	}
-	a.mu.Unlock()
 	if p.err != nil {
 		return errors.New(Explain(p.err))
+	}
+	if len(name) == segmentName && a.target == t {
+		a.answered = max(a.answered, name)
 	}
 	return nil
 }
 
-// why is what is wrong with the archive, or err if nothing is known.
-func (a *Archiver) why(err error) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.health.Error != "" {
-		return a.health.Error
+// await waits until a push is done, as long as the server may wait; a server that ends may wait less.
+func (a *Archiver) await(ctx context.Context, p *push, name string) error {
+	var last <-chan time.Time
+	for {
+		a.mu.Lock()
+		ending, changed, failing := a.standing.ending, a.changed, !a.health.FailingSince.IsZero()
+		a.mu.Unlock()
+		select {
+		case <-p.done:
+			return nil
+		default:
+		}
+		switch {
+		case ending == givingUp:
+			return fmt.Errorf("%s: %w", name, walsocket.ErrGivenUp)
+		case ending == stopping && last == nil && failing:
+			last = time.After(a.limits.LastPatience / 5) // it is away, and most likely stays so
+		case ending == stopping && last == nil:
+			last = time.After(a.limits.LastPatience)
+		}
+		select {
+		case <-p.done:
+			return nil
+		case <-changed:
+		case <-last:
+			return fmt.Errorf("%s is not archived yet: %s", name, a.why(context.DeadlineExceeded))
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not archived yet: %s", name, a.why(ctx.Err()))
+		}
 	}
-	return err.Error()
 }
 
 // Fetch is restore_command, which the server of a pod never has.
@@ -239,7 +256,7 @@ func (a *Archiver) lookAhead(t *target, current string) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.target != t || !a.health.FailingSince.IsZero() {
+	if a.target != t || a.standing.replica || a.standing.ending == givingUp || !a.health.FailingSince.IsZero() {
 		return
 	}
 	for _, name := range names {
@@ -250,66 +267,4 @@ func (a *Archiver) lookAhead(t *target, current string) {
 			a.begin(t, name)
 		}
 	}
-}
-
-// note keeps what a try says about the health of the archive. An empty name is a try without a file.
-func (a *Archiver) note(t *target, name string, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.target != t {
-		return
-	}
-	if err == nil {
-		if !a.health.FailingSince.IsZero() {
-			a.log.Info("WAL is archived again", "failingSince", a.health.FailingSince)
-		}
-		a.health.FailingSince, a.health.Error = time.Time{}, ""
-		if name != "" { // the health of the lineage alone says nothing about a file
-			a.pushed++
-			a.health.LastTime = a.now().UTC()
-			if _, err := postgres.ParseSegment(name, t.Claim.SegmentSize); err == nil {
-				a.health.LastWAL = max(a.health.LastWAL, name)
-			}
-			a.releaseLater()
-		}
-		return
-	}
-	a.failures++
-	sentence := Explain(err)
-	if a.health.FailingSince.IsZero() {
-		a.health.FailingSince = a.now().UTC()
-	}
-	if a.health.Error != sentence {
-		a.log.Error("WAL can't be archived; it stays on the volume", "file", name, "error", sentence)
-	}
-	a.health.Error = sentence
-}
-
-// Explain says in one sentence what is wrong.
-func Explain(err error) string {
-	if lasting(err) {
-		return err.Error()
-	}
-	return objstore.Explain(err)
-}
-
-// Status is how archiving goes; nil without a target.
-func (a *Archiver) Status() *agentapi.ArchiveStatus {
-	a.mu.Lock()
-	health, active := a.health, a.target != nil
-	a.mu.Unlock()
-	if !active {
-		return nil
-	}
-	if names, err := Ready(a.walDir); err == nil {
-		health.Waiting = len(names)
-	}
-	return &health
-}
-
-// Counts are how many files were pushed and how many tries failed since the agent started.
-func (a *Archiver) Counts() (pushed, failures int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.pushed, a.failures
 }

@@ -123,6 +123,10 @@ func (i Instance) Rewind(ctx context.Context, source settings.Upstream, g genera
 		i.Log.Info("nothing to rewind", "source", source.Pod, "copy", g.ID, "state", control.State, "timeline", control.Timeline)
 		return settings.MarkStandby(pgdata)
 	}
+	standby, err := settings.IsStandby(pgdata)
+	if err != nil {
+		return err
+	}
 	if err := i.Volume.BeginRewind(g.ID); err != nil {
 		return err
 	}
@@ -132,13 +136,14 @@ func (i Instance) Rewind(ctx context.Context, source settings.Upstream, g genera
 		}
 	}
 	i.Log.Info("rewinding", "source", source.Pod, "copy", g.ID, "state", control.State, "timeline", control.Timeline)
-	if err := i.pgRewind(ctx, source, g, lock); err != nil {
-		return err
+	begun, err := i.pgRewind(ctx, source, g, lock)
+	if err != nil && begun {
+		return errors.Join(ErrClone, err)
 	}
-	if err := settings.MarkStandby(pgdata); err != nil {
-		return err
+	if err == nil || standby { // what it was before, or is now
+		err = errors.Join(err, settings.MarkStandby(pgdata))
 	}
-	return i.Volume.EndRewind(g.ID)
+	return errors.Join(err, i.Volume.EndRewind(g.ID))
 }
 
 // isAncestor says that a data directory surely has nothing that is no part of the history. Only of a primary that was
@@ -192,8 +197,8 @@ const (
 	saysNoServer = "connection to server"
 )
 
-// pgRewind runs pg_rewind, and makes nothing durable. The marker of a copy that it has not touched is taken back.
-func (i Instance) pgRewind(ctx context.Context, source settings.Upstream, g generation.Generation, lock *os.File) error {
+// pgRewind runs pg_rewind, and makes nothing durable. begun: it has changed the data directory.
+func (i Instance) pgRewind(ctx context.Context, source settings.Upstream, g generation.Generation, lock *os.File) (begun bool, err error) {
 	args := []string{
 		"--target-pgdata=" + i.Volume.PGData(g.ID), "--source-server=" + source.ConnInfo("howdah", "postgres", i.Paths), "--no-sync",
 	}
@@ -201,19 +206,13 @@ func (i Instance) pgRewind(ctx context.Context, source settings.Upstream, g gene
 		args = append(args, "--config-file="+settings.ConfFile(i.Paths))
 	}
 	said := &complaint{}
-	err := program{path: filepath.Join(i.BinDir, "pg_rewind"), args: args, lock: lock, line: said.add}.run(ctx)
+	err = program{path: filepath.Join(i.BinDir, "pg_rewind"), args: args, lock: lock, line: said.add}.run(ctx)
 	for _, line := range said.lines {
-		i.Log.Info("pg_rewind: " + strings.TrimPrefix(line, "pg_rewind: "))
+		i.Log.Info("pg_rewind says", "line", strings.TrimPrefix(line, "pg_rewind: "))
 	}
-	if err == nil {
-		return nil
+	begun = said.has(saysBegins)
+	if err != nil && !begun && !said.has(saysNoServer) && ctx.Err() == nil {
+		return begun, errors.Join(ErrClone, said.explain(err))
 	}
-	err = said.explain(err)
-	if said.has(saysBegins) {
-		return errors.Join(ErrClone, err)
-	}
-	if !said.has(saysNoServer) && ctx.Err() == nil {
-		err = errors.Join(ErrClone, err)
-	}
-	return errors.Join(err, i.Volume.EndRewind(g.ID))
+	return begun, said.explain(err)
 }

@@ -23,9 +23,12 @@ const Name = ".howdah-wal.sock"
 // ErrNotArchived says that the archive doesn't hold the file that was asked for.
 var ErrNotArchived = errors.New("not in the archive")
 
+// ErrGivenUp says that a file is not archived and that the server shall not ask again, as it ends.
+var ErrGivenUp = errors.New("not archived by a server that ends")
+
 // Handler does what is asked for. Both methods may be called at the same time.
 type Handler interface {
-	// Archive returns nil once the file at path is safe in the archive.
+	// Archive returns nil once the file at path is safe in the archive, and ErrGivenUp if that is not waited for.
 	Archive(ctx context.Context, path string) error
 	// Fetch puts a file of the archive at path. ErrNotArchived means that there is none, and nothing else: recovery
 	// takes it for the archive's end.
@@ -49,9 +52,10 @@ type request struct {
 type answer struct {
 	Error       string `json:"error,omitempty"`
 	NotArchived bool   `json:"notArchived,omitempty"`
+	GivenUp     bool   `json:"givenUp,omitempty"`
 }
 
-// Archive asks the process behind the socket in dir to archive the file at path.
+// Archive asks the process behind the socket in dir to archive the file at path. ErrGivenUp: it is not to be asked again.
 func Archive(ctx context.Context, dir, path string) error {
 	return call(ctx, dir, request{Do: archive, Path: path})
 }
@@ -84,6 +88,8 @@ func call(ctx context.Context, dir string, r request) error {
 	switch {
 	case a.NotArchived:
 		return fmt.Errorf("%s: %w", r.Name, ErrNotArchived)
+	case a.GivenUp:
+		return fmt.Errorf("%s: %w", filepath.Base(r.Path), ErrGivenUp)
 	case a.Error != "":
 		return errors.New(a.Error)
 	}
@@ -128,7 +134,7 @@ func serve(ctx context.Context, conn *net.UnixConn, handler Handler) {
 	defer conn.Close()
 	a := answer{}
 	if err := serveOne(ctx, conn, handler); err != nil {
-		a = answer{Error: err.Error(), NotArchived: errors.Is(err, ErrNotArchived)}
+		a = answer{Error: err.Error(), NotArchived: errors.Is(err, ErrNotArchived), GivenUp: errors.Is(err, ErrGivenUp)}
 	}
 	_ = json.NewEncoder(conn).Encode(a) // who asked may be gone
 }

@@ -1,0 +1,81 @@
+package archive
+
+import (
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// note keeps what a try says about the health of the archive. An empty name is a try without a file.
+func (a *Archiver) note(t *target, name string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.target != t {
+		return
+	}
+	if err == nil {
+		if !a.health.FailingSince.IsZero() {
+			a.log.Info("WAL is archived again", "failingSince", a.health.FailingSince)
+		}
+		a.health.FailingSince, a.health.Error = time.Time{}, ""
+		if name != "" { // the health of the lineage alone says nothing about a file
+			a.pushed++
+			a.health.LastTime = a.now().UTC()
+			if _, err := postgres.ParseSegment(name, t.Claim.SegmentSize); err == nil {
+				a.health.LastWAL = max(a.health.LastWAL, name)
+			}
+			a.releaseLater()
+		}
+		return
+	}
+	a.failures++
+	sentence := Explain(err)
+	if a.health.FailingSince.IsZero() {
+		a.health.FailingSince = a.now().UTC()
+	}
+	if a.health.Error != sentence {
+		a.log.Error("WAL can't be archived; it stays on the volume", "file", name, "error", sentence)
+	}
+	a.health.Error = sentence
+}
+
+// Explain says in one sentence what is wrong.
+func Explain(err error) string {
+	if lasting(err) {
+		return err.Error()
+	}
+	return objstore.Explain(err)
+}
+
+// Status is how archiving goes; nil without a target.
+func (a *Archiver) Status() *agentapi.ArchiveStatus {
+	a.mu.Lock()
+	health, active := a.health, a.target != nil
+	a.mu.Unlock()
+	if !active {
+		return nil
+	}
+	if names, err := Ready(a.walDir); err == nil {
+		health.Waiting = len(names)
+	}
+	return &health
+}
+
+// Counts are how many files were pushed and how many tries failed since the agent started.
+func (a *Archiver) Counts() (pushed, failures int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.pushed, a.failures
+}
+
+// why is what is wrong with the archive, or err if nothing is known.
+func (a *Archiver) why(err error) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.health.Error != "" {
+		return a.health.Error
+	}
+	return err.Error()
+}

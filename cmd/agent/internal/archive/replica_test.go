@@ -1,0 +1,232 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/walsocket"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	segment = "00000002000000000000000A"
+	before  = "000000020000000000000009"
+	system  = "7"
+	history = "00000002.history"
+)
+
+// newArchiver makes an archiver of a folder with these files, that waits for little.
+func newArchiver(t *testing.T, store objstore.Store, files map[string]string) *Archiver {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "archive_status"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := New(dir, slog.New(slog.DiscardHandler), time.Now, Limits{Patience: 30 * time.Second, LastPatience: 10 * time.Second, Pause: time.Millisecond})
+	t.Cleanup(a.Close)
+	if store != nil {
+		a.SetTarget(&Target{Store: store, Writer: "test", Claim: repository.Lineage{
+			Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
+			Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15, Created: time.Unix(1, 0).UTC(),
+		}})
+	}
+	return a
+}
+
+func (a *Archiver) ask(name string) <-chan error {
+	answer := make(chan error, 1)
+	go func() { answer <- a.Archive(context.Background(), filepath.Join(a.walDir, name)) }()
+	return answer
+}
+
+func TestWhatThePrimaryHasArchivedIsKnownByItsLastSegment(t *testing.T) {
+	for name, test := range map[string]struct {
+		file      string
+		confirmed confirmation
+		want      bool
+	}{
+		"nothing was said":                   {segment, confirmation{}, false},
+		"there is no archive":                {segment, confirmation{known: true}, true},
+		"none is archived yet":               {segment, confirmation{true, true, ""}, false},
+		"this one":                           {segment, confirmation{true, true, segment}, true},
+		"one before":                         {segment, confirmation{true, true, before}, false},
+		"one behind":                         {before, confirmation{true, true, segment}, true},
+		"one of a later timeline":            {segment, confirmation{true, true, "000000030000000000000001"}, true},
+		"one of an earlier timeline":         {segment, confirmation{true, true, "0000000100000000000000FF"}, false},
+		"a backup's history, by its segment": {segment + ".00000028.backup", confirmation{true, true, segment}, true},
+		"a partial segment, by its name":     {segment + ".partial", confirmation{true, true, before}, false},
+	} {
+		file, err := postgres.ParseWALFile(test.file, postgres.DefaultSegSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := test.confirmed.covers(file); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestAReplicaSaysYesOnceItsPrimaryHas(t *testing.T) {
+	store := mem.New()
+	a := newArchiver(t, store, map[string]string{segment: "x"})
+	a.SetPrimary(false)
+	answer := a.ask(segment)
+	a.Confirmed(before, true)
+	select {
+	case err := <-answer:
+		t.Fatalf("too early: %v", err)
+	default:
+	}
+	a.Confirmed(segment, true)
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+	if _, _, err := wal.New(store).Get(t.Context(), repository.LineageName(system, "g1"), segment); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("it has pushed: %v", err)
+	}
+}
+
+func TestAReplicaDoesNotWaitForEver(t *testing.T) {
+	a := newArchiver(t, mem.New(), map[string]string{segment: "x"})
+	a.SetPrimary(false)
+	a.limits.Patience = -time.Second + time.Millisecond
+	if err := <-a.ask(segment); err == nil || !strings.Contains(err.Error(), "by the primary") {
+		t.Error(err)
+	}
+}
+
+func TestWithoutAnArchiveAReplicaKeepsNothing(t *testing.T) {
+	a := newArchiver(t, nil, nil)
+	a.SetPrimary(false)
+	if err := <-a.ask(segment); err != nil {
+		t.Errorf("here: %v", err)
+	}
+	a = newArchiver(t, mem.New(), nil)
+	a.SetPrimary(false)
+	a.Confirmed("", false)
+	if err := <-a.ask(segment); err != nil {
+		t.Errorf("at the primary: %v", err)
+	}
+}
+
+func TestAReplicaPushesHistories(t *testing.T) {
+	store := mem.New()
+	a := newArchiver(t, store, map[string]string{history: "1\t0/A000000\tx\n"})
+	a.SetPrimary(false)
+	for range 2 {
+		if err := <-a.ask(history); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, _, err := wal.New(store).Get(t.Context(), repository.LineageName(system, "g1"), history)
+	if err != nil || string(content) != "1\t0/A000000\tx\n" {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+func TestWhatAReplicaHasKeptItPushesAsPrimary(t *testing.T) {
+	a := newArchiver(t, mem.New(), map[string]string{segment: "no WAL"})
+	a.limits.Patience = 0 // a second, for one try
+	a.SetPrimary(false)
+	answer := a.ask(segment)
+	a.SetPrimary(true)
+	if err := <-answer; err == nil || !strings.Contains(err.Error(), "holds no WAL") { // so it has tried
+		t.Error(err)
+	}
+}
+
+func TestAServerThatHandsOverWaitsForNothing(t *testing.T) {
+	away := fault.New(mem.New(), fault.Plan{Before: func(fault.Call) error { return &objstore.Error{Kind: objstore.ErrUnavailable, Err: errors.New("away")} }})
+	for name, test := range map[string]struct {
+		primary bool
+		end     func(*Archiver, bool)
+	}{
+		"a primary":               {true, (*Archiver).GivingUp},
+		"a replica":               {false, (*Archiver).GivingUp},
+		"a replica that is ended": {false, (*Archiver).Stopping},
+	} {
+		a := newArchiver(t, away, map[string]string{segment: "x"})
+		a.SetPrimary(test.primary)
+		asked := a.ask(segment)
+		test.end(a, true)
+		for _, answer := range []<-chan error{asked, a.ask(segment)} {
+			if err := <-answer; !errors.Is(err, walsocket.ErrGivenUp) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		test.end(a, false)
+		if a.standing.ending != running {
+			t.Errorf("%s has not come back", name)
+		}
+	}
+}
+
+func TestASegmentThatItsTimelineWasLeftInIsNobodys(t *testing.T) {
+	a := newArchiver(t, mem.New(), map[string]string{
+		history: "1\t0/A800000\tx\n", "00000003.history": "1\t0/A800000\tx\n2\t0/C000000\ty\n",
+	})
+	for name, want := range map[string]bool{
+		"000000010000000000000009": false,
+		"00000001000000000000000A": true,
+		"00000001000000000000000B": true,
+		"00000002000000000000000B": false,
+		"00000002000000000000000C": true,
+		"00000003000000000000000A": false,
+		"00000004000000000000000A": false,
+		// The server itself has named it so.
+		"00000001000000000000000A.partial": false,
+	} {
+		file, err := postgres.ParseWALFile(name, postgres.DefaultSegSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.wasLeft(file); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if err := <-a.ask("00000001000000000000000A"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEverythingUpToASegmentIsArchived(t *testing.T) {
+	for name, test := range map[string]struct {
+		files    []string
+		answered string
+		want     string
+	}{
+		"nothing":                        {nil, "", ""},
+		"all":                            {[]string{before + ".done", segment + ".done"}, "", segment},
+		"one waits":                      {[]string{before + ".done", segment + ".ready"}, segment, before},
+		"one waits that came late":       {[]string{before + ".ready", segment + ".done"}, segment, ""},
+		"all, and no note is left":       {nil, segment, segment},
+		"the notes of those before left": {[]string{segment + ".ready"}, before, before},
+		"other files":                    {[]string{history + ".done", before + ".done", segment + ".00000028.backup.done", segment + ".partial.ready"}, "", before},
+	} {
+		files := map[string]string{}
+		for _, file := range test.files {
+			files["archive_status/"+file] = ""
+		}
+		a := newArchiver(t, nil, files)
+		a.answered = test.answered
+		if got, err := a.Archived(); got != test.want || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
