@@ -20,9 +20,11 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/endpoint"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/metrics"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/supervise"
+	"howdah.dev/howdah/cmd/agent/internal/warden"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
@@ -69,10 +71,11 @@ func run(ctx context.Context, o runOptions) error {
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx)) // to the end of the server
 	defer stopPublishing()
 	supervisor := supervise.New(supervise.Options{
-		Paths: supervise.DefaultPaths(), Pod: os.Getenv("POD_NAME"),
+		Paths: supervise.DefaultPaths(), Pod: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"), Address: os.Getenv("POD_IP"),
 		Generation: podGeneration(), Grace: o.grace, ArchiveLimits: archive.DefaultLimits(), Log: log,
 		OpenStore: openStore,
 		Publish:   func(config agentapi.Config) supervise.Publisher { return publish(publishing, config, log) },
+		Warden:    warden.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
 	})
 	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor)), agentapi.TLSDir, log)
 	defer server.Close()
@@ -97,20 +100,43 @@ func serve(server *http.Server, listener net.Listener, failed chan<- error) {
 	}
 }
 
-// publish makes the publisher of the cluster's EndpointSlice. Outside Kubernetes there is none.
+// kubernetes is the API server for the election; nil outside Kubernetes.
+func kubernetes() member.API {
+	client, err := kube.InCluster()
+	if err != nil {
+		return nil
+	}
+	return client
+}
+
+// public tells clients of this instance, by the EndpointSlice and by the pod's label.
+type public struct {
+	*endpoint.Publisher
+	label *endpoint.Role
+}
+
+// Role writes the label.
+func (p public) Role(role string) {
+	if p.label != nil {
+		p.label.Set(role)
+	}
+}
+
+// publish makes the publisher of the cluster. Outside Kubernetes there is nobody to tell.
 func publish(ctx context.Context, config agentapi.Config, log *slog.Logger) supervise.Publisher {
 	client, err := kube.InCluster()
 	if err != nil || config.EndpointSlice == "" {
 		log.Warn("no EndpointSlice is written", "slice", config.EndpointSlice, "error", err)
-		return (*endpoint.Publisher)(nil)
+		return public{}
 	}
 	pod := endpoint.Pod{
 		Namespace: config.Namespace, Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID"),
 		Node: os.Getenv("NODE_NAME"), IP: os.Getenv("POD_IP"),
 	}
-	publisher := endpoint.New(client, pod, config.EndpointSlice, agentapi.PostgresPort, log)
-	go publisher.Run(ctx)
-	return publisher
+	p := public{endpoint.New(client, pod, config.EndpointSlice, agentapi.PostgresPort, log), endpoint.NewRole(client, pod, log)}
+	go p.Publisher.Run(ctx)
+	go p.label.Run(ctx)
+	return p
 }
 
 // storeOutage is how long one operation of the archive's store is repeated before the outage is shown.

@@ -27,6 +27,16 @@ type Agent interface {
 	Status() agentapi.Status
 	// Restart says whether a restart has begun.
 	Restart(ctx context.Context, request agentapi.RestartRequest) (bool, error)
+	// Election is this instance's part in it; nil: it has none yet.
+	Election() Election
+}
+
+// Election answers the other instances.
+type Election interface {
+	Located(ctx context.Context) (agentapi.Position, error)
+	Followed(request agentapi.FollowRequest) agentapi.FollowAnswer
+	Failsafe(request agentapi.FailsafeRequest) agentapi.FailsafeAnswer
+	Switchover(request agentapi.SwitchoverRequest) agentapi.SwitchoverStatus
 }
 
 const (
@@ -54,6 +64,11 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.Handle("POST "+agentapi.RouteRestart, controllerOnly(func(w http.ResponseWriter, r *http.Request) {
 		restart(w, r, agent)
 	}))
+	mux.Handle("POST "+agentapi.RouteSwitchover, controllerOnly(elected(agent, Election.Switchover)))
+	// These are for the agents of the same cluster.
+	mux.Handle("GET "+agentapi.RoutePosition, peerOnly(func(w http.ResponseWriter, r *http.Request) { locate(w, r, agent) }))
+	mux.Handle("POST "+agentapi.RouteFollow, peerOnly(elected(agent, Election.Followed)))
+	mux.Handle("POST "+agentapi.RouteFailsafe, peerOnly(elected(agent, Election.Failsafe)))
 	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
 	return mux
 }
@@ -75,6 +90,41 @@ func probe(w http.ResponseWriter, err error) {
 
 func controllerOnly(handler http.HandlerFunc) http.Handler {
 	return verified(func(name string) bool { return name == agentapi.ControllerCommonName }, handler)
+}
+
+func peerOnly(handler http.HandlerFunc) http.Handler {
+	return verified(func(name string) bool { return name == agentapi.ReplicationRole }, handler)
+}
+
+// elected is a route that asks the election.
+func elected[Request, Answer any](agent Agent, ask func(Election, Request) Answer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var request Request
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
+			http.Error(w, "the request can't be read: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		election := agent.Election()
+		if election == nil {
+			http.Error(w, "this instance takes no part in an election yet", http.StatusServiceUnavailable)
+			return
+		}
+		answer(w, http.StatusOK, ask(election, request))
+	}
+}
+
+func locate(w http.ResponseWriter, r *http.Request, agent Agent) {
+	election := agent.Election()
+	if election == nil {
+		http.Error(w, "this instance takes no part in an election yet", http.StatusServiceUnavailable)
+		return
+	}
+	position, err := election.Located(r.Context())
+	if err != nil {
+		http.Error(w, "the server doesn't say where it is", http.StatusServiceUnavailable)
+		return
+	}
+	answer(w, http.StatusOK, position)
 }
 
 // verified lets those in whose certificate the cluster's CA has signed and whose common name is allowed.

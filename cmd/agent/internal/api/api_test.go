@@ -34,6 +34,7 @@ func (a *agent) Alive() bool                 { return a.alive }
 func (a *agent) Started() bool               { return a.started }
 func (a *agent) Ready(context.Context) error { return a.ready }
 func (a *agent) Status() agentapi.Status     { return agentapi.Status{Pod: "shop-0"} }
+func (a *agent) Election() Election          { return nil }
 func (a *agent) Restart(_ context.Context, r agentapi.RestartRequest) (bool, error) {
 	a.asked = append(a.asked, r)
 	return r.ConfigHash == "pending", nil

@@ -15,6 +15,7 @@ import (
 const (
 	manager   = "howdah-agent"
 	retryTime = 2 * time.Second
+	lookSoon  = 2 * time.Second
 	lookAgain = time.Minute // whether what was written is still there
 )
 
@@ -40,6 +41,7 @@ type Publisher struct {
 	mu        sync.Mutex
 	wanted    bool
 	written   *bool // what the slice says, nil if unknown
+	reign     int   // counts the times that it was left to another primary
 	wake      chan struct{}
 	announced chan struct{} // closed and replaced at each write
 }
@@ -64,6 +66,17 @@ func (p *Publisher) Set(ready bool) {
 	case p.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Yield leaves the slice to another primary: what it says of this pod is not written again, and not taken back.
+func (p *Publisher) Yield() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted, p.written = false, nil
+	p.reign++
 }
 
 // Withdraw says that no client may come here any more, and waits until that is written or ctx ends. Where the slice was
@@ -106,14 +119,14 @@ func (p *Publisher) Run(ctx context.Context) {
 		case <-p.wake:
 		case <-timer:
 			if complaint == "" && p.stands(ctx) {
-				wait = lookAgain
+				wait = min(5*wait, lookAgain)
 				continue
 			}
 		}
 		err := p.write(ctx)
 		switch {
 		case err == nil:
-			wait, complaint = lookAgain, ""
+			wait, complaint = lookSoon, "" // a former primary may have written last
 		case ctx.Err() == nil:
 			wait = retryTime
 			if err.Error() != complaint {
@@ -126,7 +139,7 @@ func (p *Publisher) Run(ctx context.Context) {
 
 func (p *Publisher) write(ctx context.Context) error {
 	p.mu.Lock()
-	ready, before := p.wanted, p.written
+	ready, before, reign := p.wanted, p.written, p.reign
 	p.mu.Unlock()
 	if !ready && before == nil {
 		return nil // another pod may be in it: only who has put itself there takes itself out
@@ -138,6 +151,9 @@ func (p *Publisher) write(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.reign != reign { // it was left to somebody else meanwhile
+		return nil
+	}
 	if before == nil || *before != ready {
 		p.Log.Info("wrote the EndpointSlice of the primary", "slice", p.Slice, "ready", ready)
 	}

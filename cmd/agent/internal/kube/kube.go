@@ -83,6 +83,8 @@ func New(base string, ca []byte, tokenFile string) (*Client, error) {
 		IdleConnTimeout:       time.Minute,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ResponseHeaderTimeout: requestTimeout,
+		// A connection to a server that is gone must not swallow request after request.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 3 * time.Second, PingTimeout: 2 * time.Second},
 	}
 	return &Client{base: base, tokenFile: tokenFile, http: &http.Client{Transport: transport, Timeout: requestTimeout}}, nil
 }

@@ -42,7 +42,9 @@ type Options struct {
 	Permit func(until time.Duration)
 	// Kill ends the server at once, whatever else is going on.
 	Kill func()
-	Log  *slog.Logger
+	// Locate asks a server that takes connections where it is.
+	Locate func(ctx context.Context) (agentapi.Position, error)
+	Log    *slog.Logger
 }
 
 const (
@@ -123,6 +125,7 @@ func (m *Member) step() elect.Acts {
 		switch {
 		case want.Role == elect.Lead || want.Role == elect.Stop && want.Orderly && want.Until > 0:
 			m.Permit(want.Until)
+		case want.Role == elect.Stop && want.Orderly: // it has until the warden's time
 		case before.Role == elect.Lead || before.Orderly:
 			m.Log.Error("the lease is lost; PostgreSQL is killed, so that no write is accepted beside another primary's")
 			m.Kill()

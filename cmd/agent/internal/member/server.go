@@ -148,7 +148,29 @@ func (m *Member) followOnce(ctx context.Context, leader elect.Member) {
 	m.leader = leaderFacts{leader.Name, answer, m.Now()}
 }
 
-// Position of the own server.
+// Holds says whether this instance has the lease.
+func (m *Member) Holds() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.core.Holds()
+}
+
+// Located is the position of the own server at this moment, for somebody who builds on it. What is not known of it stays
+// zero; an error is a server that should know and doesn't answer.
+func (m *Member) Located(ctx context.Context) (agentapi.Position, error) {
+	position := m.Position()
+	position.Timeline, position.LSN, position.Streaming = 0, 0, false
+	if !position.Replica {
+		return position, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	live, err := m.Locate(ctx)
+	position.Timeline, position.LSN, position.Streaming = live.Timeline, live.LSN, live.Streaming
+	return position, err
+}
+
+// Position of the own server, as it was told last.
 func (m *Member) Position() agentapi.Position {
 	m.mu.Lock()
 	defer m.mu.Unlock()

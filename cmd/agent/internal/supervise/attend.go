@@ -26,6 +26,12 @@ const (
 // clients that they may come, facts for the status.
 func (r *runner) attend(ctx context.Context) {
 	r.learn(ctx)
+	led := make(chan struct{})
+	go func() {
+		defer close(led)
+		r.lookAfterReplicas(ctx)
+	}()
+	defer func() { <-led }()
 	pause := time.Second
 	again := r.keepRoles(ctx)
 	told := r.announce(ctx) // whatever became of the roles: sessions are taken
@@ -67,6 +73,7 @@ func (r *runner) announce(ctx context.Context) bool {
 		return false
 	}
 	r.publisher.Set(true)
+	r.publisher.Role(rolePrimary)
 	return true
 }
 

@@ -279,6 +279,8 @@ func (r *recorder) Set(ready bool) {
 }
 
 func (r *recorder) Withdraw(context.Context) { r.Set(false) }
+func (r *recorder) Yield()                   {}
+func (r *recorder) Role(string)              {}
 
 func (r *recorder) ready() bool {
 	all := r.all()

@@ -61,6 +61,13 @@ func (p Paths) read() inputs {
 		}
 		fmt.Fprintf(certificates, "%d\x00%s", len(content), content)
 	}
+	for _, name := range []string{settings.CertFile, settings.KeyFile, settings.CAFile} { // a cluster of one has none
+		content, err := os.ReadFile(filepath.Join(p.PeerTLSDir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return inputs{err: fmt.Errorf("the TLS files for other instances can't be read: %w", err)}
+		}
+		fmt.Fprintf(certificates, "%d\x00%s", len(content), content)
+	}
 	certificates.Sum(in.tls[:0])
 	all.Write(in.tls[:])
 	all.Sum(in.key[:0])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,12 +26,18 @@ func (r *runner) receive(in inputs) bool {
 		r.set(func(status *agentapi.Status) { status.ConfigError, status.ConfigErrorHash = in.err.Error(), "" })
 		return false
 	}
-	if in.config.DataGeneration != r.adopted.generation.ID {
+	if in.config.DataGeneration != r.wanted {
 		r.Log.Warn("another data generation is wanted; it is adopted when the pod starts anew", "generation", in.config.DataGeneration)
 		return false
 	}
 	before := r.inputs
 	r.inputs = in
+	r.configured(in.config)
+	r.member.Configure(electorate(in.config))
+	r.guardWith()
+	if r.adopted == nil {
+		return true
+	}
 	if in.tls != before.tls {
 		r.renewTLS()
 	}
@@ -61,7 +68,7 @@ func (r *runner) renew(ctx context.Context, server *postmaster.Server, in inputs
 }
 
 func (r *runner) renewTLS() {
-	if _, err := settings.CopyTLS(r.TLSDir, r.adopted.paths.TLSDir); err != nil {
+	if err := copyCertificates(r.Paths, r.adopted.paths); err != nil {
 		r.Log.Error("the new certificate is not used", "error", err)
 		return
 	}
@@ -75,7 +82,7 @@ func (r *runner) configure(ctx context.Context, server *postmaster.Server) {
 		r.take(wanted, r.files)
 		return
 	}
-	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths, settings.Standing{})
+	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths, r.standing)
 	if err == nil && (files.Conf != r.files.Conf || files.HBA != r.files.HBA) {
 		if err = r.check(ctx, files, wanted); err == nil {
 			err = r.reload(ctx, server, files)
@@ -159,6 +166,20 @@ func sameArchive(a, b agentapi.Config) bool {
 // storeTime bounds how long a driver may take to open a store, which doesn't connect.
 const storeTime = 20 * time.Second
 
+// openArchive makes the archiver of the adopted copy.
+func (r *runner) openArchive() error {
+	archiver := archive.New(filepath.Join(r.adopted.pgdata, "pg_wal"), r.Log, time.Now, r.ArchiveLimits)
+	unsocket, err := r.serveArchive(archiver)
+	if err != nil {
+		archiver.Close()
+		return err
+	}
+	r.archiver, r.unsocket = archiver, unsocket
+	r.setArchiver(archiver)
+	r.setArchive()
+	return nil
+}
+
 // setArchive tells the archiver where WAL goes.
 func (r *runner) setArchive() {
 	config := r.inputs.config
@@ -174,13 +195,13 @@ func (r *runner) setArchive() {
 		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes),
 		Writer: fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
 		Claim: repository.Lineage{
-			Lineage:          repository.LineageName(g.SystemIdentifier, g.ID),
+			Lineage:          repository.LineageName(g.SystemIdentifier, g.DataGeneration()),
 			Writer:           repository.Writer{UID: config.ClusterUID, Namespace: config.Namespace, Name: config.Cluster},
-			SystemIdentifier: g.SystemIdentifier, Generation: g.ID, SegmentSize: r.adopted.segSize, PGMajor: g.MajorVersion,
+			SystemIdentifier: g.SystemIdentifier, Generation: g.DataGeneration(), SegmentSize: r.adopted.segSize, PGMajor: g.MajorVersion,
 			Created: time.Now().UTC(),
 		},
 	})
-	r.Log.Info("WAL goes to the archive", "lineage", repository.LineageName(g.SystemIdentifier, g.ID), "bucket", config.Archive.Repository.Bucket)
+	r.Log.Info("WAL goes to the archive", "lineage", repository.LineageName(g.SystemIdentifier, g.DataGeneration()), "bucket", config.Archive.Repository.Bucket)
 }
 
 // archiveMemory is how much WAL the archiver may hold in a container of this size, in bytes. On its way to the store a

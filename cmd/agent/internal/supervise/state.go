@@ -10,8 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/api"
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -20,9 +22,14 @@ type State struct {
 	server local.Server
 	probe  *local.Probe
 
-	mu        sync.Mutex
-	status    agentapi.Status
-	archiver  *archive.Archiver
+	mu       sync.Mutex
+	status   agentapi.Status
+	archiver *archive.Archiver
+	member   *member.Member
+
+	promotedAt    time.Time
+	promotionTook time.Duration
+
 	cameUp    bool
 	lastBeat  time.Time
 	patient   bool // something that may take long is being waited for
@@ -44,6 +51,22 @@ func (s *State) set(change func(*agentapi.Status)) bool {
 	return !reflect.DeepEqual(before, s.status)
 }
 
+func (s *State) setMember(m *member.Member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.member = m
+}
+
+// Election is the instance's part in it; nil: it has not begun.
+func (s *State) Election() api.Election {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.member == nil {
+		return nil
+	}
+	return s.member
+}
+
 func (s *State) setArchiver(a *archive.Archiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +76,14 @@ func (s *State) setArchiver(a *archive.Archiver) {
 // Status is a copy of what is known now.
 func (s *State) Status() agentapi.Status {
 	s.mu.Lock()
-	status, archiver := s.status, s.archiver
+	status, archiver, elected := s.status, s.archiver, s.member
+	promotedAt, took := s.promotedAt, s.promotionTook
 	s.mu.Unlock()
+	if elected != nil {
+		if status.Election = elected.Status(); status.Election != nil {
+			status.Election.PromotedAt, status.Election.PromotionSeconds = promotedAt, took.Seconds()
+		}
+	}
 	status.PendingRestart = slices.Clone(status.PendingRestart)
 	status.Maintenance = slices.Clone(status.Maintenance)
 	status.MaintenanceMessages = slices.Clone(status.MaintenanceMessages)

@@ -1,8 +1,8 @@
-// Package supervise is `agent run`: it adopts the wanted data generation, keeps PostgreSQL running on it with the wanted
-// configuration, and stops it in order.
+// Package supervise is `agent run`: it makes PostgreSQL be what the election wants, primary or replica, on a copy of the wanted
+// data generation and with the wanted configuration, and stops it in order.
 //
-// One goroutine decides everything about the server (runner.loop); the others watch files, ask the server, or answer
-// from State.
+// One goroutine decides everything about the server (runner.loop); the others watch files, take part in the election, ask
+// the server, or answer from State.
 package supervise
 
 import (
@@ -18,7 +18,9 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/cmd/agent/internal/warden"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -31,6 +33,7 @@ type Paths struct {
 	SocketDir    string
 	ConfigFile   string
 	TLSDir       string
+	PeerTLSDir   string
 	AppDir       string
 	SuperuserDir string
 	Agent        string // program for archive_command
@@ -41,22 +44,26 @@ type Paths struct {
 func DefaultPaths() Paths {
 	return Paths{
 		Volume: agentapi.VolumeDir, RunDir: agentapi.RunDir, SocketDir: agentapi.SocketDir, ConfigFile: agentapi.ConfigFile,
-		TLSDir: agentapi.TLSDir, AppDir: agentapi.AppDir, SuperuserDir: agentapi.SuperuserDir,
+		TLSDir: agentapi.TLSDir, PeerTLSDir: agentapi.PeerTLSDir, AppDir: agentapi.AppDir, SuperuserDir: agentapi.SuperuserDir,
 		Agent: agentapi.AgentPath, Port: agentapi.PostgresPort,
 	}
 }
 
-// Publisher tells clients whether to come here.
+// Publisher tells clients whether to come here, and others what this instance is.
 type Publisher interface {
 	Set(ready bool)
 	Withdraw(ctx context.Context)
+	// Yield leaves it to another primary to say where clients shall go.
+	Yield()
+	// Role of the instance, for the Services of replicas.
+	Role(role string)
 }
 
 // Options of a supervisor.
 type Options struct {
 	Paths
-	// Pod is the pod's own name.
-	Pod string
+	// Pod is the pod's own name, and PodUID and Address tell it from a former one.
+	Pod, PodUID, Address string
 	// Generation that the pod was started for. The agent waits for a configuration with just that one, as the one that
 	// it finds first may be old. Empty takes what the configuration says.
 	Generation string
@@ -66,6 +73,10 @@ type Options struct {
 	OpenStore func(context.Context, objstore.Config) (objstore.Store, error)
 	// Publish makes the publisher of a cluster, once its configuration is known.
 	Publish func(agentapi.Config) Publisher
+	// Kubernetes holds the Lease and the pod's labels; nil: the instance is alone.
+	Kubernetes member.API
+	// Warden kills the server when the agent does not; nil: nobody does.
+	Warden *warden.Leash
 	// ArchiveLimits say how long archiving waits.
 	ArchiveLimits archive.Limits
 	Log           *slog.Logger
@@ -89,30 +100,24 @@ func New(options Options) *Supervisor {
 // Run runs the server until ctx ends, and returns nil if it was then shut down cleanly or never ran.
 func (s *Supervisor) Run(ctx context.Context) error {
 	newest := s.watch(ctx)
-	adopted, in, err := s.prepare(ctx, newest)
+	in, err := s.await(ctx, newest)
 	if err != nil {
 		return nil // ctx has ended, and nothing was started
 	}
-	defer adopted.lock.Close()
-	archiver := archive.New(filepath.Join(adopted.pgdata, "pg_wal"), s.Log, time.Now, s.ArchiveLimits)
-	defer archiver.Close()
-	stopSocket, err := s.serveArchive(archiver)
-	if err != nil {
-		return err
-	}
-	defer stopSocket()
-	s.setArchiver(archiver)
 	r := &runner{
-		Supervisor: s, adopted: adopted, newest: newest, inputs: in, archiver: archiver,
+		Supervisor: s, wanted: in.config.DataGeneration, newest: newest, inputs: in,
 		publisher: s.Publish(in.config), credentials: make(chan struct{}, 1),
 	}
-	r.setArchive()
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the lease is given up after ctx has ended
+	defer end()
+	r.join(life)
 	err = r.loop(ctx)
+	r.release()
 	s.probe.Close()
 	return err
 }
 
-// adopted is a generation with all that it takes to run a server on it.
+// adopted is a copy of the data generation with all that it takes to run a server on it.
 type adopted struct {
 	generation generation.Generation
 	pgdata     string
@@ -122,86 +127,95 @@ type adopted struct {
 	paths      settings.Paths
 }
 
-// prepare adopts the wanted generation. While it can't, it says why and tries again: restarting the pod would not help.
-func (s *Supervisor) prepare(ctx context.Context, newest <-chan inputs) (adopted, inputs, error) {
-	var in inputs
-	known := false
+// await waits for a configuration that is for this pod. While there is none, it says why.
+func (s *Supervisor) await(ctx context.Context, newest <-chan inputs) (inputs, error) {
+	tick := time.NewTicker(loopTick)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return adopted{}, inputs{}, ctx.Err()
-		case in = <-newest:
-			known = true
-		case <-time.After(5 * time.Second):
+			return inputs{}, ctx.Err()
+		case in := <-newest:
+			err := s.meant(in)
+			if err == nil {
+				return in, nil
+			}
+			s.fail(in.config.DataGeneration, err)
+		case <-tick.C:
 		}
 		s.beat()
-		if !known {
-			continue
-		}
-		a, err := s.adopt(ctx, in)
-		if err == nil {
-			return a, in, nil
-		}
-		if ctx.Err() == nil {
-			s.fail(in, err)
-		}
 	}
+}
+
+// meant says why a configuration is not for this pod.
+func (s *Supervisor) meant(in inputs) error {
+	if in.err != nil {
+		return in.err
+	}
+	if wanted := in.config.DataGeneration; s.Generation != "" && wanted != s.Generation {
+		return fmt.Errorf("%w for the configuration of data generation %s; the one that is here is of %s", errWaiting, s.Generation, wanted)
+	}
+	return nil
 }
 
 // errWaiting is a reason to wait that is no failure.
 var errWaiting = errors.New("waiting")
 
-func (s *Supervisor) fail(in inputs, err error) {
+func (s *Supervisor) fail(wanted string, err error) {
 	state := agentapi.StateFailed
 	if errors.Is(err, errWaiting) {
 		state = agentapi.StateStarting
 	}
 	changed := s.set(func(status *agentapi.Status) {
-		status.State, status.Message, status.DataGeneration = state, err.Error(), in.config.DataGeneration
+		status.State, status.Message, status.DataGeneration = state, err.Error(), wanted
 	})
 	if changed {
 		s.Log.Error("PostgreSQL can't be started", "error", err)
 	}
 }
 
-func (s *Supervisor) adopt(ctx context.Context, in inputs) (adopted, error) {
-	if in.err != nil {
-		return adopted{}, in.err
+// open makes a copy ready to run a server on, and points `current` at it.
+func (s *Supervisor) open(ctx context.Context, g generation.Generation, major int) (*adopted, error) {
+	if major != 0 && g.MajorVersion != major {
+		return nil, fmt.Errorf("data generation %s is of PostgreSQL %d, and the cluster is to run %d", g.ID, g.MajorVersion, major)
 	}
-	wanted := in.config.DataGeneration
-	if s.Generation != "" && wanted != s.Generation {
-		return adopted{}, fmt.Errorf("%w for the configuration of data generation %s; the one that is here is of %s", errWaiting, s.Generation, wanted)
-	}
-	g, err := s.Volume.Read(wanted)
-	if err != nil {
-		return adopted{}, fmt.Errorf("data generation %q can't be adopted: %w", wanted, err)
-	}
-	if in.config.MajorVersion != 0 && g.MajorVersion != in.config.MajorVersion {
-		return adopted{}, fmt.Errorf("data generation %s is of PostgreSQL %d, and the cluster is to run %d", g.ID, g.MajorVersion, in.config.MajorVersion)
-	}
-	a := adopted{generation: g, pgdata: s.Volume.PGData(g.ID)}
+	a := &adopted{generation: g, pgdata: s.Volume.PGData(g.ID)}
+	var err error
 	if a.binDir, a.segSize, err = s.inspect(ctx, g); err != nil {
-		return adopted{}, err
+		return nil, err
 	}
-	if a.paths, err = s.configPaths(g.ID); err != nil {
-		return adopted{}, err
+	a.paths = s.configPaths(g.ID)
+	if err := os.MkdirAll(a.paths.Dir, 0o700); err != nil {
+		return nil, err
 	}
-	if _, err := settings.CopyTLS(s.TLSDir, a.paths.TLSDir); err != nil {
-		return adopted{}, err
+	if err := copyCertificates(s.Paths, a.paths); err != nil {
+		return nil, err
 	}
 	if a.lock, err = s.Volume.Lock(g.ID); err != nil {
-		return adopted{}, err
+		return nil, err
 	}
 	if err := s.pointAt(g.ID); err != nil {
 		a.lock.Close()
-		return adopted{}, err
+		return nil, err
 	}
 	s.Log.Info("adopted the data generation", "generation", g.ID, "origin", g.Origin, "version", g.MajorVersion)
 	s.set(func(status *agentapi.Status) {
 		status.State, status.Message = agentapi.StateStarting, ""
-		status.DataGeneration, status.SystemIdentifier = g.ID, g.SystemIdentifier
+		status.DataGeneration, status.SystemIdentifier = g.DataGeneration(), g.SystemIdentifier
 	})
 	return a, nil
+}
+
+// copyCertificates puts the TLS files where PostgreSQL may read them.
+func copyCertificates(from Paths, to settings.Paths) error {
+	if _, err := settings.CopyTLS(from.TLSDir, to.TLSDir); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(from.PeerTLSDir, settings.CertFile)); errors.Is(err, os.ErrNotExist) {
+		return nil // a cluster of one
+	}
+	_, err := settings.CopyTLS(from.PeerTLSDir, to.PeerTLSDir)
+	return err
 }
 
 // pointAt moves `current`, and removes what killed workers left: none of them can be at work beside a database pod.
@@ -241,12 +255,11 @@ func (s *Supervisor) inspect(ctx context.Context, g generation.Generation) (binD
 	return binDir, control.SegSize, nil
 }
 
-func (s *Supervisor) configPaths(id string) (settings.Paths, error) {
-	paths := settings.Paths{
+func (s *Supervisor) configPaths(id string) settings.Paths {
+	return settings.Paths{
 		SocketDir: s.SocketDir, Dir: filepath.Join(s.Volume.Dir(id), "conf"), TLSDir: filepath.Join(s.RunDir, "tls"),
-		Agent: s.Agent, Port: s.Port,
+		PeerTLSDir: filepath.Join(s.RunDir, "peer-tls"), Agent: s.Agent, Port: s.Port,
 	}
-	return paths, os.MkdirAll(paths.Dir, 0o700)
 }
 
 // Restart restarts the server if parameters wait for it under the configuration with this hash. It returns when the
