@@ -142,7 +142,7 @@ func TestAReplicaPushesHistories(t *testing.T) {
 
 func TestWhatAReplicaHasKeptItPushesAsPrimary(t *testing.T) {
 	a := newArchiver(t, mem.New(), map[string]string{segment: "no WAL"})
-	a.limits.Patience = 0 // a second, for one try
+	a.limits.Patience = 200 * time.Millisecond
 	a.SetPrimary(false)
 	answer := a.ask(segment)
 	a.SetPrimary(true)
