@@ -108,6 +108,23 @@ verify-chart: $(BIN)/helm $(BIN)/kustomize
 verify-docs:
 	go test ./test/docs ./test/rules
 
+##@ Chaos
+
+# What is tried, and how often; FAULTS left out is all of them.
+ROUNDS ?= 1
+FAULTS ?=
+REPLICATION ?= async,sync
+MINUTES ?= 60
+CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=0 ./test/chaos -replication=$(REPLICATION)
+
+.PHONY: chaos
+chaos: cluster deploy ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
+	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS)
+
+.PHONY: chaos-soak
+chaos-soak: cluster deploy ## Keep all processors busy for MINUTES=60; no failover may come of it
+	$(CHAOS) -run=TestNoFailoverHappensOnABusyMachine -minutes=$(MINUTES)
+
 ##@ Images
 
 .PHONY: images

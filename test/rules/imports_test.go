@@ -28,7 +28,7 @@ type pkg struct {
 
 func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-e", "-tags=integration,e2e,postgres,s3", "-json=ImportPath,Standard,Imports,TestImports,XTestImports,Deps"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list", "-e", "-tags=integration,e2e,chaos,postgres,s3", "-json=ImportPath,Standard,Imports,TestImports,XTestImports,Deps"}, args...)...)
 	cmd.Dir = "../.."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -1,0 +1,118 @@
+// Package status shows a PostgresCluster to a person.
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// Print writes what runs, where, how far behind, and what is waited for.
+func Print(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	summary(table, cluster, now)
+	conditions(table, cluster, now)
+	instances(table, cluster)
+	return table.Flush()
+}
+
+func summary(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
+	status := cluster.Status
+	fmt.Fprintf(out, "Cluster\t%s/%s\n", cluster.Namespace, cluster.Name)
+	fmt.Fprintf(out, "PostgreSQL\t%s, image %s\n", or(status.Version), or(status.Image))
+	fmt.Fprintf(out, "Instances\t%d of %d ready\n", status.ReadyInstances, cluster.Spec.Instances)
+	fmt.Fprintf(out, "Primary\t%s, timeline %d\n", or(status.Primary), status.Timeline)
+	if s := status.Synchronous; s != nil && s.Quorum > 0 {
+		fmt.Fprintf(out, "Synchronous\tcommits are on %d of %s\n", s.Quorum, or(strings.Join(s.Members, ", ")))
+	}
+	if a := status.Archive; a != nil {
+		fmt.Fprintf(out, "Archive\t%s\n", archive(a, now))
+	}
+	if s := status.Switchover; s != nil && s.State == v1alpha1.SwitchoverRunning {
+		fmt.Fprintf(out, "Switchover\tto %s: %s\n", or(s.To), s.Message)
+	}
+}
+
+func archive(a *v1alpha1.ArchiveStatus, now time.Time) string {
+	text := a.Repository + ", last WAL " + or(a.LastArchivedWAL)
+	if a.LastArchivedTime != nil {
+		text += " " + age(now, a.LastArchivedTime.Time) + " ago"
+	}
+	if a.FailingSince != nil {
+		text += fmt.Sprintf(", failing for %s with %d segments waiting", age(now, a.FailingSince.Time), a.Waiting)
+	}
+	return text
+}
+
+func conditions(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
+	fmt.Fprint(out, "\nCONDITION\tSTATUS\tREASON\tFOR\tMESSAGE\n")
+	for _, c := range cluster.Status.Conditions {
+		message := c.Message
+		if c.ObservedGeneration != cluster.Generation {
+			message += " (of an older spec)"
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, age(now, c.LastTransitionTime.Time), message)
+	}
+}
+
+func instances(out io.Writer, cluster *v1alpha1.PostgresCluster) {
+	fmt.Fprint(out, "\nINSTANCE\tROLE\tREADY\tNODE\tTIMELINE\tLAG\tMAY TAKE OVER\tREMARK\n")
+	for i := range cluster.Status.Instances {
+		instance := &cluster.Status.Instances[i]
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", instance.Name, or(string(instance.Role)), yes(instance.Ready), or(instance.Node),
+			instance.Timeline, lag(instance), eligible(instance), or(remark(instance)))
+	}
+}
+
+// lag of a replica; status has it in whole MiB.
+func lag(instance *v1alpha1.InstanceStatus) string {
+	switch {
+	case instance.Role != v1alpha1.RoleReplica:
+		return "-"
+	case !instance.Streaming:
+		return "not streaming"
+	case instance.LagBytes == 0 && instance.LagSeconds == 0:
+		return "none"
+	}
+	return fmt.Sprintf("%d MiB, %s", instance.LagBytes>>20, duration.HumanDuration(time.Duration(instance.LagSeconds)*time.Second))
+}
+
+func eligible(instance *v1alpha1.InstanceStatus) string {
+	if instance.Role != v1alpha1.RoleReplica {
+		return "-"
+	}
+	return yes(instance.Eligible)
+}
+
+// remark is what a person should know of an instance.
+func remark(instance *v1alpha1.InstanceStatus) string {
+	var all []string
+	if r := instance.Rejoin; r != nil {
+		all = append(all, fmt.Sprintf("%s from %s: %d%%", r.Method, or(r.Source), r.Percent))
+	}
+	if len(instance.PendingRestart) > 0 {
+		all = append(all, "a restart is pending for "+strings.Join(instance.PendingRestart, ", "))
+	}
+	if instance.Message != "" {
+		all = append(all, instance.Message)
+	}
+	return strings.Join(all, "; ")
+}
+
+func or(text string) string { return cmp.Or(text, "-") }
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+func age(now, then time.Time) string { return duration.HumanDuration(now.Sub(then)) }

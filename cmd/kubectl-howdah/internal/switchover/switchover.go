@@ -1,0 +1,79 @@
+// Package switchover asks for another primary of a cluster and tells what came of it.
+package switchover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// Wish is a switchover that a person asks for.
+type Wish struct {
+	To      string
+	Token   string
+	Wait    bool
+	Timeout time.Duration
+}
+
+const interval = 250 * time.Millisecond
+
+// Ask writes the wish into the cluster, and waits for the answer to it if that is wanted.
+func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
+	cluster := &v1alpha1.PostgresCluster{}
+	if err := c.Get(ctx, key, cluster); err != nil {
+		return err
+	}
+	before := cluster.DeepCopy()
+	cluster.Spec.Switchover = &v1alpha1.Switchover{To: w.To, Token: w.Token}
+	if err := c.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	if !w.Wait {
+		fmt.Fprintf(out, "asked for; the answer will be in status.switchover of postgrescluster/%s\n", key.Name)
+		return nil
+	}
+	began := time.Now()
+	answer, err := w.await(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	if answer.State == v1alpha1.SwitchoverRefused {
+		return fmt.Errorf("refused: %s", answer.Message)
+	}
+	fmt.Fprintf(out, "%s is the primary now, instead of %s (%s)\n", answer.To, answer.From, time.Since(began).Round(100*time.Millisecond))
+	return nil
+}
+
+// await waits for the answer that has our token; a later wish of somebody else would never let it come.
+func (w Wish) await(ctx context.Context, c client.Client, key client.ObjectKey) (*v1alpha1.SwitchoverStatus, error) {
+	cluster := &v1alpha1.PostgresCluster{}
+	err := wait.PollUntilContextTimeout(ctx, interval, w.Timeout, true, func(ctx context.Context) (bool, error) {
+		if err := c.Get(ctx, key, cluster); err != nil {
+			return false, err
+		}
+		if asked := cluster.Spec.Switchover; asked == nil || asked.Token != w.Token {
+			return false, errors.New("somebody else has changed spec.switchover meanwhile")
+		}
+		answer := cluster.Status.Switchover
+		return answer != nil && answer.Token == w.Token && answer.State != v1alpha1.SwitchoverRunning, nil
+	})
+	if wait.Interrupted(err) {
+		return nil, fmt.Errorf("no answer within %s%s; the wish stands", w.Timeout, said(cluster.Status.Switchover, w.Token))
+	}
+	return cluster.Status.Switchover, err
+}
+
+// said is what was said so far.
+func said(answer *v1alpha1.SwitchoverStatus, token string) string {
+	if answer == nil || answer.Token != token || answer.Message == "" {
+		return ""
+	}
+	return ": " + answer.Message
+}

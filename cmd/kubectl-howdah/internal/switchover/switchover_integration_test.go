@@ -1,0 +1,104 @@
+//go:build integration
+
+package switchover
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/apiserver"
+)
+
+func TestMain(m *testing.M) { apiserver.Main(m) }
+
+// ask asks for a switchover of a new cluster, while answer stands in for the db-controller.
+func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (string, error) {
+	t.Helper()
+	c := apiserver.Client(t)
+	cluster := &v1alpha1.PostgresCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(t, c), Name: "shop"},
+		Spec:       v1alpha1.PostgresClusterSpec{Version: 17, Instances: 3, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}},
+	}
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	key, answered := client.ObjectKeyFromObject(cluster), make(chan error, 1)
+	go func() {
+		answered <- wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+			if err := c.Get(ctx, key, cluster); err != nil || cluster.Spec.Switchover == nil {
+				return false, err
+			}
+			before := cluster.DeepCopy()
+			answer(cluster)
+			if err := c.Patch(ctx, cluster.DeepCopy(), client.MergeFrom(before)); err != nil {
+				return false, err
+			}
+			return true, c.Status().Patch(ctx, cluster, client.MergeFrom(before))
+		})
+	}()
+	var out strings.Builder
+	err := wish.Ask(t.Context(), c, key, &out)
+	if failed := <-answered; failed != nil {
+		t.Fatal(failed)
+	}
+	return out.String(), err
+}
+
+func TestAPersonIsToldWhoIsThePrimaryNow(t *testing.T) {
+	out, err := ask(t, Wish{To: "shop-2", Token: "one", Wait: true, Timeout: 20 * time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{
+			Token: cluster.Spec.Switchover.Token, From: "shop-0", To: cluster.Spec.Switchover.To, State: v1alpha1.SwitchoverDone,
+		}
+	})
+	if err != nil || !strings.HasPrefix(out, "shop-2 is the primary now, instead of shop-0") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
+	_, err := ask(t, Wish{To: "shop-9", Token: "one", Wait: true, Timeout: 20 * time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverRefused, Message: "there is no shop-9"}
+	})
+	if err == nil || err.Error() != "refused: there is no shop-9" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnAnswerToAnOlderWishIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
+	_, err := ask(t, Wish{Token: "two", Wait: true, Timeout: time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverDone}
+	})
+	if err == nil || !strings.Contains(err.Error(), "no answer within 1s; the wish stands") {
+		t.Errorf("got %v", err)
+	}
+	_, err = ask(t, Wish{Token: "two", Wait: true, Timeout: time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}
+	})
+	if err == nil || !strings.Contains(err.Error(), "no answer within 1s: shop-1 catches up; the wish stands") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAWishOfSomebodyElseEndsTheWait(t *testing.T) {
+	_, err := ask(t, Wish{Token: "one", Wait: true, Timeout: 20 * time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Spec.Switchover.Token = "another"
+	})
+	if err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWithoutWaitingTheWishIsWritten(t *testing.T) {
+	out, err := ask(t, Wish{Token: "one"}, func(*v1alpha1.PostgresCluster) {})
+	if err != nil || !strings.Contains(out, "status.switchover") {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -1,0 +1,115 @@
+// Command kubectl-howdah is a plugin of kubectl: `kubectl howdah` shows a PostgresCluster as a person wants to see it, and
+// asks for another primary.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
+)
+
+func main() {
+	log.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "kubectl howdah:", err)
+		os.Exit(1)
+	}
+}
+
+func newRoot() *cobra.Command {
+	access := &access{rules: clientcmd.NewDefaultClientConfigLoadingRules(), overrides: &clientcmd.ConfigOverrides{}}
+	root := &cobra.Command{
+		Use:           "kubectl-howdah",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl howdah"},
+		Short:         "See and steer PostgresClusters",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
+	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
+	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
+	root.AddCommand(statusCommand(access), switchoverCommand(access))
+	return root
+}
+
+// access is how the flags say that the API server is reached.
+type access struct {
+	rules     *clientcmd.ClientConfigLoadingRules
+	overrides *clientcmd.ConfigOverrides
+}
+
+// cluster makes a client, and says which object a name means.
+func (a *access) cluster(name string) (client.Client, client.ObjectKey, error) {
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(a.rules, a.overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, client.ObjectKey{}, err
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, client.ObjectKey{}, err
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, client.ObjectKey{}, err
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	return c, client.ObjectKey{Namespace: namespace, Name: name}, err
+}
+
+func statusCommand(access *access) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status CLUSTER",
+		Short: "Show the instances of a cluster, its replication and archive, and what it waits for",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			cluster := &v1alpha1.PostgresCluster{}
+			if err := c.Get(cmd.Context(), key, cluster); err != nil {
+				return err
+			}
+			return status.Print(cmd.OutOrStdout(), cluster, time.Now())
+		},
+	}
+}
+
+func switchoverCommand(access *access) *cobra.Command {
+	wish := switchover.Wish{}
+	command := &cobra.Command{
+		Use:   "switchover CLUSTER",
+		Short: "Make another instance the primary, and say what came of it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			wish.Token = "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000")
+			return wish.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
+		},
+	}
+	command.Flags().StringVar(&wish.To, "to", "", "instance that becomes the primary; left out: the replica that is furthest ahead")
+	command.Flags().BoolVar(&wish.Wait, "wait", true, "wait until it is done or refused")
+	command.Flags().DurationVar(&wish.Timeout, "timeout", 2*time.Minute, "how long to wait")
+	return command
+}

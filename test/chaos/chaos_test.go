@@ -1,0 +1,72 @@
+//go:build chaos
+
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+var (
+	rounds      = flag.Int("rounds", 1, "how often each fault is tried")
+	faults      = flag.String("faults", "", "names of faults, parted by commas; all where left out")
+	replication = flag.String("replication", "async,sync", "kinds of replication, parted by commas")
+	version     = flag.Int("version", 17, "major version of PostgreSQL")
+	out         = flag.String("out", "../../build/chaos.json", "file for the figures of each round")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	log.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// TestFaults tries each fault on a cluster of each kind, and prints and keeps what came of it.
+func TestFaults(t *testing.T) {
+	chosen, err := Find(strings.FieldsFunc(*faults, func(c rune) bool { return c == ',' })...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := &Report{}
+	t.Cleanup(func() {
+		if err := report.Save(*out); err != nil {
+			t.Error(err)
+		}
+		fmt.Println()
+		if err := report.Print(os.Stdout); err != nil {
+			t.Error(err)
+		}
+	})
+	for kind := range strings.SplitSeq(*replication, ",") {
+		if kind != string(Async) && kind != string(Sync) {
+			t.Fatalf("no replication %q: write async, sync or both", kind)
+		}
+		t.Run(kind, func(t *testing.T) { tryAll(t, chosen, Replication(kind), report) })
+	}
+}
+
+// tryAll tries the faults that one cluster will do for together, and the others after that.
+func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
+	for _, limited := range []bool{false, true} {
+		var subject *Subject
+		for _, fault := range chosen {
+			if fault.Limited != limited {
+				continue
+			}
+			if subject == nil {
+				subject = New(t, Options{Replication: kind, Version: int32(*version), Limited: limited})
+			}
+			for number := range *rounds {
+				t.Run(fmt.Sprintf("%s %d", fault.Name, number+1), func(t *testing.T) {
+					*report = append(*report, subject.Try(t, fault, number+1))
+				})
+			}
+		}
+	}
+}

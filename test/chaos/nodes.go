@@ -1,0 +1,123 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func nodeKill(r *round) {
+	node := r.primary.Spec.NodeName
+	heal := r.healing(func() { r.Kube("start-node", node) })
+	r.strike()
+	r.Kube("kill-node", node)
+	r.awaitFailover()
+	heal()
+}
+
+// after is how long a part of the cluster that is frozen or cut off stays so after the others have gone on: long enough
+// for a mistake to show.
+const after = 10 * time.Second
+
+// nodeFreeze stops the primary's node. What its clients asked just before may be answered when it goes on.
+func nodeFreeze(r *round) {
+	r.clientsInside()
+	node := r.primary.Spec.NodeName
+	heal := r.healing(func() { r.Kube("thaw", node) })
+	r.strike()
+	r.Kube("freeze", node)
+	r.awaitFailover()
+	r.pass(after)
+	heal()
+	r.pass(after)
+}
+
+// partition cuts the primary off from the other instances and from the API server, with clients on its side.
+func partition(r *round) {
+	r.clientsInside()
+	node := r.primary.Spec.NodeName
+	heal := r.healing(func() { r.Kube("link", node, "up") })
+	r.strike()
+	r.Kube("link", node, "down")
+	r.awaitFailover()
+	r.pass(after)
+	heal()
+	r.pass(after)
+}
+
+// pass lets time pass: that is what such a fault consists of.
+func (r *round) pass(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-r.Context().Done():
+	}
+}
+
+func apiAway(r *round) {
+	heal := r.healing(func() { r.Kube("apiserver", "start") })
+	r.strike()
+	r.Kube("apiserver", "stop")
+	r.pass(time.Minute)
+	heal()
+}
+
+func apiFlapping(r *round) {
+	r.strike()
+	for range 6 {
+		heal := r.healing(func() { r.Kube("apiserver", "start") })
+		r.Kube("apiserver", "stop")
+		r.pass(5 * time.Second)
+		heal()
+		r.pass(5 * time.Second)
+	}
+}
+
+// controllersDown takes every controller of the suite away, and then the primary.
+func controllersDown(r *round) {
+	deployments := &appsv1.DeploymentList{}
+	suite := client.InNamespace("howdah-system")
+	r.Must(r.List(r.Context(), deployments, suite))
+	heal := r.healing(func() {
+		for i := range deployments.Items {
+			r.Must(r.scale(&deployments.Items[i], ptr.Deref(deployments.Items[i].Spec.Replicas, 1)))
+		}
+	})
+	for i := range deployments.Items {
+		r.Must(r.scale(deployments.Items[i].DeepCopy(), 0))
+	}
+	r.until("the controllers to be gone", time.Minute, func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		if err := r.List(ctx, pods, suite); err != nil || meta.LenList(pods) == 0 {
+			return err
+		}
+		return fmt.Errorf("%d pods are left", meta.LenList(pods))
+	})
+	r.deletePod(client.GracePeriodSeconds(0))
+	r.awaitFailover()
+	heal()
+}
+
+// scale sets the number of pods of a Deployment; it is used after the test's end too.
+func (r *round) scale(deployment *appsv1.Deployment, replicas int32) error {
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	return r.Patch(context.Background(), deployment, patch)
+}
+
+// double kills the primary's server while one of the replicas is cut off.
+func double(r *round) {
+	node := r.replica(r.primary).Spec.NodeName
+	before := r.started(r.primary)
+	heal := r.healing(func() { r.Kube("link", node, "up") })
+	r.strike()
+	r.Kube("link", node, "down")
+	r.Kube("signal", id(r.primary), "KILL", "--program", "postgres")
+	r.awaitServer(before)
+	r.pass(after)
+	heal()
+}

@@ -1,0 +1,84 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+)
+
+// Report is what came of all rounds.
+type Report []Result
+
+// Save writes it for programs.
+func (r Report) Save(file string) error {
+	content, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(content, '\n'), 0o644)
+}
+
+// Print writes it for people: the median of each figure, with the least and the most.
+func (r Report) Print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "fault\treplication\trounds\tgap\tgap, new connections\tlost rows\tdouble acks\tfailovers\twhole again")
+	for _, of := range r.groups() {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", of[0].Fault, of[0].Replication, len(of),
+			seconds(of, func(r Result) float64 { return r.GapSeconds }),
+			seconds(of, func(r Result) float64 { return r.NewConnectionGap }),
+			count(of, func(r Result) int { return r.LostRows }),
+			count(of, func(r Result) int { return r.DoublePrimaryAcks }),
+			count(of, func(r Result) int { return r.Failovers }),
+			seconds(of, func(r Result) float64 { return r.WholeAgainSeconds }))
+	}
+	return table.Flush()
+}
+
+// groups are the rounds of the same fault and replication, in the order of the first of each.
+func (r Report) groups() [][]Result {
+	var groups [][]Result
+	for _, result := range r {
+		same := func(group []Result) bool {
+			return group[0].Fault == result.Fault && group[0].Replication == result.Replication
+		}
+		if i := slices.IndexFunc(groups, same); i >= 0 {
+			groups[i] = append(groups[i], result)
+			continue
+		}
+		groups = append(groups, []Result{result})
+	}
+	return groups
+}
+
+func seconds(of []Result, figure func(Result) float64) string {
+	values := sorted(of, figure)
+	n := len(values)
+	median := (values[(n-1)/2] + values[n/2]) / 2
+	return fmt.Sprintf("%.1f s (%.1f-%.1f)", median, values[0], values[n-1])
+}
+
+// count tells of rows and failovers, where every one matters: from the least to the most.
+func count(of []Result, figure func(Result) int) string {
+	values := sorted(of, figure)
+	least, most := values[0], values[len(values)-1]
+	if least == most {
+		return fmt.Sprint(most)
+	}
+	return fmt.Sprintf("%d-%d", least, most)
+}
+
+func sorted[T int | float64](of []Result, figure func(Result) T) []T {
+	var values []T
+	for _, result := range of {
+		values = append(values, figure(result))
+	}
+	slices.Sort(values)
+	return values
+}

@@ -1,0 +1,174 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/howdah/test/testkit/writes"
+)
+
+// Result is what came of one round, in seconds and rows.
+type Result struct {
+	Fault             string      `json:"fault"`
+	Replication       Replication `json:"replication"`
+	Round             int         `json:"round"`
+	GapSeconds        float64     `json:"gapSeconds"`              // longest time without a row over a kept connection
+	NewConnectionGap  float64     `json:"newConnectionGapSeconds"` // the same, each row over a new one
+	LostRows          int         `json:"lostRows"`                // acknowledged and not there
+	DoublePrimaryAcks int         `json:"doublePrimaryAcks"`       // by a server that had been replaced
+	WholeAgainSeconds float64     `json:"wholeAgainSeconds"`       // after the fault, or after it was healed
+	Failovers         int         `json:"failovers"`               // how often another server wrote
+}
+
+// round is one fault, with the clients that write meanwhile.
+type round struct {
+	*Subject
+	kept, fresh *writes.Client
+	inside      []*writes.Client // in the part that is cut off
+	primary     *corev1.Pod      // when the round began
+	began       time.Time        // the fault
+	acted       time.Time        // the last thing that was done to the cluster: the fault, or its healing
+}
+
+// rows are a second of writing.
+const rows = 20
+
+// Try does a fault to a whole cluster, waits until it is whole again, and judges. The test fails where a row is lost that
+// must not be, or where two servers acknowledged at one time.
+func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
+	t.Helper()
+	r := &round{Subject: s.in(t)}
+	r.awaitWhole()
+	r.primary = r.Subject.primary()
+	r.Must(writes.Clear(t.Context(), r.target))
+	r.kept = r.client("kept", r.target, true)
+	r.fresh = r.client("fresh", r.target, false)
+	r.awaitRows(r.kept, rows)
+	r.awaitRows(r.fresh, rows)
+
+	fault.do(r)
+	r.awaitWhole()
+	whole := time.Now()
+	r.awaitRows(r.kept, rows)
+	r.awaitRows(r.fresh, rows)
+	result := r.judge(whole)
+	result.Fault, result.Round = fault.Name, number
+	r.complain(result)
+	return result
+}
+
+// client begins to write; it ends with the test at the latest.
+func (r *round) client(name string, target writes.Target, keep bool) *writes.Client {
+	r.Helper()
+	c := &writes.Client{Name: name, Target: target, Keep: keep}
+	c.Start(context.WithoutCancel(r.Context()))
+	r.Cleanup(c.Stop)
+	return c
+}
+
+// clientsInside write to the primary of now from inside of its node, past every Service. One is patient: a server that
+// was frozen may want to acknowledge what it was asked long ago.
+func (r *round) clientsInside() {
+	r.Helper()
+	target := r.at(r.primary.Status.PodIP, r.primary.Spec.NodeName)
+	patient := &writes.Client{Name: "inside, kept", Target: target, Keep: true, Patience: 5 * time.Minute}
+	patient.Start(context.WithoutCancel(r.Context()))
+	r.Cleanup(patient.Stop)
+	r.inside = []*writes.Client{patient, r.client("inside, fresh", target, false)}
+	for _, c := range r.inside {
+		r.awaitRows(c, rows)
+	}
+}
+
+// strike notes that the fault begins now.
+func (r *round) strike() {
+	r.began = time.Now()
+	r.acted = r.began
+}
+
+// healing heals what a fault did: once, when it is called, or at the end of a test that failed before.
+func (r *round) healing(do func()) (heal func()) {
+	var once sync.Once
+	heal = func() { once.Do(do) }
+	r.Cleanup(heal)
+	return func() {
+		r.acted = time.Now()
+		heal()
+	}
+}
+
+// awaitRows waits until so many more rows of a client are acknowledged than now.
+func (r *round) awaitRows(c *writes.Client, more int) {
+	r.Helper()
+	before := len(c.Acks())
+	r.until(fmt.Sprintf("%d rows of the client %s", more, c.Name), mend, func(context.Context) error {
+		if len(c.Acks()) < before+more {
+			return fmt.Errorf("%d so far, and the last write came to %w", len(c.Acks())-before, c.LastError())
+		}
+		return nil
+	})
+}
+
+// awaitFailover waits until clients of the Service write to another server than when the round began.
+func (r *round) awaitFailover() {
+	r.Helper()
+	r.until("another primary", mend, func(context.Context) error {
+		acks := r.fresh.Acks()
+		if last := acks[len(acks)-1]; last.Server == r.primary.Status.PodIP {
+			return fmt.Errorf("%s still is, and the last write came to %w", last.Reign(), r.fresh.LastError())
+		}
+		return nil
+	})
+	r.awaitRows(r.fresh, rows)
+}
+
+func (r *round) judge(whole time.Time) Result {
+	r.Helper()
+	end := time.Now()
+	all := slices.Concat(r.stop(r.kept), r.stop(r.fresh))
+	for _, c := range r.inside {
+		all = append(all, r.stop(c)...)
+	}
+	present, err := writes.Present(r.Context(), r.target)
+	r.Must(err)
+	lost, doubled := writes.Lost(all, present), writes.Doubled(all)
+	for what, acks := range map[string][]writes.Ack{"lost": lost, "acknowledged by a server that was replaced": doubled} {
+		if len(acks) > 0 {
+			first := acks[0]
+			r.Logf("%d rows are %s, the first %d of the client %s by %s, %s after the fault began", len(acks), what,
+				first.N, first.Client, first.Reign(), first.At.Sub(r.began).Round(time.Millisecond))
+		}
+	}
+	return Result{
+		Replication:       r.Replication,
+		GapSeconds:        writes.Longest(r.kept.Acks(), r.began, end).Seconds(),
+		NewConnectionGap:  writes.Longest(r.fresh.Acks(), r.began, end).Seconds(),
+		LostRows:          len(lost),
+		DoublePrimaryAcks: len(doubled),
+		WholeAgainSeconds: whole.Sub(r.acted).Seconds(),
+		Failovers:         writes.Failovers(all),
+	}
+}
+
+func (r *round) stop(c *writes.Client) []writes.Ack {
+	c.Stop()
+	return c.Acks()
+}
+
+// complain fails the test for what must never be.
+func (r *round) complain(result Result) {
+	r.Helper()
+	r.Logf("%+v", result)
+	if result.LostRows > 0 && r.Replication == Sync {
+		r.Errorf("%d acknowledged rows are lost under synchronous replication", result.LostRows)
+	}
+	if result.DoublePrimaryAcks > 0 {
+		r.Errorf("%d rows were acknowledged by a server that had been replaced", result.DoublePrimaryAcks)
+	}
+}

@@ -1,0 +1,40 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/test/chaos"
+)
+
+// slow is when writes stand still for so long that something is wrong, on however busy a machine. What is reached on one
+// that is not is measured by `make chaos`.
+const slow = 45.0
+
+// tryFaults tries some of the faults of the chaos suite, once each, on one cluster. None of these tests is parallel: they
+// break nodes.
+func tryFaults(t *testing.T, replication chaos.Replication, names ...string) {
+	t.Helper()
+	faults, err := chaos.Find(names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := chaos.New(t, chaos.Options{Replication: replication, Version: 17})
+	for _, fault := range faults {
+		t.Run(fault.Name, func(t *testing.T) {
+			if came := subject.Try(t, fault, 1); max(came.GapSeconds, came.NewConnectionGap) > slow {
+				t.Errorf("writes stood still for %s", time.Duration(max(came.GapSeconds, came.NewConnectionGap)*float64(time.Second)))
+			}
+		})
+	}
+}
+
+func TestAnotherInstanceTakesOverOrTheSameComesBackWithinSeconds(t *testing.T) {
+	tryFaults(t, chaos.Async, "switchover", "kill-postmaster", "graceful-delete")
+}
+
+func TestNothingAcknowledgedIsLostWhenTheNodeOfASynchronousPrimaryDiesOrIsCutOff(t *testing.T) {
+	tryFaults(t, chaos.Sync, "node-kill", "partition")
+}

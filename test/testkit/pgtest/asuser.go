@@ -1,0 +1,74 @@
+package pgtest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// AsPostgres runs a copy of this test program, which lies in a folder of root's, as the user postgres, and returns its exit
+// status. It is for a TestMain that is run by root: programs that start a server themselves refuse root.
+func AsPostgres() int {
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "as root, these tests need the user postgres:", err)
+		return 1
+	}
+	uid, _ := strconv.Atoi(who.Uid) // digits on this system
+	gid, _ := strconv.Atoi(who.Gid)
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "agent")
+	if err := copyProgram(program, uid, gid); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
+		return strings.HasPrefix(arg, "-test.testlogfile") // only root can write it
+	})
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		if cmd.ProcessState == nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return 1
+	}
+	return 0
+}
+
+func copyProgram(to string, uid, gid int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, from); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Chown(filepath.Dir(to), uid, gid)
+}
