@@ -6,19 +6,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"os/user"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/walsocket"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // TestMain is the agent's archive_command as well, and runs the tests as PostgreSQL's user where we are root: the server
@@ -33,7 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
-		os.Exit(asPostgres())
+		os.Exit(pgtest.AsPostgres())
 	}
 	if err := postmaster.AdoptOrphans(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -41,63 +34,4 @@ func TestMain(m *testing.M) {
 	}
 	go postmaster.Reap(context.Background())
 	os.Exit(m.Run())
-}
-
-// asPostgres runs a copy of this program, which lies in a folder of root's, as the user postgres.
-func asPostgres() int {
-	who, err := user.Lookup("postgres")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "as root, these tests need the user postgres:", err)
-		return 1
-	}
-	uid, _ := strconv.Atoi(who.Uid) // digits on this system
-	gid, _ := strconv.Atoi(who.Gid)
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "agent")
-	if err := copyProgram(program, uid, gid); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool {
-		return strings.HasPrefix(arg, "-test.testlogfile") // only root can write it
-	})
-	cmd := exec.Command(program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
-		if cmd.ProcessState == nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		return 1
-	}
-	return 0
-}
-
-func copyProgram(to string, uid, gid int) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	from, err := os.Open(self)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(f, from); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Chown(filepath.Dir(to), uid, gid)
 }
