@@ -57,7 +57,7 @@ type Server struct {
 	// End is where the record of the checkpoint begins with which a primary was shut down in order; 0: it wasn't. Who has
 	// received more than that has everything.
 	End uint64
-	// Hopeless: it was primary and doesn't come up again.
+	// Hopeless: it was primary and doesn't come up again. It says nothing about a server that isn't Down.
 	Hopeless bool
 }
 

@@ -67,7 +67,7 @@ func (c *Core) settleSwitchover() {
 
 // handOver stops the server in order and gives the lease up, to who has everything.
 func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
-	h, hopeless := c.handing, c.server.Hopeless
+	h := c.handing
 	acts.Want = Want{Role: Stop, Orderly: true, Term: c.record.Term, Until: c.until()}
 	if c.server.Mode != Down {
 		return Record{}, false
@@ -86,7 +86,7 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	case now < h.stopped+c.limits.Handover:
 		acts.Wake = min(acts.Wake, h.stopped+c.limits.Handover)
 		return Record{}, false
-	case h.asked && !hopeless && !c.leaving && !h.released:
+	case h.asked && !c.hopeless() && !c.leaving && !h.released:
 		c.handing = nil
 		c.answers.State = agentapi.SwitchoverRefused
 		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary goes on"

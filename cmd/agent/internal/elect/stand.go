@@ -85,7 +85,7 @@ func othersMay(r *Record) string {
 func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
 	r := c.record
 	if r.Holder == "" {
-		if r.Successor == "" && !c.server.Hopeless || now >= c.seen+c.limits.Grace {
+		if r.Successor == "" && !c.hopeless() || now >= c.seen+c.limits.Grace {
 			return true, ""
 		}
 		acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)

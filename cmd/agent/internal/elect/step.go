@@ -143,7 +143,7 @@ func (c *Core) firstborn() bool {
 
 func (c *Core) lead(now Time, acts *Acts) {
 	acts.Want = c.leadership()
-	if c.leaving && c.handing == nil || c.server.Hopeless && c.handing == nil && len(c.record.Members) > 0 {
+	if c.handing == nil && (c.leaving || c.hopeless() && len(c.record.Members) > 0) {
 		c.handing = &handover{}
 	}
 	next, due := c.renewal(now)
@@ -165,6 +165,9 @@ func (c *Core) lead(now Time, acts *Acts) {
 	acts.Want.Until = c.until()
 	acts.Wake = min(acts.Wake, acts.Want.Until)
 }
+
+// hopeless: the server was primary and does not come up again.
+func (c *Core) hopeless() bool { return c.server.Hopeless && c.server.Mode == Down }
 
 // leadership is what the holder wants of its server.
 func (c *Core) leadership() Want {

@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+)
+
+// node is a machine with the volume of one instance, and with its pod, if there is one. The pod is not moved.
+type node struct {
+	w      *world
+	name   string
+	clock  clock
+	volume volume
+	pods   int    // that there were
+	agent  *agent // of the container that runs; nil: none does
+	gone   bool   // the instance was scaled away
+
+	frozen  time.Duration // until when the whole machine is
+	waiting []func()      // for the end of that
+	broken  time.Duration // until when PostgreSQL can't be started
+}
+
+// do something on this machine, which may be frozen.
+func (n *node) do(f func()) {
+	if n.isFrozen() {
+		n.waiting = append(n.waiting, f)
+		return
+	}
+	f()
+}
+
+func (n *node) isFrozen() bool { return n.w.now < n.frozen }
+
+// freeze all of the machine. What wakes up first is the warden, whose limit has passed by then: nothing can be done about a
+// commit that was on its way through a processor that stood still, see docs/high-availability.md.
+func (n *node) freeze(d time.Duration) {
+	if n.isFrozen() {
+		return
+	}
+	n.w.log("%s: the machine freezes for %s", n.name, d)
+	n.frozen = n.w.now + d
+	n.w.after(d, func() {
+		n.w.log("%s: the machine goes on", n.name)
+		if n.agent != nil {
+			n.agent.watchOver()
+			if s := n.agent.server; s != nil {
+				n.w.onePrimary(s)
+			}
+		}
+		waiting := n.waiting
+		n.waiting = nil
+		for _, f := range waiting {
+			f()
+		}
+	})
+}
+
+// startPod makes a pod with another UID and address.
+func (n *node) startPod() {
+	if n.agent != nil || n.gone {
+		return
+	}
+	n.pods++
+	n.startContainer()
+}
+
+func (n *node) uid() string     { return fmt.Sprintf("%s-%d", n.name, n.pods) }
+func (n *node) address() string { return "10.0." + n.uid() }
+
+// kill all processes of the pod at once.
+func (n *node) kill(why string) {
+	if n.agent == nil {
+		return
+	}
+	n.w.log("%s: %s", n.name, why)
+	a := n.agent
+	a.dead, n.agent = true, nil
+	if a.server != nil {
+		a.server.die()
+	}
+}
+
+// crash ends the container; the kubelet starts it again.
+func (n *node) crash(pause time.Duration) {
+	n.kill("the container dies")
+	n.w.after(pause, func() { n.do(n.restartContainer) })
+}
+
+func (n *node) restartContainer() {
+	if n.agent == nil && !n.gone {
+		n.startContainer()
+	}
+}
+
+// lose ends the pod without a word; there is another one later.
+func (n *node) lose(pause time.Duration) {
+	n.kill("the pod is gone")
+	n.w.after(pause, func() { n.do(n.startPod) })
+}
+
+// grace is how long a pod that ends gets for it.
+const grace = 20 * time.Second
+
+// delete the pod: it may end in order.
+func (n *node) delete(pause time.Duration) {
+	if n.agent == nil || n.agent.leaving {
+		return
+	}
+	n.w.log("%s: the pod is deleted", n.name)
+	a := n.agent
+	a.leaving = true
+	a.tell(a.core.Leave)
+	over := func() {
+		if n.agent == a {
+			n.kill("the pod ends")
+			n.w.after(pause, func() { n.do(n.startPod) })
+		}
+	}
+	n.w.after(grace, over)
+	n.w.every(100*millisecond, func() bool {
+		if n.agent == a && a.server == nil && !a.core.Holds() && !a.frozen() {
+			over()
+		}
+		return n.agent == a
+	})
+}

@@ -1,0 +1,286 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+)
+
+// What package supervise does: it makes PostgreSQL be what the core wants.
+
+func (a *agent) reconcile() {
+	s := a.server
+	if a.dead || s != nil && s.dead {
+		return
+	}
+	switch a.want.Role {
+	case elect.Stop:
+		if s != nil {
+			a.stop(s)
+		}
+	case elect.Lead:
+		a.lead(s)
+	case elect.Follow:
+		a.follow(s)
+	}
+}
+
+func (a *agent) stop(s *server) {
+	switch {
+	case !a.want.Orderly:
+		a.kill("PostgreSQL is stopped at once")
+	case s.mode == elect.Primary:
+		s.shutDown()
+		a.reportSoon()
+	default:
+		a.kill("PostgreSQL is stopped")
+	}
+}
+
+func (a *agent) lead(s *server) {
+	v := &a.node.volume
+	switch {
+	case a.busy || v.torn || len(v.wal) == 0:
+	case s == nil && v.standby:
+		a.startReplica()
+	case s == nil:
+		a.startPrimary()
+	case s.mode == elect.Replica:
+		a.promote(s)
+	case s.mode == elect.Primary && !s.stopping:
+		s.setSync(a.want.Sync)
+	}
+}
+
+func (a *agent) startServer() *server {
+	a.end = 0
+	a.server = &server{w: a.node.w, node: a.node, agent: a, mode: elect.Starting}
+	a.reportSoon()
+	return a.server
+}
+
+// unable says whether PostgreSQL can't be started now, and notes for how long that has been so.
+func (a *agent) unable() bool {
+	w := a.node.w
+	if w.now >= a.node.broken {
+		return false
+	}
+	if a.want.Role == elect.Lead && w.now > a.downtime+3*second && !a.hopeless {
+		w.log("%s: PostgreSQL doesn't come up", a.node.name)
+		a.hopeless = true
+	}
+	return true
+}
+
+func (a *agent) startPrimary() {
+	if a.unable() || !a.guard() {
+		return
+	}
+	s := a.startServer()
+	s.sync = a.want.Sync
+	a.node.w.after(a.node.w.mostly(500*millisecond, 5*second), func() { s.do(s.open) })
+}
+
+func (a *agent) startReplica() {
+	if a.unable() {
+		return
+	}
+	s := a.startServer()
+	a.node.volume.standby, a.node.volume.copied = true, true
+	a.node.w.after(a.node.w.mostly(500*millisecond, 3*second), func() {
+		s.do(func() {
+			s.mode = elect.Replica
+			a.node.w.log("%s: runs as a replica on timeline %d at %d", a.node.name, a.node.volume.timeline(), len(a.node.volume.wal))
+			a.reportSoon()
+		})
+	})
+}
+
+func (a *agent) promote(s *server) {
+	if !a.guard() {
+		return
+	}
+	s.mode, s.sync = elect.Starting, a.want.Sync
+	if s.upstream != nil {
+		s.upstream.cut()
+		s.upstream = nil
+	}
+	timeline := max(a.want.Timeline, a.node.volume.timeline()+1)
+	a.reportSoon()
+	a.node.w.after(a.node.w.mostly(300*millisecond, 3*second), func() {
+		s.do(func() {
+			v := &a.node.volume
+			v.standby = false
+			v.wal = append(slices.Clip(v.wal), entry{timeline, 0})
+			s.open()
+		})
+	})
+}
+
+func (a *agent) follow(s *server) {
+	v, leader := &a.node.volume, a.leader()
+	switch {
+	case a.busy:
+	case s == nil && (len(v.wal) == 0 || v.torn):
+		a.copy(leader)
+	case s == nil && leader != nil && !v.follows(&leader.node.volume):
+		a.copy(leader)
+	case s == nil:
+		a.startReplica()
+	case s.mode == elect.Replica && s.odd:
+		a.kill("PostgreSQL is stopped to be rewound")
+		a.copy(leader)
+	}
+}
+
+// leader is the server that is to be followed, if it can be asked.
+func (a *agent) leader() *server {
+	n := a.node.w.node(a.want.Leader.Name)
+	if a.want.Role != elect.Follow || n == nil || n.agent == nil || n.isFrozen() {
+		return nil
+	}
+	s, w := n.agent.server, a.node.w
+	if s == nil || !s.accepts() || !w.open(a.node.name, n.name) || !w.open(n.name, a.node.name) {
+		return nil
+	}
+	return s
+}
+
+// copy rewinds to, or clones from a primary. Until it ends there is nothing to start.
+func (a *agent) copy(from *server) {
+	if from == nil {
+		return
+	}
+	v, w := &a.node.volume, a.node.w
+	d := w.between(second/2, 3*second)
+	if len(v.wal) == 0 || v.torn {
+		d = w.between(second, 6*second)
+	}
+	w.log("%s: begins to copy from %s", a.node.name, from.node.name)
+	a.busy, v.torn = true, true
+	end := w.now + d
+	w.every(200*millisecond, func() bool {
+		if a.dead {
+			return false
+		}
+		switch {
+		case a.leader() != from:
+			w.log("%s: can't copy from %s any more", a.node.name, from.node.name)
+			a.busy = false
+		case w.now >= end:
+			v.wal, v.torn, v.standby, v.copied = slices.Clone(from.node.volume.wal), false, true, true
+			a.busy = false
+			w.log("%s: has a copy of %s", a.node.name, from.node.name)
+		}
+		return a.busy
+	})
+}
+
+// stream connects a replica to its primary.
+func (a *agent) stream() {
+	s := a.server
+	if s == nil || s.dead || s.mode != elect.Replica {
+		return
+	}
+	leader := a.leader()
+	if s.upstream != nil {
+		if a.want.Role == elect.Follow && s.upstream.primary.node.name != a.want.Leader.Name {
+			s.upstream.cut()
+			s.upstream = nil
+		}
+		return
+	}
+	if leader == nil {
+		return
+	}
+	if s.odd = !a.node.volume.follows(&leader.node.volume); !s.odd {
+		s.connect(leader)
+	}
+}
+
+// kill the server and all that belongs to it.
+func (a *agent) kill(why string) {
+	if a.server == nil || a.server.dead {
+		return
+	}
+	s := a.server
+	a.node.w.log("%s: %s (%v)", a.node.name, why, s.mode)
+	s.die()
+	a.ended(s)
+}
+
+// ended is what the agent does when its server is down.
+func (a *agent) ended(s *server) {
+	a.do(func() {
+		if a.server == s {
+			a.server, a.guarded, a.downtime = nil, false, a.node.w.now
+			a.allow(elect.Forever)
+			a.report()
+		}
+	})
+}
+
+// fall is a crash of PostgreSQL.
+func (a *agent) fall() {
+	s := a.server
+	if s == nil || s.dead {
+		return
+	}
+	if w := a.node.w; s.mode == elect.Primary {
+		a.hopeless = a.hopeless || a.fell > 0 && w.now < a.fell+time.Minute
+		a.fell = w.now
+	}
+	a.kill("PostgreSQL crashes")
+}
+
+func (a *agent) tick() {
+	a.stream()
+	a.reconcile()
+	a.report()
+}
+
+func (a *agent) reportSoon() {
+	a.node.w.after(a.node.w.mostly(10*millisecond, 200*millisecond), func() { a.do(a.report) })
+}
+
+// report tells the core how the server is.
+func (a *agent) report() {
+	s := a.server
+	if s != nil && s.dead {
+		return
+	}
+	now := a.local()
+	p := a.where()
+	seen := elect.Server{Position: p, Hopeless: a.hopeless, End: a.end}
+	if s != nil {
+		seen.Mode, seen.Sync, seen.SyncSince = s.mode, s.sync, s.since
+		if s.mixed {
+			seen.Sync = elect.Sync{Quorum: -1}
+		}
+		if s.stopping {
+			seen.Mode = elect.Starting
+		}
+		if s.mode == elect.Primary {
+			a.hopeless = false
+		}
+	}
+	a.core.Observe(now, seen)
+	if s != nil && s.mode == elect.Primary && !s.stopping {
+		a.core.Follow(now, a.followers(s))
+	}
+	a.soon()
+}
+
+func (a *agent) followers(s *server) map[string]elect.Follower {
+	all := map[string]elect.Follower{}
+	for _, l := range s.links {
+		name := l.replica.node.name
+		known, told := a.known[name]
+		all[name] = elect.Follower{
+			Address: known.address, Streaming: told && a.local() < known.at+3*second, Flushed: uint64(l.flushed),
+			Lag: uint64(len(a.node.volume.wal) - l.flushed),
+		}
+	}
+	return all
+}
