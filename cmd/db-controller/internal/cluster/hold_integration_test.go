@@ -211,3 +211,36 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 	l.say(restore, func() { restore.Status.Hold, restore.Status.Handover = nil, nil })
 	l.awaitRunning(shop)
 }
+
+func TestTheVolumeOfTheLastPrimaryIsTheFirstThatAHolderGets(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.lead("shop-2")
+	upgrade := l.upgrade("to-18", shop)
+	answer := l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	if len(answer.Volumes) != 3 || answer.Volumes[0] != (v1alpha1.HeldVolume{Instance: "shop-2", ClaimName: "data-shop-2"}) || shop.Status.Primary != "shop-2" {
+		t.Errorf("granted %+v; the primary was %s", answer.Volumes, shop.Status.Primary)
+	}
+	for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
+		if l.there(&corev1.Pod{}, name) {
+			t.Errorf("granted while %s was there", name)
+		}
+	}
+	// Fewer instances are wanted meanwhile, and not the one with the data.
+	l.scale(shop, 1)
+	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
+	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.kube.set(func(s *standIn) { s.leaders["shop"] = "shop-2" })
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
+	l.say(upgrade, func() { upgrade.Status.Hold, upgrade.Status.Handover = nil, nil })
+	l.eventually("shop-0 is the only one, by way of a switchover", func() bool {
+		l.get(shop)
+		return shop.Status.Primary == "shop-0" && len(shop.Status.Instances) == 1
+	})
+	l.kube.set(func(s *standIn) {
+		if len(s.switchovers) != 1 || s.switchovers[0].To != "shop-0" {
+			t.Errorf("switched over: %+v", s.switchovers)
+		}
+	})
+}

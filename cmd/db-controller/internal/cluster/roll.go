@@ -95,7 +95,7 @@ func (w *world) due() []int {
 // down: the pod is there and takes no connections, and no work would be lost by replacing it.
 func (w *world) down(ordinal int) bool {
 	pod, agent := w.pod(ordinal), w.agent(ordinal)
-	return pod != nil && !w.serving(ordinal) && (agent == nil || agent.Rejoin == nil)
+	return pod != nil && pod.DeletionTimestamp.IsZero() && !w.serving(ordinal) && (agent == nil || agent.Rejoin == nil)
 }
 
 // whyWait says why no instance may be taken down now; empty: one may.

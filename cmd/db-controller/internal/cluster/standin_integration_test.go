@@ -42,6 +42,8 @@ type standIn struct {
 	silent bool
 	// notReady pods don't become ready.
 	notReady bool
+	// made are the pods that were made, in order.
+	made []string
 	// restarts that agents were asked for, by pod, and switchovers.
 	restarts    []string
 	switchovers []agentapi.SwitchoverRequest
@@ -115,7 +117,9 @@ func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []co
 		there := slices.IndexFunc(mine, func(pod corev1.Pod) bool { return pod.Name == name })
 		switch {
 		case ordinal < replicas && there < 0:
-			_ = s.client.Create(ctx, s.podOf(set, name))
+			if s.client.Create(ctx, s.podOf(set, name)) == nil {
+				s.made = append(s.made, name)
+			}
 		case ordinal >= replicas && there >= 0:
 			_ = s.client.Delete(ctx, &mine[there], client.GracePeriodSeconds(0))
 		}

@@ -1,0 +1,105 @@
+//go:build integration
+
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// pendingUntilRestarted has every agent wait for a restart for a parameter, until it was asked for one.
+func (l *lab) pendingUntilRestarted(parameter string) {
+	l.kube.set(func(s *standIn) {
+		s.restarts = nil
+		s.answer = func(status *agentapi.Status) {
+			if !slices.Contains(s.restarts, status.Pod) {
+				status.PendingRestart = []string{parameter}
+			}
+		}
+	})
+}
+
+func (l *lab) restarted() []string {
+	var restarts []string
+	l.kube.set(func(s *standIn) { restarts = slices.Clone(s.restarts) })
+	return restarts
+}
+
+func TestANewImageReachesReplicasFirstThenAnotherIsPrimaryThenTheOneThatWas(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) { s.made = nil })
+	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) {
+		if !slices.Equal(s.made, []string{"shop-2", "shop-1", "shop-0"}) {
+			t.Errorf("replaced in the order %v", s.made)
+		}
+		if len(s.switchovers) != 1 || s.switchovers[0].To != "shop-1" {
+			t.Errorf("switched over: %+v", s.switchovers)
+		}
+	})
+	if shop.Status.Primary != "shop-1" || shop.Status.Image != "postgres:17.6" {
+		t.Errorf("status: %+v", shop.Status)
+	}
+}
+
+func TestTheNextIsTakenDownOnlyWhenTheOneBeforeFollowsAgain(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) {
+		s.made = nil
+		s.answer = func(status *agentapi.Status) {
+			if status.Pod == "shop-2" && slices.Contains(s.made, "shop-2") {
+				status.Replication = &agentapi.ReplicationStatus{LagBytes: 64 << 20}
+			}
+		}
+	})
+	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })
+	l.eventually("it is said what is waited for", func() bool {
+		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonApplying)
+		return strings.Contains(message, "shop-1 is next, and waits: shop-2 doesn't get WAL from the primary yet.")
+	})
+	l.awaitCondition(shop, v1alpha1.ConditionReplicated, metav1.ConditionFalse, v1alpha1.ReasonReplicaDown)
+	l.settle()
+	l.kube.set(func(s *standIn) {
+		if !slices.Equal(s.made, []string{"shop-2"}) {
+			t.Errorf("replaced %v", s.made)
+		}
+		s.answer = nil
+	})
+	l.awaitReplicated(shop)
+}
+
+func TestAParameterThatIsRaisedReachesReplicasFirst(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.pendingUntilRestarted("max_connections")
+	l.change(shop, func() { shop.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"max_connections": "300"} })
+	l.eventually("all were restarted", func() bool { return len(l.restarted()) >= 3 })
+	l.awaitReplicated(shop)
+	if got := l.restarted(); !slices.Equal(got, []string{"shop-2", "shop-1", "shop-0"}) || shop.Status.Primary == "shop-0" {
+		t.Errorf("restarted in the order %v; primary is %s", got, shop.Status.Primary)
+	}
+	if got := shop.Status.StandbyLimits["max_connections"]; got != "300" {
+		t.Errorf("recorded: %q", got)
+	}
+
+	l.pendingUntilRestarted("max_connections")
+	primary := shop.Status.Primary
+	l.change(shop, func() { shop.Spec.PostgreSQL.Parameters["max_connections"] = "200" })
+	l.eventually("all were restarted again", func() bool { return len(l.restarted()) >= 3 })
+	l.awaitReplicated(shop)
+	if got := l.restarted(); got[0] != primary || shop.Status.Primary != primary {
+		t.Errorf("lowered in the order %v; primary is %s, and was %s", got, shop.Status.Primary, primary)
+	}
+}
