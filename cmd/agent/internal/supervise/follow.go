@@ -209,12 +209,14 @@ func (r *runner) restFor(ctx context.Context, d time.Duration, why string) error
 // stand makes the standing that of a replica.
 func (r *runner) stand(want elect.Want) {
 	r.told(want.Sync)
+	before := r.standing.Upstream
 	r.standing = settings.Standing{
 		Pod: r.Pod, Slot: replicate.SlotName(r.Pod), Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)),
 	}
 	if leader := want.Leader; leader.Name != "" && leader.Address != "" {
-		r.standing.Upstream = r.upstream(leader)
+		before = r.upstream(leader)
 	}
+	r.standing.Upstream = before // while there is nobody to follow, nothing is changed
 }
 
 func (r *runner) upstream(leader elect.Member) *settings.Upstream {

@@ -76,11 +76,14 @@ func (r *runner) end(server *postmaster.Server, as mode) error {
 		r.publisher.Yield()
 	}
 	err := server.Stop(patience)
-	end := uint64(0)
+	var timeline int64
+	var end uint64
 	if err == nil && as == primaryMode {
-		end = r.lastLSN()
+		timeline, end = r.lastLSN()
 	}
-	r.report(func(server *elect.Server) { server.Mode, server.End = elect.Down, end })
+	r.report(func(server *elect.Server) {
+		server.Mode, server.End, server.Position.Timeline = elect.Down, end, timeline
+	})
 	return err
 }
 
@@ -96,12 +99,12 @@ func (r *runner) kill(server *postmaster.Server) {
 }
 
 // lastLSN is where the checkpoint of a clean shutdown begins, the last record of all; 0: there was none.
-func (r *runner) lastLSN() uint64 {
+func (r *runner) lastLSN() (timeline int64, lsn uint64) {
 	control, err := postgres.ReadControlData(context.Background(), postgres.Exec, r.adopted.binDir, r.adopted.pgdata)
 	if err != nil || control.State != postgres.StateShutDown {
-		return 0
+		return 0, 0
 	}
-	return uint64(control.Checkpoint)
+	return int64(control.Timeline), uint64(control.Checkpoint)
 }
 
 // checkpoint while clients still write shortens the time that the server is away.
