@@ -68,3 +68,30 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 		t.Error("the volume is still there")
 	}
 }
+
+func TestEachWriteMayBeTheLastOfAProcessWithThreeInstances(t *testing.T) {
+	l := newLab(t)
+	l.patience *= 6
+	stop := l.mortals()
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })
+	l.awaitReplicated(shop)
+	l.change(shop, func() { shop.Spec.Switchover = &v1alpha1.Switchover{To: "shop-2", Token: "a"} })
+	l.awaitSwitchover(shop, "a", v1alpha1.SwitchoverDone)
+
+	upgrade := l.upgrade("to-18", shop)
+	answer := l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	if answer.Volumes[0].Instance != "shop-2" {
+		t.Errorf("granted %+v", answer.Volumes)
+	}
+	l.say(upgrade, func() { upgrade.Status.Hold = nil })
+	l.kube.set(func(s *standIn) { s.leaders["shop"] = "shop-2" })
+	l.awaitReplicated(shop)
+	l.scale(shop, 1)
+	l.eventually("one instance is left", func() bool { l.get(shop); return len(shop.Status.Instances) == 1 })
+	l.awaitRunning(shop)
+	l.scale(shop, 2)
+	l.awaitReplicated(shop)
+	stop()
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -108,5 +109,28 @@ func TestTheLeaseIsTheAgentsOnceItIsMade(t *testing.T) {
 	l.settle()
 	if l.get(lease); lease.ResourceVersion != before {
 		t.Errorf("it was written: %+v", lease)
+	}
+}
+
+func TestAnIdleClusterOfThreeCausesNoWrites(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.settle()
+	mark, at := l.writes.mark(), int64(0)
+	l.kube.set(func(s *standIn) {
+		s.answer = func(status *agentapi.Status) {
+			if status.Replication != nil {
+				at++
+				status.Replication.LagBytes, status.Replication.LagSeconds = at*1000, float64(at%9)
+			}
+		}
+	})
+	for range 5 {
+		l.change(shop, func() { metav1.SetMetaDataAnnotation(&shop.ObjectMeta, "example.com/seen", time.Now().String()) })
+		time.Sleep(100 * time.Millisecond)
+	}
+	if wrote := l.writes.since(mark); len(wrote) > 0 || at == 0 {
+		t.Errorf("wrote %v", wrote)
 	}
 }

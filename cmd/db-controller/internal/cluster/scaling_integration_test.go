@@ -167,6 +167,25 @@ func TestTheLastInstanceIsToldSoWhenTheOthersAreGone(t *testing.T) {
 	}
 }
 
+func TestACacheThatIsBehindEndsNoElection(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	pod := &corev1.Pod{}
+	l.there(pod, "shop-1")
+	l.change(pod, func() { pod.Finalizers = []string{"example.com/slow"} })
+	l.writes.hide("shop-1", "shop-2")
+	l.scale(shop, 1)
+	l.eventually("the other is gone", func() bool { return !l.there(&corev1.Pod{}, "shop-2") })
+	l.settle()
+	if told := l.told().Instances; told <= 1 {
+		t.Fatalf("told %d while shop-1 is there", told)
+	}
+	l.change(pod, func() { pod.Finalizers = nil })
+	l.eventually("it is told when that is gone", func() bool { return l.told().Instances <= 1 })
+	l.awaitRunning(shop)
+}
+
 func TestAReplicasLostVolumeIsMadeAgain(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(three)

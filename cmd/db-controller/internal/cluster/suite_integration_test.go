@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -224,6 +225,8 @@ type writeCounter struct {
 	mortal bool
 	left   int
 	died   chan struct{}
+	// hidden pods are not in the cache yet.
+	hidden []string
 }
 
 var errDead = errors.New("this process is dead")
@@ -260,6 +263,23 @@ func (c *writeCounter) mark() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.wrote)
+}
+
+// List is what the cache holds.
+func (c *writeCounter) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.Client.List(ctx, list, opts...)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pods, ok := list.(*corev1.PodList); ok {
+		pods.Items = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return slices.Contains(c.hidden, pod.Name) })
+	}
+	return err
+}
+
+func (c *writeCounter) hide(pods ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hidden = pods
 }
 
 func (c *writeCounter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
