@@ -88,12 +88,14 @@ type Core struct {
 	record  *Record // that was read or written last; nil: none yet
 	seen    Time    // when its version was seen first
 	refresh bool    // it is known to be old
+	reread  Time    // when it was read again without a reason
 
 	writing   *Write // on its way
 	wrote     Time   // when the last write was sent
 	confirmed bool   // it has been written
 
 	holds   bool
+	begun   Time     // when the lease was taken
 	renewed Time     // when the last renewal that counts was sent
 	unsure  []Member // of writes whose outcome is not known
 	doubt   bool     // there are such writes
@@ -220,7 +222,7 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 // begin is the first moment as the holder.
 func (c *Core) begin(now Time) {
 	c.holds, c.alone, c.handing, c.promise, c.asking = true, false, nil, 0, 0
-	c.renewed = 0
+	c.begun, c.renewed = now, 0
 	c.target = Sync{Quorum: c.record.Quorum, Members: names(c.record.Members)}
 	c.members = map[string]*watched{}
 	for _, m := range c.record.Members {

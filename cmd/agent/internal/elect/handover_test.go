@@ -8,7 +8,9 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-func ask(to string) agentapi.SwitchoverRequest { return agentapi.SwitchoverRequest{Token: "t1", To: to} }
+func ask(to string) agentapi.SwitchoverRequest {
+	return agentapi.SwitchoverRequest{Token: "t1", To: to}
+}
 
 // stopped is a primary whose server has ended in order, at position 120, because a switchover to b was asked for.
 func stopped(t *testing.T) *instance {
@@ -72,7 +74,7 @@ func TestASwitchoverGivesTheLeaseToWhoHasEverything(t *testing.T) {
 
 func TestASwitchoverIsTakenBackWhenTheReplicaDoesNotGetEverything(t *testing.T) {
 	a := stopped(t)
-	a.passes(limits.Handover - time.Millisecond).hears("b", 1, 120).wants(Stop)
+	a.passes(limits.Handover-time.Millisecond).hears("b", 1, 120).wants(Stop)
 	a.passes(time.Millisecond).wants(Lead)
 	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused || s.Message == "" {
 		t.Errorf("%+v", s)
@@ -161,6 +163,9 @@ func TestAReplicaThatEndsIsStoppedInOrder(t *testing.T) {
 func TestAServerThatDoesNotComeUpAgainIsGivenUpToTheFurthestAhead(t *testing.T) {
 	a := leader(t, asynchronous(), held(0, "b", "c"))
 	a.observes(Server{Mode: Down, Hopeless: true, Position: agentapi.Position{Timeline: 1, LSN: 100}})
+	a.wants(Lead) // it was somebody else's term
+	a.renews(limits.Revive)
+	a.wants(Stop)
 	a.hears("b", 1, 90)
 	a.hears("c", 1, 95)
 	a.passes(limits.Handover)

@@ -124,6 +124,7 @@ type Limits struct {
 	Away     time.Duration // that a member may be gone until it is none any more
 	Listen   time.Duration // for answers of those that may never answer
 	Grace    time.Duration // for whoever comes first, until the next one may try
+	Revive   time.Duration // for the server of a new holder, whatever is said of its last run
 	Handover time.Duration // for a replica to get the last WAL, until a switchover is taken back
 }
 
@@ -131,6 +132,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Renew: 3 * time.Second, Retry: time.Second, Failsafe: 4 * time.Second, Fence: 7 * time.Second, Kill: 7500 * time.Millisecond,
-		Expire: 9 * time.Second, Away: 5 * time.Second, Listen: 600 * time.Millisecond, Grace: 2 * time.Second, Handover: 2 * time.Second,
+		Expire: 9 * time.Second, Away: 5 * time.Second, Listen: 600 * time.Millisecond, Grace: 2 * time.Second,
+		Revive: 3 * time.Second, Handover: 2 * time.Second,
 	}
 }

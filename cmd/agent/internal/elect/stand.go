@@ -21,8 +21,12 @@ func (c *Core) stand(now Time, acts *Acts) {
 	if acts.Want.Leader.Name == "" {
 		acts.Want.Why = why
 	}
-	if take && !acts.Refresh {
+	switch {
+	case acts.Refresh:
+	case take:
 		c.write(now, acts, c.claim())
+	case now >= max(c.seen+c.limits.Expire, c.reread+c.limits.Renew): // nobody is primary, as far as is known here
+		c.reread, acts.Refresh = now, true
 	}
 }
 

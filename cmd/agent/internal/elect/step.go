@@ -143,7 +143,7 @@ func (c *Core) firstborn() bool {
 
 func (c *Core) lead(now Time, acts *Acts) {
 	acts.Want = c.leadership()
-	if c.handing == nil && (c.leaving || c.hopeless() && len(c.record.Members) > 0) {
+	if c.handing == nil && (c.leaving || c.hopeless() && now >= c.begun+c.limits.Revive && len(c.record.Members) > 0) {
 		c.handing = &handover{}
 	}
 	next, due := c.renewal(now)

@@ -103,7 +103,7 @@ func TestALeaseThatWasGivenUpIsTakenByACompleteSuccessorAtOnce(t *testing.T) {
 	c := start(t, "c", required(1)).sees(givenUp(1, "b", true, "b", "c")).serves(Replica, 1, 100)
 	c.hears("b", 1, 100).waits()
 	c.passes(limits.Grace).hears("b", 1, 100).waits() // b is as far, and named
-	c.passes(limits.Listen + limits.Grace).hears("b", 1, 100).takes()
+	c.passes(limits.Listen+limits.Grace).hears("b", 1, 100).takes()
 }
 
 func TestTheLastHolderComesBackWhenNoSuccessorDoes(t *testing.T) {
