@@ -143,7 +143,22 @@ func (i Instance) Rewind(ctx context.Context, source settings.Upstream, g genera
 	if err == nil || standby { // what it was before, or is now
 		err = errors.Join(err, settings.MarkStandby(pgdata))
 	}
-	return errors.Join(err, i.Volume.EndRewind(g.ID))
+	if err := errors.Join(err, i.Volume.EndRewind(g.ID)); err != nil {
+		return err
+	}
+	if err := i.flush(ctx, source); err != nil {
+		i.Log.Info("the replica may wait a while for a quiet primary to write out its WAL", "error", err)
+	}
+	return nil
+}
+
+// flush has the source write out the WAL up to where a rewound copy becomes consistent. A quiet one would take its time: it
+// is the transaction's number that makes it do so.
+func (i Instance) flush(ctx context.Context, source settings.Upstream) error {
+	return i.with(ctx, source, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SELECT pg_current_xact_id()")
+		return err
+	})
 }
 
 // isAncestor says that a data directory surely has nothing that is no part of the history. Only of a primary that was
@@ -206,11 +221,13 @@ func (i Instance) pgRewind(ctx context.Context, source settings.Upstream, g gene
 		args = append(args, "--config-file="+settings.ConfFile(i.Paths))
 	}
 	said := &complaint{}
-	err = program{path: filepath.Join(i.BinDir, "pg_rewind"), args: args, lock: lock, line: said.add}.run(ctx)
-	for _, line := range said.lines {
-		i.Log.Info("pg_rewind says", "line", strings.TrimPrefix(line, "pg_rewind: "))
-	}
-	begun = said.has(saysBegins)
+	err = program{path: filepath.Join(i.BinDir, "pg_rewind"), args: args, lock: lock, line: func(line string) {
+		begun = begun || strings.Contains(line, saysBegins)
+		said.add(line)
+		if line, own := strings.CutPrefix(line, "pg_rewind: "); own {
+			i.Log.Info("pg_rewind says", "line", line)
+		}
+	}}.run(ctx)
 	if err != nil && !begun && !said.has(saysNoServer) && ctx.Err() == nil {
 		return begun, errors.Join(ErrClone, said.explain(err))
 	}

@@ -1,0 +1,446 @@
+//go:build postgres
+
+package replicate
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/initialize"
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/roles"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if os.Geteuid() == 0 {
+		os.Exit(pgtest.AsPostgres())
+	}
+	if err := postmaster.AdoptOrphans(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go postmaster.Reap(context.Background())
+	os.Exit(m.Run())
+}
+
+const wanted = "g1"
+
+// bed is a cluster without agents: the test decides what each instance is.
+type bed struct {
+	t      *testing.T
+	pg     pgtest.Installation
+	dir    string
+	ca     *authority
+	config agentapi.Config
+	nodes  []*node
+}
+
+// node is one instance.
+type node struct {
+	Instance
+	bed    *bed
+	local  local.Server
+	server *postmaster.Server
+	lock   *os.File
+}
+
+func newBed(t *testing.T, pg pgtest.Installation, nodes int) *bed {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bed") // short: sockets lie in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	b := &bed{t: t, pg: pg, dir: dir, config: agentapi.Config{
+		Cluster: "shop", MajorVersion: pg.Major, DataGeneration: wanted, Instances: nodes,
+		Parameters: map[string]string{"shared_buffers": "16MB", "max_connections": "20", "checkpoint_timeout": "1h"},
+	}}
+	b.ca = newAuthority(t)
+	for i := range nodes {
+		b.nodes = append(b.nodes, b.newNode(fmt.Sprintf("shop-%d", i)))
+	}
+	return b
+}
+
+func (b *bed) newNode(pod string) *node {
+	b.t.Helper()
+	dir := filepath.Join(b.dir, pod)
+	n := &node{bed: b, Instance: Instance{
+		Pod: pod, Volume: generation.Volume(filepath.Join(dir, "volume")), BinDir: b.pg.BinDir, Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)).With("pod", pod),
+		Paths: settings.Paths{
+			SocketDir: filepath.Join(dir, "s"), TLSDir: filepath.Join(dir, "tls"), PeerTLSDir: filepath.Join(dir, "peer"),
+			Agent: "/bin/true", Port: freePort(b.t),
+		},
+	}}
+	for _, path := range []string{string(n.Volume), n.Paths.SocketDir, n.Paths.TLSDir, n.Paths.PeerTLSDir} {
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.ca.issue(b.t, n.Paths.TLSDir, "server", host(pod))
+	b.ca.issue(b.t, n.Paths.PeerTLSDir, postgres.RoleReplication)
+	n.local = local.Server{SocketDir: n.Paths.SocketDir, Port: n.Paths.Port}
+	b.t.Cleanup(n.kill)
+	return n
+}
+
+func host(pod string) string { return pod + ".shop-pods.demo.svc" }
+
+func (n *node) upstream() settings.Upstream {
+	return settings.Upstream{Pod: n.Pod, Host: host(n.Pod), Address: "127.0.0.1", Port: n.Paths.Port}
+}
+
+// found makes the first node a primary of a new cluster, with some data.
+func (b *bed) found() *node {
+	b.t.Helper()
+	n := b.nodes[0]
+	worker := initialize.Worker{Volume: n.Volume, Run: postgres.Exec, Now: time.Now}
+	if _, err := worker.Init(b.t.Context(), agentapi.InitJob{DataGeneration: wanted, MajorVersion: b.pg.Major}); err != nil {
+		b.t.Fatal(err)
+	}
+	n.start(nil)
+	if err := roles.Ensure(b.t.Context(), n.local, roles.Wanted{Major: b.pg.Major, Database: "shop", Owner: "app", Password: "x"}); err != nil {
+		b.t.Fatal(err)
+	}
+	n.sql("CREATE TABLE public.t (i int PRIMARY KEY, note text)")
+	n.insert(1000)
+	return n
+}
+
+// start starts the server on the node's copy: as a primary, or as a replica of another node. The files are as the agent
+// would make them.
+func (n *node) start(of *node) {
+	n.bed.t.Helper()
+	g, err := n.Volume.Resolve(wanted)
+	if err != nil {
+		n.bed.t.Fatal(err)
+	}
+	n.startCopy(g, of)
+}
+
+func (n *node) startCopy(g generation.Generation, of *node) {
+	n.bed.t.Helper()
+	t := n.bed.t
+	n.Paths.Dir = filepath.Join(n.Volume.Dir(g.ID), "conf")
+	if err := os.MkdirAll(n.Paths.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files := n.configure(of)
+	lock, err := n.Volume.Lock(g.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.lock = lock
+	n.server, err = postmaster.Start(postmaster.Spec{
+		BinDir: n.BinDir, PGData: n.Volume.PGData(g.ID), Args: files.Arguments(n.Paths), Lock: lock, Log: n.Log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, n.Pod+" to take connections", func() bool {
+		select {
+		case <-n.server.Done():
+			t.Fatalf("%s: %s", n.Pod, n.server.Complaint())
+		default:
+		}
+		return n.server.Accepting()
+	})
+}
+
+// configure writes the files of a primary, or of a replica of another node.
+func (n *node) configure(of *node) settings.Files {
+	n.bed.t.Helper()
+	standing := settings.Standing{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30}
+	if of != nil {
+		upstream := of.upstream()
+		standing.Upstream = &upstream
+	}
+	files, err := settings.Render(n.bed.config, n.bed.pg.Major, n.Paths, standing)
+	if err == nil {
+		err = files.Write(n.Paths)
+	}
+	if err != nil {
+		n.bed.t.Fatal(err)
+	}
+	return files
+}
+
+// follow makes a running replica follow another node.
+func (n *node) follow(of *node) {
+	n.bed.t.Helper()
+	n.configure(of)
+	if err := n.server.Reload(); err != nil {
+		n.bed.t.Fatal(err)
+	}
+}
+
+// stop shuts the server down in order.
+func (n *node) stop() {
+	n.bed.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := n.server.Stop(ctx); err != nil {
+		n.bed.t.Fatalf("%s: %v", n.Pod, err)
+	}
+	n.gone()
+}
+
+// kill ends the server as the kernel would.
+func (n *node) kill() {
+	if n.server == nil {
+		return
+	}
+	_ = syscall.Kill(n.server.PID(), syscall.SIGKILL)
+	if err := n.server.CleanUp(); err != nil {
+		n.bed.t.Error(err)
+	}
+	n.gone()
+}
+
+func (n *node) gone() {
+	n.lock.Close()
+	n.server, n.lock = nil, nil
+}
+
+func (n *node) with(do func(*pgx.Conn) error) {
+	n.bed.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := n.local.With(ctx, "postgres", do); err != nil {
+		n.bed.t.Fatalf("%s: %v", n.Pod, err)
+	}
+}
+
+// sql runs a statement and returns the first column of its first row.
+func (n *node) sql(statement string) (text string) {
+	n.bed.t.Helper()
+	n.with(func(conn *pgx.Conn) error {
+		rows, err := conn.Query(context.Background(), statement)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() && text == "" {
+			values, err := rows.Values()
+			if err != nil {
+				return err
+			}
+			if len(values) > 0 {
+				text = fmt.Sprint(values[0])
+			}
+		}
+		return rows.Err()
+	})
+	return text
+}
+
+// insert adds rows behind those that there are.
+func (n *node) insert(rows int) {
+	n.bed.t.Helper()
+	n.sql(fmt.Sprintf("INSERT INTO public.t SELECT n, repeat('x', 100) FROM (SELECT coalesce(max(i), 0) + 1 AS m FROM public.t) AS last, generate_series(m, m + %d) AS n", rows-1))
+}
+
+const contents = "SELECT format('%s %s', count(*), md5(string_agg(i::text, ',' ORDER BY i))) FROM public.t"
+
+func (n *node) position() (p Position) {
+	n.bed.t.Helper()
+	n.with(func(conn *pgx.Conn) (err error) {
+		p, err = LocalPosition(context.Background(), conn)
+		return err
+	})
+	return p
+}
+
+func (n *node) keepSlots(positions map[string]uint64) (kept map[string]uint64) {
+	n.bed.t.Helper()
+	peers := slices.DeleteFunc(n.bed.pods(), func(pod string) bool { return pod == n.Pod })
+	n.with(func(conn *pgx.Conn) (err error) {
+		kept, err = KeepSlots(context.Background(), conn, peers, positions)
+		return err
+	})
+	return kept
+}
+
+func (b *bed) pods() (pods []string) {
+	for _, n := range b.nodes {
+		pods = append(pods, n.Pod)
+	}
+	return pods
+}
+
+// join clones the node from another one and starts it as a replica of that.
+func (n *node) join(of *node) {
+	n.bed.t.Helper()
+	n.clone(of)
+	n.start(of)
+	n.awaitStreaming(of)
+	n.keepSlots(nil)
+}
+
+func (n *node) clone(of *node) generation.Generation {
+	n.bed.t.Helper()
+	g, err := n.Clone(n.bed.t.Context(), of.upstream(), Wanted{DataGeneration: wanted, MajorVersion: n.bed.pg.Major}, func(int64, int64) {})
+	if err != nil {
+		n.bed.t.Fatal(err)
+	}
+	if err := n.Volume.Adopt(g.ID); err != nil {
+		n.bed.t.Fatal(err)
+	}
+	return g
+}
+
+func (n *node) awaitStreaming(of *node) {
+	n.bed.t.Helper()
+	await(n.bed.t, n.Pod+" to stream from "+of.Pod, func() bool {
+		p := n.position()
+		return p.Streaming && p.Upstream == of.Pod
+	})
+}
+
+// awaitLevel waits until a replica has replayed all that the primary has written.
+func (n *node) awaitLevel(of *node) {
+	n.bed.t.Helper()
+	want := of.position().LSN
+	await(n.bed.t, n.Pod+" to be level with "+of.Pod, func() bool { return n.position().Replayed >= want })
+}
+
+func (n *node) promote() {
+	n.bed.t.Helper()
+	n.with(func(conn *pgx.Conn) error { return Promote(context.Background(), conn) })
+}
+
+// freeze stops the receiver of a replica, so that what the primary writes does not reach it, until the returned function.
+func (n *node) freeze() (thaw func()) {
+	n.bed.t.Helper()
+	var pid int
+	if _, err := fmt.Sscan(n.sql("SELECT pid::text FROM pg_stat_wal_receiver"), &pid); err != nil {
+		n.bed.t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		n.bed.t.Fatal(err)
+	}
+	return func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
+}
+
+func (n *node) copies() (ids []string) {
+	n.bed.t.Helper()
+	entries, err := n.Volume.List()
+	if err != nil {
+		n.bed.t.Fatal(err)
+	}
+	for _, entry := range entries {
+		ids = append(ids, entry.ID)
+	}
+	return ids
+}
+
+// await waits for a condition.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited in vain for %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// authority is the CA of the cluster.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	a.certificate, a.key, a.pem = a.sign(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+	return a
+}
+
+func (a *authority) sign(t *testing.T, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.certificate, a.key
+	if parent == nil {
+		parent, signer = template, key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+}
+
+// issue writes a certificate, its key and the CA into a folder.
+func (a *authority) issue(t *testing.T, dir, name string, hosts ...string) {
+	t.Helper()
+	_, key, certificate := a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: hosts})
+	raw, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{
+		settings.CertFile: certificate, settings.CAFile: a.pem, settings.KeyFile: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func count(text string) string {
+	n, _, _ := strings.Cut(text, " ")
+	return n
+}
