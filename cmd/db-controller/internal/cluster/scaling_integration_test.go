@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ import (
 // scale changes spec.instances through the scale subresource, as kubectl scale does.
 func (l *lab) scale(shop *v1alpha1.PostgresCluster, instances int32) {
 	l.Helper()
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":`+string(rune('0'+instances))+`}}`))
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":`+strconv.Itoa(int(instances))+`}}`))
 	if err := l.SubResource("scale").Patch(context.Background(), shop.DeepCopy(), patch); err != nil {
 		l.Fatal(err)
 	}
@@ -63,11 +64,6 @@ func TestAPodThatCantElectIsReplacedBeforeInstancesAreAdded(t *testing.T) {
 	l.awaitRunning(shop)
 	// As a suite of before has made it.
 	l.stop()
-	pod := &corev1.Pod{}
-	l.there(pod, "shop-0")
-	if err := l.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
-		t.Fatal(err)
-	}
 	set := &appsv1.StatefulSet{}
 	l.there(set, "shop")
 	l.change(set, func() {
@@ -83,8 +79,14 @@ func TestAPodThatCantElectIsReplacedBeforeInstancesAreAdded(t *testing.T) {
 			}
 		}
 	})
-	l.eventually("a pod of before", func() bool { return l.there(pod, "shop-0") && podReady(pod) })
+	pod := &corev1.Pod{}
+	l.there(pod, "shop-0")
 	old := pod.UID
+	if err := l.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("a pod of before", func() bool { return l.there(pod, "shop-0") && podReady(pod) && pod.UID != old })
+	old = pod.UID
 	l.startController()
 	l.awaitRunning(shop)
 	if l.there(pod, "shop-0"); pod.UID != old {

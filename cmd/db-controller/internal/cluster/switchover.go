@@ -70,7 +70,7 @@ func (r *Reconciler) continueSwitchover(ctx context.Context, w *world, primary i
 			w.closeSwitchover(v1alpha1.SwitchoverRefused, sentence(answer.Message))
 			return flow.Save(v1alpha1.ReasonSwitchingOver, status.Message)
 		}
-		return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, switchingMessage(status.From, status.To)+" "+sentence(answer.Message))
+		return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, switchingMessage(status.From, status.To)+prefixed(" ", sentence(answer.Message)))
 	}
 	return r.askSwitchover(ctx, w, status.Token, status.To, "The switchover was asked for.")
 }
