@@ -34,6 +34,7 @@ type WALScan struct {
 	RestorePoints []RestorePoint
 	End           LSN     // behind the last whole record, zero without one
 	Complete      bool    // the segment was written to its end, or a switch of segments ended it
+	Switched      int     // bytes up to the switch that ended it, behind which nothing counts; 0: none did
 	Tail          WALTail // the record that goes on in the next segment
 }
 
@@ -71,7 +72,7 @@ func ScanWAL(segment []byte, before WALTail) (WALScan, error) {
 			}
 			scan.End = r.lsn()
 			if scan.add(lsn, record) == isSwitch {
-				scan.Complete = true
+				scan.Complete, scan.Switched = true, r.pos
 				return scan, nil
 			}
 		case readCut:

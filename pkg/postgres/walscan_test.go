@@ -158,7 +158,7 @@ func TestASwitchEndsTheSegment(t *testing.T) {
 	w.add(xact(xactCommit, 10, 0))
 	w.add(walRecord(rmgrXLOG, xlogSwitch))
 	got := scanAll(t, w)[0]
-	if !got.Complete || got.End != 0x5100000 || got.Commits != 1 {
+	if !got.Complete || got.End != 0x5100000 || got.Commits != 1 || got.Switched != w.pos {
 		t.Errorf("%+v", got)
 	}
 }

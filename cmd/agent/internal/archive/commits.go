@@ -12,7 +12,8 @@ import (
 const maxTails = 4 * parallel
 
 // describe is what is known about a file before it is pushed. WAL of another server is refused: its lineage would never
-// be restorable.
+// be restorable. Behind a switch of segments it clears the content, as the server that wrote it does: a former replica may
+// not have received that part.
 func (t *target) describe(name string, content []byte) (wal.Info, error) {
 	info := wal.Info{Writer: t.Writer}
 	file, err := postgres.ParseWALFile(name, t.Claim.SegmentSize)
@@ -26,6 +27,9 @@ func (t *target) describe(name string, content []byte) (wal.Info, error) {
 	}
 	if system := strconv.FormatUint(scan.SystemIdentifier, 10); system != t.Claim.SystemIdentifier {
 		return info, fmt.Errorf("%s is WAL of system %s, and the lineage is that of %s", name, system, t.Claim.SystemIdentifier)
+	}
+	if scan.Switched > 0 {
+		clear(content[scan.Switched:])
 	}
 	t.keepTail(file.Segment.Next().Name(), scan.Tail)
 	info.EndLSN = scan.End

@@ -65,8 +65,56 @@ func (a *Archiver) stand(change func(*standing)) {
 	}
 }
 
-// SetPrimary says whether the server is a primary, as it is at first. What a former primary has confirmed still holds.
-func (a *Archiver) SetPrimary(primary bool) { a.stand(func(s *standing) { s.replica = !primary }) }
+// SetPrimary says whether the server is a primary, as it is at first. It is said after a promotion. What a former primary
+// has confirmed still holds.
+func (a *Archiver) SetPrimary(primary bool) {
+	if primary {
+		if err := a.askForLeftovers(); err != nil {
+			a.log.Warn("segments of the former timeline may be archived late", "error", err)
+		}
+	}
+	a.stand(func(s *standing) { s.replica = !primary })
+}
+
+// askForLeftovers has the server ask for the segments of former timelines that it has forgotten. A replica notes a segment
+// when it has received it to its end. If the primary died before that, right behind a switch of segments, the last one
+// would be archived not before it is to be removed.
+func (a *Archiver) askForLeftovers() error {
+	a.mu.Lock()
+	t := a.target
+	a.mu.Unlock()
+	newest, err := newestHistory(a.walDir)
+	if err != nil || t == nil || len(newest.Ancestors) == 0 {
+		return err
+	}
+	entries, err := os.ReadDir(a.walDir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		segment, err := postgres.ParseSegment(entry.Name(), t.Claim.SegmentSize)
+		if left, is := newest.Left(segment.Timeline); err != nil || !is || left == 0 || segment.End() > left {
+			continue
+		}
+		if err := a.askFor(entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askFor notes a file as one to be archived, unless it is noted.
+func (a *Archiver) askFor(name string) error {
+	note := filepath.Join(a.walDir, "archive_status", name)
+	if _, err := os.Lstat(note + ".done"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(note+".ready", os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
 
 // Confirmed says what the primary that a replica follows has archived: the segment of this name and all before it, or
 // nothing at all where it has no archive.

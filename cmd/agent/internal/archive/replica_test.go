@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -202,6 +203,19 @@ func TestASegmentThatItsTimelineWasLeftInIsNobodys(t *testing.T) {
 	}
 	if err := <-a.ask("00000001000000000000000A"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAPromotedServerAsksForWhatItHasForgotten(t *testing.T) {
+	a := newArchiver(t, mem.New(), map[string]string{
+		history: "1\t0/A800000\tx\n", "000000010000000000000007": "", "000000010000000000000008": "", "000000010000000000000009": "",
+		"00000001000000000000000A": "", "00000002000000000000000A": "", "00000002000000000000000B": "",
+		"archive_status/000000010000000000000007.done": "", "archive_status/000000010000000000000008.ready": "",
+	})
+	a.SetPrimary(true)
+	names, err := Ready(a.walDir)
+	if want := []string{"000000010000000000000008", "000000010000000000000009"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%v, %v", names, err)
 	}
 }
 

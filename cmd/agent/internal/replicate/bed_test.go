@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -31,12 +32,24 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
+// TestMain is the agent's archive_command as well.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "archive-wal" {
+		err := walsocket.Archive(context.Background(), os.Getenv("TEST_SOCKET_DIR"), os.Args[2])
+		switch {
+		case errors.Is(err, walsocket.ErrGivenUp):
+			os.Exit(200)
+		case err != nil:
+			os.Exit(1)
+		}
+		return
+	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
 		os.Exit(pgtest.AsPostgres())

@@ -1,0 +1,136 @@
+//go:build postgres
+
+package replicate
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/archive"
+	"howdah.dev/howdah/cmd/agent/internal/walsocket"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+// archives has the server that is started next archive into a store, as the agent does, once it has a copy.
+func (n *node) archives(store objstore.Store, system string, primary bool) *archive.Archiver {
+	n.bed.t.Helper()
+	t := n.bed.t
+	g, err := n.Volume.Resolve(wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Paths.Agent = program
+	t.Setenv("TEST_SOCKET_DIR", n.Paths.SocketDir)
+	a := archive.New(filepath.Join(n.Volume.PGData(g.ID), "pg_wal"), n.Log, time.Now,
+		archive.Limits{Patience: 5 * time.Second, LastPatience: 5 * time.Second, Pause: 50 * time.Millisecond})
+	t.Cleanup(a.Close)
+	a.SetPrimary(primary)
+	a.SetTarget(&archive.Target{Store: store, Writer: n.Pod, Memory: 64 << 20, Claim: repository.Lineage{
+		Lineage: repository.LineageName(system, wanted), SystemIdentifier: system, Generation: wanted, SegmentSize: postgres.DefaultSegSize,
+		Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: n.bed.pg.Major, Created: time.Unix(1, 0).UTC(),
+	}})
+	listener, err := walsocket.Listen(n.Paths.SocketDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = walsocket.Serve(t.Context(), listener, a) }()
+	return a
+}
+
+// fill writes something and switches to the next segment; it returns the name of the one before.
+func (n *node) fill() string {
+	n.bed.t.Helper()
+	n.insert(1)
+	return n.sql("SELECT pg_walfile_name(pg_switch_wal())")
+}
+
+func archived(t *testing.T, a *archive.Archiver) string {
+	t.Helper()
+	last, err := a.Archived()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		primary, next := b.found(), b.nodes[1]
+		system := primary.sql("SELECT system_identifier::text FROM pg_control_system()")
+		primary.keepSlots(nil)
+		primary.stop()
+		var away atomic.Bool
+		store := fault.New(mem.New(), fault.Plan{Before: func(fault.Call) error {
+			if away.Load() {
+				return &objstore.Error{Kind: objstore.ErrUnavailable, Err: errors.New("away")}
+			}
+			return nil
+		}})
+		ofPrimary := primary.archives(store, system, true)
+		primary.start(nil)
+		next.clone(primary)
+		ofNext := next.archives(store, system, false)
+		next.start(primary)
+		next.awaitStreaming(primary)
+
+		confirmed := primary.fill()
+		await(t, "the primary to archive", func() bool { return archived(t, ofPrimary) >= confirmed })
+		next.awaitLevel(primary)
+		if got := archived(t, ofNext); got != "" {
+			t.Errorf("the replica says that %s is archived, before anybody told it", got)
+		}
+		ofNext.Confirmed(archived(t, ofPrimary), true)
+		await(t, "the replica to know", func() bool { return archived(t, ofNext) >= confirmed })
+
+		unconfirmed := primary.fill() // both push it
+		await(t, "the primary to archive", func() bool { return archived(t, ofPrimary) >= unconfirmed })
+		away.Store(true)
+		var kept []string
+		for range 3 {
+			kept = append(kept, primary.fill())
+		}
+		next.awaitLevel(primary)
+		primary.kill()
+		away.Store(false)
+		next.promote()
+		ofNext.SetPrimary(true)
+		last := next.fill()
+		await(t, "the next primary to archive", func() bool { return archived(t, ofNext) >= last })
+		if status := ofNext.Status(); status.Error != "" {
+			t.Errorf("%+v", status)
+		}
+		coverage, err := wal.New(store).Coverage(context.Background(), repository.LineageName(system, wanted))
+		if err != nil || len(coverage.Timelines) != 2 {
+			t.Fatalf("%+v, %v", coverage, err)
+		}
+		if first := coverage.Timelines[0]; len(first.Holes) != 0 || first.Last.Name() < kept[2] {
+			t.Errorf("%+v, it should go to %s", first, kept[2])
+		}
+
+		away.Store(true)
+		next.fill()
+		ofNext.GivingUp(true)
+		began := time.Now()
+		next.stop()
+		t.Logf("it took %v to stop", time.Since(began))
+		if waits, err := archive.Ready(filepath.Join(next.Volume.PGData("g1.c1"), "pg_wal")); err != nil || len(waits) == 0 {
+			t.Errorf("nothing waits for the archive any more: %v", err)
+		}
+	})
+}
