@@ -73,11 +73,9 @@ func New(t *testing.T, options Options) *Subject {
 	s.Must(s.Create(t.Context(), cluster))
 	s.AwaitTrue(cluster, v1alpha1.ConditionReady)
 	s.target = s.findTarget()
-	s.awaitWhole()
 	// Ready is what the controller has seen; the node's proxy may know of the Service a moment later.
-	s.Must(wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, mend, true, func(ctx context.Context) (bool, error) {
-		return writes.Prepare(ctx, s.target) == nil, nil
-	}))
+	s.until("clients to reach the primary", mend, func(ctx context.Context) error { return writes.Prepare(ctx, s.target) })
+	s.awaitWhole()
 	return s
 }
 
