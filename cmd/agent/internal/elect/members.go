@@ -14,7 +14,7 @@ func (c *Core) membership(now Time) ([]Member, int) {
 	record := c.record
 	members, quorum := c.desired(now)
 	switch {
-	case c.doubt: // it is not known what the record says: nothing is built on it
+	case c.doubt || c.writing != nil: // it is not known what the Lease says: nothing is built on it
 		return record.Members, record.Quorum
 	case record.Quorum > 0 && len(members) == 0: // nobody is left to wait for, and nobody may take over from here on
 		return nil, 0

@@ -138,3 +138,15 @@ func TestInDoubtNothingChanges(t *testing.T) {
 		t.Errorf("%v", sync)
 	}
 }
+
+func TestWhileAWriteIsOnItsWayPostgreSQLIsNotChanged(t *testing.T) {
+	a := leader(t, preferred(1), held(0))
+	a.follow("b").serves(Primary, 1, 100)
+	if r := a.takes(); r.Quorum != 1 {
+		t.Fatalf("%+v", r)
+	}
+	a.follow() // b is away, and nobody knows yet whether b may take over
+	if sync := a.acts.Want.Sync; sync.Quorum != 1 {
+		t.Errorf("commits don't wait any more: %+v", sync)
+	}
+}

@@ -4,23 +4,43 @@ import (
 	"fmt"
 	"time"
 
-	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // faults that happen, until they end.
 type faults struct {
 	until   time.Duration
-	deadly  float64 // chance that a new holder dies at once
+	tricky  float64 // chance that something goes wrong at a moment that matters
 	actions []func(w *world, n *node, d time.Duration)
 }
 
-// taken is called when somebody has written the Lease.
-func (f *faults) taken(w *world, before, after elect.Record) {
-	if w.now < f.until && after.Holder != "" && before.Term != after.Term && w.chance(f.deadly) {
-		n := w.node(after.Holder)
-		w.after(w.between(0, 1500*millisecond), func() { n.crash(w.between(second/5, 15*second)) })
+func (w *world) tricky() bool { return w.now < w.faults.until && w.chance(w.faults.tricky) }
+
+// meddle with a write of the Lease that is more than a renewal.
+func (f *faults) meddle(a *agent, there, back time.Duration) (time.Duration, time.Duration) {
+	w, n := a.node.w, a.node
+	if !w.tricky() {
+		return there, back
 	}
+	d := min(w.between(2*second, 25*second), f.until-w.now)
+	switch w.rng.IntN(6) {
+	case 0:
+		w.log("%s: a write will come late", n.name)
+		return w.between(patience, 10*second), back
+	case 1:
+		w.log("%s: the answer to a write will be lost", n.name)
+		w.after(there+back/2, func() { isolate(w, n, d) })
+	case 2:
+		w.after(there+w.between(0, 1500*millisecond), func() { n.crash(d) })
+	case 3:
+		w.after(w.between(0, there), func() { halt(w, n, d) })
+	case 4:
+		w.after(w.between(there, patience), func() { isolate(w, n, d) })
+		return there, patience - there - 10*millisecond
+	case 5:
+		w.after(there+w.between(0, 3*second), func() { fall(w, n, d) })
+	}
+	return there, back
 }
 
 func (w *world) strike() bool {
@@ -48,12 +68,12 @@ func everything() []func(*world, *node, time.Duration) {
 		halt, halt, fall, fall, breakDown,
 		isolate, isolate, isolate, oneWay,
 		away, away, flap, unreachable, unreachable, slowAPI, lateAPI, staleAPI,
-		slowWAL, lossy, switchover, switchover, func(w *world, _ *node, _ time.Duration) { w.faults.deadly = w.rng.Float64() },
+		slowWAL, slowWAL, lossy, switchover, switchover,
 	}
 }
 
 func halt(_ *world, n *node, d time.Duration) {
-	if n.agent != nil && !n.isFrozen() {
+	if n.agent != nil && !n.isFrozen() && n.w.now < n.w.faults.until {
 		n.agent.halt(d)
 	}
 }
@@ -71,6 +91,9 @@ func breakDown(w *world, n *node, d time.Duration) {
 
 // isolate a machine from some others, or from all, and perhaps from the API server.
 func isolate(w *world, n *node, d time.Duration) {
+	if w.now >= w.faults.until {
+		return
+	}
 	text := n.name + " is cut off from"
 	all := w.chance(0.5)
 	for _, other := range w.nodes {
@@ -132,6 +155,9 @@ func staleAPI(w *world, _ *node, d time.Duration) {
 
 func slowWAL(w *world, n *node, d time.Duration) {
 	w.net.slow[n.name] = w.between(0, 2*second)
+	if w.chance(0.4) {
+		w.net.slow[n.name] = w.between(0, 15*second)
+	}
 	w.log("WAL to %s takes %s for %s", n.name, w.net.slow[n.name], d)
 	w.after(d, func() { w.net.slow[n.name] = 0 })
 }
@@ -163,6 +189,17 @@ func (w *world) switchover(to string) {
 		answer := a.core.Switchover(request)
 		w.log("%s: switchover to %q: %s %s", a.node.name, to, answer.State, answer.Message)
 	})
+}
+
+// some of the faults: worlds differ in what goes wrong, as one fault may hide another.
+func some(w *world) (chosen []func(*world, *node, time.Duration)) {
+	all := everything()
+	for _, action := range all {
+		if w.chance(0.5) {
+			chosen = append(chosen, action)
+		}
+	}
+	return append(chosen, all[w.rng.IntN(len(all))])
 }
 
 // heal ends all faults.

@@ -35,14 +35,14 @@ func (s *store) latency() time.Duration {
 	if s.w.chance(s.late) {
 		return s.w.between(0, 30*second)
 	}
-	return s.w.between(s.slow/20, s.slow)
+	return s.w.between(s.slow/40, s.slow/2)
 }
 
 // patience of who asks the API server.
 const patience = 2 * time.Second
 
 // request something. It may be lost, its answer may be, and it may be done long after the asker has given it up.
-func (s *store) request(a *agent, do func(), answer func(ok bool)) {
+func (s *store) request(a *agent, there, back time.Duration, do func(), answer func(ok bool)) {
 	answered := false
 	end := func(ok bool) {
 		if !answered {
@@ -57,12 +57,12 @@ func (s *store) request(a *agent, do func(), answer func(ok bool)) {
 		}
 		return
 	}
-	s.w.after(s.latency()/2, func() {
-		if s.w.now < s.away {
+	s.w.after(there, func() {
+		if s.w.now < s.away && there < patience {
 			return
 		}
 		do()
-		s.w.after(s.latency()/2, func() {
+		s.w.after(back, func() {
 			if s.reaches(a.node) {
 				a.do(func() { end(true) })
 			}
@@ -72,7 +72,7 @@ func (s *store) request(a *agent, do func(), answer func(ok bool)) {
 
 func (s *store) read(a *agent, answer func(record elect.Record, ok bool)) {
 	var found elect.Record
-	s.request(a, func() {
+	s.request(a, s.latency(), s.latency(), func() {
 		found = s.record
 		if s.w.chance(s.stale) {
 			found = s.history[max(0, len(s.history)-1-s.w.rng.IntN(4))]
@@ -82,7 +82,11 @@ func (s *store) read(a *agent, answer func(record elect.Record, ok bool)) {
 
 func (s *store) write(a *agent, write *elect.Write) {
 	outcome, version := elect.Unknown, ""
-	s.request(a, func() {
+	there, back := s.latency(), s.latency()
+	if differ(s.record, write.Record) {
+		there, back = s.w.faults.meddle(a, there, back)
+	}
+	s.request(a, there, back, func() {
 		if version = s.apply(a.node.name, write.Record); version == "" {
 			outcome = elect.Conflict
 		} else {
@@ -109,11 +113,10 @@ func (s *store) apply(by string, record elect.Record) string {
 	s.record = record
 	s.history = append(s.history, record)
 	s.writes++
-	if before.Term != record.Term || before.Holder != record.Holder || len(before.Members) != len(record.Members) || before.Quorum != record.Quorum {
+	if differ(before, record) {
 		s.w.log("lease: %s writes %s", by, show(record))
 	}
 	s.w.judge(before, record)
-	s.w.faults.taken(s.w, before, record)
 	s.notify()
 	return record.Version
 }
@@ -132,6 +135,11 @@ func (s *store) notify() {
 			})
 		}
 	}
+}
+
+// differ says whether a write is more than a renewal.
+func differ(a, b elect.Record) bool {
+	return a.Term != b.Term || a.Holder != b.Holder || len(a.Members) != len(b.Members) || a.Quorum != b.Quorum
 }
 
 func show(r elect.Record) string {

@@ -45,7 +45,11 @@ func (w *world) send(from, to *node, deliver func(*agent)) {
 		if !w.open(from.name, to.name) {
 			return
 		}
-		w.after(w.mostly(5*millisecond, 800*millisecond), func() {
+		d := w.mostly(5*millisecond, 800*millisecond)
+		if w.chance(w.net.loss / 10) {
+			d = w.between(0, 20*second)
+		}
+		w.after(d, func() {
 			if w.open(from.name, to.name) && to.agent != nil {
 				to.agent.do(func() { deliver(to.agent) })
 			}

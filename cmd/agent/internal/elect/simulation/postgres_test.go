@@ -160,6 +160,11 @@ func (s *server) shutDown() {
 	s.w.log("%s: shuts down at %d", s.node.name, len(s.node.volume.wal))
 	s.end = uint64(len(s.node.volume.wal))
 	s.append(0)
+	for _, l := range s.links {
+		if s.w.tricky() {
+			s.w.after(s.w.between(0, 30*millisecond), l.cut)
+		}
+	}
 	s.w.every(30*millisecond, func() bool {
 		if s.dead {
 			return false

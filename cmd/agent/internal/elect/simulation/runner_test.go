@@ -158,7 +158,7 @@ func (a *agent) copy(from *server) {
 		d = w.between(second, 6*second)
 	}
 	w.log("%s: begins to copy from %s", a.node.name, from.node.name)
-	a.busy, v.torn = true, true
+	a.busy, v.torn, v.wal = true, true, nil
 	end := w.now + d
 	w.every(200*millisecond, func() bool {
 		if a.dead {
@@ -191,8 +191,8 @@ func (a *agent) stream() {
 		}
 		return
 	}
-	if leader == nil {
-		return
+	if leader == nil || slices.ContainsFunc(leader.links, func(l *link) bool { return l.replica.node == a.node }) {
+		return // the slot is in use; otherwise one replica would count twice in a quorum
 	}
 	if s.odd = !a.node.volume.follows(&leader.node.volume); !s.odd {
 		s.connect(leader)

@@ -3,6 +3,7 @@ package simulation
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -34,7 +35,7 @@ func newWorld(seed uint64, trace bool) *world {
 	}
 	w.store = newStore(w)
 	w.net = network{cut: map[[2]string]int{}, slow: map[string]time.Duration{}}
-	w.kind.pause = w.between(50*millisecond, 400*millisecond)
+	w.kind.pause = time.Duration(float64(400*millisecond) / math.Pow(30, w.rng.Float64()))
 	return w
 }
 
@@ -128,8 +129,11 @@ func TestWhateverHappensNothingIsLostAndNobodyElseWrites(t *testing.T) {
 		w.kind.number, w.kind.required = w.rng.IntN(instances), w.chance(0.6)
 		w.populate(instances)
 		w.await("full strength", 60*second, w.full)
-		w.faults = faults{until: w.now + w.between(20*second, 120*second), actions: everything()}
-		w.every(w.between(second, 6*second), w.strike)
+		w.faults = faults{until: w.now + w.between(20*second, 120*second), actions: some(w)}
+		if w.chance(0.6) {
+			w.faults.tricky = w.rng.Float64()
+		}
+		w.every(w.between(second/2, 6*second), w.strike)
 		w.run(w.faults.until)
 		w.heal()
 		w.awaitOrder()
