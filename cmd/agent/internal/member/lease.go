@@ -35,6 +35,7 @@ type leaseSpec struct {
 // election is the annotation.
 type election struct {
 	Generation string         `json:"generation,omitempty"`
+	Timeline   int64          `json:"timeline,omitempty"`
 	HolderUID  string         `json:"holderUID,omitempty"`
 	Address    string         `json:"address,omitempty"`
 	LastHolder string         `json:"lastHolder,omitempty"`
@@ -52,7 +53,7 @@ func (l *lease) record() (elect.Record, error) {
 		}
 	}
 	record := elect.Record{
-		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Generation: known.Generation, HolderUID: known.HolderUID,
+		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Timeline: known.Timeline, Generation: known.Generation, HolderUID: known.HolderUID,
 		Address: known.Address, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
 		Successor: known.Successor, Complete: known.Complete,
 	}
@@ -69,7 +70,7 @@ func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, e
 		members = []elect.Member{}
 	}
 	text, err := json.Marshal(election{
-		Generation: record.Generation, HolderUID: record.HolderUID, Address: record.Address, LastHolder: record.LastHolder,
+		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, LastHolder: record.LastHolder,
 		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete,
 	})
 	if err != nil {

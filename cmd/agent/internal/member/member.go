@@ -167,8 +167,9 @@ func (m *Member) perform(ctx context.Context, acts elect.Acts) {
 		m.once("ask "+to.Name, func() {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
 			defer cancel()
+			asked := m.Now()
 			if position, err := m.Peers.Position(ctx, to); err == nil {
-				m.tell(func(core *elect.Core, now time.Duration) { core.Heard(now, position) })
+				m.tell(func(core *elect.Core, _ time.Duration) { core.Heard(asked, position) })
 			}
 		})
 	}
