@@ -38,21 +38,28 @@ const dataGeneration = "g0123456789"
 
 func newRig(t *testing.T, pg pgtest.Installation) *rig {
 	t.Helper()
+	return newRigOn(t, pg, generation.Generation{ID: dataGeneration})
+}
+
+// newRigOn makes a rig that runs on a copy of the data generation.
+func newRigOn(t *testing.T, pg pgtest.Installation, g generation.Generation) *rig {
+	t.Helper()
+	g.SystemIdentifier, g.MajorVersion = "1", pg.Major
 	r := &rig{Server: pgtest.Init(t, pgtest.Options{Major: pg.Major}), store: mem.New(), archive: pgtest.Dir(t)}
 	r.Configure(map[string]string{
 		"archive_mode": "on", "archive_command": "cp %p " + r.archive + "/%f.new && mv " + r.archive + "/%f.new " + r.archive + "/%f",
 	})
 	root := pgtest.Dir(t)
 	r.volume = generation.Volume(root)
-	pgdata, err := r.volume.Begin(dataGeneration)
+	pgdata, err := r.volume.Begin(g.ID)
 	if err == nil {
 		err = os.Rename(r.DataDir, pgdata)
 	}
 	if err == nil {
-		err = r.volume.Complete(generation.Generation{ID: dataGeneration, SystemIdentifier: "1", MajorVersion: pg.Major})
+		err = r.volume.Complete(g)
 	}
 	if err == nil {
-		err = r.volume.Adopt(dataGeneration)
+		err = r.volume.Adopt(g.ID)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -220,6 +227,15 @@ func TestARepeatedBackupIsTheOneThatIsThere(t *testing.T) {
 		again, err := r.worker(silent).Run(t.Context(), r.task)
 		if err != nil || again != first {
 			t.Errorf("got %+v, %v; first %+v", again, err, first)
+		}
+	})
+}
+
+func TestABackupOfACloneIsOneOfItsDataGeneration(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		r := newRigOn(t, pg, generation.Generation{ID: dataGeneration + ".c3", Of: dataGeneration, Origin: generation.Clone})
+		if _, err := r.worker(silent).Run(t.Context(), r.task); err != nil {
+			t.Error(err)
 		}
 	})
 }

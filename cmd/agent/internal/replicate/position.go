@@ -54,10 +54,13 @@ func LocalPosition(ctx context.Context, conn *pgx.Conn) (Position, error) {
 // What was received may be less than what was replayed: after a start, and at a new timeline, a replica receives the last
 // segment from its beginning again. It asks for WAL only when it has replayed all that was on disk, and so what was
 // received and what was replayed are all that there is once it has asked. Without anybody to ask it waits between two looks.
+//
+// A receiver calls itself streaming before it has been told whether it may, as where its slot is missing; the two times are
+// one until the first message came.
 const replicaQuery = `SELECT coalesce(pg_last_wal_receive_lsn(), '0/0')::text, coalesce(pg_last_wal_replay_lsn(), '0/0')::text,
 	pg_last_wal_receive_lsn() IS NOT NULL OR EXISTS (SELECT FROM pg_stat_activity
 		WHERE backend_type = 'startup' AND wait_event IN ('RecoveryWalStream', 'RecoveryRetrieveRetryInterval')),
-	coalesce(receiver.status = 'streaming', false), coalesce(receiver.sender_host, ''),
+	coalesce(receiver.status = 'streaming' AND receiver.last_msg_send_time <> receiver.last_msg_receipt_time, false), coalesce(receiver.sender_host, ''),
 	pg_size_bytes(current_setting('wal_segment_size')), (SELECT timeline_id FROM pg_control_checkpoint())
 	FROM (VALUES (1)) AS one LEFT JOIN pg_stat_wal_receiver AS receiver ON true`
 

@@ -161,6 +161,12 @@ func TestACopyThatWasHalfRewoundIsClonedAnew(t *testing.T) {
 			t.Error("the clone is taken for what it replaced")
 		}
 		n.start(primary)
+		for range 200 { // it is refused again and again, as there is no slot for it
+			if p := n.position(); p.Streaming {
+				t.Fatalf("without a slot: %+v", p)
+			}
+		}
+		primary.keepSlots(nil)
 		n.awaitStreaming(primary)
 	})
 }
@@ -351,6 +357,28 @@ func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
 		}
 		if got := n.sql("SELECT max(i)::text FROM public.t"); got != "1001" {
 			t.Errorf("the last row is %s", got)
+		}
+	})
+}
+
+func TestASlotThatHasLostItsWALIsMadeAnew(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		b.config.Parameters["max_slot_wal_keep_size"], b.config.Parameters["wal_keep_size"] = "16MB", "0"
+		primary := b.found()
+		primary.keepSlots(nil)
+		const status = "SELECT wal_status FROM pg_replication_slots"
+		for range 4 {
+			primary.insert(1)
+			primary.sql("SELECT pg_switch_wal()")
+		}
+		primary.sql("CHECKPOINT")
+		if got := primary.sql(status); got != "lost" {
+			t.Fatalf("the slot is %s", got)
+		}
+		primary.keepSlots(nil)
+		if got := primary.sql(status); got != "reserved" {
+			t.Errorf("the slot is %s", got)
 		}
 	})
 }
