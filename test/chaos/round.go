@@ -95,11 +95,10 @@ func (r *round) strike() {
 // healing heals what a fault did: once, when it is called, or at the end of a test that failed before.
 func (r *round) healing(do func()) (heal func()) {
 	var once sync.Once
-	heal = func() { once.Do(do) }
-	r.Cleanup(heal)
+	r.Cleanup(func() { once.Do(do) })
 	return func() {
 		r.acted = time.Now()
-		heal()
+		once.Do(do)
 	}
 }
 
