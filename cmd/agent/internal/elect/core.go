@@ -17,6 +17,8 @@ type Time = time.Duration
 // Self is the instance that a Core decides for.
 type Self struct {
 	Name, UID, Address string
+	// Started says when this process was, for who has to tell it from another one of the same pod.
+	Started string
 	// Generation is the data generation that the instance is to run. Original: its volume has the one that others are
 	// cloned from, and it has never followed anybody.
 	Generation string
@@ -103,7 +105,8 @@ type Core struct {
 	members map[string]*watched
 
 	round   round
-	promise Time // until when the lease is not taken
+	promise Time  // until when the lease is not taken
+	ended   int64 // term whose holder is known to have ended
 
 	server  Server
 	heard   map[string]answer
@@ -278,6 +281,15 @@ func (c *Core) Observe(now Time, server Server) {
 		}
 	}
 	c.server = server
+}
+
+// HolderEnded says that Kubernetes knows for sure that the process which holds the lease of this term has ended, with all that
+// it had started. Its lease need not run out.
+func (c *Core) HolderEnded(now Time, term int64) {
+	if c.record == nil || c.record.Term != term || c.record.Holder == "" || c.ended == term {
+		return
+	}
+	c.ended, c.asking = term, 0
 }
 
 // Leave says that the pod ends.

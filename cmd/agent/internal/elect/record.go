@@ -17,6 +17,7 @@ type Record struct {
 	Holder    string
 	HolderUID string
 	Address   string // of the holder
+	Started   string // when its process was, by its own clock: it tells one container of a pod from the next
 	// Term counts the holders. Timeline is the one that the holder begins if it is promoted, and higher than any before: of two
 	// that are promoted from the same point, PostgreSQL would call both timelines the same.
 	Term     int64
@@ -74,9 +75,6 @@ func names(members []Member) []string {
 	slices.Sort(out)
 	return out
 }
-
-// sameNames says whether two sets hold the same members, whatever their addresses.
-func sameNames(a, b []Member) bool { return slices.Equal(names(a), names(b)) }
 
 func subset(a, b []Member) bool {
 	return !slices.ContainsFunc(a, func(m Member) bool { return !has(b, m.Name) })

@@ -53,7 +53,7 @@ func (c *Core) mayTake(now Time, acts *Acts) (bool, string) {
 	r := c.record
 	released := r.Holder == ""
 	expires := c.seen + c.limits.Expire
-	free := released || now >= expires
+	free := released || now >= expires || r.Term == c.ended
 	if !free {
 		acts.Wake = min(acts.Wake, expires)
 	}
@@ -136,6 +136,9 @@ func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
 	if c.server.Mode != Replica {
 		return false, "PostgreSQL is not up here, so this instance can't take over."
 	}
+	if c.server.Position.Timeline == 0 {
+		return false, "PostgreSQL has not read all of its WAL yet, so it is not known how far it is."
+	}
 	if r.Holder == "" && r.Successor != "" {
 		if r.Successor == c.self.Name && r.Complete {
 			return true, ""
@@ -149,8 +152,11 @@ func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
 	return c.compare(now, acts)
 }
 
-// compare looks at what the others have answered. Only the position of a server that could be promoted counts: another one may
-// have lost by now what it had.
+// able says whether a position counts: another server than a running replica may have lost by now what it had, and one that
+// has not read all of its WAL yet doesn't know where it is.
+func able(p agentapi.Position) bool { return p.Replica && p.Timeline > 0 }
+
+// compare looks at what the others have answered.
 func (c *Core) compare(now Time, acts *Acts) (bool, string) {
 	r, own := c.record, c.server.Position
 	answers, missing, better, equal := 1, 0, "", ""
@@ -159,7 +165,7 @@ func (c *Core) compare(now Time, acts *Acts) (bool, string) {
 		if !fresh {
 			missing++
 		}
-		if !fresh || !a.Replica {
+		if !fresh || !able(a) {
 			continue
 		}
 		answers++
@@ -205,7 +211,7 @@ func (c *Core) before(other string) bool {
 func (c *Core) claim() Record {
 	r := c.record
 	next := Record{
-		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Term: r.Term + 1,
+		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Started: c.self.Started, Term: r.Term + 1,
 		Timeline: max(r.Timeline, c.server.Position.Timeline) + 1, Generation: c.self.Generation, LastHolder: c.self.Name,
 	}
 	switch {
@@ -236,6 +242,6 @@ func (c *Core) waiting() int {
 	}
 	return len(slices.DeleteFunc(others, func(m Member) bool {
 		a := c.heard[m.Name]
-		return a.asked < c.asking || !a.position.Replica
+		return a.asked < c.asking || !able(a.position)
 	}))
 }

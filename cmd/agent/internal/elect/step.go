@@ -183,6 +183,7 @@ func (c *Core) write(now Time, acts *Acts, record Record) {
 func (c *Core) renewal(now Time) (Record, bool) {
 	next := *c.record
 	next.Holder, next.HolderUID, next.Address, next.LastHolder = c.self.Name, c.self.UID, c.self.Address, c.self.Name
+	next.Started = c.self.Started
 	next.Successor, next.Complete = "", false
 	pause := c.limits.Renew
 	if !c.confirmed {

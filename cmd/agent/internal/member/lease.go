@@ -38,6 +38,7 @@ type election struct {
 	Timeline   int64          `json:"timeline,omitempty"`
 	HolderUID  string         `json:"holderUID,omitempty"`
 	Address    string         `json:"address,omitempty"`
+	Started    string         `json:"started,omitempty"`
 	LastHolder string         `json:"lastHolder,omitempty"`
 	Members    []elect.Member `json:"members"`
 	Quorum     int            `json:"quorum,omitempty"`
@@ -54,7 +55,7 @@ func (l *lease) record() (elect.Record, error) {
 	}
 	record := elect.Record{
 		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Timeline: known.Timeline, Generation: known.Generation, HolderUID: known.HolderUID,
-		Address: known.Address, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
+		Address: known.Address, Started: known.Started, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
 		Successor: known.Successor, Complete: known.Complete,
 	}
 	if l.Spec.HolderIdentity != nil {
@@ -70,7 +71,7 @@ func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, e
 		members = []elect.Member{}
 	}
 	text, err := json.Marshal(election{
-		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, LastHolder: record.LastHolder,
+		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, Started: record.Started, LastHolder: record.LastHolder,
 		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete,
 	})
 	if err != nil {

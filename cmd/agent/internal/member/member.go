@@ -88,6 +88,7 @@ func New(options Options, config elect.Config) *Member {
 func (m *Member) Run(ctx context.Context) {
 	go m.watch(ctx)
 	go m.follow(ctx)
+	go m.suspect(ctx)
 	for {
 		acts := m.step()
 		m.perform(ctx, acts)

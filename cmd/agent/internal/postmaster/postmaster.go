@@ -196,3 +196,9 @@ func removeStalePID(pgdata string) error {
 	}
 	return os.Remove(path)
 }
+
+// Frozen says whether the postmaster was stopped by a signal: its sessions go on, and nobody new gets in.
+func (s *Server) Frozen() bool {
+	state, _, err := readStat(s.PID())
+	return err == nil && state == "T"
+}

@@ -30,6 +30,7 @@ type facts struct {
 	instance replicate.Instance // that follows
 	remedy   way                // that a replica needs to follow
 	config   agentapi.Config    // the newest
+	health   health
 }
 
 // config is the newest configuration, for other goroutines than that of loop.
@@ -89,6 +90,7 @@ func (r *runner) join(life context.Context) {
 		Namespace: config.Namespace, Lease: config.Lease, API: r.kubernetes(),
 		Self: elect.Self{
 			Name: r.Pod, UID: r.PodUID, Address: r.Address, Generation: r.wanted, Original: r.Volume.Original(r.wanted),
+			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir},
 		Now:   warden.Now, Permit: r.permit, Kill: r.killAll, Locate: r.locate, Log: r.Log,

@@ -239,8 +239,12 @@ func (r *runner) live(ctx context.Context, as mode) error {
 func (r *runner) attendFrom(ctx context.Context, as mode) {
 	epoch, end := context.WithCancel(ctx)
 	attended := make(chan struct{})
+	r.facts.mu.Lock()
+	r.facts.health = health{answered: time.Now()}
+	r.facts.mu.Unlock()
 	go func() {
 		defer close(attended)
+		go r.knock(epoch)
 		if as == primaryMode {
 			r.attend(epoch)
 		} else {

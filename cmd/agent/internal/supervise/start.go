@@ -210,11 +210,24 @@ func (r *runner) oversee(ctx context.Context, server *postmaster.Server, as mode
 			if r.unchecked {
 				r.configure(ctx, server)
 			}
+			if reason := r.sick(server); reason != "" {
+				return r.putDown(server, as, reason)
+			}
 			if err := r.checkUp(ctx, server, as); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// putDown kills a server that lets nobody in. It is started again in place: nothing is lost by that.
+func (r *runner) putDown(server *postmaster.Server, as mode, reason string) error {
+	r.Log.Error("PostgreSQL is killed", "reason", reason)
+	if as == primaryMode {
+		r.fell()
+	}
+	r.kill(server)
+	return fmt.Errorf("PostgreSQL was killed: %s", reason)
 }
 
 // ended is the end of a server that nobody asked for, unless it was killed because it had to stop.

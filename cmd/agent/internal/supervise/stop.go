@@ -91,11 +91,12 @@ func (r *runner) end(server *postmaster.Server, as mode) error {
 func (r *runner) kill(server *postmaster.Server) {
 	r.publisher.Yield()
 	postmaster.KillAll(r.adopted.pgdata)
+	r.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopped, "" })
+	// What hangs in the kernel ends before it does anything else.
+	r.report(func(server *elect.Server) { server.Mode = elect.Down })
 	if err := server.CleanUp(); err != nil {
 		r.Log.Error("not all of PostgreSQL ends", "error", err)
 	}
-	r.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopped, "" })
-	r.report(func(server *elect.Server) { server.Mode = elect.Down })
 }
 
 // lastLSN is where the checkpoint of a clean shutdown begins, the last record of all; 0: there was none.
