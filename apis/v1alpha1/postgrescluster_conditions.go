@@ -35,6 +35,8 @@ const (
 	// ReasonImageUnavailable: an image can't be pulled.
 	ReasonImageUnavailable = "ImageUnavailable"
 
+	// ReasonHibernated: all instances are stopped, as spec.hibernate asks.
+	ReasonHibernated = "Hibernated"
 	// ReasonElecting: there is no primary, and the agents have yet to agree on one.
 	ReasonElecting = "Electing"
 
@@ -50,6 +52,8 @@ const (
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
 	// ReasonApplying: a change is on its way.
 	ReasonApplying = "Applying"
+	// ReasonInvalidWindow: spec.maintenanceWindow can't be understood, so nothing is restarted.
+	ReasonInvalidWindow = "InvalidWindow"
 	// ReasonScaling: instances are being added or taken away.
 	ReasonScaling = "Scaling"
 	// ReasonSwitchingOver: another instance is becoming primary.

@@ -81,6 +81,15 @@ type PostgresClusterSpec struct {
 	// +optional
 	Switchover *Switchover `json:"switchover,omitempty"`
 
+	// Hibernate stops all instances and keeps their volumes, until it is false again.
+	// +optional
+	Hibernate bool `json:"hibernate,omitempty"`
+
+	// MaintenanceWindow is when PostgreSQL may be restarted for what was changed. Left out: at once. What is down is
+	// brought up at any time.
+	// +optional
+	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
+
 	// Scheduling says where the pods may run. What is changed here is for pods that start from then on.
 	// +optional
 	Scheduling Scheduling `json:"scheduling,omitempty"`
@@ -151,6 +160,26 @@ type Switchover struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Token string `json:"token"`
+}
+
+// MaintenanceWindow is a time that comes again and again.
+type MaintenanceWindow struct {
+	// Schedule of its beginning, in cron's form with five fields, such as "0 3 * * 0", or @daily, @weekly, @monthly.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@daily','@weekly','@monthly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.maintenanceWindow.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * 0' for Sundays at 3, or be one of @daily, @weekly, @monthly"
+	Schedule string `json:"schedule"`
+	// TimeZone of the schedule, such as Europe/Berlin.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+	// Duration of the window, such as 2h.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('10m') && self <= duration('168h')",message="spec.maintenanceWindow.duration must be from 10m to 168h: a restart of all instances takes minutes; for example: 2h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	Duration metav1.Duration `json:"duration"`
 }
 
 // Scheduling says where pods may run.

@@ -18,7 +18,7 @@ import (
 func (r *Reconciler) ensureStatefulSet(ctx context.Context, w *world) flow.Outcome {
 	replicas := w.replicas()
 	switch {
-	case w.mustBeStopped():
+	case w.mustBeStopped() || w.hibernating():
 		if w.statefulSet() == nil {
 			return flow.Next
 		}

@@ -37,7 +37,7 @@ func (r *Reconciler) instances() steps {
 		r.pinImage,
 		r.initialize,
 		r.ensureStatefulSet,
-		r.awaitHoldOver,
+		r.awaitHoldOver, r.awaitWaking,
 		r.refreshConfig, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
 	}
 }

@@ -94,7 +94,7 @@ func pollInterval(w *world) time.Duration {
 		switch {
 		case agent == nil || agent.Rejoin != nil:
 			interval = unknownInterval
-		case !configApplied(agent, w.agentConfig().Hash()) || len(w.pending(ordinal)) > 0:
+		case !configApplied(agent, w.agentConfig().Hash()) || len(w.pending(ordinal)) > 0 && w.windowOpen():
 			return busyInterval
 		case ordinal != w.primary() && w.behind(agent.Pod, agent) != "":
 			interval = unknownInterval

@@ -64,6 +64,8 @@ func ready(w *world, outcome flow.Outcome) finding {
 	switch {
 	case held != "":
 		return no(held, message)
+	case w.hibernating() && outcome.Reason == v1alpha1.ReasonHibernated:
+		return no(outcome.Reason, outcome.Message)
 	case w.serving(w.primary()) && outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup:
 		return yes(outcome.Reason, outcome.Message)
 	case w.serving(w.primary()):
@@ -86,7 +88,7 @@ func upToDate(w *world, outcome flow.Outcome) finding {
 		return no(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*world) finding{
-		versionWish, configurationRefused, scaling, restartPending, replacementPending, configurationPending,
+		versionWish, asleep, configurationRefused, scaling, windowInvalid, restartPending, replacementPending, configurationPending,
 	} {
 		if found := look(w); found.reason != "" {
 			return w.withProgress(found, outcome)
@@ -147,8 +149,11 @@ func restartPending(w *world) finding {
 	if len(instances) == 0 {
 		return finding{}
 	}
-	return no(v1alpha1.ReasonRestartPending, fmt.Sprintf("%s: waits for a restart of PostgreSQL in %s, which is under way.",
-		commaList(parameters), commaList(instances)))
+	waits := fmt.Sprintf("%s: waits for a restart of PostgreSQL in %s", commaList(parameters), commaList(instances))
+	if window := w.forWindow(); window != "" {
+		return no(v1alpha1.ReasonRestartPending, waits+"."+window)
+	}
+	return no(v1alpha1.ReasonRestartPending, waits+", which is under way.")
 }
 
 func replacementPending(w *world) finding {
@@ -159,7 +164,7 @@ func replacementPending(w *world) finding {
 	}
 	for ordinal := range w.reach() {
 		if changes := w.changes(ordinal); changes != "" {
-			return no(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.", w.names.Instance(ordinal), changes))
+			return no(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.%s", w.names.Instance(ordinal), changes, w.forWindow()))
 		}
 	}
 	return finding{}

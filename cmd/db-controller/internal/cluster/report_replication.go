@@ -10,6 +10,9 @@ import (
 // that doesn't answer for a moment changes nothing.
 func replicated(w *world) finding {
 	status := &w.cluster.Status
+	if w.hibernating() {
+		return no(v1alpha1.ReasonHibernated, hibernates)
+	}
 	if w.primary() < 0 || !w.serving(w.primary()) {
 		return no(v1alpha1.ReasonElecting, "There is no primary to follow.")
 	}

@@ -129,6 +129,9 @@ func (w *world) heir(below int) int {
 // roll brings the instances up to date.
 func (r *Reconciler) roll(ctx context.Context, w *world) flow.Outcome {
 	next := w.nextMove()
+	if w.disturbs(next) && !w.windowOpen() {
+		return flow.Next // its time will come
+	}
 	name := w.names.Instance(next.instance)
 	switch next.kind {
 	case moveReplace:

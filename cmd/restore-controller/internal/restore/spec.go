@@ -21,6 +21,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	}
 	wanted := restore.Spec.Destination.NewCluster
 	spec.Version = int32(head.PGMajor)
+	spec.Switchover, spec.Hibernate = nil, false // wishes of the other cluster
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
 	spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
 	if wanted.Resources != nil {

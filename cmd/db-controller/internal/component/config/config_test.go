@@ -63,3 +63,21 @@ func TestTheConnectionChecksTheServersName(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestAgentsThatElectAreToldHow(t *testing.T) {
+	lag := resource.MustParse("64Mi")
+	cluster := shop()
+	cluster.Spec.MaxLagOnFailover, cluster.Spec.Synchronous = &lag, &v1alpha1.Synchronous{Number: 2, Durability: v1alpha1.DurabilityPreferred}
+	got := Agent(cluster, 3, nil)
+	if got.Instances != 3 || got.Lease != "shop" || got.PodDomain != "shop-pods.demo.svc" || got.MaxLagBytes != 64<<20 ||
+		*got.Synchronous != (agentapi.Synchronous{Number: 2}) {
+		t.Errorf("got %+v", got)
+	}
+	cluster.Spec.Synchronous.Durability = ""
+	if !Agent(cluster, 3, nil).Synchronous.Required {
+		t.Error("commits don't wait unless it is said")
+	}
+	if Agent(cluster, 1, nil).Hash() != Agent(shop(), 1, nil).Hash() {
+		t.Error("a single instance is told more than one of an older suite understands")
+	}
+}

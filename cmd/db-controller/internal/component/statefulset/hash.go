@@ -27,10 +27,14 @@ type userInputs struct {
 
 // Hash of what can only change with a new pod.
 func Hash(cluster *v1alpha1.PostgresCluster, in Inputs) string {
-	data, err := json.Marshal(userInputs{
+	return hashOf(userInputs{
 		cluster.Status.Image, cluster.Status.DataGeneration, cluster.Spec.Resources.Requests, cluster.Spec.Resources.Limits,
 		cluster.Spec.SuperuserAccess, in.S3Secret,
 	})
+}
+
+func hashOf(v any) string {
+	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // plain structs always marshal
 	}
@@ -44,8 +48,11 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 	if in.Electing && !mountsPeers(pod) {
 		changes = append(changes, "an agent that elects, which its suite did not have yet")
 	}
+	if misplaced(pod, cluster) {
+		changes = append(changes, "where it may run")
+	}
 	if pod.Annotations[v1alpha1.AnnotationTemplateHash] == Hash(cluster, in) {
-		return strings.Join(changes, "")
+		return strings.Join(changes, " and ")
 	}
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == ContainerName && c.Image != cluster.Status.Image {

@@ -36,6 +36,7 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 				v1alpha1.AnnotationConfigHash:   in.ConfigHash,
 				v1alpha1.AnnotationTemplateHash: Hash(cluster, in),
 				AnnotationDataGeneration:        cluster.Status.DataGeneration,
+				annotationScheduling:            schedulingHash(scheduling),
 				// `kubectl exec` and `kubectl logs` need no -c.
 				"kubectl.kubernetes.io/default-container": ContainerName,
 			},

@@ -8,6 +8,16 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
+// annotationScheduling on a database pod is the hash of spec.scheduling that it was made with.
+const annotationScheduling = "howdah.dev/scheduling"
+
+func schedulingHash(scheduling v1alpha1.Scheduling) string { return hashOf(scheduling) }
+
+// misplaced: no node has taken the pod yet, and it says where it may run as spec did before.
+func misplaced(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster) bool {
+	return pod.Spec.NodeName == "" && pod.Annotations[annotationScheduling] != schedulingHash(cluster.Spec.Scheduling)
+}
+
 func affinity(scheduling v1alpha1.Scheduling) *corev1.Affinity {
 	if scheduling.NodeAffinity == nil {
 		return nil

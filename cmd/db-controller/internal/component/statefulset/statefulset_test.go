@@ -68,10 +68,15 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 		"another configuration": {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.ConfigHash = "c2" }, false},
 		"being stopped":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Replicas = 0 }, false},
 		"a higher version":      {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.Version = 18 }, false},
+		"more instances":        {func(c *v1alpha1.PostgresCluster, in *Inputs) { c.Spec.Instances, in.Electing = 3, true }, false},
+		"another place": {func(c *v1alpha1.PostgresCluster, _ *Inputs) {
+			c.Spec.Scheduling = v1alpha1.Scheduling{PriorityClassName: "high", Spread: v1alpha1.SpreadRequired}
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			template := Build(shop(), inputs).Spec.Template
 			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.Spec.NodeName = "w1"
 			cluster, in := shop(), inputs
 			c.change(cluster, &in)
 			if got := Changes(pod, cluster, in); (got != "") != c.new {
@@ -87,5 +92,65 @@ func TestTheSecretOfTheRepositoryIsFoundAgain(t *testing.T) {
 	}
 	if got := S3Secret(nil); got != "" {
 		t.Errorf("of none: %q", got)
+	}
+}
+
+func TestTheHashOfWhatRunsNeverChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.PostgresCluster)
+		want   string
+	}{
+		"as little as possible": {func(c *v1alpha1.PostgresCluster) { c.Spec = v1alpha1.PostgresClusterSpec{} }, "3aff3b1f5162bc93"},
+		"with resources":        {func(*v1alpha1.PostgresCluster) {}, "5b0605a54cb7e758"},
+		"with replicas": {func(c *v1alpha1.PostgresCluster) {
+			c.Spec.Instances, c.Spec.Synchronous = 3, &v1alpha1.Synchronous{Number: 1}
+			c.Spec.Scheduling.Spread = v1alpha1.SpreadRequired
+		}, "5b0605a54cb7e758"},
+	} {
+		cluster := shop()
+		c.change(cluster)
+		if got := Hash(cluster, inputs); got != c.want {
+			t.Errorf("%s: %s: a suite that computes it otherwise restarts every database", name, got)
+		}
+	}
+}
+
+func TestAPodThatNoNodeTakesIsMadeAgainWhereItMayRunNow(t *testing.T) {
+	template := Build(shop(), inputs).Spec.Template
+	pod, cluster := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, shop()
+	if got := Changes(pod, cluster, inputs); got != "" {
+		t.Errorf("for nothing: %q", got)
+	}
+	cluster.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "database"}}
+	if got := Changes(pod, cluster, inputs); got != "where it may run" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOnlyAPodWithTheCertificateOfReplicationElects(t *testing.T) {
+	template := Build(shop(), inputs).Spec.Template
+	pod, in := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, inputs
+	pod.Spec.NodeName, pod.Spec.Volumes = "w1", nil
+	if got := Changes(pod, shop(), in); got != "" {
+		t.Errorf("a single instance: %q", got)
+	}
+	in.Electing = true
+	if got := Changes(pod, shop(), in); got == "" {
+		t.Error("it stays")
+	}
+}
+
+func TestInstancesAreKeptApartAsStrictlyAsIsAsked(t *testing.T) {
+	cluster := shop()
+	cluster.Spec.Scheduling = v1alpha1.Scheduling{
+		NodeAffinity: &corev1.NodeAffinity{}, PriorityClassName: "high", Spread: v1alpha1.SpreadRequired,
+	}
+	got := Build(cluster, inputs).Spec.Template.Spec
+	if got.Affinity.NodeAffinity == nil || got.PriorityClassName != "high" {
+		t.Errorf("got %+v", got)
+	}
+	zone, node := got.TopologySpreadConstraints[0], got.TopologySpreadConstraints[1]
+	if zone.WhenUnsatisfiable != corev1.ScheduleAnyway || node.WhenUnsatisfiable != corev1.DoNotSchedule || node.TopologyKey != "kubernetes.io/hostname" {
+		t.Errorf("zone: %+v, node: %+v", zone, node)
 	}
 }
