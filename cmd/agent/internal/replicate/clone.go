@@ -162,7 +162,7 @@ func (i Instance) finish(ctx context.Context, g generation.Generation, pgdata st
 	if version, err := postgres.ParseVersion(string(content)); err != nil || version.Major != g.MajorVersion {
 		return fmt.Errorf("what was fetched is of PostgreSQL %s instead of %d", strings.TrimSpace(string(content)), g.MajorVersion)
 	}
-	if err := unarchive(filepath.Join(pgdata, "pg_wal", "archive_status")); err != nil {
+	if err := unarchive(filepath.Join(pgdata, "pg_wal")); err != nil {
 		return err
 	}
 	if err := settings.MarkStandby(pgdata); err != nil {
@@ -171,22 +171,22 @@ func (i Instance) finish(ctx context.Context, g generation.Generation, pgdata st
 	return i.Volume.Complete(g)
 }
 
-// unarchive has the WAL that came with the clone asked for by archive_command. pg_basebackup takes it for archived, which
-// the source may not have done yet.
-func unarchive(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+// unarchive has the WAL that came with the clone asked for by archive_command. pg_basebackup takes most of it for archived,
+// which the source may not have done yet, and notes nothing of the last segment.
+func unarchive(walDir string) error {
+	entries, err := os.ReadDir(walDir)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		name, done := strings.CutSuffix(entry.Name(), ".done")
-		if !done {
+		if _, err := postgres.ParseSegment(entry.Name(), postgres.MinSegSize); err != nil { // the size with the most names
 			continue
 		}
-		if err := os.Rename(filepath.Join(dir, entry.Name()), filepath.Join(dir, name+".ready")); err != nil {
+		note := filepath.Join(walDir, "archive_status", entry.Name())
+		if err := os.Remove(note + ".done"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(note+".ready", nil, 0o600); err != nil {
 			return err
 		}
 	}

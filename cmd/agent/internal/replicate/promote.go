@@ -17,8 +17,7 @@ const (
 )
 
 // Promote makes a primary of the replica and returns once it takes writes. It replays what it has first; sessions that
-// stand in the way of that are ended. A new primary is no source of a rewind before its first checkpoint, which is asked
-// for with Checkpoint, beside what else is to be done.
+// stand in the way of that are ended. A new primary is no source of a rewind before its first checkpoint; see Rewind.
 func Promote(ctx context.Context, conn *pgx.Conn) error {
 	if err := promote(ctx, conn); err != nil {
 		return fmt.Errorf("promote: %w", local.Plain(err))
@@ -55,9 +54,3 @@ func promote(ctx context.Context, conn *pgx.Conn) error {
 const endConflicts = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle' AND EXISTS (SELECT FROM pg_stat_activity
 		WHERE backend_type = 'startup' AND (wait_event LIKE 'RecoveryConflict%' OR wait_event_type IN ('Lock', 'BufferPin')))`
-
-// Checkpoint has the server write one as fast as it can.
-func Checkpoint(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "CHECKPOINT")
-	return local.Plain(err)
-}

@@ -1,0 +1,104 @@
+//go:build postgres
+
+package replicate
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		primary, n := b.found(), b.nodes[1]
+		primary.keepSlots(nil)
+		n.join(primary)
+		primary.insert(100)
+		n.awaitLevel(primary)
+		if p := primary.position(); p.Replica || !p.Settled || p.Timeline != 1 {
+			t.Errorf("the primary: %+v", p)
+		}
+		want := n.position()
+		n.stop()
+		n.start(nil) // nobody is to be followed
+		await(t, "the replica to have read its disk", func() bool { return n.position().Settled })
+		if p := n.position(); p.LSN < want.LSN || p.Timeline != 1 || p.Streaming || !p.Replica {
+			t.Errorf("%+v, it was %+v", p, want)
+		}
+		primary.insert(100)
+		primary.kill()
+		n.stop()
+		n.start(primary) // which does not answer
+		await(t, "the replica to have read its disk", func() bool { return n.position().Settled })
+		if p := n.position(); p.LSN < want.LSN || p.Streaming {
+			t.Errorf("%+v, it was %+v", p, want)
+		}
+		n.promote()
+		n.insert(1)
+		if p := n.position(); p.Replica || p.Timeline != 2 || p.LSN <= want.LSN {
+			t.Errorf("promoted: %+v", p)
+		}
+	})
+}
+
+func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		primary, n := b.found(), b.nodes[1]
+		primary.keepSlots(nil)
+		n.join(primary)
+		primary.insert(10)
+		n.awaitLevel(primary)
+		await(t, "the primary to know", func() bool {
+			var all []Follower
+			written := primary.position().LSN
+			primary.with(func(conn *pgx.Conn) (err error) {
+				_, all, err = Followers(context.Background(), conn)
+				return err
+			})
+			return len(all) == 1 && all[0].Pod == "shop-1" && all[0].Streaming() && all[0].Flushed >= written
+		})
+	})
+}
+
+func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		primary, n := b.found(), b.nodes[1]
+		primary.keepSlots(nil)
+		n.join(primary)
+		n.awaitLevel(primary)
+		conn, err := n.local.Connect(t.Context(), "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		if _, err := conn.PgConn().Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM public.t").ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		primary.sql("DELETE FROM public.t WHERE i < 500")
+		primary.sql("VACUUM public.t")
+		primary.insert(1)
+		received := primary.position().LSN
+		await(t, "the conflict", func() bool {
+			p := n.position()
+			return p.LSN >= received && p.Replayed < received
+		})
+		_ = syscall.Kill(primary.server.PID(), syscall.SIGSTOP)
+		defer syscall.Kill(primary.server.PID(), syscall.SIGCONT)
+		began := time.Now()
+		n.promote()
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if got := n.sql("SELECT max(i)::text FROM public.t"); got != "1001" {
+			t.Errorf("the last row is %s", got)
+		}
+	})
+}

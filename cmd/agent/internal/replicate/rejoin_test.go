@@ -1,0 +1,134 @@
+//go:build postgres
+
+package replicate
+
+import (
+	"slices"
+	"testing"
+
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 3)
+		old, next, third := b.found(), b.nodes[1], b.nodes[2]
+		old.keepSlots(nil)
+		next.join(old)
+		third.join(old)
+		old.insert(1000)
+		next.awaitLevel(old)
+		third.awaitLevel(old)
+		want := old.sql(contents)
+		if got := next.sql(contents); got != want || count(got) != "2000" {
+			t.Errorf("the replica has %s instead of %s", got, want)
+		}
+
+		thaw, thawThird := next.freeze(), third.freeze()
+		old.insert(500) // that nobody else has
+		old.kill()
+		thaw()
+		thawThird()
+		next.promote()
+		next.insert(10)
+		third.follow(next)
+		third.awaitStreaming(next)
+
+		g, err := old.Volume.Resolve(wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := old.Rewind(t.Context(), next.upstream(), g); err != nil {
+			t.Fatal(err)
+		}
+		old.start(next)
+		old.awaitStreaming(next)
+		next.insert(10)
+		want = next.sql(contents)
+		for _, n := range []*node{old, third} {
+			n.awaitLevel(next)
+			if got := n.sql(contents); got != want || count(got) != "2020" {
+				t.Errorf("%s has %s instead of %s", n.Pod, got, want)
+			}
+			if p := n.position(); p.Timeline != 2 || !p.Replica || !p.Settled {
+				t.Errorf("%s: %+v", n.Pod, p)
+			}
+		}
+		if got := old.copies(); !slices.Equal(got, []string{"g1"}) {
+			t.Errorf("copies: %v", got)
+		}
+	})
+}
+
+func TestAPrimaryThatWasShutDownInOrderIsFitToFollow(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		old, next := b.found(), b.nodes[1]
+		old.keepSlots(nil)
+		next.join(old)
+		old.insert(500)
+		old.stop() // which sends everything
+		next.promote()
+		next.insert(10)
+		g, err := old.Volume.Resolve(wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := old.Rewind(t.Context(), next.upstream(), g); err != nil {
+			t.Fatal(err)
+		}
+		if standby, err := settings.IsStandby(old.Volume.PGData(g.ID)); !standby || err != nil || old.Volume.Rewinding(g.ID) {
+			t.Errorf("%v, %v", standby, err)
+		}
+		old.start(next)
+		old.awaitStreaming(next)
+		old.awaitLevel(next)
+		if got, want := old.sql(contents), next.sql(contents); got != want || count(got) != "1510" {
+			t.Errorf("%s instead of %s", got, want)
+		}
+	})
+}
+
+func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 3)
+		old, next, ahead := b.found(), b.nodes[1], b.nodes[2]
+		old.keepSlots(nil)
+		next.join(old)
+		ahead.join(old)
+		thaw := next.freeze()
+		old.insert(500)
+		ahead.awaitLevel(old)
+		old.kill()
+		thaw()
+		next.promote()
+		next.insert(10)
+
+		ahead.follow(next)
+		if remedy, err := ahead.Assess(t.Context(), next.upstream(), ahead.position()); remedy != ByRewind || err != nil {
+			t.Errorf("the one ahead: %v, %v", remedy, err)
+		}
+		ahead.kill() // in the middle of recovery
+		g, err := ahead.Volume.Resolve(wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ahead.Rewind(t.Context(), next.upstream(), g); err != nil {
+			t.Fatal(err)
+		}
+		ahead.start(next)
+		ahead.awaitStreaming(next)
+		ahead.awaitLevel(next)
+		if got, want := ahead.sql(contents), next.sql(contents); got != want || count(got) != "1010" {
+			t.Errorf("%s instead of %s", got, want)
+		}
+		if remedy, err := ahead.Assess(t.Context(), next.upstream(), ahead.position()); remedy != NoRemedy || err != nil {
+			t.Errorf("afterwards: %v, %v", remedy, err)
+		}
+		gone := Position{Timeline: 1, LSN: 0x1000100}
+		if remedy, err := ahead.Assess(t.Context(), next.upstream(), gone); remedy != ByClone || err != nil {
+			t.Errorf("one whose WAL is gone: %v, %v", remedy, err)
+		}
+	})
+}
