@@ -27,7 +27,7 @@ type Self struct {
 
 // Config is what the cluster asks for.
 type Config struct {
-	// Alone: there is no other instance, and there will be none until this changes.
+	// Alone: there is no other instance than the one in Peers, and there will be none until this changes.
 	Alone bool
 	// Peers are the names of all instances, this one too.
 	Peers []string
@@ -139,8 +139,13 @@ type handover struct {
 
 // New makes the core of an instance that has seen nothing yet.
 func New(self Self, config Config, limits Limits) *Core {
-	return &Core{self: self, config: config, limits: limits, alone: config.Alone, members: map[string]*watched{}, heard: map[string]answer{}}
+	c := &Core{self: self, config: config, limits: limits, members: map[string]*watched{}, heard: map[string]answer{}}
+	c.alone = c.isAlone()
+	return c
 }
+
+// isAlone: another instance may have been started with a configuration from before there were several.
+func (c *Core) isAlone() bool { return c.config.Alone && slices.Contains(c.config.Peers, c.self.Name) }
 
 // Configure takes in what the cluster asks for now.
 func (c *Core) Configure(config Config) { c.config = config }
@@ -300,6 +305,14 @@ func (c *Core) Holds() bool { return c.holds }
 
 // Record is the Lease as it is known; nil: not at all.
 func (c *Core) Record() *Record { return c.record }
+
+// Age of the lease: since the last renewal that counts was sent, or since the present version was seen.
+func (c *Core) Age(now Time) time.Duration {
+	if c.holds {
+		return now - c.renewed
+	}
+	return now - c.seen
+}
 
 // Promised says whether the lease is not to be taken now, because the primary was promised that.
 func (c *Core) Promised(now Time) bool { return now < c.promise }

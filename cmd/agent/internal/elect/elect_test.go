@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -181,7 +182,7 @@ func givenUp(quorum int, successor string, complete bool, list ...string) Record
 
 func same(t *testing.T, what string, got []Member, want ...string) {
 	t.Helper()
-	if !sameNames(got, members(want...)) {
+	if !slices.Equal(names(got), slices.Sorted(slices.Values(want))) {
 		t.Errorf("%s: %v, not %v", what, names(got), want)
 	}
 }

@@ -101,7 +101,7 @@ func (c *Core) successor(now Time) (best string, complete bool) {
 	var top agentapi.Position
 	for _, m := range c.record.Members {
 		a, fresh := c.fresh(now, m.Name)
-		if !fresh || !a.Replica || c.handing.to != "" && c.handing.to != m.Name {
+		if !fresh || !able(a) || c.handing.to != "" && c.handing.to != m.Name {
 			continue
 		}
 		if best == "" || ahead(a, top) > 0 {

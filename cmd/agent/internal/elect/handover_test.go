@@ -234,3 +234,9 @@ func TestAloneAPodThatEndsIsStoppedInOrderWithoutALease(t *testing.T) {
 		t.Errorf("%+v", a.acts.Want)
 	}
 }
+
+func TestAnInstanceOfAnOldConfigurationIsNotAlone(t *testing.T) {
+	b := start(t, "b", alone())
+	b.wants(Idle)
+	b.sees(held(0)).wants(Follow)
+}

@@ -75,7 +75,7 @@ func (c *Core) Step(now Time) Acts {
 		c.lose()
 	}
 	switch {
-	case c.config.Alone && (!c.holds || len(c.exposed()) == 0):
+	case c.isAlone() && (!c.holds || len(c.exposed()) == 0):
 		c.beAlone(now, &acts)
 	case c.holds:
 		c.lead(now, &acts)
@@ -189,7 +189,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	if !c.confirmed {
 		pause = c.limits.Retry
 	}
-	if c.config.Alone {
+	if c.isAlone() {
 		next.Members, next.Quorum = nil, 0
 		return next, len(c.exposed()) > 0 && now >= c.wrote+c.limits.Retry
 	}

@@ -94,6 +94,8 @@ func TestWhoIsNoMemberDoesNotTakeOver(t *testing.T) {
 func TestWhoseServerIsDownDoesNotTakeOver(t *testing.T) {
 	b := start(t, "b", required(1)).sees(held(1, "b")).serves(Starting, 1, 100)
 	b.passes(time.Minute).waits()
+	b.serves(Replica, 0, 0).waits() // it is reading its WAL
+	b.serves(Replica, 1, 100).takes()
 }
 
 func TestALeaseThatWasGivenUpIsTakenByACompleteSuccessorAtOnce(t *testing.T) {
@@ -150,14 +152,15 @@ func TestOnlyTheFurthestAheadTakesOver(t *testing.T) {
 		other agentapi.Position
 		takes bool
 	}{
-		{"a member that is behind", agentapi.Position{Timeline: 1, LSN: 99, Replica: true}, true},
-		{"a member that is ahead", agentapi.Position{Timeline: 1, LSN: 101, Replica: true}, false},
-		{"a member on a later timeline", agentapi.Position{Timeline: 2, LSN: 50, Replica: true}, false},
-		{"a member on an earlier timeline", agentapi.Position{Timeline: 0, LSN: 500, Replica: true}, true},
-		{"a member as far, whose name is first", agentapi.Position{Pod: "b", Timeline: 1, LSN: 100, Replica: true}, false},
-		{"a member as far, whose name is last", agentapi.Position{Pod: "d", Timeline: 1, LSN: 100, Replica: true}, true},
-		{"a member whose server is down", agentapi.Position{Timeline: 1, LSN: 10}, false},
-		{"a member of another data generation", agentapi.Position{Generation: "g0", Timeline: 1, LSN: 10, Replica: true}, false},
+		{"a member that is behind", agentapi.Position{Timeline: 2, LSN: 99, Replica: true}, true},
+		{"a member that is ahead", agentapi.Position{Timeline: 2, LSN: 101, Replica: true}, false},
+		{"a member on a later timeline", agentapi.Position{Timeline: 3, LSN: 50, Replica: true}, false},
+		{"a member on an earlier timeline", agentapi.Position{Timeline: 1, LSN: 500, Replica: true}, true},
+		{"a member as far, whose name is first", agentapi.Position{Pod: "b", Timeline: 2, LSN: 100, Replica: true}, false},
+		{"a member as far, whose name is last", agentapi.Position{Pod: "d", Timeline: 2, LSN: 100, Replica: true}, true},
+		{"a member whose server is down", agentapi.Position{Timeline: 2, LSN: 10}, false},
+		{"a member of another data generation", agentapi.Position{Generation: "g0", Timeline: 2, LSN: 10, Replica: true}, false},
+		{"a member that has not read all of its WAL", agentapi.Position{Replica: true}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.other.Pod == "" {
@@ -166,7 +169,7 @@ func TestOnlyTheFurthestAheadTakesOver(t *testing.T) {
 			if test.other.Generation == "" {
 				test.other.Generation = generation
 			}
-			c := start(t, "c", required(1)).sees(held(1, "c", test.other.Pod)).serves(Replica, 1, 100)
+			c := start(t, "c", required(1)).sees(held(1, "c", test.other.Pod)).serves(Replica, 2, 100)
 			c.passes(limits.Expire)
 			c.core.Heard(c.now, test.other)
 			if c.step(); (c.write != nil) != test.takes {

@@ -46,7 +46,7 @@ func (n *node) startContainer() {
 	w := n.w
 	self := elect.Self{Name: n.name, UID: n.uid(), Address: n.address(), Generation: "g", Original: len(n.volume.wal) > 0 && !n.volume.copied}
 	a := &agent{
-		node: n, uid: n.uid(), core: elect.New(self, w.config, w.limits), permit: elect.Forever, stepAt: -1,
+		node: n, uid: n.uid(), core: elect.New(self, n.config, w.limits), permit: elect.Forever, stepAt: -1,
 		asking: map[string]elect.Time{}, known: map[string]follower{},
 	}
 	n.agent = a
@@ -267,6 +267,9 @@ func (a *agent) where() agentapi.Position {
 	}
 	if s := a.server; s != nil {
 		p.Replica = s.mode == elect.Replica
+		if a.node.w.now < s.unsettled { // it has not read all of its WAL yet
+			p.Timeline, p.LSN = 0, 0
+		}
 		p.Streaming = s.upstream != nil && a.want.Role == elect.Follow && a.want.Leader.Name == s.upstream.primary.node.name
 	}
 	return p

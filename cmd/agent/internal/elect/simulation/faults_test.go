@@ -68,7 +68,7 @@ func everything() []func(*world, *node, time.Duration) {
 		halt, halt, fall, fall, breakDown,
 		isolate, isolate, isolate, oneWay,
 		away, away, flap, unreachable, unreachable, slowAPI, lateAPI, staleAPI,
-		slowWAL, slowWAL, lossy, switchover, switchover,
+		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure,
 	}
 }
 
@@ -162,6 +162,13 @@ func slowWAL(w *world, n *node, d time.Duration) {
 	w.after(d, func() { w.net.slow[n.name] = 0 })
 }
 
+// lag has all replicas be behind until the faults end, each by another time.
+func (w *world) lag() {
+	for _, n := range w.nodes {
+		w.net.slow[n.name] = w.between(0, 6*second)
+	}
+}
+
 func lossy(w *world, _ *node, d time.Duration) {
 	w.net.loss = w.rng.Float64()
 	w.log("messages are lost and repeated for %s", d)
@@ -174,6 +181,17 @@ func switchover(w *world, n *node, _ time.Duration) {
 		to = ""
 	}
 	w.switchover(to)
+}
+
+// reconfigure asks for another number of synchronous replicas.
+func reconfigure(w *world, _ *node, _ time.Duration) {
+	instances := len(w.config.Peers)
+	if w.kind.number = w.rng.IntN(instances); w.kind.quorum && instances > 1 {
+		w.kind.number = 1 + w.rng.IntN(instances-1)
+	}
+	w.kind.required = w.chance(0.6)
+	w.log("synchronous replicas: %d, required: %v", w.kind.number, w.kind.required)
+	w.configure(instances)
 }
 
 // switchover asks whoever holds the lease.

@@ -30,7 +30,7 @@ func (w *world) acknowledge(s *server, id int) {
 		w.fail("%s acknowledges a commit while it doesn't accept any", s.node.name)
 	}
 	w.ledger.total++
-	if !asynchronous(w.store.record) {
+	if w.kind.orderly || !asynchronous(w.store.record) {
 		w.ledger.acked = append(w.ledger.acked, id)
 	}
 }
@@ -80,12 +80,12 @@ func (w *world) judge(before, after elect.Record) {
 	switch {
 	case after.Term < before.Term:
 		w.fail("the term goes back: %s", show(after))
-	case asynchronous(after) && w.kind.sync():
+	case asynchronous(after) && w.kind.quorum:
 		w.fail("the lease has members but no quorum: %s", show(after))
 	case w.kind.calm && after.Term != before.Term && before.Term > 0:
 		w.fail("a switch without a fault: %s", show(after))
 	}
-	if asynchronous(after) {
+	if asynchronous(after) && !w.kind.orderly {
 		l.acked = l.acked[:0]
 	}
 	switch {

@@ -3,6 +3,8 @@ package simulation
 import (
 	"fmt"
 	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
 )
 
 // node is a machine with the volume of one instance, and with its pod, if there is one. The pod is not moved.
@@ -14,6 +16,9 @@ type node struct {
 	pods   int    // that there were
 	agent  *agent // of the container that runs; nil: none does
 	gone   bool   // the instance was scaled away
+
+	config        elect.Config // as it is on this machine by now
+	configs, seen int
 
 	frozen  time.Duration // until when the whole machine is
 	waiting []func()      // for the end of that

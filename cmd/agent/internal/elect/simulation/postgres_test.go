@@ -59,6 +59,8 @@ type server struct {
 	stopping bool
 	end      uint64
 	odd      bool // the upstream refuses to stream
+
+	unsettled time.Duration // until when a replica doesn't know where it is
 }
 
 type commit struct {

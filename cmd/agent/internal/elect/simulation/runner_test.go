@@ -90,7 +90,7 @@ func (a *agent) startReplica() {
 	a.node.volume.standby, a.node.volume.copied = true, true
 	a.node.w.after(a.node.w.mostly(500*millisecond, 3*second), func() {
 		s.do(func() {
-			s.mode = elect.Replica
+			s.mode, s.unsettled = elect.Replica, a.node.w.now+a.node.w.mostly(200*millisecond, 3*second)
 			a.node.w.log("%s: runs as a replica on timeline %d at %d", a.node.name, a.node.volume.timeline(), len(a.node.volume.wal))
 			a.reportSoon()
 		})
@@ -180,7 +180,7 @@ func (a *agent) copy(from *server) {
 // stream connects a replica to its primary.
 func (a *agent) stream() {
 	s := a.server
-	if s == nil || s.dead || s.mode != elect.Replica {
+	if s == nil || s.dead || s.mode != elect.Replica || a.node.w.now < s.unsettled {
 		return
 	}
 	leader := a.leader()
