@@ -10,7 +10,8 @@ import (
 // hibernating: all instances are to be stopped. They run for a last backup all the same, and for who has handed over data
 // and waits until it is seen to work.
 func (w *world) hibernating() bool {
-	return w.cluster.Spec.Hibernate && !w.held() && !(w.deleting() && w.wantsFinalBackup())
+	wakes := w.held() || w.deleting() && w.wantsFinalBackup()
+	return w.cluster.Spec.Hibernate && !wakes
 }
 
 const hibernates = "All instances are stopped, and their volumes are kept, as spec.hibernate asks."

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -141,40 +139,6 @@ func (s *standIn) podOf(set *appsv1.StatefulSet, name string) *corev1.Pod {
 	return pod
 }
 
-// runElection makes the first ready pod primary where there is none, and writes the Lease and labels as agents do.
-func (s *standIn) runElection(ctx context.Context, cluster string, pods []corev1.Pod) {
-	config := s.config(ctx, cluster)
-	if config == nil || config.Instances <= 1 {
-		return
-	}
-	fit := map[string]*corev1.Pod{}
-	for i := range pods {
-		if pod := &pods[i]; pod.Labels["howdah.dev/cluster"] == cluster && pod.DeletionTimestamp.IsZero() && podReady(pod) {
-			fit[pod.Name] = pod
-		}
-	}
-	if fit[s.leaders[cluster]] == nil && len(fit) > 0 {
-		s.leaders[cluster] = slices.Min(slices.Collect(maps.Keys(fit)))
-		s.terms++
-	}
-	leader, lease := s.leaders[cluster], &coordinationv1.Lease{}
-	if s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: config.Lease}, lease) == nil && leader != "" && ptr.Deref(lease.Spec.HolderIdentity, "") != leader {
-		lease.Spec.HolderIdentity = &leader
-		metav1.SetMetaDataAnnotation(&lease.ObjectMeta, "howdah.dev/election", fmt.Sprintf(`{"generation":%q,"lastHolder":%q}`, config.DataGeneration, leader))
-		_ = s.client.Update(ctx, lease)
-	}
-	for name, pod := range fit {
-		role := "replica"
-		if name == leader {
-			role = "primary"
-		}
-		if pod.Labels["howdah.dev/role"] != role {
-			pod.Labels["howdah.dev/role"] = role
-			_ = s.client.Update(ctx, pod)
-		}
-	}
-}
-
 // config is what the agents of a cluster are told.
 func (s *standIn) config(ctx context.Context, cluster string) *agentapi.Config {
 	configMap, config := &corev1.ConfigMap{}, &agentapi.Config{}
@@ -282,50 +246,6 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 		s.answer(status)
 	}
 	return status, nil
-}
-
-// elected adds what an agent that elects says.
-func (s *standIn) elected(cluster string, config *agentapi.Config, status *agentapi.Status) {
-	leader := s.leaders[cluster]
-	status.Election = &agentapi.ElectionStatus{Leader: leader, Term: s.terms}
-	if n := len(s.switchovers); n > 0 {
-		status.Election.Switchover = &agentapi.SwitchoverStatus{Token: s.switchovers[n-1].Token, State: agentapi.SwitchoverDone}
-		if s.refusal != "" {
-			status.Election.Switchover.State, status.Election.Switchover.Message = agentapi.SwitchoverRefused, s.refusal
-		}
-	}
-	for ordinal := range config.Instances {
-		if name := fmt.Sprintf("%s-%d", cluster, ordinal); name != leader {
-			status.Election.Members = append(status.Election.Members, name)
-		}
-	}
-	if config.Synchronous != nil {
-		status.Election.Quorum = config.Synchronous.Number
-	}
-	if status.Pod != leader {
-		status.Role, status.Replication = "replica", &agentapi.ReplicationStatus{Streaming: true}
-	}
-}
-
-// Switchover carries out what is asked, at once.
-func (s *standIn) Switchover(_ context.Context, target agents.Target, request agentapi.SwitchoverRequest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.switchovers = append(s.switchovers, request)
-	if s.refusal != "" {
-		return nil
-	}
-	from, rest, _ := strings.Cut(target.Host, ".")
-	service, _, _ := strings.Cut(rest, ".")
-	cluster, to := strings.TrimSuffix(service, "-pods"), request.To
-	if to == "" {
-		to = cluster + "-1"
-	}
-	if s.leaders[cluster] == from {
-		s.leaders[cluster] = to
-		s.terms++
-	}
-	return nil
 }
 
 // Restart notes that it was asked.

@@ -1,0 +1,97 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Synchronous replication.
+type Synchronous struct {
+	// Number of replicas that must have a commit before it is acknowledged; any of them. It is less than spec.instances.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	Number int32 `json:"number,omitempty"`
+	// Durability says what happens while fewer replicas are there: Required lets commits wait for them, Preferred does
+	// with those that there are.
+	// +optional
+	// +kubebuilder:default=Required
+	Durability Durability `json:"durability,omitempty"`
+}
+
+// Durability says what synchronous replication does while replicas are missing.
+// +kubebuilder:validation:Enum=Required;Preferred
+type Durability string
+
+const (
+	// DurabilityRequired lets commits wait until there are enough replicas.
+	DurabilityRequired Durability = "Required"
+	// DurabilityPreferred does with the replicas that there are.
+	DurabilityPreferred Durability = "Preferred"
+)
+
+// Switchover is a wish for another primary.
+type Switchover struct {
+	// To is the instance that becomes primary, such as shop-1. Left out: the replica that is furthest ahead.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	To string `json:"to,omitempty"`
+	// Token makes this wish another one than the one before: any text, such as the time of day. A wish is carried out
+	// or refused once.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Token string `json:"token"`
+}
+
+// MaintenanceWindow is a time that comes again and again.
+type MaintenanceWindow struct {
+	// Schedule of its beginning, in cron's form with five fields, such as "0 3 * * 0", or @daily, @weekly, @monthly.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@daily','@weekly','@monthly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.maintenanceWindow.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * 0' for Sundays at 3, or be one of @daily, @weekly, @monthly"
+	Schedule string `json:"schedule"`
+	// TimeZone of the schedule, such as Europe/Berlin.
+	// +optional
+	// +kubebuilder:default=UTC
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
+	// Duration of the window, such as 2h.
+	// +kubebuilder:validation:XValidation:rule="self >= duration('10m') && self <= duration('168h')",message="spec.maintenanceWindow.duration must be from 10m to 168h: a restart of all instances takes minutes; for example: 2h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	Duration metav1.Duration `json:"duration"`
+}
+
+// Scheduling says where pods may run.
+type Scheduling struct {
+	// NodeAffinity of the pods.
+	// +optional
+	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+	// Tolerations of the pods.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// PriorityClassName of the pods.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// Spread of the instances over zones and nodes: Preferred puts two on one node where there are too few, Required
+	// lets an instance wait for a node of its own. Zones are only ever preferred.
+	// +optional
+	// +kubebuilder:default=Preferred
+	Spread SpreadPolicy `json:"spread,omitempty"`
+}
+
+// SpreadPolicy says how strictly instances are kept apart.
+// +kubebuilder:validation:Enum=Preferred;Required
+type SpreadPolicy string
+
+const (
+	// SpreadPreferred keeps instances apart where that is possible.
+	SpreadPreferred SpreadPolicy = "Preferred"
+	// SpreadRequired gives each instance a node of its own.
+	SpreadRequired SpreadPolicy = "Required"
+)
