@@ -16,7 +16,7 @@ func wardenCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
-			return warden.Watch(os.Stdin, warden.Now, postmaster.KillAll)
+			return warden.Watch(os.Stdin, warden.Now, postmaster.Fence)
 		},
 	}
 }

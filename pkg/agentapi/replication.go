@@ -17,6 +17,8 @@ type ElectionStatus struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Switchover that was asked for last, by its token.
 	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
+	// LeaseAgeSeconds since the lease was renewed, or since it was seen to have been.
+	LeaseAgeSeconds float64 `json:"leaseAgeSeconds,omitempty"`
 	// PromotedAt is when this instance became primary last, and PromotionSeconds how long that took.
 	PromotedAt       time.Time `json:"promotedAt,omitzero"`
 	PromotionSeconds float64   `json:"promotionSeconds,omitempty"`

@@ -129,7 +129,7 @@ func (m *Member) step() elect.Acts {
 		case want.Role == elect.Stop && want.Orderly: // it has until the warden's time
 		case before.Role == elect.Lead || before.Orderly:
 			m.Log.Error("the lease is lost; PostgreSQL is killed, so that no write is accepted beside another primary's")
-			m.Kill()
+			go m.Kill()
 		}
 	}
 	if m.leaving && !m.core.Holds() && m.server.Mode == elect.Down {

@@ -205,6 +205,7 @@ func (m *Member) Status() *agentapi.ElectionStatus {
 	}
 	status := &agentapi.ElectionStatus{
 		Leader: record.Holder, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
+		LeaseAgeSeconds: m.core.Age(m.Now()).Seconds(),
 	}
 	for _, member := range record.Members {
 		status.Members = append(status.Members, member.Name)

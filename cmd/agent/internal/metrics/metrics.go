@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Source knows the instance.
@@ -54,6 +55,7 @@ var (
 	sessions        = describe("sessions", "Client sessions by state.", "state")
 	maxSessions     = describe("max_sessions", "max_connections.")
 	databaseBytes   = describe("database_size_bytes", "Size of a database on disk.", "database")
+	checkpoints     = describe("checkpoints", "Checkpoints since the server's statistics were reset, by what asked for them.", "kind")
 	transactionAge  = describe("oldest_xid_age", "Age of the oldest unfrozen transaction ID; writes end at about two thousand million.")
 )
 
@@ -89,6 +91,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(archived, prometheus.CounterValue, float64(pushed))
 		out <- prometheus.MustNewConstMetric(archiveFailures, prometheus.CounterValue, float64(failures))
 	}
+	election(status, gauge)
 	if running {
 		for _, metric := range c.ask() {
 			out <- metric
@@ -121,7 +124,7 @@ func (c *collector) ask() []prometheus.Metric {
 	defer cancel()
 	c.last = nil
 	err := c.source.Server().With(ctx, "postgres", func(conn *pgx.Conn) error {
-		for _, query := range queries {
+		for _, query := range append(queries, checkpointQuery(conn)) {
 			if err := c.query(ctx, conn, query); err != nil {
 				return err
 			}
@@ -135,23 +138,30 @@ func (c *collector) ask() []prometheus.Metric {
 	return c.last
 }
 
-// queries yield a label's value, empty for none, and a number.
-var queries = []struct {
+// query yields a label's value, empty for none, and a number.
+type query struct {
 	desc    *prometheus.Desc
 	labeled bool
 	sql     string
-}{
+}
+
+var queries = []query{
 	{sessions, true, `SELECT coalesce(state, 'unknown'), count(*)::float8 FROM pg_stat_activity WHERE backend_type = 'client backend' GROUP BY 1`},
 	{maxSessions, false, `SELECT '', current_setting('max_connections')::float8`},
 	{transactionAge, false, `SELECT '', max(age(datfrozenxid))::float8 FROM pg_database`},
 	{databaseBytes, true, `SELECT datname, pg_database_size(oid)::float8 FROM pg_database WHERE NOT datistemplate`},
 }
 
-func (c *collector) query(ctx context.Context, conn *pgx.Conn, query struct {
-	desc    *prometheus.Desc
-	labeled bool
-	sql     string
-}) error {
+// checkpointQuery asks where the server's version keeps them.
+func checkpointQuery(conn *pgx.Conn) query {
+	sql := `SELECT kind, n::float8 FROM pg_stat_bgwriter, LATERAL (VALUES ('timed', checkpoints_timed), ('requested', checkpoints_req)) AS v (kind, n)`
+	if version, err := postgres.ParseVersion(conn.PgConn().ParameterStatus("server_version")); err == nil && version.Major >= 17 {
+		sql = `SELECT kind, n::float8 FROM pg_stat_checkpointer, LATERAL (VALUES ('timed', num_timed), ('requested', num_requested)) AS v (kind, n)`
+	}
+	return query{checkpoints, true, sql}
+}
+
+func (c *collector) query(ctx context.Context, conn *pgx.Conn, query query) error {
 	rows, err := conn.Query(ctx, query.sql)
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ func (r *runner) join(life context.Context) {
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir},
-		Now:   warden.Now, Permit: r.permit, Kill: r.killAll, Locate: r.locate, Log: r.Log,
+		Now:   warden.Now, Permit: r.permit, Kill: r.fence, Locate: r.locate, Log: r.Log,
 	}, electorate(config))
 	r.setMember(r.member)
 	r.life = life
@@ -137,10 +137,10 @@ func (r *runner) margin(until time.Duration) time.Duration {
 	return until + limits.Kill - limits.Fence
 }
 
-// killAll kills the server of this volume, whichever copy it runs on.
-func (r *runner) killAll() {
+// fence ends the server of this volume, whichever copy it runs on.
+func (r *runner) fence() {
 	if g, err := r.Volume.Current(); err == nil {
-		postmaster.KillAll(r.Volume.PGData(g))
+		postmaster.Fence(r.Volume.PGData(g))
 	}
 }
 

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -54,7 +55,7 @@ func (r *runner) attendReplica(ctx context.Context) {
 		if err := r.look(ctx, leader, answers); err != nil && ctx.Err() == nil {
 			r.Log.Debug("the replica doesn't say where it is", "error", err)
 		}
-		if answers && time.Since(slots) >= slotInterval && r.keepSlots(ctx, leader.Slots) == nil {
+		if answers && time.Since(slots) >= slotInterval && r.keepSlots(ctx, r.needed(leader)) == nil {
 			slots = time.Now()
 			r.tidy()
 		}
@@ -233,6 +234,16 @@ func (r *runner) assess(ctx context.Context, found replicate.Position) {
 	r.facts.mu.Lock()
 	defer r.facts.mu.Unlock()
 	r.facts.remedy = map[replicate.Remedy]way{replicate.ByRewind: byRewind, replicate.ByClone: byClone}[remedy]
+}
+
+// needed is what WAL the others need by the word of the primary, which itself needs what it has not written.
+func (r *runner) needed(leader agentapi.FollowAnswer) map[string]uint64 {
+	positions := maps.Clone(leader.Slots)
+	if positions == nil {
+		positions = map[string]uint64{}
+	}
+	positions[r.member.Want().Leader.Name] = leader.LSN
+	return positions
 }
 
 // ask asks the server a short question.

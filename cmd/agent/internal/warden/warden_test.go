@@ -1,0 +1,68 @@
+package warden
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+)
+
+// watched runs a warden; what it kills comes out of the channel.
+func watched(t *testing.T) (io.WriteCloser, <-chan string, <-chan error) {
+	t.Helper()
+	in, out := io.Pipe()
+	killed, ended := make(chan string, 1000), make(chan error, 1)
+	go func() { ended <- Watch(in, Now, func(dir string) { killed <- dir }) }()
+	t.Cleanup(func() { out.Close() })
+	return out, killed, ended
+}
+
+func permit(t *testing.T, out io.Writer, until time.Duration, dir string) {
+	t.Helper()
+	if _, err := fmt.Fprintf(out, "%d %s\n", int64(until), dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAServerWhosePermissionRunsOutIsKilledUntilThereIsANewOne(t *testing.T) {
+	out, killed, _ := watched(t)
+	began := Now()
+	permit(t, out, began+50*time.Millisecond, "/data one")
+	for range 2 {
+		if dir := <-killed; dir != "/data one" {
+			t.Errorf("killed %q", dir)
+		}
+	}
+	if early := Now() - began; early < 50*time.Millisecond {
+		t.Errorf("killed after %v", early)
+	}
+	permit(t, out, Now()+time.Hour, "/data")
+	permit(t, out, Now()+time.Hour, "/data") // taken when the one before is in force
+	for len(killed) > 0 {
+		<-killed
+	}
+	permit(t, out, Now()+2*time.Hour, "/data")
+	if len(killed) > 0 {
+		t.Error("killed although it may go on")
+	}
+}
+
+func TestTheEndOfTheAgentIsTheEndOfItsServer(t *testing.T) {
+	out, killed, ended := watched(t)
+	permit(t, out, Now()+time.Hour, "/data")
+	out.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if dir := <-killed; dir != "/data" {
+		t.Errorf("killed %q", dir)
+	}
+}
+
+func TestAWardenThatWasToldNothingKillsNothing(t *testing.T) {
+	out, killed, ended := watched(t)
+	out.Close()
+	if err := <-ended; err != nil || len(killed) > 0 {
+		t.Error(err, len(killed))
+	}
+}
