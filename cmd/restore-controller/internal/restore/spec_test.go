@@ -62,6 +62,16 @@ func TestTheNewClusterIsAsTheOldOneWas(t *testing.T) {
 	}
 }
 
+func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
+	old := shopSpec()
+	old.Switchover, old.Hibernate = &v1alpha1.Switchover{To: "shop-1", Token: "a"}, true
+	head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
+	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo")
+	if err != nil || spec.Switchover != nil || spec.Hibernate {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
+
 func TestOverridesReplaceAndAdd(t *testing.T) {
 	class := "fast"
 	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
