@@ -61,10 +61,11 @@ func (w Worker) Upgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi
 func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.Generation, error) {
 	none := generation.Generation{}
 	w.Report(job.Progress{Phase: "Preparing"})
-	old, err := w.Volume.Read(task.FromGeneration)
+	old, err := w.Volume.Resolve(task.FromGeneration)
 	if err != nil {
 		return none, job.Final(ReasonUpgradeFailed, err)
 	}
+	task.FromGeneration = old.ID // a clone of it, where a former replica is the primary
 	if old.MajorVersion != task.FromVersion {
 		return none, job.Final(ReasonUpgradeFailed, fmt.Errorf("data generation %s is of PostgreSQL %d, not %d", old.ID, old.MajorVersion, task.FromVersion))
 	}
