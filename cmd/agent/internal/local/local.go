@@ -22,8 +22,8 @@ type Server struct {
 
 const connectTime = 5 * time.Second
 
-// session are the settings of every superuser session: no schema of a user's is searched, and nothing that we run shows
-// in the log.
+// session are the settings of every superuser session: no schema of a user's is searched, nothing that we run shows in the
+// log, and nothing waits for replicas, which can't come before the role is there that they come as.
 var session = map[string]string{
 	"application_name":              "howdah",
 	"search_path":                   "pg_catalog",
@@ -32,6 +32,7 @@ var session = map[string]string{
 	"log_min_error_statement":       "panic",
 	"log_duration":                  "off",
 	"lock_timeout":                  "30s",
+	"synchronous_commit":            "local",
 	"default_transaction_read_only": "off",
 }
 

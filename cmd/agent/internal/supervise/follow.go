@@ -108,10 +108,11 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 	r.set(func(status *agentapi.Status) {
 		status.State, status.Role, status.Message, status.Rejoin = agentapi.StateStarting, "", "", progress
 	})
-	r.Log.Info("making the data fit to follow", "method", method, "from", want.Leader.Name, "attempt", progress.Attempts)
+	r.Log.Info("making the data fit to follow", "method", method.String(), "from", want.Leader.Name, "attempt", progress.Attempts)
 	defer r.waiting()()
 	work, done := r.whileWanted(ctx, want)
 	err := r.mendBy(work, want, g, method)
+	unwanted := work.Err() != nil
 	done()
 	switch {
 	case err == nil:
@@ -119,7 +120,7 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 		return errRejoin
 	case ctx.Err() != nil:
 		return stopped{}
-	case work.Err() != nil:
+	case unwanted:
 		return errChanged
 	}
 	if method == byRewind {
@@ -275,7 +276,7 @@ func (r *runner) checkUp(ctx context.Context, server *postmaster.Server, as mode
 	if remedy == asItIs && (stuck.IsZero() || time.Since(stuck) < stuckTime) {
 		return nil
 	}
-	r.Log.Warn("the replica can't follow the primary, though that answers", "remedy", remedy, "complaint", server.Complaint())
+	r.Log.Warn("the replica can't follow the primary, though that answers", "remedy", remedy.String(), "complaint", server.Complaint())
 	r.rejoin.failed()
 	r.rejoin.next = max(r.rejoin.next, remedy)
 	r.rejoin.message = server.Complaint()
