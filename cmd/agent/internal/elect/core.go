@@ -53,7 +53,8 @@ const (
 type Server struct {
 	Mode     Mode
 	Position agentapi.Position
-	// Sync is what synchronous_standby_names is by now in all processes, and SyncSince the WAL position from which on.
+	// Sync is what synchronous_standby_names is by now in all processes, and SyncSince the WAL position from which on; for a
+	// server that began with it, where the WAL was then or later.
 	Sync      Sync
 	SyncSince uint64
 	// End is where the record of the checkpoint begins with which a primary was shut down in order; 0: it wasn't. Who has

@@ -39,7 +39,7 @@ func common(a, b []Member) []Member {
 
 // settled: PostgreSQL has been following for long enough that everything before is on a quorum of these members too.
 func (c *Core) settled(sync Sync) bool {
-	if !c.server.Sync.equal(sync) {
+	if !c.server.Sync.equal(sync) || sync.Quorum > 0 && c.server.SyncSince == 0 {
 		return false
 	}
 	have := 0

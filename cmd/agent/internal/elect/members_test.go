@@ -150,3 +150,15 @@ func TestWhileAWriteIsOnItsWayPostgreSQLIsNotChanged(t *testing.T) {
 		t.Errorf("commits don't wait any more: %+v", sync)
 	}
 }
+
+func TestAQuorumDoesNotCountBeforeItIsKnownSinceWhenItHolds(t *testing.T) {
+	a := leader(t, required(1), held(0))
+	a.core.Follow(a.now, map[string]Follower{"b": {Address: "ip-b", Streaming: true, Flushed: 99, Lag: 1}})
+	a.core.Observe(a.now, Server{Mode: Primary, Sync: a.acts.Want.Sync}) // it was started with it
+	a.passes(0)
+	same(t, "members", a.renews(limits.Renew).Members)
+	a.core.Observe(a.now, Server{Mode: Primary, Sync: a.acts.Want.Sync, SyncSince: 100})
+	same(t, "members", a.renews(limits.Renew).Members)
+	a.core.Follow(a.now, map[string]Follower{"b": {Address: "ip-b", Streaming: true, Flushed: 100}})
+	same(t, "members", a.renews(limits.Renew).Members, "b")
+}

@@ -85,7 +85,8 @@ func othersMay(r *Record) string {
 	return fmt.Sprintf("these may: %v", names(r.Members))
 }
 
-// mayReturn: nobody can be ahead of the last holder. Is it a new pod, the old one may still go on by the word of the members.
+// mayReturn: nobody can be ahead of the last holder. If this is a new pod, the old one may still go on by the word of the members,
+// where it was deleted by force. Who doesn't answer for long is not waited for: it may be gone for good.
 func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
 	r := c.record
 	if r.Holder == "" {
@@ -99,10 +100,10 @@ func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
 	for _, m := range r.Members {
 		switch a, fresh := c.fresh(now, m.Name); {
 		case m.Address == "": // it has never followed in this term
-		case !fresh:
-			return false, fmt.Sprintf("%s has not said whether it still follows the former pod of %s.", m.Name, c.self.Name)
-		case a.Streaming || a.Promised:
+		case fresh && (a.Streaming || a.Promised):
 			return false, fmt.Sprintf("%s still follows the former pod of %s.", m.Name, c.self.Name)
+		case !fresh && now < c.asking+c.limits.Expire:
+			return false, fmt.Sprintf("%s has not said whether it still follows the former pod of %s.", m.Name, c.self.Name)
 		}
 	}
 	return true, ""

@@ -266,4 +266,8 @@ func TestANewPodOfTheHolderWaitsForTheOldOne(t *testing.T) {
 	a.hearsPosition(agentapi.Position{Pod: "b", Streaming: true}).waits()
 	a.hearsPosition(agentapi.Position{Pod: "b", Promised: true}).waits()
 	a.hearsPosition(agentapi.Position{Pod: "b"}).takes()
+
+	a = fresh()
+	a.hearsPosition(agentapi.Position{Pod: "b", Streaming: true})
+	a.passes(limits.Expire).takes() // b is gone
 }

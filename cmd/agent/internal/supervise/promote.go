@@ -48,7 +48,7 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 
 // promoted lets the clients in first, and the rest follows.
 func (r *runner) promoted(began time.Time) {
-	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: r.facts.sync} })
+	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
 	r.publisher.Set(true)
 	r.publisher.Role(rolePrimary)
 	r.standing.Upstream = nil

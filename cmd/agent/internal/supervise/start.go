@@ -131,7 +131,7 @@ func (r *runner) up(server *postmaster.Server, as mode) {
 	r.mu.Unlock()
 	if as == primaryMode {
 		r.fall = fall{last: r.fall.last, patience: r.fall.patience}
-		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: r.facts.sync} })
+		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
 	} else {
 		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Replica} })
 	}

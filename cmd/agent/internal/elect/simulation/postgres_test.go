@@ -92,7 +92,7 @@ func (s *server) die() {
 
 // open lets clients write.
 func (s *server) open() {
-	s.mode = elect.Primary
+	s.mode, s.since = elect.Primary, uint64(len(s.node.volume.wal))
 	s.node.w.log("%s: accepts writes on timeline %d at %d, sync %v", s.node.name, s.node.volume.timeline(), len(s.node.volume.wal), s.sync)
 	s.w.onePrimary(s)
 	s.w.complete(s)

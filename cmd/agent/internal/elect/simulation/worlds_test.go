@@ -139,14 +139,16 @@ func TestAClusterGrowsFromOneInstanceAndShrinksToOne(t *testing.T) {
 // scale does what the db-controller does, as long as that takes.
 func (w *world) scale(instances int) {
 	w.log("scale to %d", instances)
+	if instances < len(w.config.Peers) {
+		w.await("a primary that stays", 200*second, func() bool { return w.stays(instances) })
+	}
 	for _, n := range w.nodes[instances:] {
-		w.remove(n, instances)
+		w.remove(n)
 	}
-	alone := len(w.config.Peers) == 1
+	if len(w.config.Peers) == 1 && instances > 1 {
+		w.await("a lease that nobody else may take", 200*second, w.mayGrow)
+	}
 	w.configure(instances)
-	if alone && instances > 1 {
-		w.await("an election", 200*second, w.mayGrow)
-	}
 	for _, n := range w.nodes[:instances] {
 		if n.gone = false; n.agent == nil {
 			w.after(w.between(0, 2*second), n.startPod)
@@ -154,25 +156,25 @@ func (w *world) scale(instances int) {
 	}
 }
 
-// mayGrow says whether there may be other instances beside one that was alone: it knows, or nobody could take the lease from it.
+// mayGrow says whether there may be other instances beside one that was alone. What the Lease says of others is from before.
 func (w *world) mayGrow() bool {
-	first, r := w.nodes[0], w.store.record
-	return !first.config.Alone || r.Term == 0 || r.LastHolder == first.name && len(r.Members) == 0
+	r := w.store.record
+	return r.Term == 0 || r.LastHolder == w.nodes[0].name && len(r.Members) == 0
 }
 
-// remove an instance, once it is not the primary and will not be.
-func (w *world) remove(n *node, instances int) {
-	w.await("a primary that stays", 200*second, func() bool {
-		r := w.store.record
-		if first := w.nodes[0]; instances == 1 && (r.Holder != first.name || w.primary() == nil) {
-			w.switchover(first.name)
-			return false
+// stays says whether the primary is one of the first so many instances, and sees to it.
+func (w *world) stays(instances int) bool {
+	for _, n := range w.nodes[:instances] {
+		if w.store.record.Holder == n.name && w.primary() != nil {
+			return true
 		}
-		if r.Holder == n.name {
-			w.switchover("")
-		}
-		return r.Holder != n.name
-	})
+	}
+	w.switchover(w.nodes[w.rng.IntN(instances)].name)
+	return false
+}
+
+// remove an instance, and perhaps its volume.
+func (w *world) remove(n *node) {
 	n.gone = true
 	n.delete(0)
 	w.await("the end of a pod", 60*second, func() bool { return n.agent == nil })
