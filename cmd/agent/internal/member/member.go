@@ -69,6 +69,7 @@ type Member struct {
 
 	wake    chan struct{} // something was told to the core
 	changed chan struct{} // want is another
+	greet   chan struct{} // somebody else is to be followed
 	left    chan struct{} // closed when the lease was given up by a pod that ends
 	leaving bool
 }
@@ -78,7 +79,7 @@ func New(options Options, config elect.Config) *Member {
 	limits := elect.DefaultLimits()
 	m := &Member{
 		Options: options, limits: limits, core: elect.New(options.Self, config, limits),
-		busy: map[string]bool{}, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}),
+		busy: map[string]bool{}, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), greet: make(chan struct{}, 1), left: make(chan struct{}),
 	}
 	m.primary.known = map[string]follower{}
 	return m
@@ -109,10 +110,7 @@ func (m *Member) tell(change func(core *elect.Core, now time.Duration)) {
 	m.mu.Lock()
 	change(m.core, m.Now())
 	m.mu.Unlock()
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	poke(m.wake)
 }
 
 // step has the core decide. What can't wait is done here: a server that may not accept writes any more is killed.
@@ -141,12 +139,20 @@ func (m *Member) step() elect.Acts {
 	}
 	if !same(before, want) {
 		m.Log.Info("what PostgreSQL is to be", "role", roleNames[want.Role], "leader", want.Leader.Name, "term", want.Term, "why", want.Why)
-		select {
-		case m.changed <- struct{}{}:
-		default:
+		poke(m.changed)
+		if before.Leader != want.Leader {
+			poke(m.greet)
 		}
 	}
 	return acts
+}
+
+// poke leaves a word for who waits, unless one lies there.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 var roleNames = map[elect.Role]string{elect.Idle: "idle", elect.Stop: "stopped", elect.Lead: "primary", elect.Follow: "replica"}

@@ -131,7 +131,15 @@ func (m *Member) follow(ctx context.Context) {
 		if leader := m.Want().Leader; leader.Name != "" && leader.Address != "" {
 			m.followOnce(ctx, leader)
 		}
-		m.pause(ctx, followPause)
+		pause := followPause
+		if _, answers := m.Leader(); !answers {
+			pause /= 4 // it is waited for
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.greet:
+		case <-time.After(pause):
+		}
 	}
 }
 

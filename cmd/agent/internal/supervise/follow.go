@@ -61,7 +61,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		return r.rest(ctx, "This instance waits for a primary, to follow it. "+want.Why)
 	}
 	if _, answers := r.member.Leader(); !answers {
-		return r.restFor(ctx, loopTick, fmt.Sprintf("This instance waits for %s to be up as the primary, to follow it.", want.Leader.Name))
+		return r.restFor(ctx, leaderPoll, fmt.Sprintf("This instance waits for %s to be up as the primary, to follow it.", want.Leader.Name))
 	}
 	return r.mend(ctx, want, g, method)
 }
@@ -258,6 +258,9 @@ func sameStanding(a, b settings.Standing) bool {
 	a.Upstream, b.Upstream, a.VolumeBytes, b.VolumeBytes = nil, nil, 0, 0
 	return a == b
 }
+
+// leaderPoll is how soon to look again whether the primary is up.
+const leaderPoll = 200 * time.Millisecond
 
 // stuckTime is how long a replica may not follow a primary that answers.
 const stuckTime = 20 * time.Second
