@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
@@ -44,7 +45,11 @@ type follower struct {
 
 func (n *node) startContainer() {
 	w := n.w
-	self := elect.Self{Name: n.name, UID: n.uid(), Address: n.address(), Generation: "g", Original: len(n.volume.wal) > 0 && !n.volume.copied}
+	n.starts++
+	self := elect.Self{
+		Name: n.name, UID: n.uid(), Address: n.address(), Started: fmt.Sprint(n.starts), Generation: "g",
+		Original: len(n.volume.wal) > 0 && !n.volume.copied,
+	}
 	a := &agent{
 		node: n, uid: n.uid(), core: elect.New(self, n.config, w.limits), permit: elect.Forever, stepAt: -1,
 		asking: map[string]elect.Time{}, known: map[string]follower{},
@@ -62,6 +67,7 @@ func (n *node) startContainer() {
 	})
 	w.every(second, func() bool {
 		a.do(a.watch)
+		a.do(a.suspect)
 		return !a.dead
 	})
 }
@@ -141,8 +147,11 @@ func (a *agent) step() {
 		switch {
 		case want.Role == elect.Lead || want.Role == elect.Stop && want.Orderly && want.Until > 0:
 			a.allow(want.Until)
-		case before.Role == elect.Lead || before.Orderly:
+		case want.Role == elect.Stop && want.Orderly: // it has until the warden's time
+		case a.local() > a.deadline():
 			a.kill("the agent kills PostgreSQL")
+		case before.Role == elect.Lead || before.Orderly:
+			a.fence("the agent ends PostgreSQL")
 		}
 	}
 	if before.Role != want.Role || before.Leader.Name != want.Leader.Name || before.Why != want.Why {
@@ -241,7 +250,11 @@ func (a *agent) deadline() elect.Time {
 
 // watchOver is the warden: it kills the server when its time is over.
 func (a *agent) watchOver() {
-	if a.server != nil && a.local() >= a.deadline() {
+	switch late := a.local() - a.deadline(); {
+	case a.server == nil || late < 0:
+	case late < fenceTime:
+		a.fence("the warden ends PostgreSQL")
+	default: // others may have taken over: there is no time for anything
 		a.kill("the warden kills PostgreSQL")
 	}
 }
@@ -285,5 +298,22 @@ func (a *agent) tellLeader() {
 	a.ask(leader, func(b *agent) func() {
 		b.known[a.node.name] = follower{address, b.local()}
 		return func() {}
+	})
+}
+
+// suspect looks at the pod of a primary that is silent: Kubernetes may know that its container has ended.
+func (a *agent) suspect() {
+	r, s := a.core.Record(), a.server
+	if r == nil || r.Holder == "" || a.want.Role != elect.Follow || s == nil || s.mode != elect.Replica || s.upstream != nil {
+		return
+	}
+	known := status{}
+	n, store := a.node.w.node(r.Holder), a.node.w.store
+	store.request(a, store.latency(), store.latency(), func() { known = n.status }, func(ok bool) {
+		if ok && fmt.Sprintf("%s-%d", n.name, known.pod) == r.HolderUID && fmt.Sprint(known.ended) == r.Started {
+			a.node.w.log("%s: the container of %s is known to have ended", a.node.name, n.name)
+			a.core.HolderEnded(a.local(), r.Term)
+			a.soon()
+		}
 	})
 }

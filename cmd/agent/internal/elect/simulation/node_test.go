@@ -7,6 +7,12 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 )
 
+// status of a pod, as the kubelet has told.
+type status struct {
+	pod   int
+	ended int // the last container that did; later ones may run by now
+}
+
 // node is a machine with the volume of one instance, and with its pod, if there is one. The pod is not moved.
 type node struct {
 	w      *world
@@ -14,9 +20,11 @@ type node struct {
 	clock  clock
 	volume volume
 	pods   int    // that there were
+	starts int    // of containers so far
 	agent  *agent // of the container that runs; nil: none does
 	gone   bool   // the instance was scaled away
 
+	status        status       // of the pod, as the API server has it
 	config        elect.Config // as it is on this machine by now
 	configs, seen int
 
@@ -88,7 +96,21 @@ func (n *node) kill(why string) {
 // crash ends the container; the kubelet starts it again.
 func (n *node) crash(pause time.Duration) {
 	n.kill("the container dies")
+	n.tellStatus(status{n.pods, n.starts})
 	n.w.after(pause, func() { n.do(n.restartContainer) })
+}
+
+// tellStatus has the kubelet tell the API server what has ended, as soon as it can.
+func (n *node) tellStatus(s status) {
+	n.w.after(n.w.mostly(second, 10*second), func() {
+		switch {
+		case n.pods != s.pod || n.starts != s.ended:
+		case n.w.store.reaches(n):
+			n.status = s
+		default:
+			n.tellStatus(s)
+		}
+	})
 }
 
 func (n *node) restartContainer() {

@@ -57,6 +57,7 @@ type server struct {
 	mixed    bool
 	commits  []commit // that wait
 	stopping bool
+	dying    bool
 	end      uint64
 	odd      bool // the upstream refuses to stream
 

@@ -11,7 +11,7 @@ import (
 
 func (a *agent) reconcile() {
 	s := a.server
-	if a.dead || s != nil && s.dead {
+	if a.dead || s != nil && (s.dead || s.dying) {
 		return
 	}
 	switch a.want.Role {
@@ -29,7 +29,7 @@ func (a *agent) reconcile() {
 func (a *agent) stop(s *server) {
 	switch {
 	case !a.want.Orderly:
-		a.kill("PostgreSQL is stopped at once")
+		a.fence("PostgreSQL is stopped at once")
 	case s.mode == elect.Primary:
 		s.shutDown()
 		a.reportSoon()
@@ -197,6 +197,25 @@ func (a *agent) stream() {
 	if s.odd = !a.node.volume.follows(&leader.node.volume); !s.odd {
 		s.connect(leader)
 	}
+}
+
+// fenceTime is what a server gets for its last WAL. If it is frozen in part, it may use it for more.
+const fenceTime = 300 * time.Millisecond
+
+// fence ends a server that may accept no more writes: soon.
+func (a *agent) fence(why string) {
+	s := a.server
+	if s == nil || s.dead || s.dying {
+		return
+	}
+	s.dying = true
+	a.node.w.after(a.node.w.between(0, fenceTime), func() {
+		a.node.do(func() {
+			if a.server == s {
+				a.kill(why)
+			}
+		})
+	})
 }
 
 // kill the server and all that belongs to it.
