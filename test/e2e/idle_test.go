@@ -43,16 +43,36 @@ func auditLog(t *testing.T) string {
 	return path
 }
 
-func TestAnIdleClusterCausesNoWrites(t *testing.T) {
+func TestAnIdleServerCausesNoWrites(t *testing.T) {
 	t.Parallel()
+	if seen := idle(t, 1); seen.leases > 0 {
+		t.Errorf("a single server has renewed a lease %d times", seen.leases)
+	}
+}
+
+func TestAnIdleClusterOfThreeWritesItsLeaseAndNothingElse(t *testing.T) {
+	t.Parallel()
+	// The lease is renewed each 3 seconds, and the watches of it end now and then.
+	if seen := idle(t, 3); seen.leases == 0 || seen.leases > 21 || seen.leases+seen.reads > 24 {
+		t.Errorf("in a minute the lease was written %d times, and %d times somebody read something", seen.leases, seen.reads)
+	}
+}
+
+// idle looks for a minute at a cluster that has nothing to do. What is written besides the Lease is a failure.
+func idle(t *testing.T, instances int32) traffic {
+	t.Helper()
 	log := auditLog(t)
 	b := newBed(t, "minio")
 	// The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is archived, and news.
 	cluster := b.NewCluster("shop", 17)
 	cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum": "off", "checkpoint_timeout": "30min"}
+	cluster.Spec.Instances = instances
 	b.Must(b.Create(t.Context(), cluster))
 	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
 	b.AwaitTrue(cluster, v1alpha1.ConditionArchiving)
+	if instances > 1 {
+		b.AwaitTrue(cluster, v1alpha1.ConditionReplicated)
+	}
 	b.Backup("base", "shop")
 	b.SQL("shop", "CHECKPOINT", "SELECT pg_switch_wal()")
 	// What was archived last is published once a minute at most, so the last news may come that late.
@@ -66,22 +86,30 @@ func TestAnIdleClusterCausesNoWrites(t *testing.T) {
 	})
 	from := time.Now()
 	<-time.After(window) // what is measured, not waited for
-	writes := writesSince(t, log, b.Namespace, from)
-	if len(writes) > 0 {
-		t.Errorf("in %s of idleness the suite wrote:\n%s", window, strings.Join(writes, "\n"))
+	seen := trafficSince(t, log, b.Namespace, from)
+	t.Logf("in %s: %d renewals of the lease, %d reads", window, seen.leases, seen.reads)
+	if len(seen.writes) > 0 {
+		t.Errorf("in %s of idleness the suite wrote:\n%s", window, strings.Join(seen.writes, "\n"))
 	}
+	return seen
 }
 
-// writesSince are the writes of the suite and of the cluster's own pods to a namespace.
-func writesSince(t *testing.T, log, namespace string, from time.Time) []string {
+// traffic is what the suite and a cluster's own pods ask of the API server.
+type traffic struct {
+	writes        []string
+	leases, reads int
+}
+
+// trafficSince is that of a namespace.
+func trafficSince(t *testing.T, log, namespace string, from time.Time) traffic {
 	t.Helper()
 	file, err := os.Open(log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	var writes []string
-	reads, lines := 0, bufio.NewScanner(file)
+	var seen traffic
+	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r request
@@ -93,13 +121,14 @@ func writesSince(t *testing.T, log, namespace string, from time.Time) []string {
 			continue
 		}
 		if slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
-			reads++
+			seen.reads++
 			continue
 		}
-		if r.ObjectRef.Resource != "leases" {
-			writes = append(writes, user+" "+r.Verb+" "+r.ObjectRef.Resource+"/"+r.ObjectRef.Name+" "+r.ObjectRef.Subresource)
+		if r.ObjectRef.Resource == "leases" {
+			seen.leases++
+		} else {
+			seen.writes = append(seen.writes, user+" "+r.Verb+" "+r.ObjectRef.Resource+"/"+r.ObjectRef.Name+" "+r.ObjectRef.Subresource)
 		}
 	}
-	t.Logf("%d reads meanwhile", reads)
-	return writes
+	return seen
 }
