@@ -16,7 +16,7 @@ const (
 	manager   = "howdah-agent"
 	retryTime = 2 * time.Second
 	lookSoon  = 2 * time.Second
-	lookAgain = time.Minute // whether what was written is still there
+	lookAgain = 5 * time.Minute // whether what was written is still there
 )
 
 // Pod is what the slice says about this pod.

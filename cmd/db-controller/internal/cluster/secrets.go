@@ -11,11 +11,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
 )
 
 // secretAge is how long a Secret that was read counts as it was. Secrets are not watched, so that no controller may list
-// everybody's; one that was changed by hand is put back that much later.
-const secretAge = time.Minute
+// everybody's; one that was changed by hand is put back that much later. Passwords are changed by hand, and what is made
+// of them follows sooner.
+const (
+	secretAge = 10 * time.Minute
+	loginAge  = time.Minute
+)
+
+func ageOf(cluster *v1alpha1.PostgresCluster, name string) time.Duration {
+	if names := component.NamesOf(cluster); name == names.App() || name == names.Superuser() {
+		return loginAge
+	}
+	return secretAge
+}
 
 // secretMemo keeps the Secrets of clusters for a while, so that an idle cluster costs few reads.
 type secretMemo struct {
@@ -46,7 +58,7 @@ func (m *secretMemo) get(cluster *v1alpha1.PostgresCluster, name string, now tim
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, found := m.known[client.ObjectKeyFromObject(cluster)][name]
-	if !found || now.Sub(known.at) > secretAge || !metav1.IsControlledBy(known.secret, cluster) {
+	if !found || now.Sub(known.at) > ageOf(cluster, name) || !metav1.IsControlledBy(known.secret, cluster) {
 		return nil
 	}
 	return known.secret.DeepCopy()
