@@ -5,12 +5,9 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,35 +32,12 @@ const name = "backup-controller"
 var version = "dev"
 
 func main() {
-	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintln(os.Stderr, name+":", err)
-		os.Exit(1)
-	}
-}
-
-func command() *cobra.Command {
-	var options manager.Options
-	var agentImage string
-	cmd := &cobra.Command{
-		Use: name, Short: "Backs PostgresClusters up", Version: version,
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			mgr, err := manager.New(name, options, cached())
-			if err != nil {
-				return err
-			}
-			if err := setup(cmd.Context(), mgr, agentImage, stores.Open); err != nil {
-				return err
-			}
-			return mgr.Start(cmd.Context())
+	manager.Program{
+		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(),
+		Setup: func(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
+			return setup(ctx, mgr, settings.AgentImage, stores.Open)
 		},
-	}
-	options.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&agentImage, "agent-image", "", "image of the agent, which does the work of Jobs")
-	if err := cmd.MarkFlagRequired("agent-image"); err != nil {
-		panic(err) // the flag is registered one line above
-	}
-	return cmd
+	}.Main()
 }
 
 // cached keeps only Howdah's own backup Jobs and their pods in memory.

@@ -2,18 +2,12 @@
 package main
 
 import (
-	"fmt"
-	"os"
+	"context"
 
-	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/upgrade-controller/internal/upgrade"
 	"howdah.dev/howdah/pkg/manager"
 )
@@ -22,45 +16,12 @@ import (
 var version = "dev"
 
 func main() {
-	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
-		fmt.Fprintln(os.Stderr, "upgrade-controller:", err)
-		os.Exit(1)
-	}
+	manager.Program{
+		Name: "upgrade-controller", Short: "Takes PostgresClusters to a higher major version", Version: version,
+		Cached: manager.OnlyOurs(&batchv1.Job{}, &corev1.Pod{}), PostgresImages: true, Setup: setup,
+	}.Main()
 }
 
-func command() *cobra.Command {
-	var options manager.Options
-	var agentImage string
-	var images []string
-	cmd := &cobra.Command{
-		Use: "upgrade-controller", Short: "Takes PostgresClusters to a higher major version",
-		Version: version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			known, err := manager.ParseImages(images)
-			if err != nil {
-				return err
-			}
-			mgr, err := manager.New("upgrade-controller", options, cached())
-			if err != nil {
-				return err
-			}
-			if err := upgrade.New(mgr, agentImage, known).SetupWithManager(mgr); err != nil {
-				return err
-			}
-			return mgr.Start(cmd.Context())
-		},
-	}
-	options.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&agentImage, "agent-image", "", "image of the agent")
-	cmd.Flags().StringSliceVar(&images, "postgres-images", nil, "images of PostgreSQL by major version, such as 17=IMAGE,18=IMAGE")
-	if err := cmd.MarkFlagRequired("agent-image"); err != nil {
-		panic(err) // the flag is registered one line above
-	}
-	return cmd
-}
-
-// cached keeps only what Howdah made in memory.
-func cached() map[client.Object]cache.ByObject {
-	ours := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
-	return map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.Pod{}: ours}
+func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error {
+	return upgrade.New(mgr, settings.AgentImage, settings.Images).SetupWithManager(mgr)
 }

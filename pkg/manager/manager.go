@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -72,6 +73,15 @@ func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctr
 		return nil, err
 	}
 	return mgr, mgr.AddReadyzCheck("started", healthz.Ping)
+}
+
+// OnlyOurs keeps of these kinds what Howdah has made.
+func OnlyOurs(kinds ...client.Object) map[client.Object]cache.ByObject {
+	byObject := map[client.Object]cache.ByObject{}
+	for _, kind := range kinds {
+		byObject[kind] = cache.ByObject{Label: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})}
+	}
+	return byObject
 }
 
 func (o Options) managerOptions(name string, byObject map[client.Object]cache.ByObject) manager.Options {

@@ -1,0 +1,73 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Program is a controller's process.
+type Program struct {
+	Name, Short, Version string
+	// Cached says how the cache treats kinds that are not ours; see New.
+	Cached map[client.Object]cache.ByObject
+	// PostgresImages: it takes --postgres-images.
+	PostgresImages bool
+	// Setup registers all that the process does.
+	Setup func(ctx context.Context, mgr ctrl.Manager, settings Settings) error
+}
+
+// Settings are flags that not every controller has.
+type Settings struct {
+	AgentImage string
+	Images     Images
+}
+
+// Main runs the program until it is told to end, and ends the process if it fails.
+func (p Program) Main() {
+	if err := p.command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
+		os.Exit(1)
+	}
+}
+
+func (p Program) command() *cobra.Command {
+	var options Options
+	var settings Settings
+	var images []string
+	cmd := &cobra.Command{
+		Use: p.Name, Short: p.Short, Version: p.Version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if settings.Images, err = ParseImages(images); err != nil {
+				return err
+			}
+			return p.run(cmd.Context(), options, settings)
+		},
+	}
+	options.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&settings.AgentImage, "agent-image", "", "image of the agent, which is copied into database pods and Jobs")
+	if p.PostgresImages {
+		cmd.Flags().StringSliceVar(&images, "postgres-images", nil, "images of PostgreSQL by major version, such as 17=IMAGE,18=IMAGE")
+	}
+	if err := cmd.MarkFlagRequired("agent-image"); err != nil {
+		panic(err) // the flag is registered some lines above
+	}
+	return cmd
+}
+
+func (p Program) run(ctx context.Context, options Options, settings Settings) error {
+	mgr, err := New(p.Name, options, p.Cached)
+	if err != nil {
+		return err
+	}
+	if err := p.Setup(ctx, mgr, settings); err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	ctrl.Log.Info("Starting", "version", p.Version)
+	return mgr.Start(ctx)
+}
