@@ -139,9 +139,9 @@ func (r *round) judge(whole time.Time) Result {
 	lost, doubled := writes.Lost(all, present), writes.Doubled(all)
 	for what, acks := range map[string][]writes.Ack{"lost": lost, "acknowledged by a server that was replaced": doubled} {
 		if len(acks) > 0 {
-			first := acks[0]
-			r.Logf("%d rows are %s, the first %d of the client %s by %s, %s after the fault began", len(acks), what,
-				first.N, first.Client, first.Reign(), first.At.Sub(r.began).Round(time.Millisecond))
+			first, last := acks[0], acks[len(acks)-1]
+			r.Logf("%d rows are %s, the first %d of the client %s by %s, from %s to %s after the fault began, and %s after the last thing that was done",
+				len(acks), what, first.N, first.Client, first.Reign(), short(first.At.Sub(r.began)), short(last.At.Sub(r.began)), short(last.At.Sub(r.acted)))
 		}
 	}
 	return Result{
@@ -154,6 +154,8 @@ func (r *round) judge(whole time.Time) Result {
 		Failovers:         writes.Failovers(all),
 	}
 }
+
+func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 
 func (r *round) stop(c *writes.Client) []writes.Ack {
 	c.Stop()
