@@ -152,6 +152,8 @@ func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) 
 		switch {
 		case err != nil:
 			return nil, err
+		case file.Kind == postgres.WALHistory && a.isSkipped(name):
+			return nil, nil
 		case file.Kind == postgres.WALHistory:
 			return t, nil
 		case !is.replica && a.wasLeft(file):
@@ -169,6 +171,12 @@ func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) 
 			return nil, fmt.Errorf("%s is not archived yet by the primary", name)
 		}
 	}
+}
+
+// isSkipped says whether a timeline is only a number that a promotion has passed over. Whoever has begun it archives its history.
+func (a *Archiver) isSkipped(history string) bool {
+	info, err := os.Stat(filepath.Join(a.walDir, history))
+	return err == nil && info.Size() == 0
 }
 
 // wasLeft says whether a segment is one that its timeline was left in or before. A former replica has it as far as it got,

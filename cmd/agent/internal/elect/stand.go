@@ -213,15 +213,17 @@ func (c *Core) claim() Record {
 	r := c.record
 	next := Record{
 		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Started: c.self.Started, Term: r.Term + 1,
-		Timeline: max(r.Timeline, c.server.Position.Timeline) + 1, Generation: c.self.Generation, LastHolder: c.self.Name,
+		Timeline: c.server.Position.Timeline, Generation: c.self.Generation, LastHolder: c.self.Name,
 	}
 	switch {
 	case r.Generation != c.self.Generation: // nobody else has anything yet
 		return next
-	case r.LastHolder == c.self.Name:
+	case r.LastHolder == c.self.Name: // what it has not begun yet was kept for it
+		next.Timeline = max(next.Timeline, r.Timeline)
 		next.Members, next.Quorum = r.Members, r.Quorum
 		return next
 	}
+	next.Timeline = max(next.Timeline, r.Timeline) + 1
 	next.Members, next.Quorum = without(r.Members, c.self.Name), r.Quorum
 	if !c.config.Required {
 		next.Quorum = min(r.Quorum, c.waiting())

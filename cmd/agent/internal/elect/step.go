@@ -56,7 +56,7 @@ type Want struct {
 	// Leader to follow; without a name: nobody is there yet, and the replica waits.
 	Leader Member
 	Term   int64
-	// Timeline that a promotion begins; 0: whichever is next.
+	// Timeline that a promotion begins; 0: whichever is next. A server that has reached it can't: it waits for a later one.
 	Timeline int64
 	// Sync of a primary, set before it accepts writes.
 	Sync Sync
@@ -183,7 +183,7 @@ func (c *Core) write(now Time, acts *Acts, record Record) {
 func (c *Core) renewal(now Time) (Record, bool) {
 	next := *c.record
 	next.Holder, next.HolderUID, next.Address, next.LastHolder = c.self.Name, c.self.UID, c.self.Address, c.self.Name
-	next.Started = c.self.Started
+	next.Started, next.Timeline = c.self.Started, max(next.Timeline, c.timeline())
 	next.Successor, next.Complete = "", false
 	pause := c.limits.Renew
 	if !c.confirmed {
@@ -200,8 +200,16 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	if !steady && !subset(next.Members, c.record.Members) { // whoever is added could fence a primary that can't renew just now
 		next.Members, next.Quorum = c.record.Members, c.record.Quorum
 	}
-	urgent := !subset(next.Members, c.record.Members) || next.Quorum != c.record.Quorum
+	urgent := !subset(next.Members, c.record.Members) || next.Quorum != c.record.Quorum || next.Timeline != c.record.Timeline
 	return next, now >= c.wrote+pause || urgent && steady
+}
+
+// timeline that the server is on, or would begin if it were promoted.
+func (c *Core) timeline() int64 {
+	if c.server.Mode == Replica {
+		return c.server.Position.Timeline + 1
+	}
+	return c.server.Position.Timeline
 }
 
 // round is a failsafe round.

@@ -2,12 +2,16 @@ package replicate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 const (
@@ -47,6 +51,23 @@ func promote(ctx context.Context, conn *pgx.Conn) error {
 		case <-poll.C:
 		}
 	}
+}
+
+// SkipTimelines has a promotion of a server on timeline own begin timeline next, and not the one after own, which another server
+// may have begun that nobody has heard of since: of two timelines of one number no rewind would find a difference. PostgreSQL
+// takes the first number without a history, so those between get an empty one. They stay, as replicas ask for each of them.
+func SkipTimelines(pgdata string, own, next int64) error {
+	for timeline := own + 1; timeline < next; timeline++ {
+		path := filepath.Join(pgdata, "pg_wal", postgres.HistoryName(uint32(timeline)))
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("skip timeline %d: %w", timeline, err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("skip timeline %d: %w", timeline, err)
+		}
+	}
+	return nil
 }
 
 // endConflicts ends the sessions that replay may be waiting for, if it does; it would let them be for

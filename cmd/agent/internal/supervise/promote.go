@@ -35,6 +35,12 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 	r.settle()
 	limited, cancel := context.WithTimeout(ctx, promoteTime)
 	defer cancel()
+	if found, err := r.chooseTimeline(limited, want.Timeline); err != nil {
+		return r.unpromoted(server, err)
+	} else if want.Timeline > 0 && found.Timeline >= want.Timeline { // a promotion was interrupted; the election finds a later one
+		r.report(func(server *elect.Server) { server.Mode, server.Position = elect.Replica, found })
+		return replicaMode, nil
+	}
 	err := r.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
 	if err != nil {
 		return r.unpromoted(server, err)
@@ -44,6 +50,24 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 	r.attendFrom(ctx, primaryMode)
 	r.applySync(ctx, server, r.member.Want().Sync)
 	return primaryMode, nil
+}
+
+// chooseTimeline has the promotion begin the timeline that nobody else may begin, once the replica knows where it is.
+func (r *runner) chooseTimeline(ctx context.Context, wanted int64) (found agentapi.Position, err error) {
+	for wanted > 0 {
+		if found, err = r.locate(ctx); err != nil {
+			return found, err
+		}
+		if found.Timeline > 0 {
+			return found, replicate.SkipTimelines(r.adopted.pgdata, found.Timeline, wanted)
+		}
+		select {
+		case <-ctx.Done():
+			return found, ctx.Err()
+		case <-time.After(startPoll):
+		}
+	}
+	return found, nil
 }
 
 // promoted lets the clients in first, and the rest follows.

@@ -98,15 +98,16 @@ func (a *agent) startReplica() {
 }
 
 func (a *agent) promote(s *server) {
-	if !a.guard() {
+	timeline := a.node.volume.timeline() + 1
+	if a.want.Timeline > 0 && timeline > a.want.Timeline || !a.guard() {
 		return
 	}
+	timeline = max(timeline, a.want.Timeline)
 	s.mode, s.sync = elect.Starting, a.want.Sync
 	if s.upstream != nil {
 		s.upstream.cut()
 		s.upstream = nil
 	}
-	timeline := max(a.want.Timeline, a.node.volume.timeline()+1)
 	a.reportSoon()
 	a.node.w.after(a.node.w.mostly(300*millisecond, 3*second), func() {
 		s.do(func() {
