@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,20 @@ func wardenCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
-			return warden.Watch(os.Stdin, warden.Now, postmaster.Fence)
+			return warden.Watch(os.Stdin, warden.Now, endServer)
 		},
 	}
+}
+
+// punctual is how late the warden may be for the server still to get the time that Fence gives it.
+const punctual = 200 * time.Millisecond
+
+// endServer ends a server whose permission has run out. When that was long ago, as after the machine was frozen, another one may
+// accept writes by now.
+func endServer(pgdata string, late time.Duration) {
+	if late > punctual {
+		postmaster.KillAll(pgdata)
+		return
+	}
+	postmaster.Fence(pgdata)
 }

@@ -38,8 +38,9 @@ type permission struct {
 }
 
 // Watch is the warden: it reads permissions and calls kill with the data directory whenever the newest has run out, again
-// and again until there is a new one. It returns when the input has ended, after a last kill.
-func Watch(in io.Reader, now func() time.Duration, kill func(dir string)) error {
+// and again until there is a new one, and says how late it is by then: a machine that stood still may be very late. It returns
+// when the input has ended, after a last kill.
+func Watch(in io.Reader, now func() time.Duration, kill func(dir string, late time.Duration)) error {
 	lines := make(chan permission)
 	failed := make(chan error, 1)
 	go read(in, lines, failed)
@@ -53,12 +54,12 @@ func Watch(in io.Reader, now func() time.Duration, kill func(dir string)) error 
 		case p = <-lines:
 		case err := <-failed:
 			if p.dir != "" {
-				kill(p.dir)
+				kill(p.dir, max(0, now()-p.until))
 			}
 			return err
 		case <-expired:
-			if now() >= p.until {
-				kill(p.dir)
+			if late := now() - p.until; late >= 0 {
+				kill(p.dir, late)
 			}
 		}
 	}

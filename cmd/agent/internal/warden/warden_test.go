@@ -12,7 +12,7 @@ func watched(t *testing.T) (io.WriteCloser, <-chan string, <-chan error) {
 	t.Helper()
 	in, out := io.Pipe()
 	killed, ended := make(chan string, 1000), make(chan error, 1)
-	go func() { ended <- Watch(in, Now, func(dir string) { killed <- dir }) }()
+	go func() { ended <- Watch(in, Now, func(dir string, _ time.Duration) { killed <- dir }) }()
 	t.Cleanup(func() { out.Close() })
 	return out, killed, ended
 }
@@ -44,6 +44,17 @@ func TestAServerWhosePermissionRunsOutIsKilledUntilThereIsANewOne(t *testing.T) 
 	permit(t, out, Now()+2*time.Hour, "/data")
 	if len(killed) > 0 {
 		t.Error("killed although it may go on")
+	}
+}
+
+func TestAWardenThatIsLateSaysSo(t *testing.T) {
+	in, out := io.Pipe()
+	t.Cleanup(func() { out.Close() })
+	delays := make(chan time.Duration, 1000)
+	go func() { _ = Watch(in, Now, func(_ string, late time.Duration) { delays <- late }) }()
+	permit(t, out, Now()-time.Minute, "/data")
+	if late := <-delays; late < time.Minute {
+		t.Errorf("late by %v", late)
 	}
 }
 
