@@ -41,6 +41,10 @@ type Config struct {
 	Synchronous *Synchronous `json:"synchronous,omitempty"`
 	// MaxLagBytes is how far behind a replica may be to take over; 0 is the default.
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
+	// HBA are a person's own lines of pg_hba.conf.
+	HBA []string `json:"hba,omitempty"`
+	// Declared roles and databases; nil: none.
+	Declared *Declared `json:"declared,omitempty"`
 }
 
 // Synchronous says on how many replicas a commit has to be before it is acknowledged.

@@ -16,6 +16,7 @@ const (
 	TLSDir         = "/etc/howdah/tls"
 	AppDir         = "/etc/howdah/app"
 	SuperuserDir   = "/etc/howdah/superuser"
+	RolesDir       = "/etc/howdah/roles" // passwords of declared roles, a file each
 	S3Dir          = "/etc/howdah/s3"
 	PodInfoDir     = "/etc/howdah/podinfo"
 	JobFile        = "/etc/howdah/job/job.json"

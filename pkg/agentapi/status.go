@@ -30,6 +30,8 @@ type Status struct {
 	Maintenance []string `json:"maintenance,omitempty"`
 	// MaintenanceMessages tell of what could not be done there.
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
+	// Declared roles and databases, on a primary that has seen to them.
+	Declared *DeclaredStatus `json:"declared,omitempty"`
 	// Election, where there is more than one instance.
 	Election *ElectionStatus `json:"election,omitempty"`
 	// Replication of a replica.

@@ -150,9 +150,14 @@ func ensureOwner(ctx context.Context, conn *pgx.Conn, wanted Wanted) error {
 	return ensurePassword(ctx, conn, wanted.Owner, wanted.Password)
 }
 
-// ensurePassword gives a role a password unless it has that one. The server gets the verifier only: a password would
-// be in its memory, and in its log if the statement failed.
+// ensurePassword lets a role log in with a password.
 func ensurePassword(ctx context.Context, conn *pgx.Conn, role, password string) error {
+	return keepPassword(ctx, conn, role, password, "LOGIN ")
+}
+
+// keepPassword gives a role a password, and an attribute with it, unless it has that one. The server gets the verifier
+// only: a password would be in its memory, and in its log if the statement failed.
+func keepPassword(ctx context.Context, conn *pgx.Conn, role, password, attribute string) error {
 	var stored *string
 	if err := conn.QueryRow(ctx, "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = $1", role).Scan(&stored); err != nil {
 		return err
@@ -169,7 +174,7 @@ func ensurePassword(ctx context.Context, conn *pgx.Conn, role, password string) 
 		return err
 	}
 	// A verifier has no quote in it: base64, digits, $ and colons.
-	_, err = conn.Exec(ctx, "ALTER ROLE "+quote(role)+" LOGIN PASSWORD '"+verifier+"'")
+	_, err = conn.Exec(ctx, "ALTER ROLE "+quote(role)+" "+attribute+"PASSWORD '"+verifier+"'")
 	return err
 }
 

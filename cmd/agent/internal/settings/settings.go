@@ -34,7 +34,7 @@ type Files struct {
 }
 
 // Render makes the files for a server of this major in this standing. Later layers win: values for the size of the pod,
-// those of the user, and those that are Howdah's. It refuses parameters that a user may not set.
+// those of the user, and those that are Howdah's. It refuses parameters and rules that a user may not set.
 //
 // A replica does not start with less max_connections, max_worker_processes, max_wal_senders, max_prepared_transactions
 // or max_locks_per_transaction than its primary has: those are raised on replicas first and lowered on the primary first.
@@ -53,7 +53,7 @@ func Render(config agentapi.Config, major int, paths Paths, standing Standing) (
 	if err != nil {
 		return Files{}, err
 	}
-	hba, err := postgres.RenderHBA(postgres.HBA{SuperuserAccess: config.SuperuserAccess})
+	hba, err := postgres.RenderHBA(postgres.HBA{Rules: config.HBA, SuperuserAccess: config.SuperuserAccess})
 	if err != nil {
 		return Files{}, err
 	}

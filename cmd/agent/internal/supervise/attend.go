@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,12 +39,10 @@ func (r *runner) attend(ctx context.Context) {
 	if ctx.Err() == nil {
 		r.beginArchive(ctx)
 	}
-	maintained := make(chan struct{})
-	go func() {
-		defer close(maintained)
-		r.maintain(ctx)
-	}()
-	defer func() { <-maintained }()
+	var beside sync.WaitGroup
+	beside.Go(func() { r.maintain(ctx) })
+	beside.Go(func() { r.attendDeclared(ctx) })
+	defer beside.Wait()
 	tick := time.NewTicker(factsInterval)
 	defer tick.Stop()
 	for {
@@ -200,7 +199,7 @@ func isRefusal(err error) bool {
 // sentence is an error for a person, without the words that a status says by itself.
 func sentence(err error) string {
 	text := err.Error()
-	for _, known := range []error{settings.ErrRefused, postgres.ErrParameter} {
+	for _, known := range []error{settings.ErrRefused, postgres.ErrParameter, postgres.ErrHBA} {
 		text = strings.ReplaceAll(text, known.Error()+": ", "")
 	}
 	return strings.ReplaceAll(text, "\n", "; ")

@@ -78,7 +78,7 @@ func sameSettings(a, b agentapi.Config) bool {
 }
 
 func serverPart(c agentapi.Config) agentapi.Config {
-	return agentapi.Config{Parameters: c.Parameters, MemoryBytes: c.MemoryBytes, CPUMillis: c.CPUMillis, SuperuserAccess: c.SuperuserAccess}
+	return agentapi.Config{Parameters: c.Parameters, MemoryBytes: c.MemoryBytes, CPUMillis: c.CPUMillis, SuperuserAccess: c.SuperuserAccess, HBA: c.HBA}
 }
 
 const goodFile = "good.json"

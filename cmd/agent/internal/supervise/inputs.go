@@ -27,6 +27,7 @@ type inputs struct {
 	err      error // why config can't be read; the other fields are empty then
 	password string
 	super    string
+	declared map[string]string // passwords that have arrived, by role
 	tls      [sha256.Size]byte // of certificate, key and CA
 	key      [sha256.Size]byte // of everything
 }
@@ -48,11 +49,12 @@ func (p Paths) read() inputs {
 	if in.config.SuperuserAccess {
 		super, errSuper = readSecret(p.SuperuserDir)
 	}
-	if err := errors.Join(errPassword, errSuper); err != nil {
+	declared, errDeclared := readPasswords(p.RolesDir, in.config.Declared)
+	if err := errors.Join(errPassword, errSuper, errDeclared); err != nil {
 		return inputs{err: err}
 	}
-	in.password, in.super = password, super
-	fmt.Fprintf(all, "\x00%s\x00%s\x00", password, super)
+	in.password, in.super, in.declared = password, super, declared
+	fmt.Fprintf(all, "\x00%s\x00%s\x00%q\x00", password, super, declared)
 	certificates := sha256.New()
 	for _, name := range []string{settings.CertFile, settings.KeyFile, settings.CAFile} {
 		content, err := os.ReadFile(filepath.Join(p.TLSDir, name))
@@ -81,6 +83,28 @@ func readSecret(dir string) (string, error) {
 		return "", nil
 	}
 	return strings.TrimRight(string(content), "\r\n"), err
+}
+
+// readPasswords reads those of declared roles. One that isn't there is on its way.
+func readPasswords(dir string, declared *agentapi.Declared) (map[string]string, error) {
+	if declared == nil {
+		return nil, nil
+	}
+	passwords := map[string]string{}
+	for _, role := range declared.Roles {
+		if !role.Password {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(dir, role.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		passwords[role.Name] = string(content)
+	}
+	return passwords, nil
 }
 
 // watch sends the inputs at once and whenever they have changed, the newest only, until ctx ends.

@@ -2,7 +2,9 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"strings"
@@ -45,12 +47,20 @@ func (r *runner) receive(in inputs) bool {
 		r.setArchive()
 	}
 	if in.password != before.password || in.super != before.super || in.config.Database != before.config.Database || in.config.Owner != before.config.Owner {
-		select {
-		case r.credentials <- struct{}{}:
-		default:
-		}
+		wake(r.credentials)
+	}
+	if in.config.Declared.Hash() != before.config.Declared.Hash() || !maps.Equal(in.declared, before.declared) {
+		wake(r.declarations)
 	}
 	return true
+}
+
+// wake lets who waits on a channel go on; he looks at what is there then.
+func wake(waiting chan<- struct{}) {
+	select {
+	case waiting <- struct{}{}:
+	default:
+	}
 }
 
 // renew makes the running server follow new inputs.
@@ -110,6 +120,9 @@ func (r *runner) reload(ctx context.Context, server *postmaster.Server, files se
 	}
 	if err := files.Write(r.adopted.paths); err != nil {
 		return err
+	}
+	if err := r.tryHBA(ctx, files); err != nil {
+		return errors.Join(err, r.files.Write(r.adopted.paths))
 	}
 	if err := server.Reload(); err != nil {
 		return err

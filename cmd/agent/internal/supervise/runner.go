@@ -30,6 +30,8 @@ type runner struct {
 	publisher Publisher
 	// credentials wakes who keeps the roles when a password has changed.
 	credentials chan struct{}
+	// declarations wakes who keeps what is declared when that, or a password in it, has changed.
+	declarations chan struct{}
 
 	// standing is whom the server follows, or who follows it.
 	standing settings.Standing

@@ -36,6 +36,7 @@ type Paths struct {
 	PeerTLSDir   string
 	AppDir       string
 	SuperuserDir string
+	RolesDir     string
 	Agent        string // program for archive_command
 	Port         int    // of PostgreSQL
 }
@@ -45,7 +46,7 @@ func DefaultPaths() Paths {
 	return Paths{
 		Volume: agentapi.VolumeDir, RunDir: agentapi.RunDir, SocketDir: agentapi.SocketDir, ConfigFile: agentapi.ConfigFile,
 		TLSDir: agentapi.TLSDir, PeerTLSDir: agentapi.PeerTLSDir, AppDir: agentapi.AppDir, SuperuserDir: agentapi.SuperuserDir,
-		Agent: agentapi.AgentPath, Port: agentapi.PostgresPort,
+		RolesDir: agentapi.RolesDir, Agent: agentapi.AgentPath, Port: agentapi.PostgresPort,
 	}
 }
 
@@ -107,6 +108,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	r := &runner{
 		Supervisor: s, wanted: in.config.DataGeneration, newest: newest, inputs: in,
 		publisher: s.Publish(in.config), credentials: make(chan struct{}, 1),
+		declarations: make(chan struct{}, 1),
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the lease is given up after ctx has ended
 	defer end()

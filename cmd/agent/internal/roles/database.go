@@ -1,0 +1,149 @@
+package roles
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// ownDatabases are PostgreSQL's.
+var ownDatabases = []string{"postgres", "template0", "template1"}
+
+// eachDatabase does something for the databases that are to be there, or for those that are not.
+func (d *declaration) eachDatabase(ctx context.Context, conn *pgx.Conn, absent bool, do func(agentapi.Database) error) error {
+	for _, database := range d.Databases {
+		if database.Absent != absent {
+			continue
+		}
+		err := fmt.Errorf("%w: it is PostgreSQL's own", errRefused)
+		if !slices.Contains(ownDatabases, database.Name) {
+			err = do(database)
+		}
+		if err := d.note(ctx, conn, "database "+database.Name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *declaration) keepDatabases(ctx context.Context, conn *pgx.Conn) error {
+	return d.eachDatabase(ctx, conn, false, func(database agentapi.Database) error { return d.keepDatabase(ctx, conn, database) })
+}
+
+func (d *declaration) keepDatabase(ctx context.Context, conn *pgx.Conn, database agentapi.Database) error {
+	owner, err := ownerOf(ctx, conn, database.Name)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		_, err = conn.Exec(ctx, "CREATE DATABASE "+quote(database.Name)+" OWNER "+quote(cmp.Or(database.Owner, d.Owner)))
+	case err == nil && database.Owner != "" && database.Owner != owner:
+		_, err = conn.Exec(ctx, "ALTER DATABASE "+quote(database.Name)+" OWNER TO "+quote(database.Owner))
+	}
+	return err
+}
+
+func ownerOf(ctx context.Context, conn *pgx.Conn, database string) (owner string, err error) {
+	err = conn.QueryRow(ctx, `SELECT pg_catalog.pg_get_userbyid(datdba)::text FROM pg_catalog.pg_database WHERE datname = $1`, database).Scan(&owner)
+	return owner, err
+}
+
+// dropDatabases drops what nobody uses. Sessions are not ended for it: who is in a database may still need it.
+func (d *declaration) dropDatabases(ctx context.Context, conn *pgx.Conn) error {
+	return d.eachDatabase(ctx, conn, true, func(database agentapi.Database) error {
+		if database.Name == d.Database {
+			return fmt.Errorf("%w: it is the application's, which is not dropped", errRefused)
+		}
+		if _, err := ownerOf(ctx, conn, database.Name); errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		_, err := conn.Exec(ctx, "DROP DATABASE "+quote(database.Name))
+		return err
+	})
+}
+
+// keepExtensions works in each database in turn. One that can't be entered is a problem of its own.
+func (d *declaration) keepExtensions(ctx context.Context) error {
+	for _, database := range d.Databases {
+		if database.Absent || len(database.Extensions) == 0 || slices.Contains(ownDatabases, database.Name) {
+			continue
+		}
+		conn, err := d.server.Connect(ctx, database.Name)
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			d.problems = append(d.problems, fmt.Sprintf("database %s: its extensions can't be seen to: %v", database.Name, err))
+			continue
+		}
+		err = d.extensionsOf(ctx, conn, database)
+		_ = conn.Close(context.WithoutCancel(ctx)) // nothing is left open in it
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *declaration) extensionsOf(ctx context.Context, conn *pgx.Conn, database agentapi.Database) error {
+	for _, extension := range database.Extensions {
+		subject := fmt.Sprintf("extension %s in database %s", extension.Name, database.Name)
+		if err := d.note(ctx, conn, subject, keepExtension(ctx, conn, extension)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepExtension makes an extension, or brings it to the version and the schema that are named.
+func keepExtension(ctx context.Context, conn *pgx.Conn, extension agentapi.Extension) error {
+	var version, schema string
+	err := conn.QueryRow(ctx, `SELECT e.extversion, n.nspname FROM pg_catalog.pg_extension e
+		JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = $1`, extension.Name).Scan(&version, &schema)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return createExtension(ctx, conn, extension)
+	}
+	if err == nil && extension.Version != "" && extension.Version != version {
+		_, err = conn.Exec(ctx, "ALTER EXTENSION "+quote(extension.Name)+" UPDATE TO "+quote(extension.Version))
+	}
+	if err != nil || extension.Schema == "" || extension.Schema == schema {
+		return err
+	}
+	if err := makeSchema(ctx, conn, extension.Schema); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "ALTER EXTENSION "+quote(extension.Name)+" SET SCHEMA "+quote(extension.Schema))
+	return err
+}
+
+// createExtension names a schema unless the extension has one of its own: no other is searched in our sessions.
+func createExtension(ctx context.Context, conn *pgx.Conn, extension agentapi.Extension) error {
+	statement := "CREATE EXTENSION IF NOT EXISTS " + quote(extension.Name)
+	own, err := exists(ctx, conn, `SELECT 1 FROM pg_catalog.pg_available_extension_versions v JOIN pg_catalog.pg_available_extensions a USING (name)
+		WHERE v.name = $1 AND v.version = a.default_version AND v.schema IS NOT NULL`, extension.Name)
+	switch {
+	case err != nil:
+		return err
+	case extension.Schema != "":
+		if err := makeSchema(ctx, conn, extension.Schema); err != nil {
+			return err
+		}
+		statement += " SCHEMA " + quote(extension.Schema)
+	case !own:
+		statement += " SCHEMA public"
+	}
+	if extension.Version != "" {
+		statement += " VERSION " + quote(extension.Version)
+	}
+	_, err = conn.Exec(ctx, statement+" CASCADE")
+	return err
+}
+
+func makeSchema(ctx context.Context, conn *pgx.Conn, name string) error {
+	_, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+quote(name))
+	return err
+}

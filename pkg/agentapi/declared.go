@@ -1,0 +1,57 @@
+package agentapi
+
+import "time"
+
+// Declared are roles and databases that the agent of the primary keeps as they are written here. What is no longer
+// written here stays as it is.
+type Declared struct {
+	Roles     []Role     `json:"roles,omitempty"`
+	Databases []Database `json:"databases,omitempty"`
+}
+
+// Role that the cluster declares.
+type Role struct {
+	Name            string    `json:"name"`
+	Absent          bool      `json:"absent,omitempty"`
+	Login           bool      `json:"login,omitempty"`
+	CreateDB        bool      `json:"createDB,omitempty"`
+	CreateRole      bool      `json:"createRole,omitempty"`
+	Inherit         bool      `json:"inherit,omitempty"`
+	ConnectionLimit int       `json:"connectionLimit"`
+	ValidUntil      time.Time `json:"validUntil,omitzero"`
+	InRoles         []string  `json:"inRoles,omitempty"`
+	// Password: it is in the file of the role's name in RolesDir. Else the role keeps the one that it has.
+	Password bool `json:"password,omitempty"`
+}
+
+// Database that the cluster declares.
+type Database struct {
+	Name   string `json:"name"`
+	Absent bool   `json:"absent,omitempty"`
+	// Owner; empty: the application's role for a new database, and whoever it is for one that is there.
+	Owner      string      `json:"owner,omitempty"`
+	Extensions []Extension `json:"extensions,omitempty"`
+}
+
+// Extension in a declared database.
+type Extension struct {
+	Name    string `json:"name"`
+	Schema  string `json:"schema,omitempty"`
+	Version string `json:"version,omitempty"`
+}
+
+// Hash identifies what is declared; that of nothing is empty.
+func (d *Declared) Hash() string {
+	if d == nil {
+		return ""
+	}
+	return hash(d)
+}
+
+// DeclaredStatus is what became of it, on the primary.
+type DeclaredStatus struct {
+	// Hash of what was declared when it was last seen to.
+	Hash string `json:"hash"`
+	// Problems say what is not as declared, a sentence each that begins with whose it is. Empty: all is.
+	Problems []string `json:"problems,omitempty"`
+}
