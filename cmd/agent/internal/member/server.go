@@ -43,14 +43,18 @@ func (m *Member) Guard() bool {
 // Report takes in how the server is.
 func (m *Member) Report(server elect.Server) {
 	m.mu.Lock()
+	before := m.server.Mode
 	m.server = server
-	if server.Mode == elect.Down || server.Mode == elect.Replica {
+	if harmless(server.Mode) && !harmless(before) { // a word that was late says nothing of a server that was guarded since
 		m.guarded = false
 		m.Permit(elect.Forever)
 	}
 	m.mu.Unlock()
 	m.tell(func(core *elect.Core, now time.Duration) { core.Observe(now, server) })
 }
+
+// harmless: it accepts no writes, and won't before it is guarded.
+func harmless(mode elect.Mode) bool { return mode == elect.Down || mode == elect.Replica }
 
 // Leave says that the pod ends. Left is closed when nothing is left to do for it.
 func (m *Member) Leave() {
