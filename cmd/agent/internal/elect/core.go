@@ -103,6 +103,7 @@ type Core struct {
 	unsure  []Member // of writes whose outcome is not known
 	doubt   bool     // there are such writes
 	alone   bool     // the instance was alone when the agent started
+	solo    bool     // it has led without the lease since it held it: nobody else has what it has
 	members map[string]*watched
 
 	round   round
@@ -150,6 +151,9 @@ func (c *Core) isAlone() bool { return c.config.Alone && slices.Contains(c.confi
 
 // Configure takes in what the cluster asks for now.
 func (c *Core) Configure(config Config) { c.config = config }
+
+// Reread says that what is known of the Lease is not what it says.
+func (c *Core) Reread() { c.refresh = true }
 
 // SawLease takes in the Lease as it was read.
 func (c *Core) SawLease(now Time, record Record) {
@@ -230,7 +234,7 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 
 // begin is the first moment as the holder.
 func (c *Core) begin(now Time) {
-	c.holds, c.alone, c.handing, c.promise, c.asking = true, false, nil, 0, 0
+	c.holds, c.alone, c.solo, c.handing, c.promise, c.asking = true, false, false, nil, 0, 0
 	c.begun, c.renewed = now, 0
 	c.target = Sync{Quorum: c.record.Quorum, Members: names(c.record.Members)}
 	c.members = map[string]*watched{}

@@ -93,9 +93,19 @@ func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, e
 const leases = "/apis/coordination.k8s.io/v1/namespaces/%s/leases"
 
 func (m *Member) folder() string { return fmt.Sprintf(leases, m.Namespace) }
-func (m *Member) path() string   { return m.folder() + "/" + m.Lease }
+func (m *Member) path() string   { return m.folder() + "/" + m.leaseName() }
+
+// leaseName is empty for an instance that was always alone: there is no Lease then, and nothing to read.
+func (m *Member) leaseName() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.Lease
+}
 
 func (m *Member) readLease(ctx context.Context) (elect.Record, error) {
+	if m.leaseName() == "" {
+		return elect.Record{}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	found := lease{}

@@ -207,7 +207,7 @@ func (m *Member) once(what string, do func()) {
 func (m *Member) refresh(ctx context.Context) {
 	record, err := m.readLease(ctx)
 	if err != nil {
-		m.Log.Warn("the Lease can't be read", "lease", m.Lease, "error", err)
+		m.Log.Warn("the Lease can't be read", "lease", m.leaseName(), "error", err)
 		select { // the core asks again at once
 		case <-ctx.Done():
 		case <-time.After(m.limits.Retry / 2):
@@ -225,7 +225,7 @@ func (m *Member) write(ctx context.Context, write *elect.Write) {
 		outcome = elect.Conflict
 	case err != nil:
 		outcome = elect.Unknown
-		m.Log.Warn("the Lease can't be written", "lease", m.Lease, "error", err)
+		m.Log.Warn("the Lease can't be written", "lease", m.leaseName(), "error", err)
 	}
 	m.tell(func(core *elect.Core, now time.Duration) { core.Wrote(now, write, outcome, version) })
 }
@@ -249,7 +249,7 @@ func (m *Member) watch(ctx context.Context) {
 			m.pause(ctx, m.limits.Retry/5)
 			continue
 		}
-		err := m.API.Watch(ctx, m.folder(), m.Lease, version, func(object json.RawMessage) error {
+		err := m.API.Watch(ctx, m.folder(), m.leaseName(), version, func(object json.RawMessage) error {
 			found := lease{}
 			if err := json.Unmarshal(object, &found); err != nil {
 				return err

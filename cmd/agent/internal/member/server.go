@@ -22,9 +22,16 @@ func (m *Member) Want() elect.Want {
 // Changed has a value when Want is another than it was.
 func (m *Member) Changed() <-chan struct{} { return m.changed }
 
-// Configure takes in another configuration of the cluster.
-func (m *Member) Configure(config elect.Config) {
-	m.tell(func(core *elect.Core, _ time.Duration) { core.Configure(config) })
+// Configure takes in another configuration of the cluster. The name of a Lease that was once known is not forgotten: it may
+// have to say that nobody else is left.
+func (m *Member) Configure(config elect.Config, lease string) {
+	m.tell(func(core *elect.Core, _ time.Duration) {
+		if lease != "" && lease != m.Lease {
+			m.Lease = lease
+			core.Reread()
+		}
+		core.Configure(config)
+	})
 }
 
 // Guard says that the server may accept writes from now on; it is watched from here on until it is reported to be down.
@@ -212,12 +219,15 @@ func (m *Member) Status() *agentapi.ElectionStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	record := m.core.Record()
-	if record == nil {
+	if record == nil || m.Lease == "" {
 		return nil
 	}
 	status := &agentapi.ElectionStatus{
 		Leader: record.Holder, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
 		LeaseAgeSeconds: m.core.Age(m.Now()).Seconds(),
+	}
+	if record.Holder == m.Self.Name && !m.core.Holds() {
+		status.Leader = "" // it was, and may be again
 	}
 	for _, member := range record.Members {
 		status.Members = append(status.Members, member.Name)

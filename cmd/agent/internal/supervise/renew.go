@@ -35,7 +35,7 @@ func (r *runner) receive(in inputs) bool {
 	before := r.inputs
 	r.inputs = in
 	r.configured(in.config)
-	r.member.Configure(electorate(in.config))
+	r.member.Configure(electorate(in.config), in.config.Lease)
 	r.guardWith()
 	if r.adopted == nil {
 		return true
