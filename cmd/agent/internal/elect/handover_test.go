@@ -240,3 +240,14 @@ func TestAnInstanceOfAnOldConfigurationIsNotAlone(t *testing.T) {
 	b.wants(Idle)
 	b.sees(held(0)).wants(Follow)
 }
+
+func TestWhoWasAloneHasNoMembersLeftFromBefore(t *testing.T) {
+	a := start(t, "a", alone()).sees(held(1, "b")).serves(Primary, 1, 100)
+	a.writes(Unknown)
+	a.core.Configure(required(1))
+	a.sees(held(1, "b"))
+	a.step()
+	if r := a.takes(); len(r.Members) > 0 || r.Quorum > 0 {
+		t.Errorf("b has nothing of what was committed meanwhile: %+v", r)
+	}
+}

@@ -216,7 +216,7 @@ func (c *Core) claim() Record {
 		Timeline: c.server.Position.Timeline, Generation: c.self.Generation, LastHolder: c.self.Name,
 	}
 	switch {
-	case r.Generation != c.self.Generation: // nobody else has anything yet
+	case r.Generation != c.self.Generation || c.solo: // nobody else has anything, or all of it
 		return next
 	case r.LastHolder == c.self.Name: // what it has not begun yet was kept for it
 		next.Timeline = max(next.Timeline, r.Timeline)

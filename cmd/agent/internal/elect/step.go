@@ -104,14 +104,13 @@ func (c *Core) beAlone(now Time, acts *Acts) {
 		acts.Want, acts.Refresh = Want{Role: Stop, Orderly: true, Until: Forever}, false
 		return
 	}
+	c.solo = !c.holds
 	r := c.record
 	if r == nil || acts.Refresh || r.blank() || r.LastHolder == c.self.Name && len(r.Members) == 0 {
 		return
 	}
 	if c.writing == nil && now >= c.wrote+c.limits.Retry {
-		next := c.claim()
-		next.Members, next.Quorum = nil, 0
-		c.write(now, acts, next)
+		c.write(now, acts, c.claim())
 	}
 }
 

@@ -145,10 +145,15 @@ func (w *world) scale(instances int) {
 	for _, n := range w.nodes[instances:] {
 		w.remove(n)
 	}
-	if len(w.config.Peers) == 1 && instances > 1 {
+	alone, first := len(w.config.Peers) == 1, w.nodes[0]
+	if alone && w.chance(0.5) {
 		w.await("a lease that nobody else may take", 200*second, w.mayGrow)
+		alone = false
 	}
 	w.configure(instances)
+	if alone && instances > 1 {
+		w.await("a lease that was taken", 200*second, func() bool { return first.agent != nil && first.agent.core.Holds() })
+	}
 	for _, n := range w.nodes[:instances] {
 		if n.gone = false; n.agent == nil {
 			w.after(w.between(0, 2*second), n.startPod)
