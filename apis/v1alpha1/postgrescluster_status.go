@@ -36,6 +36,10 @@ type PostgresClusterStatus struct {
 	// PreviousDataGeneration is what it ran on before, still on the volumes.
 	// +optional
 	PreviousDataGeneration string `json:"previousDataGeneration,omitempty"`
+	// DataInstance is the instance that begins the data generation, because its volume has every commit. It changes with the
+	// data generation, and when the Lease has gone, not with a failover.
+	// +optional
+	DataInstance string `json:"dataInstance,omitempty"`
 	// Timeline of the primary.
 	// +optional
 	Timeline int64 `json:"timeline,omitempty"`

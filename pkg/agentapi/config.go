@@ -33,6 +33,9 @@ type Config struct {
 	EndpointSlice string `json:"endpointSlice"`
 	// Instances of the cluster; with more than one the agents elect. It is 1 only when no other pod is left.
 	Instances int `json:"instances,omitempty"`
+	// DataInstance is the pod that begins the data generation: its volume had every commit when that was decided. Empty:
+	// it is the one that has the original.
+	DataInstance string `json:"dataInstance,omitempty"`
 	// Lease that they elect over.
 	Lease string `json:"lease,omitempty"`
 	// PodDomain completes the name of a pod to its host name: <cluster>-pods.<namespace>.svc.

@@ -20,9 +20,10 @@ type Self struct {
 	// Started says when this process was, for who has to tell it from another one of the same pod.
 	Started string
 	// Generation is the data generation that the instance is to run. Original: its volume has the one that others are
-	// cloned from, and it has never followed anybody.
+	// cloned from. Whole: its volume has a copy of it, whichever.
 	Generation string
 	Original   bool
+	Whole      bool
 }
 
 // Config is what the cluster asks for.
@@ -31,6 +32,8 @@ type Config struct {
 	Alone bool
 	// Peers are the names of all instances, this one too.
 	Peers []string
+	// Begins is the instance that begins the data generation; empty: whoever has the original.
+	Begins string
 	// Number of synchronous replicas, 0 for none; Required: commits wait for them.
 	Number   int
 	Required bool
@@ -104,6 +107,7 @@ type Core struct {
 	doubt   bool     // there are such writes
 	alone   bool     // the instance was alone when the agent started
 	solo    bool     // it has led without the lease since it held it: nobody else has what it has
+	passed  bool     // another instance has been primary since it was said who begins
 	members map[string]*watched
 
 	round   round
@@ -150,7 +154,12 @@ func New(self Self, config Config, limits Limits) *Core {
 func (c *Core) isAlone() bool { return c.config.Alone && slices.Contains(c.config.Peers, c.self.Name) }
 
 // Configure takes in what the cluster asks for now.
-func (c *Core) Configure(config Config) { c.config = config }
+func (c *Core) Configure(config Config) {
+	if config.Begins != c.config.Begins {
+		c.passed = false
+	}
+	c.config = config
+}
 
 // Reread says that what is known of the Lease is not what it says.
 func (c *Core) Reread() { c.refresh = true }
@@ -167,7 +176,7 @@ func (c *Core) SawLease(now Time, record Record) {
 		record.Version = version
 	}
 	if record.Generation == c.self.Generation && record.LastHolder != c.self.Name {
-		c.self.Original = false
+		c.passed = true
 	}
 	c.record, c.seen = &record, now
 	if c.holds && !c.mine(&record) {

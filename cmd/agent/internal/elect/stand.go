@@ -66,16 +66,32 @@ func (c *Core) mayTake(now Time, acts *Acts) (bool, string) {
 	case !free:
 		return false, fmt.Sprintf("The lease of %s runs out soon, unless it comes back.", r.Holder)
 	case r.Generation != c.self.Generation:
-		if c.self.Original {
-			return true, ""
-		}
-		return false, fmt.Sprintf("The instance with the original of data generation %s begins.", c.self.Generation)
+		return c.mayBegin()
 	case r.LastHolder == c.self.Name:
 		return c.mayReturn(now, acts)
 	case !has(r.Members, c.self.Name):
 		return false, fmt.Sprintf("This instance was not near enough to %s to take over from it; %s.", r.LastHolder, othersMay(r))
 	}
 	return c.mayReplace(now, acts)
+}
+
+// mayBegin: of a data generation that nobody has led yet, or whose Lease was taken away, one instance has every commit. An
+// original may be older than the clone that was primary last, so who it is is said, where that is known.
+func (c *Core) mayBegin() (bool, string) {
+	begins := c.config.Begins
+	switch {
+	case begins == "" && c.self.Original && !c.passed:
+		return true, ""
+	case begins == "":
+		return false, fmt.Sprintf("The instance with the original of data generation %s begins.", c.self.Generation)
+	case begins != c.self.Name:
+		return false, fmt.Sprintf("%s begins with data generation %s.", begins, c.self.Generation)
+	case !c.self.Whole:
+		return false, fmt.Sprintf("This instance is to begin with data generation %s, and there is no whole copy of it on its volume.", c.self.Generation)
+	case c.passed:
+		return false, "Another instance has been primary since, and it is not known who has every commit."
+	}
+	return true, ""
 }
 
 func othersMay(r *Record) string {

@@ -26,19 +26,15 @@ const (
 // DataGeneration is the data generation that this is a copy of.
 func (g Generation) DataGeneration() string { return cmp.Or(g.Of, g.ID) }
 
-// Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the original,
-// else the newest clone. A copy that is being rewound is found too; see Rewinding. Errors: ErrName, ErrNotFound, the
-// latter with ErrIncomplete where there is half of one.
+// Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the newest
+// clone, as it was made because what was there before was unfit, else the original. A copy that is being rewound is found
+// too; see Rewinding. Errors: ErrName, ErrNotFound, the latter with ErrIncomplete where there is half of one.
 func (v Volume) Resolve(wanted string) (Generation, error) {
 	if err := checkID(wanted); err != nil {
 		return Generation{}, err
 	}
 	if g, err := v.readCurrent(); err == nil && g.DataGeneration() == wanted {
 		return g, nil
-	}
-	original, missing := v.Read(wanted)
-	if missing == nil && original.DataGeneration() == wanted {
-		return original, nil
 	}
 	copies, err := v.copies(wanted)
 	if err != nil {
@@ -47,7 +43,7 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 	if len(copies) > 0 {
 		return copies[len(copies)-1], nil
 	}
-	if errors.Is(missing, ErrIncomplete) {
+	if _, missing := v.Read(wanted); errors.Is(missing, ErrIncomplete) {
 		return Generation{}, fmt.Errorf("%w: %w", ErrNotFound, missing)
 	}
 	return Generation{}, fmt.Errorf("%w: %s", ErrNotFound, wanted)
@@ -58,6 +54,12 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 func (v Volume) Original(wanted string) bool {
 	g, err := v.Resolve(wanted)
 	return err == nil && g.ID == wanted && g.Origin != Clone
+}
+
+// Whole says whether there is a copy that a server may be started on.
+func (v Volume) Whole(wanted string) bool {
+	g, err := v.Resolve(wanted)
+	return err == nil && !v.Rewinding(g.ID)
 }
 
 // NextCopy is the name for a new clone: one behind all that there are, whole or not.

@@ -25,20 +25,20 @@ func TestTheCopyToRunIsFound(t *testing.T) {
 		want                      string
 		original                  bool
 	}{
-		"nothing is there":                         {},
-		"half of the original":                     {halves: []string{"g1"}},
-		"the original, not adopted yet":            {originals: []string{"g1"}, want: "g1", original: true},
-		"the original, adopted":                    {originals: []string{"g1"}, current: "g1", want: "g1", original: true},
-		"a clone that replaced the original":       {originals: []string{"g1"}, clones: []string{"g1.c1"}, current: "g1.c1", want: "g1.c1"},
-		"a clone that is not adopted yet":          {originals: []string{"g1"}, clones: []string{"g1.c1"}, current: "g1", want: "g1", original: true},
-		"the newest clone, by number":              {originals: []string{"g0"}, clones: []string{"g1.c9", "g1.c10"}, current: "g0", want: "g1.c10"},
-		"the original before a clone":              {originals: []string{"g0", "g1"}, clones: []string{"g1.c1"}, current: "g0", want: "g1", original: true},
-		"half of a clone":                          {originals: []string{"g0"}, halves: []string{"g1.c1"}, current: "g0"},
-		"only other data generations":              {originals: []string{"g0"}, clones: []string{"g0.c1", "g11.c1"}, current: "g0.c1"},
-		"a current clone though there is a newer":  {clones: []string{"g1.c1", "g1.c2"}, current: "g1.c1", want: "g1.c1"},
-		"a clone, where only clones ever were":     {clones: []string{"g1.c1"}, want: "g1.c1"},
-		"the current one though half of a newer":   {clones: []string{"g1.c1"}, halves: []string{"g1.c2"}, current: "g1.c1", want: "g1.c1"},
-		"the original of before a major's upgrade": {originals: []string{"g1", "g2"}, current: "g2", want: "g1", original: true},
+		"nothing is there":                            {},
+		"half of the original":                        {halves: []string{"g1"}},
+		"the original, not adopted yet":               {originals: []string{"g1"}, want: "g1", original: true},
+		"the original, adopted":                       {originals: []string{"g1"}, current: "g1", want: "g1", original: true},
+		"a clone that replaced the original":          {originals: []string{"g1"}, clones: []string{"g1.c1"}, current: "g1.c1", want: "g1.c1"},
+		"a clone that is not adopted yet":             {originals: []string{"g1"}, clones: []string{"g1.c1"}, current: "g1", want: "g1", original: true},
+		"the newest clone, by number":                 {originals: []string{"g0"}, clones: []string{"g1.c9", "g1.c10"}, current: "g0", want: "g1.c10"},
+		"the clone that replaced it, on the way back": {originals: []string{"g0", "g1"}, clones: []string{"g1.c1"}, current: "g0", want: "g1.c1"},
+		"half of a clone":                             {originals: []string{"g0"}, halves: []string{"g1.c1"}, current: "g0"},
+		"only other data generations":                 {originals: []string{"g0"}, clones: []string{"g0.c1", "g11.c1"}, current: "g0.c1"},
+		"a current clone though there is a newer":     {clones: []string{"g1.c1", "g1.c2"}, current: "g1.c1", want: "g1.c1"},
+		"a clone, where only clones ever were":        {clones: []string{"g1.c1"}, want: "g1.c1"},
+		"the current one though half of a newer":      {clones: []string{"g1.c1"}, halves: []string{"g1.c2"}, current: "g1.c1", want: "g1.c1"},
+		"the original of before a major's upgrade":    {originals: []string{"g1", "g2"}, current: "g2", want: "g1", original: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Volume(t.TempDir())
@@ -87,11 +87,11 @@ func TestAHalfRewoundCopyIsKnownUntilItIsWholeAgain(t *testing.T) {
 	if err := v.BeginRewind("g1"); err != nil {
 		t.Fatal(err)
 	}
-	if g, err := v.Resolve("g1"); !v.Rewinding("g1") || g.ID != "g1" || err != nil {
+	if g, err := v.Resolve("g1"); !v.Rewinding("g1") || v.Whole("g1") || g.ID != "g1" || err != nil {
 		t.Errorf("during: %+v, %v", g, err)
 	}
 	for range 2 {
-		if err := v.EndRewind("g1"); err != nil || v.Rewinding("g1") {
+		if err := v.EndRewind("g1"); err != nil || v.Rewinding("g1") || !v.Whole("g1") {
 			t.Errorf("after: %v", err)
 		}
 	}

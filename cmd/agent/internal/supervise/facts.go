@@ -59,7 +59,7 @@ const defaultMaxLag = 16 << 20
 
 // electorate is a cluster as the election sees it.
 func electorate(config agentapi.Config) elect.Config {
-	out := elect.Config{Alone: config.Instances <= 1, MaxLag: defaultMaxLag}
+	out := elect.Config{Alone: config.Instances <= 1, MaxLag: defaultMaxLag, Begins: config.DataInstance}
 	for i := range max(1, config.Instances) {
 		out.Peers = append(out.Peers, fmt.Sprintf("%s-%d", config.Cluster, i))
 	}
@@ -89,7 +89,8 @@ func (r *runner) join(life context.Context) {
 	r.member = member.New(member.Options{
 		Namespace: config.Namespace, Lease: config.Lease, API: r.kubernetes(),
 		Self: elect.Self{
-			Name: r.Pod, UID: r.PodUID, Address: r.Address, Generation: r.wanted, Original: r.Volume.Original(r.wanted),
+			Name: r.Pod, UID: r.PodUID, Address: r.Address,
+			Generation: r.wanted, Original: r.Volume.Original(r.wanted), Whole: r.Volume.Whole(r.wanted),
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir},

@@ -103,9 +103,10 @@ func (r *Reconciler) ensureIdentity(ctx context.Context, w *world) flow.Outcome 
 	return r.putAll(ctx, w, identity.Account(w.cluster), role, identity.Binding(w.cluster))
 }
 
-// ensureLease makes the Lease, empty, before any agent looks for it. One that is there is the agents'.
+// ensureLease makes the Lease, empty, before any agent looks for it. One that is there is the agents'. In
+// place of one that is gone it comes only when all were told who begins.
 func (r *Reconciler) ensureLease(ctx context.Context, w *world) flow.Outcome {
-	if !w.electing() || !w.leaseRead || w.lease != nil {
+	if !w.lacksLease() || !w.beginningTold() {
 		return flow.Next
 	}
 	empty := lease.Empty(w.cluster)

@@ -18,7 +18,7 @@ func (r *Reconciler) adoptHandover(_ context.Context, w *world) flow.Outcome {
 	if ask == nil {
 		return flow.Next
 	}
-	handover := ask.Handover
+	handover, instance := ask.Handover, w.handedOver(ask)
 	if status.DataGeneration != handover.DataGeneration {
 		status.PreviousDataGeneration = status.DataGeneration
 		if !w.hasRun() {
@@ -26,6 +26,7 @@ func (r *Reconciler) adoptHandover(_ context.Context, w *world) flow.Outcome {
 		}
 		status.DataGeneration = handover.DataGeneration
 	}
+	w.beginOn(instance)
 	status.SystemIdentifier = handover.SystemIdentifier
 	status.MajorVersion = handover.MajorVersion
 	status.Version = fmt.Sprint(handover.MajorVersion)

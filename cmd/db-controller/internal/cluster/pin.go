@@ -27,6 +27,7 @@ func (r *Reconciler) pinBeginning(_ context.Context, w *world) flow.Outcome {
 		status.Image = r.Images[w.cluster.Spec.Version]
 	}
 	status.AgentImage = r.AgentImage
+	status.DataInstance = w.names.Instance(0)
 	return flow.Save(v1alpha1.ReasonInitializing, "The cluster is being created.")
 }
 

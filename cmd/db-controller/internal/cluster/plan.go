@@ -24,6 +24,7 @@ func (r *Reconciler) plan(w *world) steps {
 // components are all objects but the instances themselves.
 func (r *Reconciler) components() steps {
 	return steps{
+		r.settleBeginning, // recorded before there is a Lease to take
 		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensureIdentity, r.ensureConfigMaps,
 		r.ensureServices, r.ensureVolumes, r.ensureDisruptionBudget, r.ensureLease,
 	}

@@ -72,7 +72,8 @@ func (w *world) dataInstance() int {
 // lastPrimary is the instance that was primary last, by the Lease where it was read, or else by what was seen; at first it
 // is the one that the data is made on.
 func (w *world) lastPrimary() int {
-	for _, name := range []string{lease.LastHolder(w.lease, w.cluster.Status.DataGeneration), w.cluster.Status.Primary} {
+	status := w.cluster.Status
+	for _, name := range []string{lease.LastHolder(w.lease, status.DataGeneration), status.Primary, status.DataInstance} {
 		if ordinal := w.names.Ordinal(name); ordinal >= 0 {
 			return ordinal
 		}

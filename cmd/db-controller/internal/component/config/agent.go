@@ -40,7 +40,7 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 // still computes the hash that the controller waits for.
 func electing(cluster *v1alpha1.PostgresCluster, instances int, config *agentapi.Config) {
 	names := component.NamesOf(cluster)
-	config.Instances, config.Lease = instances, names.Lease()
+	config.Instances, config.DataInstance, config.Lease = instances, cluster.Status.DataInstance, names.Lease()
 	config.PodDomain = component.Host(cluster, names.Pods())
 	if lag := cluster.Spec.MaxLagOnFailover; lag != nil {
 		config.MaxLagBytes = lag.Value()

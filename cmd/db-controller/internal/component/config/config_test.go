@@ -68,8 +68,9 @@ func TestAgentsThatElectAreToldHow(t *testing.T) {
 	lag := resource.MustParse("64Mi")
 	cluster := shop()
 	cluster.Spec.MaxLagOnFailover, cluster.Spec.Synchronous = &lag, &v1alpha1.Synchronous{Number: 2, Durability: v1alpha1.DurabilityPreferred}
+	cluster.Status.DataInstance = "shop-1"
 	got := Agent(cluster, 3, nil)
-	if got.Instances != 3 || got.Lease != "shop" || got.PodDomain != "shop-pods.demo.svc" || got.MaxLagBytes != 64<<20 ||
+	if got.Instances != 3 || got.DataInstance != "shop-1" || got.Lease != "shop" || got.PodDomain != "shop-pods.demo.svc" || got.MaxLagBytes != 64<<20 ||
 		*got.Synchronous != (agentapi.Synchronous{Number: 2}) {
 		t.Errorf("got %+v", got)
 	}

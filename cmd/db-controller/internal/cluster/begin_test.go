@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"testing"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// handsOver is an Upgrade that hands another data generation over, and what it was granted.
+func handsOver(w *world, generation string, state v1alpha1.HoldState, volumes ...string) {
+	request := v1alpha1.HoldRequest{Cluster: "shop", ClusterUID: "u1", Token: "t", Mode: v1alpha1.HoldStopped}
+	w.asks = []protocol.HoldAsk{{Kind: "Upgrade", Name: "up", UID: "x", Request: request, Handover: &v1alpha1.Handover{
+		Token: "t", DataGeneration: generation, SystemIdentifier: "7", MajorVersion: 18, Image: "postgres:18",
+	}}}
+	answer := v1alpha1.HoldAnswer{Kind: "Upgrade", Name: "up", AskerUID: "x", Token: "t", State: state, AdoptedGeneration: "g9"}
+	for _, name := range volumes {
+		answer.Volumes = append(answer.Volumes, v1alpha1.HeldVolume{Instance: name, ClaimName: "data-" + name})
+	}
+	w.cluster.Status.Holds = []v1alpha1.HoldAnswer{answer}
+}
+
+func TestDataThatIsHandedOverBeginsWhereItLies(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"on the first volume that was granted": {func(w *world) { handsOver(w, "g2", v1alpha1.HoldGranted, "shop-2", "shop-0", "shop-1") }, "shop-2"},
+		"taken back, where it was before": {func(w *world) {
+			handsOver(w, "g0", v1alpha1.HoldAdopted)
+			w.cluster.Status.DataInstance = "shop-2"
+			switchedTo(w, "shop-1")
+		}, "shop-2"},
+		"taken back in a cluster of an older suite, at the primary": {func(w *world) {
+			handsOver(w, "g0", v1alpha1.HoldAdopted)
+			switchedTo(w, "shop-1")
+		}, "shop-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := trio(c.change)
+			outcome := (&Reconciler{}).adoptHandover(t.Context(), w)
+			status := w.cluster.Status
+			if outcome.Kind != flow.KindSave || status.DataInstance != c.want || status.Primary != c.want {
+				t.Errorf("%+v: begins on %s, primary %s", outcome, status.DataInstance, status.Primary)
+			}
+			if told := w.agentConfig().DataInstance; told != c.want {
+				t.Errorf("the agents are told %q", told)
+			}
+		})
+	}
+}
+
+func TestAnotherInstanceBeginsOnlyWhenTheLeaseHasGone(t *testing.T) {
+	gone := func(w *world) { w.leaseRead, w.lease = true, nil }
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+		saves  bool
+	}{
+		"not with a failover":                    {func(w *world) { switchedTo(w, "shop-1") }, "shop-0", false},
+		"the Lease has gone, under the first":    {gone, "shop-0", false},
+		"the Lease has gone, under another":      {func(w *world) { switchedTo(w, "shop-1"); gone(w) }, "shop-1", true},
+		"the Lease has gone, and all are down":   {func(w *world) { w.agents = nil; w.pods = nil; w.cluster.Status.Primary = "shop-2"; gone(w) }, "shop-2", true},
+		"a single instance is asked for nothing": {func(w *world) { *w = *running(nil); w.cluster.Status.DataInstance = "shop-0"; gone(w) }, "shop-0", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := trio(func(w *world) { w.cluster.Status.DataInstance = "shop-0"; tell(w) })
+			before := w.agentConfig().Hash()
+			c.change(w)
+			outcome := (&Reconciler{}).settleBeginning(t.Context(), w)
+			if got := w.cluster.Status.DataInstance; got != c.want || (outcome.Kind == flow.KindSave) != c.saves {
+				t.Errorf("%s, %+v", got, outcome)
+			}
+			if changed := w.agentConfig().Hash() != before; changed != c.saves && w.electing() {
+				t.Errorf("the configuration changes: %v", changed)
+			}
+		})
+	}
+}
