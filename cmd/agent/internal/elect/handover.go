@@ -56,9 +56,9 @@ func (c *Core) settleSwitchover() {
 	if c.answers.State != agentapi.SwitchoverRunning || c.handing != nil || c.record == nil {
 		return
 	}
-	switch holder := c.record.Holder; {
-	case holder == "":
-	case holder == c.self.Name:
+	switch holder := c.record.Holder; holder {
+	case "":
+	case c.self.Name:
 		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, "nobody has taken over in time, so the primary of before goes on"
 	default:
 		c.answers.State, c.answers.Message = agentapi.SwitchoverDone, holder+" has taken over"

@@ -8,7 +8,7 @@ import (
 )
 
 func TestWhateverHappensNothingIsLostAndNobodyElseWrites(t *testing.T) {
-	try(t, func(w *world) {
+	try(t, *seeds, func(w *world) {
 		instances := 2 + w.rng.IntN(4)
 		w.kind.number, w.kind.required = w.rng.IntN(instances), w.chance(0.6)
 		w.kind.quorum = w.kind.number > 0 && w.chance(0.8)
@@ -34,7 +34,7 @@ func (w *world) suffer(d time.Duration) {
 }
 
 func TestASlowAPIServerIsNoReasonForAnotherPrimary(t *testing.T) {
-	try(t, func(w *world) {
+	try(t, max(1, *seeds/2), func(w *world) {
 		w.settle()
 		w.kind.calm = true
 		w.store.slow = w.between(second/10, patience-50*millisecond)
@@ -43,7 +43,7 @@ func TestASlowAPIServerIsNoReasonForAnotherPrimary(t *testing.T) {
 }
 
 func TestThePrimaryGoesOnWithoutTheAPIServerWhileAllMembersAnswer(t *testing.T) {
-	try(t, func(w *world) {
+	try(t, max(1, *seeds/2), func(w *world) {
 		w.settle()
 		w.kind.calm = true
 		for range 1 + w.rng.IntN(3) {
@@ -79,7 +79,7 @@ func (w *world) uninterrupted(d time.Duration) {
 }
 
 func TestAnOrderlySwitchLosesNothingWithoutAQuorumEither(t *testing.T) {
-	try(t, func(w *world) {
+	try(t, max(1, *seeds/2), func(w *world) {
 		w.kind.orderly = true
 		w.settle()
 		for range 6 {
@@ -116,7 +116,7 @@ func (w *world) orderly() {
 }
 
 func TestAClusterGrowsFromOneInstanceAndShrinksToOne(t *testing.T) {
-	try(t, func(w *world) {
+	try(t, *seeds, func(w *world) {
 		instances := 2 + w.rng.IntN(3)
 		w.kind.number, w.kind.required = w.rng.IntN(instances), w.chance(0.6)
 		w.populate(instances, 1)

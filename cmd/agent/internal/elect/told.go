@@ -1,0 +1,80 @@
+package elect
+
+import (
+	"slices"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// What a Core is told.
+
+// Self is the instance that a Core decides for.
+type Self struct {
+	Name, UID, Address string
+	// Started says when this process was, for who has to tell it from another one of the same pod.
+	Started string
+	// Generation is the data generation that the instance is to run. Original: its volume has the one that others are
+	// cloned from. Whole: its volume has a copy of it, whichever.
+	Generation string
+	Original   bool
+	Whole      bool
+}
+
+// Config is what the cluster asks for.
+type Config struct {
+	// Alone: there is no other instance than the one in Peers, and there will be none until this changes.
+	Alone bool
+	// Peers are the names of all instances, this one too.
+	Peers []string
+	// Begins is the instance that begins the data generation; empty: whoever has the original.
+	Begins string
+	// Number of synchronous replicas, 0 for none; Required: commits wait for them.
+	Number   int
+	Required bool
+	// MaxLag is how far behind a member may be, in bytes.
+	MaxLag uint64
+}
+
+// Mode is how PostgreSQL runs.
+type Mode int
+
+// The modes.
+const (
+	Down     Mode = iota // nothing of it runs
+	Starting             // or stopping
+	Replica              // it follows, and takes connections
+	Primary              // it accepts writes
+)
+
+// Server is what is known of the instance's own PostgreSQL.
+type Server struct {
+	Mode     Mode
+	Position agentapi.Position
+	// Sync is what synchronous_standby_names is by now in all processes, and SyncSince the WAL position from which on; for a
+	// server that began with it, where the WAL was then or later.
+	Sync      Sync
+	SyncSince uint64
+	// End is where the record of the checkpoint begins with which a primary was shut down in order; 0: it wasn't. Who has
+	// received more than that has everything.
+	End uint64
+	// Hopeless: it was primary and doesn't come up again. It says nothing about a server that isn't Down.
+	Hopeless bool
+}
+
+// Sync is a value of synchronous_standby_names: ANY Quorum (Members). Quorum 0 is asynchronous.
+type Sync struct {
+	Quorum  int
+	Members []string
+}
+
+func (s Sync) equal(other Sync) bool {
+	return s.Quorum == other.Quorum && (s.Quorum == 0 || slices.Equal(s.Members, other.Members))
+}
+
+// Follower is a replica as its primary sees it.
+type Follower struct {
+	Address   string
+	Streaming bool
+	Flushed   uint64
+	Lag       uint64
+}
