@@ -39,6 +39,7 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 		return r.unpromoted(server, err)
 	} else if want.Timeline > 0 && found.Timeline >= want.Timeline { // a promotion was interrupted; the election finds a later one
 		r.report(func(server *elect.Server) { server.Mode, server.Position = elect.Replica, found })
+		r.attendFrom(ctx, replicaMode)
 		return replicaMode, nil
 	}
 	err := r.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
