@@ -9,6 +9,8 @@ const (
 	ConditionReplicated = "Replicated"
 	// ConditionArchiving says whether WAL reaches the repository.
 	ConditionArchiving = "Archiving"
+	// ConditionSpace says whether the volumes have space left.
+	ConditionSpace = "Space"
 
 	// ReasonRunning (see Backup): the cluster takes connections.
 
@@ -80,4 +82,19 @@ const (
 	ReasonArchiveFailing = "ArchiveFailing"
 	// ReasonNotConfigured: there is no spec.archive.
 	ReasonNotConfigured = "NotConfigured"
+
+	// ReasonEnoughSpace: all volumes have space left.
+	ReasonEnoughSpace = "EnoughSpace"
+	// ReasonAlmostFull: a volume is nearly full.
+	ReasonAlmostFull = "AlmostFull"
+	// ReasonDiskFull: a volume is full; if it is the primary's, clients may only read until there is space.
+	ReasonDiskFull = "DiskFull"
+	// ReasonSpaceUnknown: no agent has said yet how full its volume is.
+	ReasonSpaceUnknown = "SpaceUnknown"
+	// ReasonVolumesGrowing: volumes are on their way to the size that is wanted.
+	ReasonVolumesGrowing = "VolumesGrowing"
+	// ReasonExpansionNotAllowed: the StorageClass doesn't let volumes grow.
+	ReasonExpansionNotAllowed = "ExpansionNotAllowed"
+	// ReasonExpansionFailed: Kubernetes or the storage refuses to let a volume grow.
+	ReasonExpansionFailed = "ExpansionFailed"
 )

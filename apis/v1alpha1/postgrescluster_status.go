@@ -10,7 +10,7 @@ type PostgresClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving.
+	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, Space.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -67,6 +67,9 @@ type PostgresClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Instances []InstanceStatus `json:"instances,omitempty"`
+	// Storage is how large the volumes are to be, once they have grown by themselves.
+	// +optional
+	Storage *StorageStatus `json:"storage,omitempty"`
 	// Connection says how to connect.
 	// +optional
 	Connection *ConnectionStatus `json:"connection,omitempty"`
@@ -104,6 +107,9 @@ type InstanceStatus struct {
 	// Volume is the name of its PersistentVolumeClaim.
 	// +optional
 	Volume string `json:"volume,omitempty"`
+	// Storage says how large and how full its volume is.
+	// +optional
+	Storage *InstanceStorage `json:"storage,omitempty"`
 	// Role: primary or replica.
 	// +optional
 	Role InstanceRole `json:"role,omitempty"`

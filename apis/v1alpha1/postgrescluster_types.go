@@ -122,19 +122,6 @@ type PostgresClusterSpec struct {
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
-// StorageSpec describes a volume.
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="spec.storage.storageClassName can't be changed: restore a backup into a new PostgresCluster with the other class"
-type StorageSpec struct {
-	// Size of the volume, such as 10Gi.
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('256Mi')) >= 0",message="spec.storage.size must be at least 256Mi: an empty PostgreSQL with its WAL needs that much; for example: 10Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity(oldSelf)) == 0",message="spec.storage.size can't be changed yet: restore a backup into a new PostgresCluster with the other size"
-	Size resource.Quantity `json:"size"`
-	// StorageClassName of the volume. Left out: the default class.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	StorageClassName *string `json:"storageClassName,omitempty"`
-}
-
 // Resources of a container.
 type Resources struct {
 	// Requests of cpu and memory.

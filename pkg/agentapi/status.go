@@ -40,6 +40,8 @@ type Status struct {
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
 	// Copies of data generations on the volume.
 	Copies []Copy `json:"copies,omitempty"`
+	// Volume of the instance.
+	Volume *VolumeStatus `json:"volume,omitempty"`
 	// StartedAt is when PostgreSQL was started last.
 	StartedAt time.Time `json:"startedAt,omitzero"`
 }

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
@@ -121,8 +120,8 @@ func sentence(s string) string {
 
 // stopInstances stops PostgreSQL in order, and waits until all pods are gone.
 func (r *Reconciler) stopInstances(ctx context.Context, w *world) flow.Outcome {
-	if w.statefulSet() != nil && !foreign(w.statefulSet(), w.cluster) && !w.idleSet() {
-		if err := r.put(ctx, w, statefulset.Build(w.cluster, w.inputs(0))); err != nil {
+	if w.statefulSet() != nil && !w.idleSet() || w.orphaned() {
+		if err := r.put(ctx, w, w.buildSet(0)); err != nil {
 			return flow.Retry(err)
 		}
 		return flow.Poll(busyInterval, v1alpha1.ReasonDeleting, "PostgreSQL is being stopped.")

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -19,7 +18,7 @@ func (r *Reconciler) ensureStatefulSet(ctx context.Context, w *world) flow.Outco
 	replicas := w.replicas()
 	switch {
 	case w.mustBeStopped() || w.hibernating():
-		if w.statefulSet() == nil {
+		if w.statefulSet() == nil && !w.orphaned() {
 			return flow.Next
 		}
 		replicas = 0
@@ -27,7 +26,7 @@ func (r *Reconciler) ensureStatefulSet(ctx context.Context, w *world) flow.Outco
 		return flow.Poll(busyInterval, v1alpha1.ReasonStarting,
 			fmt.Sprintf("Pod %s still writes to the volume; PostgreSQL is started when it has ended.", w.workers[0].Name))
 	}
-	return r.putAll(ctx, w, statefulset.Build(w.cluster, w.inputs(replicas)))
+	return r.putAll(ctx, w, w.buildSet(replicas))
 }
 
 // refreshConfig tells the agents which configuration to apply. A change of an annotation also has kubelet bring the

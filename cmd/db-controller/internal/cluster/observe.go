@@ -34,10 +34,10 @@ var errStale = errors.New("the cache is behind")
 func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster) (*world, error) {
 	w := &world{
 		now: r.Now(), cluster: cluster, names: component.NamesOf(cluster), live: map[string]client.Object{},
-		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage,
+		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage, refused: map[string]string{},
 	}
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPeers, r.readInit, r.readAgents, r.readLease,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPeers, r.readInit, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err

@@ -26,7 +26,7 @@ func (r *Reconciler) components() steps {
 	return steps{
 		r.settleBeginning, // recorded before there is a Lease to take
 		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensureIdentity, r.ensureConfigMaps,
-		r.ensureServices, r.ensureVolumes, r.ensureDisruptionBudget, r.ensureLease,
+		r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureDisruptionBudget, r.ensureLease,
 	}
 }
 
@@ -37,7 +37,7 @@ func (r *Reconciler) instances() steps {
 		r.answerHolds,   // recorded before anybody acts on it
 		r.pinImage,
 		r.initialize,
-		r.ensureStatefulSet,
+		r.renewStatefulSet, r.ensureStatefulSet,
 		r.awaitHoldOver, r.awaitWaking,
 		r.refreshConfig, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
 	}

@@ -41,6 +41,7 @@ func report(w *world, outcome flow.Outcome) {
 		v1alpha1.ConditionReady:     ready(w, outcome),
 		v1alpha1.ConditionUpToDate:  upToDate(w, outcome),
 		v1alpha1.ConditionArchiving: archiving(w),
+		v1alpha1.ConditionSpace:     space(w),
 	}
 	if w.wanted() > 1 && w.begun() {
 		conditions[v1alpha1.ConditionReplicated] = replicated(w)
@@ -88,7 +89,7 @@ func upToDate(w *world, outcome flow.Outcome) finding {
 		return no(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*world) finding{
-		versionWish, asleep, configurationRefused, scaling, windowInvalid, restartPending, replacementPending, configurationPending,
+		versionWish, asleep, configurationRefused, scaling, growing, windowInvalid, restartPending, replacementPending, configurationPending,
 	} {
 		if found := look(w); found.reason != "" {
 			return w.withProgress(found, outcome)

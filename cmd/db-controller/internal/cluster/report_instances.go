@@ -36,13 +36,14 @@ func reportInstances(w *world) {
 }
 
 func instanceOf(w *world, ordinal int, known []v1alpha1.InstanceStatus) v1alpha1.InstanceStatus {
-	instance := v1alpha1.InstanceStatus{Name: w.names.Instance(ordinal), Volume: w.names.Volume(ordinal)}
+	instance := v1alpha1.InstanceStatus{Name: w.names.Instance(ordinal), Volume: w.names.Volume(ordinal), Storage: storageOf(w, ordinal, known)}
 	pod := w.pod(ordinal)
 	if pod == nil {
 		return instance
 	}
 	if before := knownInstance(known, pod); before != nil {
-		instance = *before
+		storage := instance.Storage
+		instance, instance.Storage = *before, storage
 	}
 	instance.PodUID, instance.Node = pod.UID, pod.Spec.NodeName
 	instance.Ready = w.serving(ordinal)

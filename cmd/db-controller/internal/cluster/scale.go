@@ -57,6 +57,9 @@ func (w *world) reach() int {
 
 // replicas is how many pods the StatefulSet shall have now, on the way to what is wanted.
 func (w *world) replicas() int {
+	if w.orphaned() {
+		return max(w.reach(), w.lastPrimary()+1) // as before it was made anew
+	}
 	if w.idleSet() {
 		// The instance with the data is among them, wherever it is; the others can't begin without it.
 		return max(w.wanted(), w.lastPrimary()+1)

@@ -38,6 +38,8 @@ type standIn struct {
 	answer func(*agentapi.Status)
 	// silent agents don't answer.
 	silent bool
+	// volumes are what becomes of claims.
+	volumes volumes
 	// notReady pods don't become ready.
 	notReady bool
 	// made are the pods that were made, in order.
@@ -93,7 +95,13 @@ func (s *standIn) once(ctx context.Context) {
 	for i := range pods.Items {
 		s.runPod(ctx, &pods.Items[i])
 	}
+	s.runClaims(ctx)
 	for i := range sets.Items {
+		if !sets.Items[i].DeletionTimestamp.IsZero() {
+			s.orphan(ctx, &sets.Items[i], pods.Items)
+			continue
+		}
+		s.adopt(ctx, &sets.Items[i], pods.Items)
 		s.runSet(ctx, &sets.Items[i], pods.Items)
 		s.runElection(ctx, sets.Items[i].Name, pods.Items)
 	}

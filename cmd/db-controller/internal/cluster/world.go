@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -48,6 +49,11 @@ type world struct {
 	leaseRead bool
 	// initJob is looked at until the cluster is initialized.
 	initJob workload.State
+
+	// classes of the volumes that are to grow, by name; nil: there is none of that name.
+	classes map[string]*storagev1.StorageClass
+	// refused is why Kubernetes did not let a claim grow in this pass, by the claim's name.
+	refused map[string]string
 
 	// asks for the volumes, oldest first.
 	asks []protocol.HoldAsk

@@ -31,7 +31,7 @@ func Template(cluster *v1alpha1.PostgresCluster) corev1.PersistentVolumeClaim {
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: cluster.Spec.Storage.StorageClassName,
 			Resources: corev1.VolumeResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceStorage: cluster.Spec.Storage.Size},
+				Requests: corev1.ResourceList{corev1.ResourceStorage: Size(cluster)},
 			},
 		},
 	}

@@ -1,0 +1,20 @@
+package agentapi
+
+// VolumeStatus says how full the volume of an instance is.
+type VolumeStatus struct {
+	// Bytes of its file system that are there for us, and UsedBytes of them. The agent's reserve counts as free.
+	Bytes     int64 `json:"bytes"`
+	UsedBytes int64 `json:"usedBytes"`
+	// WALBytes in pg_wal.
+	WALBytes int64 `json:"walBytes,omitempty"`
+	// State: AlmostFull or Full; empty: there is space.
+	State string `json:"state,omitempty"`
+	// Cause says in a sentence what takes the space, when there is little.
+	Cause string `json:"cause,omitempty"`
+}
+
+// States of a volume.
+const (
+	VolumeAlmostFull = "AlmostFull"
+	VolumeFull       = "Full" // a primary takes no writes
+)
