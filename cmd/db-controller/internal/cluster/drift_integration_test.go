@@ -59,7 +59,7 @@ func TestWhatOthersAddIsLeftAlone(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{}
 	l.there(slice, "shop-rw")
 	l.change(slice, func() {
-		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.7"}}}
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.70"}}}
 		slice.Ports = []discoveryv1.EndpointPort{{Name: ptr.To("postgres"), Port: ptr.To[int32](5432)}}
 	})
 	l.settle()

@@ -11,12 +11,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -50,6 +52,7 @@ func running(change func(*world)) *world {
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
 	w.pods = []corev1.Pod{pod}
+	leadTo(w, "10.0.0.7", nil)
 	w.agents["shop-0"] = &agentapi.Status{
 		Pod: "shop-0", DataGeneration: "g1", SystemIdentifier: "7", State: agentapi.StateRunning, Role: "primary", Timeline: 1,
 		Version: "17.5", ConfigHash: w.agentConfig().Hash(),
@@ -58,6 +61,14 @@ func running(change func(*world)) *world {
 		change(w)
 	}
 	return w
+}
+
+// leadTo has the EndpointSlice of the primary say where clients shall go.
+func leadTo(w *world, address string, ready *bool) {
+	slice := service.PrimarySlice(w.cluster)
+	slice.OwnerReferences = w.statefulSet().OwnerReferences
+	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ready}}}
+	w.live[key("EndpointSlice", "shop-rw")] = slice
 }
 
 func archiving17(w *world) {
@@ -86,12 +97,20 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		outcome flow.Outcome
 		says
 	}{
-		"a serving cluster is ready":               {v1alpha1.ConditionReady, nil, flow.Next, says{"True", "Running", "shop-rw.demo.svc:5432"}},
-		"an error elsewhere leaves it ready":       {v1alpha1.ConditionReady, nil, flow.Stop("NameConflict", "x"), says{"True", "Running", ""}},
-		"an error elsewhere shows in up to date":   {v1alpha1.ConditionUpToDate, nil, flow.Stop("NameConflict", "x"), says{"False", "NameConflict", "x"}},
-		"a cluster without a pod starts":           {v1alpha1.ConditionReady, func(w *world) { w.pods = nil }, flow.Next, says{"False", "Starting", "shop-0 is being created"}},
-		"what a step waits for is why":             {v1alpha1.ConditionReady, notReady, flow.Wait("AwaitingRestore", "y"), says{"False", "AwaitingRestore", "y"}},
-		"a pod on another data generation is none": {v1alpha1.ConditionReady, func(w *world) { w.cluster.Status.DataGeneration = "g2" }, flow.Next, says{"False", "Starting", ""}},
+		"a serving cluster is ready":          {v1alpha1.ConditionReady, nil, flow.Next, says{"True", "Running", "shop-rw.demo.svc:5432"}},
+		"an address that is said to be ready": {v1alpha1.ConditionReady, func(w *world) { leadTo(w, "10.0.0.7", ptr.To(true)) }, flow.Next, says{"True", "Running", ""}},
+		"one that is not":                     {v1alpha1.ConditionReady, func(w *world) { leadTo(w, "10.0.0.7", ptr.To(false)) }, flow.Next, says{"False", "Starting", "has yet to write its address into the EndpointSlice shop-rw"}},
+		"one of a pod that is gone":           {v1alpha1.ConditionReady, func(w *world) { leadTo(w, "10.0.0.6", nil) }, flow.Wait("Applying", "z"), says{"False", "Starting", "has yet to write its address"}},
+		"no EndpointSlice at all":             {v1alpha1.ConditionReady, func(w *world) { delete(w.live, key("EndpointSlice", "shop-rw")) }, flow.Next, says{"False", "Starting", "has yet to write"}},
+		"one of a primary before": {v1alpha1.ConditionReady, func(w *world) {
+			*w = *trio(func(w *world) { leadTo(w, "10.0.0.6", nil) })
+		}, flow.Next, says{"False", "Electing", "shop-0 is primary; its agent has yet to write"}},
+		"the word of an agent that is away doesn't count": {v1alpha1.ConditionReady, notReady, flow.Next, says{"False", "Starting", "Kubernetes has yet to see"}},
+		"an error elsewhere leaves it ready":              {v1alpha1.ConditionReady, nil, flow.Stop("NameConflict", "x"), says{"True", "Running", ""}},
+		"an error elsewhere shows in up to date":          {v1alpha1.ConditionUpToDate, nil, flow.Stop("NameConflict", "x"), says{"False", "NameConflict", "x"}},
+		"a cluster without a pod starts":                  {v1alpha1.ConditionReady, func(w *world) { w.pods = nil }, flow.Next, says{"False", "Starting", "shop-0 is being created"}},
+		"what a step waits for is why":                    {v1alpha1.ConditionReady, notReady, flow.Wait("AwaitingRestore", "y"), says{"False", "AwaitingRestore", "y"}},
+		"a pod on another data generation is none":        {v1alpha1.ConditionReady, func(w *world) { w.cluster.Status.DataGeneration = "g2" }, flow.Next, says{"False", "Starting", ""}},
 		"an unschedulable pod says why": {v1alpha1.ConditionReady, func(w *world) {
 			w.pods[0].Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available",

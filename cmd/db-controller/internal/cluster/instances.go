@@ -47,12 +47,15 @@ func (r *Reconciler) refreshConfig(ctx context.Context, w *world) flow.Outcome {
 	return flow.Next
 }
 
-// awaitReady waits until the cluster takes connections.
+// awaitReady waits until the cluster takes connections, and clients are led to it.
 func (r *Reconciler) awaitReady(_ context.Context, w *world) flow.Outcome {
-	if w.serving(w.primary()) {
-		return flow.Next
-	}
 	reason, message := notServing(w)
+	if w.serving(w.primary()) {
+		if w.reachable() {
+			return flow.Next
+		}
+		reason, message = unreachable(w)
+	}
 	return flow.Poll(busyInterval, reason, message)
 }
 

@@ -59,7 +59,7 @@ func reportUnseen(cluster *v1alpha1.PostgresCluster, outcome flow.Outcome) {
 	flow.SetCondition(&cluster.Status.Conditions, cluster, v1alpha1.ConditionUpToDate, metav1.ConditionUnknown, outcome.Reason, outcome.Message)
 }
 
-// ready says whether the cluster takes connections, and if not, why.
+// ready says whether clients can connect to the primary, and if not, why.
 func ready(w *world, outcome flow.Outcome) finding {
 	held, message := w.heldBy()
 	switch {
@@ -67,6 +67,8 @@ func ready(w *world, outcome flow.Outcome) finding {
 		return no(held, message)
 	case w.hibernating() && outcome.Reason == v1alpha1.ReasonHibernated:
 		return no(outcome.Reason, outcome.Message)
+	case w.serving(w.primary()) && !w.reachable():
+		return no(unreachable(w))
 	case w.serving(w.primary()) && outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup:
 		return yes(outcome.Reason, outcome.Message)
 	case w.serving(w.primary()):

@@ -40,6 +40,8 @@ type standIn struct {
 	silent bool
 	// volumes are what becomes of claims.
 	volumes volumes
+	// unpublished primaries don't say where clients shall go.
+	unpublished bool
 	// notReady pods don't become ready.
 	notReady bool
 	// made are the pods that were made, in order.
@@ -104,6 +106,7 @@ func (s *standIn) once(ctx context.Context) {
 		s.adopt(ctx, &sets.Items[i], pods.Items)
 		s.runSet(ctx, &sets.Items[i], pods.Items)
 		s.runElection(ctx, sets.Items[i].Name, pods.Items)
+		s.publish(ctx, sets.Items[i].Name, pods.Items)
 	}
 	for i := range jobs.Items {
 		s.runJob(ctx, &jobs.Items[i], pods.Items)
@@ -169,7 +172,7 @@ func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
 	if pod.Labels["app.kubernetes.io/component"] != "instance" || podReady(pod) == (ready == corev1.ConditionTrue) && pod.Status.Phase == corev1.PodRunning {
 		return
 	}
-	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.7"
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.7"+pod.Name[len(pod.Name)-1:] // another for each
 	pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
 	_ = s.client.Status().Update(ctx, pod)
