@@ -11,6 +11,8 @@ const (
 	ConditionArchiving = "Archiving"
 	// ConditionSpace says whether the volumes have space left.
 	ConditionSpace = "Space"
+	// ConditionDeclared says whether spec.roles and spec.databases are as they are written. Without any there is none.
+	ConditionDeclared = "Declared"
 
 	// ReasonRunning (see Backup): the cluster takes connections.
 
@@ -75,6 +77,9 @@ const (
 	ReasonLagging = "Lagging"
 	// ReasonJoining: a replica follows, and the primary has yet to count it among those that may take over.
 	ReasonJoining = "Joining"
+
+	// ReasonNotAsDeclared: a role, a database or an extension can't be made what spec says.
+	ReasonNotAsDeclared = "NotAsDeclared"
 
 	// ReasonArchived: WAL is being archived.
 	ReasonArchived = "Archived"

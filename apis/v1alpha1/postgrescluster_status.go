@@ -10,7 +10,7 @@ type PostgresClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, Space.
+	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, Space, Declared (with roles or databases).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -44,6 +44,8 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed: the data is there already; make a new PostgresCluster, or a Restore"
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place to put the backup: set spec.archive.repository.name to a BackupRepository, or write finalBackup: false"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, for the primary is not counted: write a smaller number or more instances, or leave spec.synchronous out"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; leave its passwordSecret, login and ensure out"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 type PostgresClusterSpec struct {
 	// Version is the wished major version of PostgreSQL. What runs is status.version: the first one is taken from here,
 	// a higher one is reached by an Upgrade, a lower one is never acted on.
@@ -104,6 +106,20 @@ type PostgresClusterSpec struct {
 	// +optional
 	PostgreSQL PostgreSQLSpec `json:"postgresql,omitempty"`
 
+	// Roles beside the application's. One that is no longer written here stays as it is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Roles []Role `json:"roles,omitempty"`
+
+	// Databases beside the application's, or its extensions.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Databases []Database `json:"databases,omitempty"`
+
 	// Bootstrap says where the data comes from. Left out: a new, empty database.
 	// +optional
 	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
@@ -140,12 +156,23 @@ type PostgreSQLSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]*([.][a-z_][a-z0-9_]*)?$'))",message="spec.postgresql.parameters has a name that PostgreSQL can't have: write it in lower case, with letters, digits and '_', such as work_mem or pg_stat_statements.max"
 	// +kubebuilder:validation:XValidation:rule="!['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].exists(n, n in self)",messageExpression="'spec.postgresql.parameters can\\'t set ' + ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].filter(n, n in self)[0] + ': Howdah sets it itself; leave it out'"
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	// HBA are lines of pg_hba.conf, each such as: hostssl orders reporting 10.0.0.0/8 scram-sha-256. The first that fits a
+	// session decides. Howdah's own come before them, and after them one that lets all in with their passwords.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	HBA []HBARule `json:"hba,omitempty"`
 }
 
 // ParameterValue is the value of a parameter of postgresql.conf, without quotes.
 // +kubebuilder:validation:MaxLength=1024
 // +kubebuilder:validation:Pattern=`^[^\n\r\x00]*$`
 type ParameterValue string
+
+// HBARule is one line of pg_hba.conf.
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:XValidation:rule="self.matches('^hostssl([ \\t]+[^ \\t\\n\\r#]+){4,}[ \\t]*$')",message="spec.postgresql.hba takes lines such as: hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only, and comments are left out"
+type HBARule string
 
 // Bootstrap says where the first data of a cluster comes from.
 // +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.restore)",message="spec.bootstrap takes exactly one of initdb and restore"

@@ -53,7 +53,9 @@ func (r *Reconciler) put(ctx context.Context, w *world, object client.Object) er
 
 func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Object, wanted *unstructured.Unstructured) error {
 	kind, name := wanted.GetKind(), wanted.GetName()
+	// Passwords of roles are copied, not generated, and those of roles that are gone have to go: only Apply does that.
 	_, generated := object.(*corev1.Secret)
+	generated = generated && object.GetName() != w.names.Roles()
 	var verb string
 	var err error
 	switch {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,16 +31,18 @@ func (r *Reconciler) ensureStatefulSet(ctx context.Context, w *world) flow.Outco
 }
 
 // refreshConfig tells the agents which configuration to apply. A change of an annotation also has kubelet bring the
-// ConfigMap's new content into the pod at once, rather than within a minute or two.
+// new content of ConfigMap and Secrets into the pod at once, rather than within a minute or two.
 func (r *Reconciler) refreshConfig(ctx context.Context, w *world) flow.Outcome {
-	wanted := w.agentConfig().Hash()
+	wanted := w.told()
 	for i := range w.pods {
 		pod := &w.pods[i]
-		if !pod.DeletionTimestamp.IsZero() || pod.Annotations[v1alpha1.AnnotationConfigHash] == wanted {
+		changed := pod.DeepCopy()
+		for name, value := range wanted {
+			metav1.SetMetaDataAnnotation(&changed.ObjectMeta, name, value)
+		}
+		if !pod.DeletionTimestamp.IsZero() || maps.Equal(pod.Annotations, changed.Annotations) {
 			continue
 		}
-		changed := pod.DeepCopy()
-		metav1.SetMetaDataAnnotation(&changed.ObjectMeta, v1alpha1.AnnotationConfigHash, wanted)
 		if err := r.Client.Patch(ctx, changed, client.MergeFrom(pod), client.FieldOwner(FieldManager)); client.IgnoreNotFound(err) != nil {
 			return flow.Retry(fmt.Errorf("annotate pod %s: %w", pod.Name, err))
 		}

@@ -37,7 +37,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage, refused: map[string]string{},
 	}
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPeers, r.readInit, r.readAgents, r.readLease, r.readClasses,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readPeers, r.readInit, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
@@ -152,7 +152,7 @@ func (r *Reconciler) kindOf(object client.Object) string {
 }
 
 func (r *Reconciler) readSecrets(ctx context.Context, w *world) error {
-	names := []string{w.names.Authority(), w.names.ServerTLS(), w.names.App(), w.names.Backup(), w.names.Upgrade(), w.names.Replication()}
+	names := []string{w.names.Authority(), w.names.ServerTLS(), w.names.App(), w.names.Roles(), w.names.Backup(), w.names.Upgrade(), w.names.Replication()}
 	if w.cluster.Spec.SuperuserAccess || superuserSecretOf(w.cluster) != "" {
 		names = append(names, w.names.Superuser())
 	}

@@ -25,7 +25,7 @@ func (r *Reconciler) plan(w *world) steps {
 func (r *Reconciler) components() steps {
 	return steps{
 		r.settleBeginning, // recorded before there is a Lease to take
-		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensureIdentity, r.ensureConfigMaps,
+		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensurePasswords, r.ensureIdentity, r.ensureConfigMaps,
 		r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureDisruptionBudget, r.ensureLease,
 	}
 }

@@ -88,7 +88,7 @@ func pollInterval(w *world) time.Duration {
 	if primary := w.primaryAgent(); primary != nil && len(primary.Maintenance) > 0 || scaling(w).reason != "" {
 		return busyInterval
 	}
-	interval := quietInterval
+	interval := declaredInterval(w)
 	for ordinal := range max(w.reach(), w.wanted()) {
 		agent := w.agent(ordinal)
 		switch {

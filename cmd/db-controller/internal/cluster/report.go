@@ -48,6 +48,7 @@ func report(w *world, outcome flow.Outcome) {
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionReplicated)
 	}
+	reportDeclared(w, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, w.cluster, kind, found.status, found.reason, found.message)
 	}

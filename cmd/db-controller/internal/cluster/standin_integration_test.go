@@ -253,6 +253,9 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 	if config.Instances > 1 {
 		s.elected(cluster, config, status)
 	}
+	if config.Declared != nil {
+		status.Declared = &agentapi.DeclaredStatus{Hash: config.Declared.Hash()}
+	}
 	if s.answer != nil {
 		s.answer(status)
 	}

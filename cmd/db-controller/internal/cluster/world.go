@@ -55,6 +55,10 @@ type world struct {
 	// refused is why Kubernetes did not let a claim grow in this pass, by the claim's name.
 	refused map[string]string
 
+	// passwords of declared roles, by role, and a sentence for each that can't be had.
+	passwords   map[string][]byte
+	noPasswords []string
+
 	// asks for the volumes, oldest first.
 	asks []protocol.HoldAsk
 	// restore that spec.bootstrap.restore names; nil: there is none.
@@ -185,7 +189,7 @@ func (w *world) agentConfig() agentapi.Config {
 
 func (w *world) inputs(replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
-		Replicas: int32(replicas), Electing: w.electing(), AgentImage: w.agentImage,
+		Replicas: int32(replicas), Electing: w.electing(), Declaring: w.declaring(), AgentImage: w.agentImage,
 		ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(),
 	}
 }

@@ -86,6 +86,9 @@ func (n Names) App() string { return n.cluster + "-app" }
 // Superuser is the Secret with the password of postgres.
 func (n Names) Superuser() string { return n.cluster + "-superuser" }
 
+// Roles is the Secret with the passwords of declared roles, for the agents.
+func (n Names) Roles() string { return n.cluster + "-roles" }
+
 // Backup is the Secret with the client certificate of the role howdah_backup.
 func (n Names) Backup() string { return n.cluster + "-backup" }
 

@@ -45,8 +45,11 @@ func hashOf(v any) string {
 // Changes says in words for what a pod has to be replaced; empty: it doesn't have to be.
 func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) string {
 	var changes []string
-	if in.Electing && !mountsPeers(pod) {
+	if in.Electing && !mounts(pod, peerVolume) {
 		changes = append(changes, "an agent that elects, which its suite did not have yet")
+	}
+	if in.Declaring && !mounts(pod, rolesVolume) {
+		changes = append(changes, "an agent that keeps what is declared, which its suite did not have yet")
 	}
 	if misplaced(pod, cluster) {
 		changes = append(changes, "where it may run")
@@ -68,7 +71,7 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 	return strings.Join(changes, " and ")
 }
 
-// mountsPeers: the pod was made by a suite that has replicas. One of before goes on as a single instance.
-func mountsPeers(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == peerVolume })
+// mounts: the pod was made by a suite that knows the volume. One of before goes on as long as nobody asks for what is new.
+func mounts(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 }

@@ -103,6 +103,7 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	add("tls", agentapi.TLSDir, secretSource(names.ServerTLS()))
 	add(peerVolume, agentapi.PeerTLSDir, secretSource(names.Replication()))
 	add("app", agentapi.AppDir, secretSource(names.App()))
+	add(rolesVolume, agentapi.RolesDir, optionalSource(names.Roles()))
 	if cluster.Spec.SuperuserAccess {
 		add("superuser", agentapi.SuperuserDir, secretSource(names.Superuser()))
 	}
@@ -114,6 +115,9 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 
 // peerVolume has the certificate by which agents know each other.
 const peerVolume = "peer-tls"
+
+// rolesVolume has the passwords of declared roles. It is always mounted, so that the first of them restarts nothing.
+const rolesVolume = "roles"
 
 // s3Volume has the credentials of the repository.
 const s3Volume = "s3"
@@ -134,6 +138,13 @@ func S3Secret(set *appsv1.StatefulSet) string {
 // secretSource is read by the pod's group, which the agent runs in; PostgreSQL takes no key that others can read.
 func secretSource(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr.To[int32](0o440)}}
+}
+
+// optionalSource lets a pod start without the Secret, which may come later.
+func optionalSource(name string) corev1.VolumeSource {
+	source := secretSource(name)
+	source.Secret.Optional = ptr.To(true)
+	return source
 }
 
 func podInfo() corev1.VolumeSource {

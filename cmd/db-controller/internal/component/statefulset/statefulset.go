@@ -23,6 +23,8 @@ type Inputs struct {
 	AgentImage string
 	// ConfigHash of agent.json.
 	ConfigHash string
+	// Declaring: the agents are told of roles, databases or rules of pg_hba.conf.
+	Declaring bool
 	// S3Secret has the credentials of the repository; empty: none is needed.
 	S3Secret string
 }

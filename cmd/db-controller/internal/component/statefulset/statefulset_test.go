@@ -68,6 +68,7 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 		"another configuration": {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.ConfigHash = "c2" }, false},
 		"being stopped":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Replicas = 0 }, false},
 		"a higher version":      {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.Version = 18 }, false},
+		"declared roles":        {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Declaring = true }, false},
 		"more instances":        {func(c *v1alpha1.PostgresCluster, in *Inputs) { c.Spec.Instances, in.Electing = 3, true }, false},
 		"another place": {func(c *v1alpha1.PostgresCluster, _ *Inputs) {
 			c.Spec.Scheduling = v1alpha1.Scheduling{PriorityClassName: "high", Spread: v1alpha1.SpreadRequired}
@@ -124,6 +125,19 @@ func TestAPodThatNoNodeTakesIsMadeAgainWhereItMayRunNow(t *testing.T) {
 	cluster.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "database"}}
 	if got := Changes(pod, cluster, inputs); got != "where it may run" {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestThePasswordsOfRolesAreAlwaysMountedSoThatTheFirstRestartsNothing(t *testing.T) {
+	template := Build(shop(), inputs).Spec.Template
+	pod, in := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, inputs
+	pod.Spec.NodeName, in.Declaring = "w1", true
+	if got := Changes(pod, shop(), in); got != "" {
+		t.Errorf("it is replaced for %s", got)
+	}
+	pod.Spec.Volumes = nil
+	if got := Changes(pod, shop(), in); got == "" {
+		t.Error("a pod of an older suite stays, whose agent knows nothing of roles")
 	}
 }
 

@@ -1,0 +1,140 @@
+//go:build integration
+
+package cluster
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// password makes the Secret that a role's password stands in.
+func (l *lab) password(name, value string) *corev1.Secret {
+	l.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: name}, StringData: map[string]string{"password": value}}
+	l.create(secret)
+	return secret
+}
+
+func web(shop *v1alpha1.PostgresCluster) {
+	shop.Spec.Roles = []v1alpha1.Role{{Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "web-login"}}}
+}
+
+func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	before := &corev1.Pod{}
+	l.there(before, "shop-0")
+
+	l.change(shop, func() { web(shop) })
+	if says := l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound); !strings.Contains(says, "there is no Secret web-login") {
+		t.Error(says)
+	}
+	login := l.password("web-login", "geheim-1\n")
+	l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	if told := l.told(); told.Declared == nil || len(told.Declared.Roles) != 1 || !told.Declared.Roles[0].Password {
+		t.Errorf("the agent is told %+v", told.Declared)
+	}
+	revision := l.awaitCopied("geheim-1", "")
+
+	l.change(login, func() { login.StringData = map[string]string{"password": "geheim-2"} })
+	l.clock.forward(borrowedAge + time.Second)
+	l.wake(shop)
+	l.awaitCopied("geheim-2", revision)
+
+	after := &corev1.Pod{}
+	l.there(after, "shop-0")
+	if after.UID != before.UID || len(l.restarted()) > 0 {
+		t.Error("a role restarted PostgreSQL")
+	}
+	if strings.Contains(l.picture(), "geheim") {
+		t.Error("a password is in the status")
+	}
+	l.change(shop, func() { shop.Spec.Roles = nil })
+	copied := &corev1.Secret{}
+	l.eventually("the password is taken back", func() bool { return l.there(copied, "shop-roles") && len(copied.Data) == 0 })
+	l.awaitRunning(shop)
+}
+
+// awaitCopied waits until the pods are brought a password, and returns its revision.
+func (l *lab) awaitCopied(password, before string) (revision string) {
+	l.Helper()
+	copied, pod := &corev1.Secret{}, &corev1.Pod{}
+	l.eventually("the password is brought to the pod", func() bool {
+		revision = ""
+		if l.there(copied, "shop-roles") && l.there(pod, "shop-0") {
+			revision = pod.Annotations[annotationRoles]
+		}
+		return string(copied.Data["web"]) == password && revision != "" && revision != before
+	})
+	return revision
+}
+
+// wake makes the controller look.
+func (l *lab) wake(shop *v1alpha1.PostgresCluster) {
+	l.Helper()
+	l.change(shop, func() { metav1.SetMetaDataAnnotation(&shop.ObjectMeta, "example.com/seen", time.Now().String()) })
+}
+
+func TestAClusterWithRolesCausesNoWritesWhenIdle(t *testing.T) {
+	l := newLab(t)
+	l.password("web-login", "x")
+	shop := l.shop(web)
+	l.awaitRunning(shop)
+	l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	l.awaitCopied("x", "")
+	l.settle()
+	mark := l.writes.mark()
+	for range 3 {
+		l.clock.forward(2 * secretAge)
+		l.wake(shop)
+		time.Sleep(100 * time.Millisecond)
+	}
+	if wrote := l.writes.since(mark); len(wrote) > 0 {
+		t.Errorf("wrote %v", wrote)
+	}
+}
+
+func TestWhatTheAgentCouldNotDoIsInTheCondition(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) {
+		s.answer = func(status *agentapi.Status) {
+			if status.Declared != nil {
+				status.Declared.Problems = []string{"extension nowhere in database app: extension \"nowhere\" is not available (SQLSTATE 0A000)"}
+			}
+		}
+	})
+	shop := l.shop(func(shop *v1alpha1.PostgresCluster) {
+		shop.Spec.Databases = []v1alpha1.Database{{Name: "app", Extensions: []v1alpha1.Extension{{Name: "nowhere"}}}}
+	})
+	if says := l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionFalse, v1alpha1.ReasonNotAsDeclared); !strings.Contains(says, "nowhere") {
+		t.Error(says)
+	}
+	l.awaitRunning(shop) // the rest of the cluster is well
+}
+
+func TestASecretOfRolesThatIsSomebodyElsesIsNotTouched(t *testing.T) {
+	l := newLab(t)
+	l.password("shop-roles", "mine")
+	shop := l.shop(nil)
+	if says := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonApplying); says == "" {
+		t.Error("it says nothing")
+	}
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
+	kept := &corev1.Secret{}
+	if !l.there(kept, "shop-roles") || string(kept.Data["password"]) != "mine" || len(kept.OwnerReferences) > 0 {
+		t.Error("it was touched")
+	}
+	if err := l.Delete(context.Background(), kept); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitRunning(shop)
+}

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// declared are the roles and databases that the agent of the primary shall keep; nil: none.
+func declared(cluster *v1alpha1.PostgresCluster) *agentapi.Declared {
+	if len(cluster.Spec.Roles) == 0 && len(cluster.Spec.Databases) == 0 {
+		return nil
+	}
+	out := &agentapi.Declared{}
+	for i := range cluster.Spec.Roles {
+		out.Roles = append(out.Roles, role(&cluster.Spec.Roles[i]))
+	}
+	for _, wanted := range cluster.Spec.Databases {
+		database := agentapi.Database{Name: wanted.Name, Absent: wanted.Ensure == v1alpha1.Absent, Owner: wanted.Owner}
+		for _, e := range wanted.Extensions {
+			database.Extensions = append(database.Extensions, agentapi.Extension{Name: e.Name, Schema: e.Schema, Version: e.Version})
+		}
+		out.Databases = append(out.Databases, database)
+	}
+	return out
+}
+
+func role(wanted *v1alpha1.Role) agentapi.Role {
+	if wanted.Ensure == v1alpha1.Absent {
+		return agentapi.Role{Name: wanted.Name, Absent: true}
+	}
+	out := agentapi.Role{
+		Name: wanted.Name, Login: yes(wanted.Login), CreateDB: wanted.CreateDB, CreateRole: wanted.CreateRole, Inherit: yes(wanted.Inherit),
+		ConnectionLimit: -1, InRoles: wanted.InRoles, Password: wanted.PasswordSecret != nil,
+	}
+	if wanted.ConnectionLimit != nil {
+		out.ConnectionLimit = int(*wanted.ConnectionLimit)
+	}
+	if wanted.ValidUntil != nil {
+		out.ValidUntil = wanted.ValidUntil.UTC()
+	}
+	return out
+}
+
+// yes unless it says no.
+func yes(value *bool) bool { return value == nil || *value }
+
+func rules(cluster *v1alpha1.PostgresCluster) []string {
+	var rules []string
+	for _, rule := range cluster.Spec.PostgreSQL.HBA {
+		rules = append(rules, string(rule))
+	}
+	return rules
+}

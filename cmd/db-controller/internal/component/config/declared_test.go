@@ -1,0 +1,51 @@
+package config
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestAgentsAreToldWhatIsDeclaredAndNoPassword(t *testing.T) {
+	cluster := shop()
+	before := Agent(cluster, 1, nil).Hash()
+	until := metav1.NewTime(time.Date(2031, 2, 3, 4, 5, 6, 0, time.FixedZone("CET", 3600)))
+	cluster.Spec.Roles = []v1alpha1.Role{
+		{Name: "reporting", Login: ptr.To(false), CreateDB: true, ConnectionLimit: ptr.To[int32](0), ValidUntil: &until, InRoles: []string{"pg_monitor"}},
+		{Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "web"}},
+		{Name: "old", Ensure: v1alpha1.Absent},
+	}
+	cluster.Spec.Databases = []v1alpha1.Database{
+		{Name: "orders", Owner: "web", Extensions: []v1alpha1.Extension{{Name: "hstore", Schema: "tools", Version: "1.8"}}},
+		{Name: "gone", Ensure: v1alpha1.Absent},
+	}
+	cluster.Spec.PostgreSQL.HBA = []v1alpha1.HBARule{"hostssl all all all reject"}
+	config := Agent(cluster, 1, nil)
+	if config.Hash() == before {
+		t.Error("what is declared is not in the hash")
+	}
+	raw, err := json.Marshal(config)
+	read := agentapi.Config{}
+	if err != nil || json.Unmarshal(raw, &read) != nil || read.Hash() != config.Hash() || read.Declared.Hash() != config.Declared.Hash() {
+		t.Error("the agent would compute another hash than the controller waits for")
+	}
+	reporting, web, old := read.Declared.Roles[0], read.Declared.Roles[1], read.Declared.Roles[2]
+	if reporting.Login || !reporting.Inherit || !reporting.CreateDB || reporting.ConnectionLimit != 0 || !reporting.ValidUntil.Equal(until.Time) || reporting.Password {
+		t.Errorf("got %+v", reporting)
+	}
+	if !web.Login || !web.Inherit || web.ConnectionLimit != -1 || !web.Password || web.CreateRole {
+		t.Errorf("got %+v", web)
+	}
+	if !old.Absent || !read.Declared.Databases[1].Absent || read.Declared.Databases[0].Extensions[0] != (agentapi.Extension{Name: "hstore", Schema: "tools", Version: "1.8"}) {
+		t.Errorf("got %+v", read.Declared)
+	}
+	if len(read.HBA) != 1 || read.HBA[0] != "hostssl all all all reject" {
+		t.Errorf("got %q", read.HBA)
+	}
+}
