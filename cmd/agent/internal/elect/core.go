@@ -75,12 +75,13 @@ type handover struct {
 // New makes the core of an instance that has seen nothing yet.
 func New(self Self, config Config, limits Limits) *Core {
 	c := &Core{self: self, config: config, limits: limits, members: map[string]*watched{}, heard: map[string]answer{}}
-	c.alone = c.isAlone()
+	c.alone = c.Alone()
 	return c
 }
 
-// isAlone: another instance may have been started with a configuration from before there were several.
-func (c *Core) isAlone() bool { return c.config.Alone && slices.Contains(c.config.Peers, c.self.Name) }
+// Alone says whether this instance leads whatever the Lease says. Another one may have been started with a configuration from
+// before there were several.
+func (c *Core) Alone() bool { return c.config.Alone && slices.Contains(c.config.Peers, c.self.Name) }
 
 // Configure takes in what the cluster asks for now.
 func (c *Core) Configure(config Config) {
@@ -127,7 +128,7 @@ type Outcome int
 // The outcomes.
 const (
 	Written  Outcome = iota
-	Conflict         // somebody else has written since: nothing was changed
+	Conflict         // somebody has written since
 	Unknown          // it may have been written, or may still be
 )
 
@@ -138,10 +139,8 @@ func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
 	}
 	c.writing = nil
 	switch outcome {
-	case Unknown:
+	case Unknown, Conflict: // what a request has met may have been itself, sent twice by somebody on its way
 		c.unsure, c.doubt = union(c.unsure, write.Record.Members), true
-		c.refresh = true
-	case Conflict:
 		c.refresh = true
 	case Written:
 		c.confirmed = true

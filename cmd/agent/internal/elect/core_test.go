@@ -66,3 +66,13 @@ func TestAFencedHolderComesBackByRenewing(t *testing.T) {
 	a.writes(Written)
 	a.wants(Lead)
 }
+
+func TestAWriteThatMetItselfCounts(t *testing.T) {
+	a := leader(t, asynchronous(), held(0))
+	a.follow("b")
+	same(t, "members", a.takes().Members, "b")
+	a.writes(Conflict)
+	if a.acts.Want.Until == Forever {
+		t.Error("b may be a member by now")
+	}
+}

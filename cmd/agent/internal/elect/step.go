@@ -75,8 +75,8 @@ func (c *Core) Step(now Time) Acts {
 		c.lose()
 	}
 	switch {
-	case c.isAlone() && (!c.holds || len(c.exposed()) == 0):
-		c.beAlone(now, &acts)
+	case c.Alone() && c.unrivalled():
+		c.beAlone(&acts)
 	case c.holds:
 		c.lead(now, &acts)
 	case c.leaving:
@@ -96,30 +96,31 @@ func (c *Core) Step(now Time) Acts {
 	return acts
 }
 
-// beAlone leads without a lease. It is written only if it says that somebody else might take it, once there is somebody again.
-func (c *Core) beAlone(now Time, acts *Acts) {
+// unrivalled: nobody can take the lease, as there has never been an election, or as it is held and nobody else is left in it.
+func (c *Core) unrivalled() bool {
+	return len(c.exposed()) == 0 && (c.holds || c.record != nil && c.record.blank())
+}
+
+// beAlone leads without renewing a lease.
+func (c *Core) beAlone(acts *Acts) {
 	acts.Want = Want{Role: Lead, Until: Forever}
-	if c.leaving {
-		c.lose()
-		acts.Want, acts.Refresh = Want{Role: Stop, Orderly: true, Until: Forever}, false
-		return
-	}
-	c.solo = !c.holds
-	r := c.record
-	if r == nil || acts.Refresh || r.blank() || r.LastHolder == c.self.Name && len(r.Members) == 0 {
-		return
-	}
-	if c.writing == nil && now >= c.wrote+c.limits.Retry {
-		c.write(now, acts, c.claim())
+	switch {
+	case c.leaving:
+		acts.Want = Want{Role: Stop, Orderly: true, Until: Forever}
+		if c.server.Mode == Down { // a new pod of this name takes it
+			c.lose()
+		}
+	case !c.holds:
+		c.solo = true
 	}
 }
 
 // exposed are all that might take the lease by what any write of ours may have said.
 func (c *Core) exposed() []Member {
-	if c.record == nil {
-		return nil
+	all := c.unsure
+	if c.record != nil {
+		all = union(c.record.Members, all)
 	}
-	all := union(c.record.Members, c.unsure)
 	if c.writing != nil {
 		all = union(all, c.writing.Record.Members)
 	}
@@ -188,7 +189,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	if !c.confirmed {
 		pause = c.limits.Retry
 	}
-	if c.isAlone() {
+	if c.Alone() {
 		next.Members, next.Quorum = nil, 0
 		return next, len(c.exposed()) > 0 && now >= c.wrote+c.limits.Retry
 	}

@@ -226,8 +226,8 @@ func (m *Member) Status() *agentapi.ElectionStatus {
 		Leader: record.Holder, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
 		LeaseAgeSeconds: m.core.Age(m.Now()).Seconds(),
 	}
-	if record.Holder == m.Self.Name && !m.core.Holds() {
-		status.Leader = "" // it was, and may be again
+	if record.Holder == m.Self.Name && (!m.core.Holds() || m.core.Alone()) {
+		status.Leader = "" // it was, and may be again; other instances are made once it is
 	}
 	for _, member := range record.Members {
 		status.Members = append(status.Members, member.Name)

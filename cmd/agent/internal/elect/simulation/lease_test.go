@@ -87,6 +87,9 @@ func (s *store) write(a *agent, write *elect.Write) {
 		there, back = s.w.faults.meddle(a, there, back)
 	}
 	s.request(a, there, back, func() {
+		if s.w.chance(s.late / 4) { // somebody on the way sends it twice
+			s.apply(a.node.name, write.Record)
+		}
 		if version = s.apply(a.node.name, write.Record); version == "" {
 			outcome = elect.Conflict
 		} else {

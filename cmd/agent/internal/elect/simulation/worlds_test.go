@@ -139,21 +139,26 @@ func TestAClusterGrowsFromOneInstanceAndShrinksToOne(t *testing.T) {
 // scale does what the db-controller does, as long as that takes.
 func (w *world) scale(instances int) {
 	w.log("scale to %d", instances)
-	if instances < len(w.config.Peers) {
-		w.await("a primary that stays", 200*second, func() bool { return w.stays(instances) })
-	}
-	for _, n := range w.nodes[instances:] {
-		w.remove(n)
+	for w.err == nil && instances < len(w.config.Peers) && !w.shrink(instances) {
+		w.log("the last primary is not among those that stay")
+		w.start(len(w.config.Peers))
 	}
 	alone, first := len(w.config.Peers) == 1, w.nodes[0]
-	if alone && w.chance(0.5) {
-		w.await("a lease that nobody else may take", 200*second, w.mayGrow)
-		alone = false
+	if alone {
+		w.await("an agent that knows that it is alone", 200*second, func() bool { return first.agent != nil && first.config.Alone })
 	}
 	w.configure(instances)
 	if alone && instances > 1 {
-		w.await("a lease that was taken", 200*second, func() bool { return first.agent != nil && first.agent.core.Holds() })
+		w.await("an agent that says it has the lease", 200*second, func() bool {
+			a := first.agent
+			return a != nil && a.core.Holds() && !a.core.Alone()
+		})
 	}
+	w.start(instances)
+}
+
+// start the pods of so many instances.
+func (w *world) start(instances int) {
 	for _, n := range w.nodes[:instances] {
 		if n.gone = false; n.agent == nil {
 			w.after(w.between(0, 2*second), n.startPod)
@@ -161,10 +166,21 @@ func (w *world) scale(instances int) {
 	}
 }
 
-// mayGrow says whether there may be other instances beside one that was alone. What the Lease says of others is from before.
-func (w *world) mayGrow() bool {
-	r := w.store.record
-	return r.Term == 0 || r.LastHolder == w.nodes[0].name && len(r.Members) == 0
+// shrink takes instances away. It says no if the last primary was among them.
+func (w *world) shrink(instances int) bool {
+	w.await("a primary that stays", 200*second, func() bool { return w.stays(instances) })
+	for _, n := range w.nodes[instances:] {
+		w.remove(n)
+	}
+	if w.store.record.LastHolder >= w.nodes[instances].name {
+		return false
+	}
+	for _, n := range w.nodes[instances:] {
+		if w.chance(0.5) {
+			n.volume = volume{}
+		}
+	}
+	return true
 }
 
 // stays says whether the primary is one of the first so many instances, and sees to it.
@@ -178,12 +194,9 @@ func (w *world) stays(instances int) bool {
 	return false
 }
 
-// remove an instance, and perhaps its volume.
+// remove an instance.
 func (w *world) remove(n *node) {
 	n.gone = true
 	n.delete(0)
 	w.await("the end of a pod", 60*second, func() bool { return n.agent == nil })
-	if w.chance(0.5) {
-		n.volume = volume{}
-	}
 }
