@@ -73,3 +73,13 @@ func TestComplaintsAreSentencesOfPostgreSQL(t *testing.T) {
 		}
 	}
 }
+
+func TestRulesOfAPersonStandBeforeTheLastOneAndAreChecked(t *testing.T) {
+	files, err := Render(agentapi.Config{HBA: []string{"hostssl orders web 10.0.0.0/8 cert"}}, 17, paths, Standing{})
+	if err != nil || !strings.HasSuffix(files.HBA, "hostssl orders web 10.0.0.0/8 cert\nhostssl all all all scram-sha-256\n") {
+		t.Errorf("%s, %v", files.HBA, err)
+	}
+	if _, err := Render(agentapi.Config{HBA: []string{"host all all all trust"}}, 17, paths, Standing{}); !errors.Is(err, postgres.ErrHBA) {
+		t.Error(err)
+	}
+}

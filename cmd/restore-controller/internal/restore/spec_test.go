@@ -65,9 +65,10 @@ func TestTheNewClusterIsAsTheOldOneWas(t *testing.T) {
 func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
 	old := shopSpec()
 	old.Switchover, old.Hibernate = &v1alpha1.Switchover{To: "shop-1", Token: "a"}, true
+	old.Databases = []v1alpha1.Database{{Name: "orders"}, {Name: "wanted-back", Ensure: v1alpha1.Absent}}
 	head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
 	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo")
-	if err != nil || spec.Switchover != nil || spec.Hibernate {
+	if err != nil || spec.Switchover != nil || spec.Hibernate || len(spec.Databases) != 1 || spec.Databases[0].Name != "orders" {
 		t.Errorf("%+v, %v", spec, err)
 	}
 }
