@@ -63,9 +63,11 @@ func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 				subject = New(t, Options{Replication: kind, Version: int32(*version), Limited: limited})
 			}
 			for number := range *rounds {
+				result := Result{Fault: fault.Name, Replication: kind, Round: number + 1, Unfinished: true}
 				t.Run(fmt.Sprintf("%s %d", fault.Name, number+1), func(t *testing.T) {
-					*report = append(*report, subject.Try(t, fault, number+1))
+					result = subject.Try(t, fault, number+1)
 				})
+				*report = append(*report, result)
 			}
 		}
 	}

@@ -29,8 +29,13 @@ func (r Report) Save(file string) error {
 func (r Report) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "fault\treplication\trounds\tgap\tgap, new connections\tlost rows\tdouble acks\tfailovers\twhole again")
-	for _, of := range r.groups() {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", of[0].Fault, of[0].Replication, len(of),
+	for _, group := range r.groups() {
+		of := slices.DeleteFunc(slices.Clone(group), func(r Result) bool { return r.Unfinished })
+		rounds := fmt.Sprint(len(group))
+		if len(of) < len(group) {
+			rounds = fmt.Sprintf("%d, %d of them UNFINISHED", len(group), len(group)-len(of))
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", group[0].Fault, group[0].Replication, rounds,
 			seconds(of, func(r Result) float64 { return r.GapSeconds }),
 			seconds(of, func(r Result) float64 { return r.NewConnectionGap }),
 			count(of, func(r Result) int { return r.LostRows }),
@@ -60,6 +65,9 @@ func (r Report) groups() [][]Result {
 func seconds(of []Result, figure func(Result) float64) string {
 	values := sorted(of, figure)
 	n := len(values)
+	if n == 0 {
+		return "-"
+	}
 	median := (values[(n-1)/2] + values[n/2]) / 2
 	return fmt.Sprintf("%.1f s (%.1f-%.1f)", median, values[0], values[n-1])
 }
@@ -67,6 +75,9 @@ func seconds(of []Result, figure func(Result) float64) string {
 // count tells of rows and failovers, where every one matters: from the least to the most.
 func count(of []Result, figure func(Result) int) string {
 	values := sorted(of, figure)
+	if len(values) == 0 {
+		return "-"
+	}
 	least, most := values[0], values[len(values)-1]
 	if least == most {
 		return fmt.Sprint(most)

@@ -13,6 +13,7 @@ func TestTheTableHasTheMedianAndTheExtremesOfEachFault(t *testing.T) {
 		{Fault: "node-kill", Replication: Async, Round: 1, GapSeconds: 9, NewConnectionGap: 10, WholeAgainSeconds: 30, Failovers: 1},
 		{Fault: "node-kill", Replication: Sync, Round: 1, GapSeconds: 8, NewConnectionGap: 8, WholeAgainSeconds: 20, Failovers: 1},
 		{Fault: "node-kill", Replication: Async, Round: 2, GapSeconds: 11, NewConnectionGap: 11, LostRows: 2, WholeAgainSeconds: 31, Failovers: 1},
+		{Fault: "disk-full", Replication: Async, Round: 1, Unfinished: true},
 		{Fault: "node-kill", Replication: Async, Round: 3, GapSeconds: 9.5, NewConnectionGap: 10, WholeAgainSeconds: 40, Failovers: 1},
 	}
 	var out strings.Builder
@@ -20,12 +21,15 @@ func TestTheTableHasTheMedianAndTheExtremesOfEachFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != 4 {
+	if len(lines) != 5 {
 		t.Fatalf("not a line for each fault and replication:\n%s", out.String())
 	}
 	want := "node-kill async 3 9.5 s (9.0-11.0) 10.0 s (10.0-11.0) 0-2 0 1 31.0 s (30.0-40.0)"
 	if got := strings.Join(strings.Fields(lines[1]), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := strings.Join(strings.Fields(lines[3]), " "); got != "disk-full async 1, 1 of them UNFINISHED - - - - - -" {
+		t.Errorf("a round that never ended: %s", got)
 	}
 	if median := seconds(report[:2], func(r Result) float64 { return r.GapSeconds }); median != "8.5 s (8.0-9.0)" {
 		t.Errorf("of two rounds: %s", median)

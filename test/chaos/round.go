@@ -23,7 +23,8 @@ type Result struct {
 	LostRows          int         `json:"lostRows"`                // acknowledged and not there
 	DoublePrimaryAcks int         `json:"doublePrimaryAcks"`       // by a server that had been replaced
 	WholeAgainSeconds float64     `json:"wholeAgainSeconds"`       // after the fault, or after it was healed
-	Failovers         int         `json:"failovers"`               // how often another server wrote
+	Failovers         int         `json:"failovers"`               // how often another timeline was begun
+	Unfinished        bool        `json:"unfinished,omitempty"`    // it never became whole again, and nothing else is known
 }
 
 // round is one fault, with the clients that write meanwhile.
