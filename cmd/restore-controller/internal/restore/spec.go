@@ -22,7 +22,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	}
 	wanted := restore.Spec.Destination.NewCluster
 	spec.Version = int32(head.PGMajor)
-	spec.Switchover, spec.Hibernate = nil, false // wishes of the other cluster
+	spec.Switchover, spec.Hibernate = nil, false                                                                              // wishes of the other cluster
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent }) // and its losses
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
 	spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
