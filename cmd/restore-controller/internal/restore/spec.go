@@ -22,8 +22,9 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	}
 	wanted := restore.Spec.Destination.NewCluster
 	spec.Version = int32(head.PGMajor)
-	spec.Switchover, spec.Hibernate = nil, false                                                                              // wishes of the other cluster
-	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent }) // and its losses
+	// Wishes of the other cluster: what was to be dropped there may be what this one is for.
+	spec.Switchover, spec.Hibernate = nil, false
+	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
 	spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
 	if wanted.Resources != nil {
