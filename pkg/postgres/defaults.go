@@ -44,6 +44,16 @@ func DefaultParameters(major int, memory int64, cores int) []Parameter {
 
 const replicationRoom = 20 // slots, and senders
 
+// VolumeParameters are good values for a server on a volume of so many bytes; zero is unknown. A person may override each.
+func VolumeParameters(volume int64) []Parameter {
+	if volume <= 0 || volume >= 5*gib {
+		return nil
+	}
+	// PostgreSQL's own gigabyte of WAL between two checkpoints would fill a small volume.
+	most := max(volume/5, 64*mib)
+	return ParameterList(map[string]string{"max_wal_size": number(most/mib) + "MB", "min_wal_size": number(min(80, most/mib/2)) + "MB"})
+}
+
 // ReplicationParameters are good values for a server of a cluster with replicas, on a volume of so many bytes; zero is
 // unknown. A person may override each.
 func ReplicationParameters(volume int64) []Parameter {

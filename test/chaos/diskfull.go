@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -53,20 +55,35 @@ func (s *Subject) limitedVolume(class, node string) {
 	s.Cleanup(func() { _ = s.Delete(context.Background(), volume) })
 }
 
-// diskFull fills the primary's volume, and then has it write WAL until it notices.
+// diskFull fills the primary's volume, and then has it write WAL until it falls over, past what keeps clients from writing.
+// Whoever is primary then can be read, and once there is space all is as before.
 func diskFull(r *round) {
 	const filler = "/var/lib/howdah/filler"
 	node := r.primary.Spec.NodeName
-	before := r.started(r.primary)
 	heal := r.healing(func() { r.Kube("exec", node, "rm", "-f", "/run/"+r.Namespace+"/filler") })
 	r.strike()
 	_, err := r.Exec(r.primary.Name, "sh", "-c",
 		"fallocate -l $(( $(df --output=avail -B1 /var/lib/howdah | tail -n1) - 8388608 )) "+filler)
 	r.Must(err)
+	r.awaitSpace("the volume to be seen full", func(reason string) bool { return reason == v1alpha1.ReasonDiskFull })
 	// The messages go into WAL and nowhere else; the server is expected to fall over them.
 	_, err = r.SQLOn(r.primary.Name, "SELECT count(pg_logical_emit_message(false, 'fill', repeat('x', 1000000))) FROM generate_series(1, 400)")
 	r.Logf("writing WAL to a full volume: %v", err)
-	r.awaitServer(before)
+	r.until("the database to be read", mend, func(ctx context.Context) error {
+		_, err := ask[time.Time](ctx, r.target, startTime)
+		return err
+	})
 	r.pass(after)
 	heal()
+	r.awaitSpace("space", func(reason string) bool { return reason != v1alpha1.ReasonDiskFull })
+}
+
+// awaitSpace waits until the condition Space has such a reason.
+func (r *round) awaitSpace(what string, is func(reason string) bool) {
+	r.Helper()
+	cluster := &v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}
+	r.Await(cluster, what, func() bool {
+		condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionSpace)
+		return condition != nil && is(condition.Reason)
+	})
 }

@@ -47,6 +47,10 @@ var (
 	started         = describe("start_time_seconds", "When PostgreSQL was started last, in seconds since 1970.")
 	pendingRestart  = describe("config_pending_restart", "Parameters whose new value waits for a restart.")
 	configRefused   = describe("config_refused", "1 while the wanted configuration is refused and the one before runs on.")
+	volumeBytes     = describe("volume_bytes", "Size of the volume's file system.")
+	volumeUsed      = describe("volume_used_bytes", "What is used of it, but for what the agent holds back.")
+	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")
+	volumeFull      = describe("volume_full", "1 while the volume is so full that clients of a primary may only read.")
 	archiveLast     = describe("archive_last_success_seconds", "When a file was archived last, in seconds since 1970; 0: none since the agent started.")
 	archiveFailing  = describe("archive_failing", "1 while WAL can't be archived.")
 	archiveWaiting  = describe("archive_waiting_segments", "WAL files that wait to be archived.")
@@ -83,6 +87,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(started, seconds(status.StartedAt))
 	gauge(pendingRestart, float64(len(status.PendingRestart)))
 	gauge(configRefused, one(status.ConfigError != ""))
+	if v := status.Volume; v != nil {
+		gauge(volumeBytes, float64(v.Bytes))
+		gauge(volumeUsed, float64(v.UsedBytes))
+		gauge(walBytes, float64(v.WALBytes))
+		gauge(volumeFull, one(v.State == agentapi.VolumeFull))
+	}
 	if status.Archive != nil {
 		pushed, failures := c.source.ArchiveCounts()
 		gauge(archiveLast, seconds(status.Archive.LastTime))

@@ -44,7 +44,7 @@ func Render(config agentapi.Config, major int, paths Paths, standing Standing) (
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
 	cores := int((config.CPUMillis + 999) / 1000)
-	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores)}
+	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.VolumeParameters(standing.VolumeBytes)}
 	if config.Instances > 1 {
 		layers = append(layers, postgres.ReplicationParameters(standing.VolumeBytes))
 	}

@@ -20,8 +20,10 @@ type Standing struct {
 	// Synchronous is synchronous_standby_names. It has a meaning on a primary only; a replica may have it before it is
 	// promoted, and then has it from the first commit on.
 	Synchronous string
-	// VolumeBytes bounds the WAL that is kept for replicas; 0 is unknown.
+	// VolumeBytes bounds the WAL; 0 is unknown.
 	VolumeBytes int64
+	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.
+	ReadOnly bool
 }
 
 // Upstream is a server to follow.
@@ -41,6 +43,9 @@ func (s Standing) parameters(paths Paths) []postgres.Parameter {
 	if s.Upstream != nil {
 		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", paths)
 		params["primary_slot_name"] = s.Slot
+	}
+	if s.ReadOnly {
+		params["default_transaction_read_only"] = "on"
 	}
 	return postgres.ParameterList(params)
 }

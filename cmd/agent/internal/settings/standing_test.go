@@ -71,6 +71,18 @@ func TestAPrimaryFollowsNobody(t *testing.T) {
 	}
 }
 
+func TestClientsOfAFullVolumeMayOnlyRead(t *testing.T) {
+	config := agentapi.Config{Parameters: map[string]string{"default_transaction_read_only": "off"}}
+	for full, want := range map[bool]string{true: "'on'", false: "'off'"} {
+		if got := line(t, render(t, config, Standing{ReadOnly: full}), "default_transaction_read_only"); got != want {
+			t.Errorf("full %v: %s", full, got)
+		}
+	}
+	if got := line(t, render(t, agentapi.Config{}, Standing{}), "default_transaction_read_only"); got != "" {
+		t.Errorf("without a reason it is %s", got)
+	}
+}
+
 func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
 	for name, test := range map[string]struct {
 		instances int

@@ -213,6 +213,7 @@ func (r *runner) stand(want elect.Want) {
 	before := r.standing.Upstream
 	r.standing = settings.Standing{
 		Pod: r.Pod, Slot: replicate.SlotName(r.Pod), Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)),
+		ReadOnly: r.room.full(),
 	}
 	if leader := want.Leader; leader.Name != "" && leader.Address != "" {
 		before = r.upstream(leader)
@@ -227,7 +228,7 @@ func (r *runner) upstream(leader elect.Member) *settings.Upstream {
 // primaryStanding is that of a primary whose commits wait for others as the election says.
 func (r *runner) primaryStanding(want elect.Want) settings.Standing {
 	r.told(want.Sync)
-	return settings.Standing{Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume))}
+	return settings.Standing{Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.room.full()}
 }
 
 // followOther makes a running replica follow who is to be followed now.

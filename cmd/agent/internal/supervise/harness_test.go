@@ -53,6 +53,12 @@ type pod struct {
 // newPod makes a pod with an initialised volume. The parameters keep the server small.
 func newPod(t *testing.T) *pod {
 	t.Helper()
+	return newPodOn(t, "")
+}
+
+// newPodOn makes one on a volume; empty: on a folder of its own.
+func newPodOn(t *testing.T, volume string) *pod {
+	t.Helper()
 	installed := pgtest.Installed(t)
 	dir, err := os.MkdirTemp("", "pod") // short: sockets lie in it
 	if err != nil {
@@ -68,6 +74,9 @@ func newPod(t *testing.T) *pod {
 		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
 		SuperuserDir: filepath.Join(dir, "super"), Agent: program, Port: freePort(t),
 	}}
+	if volume != "" {
+		p.Volume = generation.Volume(volume)
+	}
 	for _, path := range []string{string(p.Volume), p.RunDir, p.SocketDir, p.TLSDir, p.AppDir, p.SuperuserDir} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,10 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
-		os.Exit(pgtest.AsPostgres())
+		unmount := mountSmall()
+		status := pgtest.AsPostgres()
+		unmount()
+		os.Exit(status)
 	}
 	if err := postmaster.AdoptOrphans(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

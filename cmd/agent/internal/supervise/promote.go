@@ -131,5 +131,5 @@ func (r *runner) applySync(ctx context.Context, server *postmaster.Server, sync 
 }
 
 func (r *runner) primaryStandingOf(sync elect.Sync) settings.Standing {
-	return settings.Standing{Pod: r.Pod, Slot: "", Synchronous: synchronousNames(sync), VolumeBytes: r.standing.VolumeBytes}
+	return settings.Standing{Pod: r.Pod, Slot: "", Synchronous: synchronousNames(sync), VolumeBytes: r.standing.VolumeBytes, ReadOnly: r.standing.ReadOnly}
 }

@@ -285,7 +285,11 @@ func (r *runner) tidy() {
 	if err != nil {
 		return
 	}
-	removed, err := r.Volume.RemoveOldCopies(current, oldCopyAge, time.Now())
+	age := oldCopyAge
+	if r.room.scarce() {
+		age = 0
+	}
+	removed, err := r.Volume.RemoveOldCopies(current, age, time.Now())
 	if err != nil {
 		r.Log.Warn("old copies can't be removed", "error", err)
 	}

@@ -47,6 +47,7 @@ type runner struct {
 	failures   int  // of the server, one after another
 	fall       fall
 	rejoin     rejoin
+	room       room
 	// settle ends what attends to the running server, and waits for it; nil before one ran.
 	settle func()
 }
@@ -223,6 +224,8 @@ const (
 
 // live is one life of the server, from its start to its end.
 func (r *runner) live(ctx context.Context, as mode) error {
+	r.makeRoom()
+	r.standing.ReadOnly = r.room.full()
 	if err := r.choose(ctx); err != nil {
 		return err
 	}

@@ -213,6 +213,7 @@ func (r *runner) oversee(ctx context.Context, server *postmaster.Server, as mode
 			if reason := r.sick(server); reason != "" {
 				return r.putDown(server, as, reason)
 			}
+			r.keepReadOnly(server)
 			if err := r.checkUp(ctx, server, as); err != nil {
 				return err
 			}

@@ -58,6 +58,7 @@ func (r *runner) end(server *postmaster.Server, as mode) error {
 	defer cancel()
 	r.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopping, "" })
 	r.report(func(server *elect.Server) { server.Mode = elect.Starting })
+	r.makeRoom()
 	hurry := r.archiver.Stopping
 	if r.elects() {
 		hurry = r.archiver.GivingUp // the others have the WAL, and wait

@@ -112,6 +112,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the lease is given up after ctx has ended
 	defer end()
+	go r.watchSpace(life)
 	r.join(life)
 	err = r.loop(ctx)
 	r.release()

@@ -68,7 +68,11 @@ func (r *Reconciler) job(w *world) (workload.Job, error) {
 // spec is what the worker is told.
 func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
 	plan, cluster := w.backup.Status.Plan, w.cluster
-	clusterSpec, err := json.Marshal(cluster.Spec)
+	recorded := cluster.Spec
+	if grown := cluster.Status.Storage; grown != nil && grown.Size.Cmp(recorded.Storage.Size) > 0 {
+		recorded.Storage.Size = grown.Size // as a restored volume has to take as much
+	}
+	clusterSpec, err := json.Marshal(recorded)
 	if err != nil {
 		return agentapi.BackupJob{}, fmt.Errorf("marshal the spec of the cluster: %w", err)
 	}
