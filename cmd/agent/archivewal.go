@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +20,10 @@ func archiveCommand() *cobra.Command {
 		Short: "Have the running agent archive one file (archive_command)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := walsocket.Archive(cmd.Context(), dir, args[0])
+			// PostgreSQL ends the command by SIGQUIT when it shuts down at once: no reason to print every goroutine.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGQUIT, syscall.SIGTERM)
+			defer stop()
+			err := walsocket.Archive(ctx, dir, args[0])
 			if errors.Is(err, walsocket.ErrGivenUp) {
 				return exit(archiveGivenUp)
 			}

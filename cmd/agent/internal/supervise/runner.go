@@ -87,6 +87,7 @@ func (r *runner) loop(ctx context.Context) error {
 		}
 		r.failures++
 		r.down(err)
+		r.report(func(server *elect.Server) { server.Mode, server.Hopeless = elect.Down, r.hopeless() })
 		if !r.backOff(ctx) {
 			return r.leave(nil)
 		}
@@ -196,6 +197,7 @@ func (r *runner) lead(ctx context.Context) error {
 	if !r.member.Guard() {
 		return errChanged
 	}
+	r.retry()
 	return r.live(ctx, primaryMode)
 }
 

@@ -33,7 +33,9 @@ func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error)
 			if server.Accepting() {
 				return server, nil
 			}
-			r.despair(as)
+			if as == primaryMode && r.hopeless() && r.replaceable() {
+				return nil, r.despair(server)
+			}
 		case <-server.Done():
 			return nil, r.notStarted(server, as)
 		case <-r.member.Changed():
@@ -80,14 +82,29 @@ func (r *runner) fell() {
 	r.fall.at, r.fall.last = now, now
 }
 
-// despair tells the election when a primary that fell doesn't come back soon. It goes on trying until somebody takes over.
-func (r *runner) despair(as mode) {
-	if as != primaryMode || r.fall.at.IsZero() {
-		return
-	}
-	r.fall.patience = max(r.fall.patience, firstPatience)
-	if r.fall.again || time.Since(r.fall.at) > r.fall.patience {
-		r.report(func(server *elect.Server) { server.Hopeless = true })
+// hopeless: a primary that fell has not come back soon, or falls again and again.
+func (r *runner) hopeless() bool {
+	patience := max(r.fall.patience, firstPatience)
+	return !r.fall.at.IsZero() && (r.fall.again || r.failures > 1 || time.Since(r.fall.at) > patience)
+}
+
+// replaceable: there is somebody who may take over.
+func (r *runner) replaceable() bool {
+	election := r.member.Status()
+	return election != nil && len(election.Members) > 0
+}
+
+// despair ends a start that takes too long while others could take over. Should nobody do so, the next try may take longer.
+func (r *runner) despair(server *postmaster.Server) error {
+	r.fall.patience = 4 * max(r.fall.patience, firstPatience)
+	r.kill(server)
+	return errors.New("PostgreSQL did not come up again in time")
+}
+
+// retry is the moment between two tries of a primary.
+func (r *runner) retry() {
+	if r.hopeless() {
+		r.fall.at, r.fall.again = time.Now(), false
 	}
 }
 
@@ -133,6 +150,7 @@ func (r *runner) up(server *postmaster.Server, as mode) {
 		r.fall = fall{last: r.fall.last, patience: r.fall.patience}
 		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
 	} else {
+		r.fall = fall{}
 		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Replica} })
 	}
 	if changed {
@@ -156,10 +174,10 @@ func (r *runner) down(err error) {
 // backOff waits before the next start, longer with each failure, or until there is something new to start with. It says
 // false when ctx has ended.
 func (r *runner) backOff(ctx context.Context) bool {
-	if r.failures <= 1 { // a crash, or a new configuration that failed: at once
+	if r.failures <= 1 && !r.hopeless() { // a crash, or a new configuration that failed: at once
 		return ctx.Err() == nil
 	}
-	timer := time.After(min(maxBackOff, time.Second<<min(r.failures-2, 10)))
+	timer := time.After(min(maxBackOff, time.Second<<min(max(r.failures-2, 0), 10)))
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
 	for {
