@@ -93,6 +93,10 @@ func TestAMemberThatMayHaveBeenAddedIsAskedToo(t *testing.T) {
 		t.Fatalf("%+v", a.acts)
 	}
 	same(t, "asked", a.acts.Failsafe.Members, "b", "c")
+	a.core.HeardFailsafe(a.acts.Failsafe.ID, "b", true)
+	if a.core.Failsafe() {
+		t.Error("c may take over and has promised nothing")
+	}
 }
 
 func TestWithoutMembersNothingIsFenced(t *testing.T) {
