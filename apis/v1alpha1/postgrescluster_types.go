@@ -98,7 +98,9 @@ type PostgresClusterSpec struct {
 	// Storage of each instance.
 	Storage StorageSpec `json:"storage"`
 
-	// Resources of the PostgreSQL container. Changing them restarts PostgreSQL.
+	// Resources of the PostgreSQL container. More memory, and more or less cpu, reach running pods without a restart, and so do
+	// the parameters that follow from them; shared_buffers follows with the next restart, and status.instances[].pendingRestart
+	// has it until then. Less memory, and what Kubernetes can't change in a running pod, replaces the pods one after the other.
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 

@@ -65,13 +65,21 @@ func (w *world) changes(ordinal int) string {
 	if pod == nil {
 		return ""
 	}
-	return statefulset.Changes(pod, w.cluster, w.inputs(1))
+	state, why := w.resizeOf(pod)
+	if state != statefulset.ResizeNot {
+		return "" // it gets them while it runs
+	}
+	changes := statefulset.Changes(pod, w.cluster, w.inputs(1))
+	if why != "" && changes != "" {
+		changes += " (" + why + ")"
+	}
+	return changes
 }
 
 // pending are the parameters for which PostgreSQL in an instance has to be restarted.
 func (w *world) pending(ordinal int) []string {
 	agent := w.agent(ordinal)
-	if agent == nil || agent.ConfigHash != w.agentConfig().Hash() {
+	if agent == nil || agent.ConfigHash != w.agentConfig().Hash() || w.mayWait(w.pod(ordinal), agent.PendingRestart, agent.StartedAt) {
 		return nil
 	}
 	return agent.PendingRestart

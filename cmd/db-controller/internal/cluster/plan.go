@@ -39,7 +39,7 @@ func (r *Reconciler) instances() steps {
 		r.initialize,
 		r.renewStatefulSet, r.ensureStatefulSet,
 		r.awaitHoldOver, r.awaitWaking,
-		r.refreshConfig, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
+		r.refreshConfig, r.resize, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
 	}
 }
 

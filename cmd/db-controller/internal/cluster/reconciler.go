@@ -85,7 +85,7 @@ const (
 
 // pollInterval after a pass that found nothing to do.
 func pollInterval(w *world) time.Duration {
-	if primary := w.primaryAgent(); primary != nil && len(primary.Maintenance) > 0 || scaling(w).reason != "" {
+	if primary := w.primaryAgent(); primary != nil && len(primary.Maintenance) > 0 || scaling(w).reason != "" || resizing(w).reason != "" {
 		return busyInterval
 	}
 	interval := declaredInterval(w)

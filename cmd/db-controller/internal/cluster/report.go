@@ -92,13 +92,13 @@ func upToDate(w *world, outcome flow.Outcome) finding {
 		return no(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*world) finding{
-		versionWish, asleep, configurationRefused, scaling, growing, windowInvalid, restartPending, replacementPending, configurationPending,
+		versionWish, asleep, configurationRefused, scaling, growing, windowInvalid, restartPending, resizing, replacementPending, configurationPending,
 	} {
 		if found := look(w); found.reason != "" {
 			return w.withProgress(found, outcome)
 		}
 	}
-	return yes(v1alpha1.ReasonCurrent, "What runs is what spec asks for.")
+	return yes(v1alpha1.ReasonCurrent, "What runs is what spec asks for."+w.withNextRestart())
 }
 
 // withProgress adds how far a change is that goes from one instance to the next.
@@ -146,7 +146,7 @@ func configurationRefused(w *world) finding {
 func restartPending(w *world) finding {
 	var parameters, instances []string
 	for _, instance := range w.cluster.Status.Instances {
-		if len(instance.PendingRestart) > 0 {
+		if len(instance.PendingRestart) > 0 && !w.waitsForRestart(&instance) {
 			parameters, instances = instance.PendingRestart, append(instances, instance.Name)
 		}
 	}

@@ -137,7 +137,7 @@ func reportPrimary(w *world, agent *agentapi.Status) {
 	}
 	status.Maintenance, status.MaintenanceMessages = agent.Maintenance, agent.MaintenanceMessages
 	status.Synchronous = synchronousOf(w, agent)
-	if agent.ConfigHash == w.agentConfig().Hash() && len(agent.PendingRestart) == 0 {
+	if agent.ConfigHash == w.agentConfig().Hash() && len(w.pending(w.primary())) == 0 {
 		status.StandbyLimits = standbyLimits(w.cluster)
 	}
 }

@@ -42,6 +42,8 @@ type standIn struct {
 	volumes volumes
 	// unpublished primaries don't say where clients shall go.
 	unpublished bool
+	// noRoom is what nodes say when a pod is to be given other resources; empty: it is.
+	noRoom string
 	// notReady pods don't become ready.
 	notReady bool
 	// made are the pods that were made, in order.
@@ -96,6 +98,7 @@ func (s *standIn) once(ctx context.Context) {
 	}
 	for i := range pods.Items {
 		s.runPod(ctx, &pods.Items[i])
+		s.runResize(ctx, &pods.Items[i])
 	}
 	s.runClaims(ctx)
 	for i := range sets.Items {

@@ -44,16 +44,7 @@ func hashOf(v any) string {
 
 // Changes says in words for what a pod has to be replaced; empty: it doesn't have to be.
 func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) string {
-	var changes []string
-	if in.Electing && !mounts(pod, peerVolume) {
-		changes = append(changes, "an agent that elects, which its suite did not have yet")
-	}
-	if in.Declaring && !mounts(pod, rolesVolume) {
-		changes = append(changes, "an agent that keeps what is declared, which its suite did not have yet")
-	}
-	if misplaced(pod, cluster) {
-		changes = append(changes, "where it may run")
-	}
+	changes := outgrown(pod, cluster, in)
 	if pod.Annotations[v1alpha1.AnnotationTemplateHash] == Hash(cluster, in) {
 		return strings.Join(changes, " and ")
 	}
@@ -69,6 +60,21 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 		return "other resources or mounted Secrets"
 	}
 	return strings.Join(changes, " and ")
+}
+
+// outgrown says for what a pod has to be replaced that was current when it was made.
+func outgrown(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) []string {
+	var changes []string
+	if in.Electing && !mounts(pod, peerVolume) {
+		changes = append(changes, "an agent that elects, which its suite did not have yet")
+	}
+	if in.Declaring && !mounts(pod, rolesVolume) {
+		changes = append(changes, "an agent that keeps what is declared, which its suite did not have yet")
+	}
+	if misplaced(pod, cluster) {
+		changes = append(changes, "where it may run")
+	}
+	return changes
 }
 
 // mounts: the pod was made by a suite that knows the volume. One of before goes on as long as nobody asks for what is new.

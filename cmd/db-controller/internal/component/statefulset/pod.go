@@ -69,6 +69,10 @@ func container(cluster *v1alpha1.PostgresCluster, mounts []corev1.VolumeMount) c
 		Resources: corev1.ResourceRequirements{
 			Requests: cluster.Spec.Resources.Requests, Limits: cluster.Spec.Resources.Limits,
 		},
+		ResizePolicy: []corev1.ContainerResizePolicy{
+			{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
+			{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.NotRequired},
+		},
 		SecurityContext: workload.ContainerSecurity(),
 		VolumeMounts:    mounts,
 		// Recovery after a crash may take long: a day, and nothing is gained by killing it. It is asked often, because
@@ -105,7 +109,7 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	add("app", agentapi.AppDir, secretSource(names.App()))
 	add(rolesVolume, agentapi.RolesDir, optionalSource(names.Roles()))
 	if cluster.Spec.SuperuserAccess {
-		add("superuser", agentapi.SuperuserDir, secretSource(names.Superuser()))
+		add(superuserVolume, agentapi.SuperuserDir, secretSource(names.Superuser()))
 	}
 	if in.S3Secret != "" {
 		add(s3Volume, agentapi.S3Dir, secretSource(in.S3Secret))
@@ -119,6 +123,9 @@ const peerVolume = "peer-tls"
 // rolesVolume has the passwords of declared roles. It is always mounted, so that the first of them restarts nothing.
 const rolesVolume = "roles"
 
+// superuserVolume has the password of the superuser, where it may connect with one.
+const superuserVolume = "superuser"
+
 // s3Volume has the credentials of the repository.
 const s3Volume = "s3"
 
@@ -127,7 +134,11 @@ func S3Secret(set *appsv1.StatefulSet) string {
 	if set == nil {
 		return ""
 	}
-	for _, v := range set.Spec.Template.Spec.Volumes {
+	return s3SecretOf(set.Spec.Template.Spec.Volumes)
+}
+
+func s3SecretOf(volumes []corev1.Volume) string {
+	for _, v := range volumes {
 		if v.Name == s3Volume && v.Secret != nil {
 			return v.Secret.SecretName
 		}
