@@ -234,7 +234,7 @@ func (m *Member) askFailsafe(ctx context.Context, to elect.Member, question elec
 	ctx, cancel := context.WithTimeout(ctx, failsafeTime)
 	defer cancel()
 	answer, err := m.Peers.Failsafe(ctx, to, question.Request)
-	if err != nil || !answer.Follows {
+	if err != nil || !answer.Follows || answer.Pod != to.Name {
 		m.Log.Warn("a member does not say that it follows", "member", to.Name, "answer", answer.Message, "error", err)
 		return
 	}

@@ -205,6 +205,7 @@ func (m *Member) Position() agentapi.Position {
 // Failsafe answers a primary that can't reach the API server.
 func (m *Member) Failsafe(request agentapi.FailsafeRequest) (answer agentapi.FailsafeAnswer) {
 	m.tell(func(core *elect.Core, now time.Duration) { answer = core.AskedFailsafe(now, request) })
+	answer.Pod = m.Self.Name
 	return answer
 }
 
