@@ -128,7 +128,7 @@ type FailsafeRequest struct {
 // FailsafeAnswer is the promise, or why not.
 type FailsafeAnswer struct {
 	// Pod that promises: an address may have become another's.
-	Pod string `json:"pod"`
+	Pod     string `json:"pod"`
 	Follows bool   `json:"follows"`
 	Message string `json:"message,omitempty"`
 }
