@@ -21,7 +21,7 @@ func (b *bed) awaitSaid(cluster *v1alpha1.PostgresCluster, text string) {
 	b.Logf("%s", place.Describe(cluster))
 }
 
-func TestChangedResourcesReplaceThePodAndItsMemoryIsUsed(t *testing.T) {
+func TestMoreMemoryReachesARunningPodAndLessTakesANewOne(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 17)
@@ -31,16 +31,30 @@ func TestChangedResourcesReplaceThePodAndItsMemoryIsUsed(t *testing.T) {
 	w, pod, buffers := b.startWriter("shop"), b.Pod("shop-0"), b.sharedBuffers()
 
 	b.Merge(cluster, `{"spec":{"resources":{"limits":{"memory":"1Gi"}}}}`)
-	b.awaitSaid(cluster, "shop-0 is being replaced for other resources")
+	b.awaitSaid(cluster, "shared_buffers: follows the memory with the next restart")
+	if same := b.Pod("shop-0"); same.UID != pod.UID || same.Status.ContainerStatuses[0].RestartCount > 0 || memoryOf(same) != "1Gi" {
+		t.Errorf("it is pod %s instead of %s, restarted %d times, with %s", same.UID, pod.UID, same.Status.ContainerStatuses[0].RestartCount, memoryOf(same))
+	}
+
+	b.Merge(cluster, `{"spec":{"resources":{"limits":{"memory":"768Mi"}}}}`)
+	b.awaitSaid(cluster, "PostgreSQL gives memory back only when it is restarted")
 	b.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
 	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
-	if again := b.Pod("shop-0"); again.UID == pod.UID || again.Spec.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
-		t.Errorf("the pod's limits are %v", again.Spec.Containers[0].Resources.Limits)
+	if another := b.Pod("shop-0"); another.UID == pod.UID || memoryOf(another) != "768Mi" {
+		t.Errorf("pod %s has %s", another.UID, memoryOf(another))
 	}
-	if now := b.sharedBuffers(); now != 2*buffers {
-		t.Errorf("twice the memory took shared_buffers from %d to %d bytes", buffers, now)
+	if now := b.sharedBuffers(); now != buffers/2*3 {
+		t.Errorf("half as much memory again took shared_buffers from %d to %d bytes", buffers, now)
 	}
 	w.judge()
+}
+
+// memoryOf PostgreSQL, as its node has it.
+func memoryOf(pod *corev1.Pod) string {
+	if resources := pod.Status.ContainerStatuses[0].Resources; resources != nil {
+		return resources.Limits.Memory().String()
+	}
+	return "unknown"
 }
 
 func (b *bed) sharedBuffers() int64 {
