@@ -51,8 +51,17 @@ func (s State) FailureReason() (string, string) {
 	return v1alpha1.ReasonJobFailed, "its pods ended without saying why: " + s.Message
 }
 
-// Observe reads the state of the Job with this name that the owner has made.
-func Observe(ctx context.Context, reader client.Reader, owner client.Object, name string) (State, error) {
+// Observe reads the state of the Job with this name that the owner has made. A cache may show that a Job has ended before
+// it shows how its pods did: then they are read past it, so that what they said is not missed.
+func Observe(ctx context.Context, cached, live client.Reader, owner client.Object, name string) (State, error) {
+	state, err := observe(ctx, cached, owner, name)
+	if err == nil && (state.Complete || state.Failed) && (state.Outcome == nil || state.LivePods > 0) {
+		return observe(ctx, live, owner, name)
+	}
+	return state, err
+}
+
+func observe(ctx context.Context, reader client.Reader, owner client.Object, name string) (State, error) {
 	job := &batchv1.Job{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}, job)
 	if apierrors.IsNotFound(err) {

@@ -1,12 +1,17 @@
 package workload
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -65,6 +70,34 @@ func TestTheLastPodsWordCounts(t *testing.T) {
 	if stateOf(job(batchv1.JobComplete), nil).Result(&result) {
 		t.Error("a result was read of no pod")
 	}
+}
+
+func TestAPodThatTheCacheDoesNotShowYetIsHeard(t *testing.T) {
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner", UID: "o"}}
+	done := job(batchv1.JobComplete)
+	done.Name, done.UID = "work", "j"
+	done.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+	pod := ended(1, `{"result":{"dataGeneration":"g2"}}`)
+	pod.Name, pod.Labels = "work-1", map[string]string{batchv1.ControllerUidLabel: "j"}
+	running := pod.DeepCopy()
+	running.Status = corev1.PodStatus{Phase: corev1.PodRunning}
+	for name, cached := range map[string]client.Reader{
+		"it is not there": holds(t, done), "it still runs there": holds(t, done, running), "the cache is up to date": holds(t, done, &pod),
+	} {
+		state, err := Observe(context.Background(), cached, holds(t, done, &pod), owner, "work")
+		if err != nil || !state.Ended() || state.Outcome == nil {
+			t.Errorf("%s: %+v, %v", name, state, err)
+		}
+	}
+}
+
+func holds(t *testing.T, objects ...client.Object) client.Reader {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
 func TestAPodThatCannotStartSaysWhy(t *testing.T) {

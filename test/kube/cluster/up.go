@@ -17,6 +17,7 @@ import (
 	"howdah.dev/test/kube/node"
 	"howdah.dev/test/kube/nodeinit"
 	"howdah.dev/test/kube/oci"
+	"howdah.dev/test/kube/topology"
 )
 
 // Times after which something must be wrong. They are wide: a machine with two busy cores is slow.
@@ -143,9 +144,28 @@ func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 		return nodeinit.Answers(ctx, client, c.APIServer()+"/readyz"), nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w (see the logs in %s)", err, c.NodePath("cp", "log"))
+		return fmt.Errorf("%w (the logs in %s end with)%s", err, c.NodePath("cp", "log"), c.lastWords("init", "etcd", node.APIServer))
 	}
 	return nil
+}
+
+// lastWords are the ends of logs of the control plane's node: where the caller is a test in a machine that is gone soon,
+// nobody can look them up later.
+func (c *Cluster) lastWords(logs ...string) string {
+	const lines = 12
+	var words strings.Builder
+	for _, name := range logs {
+		content, err := os.ReadFile(c.NodePath(topology.ControlPlane, "log", name+".log"))
+		if err != nil {
+			fmt.Fprintf(&words, "\n%s: %v", name, err)
+			continue
+		}
+		all := strings.Split(strings.TrimRight(string(content), "\n"), "\n")
+		for _, line := range all[max(0, len(all)-lines):] {
+			fmt.Fprintf(&words, "\n%s: %.300s", name, line)
+		}
+	}
+	return words.String()
 }
 
 // applyAddons goes on trying for a moment: namespaces and default roles appear a little after readiness.

@@ -112,8 +112,9 @@ func (n *node) promote() {
 	n.with(func(conn *pgx.Conn) error { return Promote(context.Background(), conn) })
 }
 
-// freeze stops the receiver of a replica, so that what the primary writes does not reach it, until the returned function.
-func (n *node) freeze() (thaw func()) {
+// freeze keeps a replica where it is, whatever its primary writes from then on, until it is thawed. The primary's end of
+// the stream is closed: what lay in the sockets' buffers would reach the replica after the thaw, more of it or less.
+func (n *node) freeze(primary *node) (thaw func()) {
 	n.bed.t.Helper()
 	var pid int
 	if _, err := fmt.Sscan(n.sql("SELECT pid::text FROM pg_stat_wal_receiver"), &pid); err != nil {
@@ -121,6 +122,10 @@ func (n *node) freeze() (thaw func()) {
 	}
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		n.bed.t.Fatal(err)
+	}
+	const close = "SELECT pg_terminate_backend(pid, 60000)::text FROM pg_stat_replication WHERE application_name = '%s'"
+	if closed := primary.sql(fmt.Sprintf(close, n.Pod)); closed != "true" {
+		n.bed.t.Fatalf("the stream to %s was not closed: %q", n.Pod, closed)
 	}
 	return func() { _ = syscall.Kill(pid, syscall.SIGCONT) }
 }

@@ -25,7 +25,7 @@ func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 			t.Errorf("the replica has %s instead of %s", got, want)
 		}
 
-		thaw, thawThird := next.freeze(), third.freeze()
+		thaw, thawThird := next.freeze(old), third.freeze(old)
 		old.insert(500) // that nobody else has
 		old.kill()
 		thaw()
@@ -97,7 +97,7 @@ func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 		old.keepSlots(nil)
 		next.join(old)
 		ahead.join(old)
-		thaw := next.freeze()
+		thaw := next.freeze(old)
 		old.insert(500)
 		ahead.awaitLevel(old)
 		old.kill()

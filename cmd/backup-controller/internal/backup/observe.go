@@ -64,11 +64,11 @@ func (r *Reconciler) observeJobs(ctx context.Context, w *world) (err error) {
 	if w.deleting() || w.backup.Spec.Cancel && !w.ended() {
 		reader = r.Reader // a Job that the cache doesn't know yet must not be left running
 	}
-	if w.job, err = workload.Observe(ctx, reader, w.backup, jobName(w.backup, plan.Attempt)); err != nil {
+	if w.job, err = workload.Observe(ctx, reader, r.Reader, w.backup, jobName(w.backup, plan.Attempt)); err != nil {
 		return err
 	}
 	if plan.Attempt > 1 {
-		w.previous, err = workload.Observe(ctx, reader, w.backup, jobName(w.backup, plan.Attempt-1))
+		w.previous, err = workload.Observe(ctx, reader, r.Reader, w.backup, jobName(w.backup, plan.Attempt-1))
 	}
 	return err
 }

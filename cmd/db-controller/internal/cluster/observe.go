@@ -198,7 +198,7 @@ func (r *Reconciler) readInit(ctx context.Context, w *world) error {
 	if w.initialized() || w.bootstrapsByRestore() {
 		return nil
 	}
-	state, err := workload.Observe(ctx, r.Live, w.cluster, w.names.InitJob())
+	state, err := workload.Observe(ctx, r.Live, r.Live, w.cluster, w.names.InitJob())
 	w.initJob = state
 	return err
 }

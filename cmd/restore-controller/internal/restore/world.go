@@ -38,7 +38,7 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (w 
 	if w.cluster, err = find(ctx, r.live, restore, restore.Spec.Destination.NewCluster.Name, &v1alpha1.PostgresCluster{}); err != nil {
 		return nil, err
 	}
-	if w.job, err = workload.Observe(ctx, r.writer, restore, jobName(restore)); err != nil {
+	if w.job, err = workload.Observe(ctx, r.writer, r.live, restore, jobName(restore)); err != nil {
 		return nil, err
 	}
 	if wanted := restore.Status.BackupWanted; wanted != nil {

@@ -31,10 +31,10 @@ func workJob(u *v1alpha1.Upgrade) string  { return u.Name + "-upgrade" }
 func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*world, error) {
 	w := &world{upgrade: upgrade}
 	var err error
-	if w.check, err = workload.Observe(ctx, r.writer, upgrade, checkJob(upgrade)); err != nil {
+	if w.check, err = workload.Observe(ctx, r.writer, r.live, upgrade, checkJob(upgrade)); err != nil {
 		return nil, err
 	}
-	if w.work, err = workload.Observe(ctx, r.writer, upgrade, workJob(upgrade)); err != nil {
+	if w.work, err = workload.Observe(ctx, r.writer, r.live, upgrade, workJob(upgrade)); err != nil {
 		return nil, err
 	}
 	if err := r.observeCluster(ctx, w); err != nil {

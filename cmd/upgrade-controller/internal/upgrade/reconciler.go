@@ -26,6 +26,7 @@ const startLimit = 10 * time.Minute
 // Reconciler brings Upgrades to their end.
 type Reconciler struct {
 	writer     client.Client
+	live       client.Reader // past the cache
 	events     events.EventRecorder
 	agentImage string
 	images     manager.Images
@@ -35,7 +36,7 @@ type Reconciler struct {
 // New makes the reconciler of Upgrades.
 func New(mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
 	return &Reconciler{
-		writer: mgr.GetClient(), events: mgr.GetEventRecorder("upgrade-controller"),
+		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("upgrade-controller"),
 		agentImage: agentImage, images: images, now: time.Now,
 	}
 }
