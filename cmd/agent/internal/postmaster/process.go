@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 // AdoptOrphans makes this process the parent of the orphans among its descendants, as process 1 of a container is
@@ -123,49 +121,4 @@ func worksIn(pid int, pgdata string) bool {
 	}
 	real, err := filepath.EvalSymlinks(pgdata)
 	return err == nil && cwd == real
-}
-
-// fenceTime is what a server gets to send its last WAL to replicas before it is killed.
-const fenceTime = 300 * time.Millisecond
-
-// Fence ends the server on a data directory that may accept no more writes: fast, and then at once. Clients lose their
-// sessions first, and what was acknowledged to them reaches the replicas if these can be reached at all.
-func Fence(pgdata string) {
-	content, err := os.ReadFile(filepath.Join(pgdata, "postmaster.pid"))
-	if err == nil {
-		if pid, err := postgres.ParsePostmasterPID(content); err == nil && worksIn(pid.PID, pgdata) {
-			_ = syscall.Kill(pid.PID, syscall.SIGINT) // what doesn't listen is killed
-			for deadline := time.Now().Add(fenceTime); time.Now().Before(deadline) && worksIn(pid.PID, pgdata); {
-				time.Sleep(5 * time.Millisecond)
-			}
-		}
-	}
-	KillAll(pgdata)
-}
-
-// KillAll kills every process that works in a data directory, whoever's child it is, and returns when none is left or they
-// can't be killed. It needs nothing of the server's own: a frozen postmaster is killed too.
-func KillAll(pgdata string) {
-	real, err := filepath.EvalSymlinks(pgdata)
-	if err != nil {
-		return
-	}
-	for range 500 { // a process that waits for its disk ends when the disk answers
-		left := 0
-		entries, _ := os.ReadDir("/proc")
-		for _, entry := range entries {
-			pid, err := strconv.Atoi(entry.Name())
-			if err != nil {
-				continue
-			}
-			if cwd, err := os.Readlink("/proc/" + entry.Name() + "/cwd"); err == nil && cwd == real {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone by itself
-				left++
-			}
-		}
-		if left == 0 {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }

@@ -1,0 +1,75 @@
+package postmaster
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The roles of this program when it runs again as what a container has in it.
+const (
+	roleVariable = "POSTMASTER_TEST_ROLE"
+	roleFirst    = "first"  // the container's first process
+	roleWarden   = "warden" // the one that kills
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case roleFirst:
+		os.Exit(first())
+	case roleWarden:
+		KillAll(os.TempDir())
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// first starts a process that works elsewhere, has a child kill, and tells by its exit code what came of it.
+func first() int {
+	other := exec.Command("sleep", "60")
+	if other.Start() != nil {
+		return 2
+	}
+	warden := exec.Command("/proc/self/exe")
+	warden.Env = append(os.Environ(), roleVariable+"="+roleWarden)
+	if warden.Run() != nil {
+		return 3
+	}
+	err := other.Wait()
+	if status, ok := other.ProcessState.Sys().(syscall.WaitStatus); err != nil && ok && status.Signal() == syscall.SIGKILL {
+		return 0
+	}
+	return 4
+}
+
+func TestTheWardenOfAContainerEndsAllOfItAtOnce(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a container's view of processes")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := t.TempDir() + "/agent"
+	if out, err := exec.Command("install", "-m", "755", self, program).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := exec.Command("chmod", "-R", "a+rx", strings.TrimSuffix(program, "/001/agent")).Run(); err != nil {
+		t.Fatal(err)
+	}
+	container := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", program)
+	container.Env = append(os.Environ(), roleVariable+"="+roleFirst)
+	container.WaitDelay = time.Minute
+	if out, err := container.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func TestOutsideOfAContainerNothingElseIsKilled(t *testing.T) {
+	if inContainer() {
+		t.Fatal("this machine is taken for a container")
+	}
+}
