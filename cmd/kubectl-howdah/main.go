@@ -1,5 +1,5 @@
-// Command kubectl-howdah is a plugin of kubectl: `kubectl howdah` shows a PostgresCluster as a person wants to see it, and
-// asks for another primary.
+// Command kubectl-howdah is a plugin of kubectl: `kubectl howdah` shows a PostgresCluster as a person wants to see it, asks
+// for another primary, and stops and wakes it.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernate"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
 )
@@ -45,7 +46,9 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
-	root.AddCommand(statusCommand(access), switchoverCommand(access))
+	root.AddCommand(statusCommand(access), switchoverCommand(access),
+		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
+		hibernateCommand(access, false, "wake CLUSTER", "Start a cluster that hibernates"))
 	return root
 }
 
@@ -111,5 +114,24 @@ func switchoverCommand(access *access) *cobra.Command {
 	command.Flags().StringVar(&wish.To, "to", "", "instance that becomes the primary; left out: the replica that is furthest ahead")
 	command.Flags().BoolVar(&wish.Wait, "wait", true, "wait until it is done or refused")
 	command.Flags().DurationVar(&wish.Timeout, "timeout", 2*time.Minute, "how long to wait")
+	return command
+}
+
+func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
+	wish := hibernate.Wish{Hibernate: asleep}
+	command := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			return wish.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
+		},
+	}
+	command.Flags().BoolVar(&wish.Wait, "wait", true, "wait until it is so")
+	command.Flags().DurationVar(&wish.Timeout, "timeout", 5*time.Minute, "how long to wait")
 	return command
 }

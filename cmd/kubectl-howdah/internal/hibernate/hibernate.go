@@ -1,0 +1,107 @@
+// Package hibernate stops a cluster and wakes it, and tells when that is done.
+package hibernate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// Wish is what spec.hibernate shall say.
+type Wish struct {
+	Hibernate bool
+	Wait      bool
+	Timeout   time.Duration
+}
+
+const (
+	interval = 250 * time.Millisecond
+	readTime = 10 * time.Second
+)
+
+// Ask writes the wish into the cluster, and waits until it is so if that is wanted.
+func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
+	cluster := &v1alpha1.PostgresCluster{}
+	if err := c.Get(ctx, key, cluster); err != nil {
+		return err
+	}
+	before := cluster.DeepCopy()
+	cluster.Spec.Hibernate = w.Hibernate
+	if err := c.Patch(ctx, cluster, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	if !w.Wait {
+		fmt.Fprintf(out, "asked for; condition Ready of postgrescluster/%s will tell\n", key.Name)
+		return nil
+	}
+	began := time.Now()
+	if err := w.await(ctx, c, key, cluster.Generation); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s (%s)\n", w.done(), time.Since(began).Round(100*time.Millisecond))
+	return nil
+}
+
+func (w Wish) done() string {
+	if w.Hibernate {
+		return "all instances are stopped; their volumes are kept"
+	}
+	return "it serves again"
+}
+
+// await waits until the cluster is as wished, by a status that speaks of this wish or a later one.
+func (w Wish) await(ctx context.Context, c client.Client, key client.ObjectKey, generation int64) error {
+	cluster := &v1alpha1.PostgresCluster{}
+	var unread error
+	err := wait.PollUntilContextTimeout(ctx, interval, w.Timeout, true, func(context.Context) (bool, error) {
+		unread = read(ctx, c, key, cluster)
+		switch {
+		case apierrors.IsNotFound(unread):
+			return false, unread
+		case unread != nil:
+			return false, nil
+		case cluster.Spec.Hibernate != w.Hibernate:
+			return false, errors.New("somebody else has changed spec.hibernate meanwhile")
+		}
+		return cluster.Status.ObservedGeneration >= generation && w.fulfilled(cluster), nil
+	})
+	if !wait.Interrupted(err) {
+		return err
+	}
+	if unread != nil {
+		return fmt.Errorf("not within %s, and the cluster can't be read: %w; the wish stands", w.Timeout, unread)
+	}
+	return fmt.Errorf("not within %s%s; the wish stands", w.Timeout, said(cluster))
+}
+
+func (w Wish) fulfilled(cluster *v1alpha1.PostgresCluster) bool {
+	if w.Hibernate {
+		c := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionUpToDate)
+		return c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonHibernated
+	}
+	return meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionReady)
+}
+
+func said(cluster *v1alpha1.PostgresCluster) string {
+	if ready := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		return ": " + ready.Message
+	}
+	return ""
+}
+
+// read has a time limit of its own, which may end a little after the wait's.
+func read(ctx context.Context, c client.Client, key client.ObjectKey, cluster *v1alpha1.PostgresCluster) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return c.Get(ctx, key, cluster)
+}
