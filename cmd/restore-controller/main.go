@@ -22,6 +22,6 @@ func main() {
 	}.Main()
 }
 
-func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error {
-	return restore.New(mgr, settings.AgentImage, settings.Images).SetupWithManager(mgr)
+func setup(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
+	return restore.New(ctx, mgr, settings.AgentImage, settings.Images).SetupWithManager(mgr)
 }

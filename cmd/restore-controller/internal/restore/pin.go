@@ -40,7 +40,7 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	}
 	question, repo := w.question(target), w.repository.DeepCopy()
-	report, err, done := r.surveys.Look(keyOf(w.restore), walInterval, func(ctx context.Context) (survey.Report, error) {
+	report, err, done := look(r.surveys, w.restore, func(ctx context.Context) (survey.Report, error) {
 		store, err := r.open(ctx, r.live, repo)
 		if err != nil {
 			return survey.Report{}, err

@@ -7,15 +7,13 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/background"
 	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
+	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
@@ -44,41 +42,18 @@ type Reconciler struct {
 	open       OpenStore
 	now        func() time.Time
 
-	// woken gets every Restore whose read has ended.
-	woken   chan event.GenericEvent
-	surveys *background.Runner[key, survey.Report]
-	heads   *background.Runner[key, *backup.Head]
+	surveys *background.Runner[read[survey.Report]]
+	heads   *background.Runner[read[*backup.Head]]
 }
 
-// key is one Restore and its very instance.
-type key struct {
-	types.NamespacedName
-	UID types.UID
-}
-
-func keyOf(restore *v1alpha1.Restore) key {
-	return key{client.ObjectKeyFromObject(restore), restore.UID}
-}
-
-// New makes the reconciler of Restores.
-func New(mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
-	r := &Reconciler{
+// New makes the reconciler of Restores. Its reads end with ctx.
+func New(ctx context.Context, mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
+	reads := background.Options{Timeout: readLimit, Limit: parallelReads, Now: time.Now}
+	return &Reconciler{
 		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("restore-controller"),
 		agentImage: agentImage, images: images, open: repository.Open, now: time.Now,
-		woken: make(chan event.GenericEvent, parallelReads),
-	}
-	r.surveys = background.New[key, survey.Report](parallelReads, readLimit, r.wake)
-	r.heads = background.New[key, *backup.Head](parallelReads, readLimit, r.wake)
-	return r
-}
-
-// wake has a Restore looked at again.
-func (r *Reconciler) wake(ctx context.Context, k key) {
-	restore := &v1alpha1.Restore{}
-	restore.Namespace, restore.Name = k.Namespace, k.Name
-	select {
-	case r.woken <- event.GenericEvent{Object: restore}:
-	case <-ctx.Done():
+		surveys: background.New[read[survey.Report]](ctx, reads),
+		heads:   background.New[read[*backup.Head]](ctx, reads),
 	}
 }
 
@@ -104,8 +79,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) forget(restore *v1alpha1.Restore) {
-	r.surveys.Forget(keyOf(restore))
-	r.heads.Forget(keyOf(restore))
+	r.surveys.Forget(restore)
+	r.heads.Forget(restore)
 }
 
 type step = flow.Step[*world]

@@ -104,7 +104,7 @@ func (l *lab) startController() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	reconciler := New(mgr, "agent:1", manager.Images{17: "postgres:17"})
+	reconciler := New(ctx, mgr, "agent:1", manager.Images{17: "postgres:17"})
 	reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
 		return l.store, nil
 	}

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"howdah.dev/apis/v1alpha1"
 )
@@ -31,18 +30,14 @@ import (
 
 // SetupWithManager watches Restores, their Jobs, and what they wait for.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	for _, runner := range []interface{ Start(context.Context) error }{r.surveys, r.heads} {
-		if err := mgr.Add(runner); err != nil {
-			return err
-		}
-	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Restore{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: beyondProgress})).
 		Owns(&batchv1.Job{}).
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
-		WatchesRawSource(source.Channel(r.woken, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(r.surveys.Source()).
+		WatchesRawSource(r.heads.Source()).
 		Complete(r)
 }
 

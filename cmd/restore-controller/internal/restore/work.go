@@ -31,7 +31,7 @@ func (r *Reconciler) ensureCluster(ctx context.Context, w *world) flow.Outcome {
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s is gone; make it again", w.repositoryName()))
 	}
 	plan, repo := w.restore.Status.Plan, w.repository.DeepCopy()
-	head, err, done := r.heads.Look(keyOf(w.restore), walInterval, func(ctx context.Context) (*backup.Head, error) {
+	head, err, done := look(r.heads, w.restore, func(ctx context.Context) (*backup.Head, error) {
 		store, err := r.open(ctx, r.live, repo)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (r *Reconciler) ensureCluster(ctx context.Context, w *world) flow.Outcome {
 		return flow.Poll(lookInterval, v1alpha1.ReasonPlanned, "reading what the backup says of its cluster")
 	}
 	if err != nil {
-		r.heads.Forget(keyOf(w.restore))
+		r.heads.Forget(w.restore)
 		return unreadable(repo.Name, err)
 	}
 	spec, err := newSpec(head, w.restore, plan.Repository)

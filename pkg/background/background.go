@@ -110,6 +110,16 @@ func (r *Runner[R]) start(t *task[R], object client.Object, work func(context.Co
 	}()
 }
 
+// Forget ends the work for an object, if it still goes on, and drops its result.
+func (r *Runner[R]) Forget(object client.Object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.tasks[object.GetUID()]; t != nil {
+		t.cancel()
+		delete(r.tasks, object.GetUID())
+	}
+}
+
 func (r *Runner[R]) finish(t *task[R], result R) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -80,6 +80,29 @@ func TestAnotherKeyCancelsWhatRunsAndForgetsItsResult(t *testing.T) {
 	})
 }
 
+func TestWhatIsForgottenIsCancelledAndDoneAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, 2)
+		stopped := make(chan struct{})
+		r.Do(object("a"), "k", time.Hour, func(ctx context.Context) int {
+			<-ctx.Done()
+			close(stopped)
+			return 1
+		})
+		synctest.Wait()
+		r.Forget(object("a"))
+		r.Forget(object("nobody"))
+		<-stopped
+		if _, done := r.Do(object("a"), "k", time.Hour, func(context.Context) int { return 2 }); done {
+			t.Fatal("a result was not forgotten")
+		}
+		<-r.wake
+		if got, _ := r.Do(object("a"), "k", time.Hour, func(context.Context) int { return 3 }); got != 2 {
+			t.Fatalf("got %d", got)
+		}
+	})
+}
+
 func TestNoMoreThanTheLimitRunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, 2)
