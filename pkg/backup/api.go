@@ -46,10 +46,11 @@ type DamagedPage struct {
 // Compression is the effort to make a backup small.
 type Compression string
 
-// Fast is the default: about as fast as the CPU can read, and 4% larger.
+// The compressions. Those that the API offers have the same names there.
 const (
-	CompressionFast    Compression = "fast"
-	CompressionDefault Compression = "default"
+	CompressionBalanced Compression = "Balanced" // the default
+	CompressionFast     Compression = "Fast"     // a third of the CPU, and half as much again to store
+	CompressionSmall    Compression = "Small"    // a little smaller than the default
 )
 
 // Started is what pg_backup_start says.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
@@ -40,6 +41,41 @@ func TestABackupRestoresToTheSameTree(t *testing.T) {
 	verified, err := Verify(t.Context(), store, read, VerifyOptions{})
 	if err != nil || !verified.Whole || verified.StoredBytes < read.Totals.StoredBytes*9/10 {
 		t.Errorf("verified %+v, %v", verified, err)
+	}
+}
+
+func TestEveryCompressionRestoresToTheSameTree(t *testing.T) {
+	for _, compression := range []Compression{CompressionBalanced, CompressionFast, CompressionSmall} {
+		t.Run(string(compression), func(t *testing.T) {
+			store, dir := mem.New(), pgdata(t)
+			_, err := Write(t.Context(), store, source(t, store, dir), Options{ID: "b1", Compression: compression})
+			must(t, err)
+			read, err := ReadManifest(t.Context(), store, testLineage, "b1")
+			must(t, err)
+			codings := map[codec.Coding]int{}
+			for _, f := range read.Files {
+				for _, part := range f.Parts {
+					codings[part.Frame.Coding]++
+				}
+			}
+			if s2 := codings[codec.S2] > 0; s2 != (compression == CompressionFast) || s2 == (codings[codec.Zstd] > 0) {
+				t.Errorf("codings are %v", codings)
+			}
+			target := filepath.Join(t.TempDir(), "restored")
+			must(t, Restore(t.Context(), store, read, target, RestoreOptions{}))
+			same(t, dir, target, append(leaveOut(t, dir), "backup_label", "base/pgsql_tmp", "pg_replslot/slot", "pg_stat_tmp")...)
+		})
+	}
+}
+
+func TestAnUnknownCompressionAndAnUnknownCodingAreRefused(t *testing.T) {
+	store := mem.New()
+	_, err := Write(t.Context(), store, source(t, store, pgdata(t)), Options{ID: "b1", Compression: "fast"})
+	if !errors.Is(err, ErrFormat) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := parsePart([]int64{0, 1, 0, 0, 0, 1, 1, 0, 0, 3}); !errors.Is(err, ErrFormat) {
+		t.Errorf("coding 3: %v", err)
 	}
 }
 

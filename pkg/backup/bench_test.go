@@ -27,7 +27,7 @@ func benchData(b *testing.B) (dir string, size int64) {
 
 func BenchmarkWrite(b *testing.B) {
 	dir, size := benchData(b)
-	for _, compression := range []Compression{CompressionFast, CompressionDefault} {
+	for _, compression := range []Compression{CompressionFast, CompressionBalanced, CompressionSmall} {
 		b.Run(string(compression), func(b *testing.B) {
 			b.SetBytes(size)
 			stored := int64(0)

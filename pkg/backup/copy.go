@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
@@ -69,7 +68,7 @@ func (c *copier) work(ctx context.Context, queue <-chan []frameJob) error {
 // worker has the buffers for one frame at a time, and the file that it read last.
 type worker struct {
 	*copier
-	encoder *zstd.Encoder
+	encoder *codec.FrameEncoder
 	content []byte
 	stored  []byte
 	slack   int64 // room in content that the job doesn't need
@@ -85,7 +84,7 @@ type placed struct {
 }
 
 func (c *copier) newWorker() (*worker, error) {
-	encoder, err := codec.NewEncoder(c.level, int(c.frameSize))
+	encoder, err := codec.NewFrameEncoder(c.level, int(c.frameSize))
 	if err != nil {
 		return nil, err
 	}
@@ -176,20 +175,17 @@ func (w *worker) vanished(e *entry) {
 
 // emit compresses the content, puts it into a pack and notes where it is.
 func (w *worker) emit(ctx context.Context) error {
-	stored, raw := w.encoder.EncodeAll(w.content, w.stored[:0]), false
-	if len(stored) >= len(w.content)-len(w.content)/32 {
-		stored, raw = w.content, true
-	}
+	stored, coding := w.encoder.Encode(w.content, w.stored)
 	pack, offset, err := w.packer.add(ctx, stored)
 	if err != nil {
 		return err
 	}
 	frame := Frame{
 		Pack: pack, Offset: offset, Stored: uint32(len(stored)), Content: uint32(len(w.content)),
-		ContentCRC: codec.CRC(w.content), Raw: raw,
+		ContentCRC: codec.CRC(w.content), Coding: coding,
 	}
 	frame.StoredCRC = frame.ContentCRC
-	if !raw {
+	if coding != codec.Raw {
 		frame.StoredCRC = codec.CRC(stored)
 	}
 	w.frames.Add(1)

@@ -199,11 +199,14 @@ func parsePart(columns []int64) (Part, error) {
 			return Part{}, errManifest
 		}
 	}
+	if columns[9] > math.MaxUint8 || !codec.Coding(columns[9]).Known() {
+		return Part{}, fmt.Errorf("%w: a frame has coding %d", ErrFormat, columns[9])
+	}
 	return Part{
 		FileOffset: columns[0], Length: uint32(columns[1]), Skip: uint32(columns[2]),
 		Frame: Frame{
 			Pack: uint32(columns[3]), Offset: uint32(columns[4]), Stored: uint32(columns[5]), Content: uint32(columns[6]),
-			StoredCRC: uint32(columns[7]), ContentCRC: uint32(columns[8]), Raw: columns[9] != 0,
+			StoredCRC: uint32(columns[7]), ContentCRC: uint32(columns[8]), Coding: codec.Coding(columns[9]),
 		},
 	}, nil
 }
@@ -245,7 +248,7 @@ func (m *Manifest) checkFrame(p Part) error {
 		int64(f.Offset)+int64(f.Stored) > m.Packs[f.Pack].Size,
 		int64(p.Skip)+int64(p.Length) > int64(f.Content),
 		f.Content > maxFrameContent, f.Stored > maxFrameContent,
-		f.Raw && f.Stored != f.Content:
+		f.Coding == codec.Raw && f.Stored != f.Content:
 		return fmt.Errorf("%w: a part is outside of its frame or pack", errManifest)
 	}
 	return nil

@@ -39,7 +39,7 @@ type line struct {
 }
 
 // partColumns is how many numbers describe a part: fileOffset, length, skip, pack, offset, stored,
-// content, storedCRC, contentCRC, raw.
+// content, storedCRC, contentCRC, coding.
 const partColumns = 10
 
 // encodeManifest makes the object.
@@ -119,13 +119,10 @@ func appendFile(b []byte, f *File) ([]byte, error) {
 }
 
 func appendPart(b []byte, p Part) []byte {
-	raw := int64(0)
-	if p.Frame.Raw {
-		raw = 1
-	}
 	columns := [partColumns]int64{
 		p.FileOffset, int64(p.Length), int64(p.Skip), int64(p.Frame.Pack), int64(p.Frame.Offset), int64(p.Frame.Stored),
-		int64(p.Frame.Content), int64(p.Frame.StoredCRC), int64(p.Frame.ContentCRC), raw,
+		int64(p.Frame.Content), int64(p.Frame.StoredCRC), int64(p.Frame.ContentCRC),
+		int64(p.Frame.Coding),
 	}
 	for i, n := range columns {
 		b = append(b, "[,"[min(i, 1)])

@@ -214,9 +214,9 @@ func (f *fetcher) open(b batch, w wish, stored, content []byte) ([]byte, error) 
 	if codec.CRC(stored) != frame.StoredCRC {
 		return nil, f.corrupt(b, w, where+"its bytes are not what was stored", nil)
 	}
-	if frame.Raw {
+	if frame.Coding == codec.Raw {
 		content = stored
-	} else if err := codec.Decode(stored, content); err != nil {
+	} else if err := codec.DecodeFrame(frame.Coding, stored, content); err != nil {
 		return nil, f.corrupt(b, w, where+"it does not decompress", err)
 	}
 	if codec.CRC(content) != frame.ContentCRC {

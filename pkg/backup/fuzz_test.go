@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -18,7 +19,7 @@ func sampleManifest() *Manifest {
 			{Path: "base", Kind: Dir, Mode: 0o700, MTime: testStart, Parts: []Part{}},
 			{Path: "base/a\xff", Kind: Regular, Mode: 0o600, Size: 20, MTime: testStart.Add(time.Second), Parts: []Part{
 				{FileOffset: 0, Length: 10, Skip: 3, Frame: Frame{Offset: 100, Stored: 20, Content: 30, StoredCRC: 1, ContentCRC: 1 << 31}},
-				{FileOffset: 12, Length: 8, Frame: Frame{Offset: 120, Stored: 8, Content: 8, Raw: true}},
+				{FileOffset: 12, Length: 8, Frame: Frame{Offset: 120, Stored: 8, Content: 8, Coding: codec.Raw}},
 			}},
 			{Path: "link", Kind: Symlink, Link: "a\xfe", MTime: testStart, Parts: []Part{}},
 		},

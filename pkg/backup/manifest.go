@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -132,5 +133,5 @@ type Frame struct {
 	Content    uint32 // bytes of content
 	StoredCRC  uint32 // CRC-32C of the stored bytes
 	ContentCRC uint32 // CRC-32C of the content
-	Raw        bool   // stored as it is, because it doesn't compress
+	Coding     codec.Coding
 }

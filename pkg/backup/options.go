@@ -54,15 +54,21 @@ func workers(wanted int) int {
 }
 
 func (o Options) level() codec.Level {
-	if o.Compression == CompressionDefault {
+	switch o.Compression {
+	case CompressionFast:
+		return codec.Quick
+	case CompressionSmall:
 		return codec.Default
 	}
 	return codec.Fastest
 }
 
 func (o Options) validate() error {
-	if o.Compression != "" && o.Compression != CompressionFast && o.Compression != CompressionDefault {
-		return fmt.Errorf("%w: compression %q is unknown; write %s or %s", ErrFormat, o.Compression, CompressionFast, CompressionDefault)
+	switch o.Compression {
+	case "", CompressionBalanced, CompressionFast, CompressionSmall:
+	default:
+		return fmt.Errorf("%w: compression %q is unknown; write %s, %s or %s", ErrFormat, o.Compression,
+			CompressionBalanced, CompressionFast, CompressionSmall)
 	}
 	return repository.CheckName("backup", o.ID)
 }

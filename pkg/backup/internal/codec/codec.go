@@ -23,6 +23,7 @@ type Level int
 
 // The levels that are used.
 const (
+	Quick   Level = 0 // S2, for frames only
 	Fastest Level = Level(zstd.SpeedFastest)
 	Default Level = Level(zstd.SpeedDefault)
 )
