@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -11,6 +12,7 @@ import (
 // +kubebuilder:resource:shortName=pgb,categories=howdah
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster.name`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.status.type`
 // +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
 // +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
@@ -41,6 +43,30 @@ type BackupSpec struct {
 	// Cluster is the PostgresCluster to back up, in the same namespace.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: make another Backup"
 	Cluster LocalReference `json:"cluster"`
+	// Type says how much is copied. An Incremental copies what changed since the backup before, and refers to older
+	// backups for the rest; where there is none to build on it becomes a Full one, and status.type says so.
+	// +optional
+	// +kubebuilder:default=Full
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type can't be changed: make another Backup"
+	Type BackupType `json:"type,omitempty"`
+	// Compression says what matters more. Fast takes the least cpu and the most space, Small the least space; Balanced is
+	// nearly as small at half of Small's cpu.
+	// +optional
+	// +kubebuilder:default=Balanced
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.compression can't be changed: make another Backup"
+	Compression BackupCompression `json:"compression,omitempty"`
+	// MaxBytesPerSecond bounds what the Job reads from the volume, such as 100Mi, for those who share the node. Left out:
+	// no bound. A change holds from the next attempt on.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="spec.maxBytesPerSecond is too little for a backup to end: write 1Mi or more, or leave it out for no bound"
+	MaxBytesPerSecond *resource.Quantity `json:"maxBytesPerSecond,omitempty"`
+	// Resources of the Job, in place of requests of 100m cpu and 128Mi memory, and a limit of 256Mi memory. A change holds
+	// from the next attempt on.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits) || quantity(string(self.limits['memory'])).compareTo(quantity('192Mi')) >= 0",message="spec.resources.limits.memory is too little for the Job: write 192Mi or more, or leave it out for 256Mi"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources asks for more cpu than its limit: write a request that is at most the limit"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('memory' in self.limits) || !('memory' in self.requests) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="spec.resources asks for more memory than its limit: write a request that is at most the limit"
+	Resources *Resources `json:"resources,omitempty"`
 	// DeletionPolicy says what becomes of the data in the repository when the Backup is deleted.
 	// +optional
 	// +kubebuilder:default=Delete
@@ -52,6 +78,30 @@ type BackupSpec struct {
 	// +optional
 	RequestedBy *Requester `json:"requestedBy,omitempty"`
 }
+
+// BackupType says how much of a database a backup copies.
+// +kubebuilder:validation:Enum=Full;Incremental
+type BackupType string
+
+const (
+	// BackupFull copies everything.
+	BackupFull BackupType = "Full"
+	// BackupIncremental copies what changed.
+	BackupIncremental BackupType = "Incremental"
+)
+
+// BackupCompression is the effort to make a backup small.
+// +kubebuilder:validation:Enum=Balanced;Fast;Small
+type BackupCompression string
+
+const (
+	// BackupBalanced is the default.
+	BackupBalanced BackupCompression = "Balanced"
+	// BackupFast takes the least cpu.
+	BackupFast BackupCompression = "Fast"
+	// BackupSmall takes the least space.
+	BackupSmall BackupCompression = "Small"
+)
 
 // BackupDeletionPolicy says what becomes of a backup's data when its object is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
@@ -80,6 +130,13 @@ type BackupStatus struct {
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
+	// Type of the backup that was made: an Incremental that found nothing to build on is a Full one.
+	// +optional
+	Type BackupType `json:"type,omitempty"`
+	// Parent is the id of the backup that an Incremental builds on, as in its status.plan.id. It may be deleted: what is
+	// still needed of its data stays.
+	// +optional
+	Parent string `json:"parent,omitempty"`
 	// StartedAt is when the Job was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
@@ -101,7 +158,10 @@ type BackupStatus struct {
 	// LogicalBytes of files in the backup.
 	// +optional
 	LogicalBytes int64 `json:"logicalBytes,omitempty"`
-	// StoredBytes in the repository.
+	// ChangedBytes of LogicalBytes were copied; the rest is in older backups. Of a Full one: all.
+	// +optional
+	ChangedBytes int64 `json:"changedBytes,omitempty"`
+	// StoredBytes that this backup added to the repository.
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
 }
@@ -110,6 +170,12 @@ type BackupStatus struct {
 type BackupPlan struct {
 	// ID of the backup in the repository.
 	ID string `json:"id"`
+	// Type that is made, unless the Job finds that it can't build on the parent.
+	// +optional
+	Type BackupType `json:"type,omitempty"`
+	// Parent is the id of the backup that an Incremental builds on.
+	// +optional
+	Parent string `json:"parent,omitempty"`
 	// Repository is the name of the BackupRepository.
 	Repository string `json:"repository"`
 	// Lineage in the repository.

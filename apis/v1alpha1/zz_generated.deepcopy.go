@@ -362,6 +362,16 @@ func (in *BackupScheduleStatus) DeepCopy() *BackupScheduleStatus {
 func (in *BackupSpec) DeepCopyInto(out *BackupSpec) {
 	*out = *in
 	out.Cluster = in.Cluster
+	if in.MaxBytesPerSecond != nil {
+		in, out := &in.MaxBytesPerSecond, &out.MaxBytesPerSecond
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.Resources != nil {
+		in, out := &in.Resources, &out.Resources
+		*out = new(Resources)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.RequestedBy != nil {
 		in, out := &in.RequestedBy, &out.RequestedBy
 		*out = new(Requester)
