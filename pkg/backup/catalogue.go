@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -129,11 +130,17 @@ func readHeads(ctx context.Context, store objstore.Store, entries []Entry) error
 	return group.Wait()
 }
 
-// Delete removes a backup: first its manifest, then its packs that no other manifest of the lineage
-// points at. It may be repeated after a crash or an error; a backup that isn't there is no error.
-// It returns the bytes that were freed this time.
+// Delete removes a backup: first its manifest, then the packs that it pointed at and no other manifest of the lineage
+// does. It may be repeated after a crash or an error; a backup that isn't there is no error. Packs of other backups that
+// a crash leaves behind are orphans, which SweepOrphans finds. It returns the bytes that were freed this time.
+//
+// Nobody may be writing an incremental backup of the lineage meanwhile: it could point at what is removed.
 func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int64, error) {
 	if err := checkNames(lineage, id); err != nil {
+		return 0, err
+	}
+	owners, err := packOwners(ctx, store, lineage, id)
+	if err != nil {
 		return 0, err
 	}
 	if err := store.Delete(ctx, repository.ManifestKey(lineage, id)); err != nil {
@@ -143,7 +150,33 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	if err != nil {
 		return 0, err
 	}
-	return removePacks(ctx, store, lineage, id, used)
+	freed := int64(0)
+	for _, owner := range owners {
+		n, err := removePacks(ctx, store, lineage, owner, used)
+		freed += n
+		if err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known.
+func packOwners(ctx context.Context, store objstore.Store, lineage, id string) ([]string, error) {
+	owners := []string{id}
+	head, err := ReadHead(ctx, store, lineage, id)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
+		return owners, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, pack := range head.Packs {
+		if !slices.Contains(owners, pack.Backup) && repository.CheckName("backup", pack.Backup) == nil {
+			owners = append(owners, pack.Backup)
+		}
+	}
+	return owners, nil
 }
 
 // usedPacks are the packs that manifests point at, by "<backup>/<name>".
@@ -177,16 +210,22 @@ func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPack
 
 // removePacks removes the packs that a backup wrote and nobody uses. It returns their bytes.
 func removePacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks) (int64, error) {
+	return removeOldPacks(ctx, store, lineage, id, used, time.Time{})
+}
+
+// removeOldPacks is removePacks for those that were put before a time, if it isn't zero.
+func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks, before time.Time) (int64, error) {
 	var keys []string
 	freed := int64(0)
 	for info, err := range store.List(ctx, repository.BackupPacksPrefix(lineage, id), "") {
 		if err != nil {
 			return 0, err
 		}
-		if !used[id+"/"+path.Base(info.Key)] {
-			keys = append(keys, info.Key)
-			freed += info.Size
+		if used[id+"/"+path.Base(info.Key)] || !before.IsZero() && !info.Modified.Before(before) {
+			continue
 		}
+		keys = append(keys, info.Key)
+		freed += info.Size
 	}
 	if len(keys) == 0 {
 		return 0, nil
@@ -222,35 +261,32 @@ func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
 	return nil
 }
 
-// SweepOrphans removes the packs that no manifest points at, of backups for which running says that
-// nobody is writing them. It returns the ids whose packs it removed.
-func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, running func(id string) bool) ([]string, error) {
+// SweepOrphans removes the packs that no manifest points at and that were put before a time: what writers and deleters
+// that were killed have left. It returns the ids whose packs it removed, and the bytes of them.
+//
+// As with Delete, nobody may be writing a backup of the lineage meanwhile.
+func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, before time.Time) ([]string, int64, error) {
 	if err := repository.CheckName("lineage", lineage); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var idle []string
-	for id, err := range store.Folders(ctx, repository.PacksPrefix(lineage)) {
-		if err != nil {
-			return nil, err
-		}
-		if !running(id) {
-			idle = append(idle, id)
-		}
-	}
-	// Manifests are read after running was asked: what was committed in between is seen.
 	used, err := usedBy(ctx, store, lineage)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var swept []string
-	for _, id := range idle {
-		freed, err := removePacks(ctx, store, lineage, id, used)
+	total := int64(0)
+	for id, err := range store.Folders(ctx, repository.PacksPrefix(lineage)) {
 		if err != nil {
-			return swept, err
+			return swept, total, err
+		}
+		freed, err := removeOldPacks(ctx, store, lineage, id, used, before)
+		if err != nil {
+			return swept, total, err
 		}
 		if freed > 0 {
 			swept = append(swept, id)
+			total += freed
 		}
 	}
-	return swept, nil
+	return swept, total, nil
 }

@@ -1,0 +1,258 @@
+// Package retention decides which backups of a lineage stay, why, and from where on its WAL is needed. It reads and
+// writes nothing.
+package retention
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Policy says what stays. A backup that no rule names goes; a zero rule names none, and with the zero Policy all stay.
+type Policy struct {
+	KeepLast       int           // the newest so many backups
+	KeepWithin     time.Duration // backups that are younger
+	RecoveryWindow time.Duration // every point of so long a time stays reachable
+
+	// The newest backup of each of so many days, weeks (from Monday), months and years, in UTC, that have one.
+	KeepDaily, KeepWeekly, KeepMonthly, KeepYearly int
+}
+
+// Empty says that nothing ever goes.
+func (p Policy) Empty() bool { return p == Policy{} }
+
+// Backup is what matters of a backup here.
+type Backup struct {
+	ID       string
+	Time     time.Time // when it stopped: the earliest time that it can be restored to
+	Timeline uint32
+	Stop     postgres.LSN // the first position that it can be restored to
+	First    uint64       // number of the first WAL segment that it needs
+	// Held backups stay until they are let go.
+	Held bool
+	// Damaged backups can't be counted on: they keep no other one from staying.
+	Damaged bool
+}
+
+// Timeline is a timeline that has a history: one that a failover began.
+type Timeline struct {
+	History postgres.TimelineHistory
+	Since   time.Time // when it came into the archive
+}
+
+// Lineage is all that is known of one.
+type Lineage struct {
+	Backups   []Backup
+	Timelines []Timeline
+	// Living: a cluster may still write here.
+	Living bool
+	// End is when something was written last. What is older than the window needs none, once nothing is written any more.
+	End time.Time
+}
+
+// Reason is why a backup stays.
+type Reason string
+
+// The reasons, in the order in which they are named.
+const (
+	Newest  Reason = "Newest"         // the last good one of a cluster that lives
+	Held    Reason = "Held"           // spec.hold
+	Window  Reason = "RecoveryWindow" // a promised point can't be reached without it, or soon could not
+	Last    Reason = "KeepLast"
+	Within  Reason = "KeepWithin"
+	Daily   Reason = "KeepDaily"
+	Weekly  Reason = "KeepWeekly"
+	Monthly Reason = "KeepMonthly"
+	Yearly  Reason = "KeepYearly"
+	Damage  Reason = "Damaged" // damaged, and among those that stay
+	NoRule  Reason = "NoPolicy"
+)
+
+// Verdict is what becomes of a backup: it goes if it has no reason to stay.
+type Verdict struct {
+	Backup
+	Stays []Reason
+}
+
+// Goes says that nothing keeps the backup.
+func (v Verdict) Goes() bool { return len(v.Stays) == 0 }
+
+// NoWAL is a Plan.KeepWAL that no segment reaches: only the WAL that backups need for themselves stays.
+const NoWAL = uint64(math.MaxUint64)
+
+// Plan is what becomes of a lineage.
+type Plan struct {
+	Verdicts []Verdict // newest first
+	// KeepWAL is the number of the first segment from which on all WAL stays, on every timeline. What is before it goes,
+	// but for the segments that a backup which is still there needs for itself. 0: all stays.
+	KeepWAL uint64
+}
+
+// Going are the backups that go, oldest first.
+func (p Plan) Going() []Backup {
+	var going []Backup
+	for _, v := range slices.Backward(p.Verdicts) {
+		if v.Goes() {
+			going = append(going, v.Backup)
+		}
+	}
+	return going
+}
+
+// Make makes the plan of a lineage.
+func Make(lineage Lineage, policy Policy, now time.Time) Plan {
+	p := newPlanner(lineage, policy, now)
+	if policy.Empty() {
+		p.keepAll()
+		return p.plan(0)
+	}
+	p.keepHeld()
+	p.keepNewest()
+	p.keepWindow()
+	p.keepRecent()
+	p.keepPeriods()
+	p.keepDamaged()
+	return p.plan(p.firstWAL())
+}
+
+type planner struct {
+	Lineage
+	policy Policy
+	now    time.Time
+	good   []*Backup // newest first
+	stays  map[*Backup][]Reason
+	// bases are backups from which on all WAL stays.
+	bases []*Backup
+}
+
+func newPlanner(lineage Lineage, policy Policy, now time.Time) *planner {
+	p := &planner{Lineage: lineage, policy: policy, now: now, stays: map[*Backup][]Reason{}}
+	p.Backups = slices.Clone(lineage.Backups)
+	slices.SortFunc(p.Backups, func(a, b Backup) int {
+		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.Stop, a.Stop), cmp.Compare(b.ID, a.ID))
+	})
+	for i := range p.Backups {
+		if !p.Backups[i].Damaged {
+			p.good = append(p.good, &p.Backups[i])
+		}
+	}
+	return p
+}
+
+func (p *planner) keep(b *Backup, why Reason) {
+	if !slices.Contains(p.stays[b], why) {
+		p.stays[b] = append(p.stays[b], why)
+	}
+}
+
+func (p *planner) keepAll() {
+	for i := range p.Backups {
+		p.keep(&p.Backups[i], NoRule)
+	}
+}
+
+func (p *planner) keepHeld() {
+	for i := range p.Backups {
+		if p.Backups[i].Held {
+			p.keep(&p.Backups[i], Held)
+		}
+	}
+}
+
+// keepNewest keeps what a living cluster can be restored from to its present state, and the WAL from there on.
+func (p *planner) keepNewest() {
+	if !p.Living || len(p.good) == 0 {
+		return
+	}
+	p.keep(p.good[0], Newest)
+	if b := p.before(p.current(), p.now); b != nil {
+		p.keep(b, Newest)
+		p.bases = append(p.bases, b)
+	}
+}
+
+// keepWindow keeps, for every timeline that the cluster was on within the window, the newest backup that is older than
+// the window, and all that came after it: they begin the windows of days to come.
+func (p *planner) keepWindow() {
+	since := p.now.Add(-p.policy.RecoveryWindow)
+	if p.policy.RecoveryWindow <= 0 || !p.Living && p.End.Before(since) {
+		return
+	}
+	for _, timeline := range p.during(since) {
+		if base := p.before(timeline, since); base != nil {
+			p.keep(base, Window)
+			p.bases = append(p.bases, base)
+		}
+	}
+	for _, b := range p.good {
+		if b.Time.After(since) {
+			p.keep(b, Window)
+		}
+	}
+}
+
+// keepRecent applies the rules for the newest ones. Where no window is promised, all WAL from the oldest of them on
+// stays.
+func (p *planner) keepRecent() {
+	for i, b := range p.good {
+		last, within := i < p.policy.KeepLast, p.policy.KeepWithin > 0 && p.now.Sub(b.Time) <= p.policy.KeepWithin
+		if last {
+			p.keep(b, Last)
+		}
+		if within {
+			p.keep(b, Within)
+		}
+		if (last || within) && p.policy.RecoveryWindow <= 0 {
+			p.bases = append(p.bases, b)
+		}
+	}
+}
+
+// keepDamaged keeps damaged backups as long as good ones of their time.
+func (p *planner) keepDamaged() {
+	var oldest *Backup
+	for _, b := range p.good {
+		for _, why := range p.stays[b] {
+			if why == Newest || why == Window || why == Last || why == Within {
+				oldest = b
+			}
+		}
+	}
+	for i := range p.Backups {
+		b := &p.Backups[i]
+		if b.Damaged && (oldest == nil && p.Living || oldest != nil && !b.Time.Before(oldest.Time)) {
+			p.keep(b, Damage)
+		}
+	}
+}
+
+// firstWAL is the first segment from which on all WAL stays.
+func (p *planner) firstWAL() uint64 {
+	first := NoWAL
+	for _, b := range p.bases {
+		first = min(first, b.First)
+	}
+	if p.Living {
+		if p.before(p.current(), p.now) == nil {
+			return 0 // nothing leads to the present state, so nobody knows what will be needed
+		}
+		return first
+	}
+	for _, b := range p.good { // the end of what a cluster has left is reached from the newest that stays
+		if len(p.stays[b]) > 0 {
+			return min(first, b.First)
+		}
+	}
+	return first
+}
+
+func (p *planner) plan(firstWAL uint64) Plan {
+	plan := Plan{KeepWAL: firstWAL}
+	for i := range p.Backups {
+		plan.Verdicts = append(plan.Verdicts, Verdict{Backup: p.Backups[i], Stays: p.stays[&p.Backups[i]]})
+	}
+	return plan
+}
