@@ -36,6 +36,11 @@ type PostgresClusterStatus struct {
 	// PreviousDataGeneration is what it ran on before, still on the volumes.
 	// +optional
 	PreviousDataGeneration string `json:"previousDataGeneration,omitempty"`
+	// ReleasedDataGenerations are those that nobody wants any more: instances remove them from their volumes.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	ReleasedDataGenerations []string `json:"releasedDataGenerations,omitempty"`
 	// DataInstance is the instance that begins the data generation, because its volume has every commit. It changes with the
 	// data generation, and when the Lease has gone, not with a failover.
 	// +optional

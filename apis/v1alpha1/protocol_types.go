@@ -83,6 +83,20 @@ type Handover struct {
 	MajorVersion int32 `json:"majorVersion"`
 	// Image that runs it.
 	Image string `json:"image"`
+	// Instance whose volume has it. Left out: the first one that was granted.
+	// +optional
+	Instance string `json:"instance,omitempty"`
+}
+
+// ReleaseRequest says that nobody wants a data generation of a cluster any more. It stands in the status of the Restore
+// that decided so.
+type ReleaseRequest struct {
+	// Cluster is the name of the PostgresCluster.
+	Cluster string `json:"cluster"`
+	// ClusterUID is the UID of that very cluster.
+	ClusterUID types.UID `json:"clusterUID"`
+	// DataGeneration to remove from its volumes. It is never the one that the cluster runs on.
+	DataGeneration string `json:"dataGeneration"`
 }
 
 // BackupRequest asks the backup-controller for a backup. It stands in the status of a PostgresCluster that is being

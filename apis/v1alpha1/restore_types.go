@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Restore brings a cluster back to a point in time, into a new PostgresCluster.
+// Restore brings a cluster back to a point in time, into a new PostgresCluster or in place.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pgr,categories=howdah
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.destination.newCluster.name`
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.destination.*.name`
 // +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.progress.phase`
@@ -35,7 +35,9 @@ type RestoreList struct {
 }
 
 // RestoreSpec says from where, to which point, into what.
-// +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source && self.destination == oldSelf.destination && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target)",message="spec.source, spec.target and spec.destination can't be changed: make another Restore"
+// +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source && self.destination == oldSelf.destination && self.mode == oldSelf.mode && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target)",message="spec.source, spec.target, spec.destination and spec.mode can't be changed: make another Restore"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made; to go the other way make another Restore"
+// +kubebuilder:validation:XValidation:rule="has(self.destination.inPlace) || !has(self.decision) && !has(self.confirmWithin)",message="spec.decision and spec.confirmWithin belong to a restore in place (spec.destination.inPlace): leave them out, a new cluster can simply be deleted"
 type RestoreSpec struct {
 	// Source of the data.
 	Source RestoreSource `json:"source"`
@@ -44,7 +46,24 @@ type RestoreSpec struct {
 	Target *RestoreTarget `json:"target,omitempty"`
 	// Destination of the data.
 	Destination RestoreDestination `json:"destination"`
-	// Cancel ends a restore that has not succeeded; the unfinished cluster is deleted.
+	// Mode says whether to do it: Plan stops once status.plan says what would be done, or the condition why it can't be.
+	// +optional
+	// +kubebuilder:default=Execute
+	Mode RestoreMode `json:"mode,omitempty"`
+	// Decision of a restore in place, once its cluster runs on the restored data: Confirm gives the space of the data of
+	// before free, Undo brings that back.
+	// +optional
+	Decision RestoreDecision `json:"decision,omitempty"`
+	// ConfirmWithin is how long a restore in place can be undone, such as 24h, from when the cluster runs on the restored
+	// data. After that it is confirmed. It may be changed until then. Left out: 24h.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="spec.confirmWithin must be from 0s to 8760h, such as 24h; 0s confirms at once"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	ConfirmWithin *metav1.Duration `json:"confirmWithin,omitempty"`
+	// Cancel ends a restore before its cluster runs on the restored data. A new cluster is deleted; one that is restored in
+	// place goes on with the data of before.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 	// TTLSecondsAfterFinished deletes the Restore (not the cluster) that long after it ended. Left out: never.
@@ -52,6 +71,28 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
+
+// RestoreMode says whether a restore is carried out.
+// +kubebuilder:validation:Enum=Plan;Execute
+type RestoreMode string
+
+const (
+	// RestorePlanOnly stops once the plan is made.
+	RestorePlanOnly RestoreMode = "Plan"
+	// RestoreExecute carries the plan out.
+	RestoreExecute RestoreMode = "Execute"
+)
+
+// RestoreDecision is what becomes of a restore in place.
+// +kubebuilder:validation:Enum=Confirm;Undo
+type RestoreDecision string
+
+const (
+	// DecisionConfirm keeps the restored data, and gives up that of before.
+	DecisionConfirm RestoreDecision = "Confirm"
+	// DecisionUndo brings the data of before back, and gives up the restored one.
+	DecisionUndo RestoreDecision = "Undo"
+)
 
 // RestoreSource is where the data comes from.
 // +kubebuilder:validation:XValidation:rule="has(self.backup) != has(self.cluster)",message="spec.source takes exactly one of backup and cluster"
@@ -94,9 +135,37 @@ type RestoreTarget struct {
 }
 
 // RestoreDestination is where the data goes.
+// +kubebuilder:validation:XValidation:rule="has(self.newCluster) != has(self.inPlace)",message="spec.destination takes exactly one of newCluster and inPlace"
 type RestoreDestination struct {
 	// NewCluster is made by the Restore.
-	NewCluster NewCluster `json:"newCluster"`
+	// +optional
+	NewCluster *NewCluster `json:"newCluster,omitempty"`
+	// InPlace brings a cluster that is there back, under its name. It can be undone until it is confirmed.
+	// +optional
+	InPlace *InPlace `json:"inPlace,omitempty"`
+}
+
+// ClusterName is the PostgresCluster that the data goes to.
+func (d RestoreDestination) ClusterName() string {
+	switch {
+	case d.InPlace != nil:
+		return d.InPlace.Name
+	case d.NewCluster != nil:
+		return d.NewCluster.Name
+	}
+	return ""
+}
+
+// InPlace names the PostgresCluster to bring back. The data of before stays on its volumes until spec.decision, or for
+// spec.confirmWithin, so there has to be room for both.
+type InPlace struct {
+	// Name of the PostgresCluster, in the same namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name"`
+	// SafetyBackup takes a backup before anything is touched; if it fails, nothing is.
+	// +optional
+	SafetyBackup bool `json:"safetyBackup,omitempty"`
 }
 
 // NewCluster describes the PostgresCluster to make. What is left out is as it was in the cluster that was backed up.
@@ -133,15 +202,15 @@ type RestoreStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Succeeded.
+	// Conditions: Succeeded, Restored (of a restore in place).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Plan is fixed before anything is made.
+	// Plan is fixed before anything is made or touched.
 	// +optional
 	Plan *RestorePlan `json:"plan,omitempty"`
-	// Cluster is the PostgresCluster that was made.
+	// Cluster is the PostgresCluster that was made, or that is restored in place.
 	// +optional
 	Cluster *MadeCluster `json:"cluster,omitempty"`
 	// Hold asks the db-controller for the volume.
@@ -150,9 +219,18 @@ type RestoreStatus struct {
 	// Handover offers the restored data.
 	// +optional
 	Handover *Handover `json:"handover,omitempty"`
-	// BackupWanted asks the backup-controller for the first backup of the new lineage.
+	// Release asks the db-controller to have a data generation removed from the volumes.
+	// +optional
+	Release *ReleaseRequest `json:"release,omitempty"`
+	// BackupWanted asks the backup-controller for the safety backup, or the first backup of the new lineage.
 	// +optional
 	BackupWanted *BackupRequest `json:"backupWanted,omitempty"`
+	// SafetyBackup is the Backup that was taken before anything was touched.
+	// +optional
+	SafetyBackup string `json:"safetyBackup,omitempty"`
+	// Before is what the cluster ran on before it was restored in place, and runs on again when that is undone.
+	// +optional
+	Before *DataBefore `json:"before,omitempty"`
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
@@ -165,9 +243,48 @@ type RestoreStatus struct {
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// DownAt is when the db-controller was asked to stop the cluster.
+	// +optional
+	DownAt *metav1.Time `json:"downAt,omitempty"`
+	// HandedOverAt is when the restored data was offered to the cluster.
+	// +optional
+	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
+	// RestoredAt is when the cluster took connections on the restored data, restored in place.
+	// +optional
+	RestoredAt *metav1.Time `json:"restoredAt,omitempty"`
+	// ConfirmBy is until when a restore in place can be undone; then it is confirmed.
+	// +optional
+	ConfirmBy *metav1.Time `json:"confirmBy,omitempty"`
+	// Decided is what becomes of a restore in place. Once it is here it is carried out.
+	// +optional
+	Decided *DecidedRestore `json:"decided,omitempty"`
 	// CompletedAt is when it ended, well or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+}
+
+// DataBefore is a data generation to go back to.
+type DataBefore struct {
+	// DataGeneration that the cluster ran on.
+	DataGeneration string `json:"dataGeneration"`
+	// Instance whose volume has every commit of it.
+	Instance string `json:"instance"`
+	// SystemIdentifier of it.
+	SystemIdentifier string `json:"systemIdentifier"`
+	// MajorVersion of it.
+	MajorVersion int32 `json:"majorVersion"`
+	// Image that ran it.
+	Image string `json:"image"`
+}
+
+// DecidedRestore is a decision that was taken.
+type DecidedRestore struct {
+	// Decision that is carried out.
+	Decision RestoreDecision `json:"decision"`
+	// Why says who or what decided.
+	Why string `json:"why"`
+	// At is when that was.
+	At metav1.Time `json:"at"`
 }
 
 // RestorePlan is what a restore has decided.
@@ -232,6 +349,10 @@ type RestoreFailure struct {
 	Message string `json:"message"`
 }
 
+// ConditionRestored says whether the cluster of a restore in place runs on the restored data. Written by the
+// restore-controller.
+const ConditionRestored = "Restored"
+
 // Reasons of a Restore's Succeeded condition that are its own. Written by the restore-controller.
 const (
 	// ReasonBackupNotFound: there is no such Backup, or it has not succeeded.
@@ -256,6 +377,24 @@ const (
 	ReasonAwaitingBackup = "AwaitingBackup"
 	// ReasonInvalidSpec: the spec can't be acted on.
 	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonSafetyBackupFailed: the safety backup failed, so nothing was touched.
+	ReasonSafetyBackupFailed = "SafetyBackupFailed"
+	// ReasonAnotherDatabase: the backup is of another database, or major version, than the cluster to restore in place.
+	ReasonAnotherDatabase = "AnotherDatabase"
+	// ReasonNoSpace: the volume has no room for the restored data beside that of before.
+	ReasonNoSpace = "NoSpace"
+	// ReasonNotStarted: the cluster did not take connections on the restored data in time.
+	ReasonNotStarted = "NotStarted"
+	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.
+	ReasonAwaitingConfirmation = "AwaitingConfirmation"
+	// ReasonConfirming: the data of before is being given up.
+	ReasonConfirming = "Confirming"
+	// ReasonUndoing: the data of before is being brought back.
+	ReasonUndoing = "Undoing"
+	// ReasonUndone: the cluster runs on the data of before.
+	ReasonUndone = "Undone"
+	// ReasonUndoImpossible: the data of before can't be brought back; the message says why.
+	ReasonUndoImpossible = "UndoImpossible"
 	// ReasonDataCorrupt: an object in the repository is not what was written.
 	ReasonDataCorrupt = "DataCorrupt"
 )

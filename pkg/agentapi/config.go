@@ -46,6 +46,8 @@ type Config struct {
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
 	// HBA are a person's own lines of pg_hba.conf.
 	HBA []string `json:"hba,omitempty"`
+	// Released are data generations that nobody wants any more: they are removed from the volume, but for the current one.
+	Released []string `json:"released,omitempty"`
 	// Declared roles and databases; nil: none.
 	Declared *Declared `json:"declared,omitempty"`
 }

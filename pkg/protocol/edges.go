@@ -37,10 +37,22 @@ var Edges = []Edge{
 		Rules: []string{
 			"Said only under a granted hold, with its token, after the Job that wrote the generation has ended.",
 			"Adopting is recorded in status before a pod starts on it. From then on the volumes are the cluster's again.",
-			"A Handover that names the generation of before, under the same hold, takes the adoption back.",
+			"A Handover that names the generation of before, under the same hold or a later one, takes the adoption back; `instance` says whose volume has it.",
 			"The asker clears its hold only when the cluster is Ready on what it handed over.",
 		},
 		Functions: []string{"PendingHandover", "Adopt", "Adopted"},
+	},
+	{
+		Name:  "Release",
+		Asker: "restore-controller", Ask: "`Restore.status.release`",
+		Answerer: "db-controller", Answer: "`PostgresCluster.status.releasedDataGenerations[]`",
+		Over: "the asker clears its `release`, or is gone",
+		Rules: []string{
+			"Said only of a data generation that the asker wrote, or that it replaced, once a decision that is recorded gave it up.",
+			"The data generation that the cluster runs on, and one in a Handover, is never released.",
+			"Instances remove what is released from their volumes, at once or when they come back. It is never adopted again.",
+		},
+		Functions: []string{"Release", "Released"},
 	},
 	{
 		Name:  "BackupWanted",

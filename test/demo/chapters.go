@@ -190,7 +190,7 @@ func (s *story) restore(ctx context.Context) error {
 	restore := &v1alpha1.Restore{ObjectMeta: named("shop-before"), Spec: v1alpha1.RestoreSpec{
 		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "shop-first"}},
 		Target:      &v1alpha1.RestoreTarget{Time: s.noted.UTC().Format(time.RFC3339Nano)},
-		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "shop-before"}},
+		Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "shop-before"}},
 	}}
 	if err := s.kube.Create(ctx, restore); err != nil {
 		return err

@@ -126,7 +126,7 @@ func TestADeletedClusterLeavesALastBackupAndNoVolume(t *testing.T) {
 	// The name is free again, and what was there is in the last backup.
 	restore := &v1alpha1.Restore{ObjectMeta: b.Meta("back"), Spec: v1alpha1.RestoreSpec{
 		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: backups.Items[0].Name}},
-		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "shop"}},
+		Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "shop"}},
 	}}
 	b.Must(b.Create(t.Context(), restore))
 	b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)

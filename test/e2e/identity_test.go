@@ -77,7 +77,7 @@ func oneOfEachKind(t *testing.T, admin client.Client) map[string]client.Object {
 		v1alpha1.KindBackupSchedule: &v1alpha1.BackupSchedule{ObjectMeta: named, Spec: v1alpha1.BackupScheduleSpec{Cluster: nowhere, Schedule: "@yearly", Suspend: true}},
 		v1alpha1.KindRestore: &v1alpha1.Restore{ObjectMeta: named, Spec: v1alpha1.RestoreSpec{
 			Source:      v1alpha1.RestoreSource{Backup: ptr.To(nowhere)},
-			Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "elsewhere"}},
+			Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "elsewhere"}},
 		}},
 		v1alpha1.KindUpgrade: &v1alpha1.Upgrade{ObjectMeta: named, Spec: v1alpha1.UpgradeSpec{Cluster: nowhere, Version: 18}},
 	}

@@ -21,7 +21,7 @@ import (
 func (b *bed) restoreOf(name string, target *v1alpha1.RestoreTarget) *v1alpha1.Restore {
 	return &v1alpha1.Restore{ObjectMeta: b.Meta(name), Spec: v1alpha1.RestoreSpec{
 		Source: v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{Name: "shop"}}, Target: target,
-		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: name}},
+		Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: name}},
 	}}
 }
 

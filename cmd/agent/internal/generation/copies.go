@@ -185,6 +185,37 @@ func (v Volume) RemoveOldCopies(keep string, olderThan time.Duration, now time.T
 	return removed, nil
 }
 
+// Release removes every copy of a data generation, whole or not, and returns what it removed. ErrCurrent: a server may run
+// on one of them, so nothing was removed.
+func (v Volume) Release(unwanted string) ([]string, error) {
+	if err := checkID(unwanted); err != nil {
+		return nil, err
+	}
+	current, err := v.readCurrent()
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	if err == nil && current.DataGeneration() == unwanted {
+		return nil, fmt.Errorf("%w: %s", ErrCurrent, unwanted)
+	}
+	ids, err := v.ids()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	for _, id := range ids {
+		g, err := v.Read(id)
+		if id != unwanted && copyNumber(id, unwanted) == 0 && (err != nil || g.DataGeneration() != unwanted) {
+			continue
+		}
+		if err := v.Remove(id); err != nil {
+			return removed, err
+		}
+		removed = append(removed, id)
+	}
+	return removed, nil
+}
+
 // replacedAt reads when a copy was found replaced; where that is not noted yet it is now.
 func (v Volume) replacedAt(id string, now time.Time) (time.Time, error) {
 	content, err := os.ReadFile(filepath.Join(v.Dir(id), replacedFile))

@@ -172,3 +172,32 @@ func TestTheSpaceOfTheVolumeIsKnown(t *testing.T) {
 		t.Errorf("%d of %d, %v", free, total, err)
 	}
 }
+
+func TestAllCopiesOfAnUnwantedDataGenerationGoButNeverTheCurrentOne(t *testing.T) {
+	v := Volume(t.TempDir())
+	complete(t, v, "g0")
+	clone(t, v, "g0.c1", "g0")
+	complete(t, v, "g1")
+	clone(t, v, "g1.c1", "g1")
+	if err := os.MkdirAll(v.Dir("g0.c2"), 0o700); err != nil { // a clone that was never completed
+		t.Fatal(err)
+	}
+	if err := v.Adopt("g1.c1"); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := v.Release("g1"); !errors.Is(err, ErrCurrent) || removed != nil {
+		t.Errorf("of the current one it removed %v, %v", removed, err)
+	}
+	if removed, err := v.Release("g0"); err != nil || !slices.Equal(removed, []string{"g0", "g0.c1", "g0.c2"}) {
+		t.Errorf("it removed %v, %v", removed, err)
+	}
+	if removed, err := v.Release("g0"); err != nil || removed != nil {
+		t.Errorf("again it removed %v, %v", removed, err)
+	}
+	if entries, err := v.List(); err != nil || len(entries) != 2 {
+		t.Errorf("left: %+v, %v", entries, err)
+	}
+	if _, err := v.Release("../x"); !errors.Is(err, ErrName) {
+		t.Errorf("a name that is no name: %v", err)
+	}
+}

@@ -54,6 +54,7 @@ func (r *runner) take(config agentapi.Config, files settings.Files) {
 	isWanted := config.Hash() == r.inputs.config.Hash()
 	if isWanted {
 		r.refused, r.refusedFor, r.unchecked = "", "", false
+		go r.letGo(config)
 	}
 	r.set(func(status *agentapi.Status) {
 		status.ConfigHash = config.Hash()
@@ -61,6 +62,24 @@ func (r *runner) take(config agentapi.Config, files settings.Files) {
 			status.ConfigError, status.ConfigErrorHash = "", ""
 		}
 	})
+}
+
+// letGo removes data generations that nobody wants any more. A large one takes a while, and the server goes on meanwhile.
+func (s *Supervisor) letGo(config agentapi.Config) {
+	s.removing.Lock()
+	defer s.removing.Unlock()
+	for _, unwanted := range config.Released {
+		if unwanted == config.DataGeneration {
+			continue
+		}
+		removed, err := s.Volume.Release(unwanted)
+		if len(removed) > 0 {
+			s.Log.Info("removed data that nobody wants any more", "generations", removed)
+		}
+		if err != nil {
+			s.Log.Warn("data that nobody wants any more can't be removed", "generation", unwanted, "error", err)
+		}
+	}
 }
 
 // refuse notes why the wanted configuration is not in effect.

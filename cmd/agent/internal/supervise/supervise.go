@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
@@ -88,6 +89,7 @@ type Supervisor struct {
 	Options
 	*State
 	restarts chan agentapi.RestartRequest
+	removing sync.Mutex // data generations
 }
 
 // New makes a supervisor; Run starts it.

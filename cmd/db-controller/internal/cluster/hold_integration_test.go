@@ -183,7 +183,7 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "back"},
 		Spec: v1alpha1.RestoreSpec{
 			Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "b"}},
-			Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "shop"}},
+			Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "shop"}},
 		},
 	}
 	l.create(restore)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -52,6 +53,19 @@ func (r *Reconciler) answerHolds(_ context.Context, w *world) flow.Outcome {
 		reason, message = v1alpha1.ReasonStarting, "The volumes are the cluster's again."
 	}
 	return flow.Save(reason, message)
+}
+
+// release records which data generations nobody wants any more; the instances are told with their configuration.
+func (r *Reconciler) release(_ context.Context, w *world) flow.Outcome {
+	status := &w.cluster.Status
+	if slices.Equal(w.released, status.ReleasedDataGenerations) {
+		return flow.Next
+	}
+	status.ReleasedDataGenerations = w.released
+	if slices.Contains(w.released, status.PreviousDataGeneration) {
+		status.PreviousDataGeneration = ""
+	}
+	return flow.Save(v1alpha1.ReasonApplying, "Data that nobody wants any more is being removed.")
 }
 
 func (w *world) holdFacts() protocol.HoldFacts {

@@ -81,6 +81,7 @@ func (r *Reconciler) readAsks(ctx context.Context, reader client.Reader, w *worl
 		return fmt.Errorf("list Upgrades: %w", err)
 	}
 	w.asks = protocol.HoldAsks(w.cluster, restores.Items, upgrades.Items)
+	w.released = protocol.Release(w.cluster, restores.Items, w.asks)
 	w.restore = nil
 	for i := range restores.Items {
 		if w.bootstrapsByRestore() && restores.Items[i].Name == w.cluster.Spec.Bootstrap.Restore.Name {

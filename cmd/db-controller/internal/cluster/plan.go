@@ -35,6 +35,7 @@ func (r *Reconciler) instances() steps {
 	return steps{
 		r.adoptHandover, // recorded before a pod starts on it
 		r.answerHolds,   // recorded before anybody acts on it
+		r.release,       // recorded before the instances are told
 		r.pinImage,
 		r.initialize,
 		r.renewStatefulSet, r.ensureStatefulSet,

@@ -78,7 +78,7 @@ func byLabel(_ context.Context, object client.Object) []reconcile.Request {
 }
 
 func ofRestore(_ context.Context, object client.Object) []reconcile.Request {
-	return request(object.GetNamespace(), object.(*v1alpha1.Restore).Spec.Destination.NewCluster.Name)
+	return request(object.GetNamespace(), object.(*v1alpha1.Restore).Spec.Destination.ClusterName())
 }
 
 func ofUpgrade(_ context.Context, object client.Object) []reconcile.Request {

@@ -61,6 +61,8 @@ type world struct {
 
 	// asks for the volumes, oldest first.
 	asks []protocol.HoldAsk
+	// released are the data generations that nobody wants any more.
+	released []string
 	// restore that spec.bootstrap.restore names; nil: there is none.
 	restore *v1alpha1.Restore
 	// finalBackup that answers status.backupWanted; nil: it is not there.

@@ -90,7 +90,7 @@ func (r *Reconciler) pinFailure(_ context.Context, w *world) flow.Outcome {
 
 // conclude says why it was given up, and what is left.
 func (r *Reconciler) conclude(_ context.Context, w *world) flow.Outcome {
-	failure, name := w.restore.Status.Failure, w.restore.Spec.Destination.NewCluster.Name
+	failure, name := w.restore.Status.Failure, w.restore.Spec.Destination.ClusterName()
 	message := failure.Message
 	switch {
 	case w.ours() && w.ran():

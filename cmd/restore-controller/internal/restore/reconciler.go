@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.writer.Get(ctx, req.NamespacedName, restore); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("restore", req.Name, "cluster", restore.Spec.Destination.NewCluster.Name))
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("restore", req.Name, "cluster", restore.Spec.Destination.ClusterName()))
 	pass := flow.Begin(r.writer, r.events, restore)
 	ended := restore.Status.CompletedAt != nil
 	world, err := r.observe(ctx, restore)

@@ -41,5 +41,5 @@ func summary(restore *v1alpha1.Restore) string {
 		reached += ", last transaction at " + last.UTC().Format(time.RFC3339Nano)
 	}
 	return fmt.Sprintf("PostgresCluster %s runs on the data as of %s (%s); it took %s",
-		restore.Spec.Destination.NewCluster.Name, status.Plan.Target, reached, status.CompletedAt.Sub(status.StartedAt.Time).Round(time.Second))
+		restore.Spec.Destination.ClusterName(), status.Plan.Target, reached, status.CompletedAt.Sub(status.StartedAt.Time).Round(time.Second))
 }

@@ -99,7 +99,7 @@ func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, nee
 func newCluster(restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) *v1alpha1.PostgresCluster {
 	return &v1alpha1.PostgresCluster{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: restore.Namespace, Name: restore.Spec.Destination.NewCluster.Name,
+			Namespace: restore.Namespace, Name: restore.Spec.Destination.ClusterName(),
 			Annotations: map[string]string{v1alpha1.AnnotationRestoredBy: string(restore.UID)},
 		},
 		Spec: *spec,

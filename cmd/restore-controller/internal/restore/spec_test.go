@@ -39,7 +39,7 @@ func shopSpec() v1alpha1.PostgresClusterSpec {
 func restoreInto(cluster v1alpha1.NewCluster) *v1alpha1.Restore {
 	return &v1alpha1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "demo", UID: "uid"},
-		Spec:       v1alpha1.RestoreSpec{Destination: v1alpha1.RestoreDestination{NewCluster: cluster}},
+		Spec:       v1alpha1.RestoreSpec{Destination: v1alpha1.RestoreDestination{NewCluster: &cluster}},
 	}
 }
 

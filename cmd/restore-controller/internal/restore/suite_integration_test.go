@@ -238,7 +238,7 @@ func (l *lab) restore(change func(*v1alpha1.RestoreSpec)) *v1alpha1.Restore {
 	l.Helper()
 	restore := &v1alpha1.Restore{ObjectMeta: l.meta("r"), Spec: v1alpha1.RestoreSpec{
 		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}},
-		Destination: v1alpha1.RestoreDestination{NewCluster: v1alpha1.NewCluster{Name: "copy"}},
+		Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "copy"}},
 	}}
 	if change != nil {
 		change(&restore.Spec)

@@ -35,7 +35,7 @@ func jobName(restore *v1alpha1.Restore) string { return restore.Name + "-restore
 // observe does every read of a pass, but for those from the bucket.
 func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (w *world, err error) {
 	w = &world{restore: restore, now: r.now()}
-	if w.cluster, err = find(ctx, r.live, restore, restore.Spec.Destination.NewCluster.Name, &v1alpha1.PostgresCluster{}); err != nil {
+	if w.cluster, err = find(ctx, r.live, restore, restore.Spec.Destination.ClusterName(), &v1alpha1.PostgresCluster{}); err != nil {
 		return nil, err
 	}
 	if w.job, err = workload.Observe(ctx, r.writer, r.live, restore, jobName(restore)); err != nil {
@@ -146,7 +146,7 @@ func stateOf(cluster *v1alpha1.PostgresCluster) string {
 
 // failure is why the work must be given up, or nil.
 func (w *world) failure() *v1alpha1.RestoreFailure {
-	name := w.restore.Spec.Destination.NewCluster.Name
+	name := w.restore.Spec.Destination.ClusterName()
 	made, answer := w.restore.Status.Cluster, w.answer()
 	fail := func(reason, format string, args ...any) *v1alpha1.RestoreFailure {
 		return &v1alpha1.RestoreFailure{Reason: reason, Message: fmt.Sprintf(format, args...)}

@@ -25,7 +25,7 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 		MemoryBytes: amount(cluster.Spec.Resources, corev1.ResourceMemory, false),
 		CPUMillis:   amount(cluster.Spec.Resources, corev1.ResourceCPU, true),
 		Database:    database, Owner: owner, SuperuserAccess: cluster.Spec.SuperuserAccess,
-		EndpointSlice: component.NamesOf(cluster).Primary(),
+		EndpointSlice: component.NamesOf(cluster).Primary(), Released: cluster.Status.ReleasedDataGenerations,
 	}
 	if store != nil {
 		config.Archive = &agentapi.Archive{Repository: *store}
