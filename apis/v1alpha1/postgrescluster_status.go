@@ -61,6 +61,10 @@ type PostgresClusterStatus struct {
 	// them. Whether a change raises or lowers them decides who restarts first.
 	// +optional
 	StandbyLimits map[string]ParameterValue `json:"standbyLimits,omitempty"`
+	// Tuning are the parameters of the primary that were chosen for the memory and CPU of its pod, the size of its volume
+	// and the number of instances; spec.postgresql.parameters replaces each of them.
+	// +optional
+	Tuning map[string]ParameterValue `json:"tuning,omitempty"`
 	// ReadyInstances is the number of instances that take connections.
 	// +optional
 	ReadyInstances int32 `json:"readyInstances"`

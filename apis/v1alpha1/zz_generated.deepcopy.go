@@ -1054,6 +1054,13 @@ func (in *PostgresClusterStatus) DeepCopyInto(out *PostgresClusterStatus) {
 			(*out)[key] = val
 		}
 	}
+	if in.Tuning != nil {
+		in, out := &in.Tuning, &out.Tuning
+		*out = make(map[string]ParameterValue, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Instances != nil {
 		in, out := &in.Instances, &out.Instances
 		*out = make([]InstanceStatus, len(*in))

@@ -29,6 +29,8 @@ type Paths struct {
 type Files struct {
 	Conf string
 	HBA  string
+	// Tuned are the parameters in effect that follow from the sizes of the pod and its volume and from the instances.
+	Tuned map[string]string
 	// fixed is what nothing overrides: it goes on the command line too, behind which even ALTER SYSTEM has no say.
 	fixed []postgres.Parameter
 }
@@ -48,7 +50,8 @@ func Render(config agentapi.Config, major int, paths Paths, standing Standing) (
 	if config.Instances > 1 {
 		layers = append(layers, postgres.ReplicationParameters(standing.VolumeBytes))
 	}
-	all := postgres.MergeParameters(append(layers, postgres.ParameterList(config.Parameters), standing.parameters(paths), fixed)...)
+	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), standing.parameters(paths), fixed}
+	all := postgres.MergeParameters(append(layers, stronger...)...)
 	conf, err := postgres.RenderConf(all)
 	if err != nil {
 		return Files{}, err
@@ -57,7 +60,19 @@ func Render(config agentapi.Config, major int, paths Paths, standing Standing) (
 	if err != nil {
 		return Files{}, err
 	}
-	return Files{Conf: conf, HBA: hba, fixed: fixed}, nil
+	return Files{Conf: conf, HBA: hba, Tuned: tuned(major, layers, stronger), fixed: fixed}, nil
+}
+
+// tuned are those of the computed layers that a server of unknown size would not get, and that nothing stronger replaces.
+func tuned(major int, computed, stronger [][]postgres.Parameter) map[string]string {
+	values := map[string]string{}
+	for _, p := range postgres.MergeParameters(computed...) {
+		values[p.Name] = p.Value
+	}
+	for _, p := range postgres.MergeParameters(append(stronger, postgres.DefaultParameters(major, 0, 0))...) {
+		delete(values, p.Name)
+	}
+	return values
 }
 
 func check(config agentapi.Config) error {

@@ -45,6 +45,27 @@ func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
 	}
 }
 
+func TestWhatWasChosenForTheSizeIsTold(t *testing.T) {
+	config := agentapi.Config{Cluster: "shop", MemoryBytes: 1 << 30, CPUMillis: 1500, Parameters: map[string]string{"work_mem": "64MB"}}
+	files, err := Render(config, 17, paths, Standing{VolumeBytes: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"shared_buffers": "256MB", "max_parallel_workers": "2", "max_wal_size": "204MB",
+		"work_mem":  "", // the user's
+		"fsync":     "", // nobody's choice
+		"wal_level": "", // the same for every size
+	} {
+		if got := files.Tuned[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if files, err = Render(agentapi.Config{Cluster: "shop"}, 17, paths, Standing{}); err != nil || len(files.Tuned) != 0 {
+		t.Errorf("of a server of unknown size: %v, %v", files.Tuned, err)
+	}
+}
+
 func TestWhatIsNotTheUsersIsRefused(t *testing.T) {
 	_, err := Render(agentapi.Config{Parameters: map[string]string{"ssl": "off"}}, 17, paths, Standing{})
 	if !errors.Is(err, postgres.ErrParameter) {

@@ -57,7 +57,7 @@ func (r *runner) take(config agentapi.Config, files settings.Files) {
 		go r.letGo(config)
 	}
 	r.set(func(status *agentapi.Status) {
-		status.ConfigHash = config.Hash()
+		status.ConfigHash, status.Tuned = config.Hash(), files.Tuned
 		if isWanted {
 			status.ConfigError, status.ConfigErrorHash = "", ""
 		}

@@ -137,9 +137,21 @@ func reportPrimary(w *world, agent *agentapi.Status) {
 	}
 	status.Maintenance, status.MaintenanceMessages = agent.Maintenance, agent.MaintenanceMessages
 	status.Synchronous = synchronousOf(w, agent)
+	status.Tuning = tuningOf(agent)
 	if agent.ConfigHash == w.agentConfig().Hash() && len(w.pending(w.primary())) == 0 {
 		status.StandbyLimits = standbyLimits(w.cluster)
 	}
+}
+
+func tuningOf(agent *agentapi.Status) map[string]v1alpha1.ParameterValue {
+	if len(agent.Tuned) == 0 {
+		return nil
+	}
+	tuning := make(map[string]v1alpha1.ParameterValue, len(agent.Tuned))
+	for name, value := range agent.Tuned {
+		tuning[name] = v1alpha1.ParameterValue(value)
+	}
+	return tuning
 }
 
 func synchronousOf(w *world, agent *agentapi.Status) *v1alpha1.SynchronousStatus {
