@@ -32,6 +32,9 @@ func DefaultParameters(major int, memory int64, cores int) []Parameter {
 	if major < 18 { // 18 reads ahead by itself
 		params["effective_io_concurrency"] = "200"
 	}
+	if major >= 17 {
+		params["summarize_wal"] = "on" // an incremental backup reads in the summaries which blocks were changed
+	}
 	layers := [][]Parameter{ParameterList(params)}
 	if memory > 0 {
 		layers = append(layers, memoryParameters(memory))
