@@ -1,6 +1,11 @@
 package postgres
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
 
 // The layout of a page of WAL (XLogPageHeaderData).
 const (
@@ -15,12 +20,31 @@ const (
 
 // walReader reads the records of one segment, which run on over the headers of pages.
 type walReader struct {
-	segment []byte // whole pages
-	size    int    // of a whole segment, bytes
-	start   LSN
-	magic   uint16
-	pos     int
-	buffer  []byte // of a record that lies on several pages
+	source io.Reader
+	page   [walPageSize]byte // the one with pos in it, or right before it
+	read   int               // pages so far
+	err    error             // of the source, but for its end
+
+	size   int // of a whole segment, bytes
+	start  LSN
+	magic  uint16
+	pos    int
+	buffer []byte // of a record that lies on several pages
+}
+
+// load reads pages up to the one that begins at pos; false: there is none.
+func (r *walReader) load() bool {
+	for r.err == nil && r.read*walPageSize <= r.pos {
+		_, err := io.ReadFull(r.source, r.page[:])
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return false
+		}
+		if err != nil {
+			r.err = fmt.Errorf("read WAL: %w", err)
+		}
+		r.read++
+	}
+	return r.err == nil
 }
 
 type readState int
@@ -38,10 +62,10 @@ func (r *walReader) lsn() LSN { return r.start + LSN(r.pos) }
 // openPage checks the header of the page at pos and moves behind it. remaining is the length of what a
 // record that began earlier still has on this page and later ones.
 func (r *walReader) openPage() (remaining int, ok bool) {
-	if r.pos >= len(r.segment) {
+	if !r.load() {
 		return 0, false
 	}
-	header := r.segment[r.pos:]
+	header := r.page[:]
 	info := binary.LittleEndian.Uint16(header[2:])
 	if binary.LittleEndian.Uint16(header) != r.magic || LSN(binary.LittleEndian.Uint64(header[8:])) != r.lsn() {
 		return 0, false // never written, or left from the segment's former life
@@ -70,7 +94,7 @@ func (r *walReader) next() (lsn LSN, record []byte, state readState) {
 			}
 		}
 		lsn = r.lsn()
-		total := int(binary.LittleEndian.Uint32(r.segment[r.pos:]))
+		total := int(binary.LittleEndian.Uint32(r.page[r.pos%walPageSize:]))
 		if total < recordHeader {
 			return 0, nil, readNothing
 		}
@@ -82,14 +106,15 @@ func (r *walReader) next() (lsn LSN, record []byte, state readState) {
 
 // take reads n bytes of a record from pos on, over as many pages as they need.
 func (r *walReader) take(n int) ([]byte, readState) {
-	if here := walPageSize - r.pos%walPageSize; n <= here {
+	if rest := r.page[r.pos%walPageSize:]; n <= len(rest) {
 		r.pos += n
-		return r.segment[r.pos-n : r.pos], readWhole
+		return rest[:n], readWhole
 	}
 	r.buffer = r.buffer[:0]
 	for {
-		here := min(n-len(r.buffer), walPageSize-r.pos%walPageSize)
-		r.buffer = append(r.buffer, r.segment[r.pos:r.pos+here]...)
+		rest := r.page[r.pos%walPageSize:]
+		here := min(n-len(r.buffer), len(rest))
+		r.buffer = append(r.buffer, rest[:here]...)
 		r.pos += here
 		if len(r.buffer) == n {
 			return r.buffer, readWhole
@@ -105,14 +130,13 @@ func (r *walReader) take(n int) ([]byte, readState) {
 
 // continuePage opens the page on which a record goes on for that many more bytes.
 func (r *walReader) continuePage(remaining int) readState {
-	page := r.pos
 	found, ok := r.openPage()
 	switch {
 	case !ok:
 		return readNothing
 	case found == remaining:
 		return readWhole
-	case binary.LittleEndian.Uint16(r.segment[page+2:])&walFlagOverwritten != 0:
+	case binary.LittleEndian.Uint16(r.page[2:])&walFlagOverwritten != 0:
 		return readOverwritten
 	}
 	return readNothing

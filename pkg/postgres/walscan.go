@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"time"
 )
 
@@ -56,42 +57,62 @@ const maxTail = 1 << 20
 // known, and such a record is skipped. Reading ends without an error where the server stopped writing;
 // an error says that this is no WAL at all.
 func ScanWAL(segment []byte, before WALTail) (WALScan, error) {
+	scan, err := ReadWAL(bytes.NewReader(segment), before)
+	if err == nil && uint64(len(segment)) > scan.Segment.SegSize {
+		return WALScan{}, fmt.Errorf("%w WAL segment: %d bytes where segments have %d", ErrSyntax, len(segment), scan.Segment.SegSize)
+	}
+	return scan, err
+}
+
+// ReadWAL is ScanWAL of what a reader gives, of which it holds little at a time. It reads whole pages, and none behind the
+// one where it ends. An error of the reader is returned.
+func ReadWAL(segment io.Reader, before WALTail) (WALScan, error) {
 	r, scan, err := openSegment(segment)
 	if err != nil {
 		return WALScan{}, err
 	}
-	if !r.finish(&scan, before) {
-		return scan, nil
+	r.scan(&scan, before)
+	return scan, r.err
+}
+
+func (r *walReader) scan(scan *WALScan, before WALTail) {
+	if !r.finish(scan, before) {
+		return
 	}
 	for {
 		lsn, record, state := r.next()
 		switch state {
 		case readWhole:
 			if !intact(record) {
-				return scan, nil
+				return
 			}
 			scan.End = r.lsn()
 			if scan.add(lsn, record) == isSwitch {
 				scan.Complete, scan.Switched = true, r.pos
-				return scan, nil
+				return
 			}
 		case readCut:
 			scan.carry(lsn, nil, record)
-			return scan, nil
+			return
 		case readNothing:
-			return scan, nil
+			return
 		case readEnd:
 			scan.Complete = true
-			return scan, nil
+			return
 		}
 	}
 }
 
 // openSegment reads the long header that every segment begins with.
-func openSegment(segment []byte) (*walReader, WALScan, error) {
-	if len(segment) < walPageSize {
-		return nil, WALScan{}, fmt.Errorf("%w WAL segment: %d bytes, less than a page", ErrSyntax, len(segment))
+func openSegment(source io.Reader) (*walReader, WALScan, error) {
+	r := &walReader{source: source}
+	if !r.load() {
+		if r.err == nil {
+			r.err = fmt.Errorf("%w WAL segment: it is less than a page", ErrSyntax)
+		}
+		return nil, WALScan{}, r.err
 	}
+	segment := r.page[:]
 	magic, info := binary.LittleEndian.Uint16(segment), binary.LittleEndian.Uint16(segment[2:])
 	major, known := walMagic[magic]
 	if !known || info&walFlagLong == 0 {
@@ -101,7 +122,7 @@ func openSegment(segment []byte) (*walReader, WALScan, error) {
 	start := binary.LittleEndian.Uint64(segment[8:])
 	segSize := uint64(binary.LittleEndian.Uint32(segment[32:]))
 	page := binary.LittleEndian.Uint32(segment[36:])
-	if page != walPageSize || !ValidSegSize(segSize) || start%segSize != 0 || uint64(len(segment)) > segSize {
+	if page != walPageSize || !ValidSegSize(segSize) || start%segSize != 0 {
 		return nil, WALScan{}, fmt.Errorf("%w WAL segment: pages of %d bytes, segments of %d, at %v", ErrSyntax, page, segSize, LSN(start))
 	}
 	timeline := binary.LittleEndian.Uint32(segment[4:])
@@ -109,8 +130,8 @@ func openSegment(segment []byte) (*walReader, WALScan, error) {
 		SystemIdentifier: binary.LittleEndian.Uint64(segment[24:]), Major: major,
 		Segment: SegmentOf(timeline, LSN(start), segSize),
 	}
-	whole := len(segment) - len(segment)%walPageSize
-	return &walReader{segment: segment[:whole], size: int(segSize), start: LSN(start), magic: magic}, scan, nil
+	r.size, r.start, r.magic = int(segSize), LSN(start), magic
+	return r, scan, nil
 }
 
 // finish reads the rest of the record that began in an earlier segment; false: it does not end here.

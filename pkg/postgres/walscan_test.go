@@ -1,10 +1,13 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"io"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -221,6 +224,20 @@ func TestWhatIsNoWALIsRefused(t *testing.T) {
 		b := append([]byte(nil), w.segment()...)
 		if got, err := ScanWAL(damage(b), WALTail{}); !errors.Is(err, ErrSyntax) {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestAnErrorOfTheReaderIsNotTheEndOfWAL(t *testing.T) {
+	w := newWALWriter(0x5000000)
+	for range 1000 {
+		w.add(xact(xactCommit, 10, 100))
+	}
+	broken := errors.New("broken")
+	for _, pages := range []int{0, 2} {
+		source := io.MultiReader(bytes.NewReader(w.segment()[:pages*walPageSize]), iotest.ErrReader(broken))
+		if _, err := ReadWAL(source, WALTail{}); !errors.Is(err, broken) {
+			t.Errorf("behind %d pages: %v", pages, err)
 		}
 	}
 }

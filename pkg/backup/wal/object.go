@@ -1,7 +1,11 @@
 package wal
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -17,30 +21,82 @@ type stored struct {
 	StoredCRC32C uint32 `json:"storedCRC32C"` // of them
 }
 
-// encode makes the object: the header, and the content as one zstd frame.
-func (a *Archive) encode(name string, content []byte, info Info) ([]byte, error) {
-	encoder, err := a.encoder()
-	if err != nil {
-		return nil, err
-	}
-	defer a.encoders.Put(encoder)
-	compressed := encoder.EncodeAll(content, make([]byte, 0, len(content)/3+1024))
-	header, err := envelope.Seal(envelope.WAL, stored{
-		Header:       Header{Name: name, RawSize: int64(len(content)), CRC32C: codec.CRC(content), Info: info},
-		Stored:       int64(len(compressed)),
-		StoredCRC32C: codec.CRC(compressed),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return append(header, compressed...), nil
+const (
+	// window fits a processor's cache; WAL compresses no better with a larger one, and faster with this.
+	window    = 256 << 10
+	maxWindow = 8 << 20 // that a reader accepts
+	// headerRoom is kept in front of the compressed bytes, so that the header, which is known last, needs no copy of them.
+	headerRoom = 4 << 10
+	firstRoom  = 2 << 20 // for the compressed bytes
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// object is one that is being made. It compresses what is written to it, and holds only what comes out.
+type object struct {
+	encoder *zstd.Encoder
+	buffer  buffer
+	size    int64 // of the content so far
+	crc     uint32
 }
 
-func (a *Archive) encoder() (*zstd.Encoder, error) {
-	if encoder, ok := a.encoders.Get().(*zstd.Encoder); ok {
-		return encoder, nil
+// buffer takes what the encoder writes.
+type buffer []byte
+
+// Write keeps the bytes.
+func (b *buffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+func newObject() (*object, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, err
 	}
-	return codec.NewEncoder(codec.Fastest, 1<<20)
+	return &object{encoder: encoder, buffer: make(buffer, headerRoom, firstRoom)}, nil
+}
+
+// begin empties it, for content of that size.
+func (o *object) begin(size int64) {
+	o.buffer, o.size, o.crc = o.buffer[:headerRoom], 0, 0
+	o.encoder.ResetContentSize(&o.buffer, size)
+}
+
+// Write takes the next bytes of the content.
+func (o *object) Write(p []byte) (int, error) {
+	o.crc = crc32.Update(o.crc, castagnoli, p)
+	o.size += int64(len(p))
+	return o.encoder.Write(p)
+}
+
+// compressed is the content as one zstd frame, once the encoder is closed.
+func (o *object) compressed() []byte { return o.buffer[headerRoom:] }
+
+// seal is the whole object: the header, and the content as one zstd frame.
+func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error) {
+	if o.size != size {
+		return nil, Header{}, fmt.Errorf("%s has %d bytes instead of %d", name, o.size, size)
+	}
+	if err := o.encoder.Close(); err != nil {
+		return nil, Header{}, fmt.Errorf("compress %s: %w", name, err)
+	}
+	frame := o.compressed()
+	meta := stored{
+		Header: Header{Name: name, RawSize: size, CRC32C: o.crc, Info: info},
+		Stored: int64(len(frame)), StoredCRC32C: codec.CRC(frame),
+	}
+	header, err := envelope.Seal(envelope.WAL, meta)
+	if err != nil {
+		return nil, Header{}, err
+	}
+	if len(header) > headerRoom { // very many restore points
+		return append(header, frame...), meta.Header, nil
+	}
+	begin := headerRoom - len(header)
+	copy(o.buffer[begin:], header)
+	return o.buffer[begin:], meta.Header, nil
 }
 
 // parseHeader reads the header at the start of an object, and says how long it is.
@@ -59,21 +115,58 @@ func parseHeader(object []byte, name string) (stored, int, error) {
 	return header, size, nil
 }
 
-func decode(object []byte, name string) ([]byte, Header, error) {
-	header, size, err := parseHeader(object, name)
+// open checks the header and the stored bytes of an object, and returns the latter.
+func open(object []byte, name string) (header Header, frame []byte, err error) {
+	meta, size, err := parseHeader(object, name)
 	if err != nil {
-		return nil, Header{}, err
+		return Header{}, nil, err
 	}
-	compressed := object[size:]
-	if int64(len(compressed)) != header.Stored || codec.CRC(compressed) != header.StoredCRC32C {
-		return nil, header.Header, fmt.Errorf("%w: its bytes are not what was stored", ErrCorrupt)
+	frame = object[size:]
+	if int64(len(frame)) != meta.Stored || codec.CRC(frame) != meta.StoredCRC32C {
+		return meta.Header, nil, fmt.Errorf("%w: its bytes are not what was stored", ErrCorrupt)
 	}
-	content := make([]byte, header.RawSize)
-	if err := codec.Decode(compressed, content); err != nil {
-		return nil, header.Header, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	return meta.Header, frame, nil
+}
+
+func newDecoder() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+}
+
+// decompress writes the content of a frame, a piece at a time. The header says what it has to be; what was written before
+// an error is worth nothing.
+func decompress(decoder *zstd.Decoder, frame []byte, header Header, w io.Writer) error {
+	if err := decoder.Reset(bytes.NewReader(frame)); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	if codec.CRC(content) != header.CRC32C {
-		return nil, header.Header, fmt.Errorf("%w: the checksum of its content is wrong", ErrCorrupt)
+	checked := &checkedWriter{to: w, left: header.RawSize}
+	_, err := decoder.WriteTo(checked)
+	switch {
+	case checked.err != nil:
+		return checked.err
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case checked.left != 0 || checked.crc != header.CRC32C:
+		return fmt.Errorf("%w: the checksum of its content is wrong", ErrCorrupt)
 	}
-	return content, header.Header, nil
+	return nil
+}
+
+// checkedWriter passes content on, no more than there should be.
+type checkedWriter struct {
+	to   io.Writer
+	left int64
+	crc  uint32
+	err  error // of the writer behind it
+}
+
+var errLonger = errors.New("it is longer than its header says")
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	if c.left -= int64(len(p)); c.left < 0 {
+		return 0, errLonger
+	}
+	c.crc = crc32.Update(c.crc, castagnoli, p)
+	n, err := c.to.Write(p)
+	c.err = err
+	return n, err
 }

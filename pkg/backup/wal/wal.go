@@ -7,8 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/backup/repository"
@@ -21,7 +25,7 @@ var (
 	// ErrConflict is a name that is taken by a different content. It is a *ConflictError.
 	ErrConflict = errors.New("archive holds a different file of this name")
 	// ErrCorrupt is an object whose bytes are not what was stored.
-	ErrCorrupt = errors.New("corrupt WAL object")
+	ErrCorrupt = objstore.ErrCorrupt
 )
 
 // Header stands before the content of every archived file, and can be read without it.
@@ -73,7 +77,8 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // Archive reads and writes the WAL of all lineages in one store. It is safe for concurrent use.
 type Archive struct {
 	store    objstore.Store
-	encoders sync.Pool
+	objects  sync.Pool
+	decoders sync.Pool
 }
 
 // New returns the archive in store.
@@ -103,49 +108,157 @@ func Key(lineage, name string) (string, error) {
 // history. It returns when the store has acknowledged it. Putting the same content again succeeds;
 // a different one is a *ConflictError, and what was there stays.
 func (a *Archive) Put(ctx context.Context, lineage, name string, content []byte, info Info) error {
+	return a.PutFrom(ctx, lineage, name, int64(len(content)), func(w io.Writer) (Info, error) {
+		_, err := w.Write(content)
+		return info, err
+	})
+}
+
+// PutFrom is Put of a content that is never held whole: write writes as many bytes as size says, and finds out meanwhile
+// what is known about them. What is held is the compressed content.
+func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64, write func(io.Writer) (Info, error)) error {
 	key, err := Key(lineage, name)
 	if err != nil {
 		return err
 	}
-	object, err := a.encode(name, content, info)
+	o, err := a.object()
 	if err != nil {
 		return err
 	}
-	err = a.store.Put(ctx, key, object, objstore.PutOptions{IfAbsent: true})
-	if errors.Is(err, objstore.ErrExists) {
-		return a.compare(ctx, lineage, name, content, info)
-	}
-	return err
-}
-
-// compare tells a repeated put from a second writer.
-func (a *Archive) compare(ctx context.Context, lineage, name string, content []byte, info Info) error {
-	there, header, err := a.Get(ctx, lineage, name)
+	o.begin(size)
+	info, err := write(o)
 	if err != nil {
-		return fmt.Errorf("%s is archived already, and can't be compared: %w", name, err)
+		return err
 	}
-	if !bytes.Equal(there, content) {
-		return &ConflictError{Lineage: lineage, Name: name, Writer: info.Writer, Other: header.Writer}
+	body, header, err := o.seal(name, size, info)
+	if err != nil {
+		return err
+	}
+	err = a.store.Put(ctx, key, body, objstore.PutOptions{IfAbsent: true})
+	taken := errors.Is(err, objstore.ErrExists)
+	if err != nil && !taken {
+		return err // a request that was given up may still be reading the body: nobody else may write there
+	}
+	defer a.objects.Put(o)
+	if taken {
+		return a.compare(ctx, lineage, key, header, o.compressed())
 	}
 	return nil
+}
+
+func (a *Archive) object() (*object, error) {
+	if o, ok := a.objects.Get().(*object); ok {
+		return o, nil
+	}
+	return newObject()
+}
+
+// compare tells a repeated put from a second writer: ours is the content that was to be put, as a frame.
+func (a *Archive) compare(ctx context.Context, lineage, key string, ours Header, frame []byte) error {
+	there, theirs, err := a.read(ctx, key, ours.Name)
+	if err != nil {
+		return fmt.Errorf("%s is archived already, and can't be compared: %w", ours.Name, err)
+	}
+	same := theirs.RawSize == ours.RawSize && theirs.CRC32C == ours.CRC32C
+	if same && !bytes.Equal(there, frame) {
+		if same, err = a.sameContent(there, theirs, frame, ours); err != nil {
+			return fmt.Errorf("%s is archived already, and can't be compared: %s: %w", ours.Name, key, err)
+		}
+	}
+	if !same {
+		return &ConflictError{Lineage: lineage, Name: ours.Name, Writer: ours.Writer, Other: theirs.Writer}
+	}
+	return nil
+}
+
+// sameContent compares what two frames hold, byte by byte: an older version may have compressed it in another way.
+func (a *Archive) sameContent(there []byte, theirs Header, frame []byte, ours Header) (bool, error) {
+	decoder, err := newDecoder()
+	if err != nil {
+		return false, err
+	}
+	defer decoder.Close()
+	if err := decoder.Reset(bytes.NewReader(frame)); err != nil {
+		return false, err
+	}
+	other := &comparer{with: decoder}
+	err = a.decompress(there, theirs, other)
+	if errors.Is(err, errDiffers) {
+		return false, nil
+	}
+	return err == nil && theirs.RawSize == ours.RawSize, err
+}
+
+// comparer compares what is written to it with what a reader gives.
+type comparer struct {
+	with   io.Reader
+	buffer []byte
+}
+
+var errDiffers = errors.New("another content")
+
+func (c *comparer) Write(p []byte) (int, error) {
+	c.buffer = slices.Grow(c.buffer[:0], len(p))[:len(p)]
+	if _, err := io.ReadFull(c.with, c.buffer); err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(c.buffer, p) {
+		return 0, errDiffers
+	}
+	return len(p), nil
+}
+
+// read gets an object, and returns its header and its frame, which is what was stored.
+func (a *Archive) read(ctx context.Context, key, name string) ([]byte, Header, error) {
+	object, err := a.store.Get(ctx, key, maxStored)
+	if err != nil {
+		return nil, Header{}, err
+	}
+	header, frame, err := open(object, name)
+	if err != nil {
+		return nil, header, fmt.Errorf("%s: %w", key, err)
+	}
+	return frame, header, nil
+}
+
+func (a *Archive) decompress(frame []byte, header Header, w io.Writer) (err error) {
+	decoder, ok := a.decoders.Get().(*zstd.Decoder)
+	if !ok {
+		if decoder, err = newDecoder(); err != nil {
+			return err
+		}
+	}
+	defer a.decoders.Put(decoder)
+	return decompress(decoder, frame, header, w)
 }
 
 // Get reads one file, checked against its checksum. objstore.ErrNotFound: it isn't archived;
 // ErrCorrupt: it is damaged.
 func (a *Archive) Get(ctx context.Context, lineage, name string) ([]byte, Header, error) {
+	content := bytes.Buffer{}
+	header, err := a.GetTo(ctx, lineage, name, &content)
+	if err != nil {
+		return nil, header, err
+	}
+	return content.Bytes(), header, nil
+}
+
+// GetTo is Get of a content that is never held whole. It is written before it is checked to its end: after an error what
+// was written must not be used.
+func (a *Archive) GetTo(ctx context.Context, lineage, name string, w io.Writer) (Header, error) {
 	key, err := Key(lineage, name)
 	if err != nil {
-		return nil, Header{}, err
+		return Header{}, err
 	}
-	object, err := a.store.Get(ctx, key, maxStored)
+	frame, header, err := a.read(ctx, key, name)
 	if err != nil {
-		return nil, Header{}, err
+		return header, err
 	}
-	content, header, err := decode(object, name)
-	if err != nil {
-		return nil, header, fmt.Errorf("%s: %w", key, err)
+	err = a.decompress(frame, header, w)
+	if errors.Is(err, ErrCorrupt) {
+		err = fmt.Errorf("%s: %w", key, err)
 	}
-	return content, header, nil
+	return header, err
 }
 
 // headerGuess is enough for a header, mostly.

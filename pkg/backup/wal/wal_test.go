@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -84,6 +85,58 @@ func TestTheSameContentMayBeArchivedAgainAndADifferentOneNotEver(t *testing.T) {
 	got, header, err := archive.Get(t.Context(), lineage, name)
 	if err != nil || !bytes.Equal(got, content(1, 1000)) || header.Writer != "first" {
 		t.Errorf("what was there changed: %+v, %v", header, err)
+	}
+}
+
+func TestAnOlderVersionsCompressionOfTheSameContentIsTheSameContent(t *testing.T) {
+	store := claimed(t)
+	name := segment(1, 2).Name()
+	key, err := wal.Key(lineage, name)
+	must(t, err)
+	for _, test := range []struct {
+		there []byte
+		want  error
+	}{{content(1, 3<<20), nil}, {content(2, 3<<20), wal.ErrConflict}} {
+		must(t, store.Delete(t.Context(), key))
+		must(t, wal.New(store).Put(t.Context(), lineage, name, test.there, wal.Info{Writer: "first"}))
+		object, err := store.Get(t.Context(), key, 1<<30)
+		must(t, err)
+		must(t, store.Put(t.Context(), key, wal.Recompressed(t, object), objstore.PutOptions{}))
+		if err := wal.New(store).Put(t.Context(), lineage, name, content(1, 3<<20), wal.Info{Writer: "second"}); !errors.Is(err, test.want) {
+			t.Errorf("%v instead of %v", err, test.want)
+		}
+	}
+}
+
+func TestAContentOfAnotherSizeThanWasSaidIsNotArchived(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	name := segment(1, 2).Name()
+	for _, size := range []int{99, 101} {
+		err := archive.PutFrom(t.Context(), lineage, name, 100, func(w io.Writer) (wal.Info, error) {
+			_, err := w.Write(content(1, size))
+			return wal.Info{}, err
+		})
+		if err == nil {
+			t.Errorf("%d bytes of 100 are taken", size)
+		}
+	}
+	if _, _, err := archive.Get(t.Context(), lineage, name); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("something is there: %v", err)
+	}
+}
+
+func TestManyRestorePointsFitBeforeTheContent(t *testing.T) {
+	archive := wal.New(claimed(t))
+	name := segment(1, 2).Name()
+	points := make([]wal.RestorePoint, 200)
+	for i := range points {
+		points[i] = wal.RestorePoint{Name: fmt.Sprintf("point %d", i), LSN: postgres.LSN(i + 1), Time: time.Unix(int64(i), 0).UTC()}
+	}
+	must(t, archive.Put(t.Context(), lineage, name, content(1, 5000), wal.Info{RestorePoints: points}))
+	got, header, err := archive.Get(t.Context(), lineage, name)
+	if err != nil || !bytes.Equal(got, content(1, 5000)) || !reflect.DeepEqual(header.RestorePoints, points) {
+		t.Errorf("%d bytes, %d points, %v", len(got), len(header.RestorePoints), err)
 	}
 }
 

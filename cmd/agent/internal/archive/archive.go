@@ -27,7 +27,7 @@ type Target struct {
 	Writer string
 	// Err says why there is no Store; no file is archived then.
 	Err error
-	// Memory bounds the WAL that is held at a time, in bytes; one segment in any case.
+	// Memory bounds the WAL that is on its way at a time, in bytes of segments; one in any case.
 	Memory int64
 }
 

@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
@@ -84,41 +83,18 @@ func (t *target) put(ctx context.Context, path, name string) error {
 	if err := t.claim(ctx); err != nil {
 		return err
 	}
-	content, err := readFile(path)
-	if err != nil {
-		return err
-	}
-	defer buffers.Put(&content)
-	info, err := t.describe(name, content)
-	if err != nil {
-		return err
-	}
-	return t.archive.Put(ctx, t.Claim.Lineage, name, content, info)
-}
-
-// buffers hold segments; the collector takes those that are not in use.
-var buffers sync.Pool
-
-func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	content := buffer(int(info.Size()))
-	_, err = io.ReadFull(f, content)
-	return content, err
-}
-
-func buffer(size int) []byte {
-	if old, ok := buffers.Get().(*[]byte); ok && cap(*old) >= size {
-		return (*old)[:size]
-	}
-	return make([]byte, size)
+	return t.archive.PutFrom(ctx, t.Claim.Lineage, name, info.Size(), func(w io.Writer) (wal.Info, error) {
+		return t.copy(w, io.LimitReader(f, info.Size()), name)
+	})
 }
 
 // releaseLater gives memory back to the system when there was nothing to push for a while. The lock is held.

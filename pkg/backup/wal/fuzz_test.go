@@ -1,0 +1,74 @@
+package wal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+
+	"howdah.dev/howdah/pkg/backup/internal/envelope"
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+const fuzzed = "000000010000000000000002"
+
+func sealed(t testing.TB, content []byte) []byte {
+	t.Helper()
+	o, err := newObject()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.begin(int64(len(content)))
+	if _, err := o.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	body, _, err := o.seal(fuzzed, int64(len(content)), Info{Writer: "w", RestorePoints: []RestorePoint{{Name: "p", LSN: 7}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(body)
+}
+
+// What is read is what its checksums say, or an error; memory that a header asks for is bounded.
+func FuzzReadObject(f *testing.F) {
+	whole := sealed(f, bytes.Repeat([]byte("wal "), 1000))
+	f.Add(whole)
+	f.Add(whole[:40])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, object []byte) {
+		header, frame, err := open(object, fuzzed)
+		if err != nil {
+			if short := (&envelope.ShortError{}); !errors.Is(err, ErrCorrupt) && !errors.As(err, &short) {
+				t.Errorf("an error without a kind: %v", err)
+			}
+			return
+		}
+		content := bytes.Buffer{}
+		if err := New(mem.New()).decompress(frame, header, &content); err == nil && int64(content.Len()) != header.RawSize {
+			t.Errorf("%d bytes of %d", content.Len(), header.RawSize)
+		}
+	})
+}
+
+// Meta data with a right checksum and anything in it.
+func FuzzReadHeader(f *testing.F) {
+	whole := sealed(f, []byte("wal"))
+	f.Add(whole[24:binary.LittleEndian.Uint32(whole[4:])+8], []byte("frame"))
+	f.Add([]byte(`{"name":"000000010000000000000002","rawSize":9223372036854775807,"stored":-1}`), []byte{})
+	f.Fuzz(func(t *testing.T, meta, frame []byte) {
+		header, err := envelope.Seal(envelope.WAL, raw(meta))
+		if err != nil {
+			return
+		}
+		read, frame, err := open(append(header, frame...), fuzzed)
+		if err == nil {
+			_ = New(mem.New()).decompress(frame, read, io.Discard)
+		}
+	})
+}
+
+// raw is JSON as it is.
+type raw []byte
+
+func (r raw) MarshalJSON() ([]byte, error) { return r, nil }
