@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
 // What can be wrong, for errors.Is, besides objstore's sentinels.
 var (
-	// ErrCorrupt is a stored object whose bytes are not what was stored. It is a *CorruptError.
-	ErrCorrupt = errors.New("corrupt backup")
+	// ErrCorrupt is a stored object whose bytes are not what was stored. It is a *CorruptError, or what the store found.
+	ErrCorrupt = objstore.ErrCorrupt
 	// ErrDamagedPages is a data directory with pages that fail their checksum. It is a *DamageError.
 	ErrDamagedPages = errors.New("damaged pages")
 	// ErrWALMissing is WAL that did not reach the archive in time; the backup was not committed.

@@ -42,7 +42,28 @@ type Config struct {
 	CredentialsDir string `json:"credentialsDir,omitempty"`
 	// Credentials come before CredentialsDir. They are given in Go only.
 	Credentials *Credentials `json:"-"`
+	// Encryption on the client; nil: objects lie there as they are.
+	Encryption *Encryption `json:"encryption,omitempty"`
 }
+
+// Encryption says where the keys of an encrypted repository are. It holds no secret when marshalled.
+type Encryption struct {
+	// KeysDir is a folder with a file for each key, read again when they are needed again.
+	KeysDir string `json:"keysDir,omitempty"`
+	// Key names the one that wraps data keys; empty: the file `current` says, or there is only one.
+	Key string `json:"key,omitempty"`
+	// Entries come before KeysDir, and are what would lie in its files. They are given in Go only.
+	Entries KeyEntries `json:"-"`
+}
+
+// KeyEntries are keys as they stand in a Secret. They print as redacted.
+type KeyEntries map[string][]byte
+
+// String hides the keys.
+func (KeyEntries) String() string { return "[redacted]" }
+
+// GoString hides the keys.
+func (KeyEntries) GoString() string { return "[redacted]" }
 
 // Credentials are the keys of one identity. They print as redacted.
 type Credentials struct {

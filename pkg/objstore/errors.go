@@ -12,6 +12,7 @@ var (
 	ErrDenied      = errors.New("access denied")
 	ErrTorn        = errors.New("object is shorter than it should be")
 	ErrTooLarge    = errors.New("object is larger than expected")
+	ErrCorrupt     = errors.New("corrupt object") // its bytes are not what was stored
 	ErrUnavailable = errors.New("object store unavailable")
 	ErrNoBucket    = errors.New("no such bucket")
 	ErrConfig      = errors.New("object store configuration")

@@ -30,9 +30,12 @@ var (
 type Marker struct {
 	Format  int       `json:"format"`
 	Created time.Time `json:"created"`
-	// Encryption must be empty: this version knows none.
+	// Encryption is EncryptionAES or empty: the objects are plain.
 	Encryption string `json:"encryption,omitempty"`
 }
+
+// EncryptionAES says that all objects but howdah.json and the data keys are sealed, as package sealed does it.
+const EncryptionAES = "AES-256-GCM"
 
 // Writer is who writes to a lineage. It is compared by UID, and named in refusals.
 type Writer struct {
@@ -88,8 +91,8 @@ func ReadMarker(ctx context.Context, store objstore.Store) (Marker, error) {
 	if marker.Format != Format {
 		return Marker{}, fmt.Errorf("%w: %s says format %d, and this version knows %d", ErrFormat, MarkerKey, marker.Format, Format)
 	}
-	if marker.Encryption != "" {
-		return Marker{}, fmt.Errorf("%w: %s says encryption %q, and this version knows none", ErrFormat, MarkerKey, marker.Encryption)
+	if marker.Encryption != "" && marker.Encryption != EncryptionAES {
+		return Marker{}, fmt.Errorf("%w: %s says encryption %q, and this version knows %s", ErrFormat, MarkerKey, marker.Encryption, EncryptionAES)
 	}
 	return marker, nil
 }

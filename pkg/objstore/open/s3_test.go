@@ -60,6 +60,15 @@ func TestARealServerConforms(t *testing.T) {
 	}
 }
 
+func TestARealServerConformsWhenObjectsAreSealed(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			entries := objstore.KeyEntries{"k1": []byte(strings.Repeat("ab", 32))}
+			storetest.Run(t, open.Sealed(plain(t, server(t, driver)), &objstore.Encryption{Entries: entries}))
+		})
+	}
+}
+
 func TestARealServerPassesTheProbe(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
