@@ -98,12 +98,17 @@ func (r *runner) configure(ctx context.Context, server *postmaster.Server) {
 			err = r.reload(ctx, server, files)
 		}
 	}
+	if err == nil {
+		err = r.lookForPending(ctx) // before the configuration is said to be in effect: it is not, while that is unknown
+	}
 	r.unchecked = false
 	switch {
 	case err == nil:
 		r.take(wanted, files)
 		r.Log.Info("applied the configuration", "config", wanted.Hash())
-		r.lookForPending(ctx)
+		if len(r.Status().PendingRestart) == 0 {
+			r.keepGood() // it works
+		}
 	case isRefusal(err):
 		r.refuse(wanted, err)
 	default:
@@ -149,8 +154,8 @@ func (r *runner) loadTime(ctx context.Context) (at time.Time, err error) {
 	return at, err
 }
 
-// lookForPending notes which parameters wait for a restart. A configuration without any is one that works.
-func (r *runner) lookForPending(ctx context.Context) {
+// lookForPending notes which parameters wait for a restart.
+func (r *runner) lookForPending(ctx context.Context) error {
 	var pending []string
 	err := r.server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, "SELECT name FROM pg_catalog.pg_settings WHERE pending_restart ORDER BY name")
@@ -161,15 +166,13 @@ func (r *runner) lookForPending(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		r.Log.Warn("it is not known which parameters wait for a restart", "error", err)
-		return
+		return fmt.Errorf("which parameters wait for a restart: %w", err)
 	}
 	r.set(func(status *agentapi.Status) { status.PendingRestart = pending })
-	if len(pending) == 0 {
-		r.keepGood()
-	} else {
+	if len(pending) > 0 {
 		r.Log.Info("parameters wait for a restart", "parameters", strings.Join(pending, ", "))
 	}
+	return nil
 }
 
 func sameArchive(a, b agentapi.Config) bool {
