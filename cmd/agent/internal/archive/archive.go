@@ -250,6 +250,12 @@ func (a *Archiver) begin(t *target, name string) *push {
 
 // lookAhead starts to push the files that the server is going to ask for next, while the archive works.
 func (a *Archiver) lookAhead(t *target, current string) {
+	a.mu.Lock()
+	enough := len(a.pushes) > cap(t.slots)
+	a.mu.Unlock()
+	if enough {
+		return // a long list isn't read for each file
+	}
 	names, err := Ready(a.walDir)
 	if err != nil {
 		return // the server asks for each of them in any case

@@ -59,8 +59,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 		err = r.replayTo(ctx, agentapi.RestoreTarget{}, source, notes)
 	}
 	cancel()
-	source.wait()
-	if err = errors.Join(err, <-served); err != nil {
+	if err = errors.Join(err, source.close(), <-served); err != nil {
 		return agentapi.RestoreResult{}, err
 	}
 	r.Report(job.Progress{Phase: phaseFinishing, Message: "making the data durable"})

@@ -31,7 +31,11 @@ func sourceOf(t *testing.T, store objstore.Store, numbers ...uint64) *source {
 		t.Fatal(err)
 	}
 	s := newSource(archive, "7-g0", segment(5), t.TempDir(), func(postgres.Segment) {})
-	t.Cleanup(s.wait)
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 
@@ -55,11 +59,6 @@ func TestSegmentsAreServedAndServedAgain(t *testing.T) {
 		if err != nil || len(content) != 1 || content[0] != byte(n) {
 			t.Errorf("%d: %v, %v", n, content, err)
 		}
-	}
-	s.wait()
-	left, err := os.ReadDir(s.spool)
-	if err != nil || len(left) > aheadSegments {
-		t.Errorf("%d files are left, %v", len(left), err)
 	}
 	if s.failed() != nil {
 		t.Error(s.failed())
@@ -91,8 +90,7 @@ func TestRecoveryEndsOnlyWhereThePlanEnds(t *testing.T) {
 }
 
 func TestAStoreThatIsAwayDoesNotEndTheArchive(t *testing.T) {
-	s := sourceOf(t, mem.New(), 3)
-	s.archive = wal.New(away{})
+	s := newSource(wal.New(away{}), "7-g0", segment(5), t.TempDir(), func(postgres.Segment) {})
 	if _, err := fetched(t, s, segment(3).Name()); errors.Is(err, walsocket.ErrNotArchived) || !errors.Is(s.failed(), objstore.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
