@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
 // +kubebuilder:printcolumn:name="Size",type=integer,format=int64,JSONPath=`.status.logicalBytes`
 // +kubebuilder:printcolumn:name="Stored",type=integer,format=int64,JSONPath=`.status.storedBytes`
+// +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.conditions[?(@.type=="Verified")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 56",message="metadata.name is too long: the Job of the backup is named after it; use at most 56 characters"
 type Backup struct {
@@ -39,6 +40,7 @@ type BackupList struct {
 
 // BackupSpec says what to back up.
 // +kubebuilder:validation:XValidation:rule="has(self.requestedBy) == has(oldSelf.requestedBy) && (!has(self.requestedBy) || self.requestedBy == oldSelf.requestedBy)",message="spec.requestedBy can't be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.found) == has(oldSelf.found) && (!has(self.found) || self.found == oldSelf.found)",message="spec.found can't be changed: make another Backup"
 type BackupSpec struct {
 	// Cluster is the PostgresCluster to back up, in the same namespace.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: make another Backup"
@@ -71,13 +73,42 @@ type BackupSpec struct {
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
+	// Hold keeps the backup: retention passes over it, and deleting the Backup waits until hold is false.
+	// +optional
+	Hold bool `json:"hold,omitempty"`
+	// Verify has every object of the backup read and checked against its checksum, once, after it has succeeded. The
+	// condition Verified says what was found.
+	// +optional
+	Verify *BackupVerify `json:"verify,omitempty"`
 	// Cancel ends a backup that is waiting or running.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
+	// Found says that the backup is one that lies in a repository already: nothing is copied, and status says what it is.
+	// The backup-controller makes such Backups of what it finds in a repository (spec.catalogue there), with
+	// deletionPolicy: Retain.
+	// +optional
+	Found *FoundBackup `json:"found,omitempty"`
 	// RequestedBy says which object's request this answers; written by the backup-controller.
 	// +optional
 	RequestedBy *Requester `json:"requestedBy,omitempty"`
 }
+
+// FoundBackup says where a backup lies.
+type FoundBackup struct {
+	// Repository is the name of the BackupRepository.
+	// +kubebuilder:validation:MinLength=1
+	Repository string `json:"repository"`
+	// Lineage in the repository.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`
+	Lineage string `json:"lineage"`
+	// ID of the backup in the lineage.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`
+	ID string `json:"id"`
+}
+
+// AnnotationExpired is on a Backup that the retention of its repository removes: its data goes with it, whatever
+// spec.deletionPolicy says. Its value is the name of the repository.
+const AnnotationExpired = "howdah.dev/expired"
 
 // BackupType says how much of a database a backup copies.
 // +kubebuilder:validation:Enum=Full;Incremental
@@ -119,7 +150,7 @@ type BackupStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Succeeded.
+	// Conditions: Succeeded, Verified.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -164,6 +195,12 @@ type BackupStatus struct {
 	// StoredBytes that this backup added to the repository.
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
+	// VerifiedAt is when all of its objects were last read, be they right or wrong.
+	// +optional
+	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
+	// Verification that is under way, or was the last.
+	// +optional
+	Verification *BackupVerification `json:"verification,omitempty"`
 }
 
 // BackupPlan is what a backup has decided.
@@ -219,6 +256,8 @@ const (
 	ReasonJobFailed = "JobFailed"
 	// ReasonQueued: other work goes first.
 	ReasonQueued = "Queued"
+	// ReasonFound: it was found in a repository.
+	ReasonFound = "Found"
 	// ReasonDeleting: the data is being deleted.
 	ReasonDeleting = "Deleting"
 	// ReasonDeletionBlocked: the data can't be deleted now.

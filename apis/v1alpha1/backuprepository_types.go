@@ -13,6 +13,9 @@ import (
 // +kubebuilder:printcolumn:name="Prefix",type=string,JSONPath=`.spec.s3.prefix`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Backups",type=integer,JSONPath=`.status.backups`
+// +kubebuilder:printcolumn:name="Stored",type=integer,format=int64,JSONPath=`.status.storedBytes`
+// +kubebuilder:printcolumn:name="From",type=date,JSONPath=`.status.lineages[0].recoverableFrom`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BackupRepository struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -35,6 +38,23 @@ type BackupRepositoryList struct {
 type BackupRepositorySpec struct {
 	// S3 is an S3 bucket, of AWS or of a compatible server.
 	S3 S3Spec `json:"s3"`
+	// ReadOnly writes and deletes nothing in the bucket: what is there can be looked at and restored. No cluster can
+	// archive to it.
+	// +optional
+	ReadOnly bool `json:"readOnly,omitempty"`
+	// Retention says what stays in the repository; the rest is removed. It holds for each lineage by itself: the data of
+	// one cluster since it was made, restored or upgraded. Left out: nothing is removed.
+	// +optional
+	Retention *RetentionSpec `json:"retention,omitempty"`
+	// Catalogue says for which backups in the bucket Backup objects are made, where there are none. Auto: for those of
+	// clusters that are not in this Kubernetes, or of all where the repository is readOnly. At most a hundred are made,
+	// the newest ones; deleting one leaves its data, and it is found again.
+	// +optional
+	// +kubebuilder:default=Auto
+	Catalogue CatalogueMode `json:"catalogue,omitempty"`
+	// Verify has every backup of the repository read and checked against its checksums, on a schedule.
+	// +optional
+	Verify *RepositoryVerify `json:"verify,omitempty"`
 }
 
 // S3Spec describes a bucket and how to reach it.
@@ -77,7 +97,32 @@ type S3Spec struct {
 	// Credentials. Left out: from the environment (instance role, web identity), client AWS only.
 	// +optional
 	Credentials *S3Credentials `json:"credentials,omitempty"`
+	// ServerSideEncryption has the server encrypt what is written. Left out: as the bucket is set.
+	// +optional
+	ServerSideEncryption *ServerSideEncryption `json:"serverSideEncryption,omitempty"`
 }
+
+// ServerSideEncryption says how the server encrypts.
+// +kubebuilder:validation:XValidation:rule="!has(self.kmsKey) || self.type == 'KMS'",message="spec.s3.serverSideEncryption.kmsKey needs type: KMS"
+type ServerSideEncryption struct {
+	// Type: S3 has the server use its own key (SSE-S3), KMS one of its key service (SSE-KMS).
+	Type ServerSideEncryptionType `json:"type"`
+	// KMSKey is the id or ARN of the key. Left out: the key service's default for the bucket.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	KMSKey string `json:"kmsKey,omitempty"`
+}
+
+// ServerSideEncryptionType names who has the key.
+// +kubebuilder:validation:Enum=S3;KMS
+type ServerSideEncryptionType string
+
+const (
+	// EncryptionS3 is SSE-S3.
+	EncryptionS3 ServerSideEncryptionType = "S3"
+	// EncryptionKMS is SSE-KMS.
+	EncryptionKMS ServerSideEncryptionType = "KMS"
+)
 
 // S3Client names a library.
 // +kubebuilder:validation:Enum=AWS;Minio
@@ -107,6 +152,32 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// SurveyedAt is when the bucket was looked through last: what follows is as of then.
+	// +optional
+	SurveyedAt *metav1.Time `json:"surveyedAt,omitempty"`
+	// SurveyError says why the bucket could not be looked through since; empty if it could.
+	// +optional
+	SurveyError string `json:"surveyError,omitempty"`
+	// Backups in the repository.
+	// +optional
+	Backups int32 `json:"backups,omitempty"`
+	// StoredBytes of backups and WAL in the repository.
+	// +optional
+	StoredBytes int64 `json:"storedBytes,omitempty"`
+	// Lineages in the repository, the one that was written last first; at most fifty.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Lineages []LineageStatus `json:"lineages,omitempty"`
+	// Retention says what spec.retention has removed and would remove.
+	// +optional
+	Retention *RetentionStatus `json:"retention,omitempty"`
+	// Catalogue says what Backups were made of what was found.
+	// +optional
+	Catalogue string `json:"catalogue,omitempty"`
+	// Verification of the backups in the repository.
+	// +optional
+	Verification *RepositoryVerification `json:"verification,omitempty"`
 }
 
 // Conditions and reasons of a BackupRepository. Written by the backup-controller; read by the db-controller (whether to
@@ -129,6 +200,14 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonNotSupported: the server doesn't honour what Howdah needs, such as If-None-Match.
 	ReasonNotSupported = "NotSupported"
+	// ReasonNoRepository: there is nothing of Howdah's in a readOnly repository's place.
+	ReasonNoRepository = "NoRepository"
+	// ReasonReadOnly: a cluster or a backup wants to write to a repository that is readOnly.
+	ReasonReadOnly = "ReadOnly"
+	// ReasonExpired is the event of a Backup that spec.retention of its repository removes.
+	ReasonExpired = "Expired"
+	// ReasonCleanedUp is the event of a repository in which spec.retention has removed something.
+	ReasonCleanedUp = "CleanedUp"
 	// ReasonInUse: it is being deleted, but clusters or backups still need it.
 	ReasonInUse = "InUse"
 )

@@ -13,7 +13,9 @@ import (
 // +kubebuilder:printcolumn:name="Schedule",type=string,JSONPath=`.spec.schedule`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
 // +kubebuilder:printcolumn:name="Last",type=date,JSONPath=`.status.lastScheduleTime`
+// +kubebuilder:printcolumn:name="Success",type=date,JSONPath=`.status.lastSuccessTime`
 // +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.nextScheduleTime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 41",message="metadata.name is too long: Backups are named after it and the time; use at most 41 characters"
@@ -44,11 +46,16 @@ type BackupScheduleSpec struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@hourly','@daily','@weekly','@monthly','@yearly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * *' for every night at 3, or be one of @hourly, @daily, @weekly, @monthly, @yearly"
 	Schedule string `json:"schedule"`
-	// TimeZone of the schedule, such as Europe/Berlin.
+	// TimeZone of the schedule, such as Europe/Berlin. When its clocks go forward, a time of day that they leave out is due
+	// at the change; when they go back, one that comes twice is due the first time. A schedule of every hour goes by hours.
 	// +optional
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
+	// Type of the Backups that it makes. Where there is nothing yet that an Incremental could build on, it becomes a Full one.
+	// +optional
+	// +kubebuilder:default=Full
+	Type BackupType `json:"type,omitempty"`
 	// Suspend makes no new Backups while true.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -57,6 +64,17 @@ type BackupScheduleSpec struct {
 	// +optional
 	// +kubebuilder:default=Forbid
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
+	// StartingDeadlineSeconds is how late a Backup may be made, after an outage of the backup-controller or of the API
+	// server. One that is later still counts as missed. Left out: one is made, however late.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 60",message="spec.startingDeadlineSeconds is so short that a restart of the controller would miss runs: write 60 or more, or leave it out for no limit"
+	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
+	// FailedBackupsHistoryLimit is how many of its Backups that have failed or were cancelled are kept; older ones are
+	// deleted, unless they are held. How long the others are kept says spec.retention of the BackupRepository.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:XValidation:rule="self >= 0",message="spec.failedBackupsHistoryLimit must be 0 or more"
+	FailedBackupsHistoryLimit *int32 `json:"failedBackupsHistoryLimit,omitempty"`
 	// DeletionPolicy of the Backups that it makes.
 	// +optional
 	// +kubebuilder:default=Delete
@@ -98,6 +116,12 @@ type BackupScheduleStatus struct {
 	// MissedRuns counts times that passed without a Backup.
 	// +optional
 	MissedRuns int64 `json:"missedRuns,omitempty"`
+	// LastSuccessTime is when the last of its Backups that succeeded was done.
+	// +optional
+	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
+	// LastSuccessfulBackup is the name of that Backup; retention may have deleted it since.
+	// +optional
+	LastSuccessfulBackup string `json:"lastSuccessfulBackup,omitempty"`
 }
 
 // Reasons of a BackupSchedule's Ready condition. Written by the backup-controller; read by people.
@@ -110,4 +134,6 @@ const (
 	ReasonInvalidSchedule = "InvalidSchedule"
 	// ReasonSkipped: the last time passed because the Backup before was not done.
 	ReasonSkipped = "Skipped"
+	// ReasonDeadlineExceeded: the last time was found to have passed longer ago than spec.startingDeadlineSeconds.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
 )

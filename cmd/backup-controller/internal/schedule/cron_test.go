@@ -33,14 +33,46 @@ func TestTheNextTimeIsInTheTimeZoneOfTheSchedule(t *testing.T) {
 		"no time zone is UTC":                              {"0 3 * * *", "", "2026-07-01T12:00:00Z", "2026-07-02T03:00:00Z"},
 		"the time itself is not after it":                  {"0 3 * * *", "UTC", "2026-07-01T03:00:00Z", "2026-07-02T03:00:00Z"},
 		"names work":                                       {"@weekly", "UTC", "2026-07-01T03:00:00Z", "2026-07-05T00:00:00Z"},
-		"a time that the clock skips comes the next day":   {"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-30T00:30:00Z"},
-		"a time that the clock repeats comes once":         {"30 2 * * *", "Europe/Berlin", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"},
 		"the 29th of February comes in a leap year":        {"0 0 29 2 *", "UTC", "2026-03-01T00:00:00Z", "2028-02-29T00:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := crontab(t, test.schedule, test.zone).next(at(t, test.after))
 			if err != nil || !got.Equal(at(t, test.want)) {
 				t.Errorf("got %s, %v", got.UTC(), err)
+			}
+		})
+	}
+}
+
+// In Berlin the clocks went from 02:00 to 03:00 at 01:00 UTC of 2026-03-29, and from 03:00 to 02:00 at 01:00 UTC of
+// 2026-10-25; in New York from 02:00 to 03:00 at 07:00 UTC of 2026-03-08; in Cairo from 00:00 to 01:00 at 22:00 UTC of
+// 2026-04-23; on Lord Howe they go back by half an hour, from 02:00 to 01:30 at 15:00 UTC of 2026-04-04.
+func TestSchedulesWhenTheClocksChange(t *testing.T) {
+	for name, test := range map[string]struct{ schedule, zone, after, want string }{
+		"a time that is left out is due at the change": {"30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z 2026-03-30T00:30:00Z"},
+		"so is midnight":                                   {"@daily", "Africa/Cairo", "2026-04-23T12:00:00Z", "2026-04-23T22:00:00Z 2026-04-24T21:00:00Z"},
+		"several that are left out are due once":           {"*/15 2 * * *", "America/New_York", "2026-03-08T00:00:00Z", "2026-03-08T07:00:00Z 2026-03-09T06:00:00Z"},
+		"one that is left out and one at its end are one":  {"0 2,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z 2026-03-30T00:00:00Z"},
+		"one before the change and one behind it are two":  {"59 1,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T00:59:00Z 2026-03-29T01:59:00Z"},
+		"a time that comes twice is due the first time":    {"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z 2026-10-26T01:30:00Z"},
+		"not when one looks between the two":               {"30 2 * * *", "Europe/Berlin", "2026-10-25T01:15:00Z", "2026-10-26T01:30:00Z 2026-10-27T01:30:00Z"},
+		"the end of the hour that comes twice is due then": {"0 3 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T02:00:00Z 2026-10-26T02:00:00Z"},
+		"half an hour that comes twice":                    {"45 1 * * *", "Australia/Lord_Howe", "2026-04-04T12:00:00Z", "2026-04-04T14:45:00Z 2026-04-05T15:15:00Z"},
+		"every hour is every hour when one comes twice":    {"0 * * * *", "Europe/Berlin", "2026-10-24T23:30:00Z", "2026-10-25T00:00:00Z 2026-10-25T01:00:00Z 2026-10-25T02:00:00Z"},
+		"every hour is every hour when one is left out":    {"@hourly", "Europe/Berlin", "2026-03-29T00:30:00Z", "2026-03-29T01:00:00Z 2026-03-29T02:00:00Z"},
+		"half past every hour too":                         {"30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", "2026-03-29T00:30:00Z 2026-03-29T01:30:00Z"},
+		"a zone that changes no more":                      {"30 2 * * *", "Asia/Tokyo", "2026-03-28T12:00:00Z", "2026-03-28T17:30:00Z 2026-03-29T17:30:00Z"},
+		"a day of the week that the change falls on":       {"30 2 * * 0", "Europe/Berlin", "2026-03-23T12:00:00Z", "2026-03-29T01:00:00Z 2026-04-05T00:30:00Z"},
+		"a leap day is found across many changes":          {"30 2 29 2 *", "Europe/Berlin", "2028-03-01T00:00:00Z", "2032-02-29T01:30:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, now := crontab(t, test.schedule, test.zone), at(t, test.after)
+			for want := range strings.FieldsSeq(test.want) {
+				got, err := c.next(now)
+				if err != nil || !got.Equal(at(t, want)) {
+					t.Fatalf("after %s comes %s, %v; want %s", now.UTC(), got, err, want)
+				}
+				now = got
 			}
 		})
 	}
@@ -91,8 +123,11 @@ func TestAfterAnOutageOnlyTheLatestTimeIsDueAndTheOthersAreMissed(t *testing.T) 
 }
 
 func TestTheNameOfABackupFitsWithTheLongestScheduleName(t *testing.T) {
-	name := backupName(strings.Repeat("s", 41), at(t, "2026-07-01T03:00:00+02:00"))
-	if len(name) > 52 || !strings.HasSuffix(name, "-2607010100") {
+	long, due := strings.Repeat("s", 41), at(t, "2026-07-01T03:00:00+02:00")
+	if name := backupName(long, due, 1); !strings.HasSuffix(name, "s-2607010100") {
+		t.Error(name)
+	}
+	if name := backupName(long, due, mostNames); len(name) > 56 || !strings.HasSuffix(name, "-2607010100-9") {
 		t.Errorf("%s has %d characters", name, len(name))
 	}
 }

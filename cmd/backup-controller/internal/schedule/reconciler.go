@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
@@ -20,7 +24,7 @@ import (
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backupschedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=howdah.dev,resources=backupschedules/status,verbs=patch
-// +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -31,12 +35,38 @@ type Reconciler struct {
 	Now    func() time.Time
 }
 
-// SetupWithManager registers the reconciler. It is woken by changes of the spec, and by the clock.
+// SetupWithManager registers the reconciler. It is woken by changes of the spec, by the clock, and by the ends of the
+// Backups that it has made.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.BackupSchedule{}).
-		WithEventFilter(predicate.GenerationChangedPredicate{}).
+		For(&v1alpha1.BackupSchedule{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(maker), builder.WithPredicates(ends())).
 		Complete(r)
+}
+
+// maker is the schedule that has made a Backup.
+func maker(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.GetLabels()[v1alpha1.LabelSchedule]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
+}
+
+// ends lets only those changes of a Backup through by which it ends, or by which one that has ended is held or not.
+func ends() predicate.Predicate {
+	state := func(object client.Object) (ended, held bool) {
+		backup := object.(*v1alpha1.Backup)
+		return backup.Status.CompletedAt != nil, backup.Spec.Hold
+	}
+	return predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			endedBefore, heldBefore := state(e.ObjectOld)
+			ended, held := state(e.ObjectNew)
+			return ended && (!endedBefore || held != heldBefore)
+		},
+	}
 }
 
 // world is what one pass has seen.
@@ -47,8 +77,8 @@ type world struct {
 	invalid  error
 	// cluster exists.
 	cluster bool
-	// backups that this schedule has made.
-	backups []v1alpha1.Backup
+	// backups that this schedule has made of its cluster.
+	backups []*v1alpha1.Backup
 }
 
 // Reconcile makes the Backup that is due, if one is.
@@ -62,8 +92,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err // a report would say that this spec has been planned for
 	}
+	w.remember()
 	outcome := flow.Run(ctx, w, r.validate, r.suspend, r.arm, r.fire)
 	report(schedule, outcome)
+	if outcome.Finished() {
+		outcome = r.forget(ctx, w)
+	}
 	if outcome.Kind == flow.KindNext && schedule.Status.NextScheduleTime != nil {
 		outcome = flow.Outcome{Kind: flow.KindWait, After: schedule.Status.NextScheduleTime.Sub(w.now) + time.Millisecond}
 	}
@@ -82,7 +116,11 @@ func (r *Reconciler) observe(ctx context.Context, schedule *v1alpha1.BackupSched
 	if err := r.Client.List(ctx, made, client.InNamespace(schedule.Namespace), client.MatchingLabels{v1alpha1.LabelSchedule: schedule.Name}); err != nil {
 		return w, fmt.Errorf("list Backups: %w", err)
 	}
-	w.backups = made.Items
+	for i := range made.Items {
+		if made.Items[i].Spec.Cluster == schedule.Spec.Cluster {
+			w.backups = append(w.backups, &made.Items[i])
+		}
+	}
 	return w, nil
 }
 
@@ -129,115 +167,21 @@ func (r *Reconciler) fire(ctx context.Context, w *world) flow.Outcome {
 		w.schedule.Status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
 	}
-	reason, message, err := r.make(ctx, w, latest)
+	made, err := r.make(ctx, w, latest)
 	if err != nil {
 		return flow.Retry(err)
 	}
-	if reason != v1alpha1.ReasonScheduled {
+	if made.reason != v1alpha1.ReasonScheduled {
 		missed++
 	}
 	w.schedule.Status.MissedRuns += missed
 	w.plan(next)
-	return flow.Save(reason, message+" The next one is due at "+w.in(next)+".")
-}
-
-// make makes the Backup for a time, as the policy allows. It may be repeated.
-func (r *Reconciler) make(ctx context.Context, w *world, due time.Time) (reason, message string, err error) {
-	name := backupName(w.schedule.Name, due)
-	if w.made(name) == nil {
-		if !w.cluster {
-			return v1alpha1.ReasonClusterNotFound, fmt.Sprintf("The Backup of %s was not made: there is no PostgresCluster %s.", w.in(due), w.schedule.Spec.Cluster.Name), nil
-		}
-		busy := w.unfinished()
-		if len(busy) > 0 && w.schedule.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyForbid {
-			return v1alpha1.ReasonSkipped, fmt.Sprintf("The Backup of %s was not made, because Backup %s is not done.", w.in(due), busy[0].Name), nil
-		}
-		if err := r.replace(ctx, w, busy); err != nil {
-			return "", "", err
-		}
-		if reason, message, err := r.create(ctx, w, name); reason != "" || err != nil {
-			return reason, message, err
-		}
-	}
-	w.schedule.Status.LastBackup = name
-	w.schedule.Status.LastScheduleTime = &metav1.Time{Time: due}
-	return v1alpha1.ReasonScheduled, fmt.Sprintf("Backup %s was made for %s.", name, w.in(due)), nil
-}
-
-// replace cancels what is not done, where the policy says so.
-func (r *Reconciler) replace(ctx context.Context, w *world, busy []*v1alpha1.Backup) error {
-	if w.schedule.Spec.ConcurrencyPolicy != v1alpha1.ConcurrencyReplace {
-		return nil
-	}
-	for _, backup := range busy {
-		if backup.Spec.Cancel {
-			continue
-		}
-		changed := backup.DeepCopy()
-		changed.Spec.Cancel = true
-		if err := r.Client.Patch(ctx, changed, client.MergeFrom(backup)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("cancel Backup %s: %w", backup.Name, err)
-		}
-	}
-	return nil
-}
-
-// create makes the Backup. A reason comes back when it could not be made and trying again won't help.
-func (r *Reconciler) create(ctx context.Context, w *world, name string) (reason, message string, err error) {
-	err = r.Client.Create(ctx, newBackup(w.schedule, name))
-	if err == nil {
-		return "", "", nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return "", "", fmt.Errorf("create Backup %s: %w", name, err)
-	}
-	there := &v1alpha1.Backup{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: w.schedule.Namespace, Name: name}, there); err != nil {
-		return "", "", fmt.Errorf("read Backup %s: %w", name, err)
-	}
-	if there.Labels[v1alpha1.LabelSchedule] == w.schedule.Name {
-		return "", "", nil
-	}
-	return v1alpha1.ReasonNameConflict, fmt.Sprintf("Backup %s could not be made: one of that name is there that this schedule did not make.", name), nil
-}
-
-// newBackup has no owner: deleting a schedule must not delete what it has backed up.
-func newBackup(schedule *v1alpha1.BackupSchedule, name string) *v1alpha1.Backup {
-	return &v1alpha1.Backup{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: schedule.Namespace, Name: name,
-			Labels: map[string]string{
-				v1alpha1.LabelSchedule:  schedule.Name,
-				v1alpha1.LabelCluster:   schedule.Spec.Cluster.Name,
-				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
-			},
-		},
-		Spec: v1alpha1.BackupSpec{Cluster: schedule.Spec.Cluster, DeletionPolicy: schedule.Spec.DeletionPolicy},
-	}
+	return flow.Save(made.reason, made.message+" The next one is due at "+w.in(next)+".")
 }
 
 func (w *world) plan(next time.Time) { w.schedule.Status.NextScheduleTime = &metav1.Time{Time: next} }
 
 func (w *world) in(t time.Time) string { return t.In(w.cron.zone).Format("2006-01-02 15:04 MST") }
-
-func (w *world) made(name string) *v1alpha1.Backup {
-	for i := range w.backups {
-		if w.backups[i].Name == name {
-			return &w.backups[i]
-		}
-	}
-	return nil
-}
-
-func (w *world) unfinished() []*v1alpha1.Backup {
-	var busy []*v1alpha1.Backup
-	for i := range w.backups {
-		if backup := &w.backups[i]; backup.Status.CompletedAt == nil && backup.DeletionTimestamp.IsZero() {
-			busy = append(busy, backup)
-		}
-	}
-	return busy
-}
 
 // report sets the Ready condition when something has happened; a pass on which nothing was due leaves it.
 func report(schedule *v1alpha1.BackupSchedule, outcome flow.Outcome) {
