@@ -140,18 +140,3 @@ type RestoreOptions struct {
 	MemoryLimit int64 // of buffers in bytes; 0 is 96 MiB
 	Progress    func(Progress)
 }
-
-// VerifyOptions change how a backup is verified.
-type VerifyOptions struct {
-	// MaxBytes stops after about so many stored bytes; 0 reads all.
-	MaxBytes    int64
-	Workers     int
-	MemoryLimit int64
-	Progress    func(Progress)
-}
-
-// Verified is what Verify has seen.
-type Verified struct {
-	StoredBytes int64
-	Whole       bool // every byte was read
-}

@@ -104,6 +104,11 @@ func batches(all []wish) iter.Seq[batch] {
 // run fetches with so many goroutines, until limit bytes were read (0: everything). It says whether
 // it read everything.
 func (f *fetcher) run(ctx context.Context, files []File, fetchers int, limit int64) (whole bool, err error) {
+	return f.feed(ctx, files, fetchers, limit, f.work)
+}
+
+// feed is run with other work than handing content to sinks.
+func (f *fetcher) feed(ctx context.Context, files []File, fetchers int, limit int64, work func(context.Context, <-chan batch) error) (whole bool, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	queue := make(chan batch)
 	group.Go(func() error {
@@ -122,7 +127,7 @@ func (f *fetcher) run(ctx context.Context, files []File, fetchers int, limit int
 		return nil
 	})
 	for range fetchers {
-		group.Go(func() error { return f.work(ctx, queue) })
+		group.Go(func() error { return work(ctx, queue) })
 	}
 	err = group.Wait()
 	return whole && err == nil, err

@@ -73,7 +73,9 @@ func (c cron) next(t time.Time) (time.Time, error) {
 }
 
 // clock is what the clocks say at a time, at so many seconds from UTC.
-func clock(t time.Time, offset int) time.Time { return t.UTC().Add(time.Duration(offset) * time.Second) }
+func clock(t time.Time, offset int) time.Time {
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
 
 // repeatedUntil is the time of day up to which the clocks, gone back at a change, say again what they said before it; zero
 // where they don't, or where each time counts.
