@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
+	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
@@ -53,14 +54,14 @@ type opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (ob
 
 // setup registers all that this process does.
 func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener) error {
-	recorder := mgr.GetEventRecorder(name)
+	recorder, deletions := mgr.GetEventRecorder(name), &gate.Gate{}
 	repositories := &repository.Reconciler{
 		Client: mgr.GetClient(), Events: recorder, Open: repository.Opener(open), Checks: repository.Checker(ctx), Now: time.Now,
 		Token: func() string { return strings.ToLower(rand.Text()) },
 	}
 	backups := &backup.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(open),
-		Stores: backup.Stores(ctx), AgentImage: agentImage, Now: time.Now,
+		Stores: backup.Stores(ctx), Gate: deletions, AgentImage: agentImage, Now: time.Now,
 	}
 	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Events: recorder, Now: time.Now}
 	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{repositories, backups, schedules} {

@@ -2,9 +2,12 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -12,7 +15,7 @@ import (
 // deleteData deletes what the backup has in its repository, unless it shall stay. It waits until that is done: with the
 // object gone, nobody would know of the data.
 func (r *Reconciler) deleteData(_ context.Context, w *world) flow.Outcome {
-	if w.backup.Status.Plan == nil || w.backup.Spec.DeletionPolicy == v1alpha1.BackupRetain {
+	if w.backup.Status.Plan == nil || w.retained() {
 		return flow.Next
 	}
 	const letGo = "To delete the Backup and leave its data, set spec.deletionPolicy: Retain."
@@ -24,11 +27,24 @@ func (r *Reconciler) deleteData(_ context.Context, w *world) flow.Outcome {
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Its data is being deleted from BackupRepository %s.", w.planned.Name))
+	case errors.Is(result.err, errBeingWritten):
+		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("Its data can't be deleted now: %s. %s", result.err, letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"Its data can't be deleted from BackupRepository %s now: %s It is tried again. %s", w.planned.Name, explain(result.err), letGo))
 	}
 	return flow.Next
+}
+
+// errBeingWritten is a backup of the same lineage that may come to point at what is to be deleted.
+var errBeingWritten = errors.New("a backup that may build on it is being written")
+
+// gatePause is the time between two looks at a gate that is closed.
+const gatePause = 5 * time.Second
+
+// retained says that the data stays when the object goes.
+func (w *world) retained() bool {
+	return w.backup.Spec.DeletionPolicy == v1alpha1.BackupRetain && w.backup.Annotations[v1alpha1.AnnotationExpired] == ""
 }
 
 func (r *Reconciler) deleteNow(ctx context.Context, w *world) found {
@@ -37,6 +53,16 @@ func (r *Reconciler) deleteNow(ctx context.Context, w *world) found {
 		return found{err: err}
 	}
 	plan := w.backup.Status.Plan
+	defer r.Gate.Close(plan.Lineage)()
+	if w.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
+		writing, err := gate.Writing(ctx, r.Reader, w.backup.Namespace, plan.Lineage)
+		if err != nil {
+			return found{err: err}
+		}
+		if writing != "" {
+			return found{err: fmt.Errorf("%w: Backup %s", errBeingWritten, writing)}
+		}
+	}
 	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
 	return found{err: err}
 }

@@ -27,6 +27,8 @@ func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
 		return flow.Next
 	case w.planned == nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
+	case r.Gate.Closed(w.backup.Status.Plan.Lineage):
+		return flow.Poll(gatePause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
 	case w.cluster.Status.Connection == nil:
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
 	case w.previous.Exists:
@@ -55,7 +57,8 @@ func (r *Reconciler) job(w *world) (workload.Job, error) {
 		Name: jobName(w.backup, plan.Attempt), Owner: w.backup, Cluster: w.cluster.Name, Component: workload.ComponentBackup,
 		Image: r.AgentImage, AgentImage: r.AgentImage, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
 		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
-		S3Secret: repository.SecretName(w.planned), ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
+		S3Secret: repository.SecretName(w.planned), KeysSecret: repository.KeysSecretName(w.planned),
+		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),

@@ -122,7 +122,7 @@ func ahead(backup *v1alpha1.Backup, all []v1alpha1.Backup) *v1alpha1.Backup {
 	first := backup
 	for i := range all {
 		other := &all[i]
-		if other.Spec.Cluster.Name == backup.Spec.Cluster.Name && other.Status.CompletedAt == nil &&
+		if other.Spec.Cluster.Name == backup.Spec.Cluster.Name && other.Spec.Found == nil && other.Status.CompletedAt == nil &&
 			other.DeletionTimestamp.IsZero() && other.UID != first.UID && before(other, first) {
 			first = other
 		}

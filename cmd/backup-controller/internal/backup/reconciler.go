@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
@@ -51,7 +52,9 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Open   Opener
 	// Stores does what takes long in an object store.
-	Stores     *background.Runner[found]
+	Stores *background.Runner[found]
+	// Gate keeps Jobs from starting while something is deleted from their lineage.
+	Gate       *gate.Gate
 	AgentImage string
 	Now        func() time.Time
 }
@@ -88,6 +91,9 @@ func (r *Reconciler) plan(w *world) steps {
 		return steps{r.removeJob}
 	case w.backup.Spec.Cancel:
 		return steps{r.stopJob, r.tidy, r.concludeCancelled}
+	}
+	if w.backup.Spec.Found != nil {
+		return steps{r.ensureFinalizer, r.describeFound}
 	}
 	begin := steps{r.ensureFinalizer, r.requireCluster, r.requireArchive, r.awaitTurn, r.awaitRepository, r.awaitCluster, r.pinPlan}
 	switch {

@@ -23,7 +23,7 @@ func report(backup *v1alpha1.Backup, ended bool, outcome flow.Outcome) {
 
 func statusOf(outcome flow.Outcome) metav1.ConditionStatus {
 	switch outcome.Reason {
-	case v1alpha1.ReasonCompleted:
+	case v1alpha1.ReasonCompleted, v1alpha1.ReasonFound:
 		return metav1.ConditionTrue
 	case v1alpha1.ReasonDeleting, v1alpha1.ReasonDeletionBlocked:
 		return metav1.ConditionFalse

@@ -1,0 +1,81 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// describeFound says in the status what spec.found names, so that it serves like a backup that was made here.
+func (r *Reconciler) describeFound(ctx context.Context, w *world) flow.Outcome {
+	where := w.backup.Spec.Found
+	repo, err := r.readRepository(ctx, w.backup.Namespace, where.Repository)
+	if err != nil {
+		return flow.Retry(err)
+	}
+	if repo == nil {
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
+			"There is no BackupRepository %s in namespace %s, which spec.found names; make it, or make another Backup.", where.Repository, w.backup.Namespace))
+	}
+	look := func(ctx context.Context) found { return r.lookFor(ctx, repo, where) }
+	result, known := r.Stores.Do(w.backup, "found", time.Hour, look)
+	if known && result.err != nil && !lost(result.err) {
+		result, known = r.Stores.Do(w.backup, "found", storeRetry, look)
+	}
+	switch {
+	case !known:
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("BackupRepository %s is being read.", where.Repository))
+	case errors.Is(result.err, objstore.ErrNotFound):
+		return w.stop(v1alpha1.ReasonBackupNotFound, fmt.Sprintf("BackupRepository %s has no backup %s in lineage %s.", where.Repository, where.ID, where.Lineage))
+	case lost(result.err):
+		return w.stop(v1alpha1.ReasonDataCorrupt, fmt.Sprintf("The manifest of the backup can't be used: %s.", result.err))
+	case result.err != nil:
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be read: %s", where.Repository, explain(result.err)))
+	}
+	return w.adopt(where, result.head)
+}
+
+// lost says that no other look can help.
+func lost(err error) bool {
+	return errors.Is(err, objstore.ErrNotFound) || errors.Is(err, backup.ErrCorrupt) || errors.Is(err, backup.ErrFormat)
+}
+
+func (r *Reconciler) lookFor(ctx context.Context, repo *v1alpha1.BackupRepository, where *v1alpha1.FoundBackup) found {
+	store, err := r.Open(ctx, r.Client, repo)
+	if err != nil {
+		return found{err: err}
+	}
+	head, err := backup.ReadHead(ctx, store, where.Lineage, where.ID)
+	return found{head, err}
+}
+
+// adopt ends a found backup with success.
+func (w *world) adopt(where *v1alpha1.FoundBackup, head *backup.Head) flow.Outcome {
+	status := &w.backup.Status
+	status.Plan = planOf(where, head)
+	status.Type = status.Plan.Type
+	w.complete(resultOf(head))
+	status.StartedAt, status.CompletedAt = &metav1.Time{Time: head.StartTime}, &metav1.Time{Time: head.StopTime}
+	return flow.Save(v1alpha1.ReasonFound, fmt.Sprintf("Found in BackupRepository %s: %s of cluster %s/%s, %s stored. It can be restored to any time from %s on.",
+		where.Repository, bytes(head.Totals.LogicalBytes), head.Cluster.Namespace, head.Cluster.Name, bytes(head.Totals.StoredBytes), head.StopTime.UTC().Format(time.RFC3339)))
+}
+
+func planOf(where *v1alpha1.FoundBackup, head *backup.Head) *v1alpha1.BackupPlan {
+	plan := &v1alpha1.BackupPlan{
+		ID: where.ID, Repository: where.Repository, Lineage: where.Lineage, Type: v1alpha1.BackupFull, Parent: head.Parent,
+		ClusterUID: types.UID(head.Cluster.UID), Instance: head.Cluster.Instance,
+	}
+	if head.Type == backup.Incremental {
+		plan.Type = v1alpha1.BackupIncremental
+	}
+	return plan
+}
