@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// deleted is what was removed, as JSON.
+type deleted struct {
+	Lineage    string `json:"lineage"`
+	ID         string `json:"id"`
+	FreedBytes int64  `json:"freedBytes"`
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	yes := false
+	command := &cobra.Command{
+		Use:   "delete BACKUP",
+		Short: "Delete one backup for good",
+		Long: "Delete one backup for good: its manifest, and the packs that no other backup needs. WAL stays. Given as LINEAGE/BACKUP, " +
+			"it also takes away what an interrupted deletion has left.",
+		Args: cobra.ExactArgs(1),
+		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
+			return a.delete(ctx, store, args[0], yes)
+		}),
+	}
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask")
+	return command
+}
+
+func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes bool) error {
+	name, err := catalogue.Find(ctx, store, a.filter, id)
+	gone := errors.Is(err, catalogue.ErrNotThere)
+	if lineage, rest, full := strings.Cut(id, "/"); gone && full {
+		name = catalogue.Name{Lineage: lineage, ID: rest}
+	} else if err != nil {
+		return err
+	}
+	if !yes {
+		if err := a.confirm(name); err != nil {
+			return err
+		}
+	}
+	freed, errDelete := backup.Delete(ctx, store, name.Lineage, name.ID)
+	switch {
+	case errDelete != nil:
+		return errDelete
+	case gone && freed == 0:
+		return err
+	case a.output == formatJSON:
+		return a.writeJSON(deleted{Lineage: name.Lineage, ID: name.ID, FreedBytes: freed})
+	}
+	fmt.Fprintf(a.out, "Deleted %s; %s are free.\n", name, display.Bytes(freed))
+	return nil
+}
+
+// confirm asks on a terminal. Elsewhere nobody could answer.
+func (a *app) confirm(name catalogue.Name) error {
+	if a.in == nil || display.Width(a.in) == 0 {
+		return fmt.Errorf("%w: nobody can be asked whether %s shall go: write --yes", errUsage, name)
+	}
+	fmt.Fprintf(a.errOut, "Delete backup %s for good? Type its id to go on: ", name)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if strings.TrimSpace(answer) != name.ID {
+		return errors.Join(errors.New("nothing was deleted"), err)
+	}
+	return nil
+}

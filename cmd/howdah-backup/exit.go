@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// The exit statuses. They are in docs/howdah-backup.md.
+const (
+	exitDone      = 0
+	exitFailed    = 1
+	exitUsage     = 2   // the command line or the configuration is wrong
+	exitDamaged   = 3   // something in the bucket is damaged or missing
+	exitNotThere  = 4   // there is no such backup or lineage, or no way to the wanted point
+	exitStore     = 5   // the bucket can't be reached or refuses
+	exitSignalled = 128 // and the number of the signal
+
+	// Of wal get, which is restore_command: 1 is the end of the archive, and more than 125 ends recovery with an error.
+	exitNotArchived = 1
+	exitNoWAL       = 200
+)
+
+// errUsage is a command line that isn't understood.
+var errUsage = errors.New("usage")
+
+// interrupted is the end by a signal.
+type interrupted syscall.Signal
+
+func (s interrupted) Error() string { return "interrupted: " + syscall.Signal(s).String() }
+
+func exitStatus(err error) int {
+	var signal interrupted
+	var fault *objstore.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &signal):
+		return exitSignalled + int(signal)
+	case errors.Is(err, errUsage), errors.Is(err, connection.ErrUsage), errors.Is(err, catalogue.ErrAmbiguous), errors.Is(err, objstore.ErrConfig):
+		return exitUsage
+	case damaged(err):
+		return exitDamaged
+	case errors.Is(err, catalogue.ErrNotThere), errors.Is(err, way.ErrUnreachable), errors.Is(err, walget.ErrNotArchived):
+		return exitNotThere
+	case errors.As(err, &fault):
+		return exitStore
+	}
+	return exitFailed
+}
+
+// damaged says that an error speaks of what lies in the bucket.
+func damaged(err error) bool {
+	for _, target := range []error{backup.ErrCorrupt, backup.ErrWALMissing, wal.ErrCorrupt, walget.ErrHole, errDamage} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// restoreCommandStatus is what PostgreSQL is told: a store that can't be reached must not look like the end of the archive,
+// nor may a command line that is wrong.
+func restoreCommandStatus(err error) int {
+	var signal interrupted
+	switch {
+	case errors.As(err, &signal):
+		return exitSignalled + int(signal)
+	case errors.Is(err, walget.ErrNotArchived):
+		return exitNotArchived
+	}
+	return exitNoWAL
+}
+
+// sentence says for a person what is wrong.
+func sentence(err error) string {
+	var fault *objstore.Error
+	if errors.As(err, &fault) && !damaged(err) && !errors.Is(err, fs.ErrExist) {
+		if fault.Code == objstore.CodeNoCredentials {
+			return "no credentials were found for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials"
+		}
+		if text := objstore.Explain(err); text != "" {
+			return text
+		}
+	}
+	if errors.Is(err, errDamage) {
+		return ""
+	}
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	for _, sentinel := range []error{errUsage, connection.ErrUsage, catalogue.ErrNotThere, catalogue.ErrAmbiguous, way.ErrUnreachable, restoring.ErrNoSpace} {
+		text = strings.TrimPrefix(text, sentinel.Error()+": ")
+	}
+	if errors.Is(err, errUsage) {
+		text += fmt.Sprintf(" (%s)", "howdah-backup --help says more")
+	}
+	return text
+}

@@ -1,0 +1,149 @@
+// Package catalogue finds lineages and backups in a repository.
+package catalogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+var (
+	// ErrNotThere is what the repository doesn't have. The text is a sentence.
+	ErrNotThere = errors.New("not in the repository")
+	// ErrAmbiguous is a name that means more than one thing. The text says how to tell them apart.
+	ErrAmbiguous = errors.New("ambiguous")
+)
+
+// Filter narrows a repository down; empty fields allow everything.
+type Filter struct {
+	Lineage, Namespace, Cluster string
+}
+
+// String names what passes, for a person.
+func (f Filter) String() string {
+	var parts []string
+	for _, part := range []struct{ what, name string }{{"lineage", f.Lineage}, {"namespace", f.Namespace}, {"cluster", f.Cluster}} {
+		if part.name != "" {
+			parts = append(parts, part.what+" "+part.name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Lineages lists what passes the filter, oldest first. None is ErrNotThere.
+func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]repository.Lineage, error) {
+	names := []string{filter.Lineage}
+	if filter.Lineage == "" {
+		all, err := repository.Lineages(ctx, store)
+		if err != nil {
+			return nil, err
+		}
+		names = all
+	}
+	var found []repository.Lineage
+	for _, name := range names {
+		lineage, err := repository.ReadLineage(ctx, store, name)
+		if errors.Is(err, objstore.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if w := lineage.Writer; (filter.Cluster == "" || filter.Cluster == w.Name) && (filter.Namespace == "" || filter.Namespace == w.Namespace) {
+			found = append(found, lineage)
+		}
+	}
+	if len(found) == 0 {
+		return nil, nothing(ctx, store, filter)
+	}
+	slices.SortStableFunc(found, func(a, b repository.Lineage) int { return a.Created.Compare(b.Created) })
+	return found, nil
+}
+
+// nothing says why there is no lineage.
+func nothing(ctx context.Context, store objstore.Store, filter Filter) error {
+	if _, err := repository.ReadMarker(ctx, store); errors.Is(err, objstore.ErrNotFound) {
+		return fmt.Errorf("%w: there is no repository of Howdah here, for %s is missing; look at --bucket and --prefix", ErrNotThere, repository.MarkerKey)
+	} else if err != nil {
+		return err
+	}
+	if filter == (Filter{}) {
+		return fmt.Errorf("%w: the repository is empty", ErrNotThere)
+	}
+	return fmt.Errorf("%w: the repository has nothing of %s", ErrNotThere, filter)
+}
+
+// Only is the one lineage that passes the filter.
+func Only(ctx context.Context, store objstore.Store, filter Filter) (repository.Lineage, error) {
+	found, err := Lineages(ctx, store, filter)
+	if err != nil {
+		return repository.Lineage{}, err
+	}
+	if len(found) > 1 {
+		var names []string
+		for _, lineage := range found {
+			names = append(names, lineage.Lineage)
+		}
+		return repository.Lineage{}, fmt.Errorf("%w: there is more than one lineage: write --lineage with one of %s", ErrAmbiguous, strings.Join(names, ", "))
+	}
+	return found[0], nil
+}
+
+// Name is one backup in a repository.
+type Name struct{ Lineage, ID string }
+
+// String is how Find takes it.
+func (n Name) String() string { return n.Lineage + "/" + n.ID }
+
+// Find finds a backup by its id, or by LINEAGE/ID.
+func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (Name, error) {
+	if lineage, rest, full := strings.Cut(id, "/"); full {
+		filter.Lineage, id = lineage, rest
+	}
+	if err := repository.CheckName("backup", id); err != nil {
+		return Name{}, fmt.Errorf("%w: %w", ErrNotThere, err)
+	}
+	lineages, err := Lineages(ctx, store, filter)
+	if err != nil {
+		return Name{}, err
+	}
+	var found []string
+	var name Name
+	for _, lineage := range lineages {
+		_, err := store.Stat(ctx, repository.ManifestKey(lineage.Lineage, id))
+		if errors.Is(err, objstore.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return Name{}, err
+		}
+		name = Name{lineage.Lineage, id}
+		found = append(found, name.String())
+	}
+	switch len(found) {
+	case 0:
+		return Name{}, fmt.Errorf("%w: there is no backup %s; `howdah-backup list` shows what there is", ErrNotThere, id)
+	case 1:
+		return name, nil
+	}
+	return Name{}, fmt.Errorf("%w: there is more than one backup %s: write one of %s", ErrAmbiguous, id, strings.Join(found, ", "))
+}
+
+// Backups lists the backups of some lineages, those of one after the other, in the order of their ids.
+func Backups(ctx context.Context, store objstore.Store, lineages []repository.Lineage) ([]backup.Entry, error) {
+	var all []backup.Entry
+	for _, lineage := range lineages {
+		entries, err := backup.List(ctx, store, lineage.Lineage)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}

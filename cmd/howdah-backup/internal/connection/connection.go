@@ -1,0 +1,199 @@
+// Package connection finds out where the bucket is: by flags, by the environment, or by a file. Credentials come from where
+// the tools of AWS look for them, and never from the command line, which everybody on the machine can read.
+package connection
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/folder"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/objstore/retry"
+)
+
+// ErrUsage is a connection that can't be right; nothing was tried.
+var ErrUsage = errors.New("connection")
+
+// Settings say where the bucket is. They are the flags, and the keys of the file.
+type Settings struct {
+	Endpoint  string `json:"endpoint,omitempty"`
+	Bucket    string `json:"bucket,omitempty"`
+	Prefix    string `json:"prefix,omitempty"`
+	Region    string `json:"region,omitempty"`
+	Driver    string `json:"driver,omitempty"`
+	PathStyle string `json:"pathStyle,omitempty"`
+	CAFile    string `json:"caFile,omitempty"`
+	// Folder is a copy of the bucket on this machine, instead of all that is above.
+	Folder string `json:"folder,omitempty"`
+}
+
+// Flags are the settings of a command line, and what isn't in the file.
+type Flags struct {
+	Settings
+	File     string
+	Patience time.Duration // how long to try again while the store doesn't answer
+}
+
+// DefaultPatience outlasts a restart of a server.
+const DefaultPatience = time.Minute
+
+// Add gives a command, and those below it, the flags of the connection.
+func (f *Flags) Add(command *cobra.Command) {
+	flags := command.PersistentFlags()
+	flags.StringVar(&f.File, "config", "", "file with these settings (HOWDAH_CONFIG)")
+	flags.StringVar(&f.Endpoint, "endpoint", "", "URL of the S3 server; left out: AWS (HOWDAH_ENDPOINT)")
+	flags.StringVar(&f.Bucket, "bucket", "", "the bucket (HOWDAH_BUCKET)")
+	flags.StringVar(&f.Prefix, "prefix", "", "prefix of the repository in the bucket (HOWDAH_PREFIX)")
+	flags.StringVar(&f.Region, "region", "", "region of the bucket (HOWDAH_REGION, AWS_REGION)")
+	flags.StringVar(&f.Driver, "driver", "", "aws or minio; left out: minio with an endpoint, else aws (HOWDAH_DRIVER)")
+	flags.StringVar(&f.PathStyle, "path-style", "", "true or false: whether the bucket stands in the path; left out: true with an endpoint (HOWDAH_PATH_STYLE)")
+	flags.StringVar(&f.CAFile, "ca-file", "", "PEM file of the CA of the server's certificate (HOWDAH_CA_FILE, AWS_CA_BUNDLE)")
+	flags.StringVar(&f.Folder, "folder", "", "a copy of the bucket in a folder, instead of a bucket (HOWDAH_FOLDER)")
+	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to try again while the store doesn't answer")
+	flags.Lookup("path-style").NoOptDefVal = "true"
+}
+
+// Resolve takes each setting from the first that has it: the flag, HOWDAH_…, the file, AWS_….
+func (f *Flags) Resolve(getenv func(string) string) (Place, error) {
+	file, err := readFile(cmp.Or(f.File, getenv("HOWDAH_CONFIG")))
+	if err != nil {
+		return Place{}, err
+	}
+	s := Settings{
+		Endpoint:  cmp.Or(f.Endpoint, getenv("HOWDAH_ENDPOINT"), file.Endpoint, getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL")),
+		Bucket:    cmp.Or(f.Bucket, getenv("HOWDAH_BUCKET"), file.Bucket),
+		Prefix:    cmp.Or(f.Prefix, getenv("HOWDAH_PREFIX"), file.Prefix),
+		Region:    cmp.Or(f.Region, getenv("HOWDAH_REGION"), file.Region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")),
+		Driver:    cmp.Or(f.Driver, getenv("HOWDAH_DRIVER"), file.Driver),
+		PathStyle: cmp.Or(f.PathStyle, getenv("HOWDAH_PATH_STYLE"), file.PathStyle),
+		CAFile:    cmp.Or(f.CAFile, getenv("HOWDAH_CA_FILE"), file.CAFile, getenv("AWS_CA_BUNDLE")),
+		Folder:    cmp.Or(f.Folder, getenv("HOWDAH_FOLDER"), file.Folder),
+	}
+	if f.Folder == "" && f.Bucket != "" {
+		s.Folder = "" // what stands on the command line is meant
+	}
+	place, err := s.place()
+	place.patience = f.Patience
+	return place, err
+}
+
+func readFile(path string) (Settings, error) {
+	s := Settings{}
+	if path == "" {
+		return s, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return s, fmt.Errorf("%w: the config file: %w", ErrUsage, err)
+	}
+	if err := yaml.UnmarshalStrict(content, &s); err != nil {
+		return s, fmt.Errorf("%w: the config file %s: %w", ErrUsage, path, err)
+	}
+	return s, nil
+}
+
+// Place is where the bucket is.
+type Place struct {
+	config   objstore.Config
+	caFile   string // absolute
+	folder   string // absolute; instead of the config
+	patience time.Duration
+}
+
+func (s Settings) place() (Place, error) {
+	if s.Folder != "" {
+		path, err := filepath.Abs(s.Folder)
+		return Place{folder: path}, err
+	}
+	if s.Bucket == "" {
+		return Place{}, fmt.Errorf("%w: no bucket is named: write --bucket, or set HOWDAH_BUCKET", ErrUsage)
+	}
+	p := Place{config: objstore.Config{
+		Driver: cmp.Or(s.Driver, driver(s.Endpoint)), Endpoint: s.Endpoint, Region: s.Region, Bucket: s.Bucket, Prefix: s.Prefix,
+		PathStyle: s.Endpoint != "",
+	}}
+	var err error
+	if s.PathStyle != "" {
+		if p.config.PathStyle, err = strconv.ParseBool(s.PathStyle); err != nil {
+			return Place{}, fmt.Errorf("%w: path style %q: write true or false", ErrUsage, s.PathStyle)
+		}
+	}
+	if s.CAFile != "" {
+		if err := p.trust(s.CAFile); err != nil {
+			return Place{}, err
+		}
+	}
+	if err := p.config.Validate(); err != nil {
+		return Place{}, fmt.Errorf("%w: %s", ErrUsage, objstore.Explain(err))
+	}
+	return p, nil
+}
+
+// driver is the one that fits most servers.
+func driver(endpoint string) string {
+	if endpoint == "" {
+		return objstore.DriverAWS
+	}
+	return objstore.DriverMinIO
+}
+
+func (p *Place) trust(path string) (err error) {
+	if p.caFile, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	bundle, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%w: the CA file: %w", ErrUsage, err)
+	}
+	p.config.CABundle = string(bundle)
+	return nil
+}
+
+// Open returns the store. It doesn't connect.
+func (p Place) Open(ctx context.Context) (objstore.Store, error) {
+	if p.folder != "" {
+		return folder.Open(p.folder)
+	}
+	store, err := open.Plain(ctx, p.config)
+	if err != nil {
+		return nil, err
+	}
+	return retry.New(store, retry.Policy{MaxElapsed: max(p.patience, time.Nanosecond)}), nil
+}
+
+// String names the place for a person.
+func (p Place) String() string {
+	switch {
+	case p.folder != "":
+		return "folder " + p.folder
+	case p.config.Prefix != "":
+		return fmt.Sprintf("bucket %s, prefix %s", p.config.Bucket, p.config.Prefix)
+	}
+	return "bucket " + p.config.Bucket
+}
+
+// Args are the flags that lead to the same place from any folder and environment, but for the credentials.
+func (p Place) Args() []string {
+	if p.folder != "" {
+		return []string{"--folder=" + p.folder}
+	}
+	args := []string{"--bucket=" + p.config.Bucket, "--driver=" + p.config.Driver, fmt.Sprintf("--path-style=%t", p.config.PathStyle)}
+	for _, flag := range []struct{ name, value string }{
+		{"endpoint", p.config.Endpoint}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile},
+	} {
+		if flag.value != "" {
+			args = append(args, "--"+flag.name+"="+flag.value)
+		}
+	}
+	return args
+}

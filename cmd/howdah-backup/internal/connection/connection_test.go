@@ -1,0 +1,78 @@
+package connection
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func env(values map[string]string) func(string) string {
+	return func(name string) string { return values[name] }
+}
+
+func TestASettingComesFromTheFirstThatHasIt(t *testing.T) {
+	file := write(t, "config.yaml", "bucket: file\nprefix: file/\nregion: file\nendpoint: https://file:9000\n")
+	values := map[string]string{"HOWDAH_CONFIG": file, "HOWDAH_PREFIX": "env/", "HOWDAH_BUCKET": "env", "AWS_REGION": "aws", "AWS_ENDPOINT_URL": "https://aws"}
+	f := Flags{Settings: Settings{Bucket: "flag"}}
+	place, err := f.Resolve(env(values))
+	want := objstore.Config{Driver: objstore.DriverMinIO, Endpoint: "https://file:9000", Region: "file", Bucket: "flag", Prefix: "env/", PathStyle: true}
+	if err != nil || place.config != want {
+		t.Errorf("%+v, %v", place.config, err)
+	}
+	wantArgs := []string{"--bucket=flag", "--driver=minio", "--path-style=true", "--endpoint=https://file:9000", "--prefix=env/", "--region=file"}
+	if !slices.Equal(place.Args(), wantArgs) {
+		t.Errorf("%q", place.Args())
+	}
+}
+
+func TestWithoutAnEndpointAWSIsMeant(t *testing.T) {
+	f := Flags{Settings: Settings{Bucket: "b"}}
+	place, err := f.Resolve(env(map[string]string{"AWS_DEFAULT_REGION": "eu-central-1"}))
+	if want := (objstore.Config{Driver: objstore.DriverAWS, Region: "eu-central-1", Bucket: "b"}); err != nil || place.config != want {
+		t.Errorf("%+v, %v", place.config, err)
+	}
+}
+
+func TestABucketOnTheCommandLineBeatsAFolderElsewhere(t *testing.T) {
+	f := Flags{Settings: Settings{Bucket: "b"}}
+	place, err := f.Resolve(env(map[string]string{"HOWDAH_FOLDER": "/tmp"}))
+	if err != nil || place.String() != "bucket b" {
+		t.Errorf("%s, %v", place, err)
+	}
+	f = Flags{Settings: Settings{Folder: "relative"}}
+	place, err = f.Resolve(env(nil))
+	if err != nil || !strings.HasPrefix(place.Args()[0], "--folder=/") {
+		t.Errorf("%q, %v", place.Args(), err)
+	}
+}
+
+func TestAConnectionThatCannotBeRightIsRefused(t *testing.T) {
+	for name, s := range map[string]Flags{
+		"no bucket":         {},
+		"a bad endpoint":    {Settings: Settings{Bucket: "b", Endpoint: "minio:9000"}},
+		"an unknown driver": {Settings: Settings{Bucket: "b", Driver: "gcs"}},
+		"a bad path style":  {Settings: Settings{Bucket: "b", PathStyle: "maybe"}},
+		"no CA file":        {Settings: Settings{Bucket: "b", CAFile: "/none"}},
+		"an empty CA file":  {Settings: Settings{Bucket: "b", CAFile: write(t, "ca.crt", "none")}},
+		"no file":           {File: "/none"},
+		"an unknown key":    {File: write(t, "c.yaml", "bucket: b\nsecretKey: x\n")},
+	} {
+		if _, err := s.Resolve(env(nil)); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

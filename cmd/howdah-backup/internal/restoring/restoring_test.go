@@ -1,0 +1,138 @@
+package restoring_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/recovery"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/sample"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+func job(t *testing.T, store objstore.Store) *restoring.Job {
+	sample.Claim(t, store, sample.Lineage, "shop")
+	m := sample.Backup(t, store, sample.Lineage, "b", sample.Data(t), 0, 2)
+	return &restoring.Job{
+		Store: store, Manifest: m, Dir: filepath.Join(t.TempDir(), "new folder", "pgdata"), Recovery: &recovery.Settings{Command: []string{"x"}},
+		Report: func(string, int64, int64) {},
+	}
+}
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(content)
+}
+
+func TestARestoreIsWhole(t *testing.T) {
+	j := job(t, mem.New())
+	place := filepath.Join(t.TempDir(), "slow disk")
+	j.Tablespaces = map[string]string{"16385": place}
+	if err := j.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"global/pg_control": "control", "sch\u00f6ne Daten/\u6570\u636e 1.conf": "x = 1\n", "pg_wal/" + sample.Segment(2): "content of " + sample.Segment(2),
+		"pg_wal/" + sample.Segment(3): "content of " + sample.Segment(3), "recovery.signal": "", "tablespace_map": "16385 " + place + "\n",
+	} {
+		if got := read(t, j.Dir, name); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if conf := read(t, j.Dir, "postgresql.auto.conf"); !strings.HasPrefix(conf, "work_mem = '5MB'\n") || !strings.Contains(conf, "restore_command") {
+		t.Error(conf)
+	}
+	if len(read(t, place, "PG_17_202406281/5/16390")) != 8192 {
+		t.Error("the tablespace is not in its place")
+	}
+	manifest := read(t, j.Dir, "backup_manifest")
+	for _, part := range []string{`"backup_label"`, `"tablespace_map"`, `"pg_tblspc/16385/PG_17_202406281/5/16390"`, "sch\u00f6ne Daten", `"global/pg_control"`} {
+		if !strings.Contains(manifest, part) {
+			t.Errorf("%s is missing in %s", part, manifest)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(j.Dir, "global/pg_control.unfinished")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// stopping ends the context at an object whose key has some part, and then fails like a store does.
+type stopping struct {
+	objstore.Store
+	part   string
+	cancel context.CancelFunc
+}
+
+func (s *stopping) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
+	if strings.Contains(key, s.part) {
+		s.cancel()
+	}
+	return s.Store.Get(ctx, key, limit)
+}
+
+func (s *stopping) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
+	if strings.Contains(key, s.part) {
+		s.cancel()
+	}
+	return s.Store.ReadAt(ctx, key, p, off)
+}
+
+func TestAnInterruptedRestoreLeavesNothing(t *testing.T) {
+	for _, part := range []string{"/packs/", "/wal/"} {
+		store := mem.New()
+		j := job(t, store)
+		ctx, cancel := context.WithCancel(t.Context())
+		j.Store = &stopping{Store: store, part: part, cancel: cancel}
+		place := t.TempDir()
+		j.Tablespaces = map[string]string{"16385": place}
+		if err := j.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", part, err)
+		}
+		if _, err := os.Stat(j.Dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", part, err)
+		}
+		if left, err := os.ReadDir(place); err != nil || len(left) > 0 {
+			t.Errorf("%s: a folder that was there: %v, %v", part, left, err)
+		}
+	}
+}
+
+func TestMissingWALIsNamedAndNothingIsLeft(t *testing.T) {
+	store := mem.New()
+	j := job(t, store)
+	if err := store.Delete(t.Context(), "lineages/"+sample.Lineage+"/wal/00000001/"+sample.Segment(3)); err != nil {
+		t.Fatal(err)
+	}
+	err := j.Run(t.Context())
+	if !errors.Is(err, backup.ErrWALMissing) || !strings.Contains(err.Error(), sample.Segment(3)) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(j.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatIsNotEmptyIsLeftAsItIs(t *testing.T) {
+	j := job(t, mem.New())
+	j.Dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(j.Dir, "precious"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Run(t.Context()); !errors.Is(err, backup.ErrTarget) {
+		t.Errorf("got %v", err)
+	}
+	if read(t, j.Dir, "precious") != "x" {
+		t.Error("it was touched")
+	}
+}

@@ -1,0 +1,207 @@
+// Package walget is restore_command: it fetches one file of the archive, and on the way those that will be asked for next.
+package walget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+var (
+	// ErrNotArchived says that the archive ends before this file, or never has one of the name. Recovery takes it for the end.
+	ErrNotArchived = errors.New("not in the archive")
+	// ErrHole says that a segment is missing although there are ones behind it: the end of the archive this is not.
+	ErrHole = errors.New("WAL is missing in the archive")
+)
+
+// Getter fetches files of one lineage.
+type Getter struct {
+	Store   objstore.Store
+	Lineage string
+	// Spool is a folder for segments that are fetched ahead; empty: none are.
+	Spool string
+	Ahead int // how many
+	// Patience is how long to wait for a segment to come while those behind it are there: an archiver that uploads several at
+	// a time may do that for a moment.
+	Patience time.Duration
+	Poll     time.Duration // between two looks; 0 is a second
+}
+
+const (
+	memory     = 96 << 20 // bytes for segments on their way: each takes up to two of its size
+	maxFetches = 4
+)
+
+// Get puts a file at a path. It is whole, or not there.
+func (g *Getter) Get(ctx context.Context, name, to string) error {
+	file, err := postgres.ParseWALFile(name, postgres.MinSegSize)
+	if err != nil && strings.HasSuffix(name, ".history") {
+		return fmt.Errorf("%w: %s", ErrNotArchived, name) // of timeline 1, which nobody writes
+	}
+	if err != nil {
+		return err
+	}
+	if taken, err := g.fromSpool(name, to); taken || err != nil {
+		return err
+	}
+	owner, err := repository.ReadLineage(ctx, g.Store, g.Lineage)
+	if err != nil { // a wrong bucket or prefix is not the end of the archive
+		return fmt.Errorf("lineage %s: %w", g.Lineage, err)
+	}
+	if file.Kind == postgres.WALSegment && g.Spool != "" {
+		g.fetchAhead(ctx, name, owner.SegmentSize)
+		if taken, err := g.fromSpool(name, to); taken || err != nil {
+			return err
+		}
+	}
+	err = g.fetch(ctx, name, to)
+	if !errors.Is(err, objstore.ErrNotFound) {
+		return err
+	}
+	if file.Kind != postgres.WALSegment {
+		return fmt.Errorf("%w: %s", ErrNotArchived, name)
+	}
+	return g.absent(ctx, name, to)
+}
+
+// fetch takes a file from the archive.
+func (g *Getter) fetch(ctx context.Context, name, to string) error {
+	content, _, err := wal.New(g.Store).Get(ctx, g.Lineage, name)
+	if err != nil {
+		return err
+	}
+	return write(to, content)
+}
+
+// write makes a file that is whole at once.
+func write(to string, content []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), to)
+	}
+	if err != nil {
+		os.Remove(file.Name())
+	}
+	return err
+}
+
+// fromSpool takes a segment that was fetched ahead.
+func (g *Getter) fromSpool(name, to string) (bool, error) {
+	if g.Spool == "" {
+		return false, nil
+	}
+	from := filepath.Join(g.folder(), name)
+	err := os.Rename(from, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		return true, nil
+	}
+	content, err := os.ReadFile(from) // on another file system
+	if err != nil {
+		return false, err
+	}
+	if err := write(to, content); err != nil {
+		return false, err
+	}
+	return true, os.Remove(from)
+}
+
+// folder is the spool's for this lineage: other ones have segments of the same names.
+func (g *Getter) folder() string { return filepath.Join(g.Spool, g.Lineage) }
+
+// fetchAhead puts a segment and those behind it into the spool, several at a time. What doesn't come, for whatever reason, is
+// found out when it is asked for by itself.
+func (g *Getter) fetchAhead(ctx context.Context, name string, size uint64) {
+	segment, err := postgres.ParseSegment(name, size)
+	if err != nil || os.MkdirAll(g.folder(), 0o700) != nil {
+		return
+	}
+	ended := atomic.Bool{}
+	slots := make(chan struct{}, max(1, min(maxFetches, memory/(2*int(size)))))
+	var fetches sync.WaitGroup
+	for range 1 + g.Ahead {
+		next := segment.Name()
+		slots <- struct{}{}
+		if ended.Load() {
+			break
+		}
+		fetches.Go(func() {
+			defer func() { <-slots }()
+			to := filepath.Join(g.folder(), next)
+			if _, err := os.Stat(to); err == nil {
+				return
+			}
+			if g.fetch(ctx, next, to) != nil {
+				ended.Store(true)
+			}
+		})
+		segment = segment.Next()
+	}
+	fetches.Wait()
+}
+
+// absent tells the end of the archive from a hole in it.
+func (g *Getter) absent(ctx context.Context, name, to string) error {
+	poll := g.Poll
+	if poll == 0 {
+		poll = time.Second
+	}
+	patience := time.NewTimer(g.Patience)
+	defer patience.Stop()
+	for {
+		later, err := g.later(ctx, name)
+		if err != nil {
+			return err
+		}
+		if later == "" {
+			return fmt.Errorf("%w: %s", ErrNotArchived, name)
+		}
+		select {
+		case <-time.After(poll):
+		case <-patience.C:
+			return fmt.Errorf("%w: segment %s of lineage %s, although %s is there", ErrHole, name, g.Lineage, later)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := g.fetch(ctx, name, to); !errors.Is(err, objstore.ErrNotFound) {
+			return err
+		}
+	}
+}
+
+// later is a segment behind the named one on its timeline, or empty.
+func (g *Getter) later(ctx context.Context, name string) (string, error) {
+	timeline, err := postgres.ParseSegment(name, postgres.MinSegSize)
+	if err != nil {
+		return "", err
+	}
+	prefix := repository.TimelinePrefix(g.Lineage, timeline.Timeline)
+	for info, err := range g.Store.List(ctx, prefix, prefix+name) {
+		if err != nil {
+			return "", err
+		}
+		if found := path.Base(info.Key); len(found) == len(name) { // no partial one
+			return found, nil
+		}
+	}
+	return "", nil
+}

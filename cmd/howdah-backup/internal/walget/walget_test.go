@@ -1,0 +1,127 @@
+package walget
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const lineage = "7-g1"
+
+func segment(n uint64) string {
+	return postgres.Segment{Timeline: 1, Number: n, SegSize: postgres.DefaultSegSize}.Name()
+}
+
+// archive holds segments 2, 3, 4 and 6, and the history of timeline 2.
+func archive(t *testing.T) objstore.Store {
+	store := mem.New()
+	claim := repository.Lineage{Lineage: lineage, Writer: repository.Writer{UID: "u"}, SegmentSize: postgres.DefaultSegSize}
+	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{segment(2), segment(3), segment(4), segment(6), "00000002.history", segment(7) + ".partial"} {
+		if err := wal.New(store).Put(t.Context(), lineage, name, []byte("content of "+name), wal.Info{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
+func TestFilesAreFetchedAndTheirAbsenceIsExplained(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		want error
+	}{
+		"a segment":                     {segment(2), nil},
+		"a history":                     {"00000002.history", nil},
+		"a partial segment":             {segment(7) + ".partial", nil},
+		"the history of timeline 1":     {"00000001.history", ErrNotArchived},
+		"a history that isn't there":    {"00000003.history", ErrNotArchived},
+		"a segment behind the end":      {segment(7), ErrNotArchived},
+		"a segment in a hole":           {segment(5), ErrHole},
+		"a segment of another timeline": {"00000002" + segment(2)[8:], ErrNotArchived},
+		"no name of a WAL file":         {"../../etc/passwd", postgres.ErrSyntax},
+	} {
+		for _, spool := range []string{"", t.TempDir()} {
+			t.Run(name, func(t *testing.T) {
+				g := &Getter{Store: archive(t), Lineage: lineage, Spool: spool, Ahead: 3, Patience: 10 * time.Millisecond, Poll: time.Millisecond}
+				to := filepath.Join(t.TempDir(), "RECOVERYXLOG")
+				err := g.Get(t.Context(), test.file, to)
+				if !errors.Is(err, test.want) {
+					t.Fatalf("%v, want %v", err, test.want)
+				}
+				content, errRead := os.ReadFile(to)
+				if test.want == nil && string(content) != "content of "+test.file || test.want != nil && errRead == nil {
+					t.Errorf("%q, %v", content, errRead)
+				}
+			})
+		}
+	}
+}
+
+func TestAWrongPlaceIsNotTheEndOfTheArchive(t *testing.T) {
+	for _, store := range []objstore.Store{mem.New(), archive(t)} {
+		g := &Getter{Store: store, Lineage: "8-g1"}
+		if err := g.Get(t.Context(), segment(2), filepath.Join(t.TempDir(), "x")); err == nil || errors.Is(err, ErrNotArchived) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestSegmentsFetchedAheadNeedNoStore(t *testing.T) {
+	spool, dir := t.TempDir(), t.TempDir()
+	g := &Getter{Store: archive(t), Lineage: lineage, Spool: spool, Ahead: 8}
+	if err := g.Get(t.Context(), segment(2), filepath.Join(dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	g.Store = mem.New() // it is gone
+	for _, n := range []uint64{3, 4} {
+		to := filepath.Join(dir, "b")
+		if err := g.Get(t.Context(), segment(n), to); err != nil {
+			t.Fatal(err)
+		}
+		if content, _ := os.ReadFile(to); !strings.HasSuffix(string(content), segment(n)) {
+			t.Errorf("%s", content)
+		}
+	}
+	if left, _ := os.ReadDir(filepath.Join(spool, lineage)); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestASegmentThatComesLateIsAwaited(t *testing.T) {
+	store := archive(t)
+	g := &Getter{Store: store, Lineage: lineage, Patience: time.Minute, Poll: time.Millisecond}
+	go func() {
+		_ = wal.New(store).Put(t.Context(), lineage, segment(5), []byte("late"), wal.Info{})
+	}()
+	if err := g.Get(t.Context(), segment(5), filepath.Join(t.TempDir(), "x")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADamagedSegmentIsNotTheEndOfTheArchive(t *testing.T) {
+	store := archive(t)
+	key, _ := wal.Key(lineage, segment(3))
+	object, err := store.Get(t.Context(), key, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object[len(object)-1] ^= 1
+	if err := store.Put(t.Context(), key, object, objstore.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g := &Getter{Store: store, Lineage: lineage, Spool: t.TempDir(), Ahead: 2}
+	if err := g.Get(t.Context(), segment(3), filepath.Join(t.TempDir(), "x")); !errors.Is(err, wal.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,136 @@
+// Command howdah-backup lists, checks, restores and deletes backups with nothing but the bucket: it needs no Kubernetes. See
+// docs/howdah-backup.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// version is set when the binary is built.
+var version = "dev"
+
+func main() {
+	ctx, stop := interruptible(context.Background())
+	a := &app{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, getenv: os.Getenv, now: time.Now}
+	status := a.execute(ctx, os.Args[1:])
+	stop()
+	os.Exit(status)
+}
+
+// interruptible ends with the first signal that asks for it; the second one kills at once.
+func interruptible(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(interrupted(s.(syscall.Signal)))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// app is one run of the program.
+type app struct {
+	in          *os.File
+	out, errOut io.Writer
+	getenv      func(string) string
+	now         func() time.Time
+
+	place   connection.Flags
+	filter  catalogue.Filter
+	output  string
+	quiet   bool
+	started bool // the command line was understood
+}
+
+// execute runs one command line and returns the exit status.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.command()
+	root.SetArgs(args)
+	root.SetOut(a.out)
+	root.SetErr(a.errOut)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitDone
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if !a.started && !errors.Is(err, connection.ErrUsage) {
+		err = fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if text := sentence(err); text != "" {
+		fmt.Fprintln(a.errOut, "howdah-backup:", text)
+	}
+	if command != nil && command.Name() == walGetName && command.HasParent() && command.Parent().Name() == "wal" {
+		return restoreCommandStatus(err)
+	}
+	return exitStatus(err)
+}
+
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "howdah-backup",
+		Short:         "List, check, restore and delete backups with nothing but the bucket",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	a.place.Add(root)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.filter.Lineage, "lineage", "", "look at this lineage only")
+	flags.StringVar(&a.filter.Namespace, "namespace", "", "look at clusters of this namespace only")
+	flags.StringVar(&a.filter.Cluster, "cluster", "", "look at clusters of this name only")
+	flags.StringVarP(&a.output, "output", "o", formatTable, "table, or json for programs")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
+	root.AddCommand(a.listCommand(), a.showCommand(), a.verifyCommand(), a.restoreCommand(), a.walCommand(), a.deleteCommand())
+	return root
+}
+
+const (
+	formatTable = "table"
+	formatJSON  = "json"
+)
+
+// run makes a RunE of what a command does: from here on the command line counts as understood.
+func (a *app) run(do func(ctx context.Context, store objstore.Store, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if a.output != formatTable && a.output != formatJSON {
+			return fmt.Errorf("--output %q: write %s or %s", a.output, formatTable, formatJSON)
+		}
+		place, err := a.place.Resolve(a.getenv)
+		if err != nil {
+			return err
+		}
+		store, err := place.Open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		a.started = true
+		return do(cmd.Context(), store, args)
+	}
+}
+
+// meter shows progress, on a terminal as a bar.
+func (a *app) meter() *display.Meter {
+	file, isFile := a.errOut.(*os.File)
+	return display.NewMeter(file, a.quiet || !isFile)
+}

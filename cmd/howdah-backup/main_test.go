@@ -1,0 +1,353 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/folder"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/sample"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// bucket is a folder that the commands of a test look at.
+type bucket struct {
+	t     *testing.T
+	dir   string
+	store objstore.Store
+}
+
+func newBucket(t *testing.T) *bucket {
+	dir := t.TempDir()
+	store, err := folder.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bucket{t, dir, store}
+}
+
+// shop has two backups of a cluster demo/shop and its WAL.
+func shop(t *testing.T) *bucket {
+	b := newBucket(t)
+	sample.Claim(t, b.store, sample.Lineage, "shop")
+	data := sample.Data(t)
+	sample.Backup(t, b.store, sample.Lineage, "shop-first", data, 0, 2)
+	sample.Backup(t, b.store, sample.Lineage, "shop-second", data, 60, 4)
+	sample.Archive(t, b.store, sample.Lineage, 6, sample.Begin.Add(90*time.Minute))
+	return b
+}
+
+// run runs a command line, and returns what it wrote and its exit status.
+func (b *bucket) run(args ...string) (out, errOut string, status int) {
+	return b.runIn(b.t.Context(), args...)
+}
+
+func (b *bucket) runIn(ctx context.Context, args ...string) (string, string, int) {
+	var out, errOut bytes.Buffer
+	a := &app{out: &out, errOut: &errOut, now: time.Now, getenv: func(name string) string {
+		return map[string]string{"HOWDAH_FOLDER": b.dir}[name]
+	}}
+	status := a.execute(ctx, args)
+	return out.String(), errOut.String(), status
+}
+
+// wants runs a command line that has to end with a status, with these parts in what it writes.
+func (b *bucket) wants(status int, parts []string, args ...string) string {
+	b.t.Helper()
+	out, errOut, got := b.run(args...)
+	if got != status {
+		b.t.Errorf("%q ended with %d, want %d: %s%s", args, got, status, out, errOut)
+	}
+	for _, part := range parts {
+		if !strings.Contains(out+errOut, part) {
+			b.t.Errorf("%q: %q is missing in %s%s", args, part, out, errOut)
+		}
+	}
+	return out
+}
+
+func (b *bucket) damage(key string) {
+	b.t.Helper()
+	path := filepath.Join(b.dir, key)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bucket) packs(id string) string {
+	b.t.Helper()
+	for info, err := range b.store.List(b.t.Context(), "lineages/"+sample.Lineage+"/packs/"+id+"/", "") {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return info.Key
+	}
+	b.t.Fatal("no pack")
+	return ""
+}
+
+func TestBackupsAreListed(t *testing.T) {
+	b := shop(t)
+	b.wants(exitDone, []string{"CLUSTER", "demo/shop", "shop-first", "shop-second", "full", "17.5", "2026-03-04T06:01:00Z"}, "list")
+	b.wants(exitDone, []string{"shop-first"}, "list", "--cluster", "shop", "--namespace=demo", "--lineage="+sample.Lineage)
+	b.wants(exitNotThere, []string{"the repository has nothing of cluster other"}, "list", "--cluster=other")
+	var all []listed
+	if err := json.Unmarshal([]byte(b.wants(exitDone, nil, "list", "-o", "json")), &all); err != nil || len(all) != 2 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	if a := all[0]; a.ID != "shop-first" || a.Cluster != "shop" || a.LogicalBytes == 0 || a.StopLSN != 3*sample.SegSize+0x100 {
+		t.Errorf("%+v", a)
+	}
+	newBucket(t).wants(exitNotThere, []string{"there is no repository of Howdah here"}, "list")
+}
+
+func TestADamagedManifestIsListedAsSuch(t *testing.T) {
+	b := shop(t)
+	key := "lineages/" + sample.Lineage + "/backups/shop-first/manifest.zst"
+	if err := os.WriteFile(filepath.Join(b.dir, key), []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.wants(exitDone, []string{"damaged", "shop-second"}, "list")
+	b.wants(exitDamaged, []string{"manifest.zst"}, "show", "shop-first")
+	b.wants(exitDamaged, []string{"DAMAGED  " + sample.Lineage + "/shop-first", "ok       " + sample.Lineage + "/shop-second"}, "verify", "--all")
+}
+
+func TestABackupIsShown(t *testing.T) {
+	b := shop(t)
+	b.wants(exitDone, []string{
+		"demo/shop (UID uid-shop)", "17.5, without page checksums", sample.Segment(2) + " to " + sample.Segment(3) + ": all there", "16385 ",
+		"2026-03-04T05:01:00Z to 2026-03-04T06:30:00Z (LSN 0/300100 to 0/680000, timeline 1, 5 segments)",
+	}, "show", "shop-first")
+	b.wants(exitDone, []string{"sch\u00f6ne Daten/\u6570\u636e 1.conf", "pg_tblspc/16385 -> ", "tablespace"}, "show", sample.Lineage+"/shop-first", "--files")
+	b.wants(exitNotThere, []string{"there is no backup nope"}, "show", "nope")
+	var s shown
+	out := b.wants(exitDone, nil, "show", "shop-second", "--files", "-ojson")
+	if err := json.Unmarshal([]byte(out), &s); err != nil || s.ID != "shop-second" || !s.Window.Whole || len(s.Files) == 0 || s.Totals.Files == 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestAnIDOfTwoLineagesIsAmbiguous(t *testing.T) {
+	b := shop(t)
+	sample.Claim(t, b.store, "8-g1", "other")
+	sample.Backup(t, b.store, "8-g1", "shop-first", sample.Data(t), 0, 2)
+	b.wants(exitUsage, []string{"8-g1/shop-first"}, "show", "shop-first")
+	b.wants(exitDone, []string{"8-g1"}, "show", "8-g1/shop-first")
+	b.wants(exitUsage, []string{"more than one cluster", "demo/other, demo/shop"}, "restore", "--latest", "--target-dir", t.TempDir())
+	b.wants(exitNoWAL, []string{"more than one lineage"}, "wal", "get", sample.Segment(2), filepath.Join(t.TempDir(), "x"))
+}
+
+func TestAWholeBackupIsVerified(t *testing.T) {
+	b := shop(t)
+	b.wants(exitDone, []string{"ok       " + sample.Lineage + "/shop-first: read ", " and 2 WAL segments"}, "verify", "shop-first")
+	b.wants(exitDone, []string{"shop-second", "WAL of " + sample.Lineage}, "verify", "--all", "--wal")
+	b.wants(exitUsage, []string{"write which backups, or --all"}, "verify")
+	b.wants(exitUsage, nil, "verify", "--all", "shop-first")
+}
+
+func TestDamageIsNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		hurt func(*bucket)
+		args []string
+		want string
+	}{
+		"a flipped byte in a pack": {func(b *bucket) { b.damage(b.packs("shop-first")) }, nil, "needed for file"},
+		"a pack that is gone": {func(b *bucket) {
+			must(b.t, b.store.Delete(b.t.Context(), b.packs("shop-first")))
+		}, nil, "it is missing"},
+		"a flipped byte in WAL": {func(b *bucket) { b.damage("lineages/" + sample.Lineage + "/wal/00000001/" + sample.Segment(3)) }, nil, sample.Segment(3)},
+		"WAL that is gone": {func(b *bucket) {
+			must(b.t, b.store.Delete(b.t.Context(), "lineages/"+sample.Lineage+"/wal/00000001/"+sample.Segment(2)))
+		}, nil, sample.Segment(2)},
+		"a hole in the archive": {func(b *bucket) {
+			sample.Archive(b.t, b.store, sample.Lineage, 9, sample.Begin)
+		}, []string{"--wal"}, sample.Segment(7) + " to " + sample.Segment(8) + " are missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := shop(t)
+			test.hurt(b)
+			b.wants(exitDamaged, []string{"DAMAGED", test.want}, append([]string{"verify", "--all"}, test.args...)...)
+			var results []verified
+			out := b.wants(exitDamaged, nil, append([]string{"verify", "--all", "-o", "json"}, test.args...)...)
+			if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) < 2 {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestABackupIsRestoredToAFolder(t *testing.T) {
+	b := shop(t)
+	dir := filepath.Join(t.TempDir(), "pg data")
+	b.wants(exitDone, []string{"Restored " + sample.Lineage + "/shop-first", "Tablespace 16385", "pg_ctl -D '" + dir + "' start"}, "restore", "shop-first", "--target-dir", dir)
+	if _, err := os.Stat(filepath.Join(dir, "recovery.signal")); err == nil {
+		t.Error("recovery was not asked for")
+	}
+	b.wants(exitFailed, []string{"is not empty"}, "restore", "shop-first", "--target-dir", dir)
+}
+
+func TestTheBackupForATimeIsFound(t *testing.T) {
+	for at, id := range map[string]string{"2026-03-04T05:30:00Z": "shop-first", "2026-03-04 07:10:00+01": "shop-second", "2026-03-04 06:10:00 UTC": "shop-second"} {
+		b, dir := shop(t), filepath.Join(t.TempDir(), "d")
+		var r restored
+		out := b.wants(exitDone, nil, "restore", "--cluster=shop", "--to-time", at, "--target-dir", dir, "-o", "json")
+		if err := json.Unmarshal([]byte(out), &r); err != nil || r.ID != id || !r.Replays {
+			t.Errorf("%s: %+v, %v", at, r, err)
+		}
+		conf, err := os.ReadFile(filepath.Join(dir, "postgresql.auto.conf"))
+		if err != nil || !strings.Contains(string(conf), "--folder="+b.dir+" --lineage="+sample.Lineage+" --patience=10m wal get --spool=") {
+			t.Errorf("%s, %v", conf, err)
+		}
+	}
+}
+
+func TestAWrongRestoreIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		args   []string
+		status int
+		want   string
+	}{
+		"neither a backup nor a target": {nil, exitUsage, "write which backup to restore"},
+		"two targets":                   {[]string{"--latest", "--immediate"}, exitUsage, "none of the others can be"},
+		"a time without a zone":         {[]string{"--to-time=2026-03-04 05:30:00"}, exitUsage, "write a time with its zone"},
+		"a bad position":                {[]string{"--to-lsn=5"}, exitUsage, "write it like 16/B374D848"},
+		"an unknown action":             {[]string{"--latest", "--target-action=explode"}, exitUsage, "write promote, pause or shutdown"},
+		"a tablespace that isn't there": {[]string{"shop-first", "--tablespace=1=/x"}, exitUsage, "has no tablespace 1; it has: 16385"},
+		"a tablespace without a folder": {[]string{"shop-first", "--tablespace=16385"}, exitUsage, "write OID=DIR"},
+		"a backup that isn't there":     {[]string{"nope"}, exitNotThere, "there is no backup nope"},
+		"a time before every backup":    {[]string{"--to-time=2020-01-01T00:00:00Z"}, exitNotThere, "the oldest one, shop-first"},
+		"a time behind the archive":     {[]string{"--to-time=2026-03-05T00:00:00Z"}, exitNotThere, "the last commit in it is at"},
+		"a backup that is too young":    {[]string{"shop-second", "--to-time=2026-03-04T05:30:00Z"}, exitNotThere, "shop-second"},
+		"an output that nobody knows":   {[]string{"--latest", "-o", "xml"}, exitUsage, "write table or json"},
+		"a flag that nobody knows":      {[]string{"--to-tomorrow"}, exitUsage, "unknown flag"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, dir := shop(t), filepath.Join(t.TempDir(), "d")
+			b.wants(test.status, []string{test.want}, append([]string{"restore", "--target-dir", dir}, test.args...)...)
+			if _, err := os.Stat(dir); err == nil {
+				t.Error("something was made")
+			}
+		})
+	}
+	shop(t).wants(exitUsage, []string{"target-dir"}, "restore", "shop-first")
+}
+
+func TestWALIsListedAndFetched(t *testing.T) {
+	b := shop(t)
+	sample.Archive(t, b.store, sample.Lineage, 8, time.Time{})
+	b.wants(exitDone, []string{sample.Segment(2), sample.Segment(8), sample.Segment(7)}, "wal", "list")
+	var rows []walRow
+	if err := json.Unmarshal([]byte(b.wants(exitDone, nil, "wal", "list", "-o", "json")), &rows); err != nil || len(rows) != 1 || len(rows[0].Holes) != 1 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+	to := filepath.Join(t.TempDir(), "seg ment")
+	b.wants(exitDone, nil, "wal", "get", sample.Segment(3), to)
+	if content, _ := os.ReadFile(to); string(content) != "content of "+sample.Segment(3) {
+		t.Errorf("%s", content)
+	}
+	b.wants(exitNotArchived, nil, "wal", "get", sample.Segment(9), to)
+}
+
+func TestOnlyTheEndOfTheArchiveLooksLikeIt(t *testing.T) {
+	b, to := shop(t), filepath.Join(t.TempDir(), "x")
+	b.damage("lineages/" + sample.Lineage + "/wal/00000001/" + sample.Segment(3))
+	for name, args := range map[string][]string{
+		"a damaged segment":        {sample.Segment(3), to},
+		"a lineage that isn't":     {sample.Segment(2), to, "--lineage=8-g1"},
+		"another folder":           {sample.Segment(2), to, "--folder=" + t.TempDir()},
+		"a folder that isn't":      {sample.Segment(2), to, "--folder=/none"},
+		"a server that isn't":      {sample.Segment(2), to, "--bucket=b", "--endpoint=http://127.0.0.1:1", "--patience=1ms", "--lineage=" + sample.Lineage},
+		"no path":                  {sample.Segment(2)},
+		"an unknown flag":          {sample.Segment(2), to, "--unknown"},
+		"a config that isn't":      {sample.Segment(2), to, "--config=/none"},
+		"a path that can't be":     {sample.Segment(2), "/none/x"},
+		"a name of something else": {"postgresql.conf", to},
+	} {
+		t.Run(name, func(t *testing.T) { b.wants(exitNoWAL, nil, append([]string{"wal", "get"}, args...)...) })
+	}
+}
+
+func TestAServerThatCannotBeReachedIsNamed(t *testing.T) {
+	newBucket(t).wants(exitStore, []string{"http://127.0.0.1:1"}, "list", "--bucket=b", "--endpoint=http://127.0.0.1:1", "--patience=1ms")
+}
+
+func TestABackupIsDeletedWhenThatIsMeant(t *testing.T) {
+	b := shop(t)
+	b.wants(exitUsage, []string{"write --yes"}, "delete", "shop-first")
+	b.wants(exitDone, []string{"Deleted " + sample.Lineage + "/shop-first"}, "delete", "shop-first", "--yes")
+	b.wants(exitNotThere, []string{"there is no backup shop-first"}, "delete", "shop-first", "--yes")
+	b.wants(exitNotThere, nil, "delete", sample.Lineage+"/shop-first", "--yes")
+	if out := b.wants(exitDone, nil, "list"); strings.Contains(out, "shop-first") || !strings.Contains(out, "shop-second") {
+		t.Error(out)
+	}
+	must(t, b.store.Delete(t.Context(), "lineages/"+sample.Lineage+"/backups/shop-second/manifest.zst"))
+	b.wants(exitDone, []string{`"freedBytes"`}, "delete", sample.Lineage+"/shop-second", "--yes", "-o", "json")
+}
+
+func TestASignalEndsACommandAsShellsExpect(t *testing.T) {
+	b := shop(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(interrupted(syscall.SIGINT))
+	dir := filepath.Join(t.TempDir(), "d")
+	_, errOut, status := b.runIn(ctx, "restore", "shop-first", "--target-dir", dir)
+	if _, err := os.Stat(dir); status != 130 || err == nil || !strings.Contains(errOut, "interrupted") {
+		t.Errorf("%d, %v, %s", status, err, errOut)
+	}
+	if _, _, status := b.runIn(ctx, "wal", "get", sample.Segment(9), dir); status != 130 {
+		t.Errorf("wal get: %d", status)
+	}
+}
+
+func TestEveryErrorHasItsStatus(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want int
+		wal  int
+	}{
+		{nil, exitDone, exitNoWAL},
+		{errors.New("x"), exitFailed, exitNoWAL},
+		{fmt.Errorf("%w: x", errUsage), exitUsage, exitNoWAL},
+		{connection.ErrUsage, exitUsage, exitNoWAL},
+		{catalogue.ErrAmbiguous, exitUsage, exitNoWAL},
+		{&backup.CorruptError{Err: &objstore.Error{}}, exitDamaged, exitNoWAL},
+		{wal.ErrCorrupt, exitDamaged, exitNoWAL},
+		{walget.ErrHole, exitDamaged, exitNoWAL},
+		{errDamage, exitDamaged, exitNoWAL},
+		{catalogue.ErrNotThere, exitNotThere, exitNoWAL},
+		{way.ErrUnreachable, exitNotThere, exitNoWAL},
+		{walget.ErrNotArchived, exitNotThere, exitNotArchived},
+		{&objstore.Error{Kind: objstore.ErrDenied}, exitStore, exitNoWAL},
+		{&objstore.Error{Kind: objstore.ErrNotFound}, exitStore, exitNoWAL},
+		{interrupted(syscall.SIGTERM), 143, 143},
+	} {
+		if got, gotWAL := exitStatus(test.err), restoreCommandStatus(test.err); got != test.want || gotWAL != test.wal {
+			t.Errorf("%v: %d and %d, want %d and %d", test.err, got, gotWAL, test.want, test.wal)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/recovery"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// restore is one run of the command.
+type restore struct {
+	*app
+	dir                   string
+	toTime, toLSN, toName string
+	latest, immediate     bool
+	action                string
+	tablespaces           []string
+	workers               int
+	megabytes             int64
+
+	replays        bool // there is a target
+	target         way.Target
+	tablespaceDirs map[string]string // by OID
+}
+
+// restored is what was done, as JSON.
+type restored struct {
+	Lineage     string                 `json:"lineage"`
+	ID          string                 `json:"id"`
+	PGVersion   string                 `json:"pgVersion"`
+	TargetDir   string                 `json:"targetDir"`
+	Files       int                    `json:"files"`
+	Bytes       int64                  `json:"bytes"`
+	Seconds     float64                `json:"seconds"`
+	Replays     bool                   `json:"replays"`          // recovery settings were written
+	StopAt      string                 `json:"stopAt,omitempty"` // where replay stops
+	Timeline    uint32                 `json:"timeline"`         // that it follows
+	Tablespaces []restoring.Tablespace `json:"tablespaces,omitempty"`
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	r := &restore{app: a}
+	command := &cobra.Command{
+		Use:   "restore [BACKUP] --target-dir DIR",
+		Short: "Make a data directory that PostgreSQL starts on",
+		Long: "Make a data directory of a backup. With a target (--to-time and so on) PostgreSQL replays WAL up to there when it is started, and " +
+			"fetches it from the bucket by this program; without one it stops where the backup ended. Without BACKUP the newest one that " +
+			"leads to the target is taken.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
+			return r.run(ctx, store, strings.Join(args, ""))
+		}),
+	}
+	flags := command.Flags()
+	flags.StringVar(&r.dir, "target-dir", "", "the data directory; it must be empty or not there")
+	flags.StringVar(&r.toTime, "to-time", "", "replay what was committed until this time, such as 2026-03-04T05:06:07Z")
+	flags.StringVar(&r.toLSN, "to-lsn", "", "replay everything before this position, as pg_current_wal_lsn() gives it")
+	flags.StringVar(&r.toName, "to-name", "", "replay up to the restore point of this name")
+	flags.BoolVar(&r.latest, "latest", false, "replay everything that is archived")
+	flags.BoolVar(&r.immediate, "immediate", false, "replay only as far as the backup needs")
+	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does then: promote, pause or shutdown")
+	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: a place for a tablespace; left out, it becomes a folder in pg_tblspc")
+	bounds(command, &r.workers, &r.megabytes)
+	command.MarkFlagsMutuallyExclusive("to-time", "to-lsn", "to-name", "latest", "immediate")
+	if err := command.MarkFlagRequired("target-dir"); err != nil {
+		panic(err) // the flag is above
+	}
+	return command
+}
+
+func (r *restore) run(ctx context.Context, store objstore.Store, id string) error {
+	if err := r.parse(id); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	started := r.now()
+	found, err := r.find(ctx, store, id)
+	if err != nil {
+		return err
+	}
+	manifest, err := backup.ReadManifest(ctx, store, found.Head.Lineage, found.Head.ID)
+	if err != nil {
+		return err
+	}
+	tablespaces := restoring.Tablespaces(manifest)
+	if err := r.checkTablespaces(tablespaces); err != nil {
+		return err
+	}
+	meter := r.meter()
+	job := restoring.Job{
+		Store: store, Manifest: manifest, Dir: r.dir, Tablespaces: r.tablespaceDirs, Workers: r.workers, Memory: r.megabytes << 20,
+		Report: meter.Report,
+	}
+	if r.replays {
+		if job.Recovery, err = r.settings(found); err != nil {
+			return err
+		}
+	}
+	err = job.Run(ctx)
+	meter.Done()
+	if err != nil {
+		return err
+	}
+	return r.say(restored{
+		Lineage: manifest.Lineage, ID: manifest.ID, PGVersion: manifest.PGVersion, TargetDir: r.dir, Files: manifest.Totals.Files,
+		Bytes: manifest.Totals.LogicalBytes, Seconds: r.now().Sub(started).Seconds(), Replays: r.replays, StopAt: r.stopAt(found),
+		Timeline: found.Reach.Timeline, Tablespaces: tablespaces,
+	})
+}
+
+// parse reads the flags that are more than text.
+func (r *restore) parse(id string) (err error) {
+	r.replays = r.latest || r.immediate || r.toTime != "" || r.toLSN != "" || r.toName != ""
+	if id == "" && !r.replays {
+		return errors.New("write which backup to restore, or what to: --latest, --to-time, --to-lsn or --to-name")
+	}
+	if !slices.Contains([]string{"promote", "pause", "shutdown"}, r.action) {
+		return fmt.Errorf("--target-action %q: write promote, pause or shutdown", r.action)
+	}
+	r.target = way.Target{Name: r.toName, Immediate: r.immediate}
+	if r.toTime != "" {
+		at, err := parseTime(r.toTime)
+		if err != nil {
+			return err
+		}
+		r.target.Time = &at
+	}
+	if r.toLSN != "" {
+		if r.target.LSN, err = postgres.ParseLSN(r.toLSN); err != nil {
+			return fmt.Errorf("--to-lsn: %w", err)
+		}
+	}
+	if r.dir, err = filepath.Abs(r.dir); err != nil {
+		return err
+	}
+	r.tablespaceDirs = map[string]string{}
+	for _, mapping := range r.tablespaces {
+		oid, dir, found := strings.Cut(mapping, "=")
+		if !found || oid == "" || dir == "" {
+			return fmt.Errorf("--tablespace %q: write OID=DIR", mapping)
+		}
+		if r.tablespaceDirs[oid], err = filepath.Abs(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseTime reads a time that says its zone: the one of this machine need not be that of the database.
+func parseTime(text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999Z07", "2006-01-02 15:04:05.999999999 MST"} {
+		at, err := time.Parse(layout, text)
+		if err == nil && (!strings.HasSuffix(layout, "MST") || strings.HasSuffix(text, " UTC") || strings.HasSuffix(text, " GMT")) {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--to-time %q: write a time with its zone, such as 2026-03-04T05:06:07Z or \"2026-03-04 06:06:07+01\"", text)
+}
+
+// find finds the backup and the way from it.
+func (r *restore) find(ctx context.Context, store objstore.Store, id string) (way.Way, error) {
+	filter := r.filter
+	only := ""
+	if id != "" {
+		name, err := catalogue.Find(ctx, store, filter, id)
+		if err != nil {
+			return way.Way{}, err
+		}
+		filter, only = catalogue.Filter{Lineage: name.Lineage}, name.ID
+	}
+	lineages, err := catalogue.Lineages(ctx, store, filter)
+	if err != nil {
+		return way.Way{}, err
+	}
+	if err := oneCluster(lineages); err != nil {
+		return way.Way{}, err
+	}
+	if !r.replays {
+		head, err := backup.ReadHead(ctx, store, filter.Lineage, only)
+		if err != nil {
+			return way.Way{}, err
+		}
+		return way.Way{Head: head, Reach: way.Reach{Timeline: head.Timeline}}, nil
+	}
+	var read []way.Lineage
+	for _, lineage := range lineages {
+		l, err := way.Read(ctx, store, lineage, only)
+		if err != nil {
+			return way.Way{}, err
+		}
+		read = append(read, l)
+	}
+	return way.Find(ctx, read, r.target, r.now())
+}
+
+// settings make PostgreSQL go on from the backup.
+func (r *restore) settings(found way.Way) (*recovery.Settings, error) {
+	place, err := r.place.Resolve(r.getenv)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := append([]string{program}, place.Args()...)
+	command = append(command, "--lineage="+found.Head.Lineage, "--patience=10m", "wal", walGetName)
+	return &recovery.Settings{
+		StopAt: found.StopAt, Timeline: found.Reach.Timeline, Own: found.Head.Timeline, Command: command, Action: r.action,
+	}, nil
+}
+
+// checkTablespaces refuses places for tablespaces that the backup doesn't have.
+func (r *restore) checkTablespaces(there []restoring.Tablespace) error {
+	var oids []string
+	for _, t := range there {
+		oids = append(oids, t.OID)
+	}
+	for _, oid := range slices.Sorted(maps.Keys(r.tablespaceDirs)) {
+		if !slices.Contains(oids, oid) {
+			return fmt.Errorf("%w: the backup has no tablespace %s; it has: %s", errUsage, oid, strings.Join(append(oids, "no more"), ", "))
+		}
+	}
+	return nil
+}
+
+func (r *restore) stopAt(found way.Way) string {
+	if !r.replays {
+		return ""
+	}
+	return found.StopAt.String()
+}
+
+func (r *restore) say(result restored) error {
+	if r.output == formatJSON {
+		return r.writeJSON(result)
+	}
+	major, _, _ := strings.Cut(result.PGVersion, ".")
+	fmt.Fprintf(r.out, "Restored %s/%s into %s: %d files, %s, in %.1f s.\n",
+		result.Lineage, result.ID, result.TargetDir, result.Files, display.Bytes(result.Bytes), result.Seconds)
+	for _, t := range result.Tablespaces {
+		if r.tablespaceDirs[t.OID] == "" {
+			fmt.Fprintf(r.out, "Tablespace %s, which was at %s, is the folder pg_tblspc/%s now.\n", t.OID, printable(t.Location), t.OID)
+		}
+	}
+	if os.Geteuid() == 0 {
+		fmt.Fprintf(r.out, "It belongs to root, and PostgreSQL doesn't run as root: give it to the user that runs it (chown -R).\n")
+	}
+	fmt.Fprintf(r.out, "Start PostgreSQL %s on it: pg_ctl -D %s start\n", major, shellWord(result.TargetDir))
+	if result.Replays {
+		fmt.Fprintf(r.out, "It replays WAL up to %s on timeline %d, and fetches it from the bucket by this program: whoever runs it needs the credentials too.\n",
+			result.StopAt, result.Timeline)
+	}
+	return nil
+}
+
+func shellWord(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.
+func oneCluster(lineages []repository.Lineage) error {
+	var names []string
+	for _, lineage := range lineages {
+		if name := lineage.Writer.Namespace + "/" + lineage.Writer.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 1 {
+		slices.Sort(names)
+		return fmt.Errorf("%w: there is more than one cluster: write --cluster (and --namespace) for one of %s", catalogue.ErrAmbiguous, strings.Join(names, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// errDamage is the end of a check that has found something. What, was said.
+var errDamage = errors.New("damage was found")
+
+// verified is what a check has found, as JSON.
+type verified struct {
+	Lineage     string   `json:"lineage"`
+	ID          string   `json:"id,omitempty"` // empty: the WAL of the lineage
+	OK          bool     `json:"ok"`
+	StoredBytes int64    `json:"storedBytes"` // that were read
+	Segments    int64    `json:"segments"`    // of WAL, that were read
+	Problems    []string `json:"problems,omitempty"`
+}
+
+// verifying is one run of verify.
+type verifying struct {
+	*app
+	store   objstore.Store
+	meter   *display.Meter
+	workers int
+	memory  int64
+	results []verified
+}
+
+func (a *app) verifyCommand() *cobra.Command {
+	v, all, withWAL, megabytes := &verifying{app: a}, false, false, int64(0)
+	command := &cobra.Command{
+		Use:   "verify BACKUP... | --all",
+		Short: "Read backups as a restore would, and check every byte and the WAL that they need",
+		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
+			if all == (len(args) > 0) {
+				return fmt.Errorf("%w: write which backups, or --all", errUsage)
+			}
+			v.store, v.meter, v.memory = store, a.meter(), megabytes<<20
+			return v.run(ctx, args, withWAL)
+		}),
+	}
+	command.Flags().BoolVar(&all, "all", false, "every backup there is (of --cluster, --lineage)")
+	command.Flags().BoolVar(&withWAL, "wal", false, "read all archived WAL of these lineages too, and look for holes in it")
+	bounds(command, &v.workers, &megabytes)
+	return command
+}
+
+// bounds are flags of commands that move much.
+func bounds(command *cobra.Command, workers *int, megabytes *int64) {
+	command.Flags().IntVar(workers, "workers", 0, "how many work at a time; 0: as many as there are processors, at most 8")
+	command.Flags().Int64Var(megabytes, "memory", 96, "bound of the buffers in MiB")
+}
+
+func (v *verifying) run(ctx context.Context, args []string, withWAL bool) error {
+	names, err := v.names(ctx, args)
+	if err != nil {
+		return err
+	}
+	var lineages []string
+	seen := map[string]bool{}
+	for _, name := range names {
+		if err := v.one(ctx, verified{Lineage: name.Lineage, ID: name.ID}, v.backup); err != nil {
+			return err
+		}
+		if !seen[name.Lineage] {
+			seen[name.Lineage] = true
+			lineages = append(lineages, name.Lineage)
+		}
+	}
+	for _, lineage := range lineages {
+		if !withWAL {
+			break
+		}
+		if err := v.one(ctx, verified{Lineage: lineage}, v.archive); err != nil {
+			return err
+		}
+	}
+	return v.conclude()
+}
+
+// names are the backups to check.
+func (v *verifying) names(ctx context.Context, args []string) ([]catalogue.Name, error) {
+	var names []catalogue.Name
+	for _, arg := range args {
+		name, err := catalogue.Find(ctx, v.store, v.filter, arg)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	if len(args) > 0 {
+		return names, nil
+	}
+	lineages, err := catalogue.Lineages(ctx, v.store, v.filter)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := catalogue.Backups(ctx, v.store, lineages)
+	for _, entry := range entries {
+		names = append(names, catalogue.Name{Lineage: entry.Lineage, ID: entry.ID})
+	}
+	return names, err
+}
+
+// one checks one thing and says what came of it. Damage is a result; only what keeps from looking is an error.
+func (v *verifying) one(ctx context.Context, result verified, check func(context.Context, *verified) error) error {
+	err := check(ctx, &result)
+	v.meter.Done()
+	if err != nil && !damaged(err) && !errors.Is(err, backup.ErrFormat) {
+		return err
+	}
+	if err != nil {
+		result.Problems = append(result.Problems, sentence(err))
+	}
+	result.OK = len(result.Problems) == 0
+	v.results = append(v.results, result)
+	if v.output == formatTable {
+		v.say(result)
+	}
+	return nil
+}
+
+func (v *verifying) say(r verified) {
+	what := r.Lineage + "/" + r.ID
+	if r.ID == "" {
+		what = "WAL of " + r.Lineage
+	}
+	if r.OK {
+		fmt.Fprintf(v.out, "ok       %s: read %s in packs and %d WAL segments\n", what, display.Bytes(r.StoredBytes), r.Segments)
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(v.out, "DAMAGED  %s: %s\n", what, problem)
+	}
+}
+
+func (v *verifying) conclude() error {
+	if v.output == formatJSON {
+		if v.results == nil {
+			v.results = []verified{}
+		}
+		if err := v.writeJSON(v.results); err != nil {
+			return err
+		}
+	}
+	for _, result := range v.results {
+		if !result.OK {
+			return errDamage
+		}
+	}
+	return nil
+}
+
+// backup checks one backup.
+func (v *verifying) backup(ctx context.Context, result *verified) error {
+	what := "Reading " + result.ID
+	manifest, err := backup.ReadManifest(ctx, v.store, result.Lineage, result.ID)
+	if err != nil {
+		return err
+	}
+	seen, err := backup.Verify(ctx, v.store, manifest, backup.VerifyOptions{
+		Workers: v.workers, MemoryLimit: v.memory,
+		Progress: func(p backup.Progress) { v.meter.Report(what, p.Done, p.Total) },
+	})
+	result.StoredBytes = seen.StoredBytes
+	if err != nil {
+		return err
+	}
+	first, errFirst := postgres.ParseSegment(manifest.WAL.First, manifest.WAL.SegmentSize)
+	last, errLast := postgres.ParseSegment(manifest.WAL.Last, manifest.WAL.SegmentSize)
+	if err := errors.Join(errFirst, errLast); err != nil {
+		return &backup.CorruptError{Object: repository.ManifestKey(result.Lineage, result.ID), Detail: err.Error()}
+	}
+	return v.segments(ctx, result, first, last)
+}
+
+// segments reads a row of segments. One that is missing is a problem.
+func (v *verifying) segments(ctx context.Context, result *verified, first, last postgres.Segment) error {
+	archive := wal.New(v.store)
+	for s := first; s.Number <= last.Number; s = s.Next() {
+		_, _, err := archive.Get(ctx, result.Lineage, s.Name())
+		switch {
+		case errors.Is(err, objstore.ErrNotFound):
+			result.Problems = append(result.Problems, fmt.Sprintf("WAL segment %s is missing", s))
+			continue
+		case errors.Is(err, wal.ErrCorrupt):
+			result.Problems = append(result.Problems, err.Error())
+			continue
+		case err != nil:
+			return err
+		}
+		result.Segments++
+		v.meter.Report("Reading WAL", s.End().Sub(first.Start()), last.End().Sub(first.Start()))
+	}
+	return nil
+}
+
+// archive checks all WAL of a lineage.
+func (v *verifying) archive(ctx context.Context, result *verified) error {
+	coverage, err := wal.New(v.store).Coverage(ctx, result.Lineage)
+	if err != nil {
+		return err
+	}
+	for _, t := range coverage.Timelines {
+		next := t.First
+		for _, hole := range t.Holes {
+			result.Problems = append(result.Problems, fmt.Sprintf("WAL segments %s to %s are missing: nothing behind them can be reached from before", hole.First, hole.Last))
+			before := hole.First
+			before.Number--
+			if err := v.segments(ctx, result, next, before); err != nil {
+				return err
+			}
+			next = hole.Last.Next()
+		}
+		if err := v.segments(ctx, result, next, t.Last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
