@@ -23,6 +23,7 @@ var commands = []func() *cobra.Command{
 	archiveCommand,
 	fetchCommand,
 	backupCommand,
+	verifyCommand,
 	upgradeCommand,
 	restoreCommand,
 	wardenCommand,

@@ -12,15 +12,12 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Reasons that a backup may end with. Those about the store are the reasons of a BackupRepository.
+// Reasons that a backup may end with, besides those of job.StoreFailure.
 const (
 	reasonDataCorrupt         = "DataCorrupt"
 	reasonInstanceChanged     = "InstanceChanged"
 	reasonDatabaseUnreachable = "DatabaseUnreachable"
 	reasonWALMissing          = "WALMissing"
-	reasonAccessDenied        = "AccessDenied"
-	reasonBucketNotFound      = "BucketNotFound"
-	reasonUnreachable         = "Unreachable"
 )
 
 // errConnect is a server that can't be reached, or that refuses the role.
@@ -41,21 +38,9 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(err, backup.ErrWALMissing) && ctx.Err() == nil:
 		return job.Fail(reasonWALMissing, fmt.Errorf("%w; see the condition Archiving of the PostgresCluster", err))
 	case errors.As(err, &fault) && ctx.Err() == nil:
-		return job.Fail(storeReason(err), errors.New(objstore.Explain(err)))
+		return job.StoreFailure(err)
 	}
 	return err
-}
-
-func storeReason(err error) string {
-	switch {
-	case errors.Is(err, objstore.ErrDenied):
-		return reasonAccessDenied
-	case errors.Is(err, objstore.ErrNoBucket):
-		return reasonBucketNotFound
-	case errors.Is(err, objstore.ErrUnavailable):
-		return reasonUnreachable
-	}
-	return job.ReasonFailed
 }
 
 // plain makes an error of the server one sentence, without the values it may quote.
