@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"strconv"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
@@ -18,6 +19,7 @@ type Coverage struct {
 	SegmentSize uint64 // of the lineage, bytes
 	Timelines   []Timeline
 	Histories   []string // names of history files, in order
+	from        postgres.LSN
 }
 
 // Timeline is the WAL of one timeline.
@@ -38,24 +40,56 @@ type Hole struct {
 // Coverage lists the WAL of a lineage. A lineage without WAL has no timelines; one that was never
 // claimed is objstore.ErrNotFound.
 func (a *Archive) Coverage(ctx context.Context, lineage string) (Coverage, error) {
+	return a.CoverageFrom(ctx, lineage, 0)
+}
+
+// CoverageFrom is Coverage of the segments that hold a position or what comes behind it, on any timeline. Those before are
+// not asked for.
+func (a *Archive) CoverageFrom(ctx context.Context, lineage string, from postgres.LSN) (Coverage, error) {
 	owner, err := repository.ReadLineage(ctx, a.store, lineage)
 	if err != nil {
 		return Coverage{}, err
 	}
-	coverage := Coverage{Lineage: lineage, SegmentSize: owner.SegmentSize}
-	for info, err := range a.store.List(ctx, repository.WALPrefix(lineage), "") {
+	coverage := Coverage{Lineage: lineage, SegmentSize: owner.SegmentSize, from: from}
+	if from.IsZero() {
+		return coverage, a.cover(ctx, &coverage, repository.WALPrefix(lineage), "")
+	}
+	for folder, err := range a.store.Folders(ctx, repository.WALPrefix(lineage)) {
 		if err != nil {
 			return Coverage{}, err
 		}
-		coverage.add(info)
+		prefix := repository.WALPrefix(lineage) + folder + "/"
+		after := ""
+		if timeline, err := strconv.ParseUint(folder, 16, 32); err == nil {
+			after = beforeSegment(prefix, postgres.SegmentOf(uint32(timeline), from, owner.SegmentSize))
+		}
+		if err := a.cover(ctx, &coverage, prefix, after); err != nil {
+			return Coverage{}, err
+		}
 	}
 	return coverage, nil
+}
+
+func (a *Archive) cover(ctx context.Context, coverage *Coverage, prefix, after string) error {
+	for info, err := range a.store.List(ctx, prefix, after) {
+		if err != nil {
+			return err
+		}
+		coverage.add(info)
+	}
+	return nil
+}
+
+// beforeSegment is a key that comes right before those of a segment: its name without the last digit.
+func beforeSegment(prefix string, segment postgres.Segment) string {
+	name := segment.Name()
+	return prefix + name[:len(name)-1]
 }
 
 // add takes in the next object of a list in order. Names that are none of the archive's are left out.
 func (c *Coverage) add(info objstore.Info) {
 	file, err := postgres.ParseWALFile(path.Base(info.Key), c.SegmentSize)
-	if err != nil {
+	if err != nil || file.Kind != postgres.WALHistory && file.Segment.End() <= c.from {
 		return
 	}
 	switch file.Kind {
@@ -91,8 +125,7 @@ func (c *Coverage) addSegment(segment postgres.Segment, size int64) {
 // segments yields the archived segments of a timeline, in order, from one on.
 func (a *Archive) segments(ctx context.Context, lineage string, from postgres.Segment) iter.Seq2[postgres.Segment, error] {
 	prefix := repository.TimelinePrefix(lineage, from.Timeline)
-	// The name without its last digit comes right before it.
-	after := prefix + from.Name()[:23]
+	after := beforeSegment(prefix, from)
 	return func(yield func(postgres.Segment, error) bool) {
 		for info, err := range a.store.List(ctx, prefix, after) {
 			if err != nil {
@@ -200,27 +233,4 @@ func (a *Archive) MissingSegments(ctx context.Context, lineage string, first, la
 	}
 	skipTo(last.Next())
 	return missing, nil
-}
-
-// RemoveBefore removes the segments, of any timeline, that end at or before lsn. History files stay.
-// It returns how many objects it removed; repeating it is harmless.
-func (a *Archive) RemoveBefore(ctx context.Context, lineage string, lsn postgres.LSN) (int, error) {
-	owner, err := repository.ReadLineage(ctx, a.store, lineage)
-	if err != nil {
-		return 0, err
-	}
-	var old []string
-	for info, err := range a.store.List(ctx, repository.WALPrefix(lineage), "") {
-		if err != nil {
-			return 0, err
-		}
-		file, err := postgres.ParseWALFile(path.Base(info.Key), owner.SegmentSize)
-		if err == nil && file.Kind != postgres.WALHistory && file.Segment.End() <= lsn {
-			old = append(old, info.Key)
-		}
-	}
-	if len(old) == 0 {
-		return 0, nil
-	}
-	return len(old), a.store.Delete(ctx, old...)
 }

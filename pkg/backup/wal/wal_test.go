@@ -2,9 +2,11 @@ package wal_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -286,63 +288,41 @@ func TestTheHorizonEndsAtAHoleAndKnowsTheLastCommit(t *testing.T) {
 	}
 }
 
-func TestRemovingBeforeAPositionKeepsWhatIsNeededFromThereOn(t *testing.T) {
+func TestCoverageFromAPositionAsksForNothingBeforeIt(t *testing.T) {
 	store := claimed(t)
-	archive := wal.New(store)
-	fill(t, archive)
-	for _, want := range []int{5, 0} { // segments 2 to 5 and the backup history of 2
-		removed, err := archive.RemoveBefore(t.Context(), lineage, segment(1, 8).Start())
-		must(t, err)
-		if removed != want {
-			t.Errorf("removed %d, want %d", removed, want)
-		}
+	for n := uint64(1); n <= 300; n++ {
+		must(t, wal.New(store).Put(t.Context(), lineage, segment(1, n).Name(), nil, wal.Info{}))
 	}
-	coverage, err := archive.Coverage(t.Context(), lineage)
+	must(t, wal.New(store).Put(t.Context(), lineage, segment(2, 280).Name(), nil, wal.Info{}))
+	must(t, wal.New(store).Put(t.Context(), lineage, "00000002.history", []byte("1\t0/1\tx\n"), wal.Info{}))
+	counting := &counted{Store: store}
+	coverage, err := wal.New(counting).CoverageFrom(t.Context(), lineage, segment(1, 270).Start()+5)
 	must(t, err)
-	if coverage.Timelines[0].First != segment(1, 8) || len(coverage.Timelines) != 2 || len(coverage.Histories) != 1 {
-		t.Errorf("left %+v", coverage)
+	if len(coverage.Timelines) != 2 || len(coverage.Histories) != 1 {
+		t.Fatalf("%+v", coverage)
+	}
+	first, second := coverage.Timelines[0], coverage.Timelines[1]
+	if first.First != segment(1, 270) || first.Last != segment(1, 300) || first.Segments != 31 || second.First != segment(2, 280) {
+		t.Errorf("%+v, %+v", first, second)
+	}
+	if counting.listed > 31+1+1+16 {
+		t.Errorf("%d objects were listed", counting.listed)
 	}
 }
 
-func FuzzGet(f *testing.F) {
-	store := claimed(f)
-	archive := wal.New(store)
-	name := segment(1, 2).Name()
-	must(f, archive.Put(f.Context(), lineage, name, content(1, 500), wal.Info{Writer: "w"}))
-	key, _ := wal.Key(lineage, name)
-	object, err := store.Get(f.Context(), key, 1<<20)
-	must(f, err)
-	f.Add(object)
-	f.Add(object[:30])
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, object []byte) {
-		store := mem.New()
-		must(t, store.Put(t.Context(), key, object, objstore.PutOptions{}))
-		archive := wal.New(store)
-		_, header, err := archive.Get(t.Context(), lineage, name)
-		if err != nil {
-			return
-		}
-		only, err := archive.ReadHeader(t.Context(), lineage, name)
-		if err != nil || !reflect.DeepEqual(only, header) {
-			t.Errorf("the header alone is %+v, %v; with the content it is %+v", only, err, header)
-		}
-	})
+// counted counts the objects that are listed.
+type counted struct {
+	objstore.Store
+	listed int
 }
 
-func BenchmarkPut(b *testing.B) {
-	archive := wal.New(claimed(b))
-	segments := content(1, postgres.DefaultSegSize)
-	b.SetBytes(postgres.DefaultSegSize)
-	n := uint64(0)
-	for b.Loop() {
-		n++
-		must(b, archive.Put(b.Context(), lineage, segment(1, n).Name(), segments, wal.Info{}))
+func (c *counted) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
+	return func(yield func(objstore.Info, error) bool) {
+		for info, err := range c.Store.List(ctx, prefix, after) {
+			c.listed++
+			if !yield(info, err) {
+				return
+			}
+		}
 	}
-}
-
-func ExampleKey() {
-	key, _ := wal.Key("7412345678901234567-g1", "000000010000000000000002")
-	fmt.Println(key)
-	// Output: lineages/7412345678901234567-g1/wal/00000001/000000010000000000000002
 }

@@ -78,7 +78,7 @@ func readLineage(ctx context.Context, store objstore.Store, owner repository.Lin
 		return l, nil
 	}
 	r := &reader{archive: wal.New(store), lineage: owner.Lineage, segSize: owner.SegmentSize}
-	if err := r.open(ctx); err != nil {
+	if err := r.open(ctx, l.oldestNeeded(q.Target)); err != nil {
 		return Lineage{}, err
 	}
 	if q.Target.RestorePoint != "" {
@@ -140,6 +140,15 @@ func (l *Lineage) choose(t Target) *backup.Head {
 	return nil
 }
 
+// oldestNeeded is from where on WAL can matter: from the chosen backup, or where a restore point decides which one that is
+// from the oldest.
+func (l *Lineage) oldestNeeded(t Target) postgres.LSN {
+	if chosen := l.choose(t); chosen != nil && t.RestorePoint == "" {
+		return chosen.StartLSN
+	}
+	return l.Heads[0].StartLSN
+}
+
 // reader reads the WAL archive of one lineage.
 type reader struct {
 	archive   *wal.Archive
@@ -149,9 +158,10 @@ type reader struct {
 	histories []postgres.TimelineHistory
 }
 
-func (r *reader) open(ctx context.Context) error {
+// open lists the WAL from a position on.
+func (r *reader) open(ctx context.Context, from postgres.LSN) error {
 	var err error
-	if r.coverage, err = r.archive.Coverage(ctx, r.lineage); err != nil {
+	if r.coverage, err = r.archive.CoverageFrom(ctx, r.lineage, from); err != nil {
 		return err
 	}
 	for _, name := range r.coverage.Histories {
