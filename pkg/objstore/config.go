@@ -42,8 +42,20 @@ type Config struct {
 	CredentialsDir string `json:"credentialsDir,omitempty"`
 	// Credentials come before CredentialsDir. They are given in Go only.
 	Credentials *Credentials `json:"-"`
+	// ReadOnly refuses every write and delete.
+	ReadOnly bool `json:"readOnly,omitempty"`
+	// ServerSide has the server encrypt what is put; nil: as the bucket is set.
+	ServerSide *ServerSide `json:"serverSide,omitempty"`
 	// Encryption on the client; nil: objects lie there as they are.
 	Encryption *Encryption `json:"encryption,omitempty"`
+}
+
+// ServerSide says with which key the server encrypts.
+type ServerSide struct {
+	// KMS takes a key of the server's key service, else the server takes its own.
+	KMS bool `json:"kms,omitempty"`
+	// Key of the key service; empty is its default for the bucket.
+	Key string `json:"key,omitempty"`
 }
 
 // Encryption says where the keys of an encrypted repository are. It holds no secret when marshalled.

@@ -16,6 +16,7 @@ var (
 	ErrUnavailable = errors.New("object store unavailable")
 	ErrNoBucket    = errors.New("no such bucket")
 	ErrConfig      = errors.New("object store configuration")
+	ErrReadOnly    = errors.New("object store is read-only")
 )
 
 // Error is what drivers return: one of the sentinels as Kind, with the circumstances that a person

@@ -116,6 +116,8 @@ func explainNetwork(e *Error) string {
 
 func explainKind(e *Error) string {
 	switch {
+	case errors.Is(e.Kind, ErrReadOnly):
+		return "The repository is read-only: spec.readOnly of the BackupRepository is true."
 	case errors.Is(e.Kind, ErrNoBucket):
 		return fmt.Sprintf("There is no bucket %s at %s.", e.Bucket, e.server())
 	case errors.Is(e.Kind, ErrDenied):

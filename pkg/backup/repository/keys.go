@@ -23,6 +23,9 @@ func CheckName(what, name string) error {
 	return nil
 }
 
+// LineagePrefix is where everything of a lineage is.
+func LineagePrefix(lineage string) string { return lineagesPrefix + lineage + "/" }
+
 // LineageKey is the object that says who writes a lineage.
 func LineageKey(lineage string) string { return lineagesPrefix + lineage + "/lineage.json" }
 
@@ -53,3 +56,9 @@ func TimelinePrefix(lineage string, timeline uint32) string {
 
 // HistoryPrefix is where timeline histories and backup histories are.
 func HistoryPrefix(lineage string) string { return WALPrefix(lineage) + "history/" }
+
+// ClaimsPrefix is where backups that are being written say which packs of others they may point at.
+func ClaimsPrefix(lineage string) string { return lineagesPrefix + lineage + "/claims/" }
+
+// ClaimKey is what one run of a backup says.
+func ClaimKey(lineage, id, attempt string) string { return ClaimsPrefix(lineage) + id + "/" + attempt }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
 
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/internal/client"
@@ -131,8 +132,23 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if opts.IfAbsent {
 		options.SetMatchETagExcept("*")
 	}
+	if err := encryptBy(s.config.ServerSide, &options); err != nil {
+		return s.fail("put", key, err)
+	}
 	_, err := s.client.Client.PutObject(ctx, s.config.Bucket, s.config.Key(key), bytes.NewReader(body), int64(len(body)), options)
 	return s.fail("put", key, err)
+}
+
+// encryptBy asks the server to encrypt the object.
+func encryptBy(by *objstore.ServerSide, options *minio.PutObjectOptions) (err error) {
+	switch {
+	case by == nil:
+	case by.KMS:
+		options.ServerSideEncryption, err = encrypt.NewSSEKMS(by.Key, nil)
+	default:
+		options.ServerSideEncryption = encrypt.NewSSE()
+	}
+	return err
 }
 
 // Get reads the whole object.

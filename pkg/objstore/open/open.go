@@ -6,6 +6,7 @@ import (
 
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/minio"
+	"howdah.dev/howdah/pkg/objstore/readonly"
 	"howdah.dev/howdah/pkg/objstore/retry"
 	"howdah.dev/howdah/pkg/objstore/s3"
 	"howdah.dev/howdah/pkg/objstore/sealed"
@@ -24,7 +25,11 @@ func With(ctx context.Context, config objstore.Config, policy retry.Policy) (obj
 	if err != nil {
 		return nil, err
 	}
-	return Sealed(retry.New(driver, policy), config.Encryption), nil
+	opened := Sealed(retry.New(driver, policy), config.Encryption)
+	if config.ReadOnly {
+		return readonly.New(opened), nil
+	}
+	return opened, nil
 }
 
 // Sealed encrypts what goes to a store. Without encryption it refuses a repository that is encrypted.

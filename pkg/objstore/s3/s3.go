@@ -143,8 +143,23 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if opts.IfAbsent {
 		input.IfNoneMatch = aws.String("*")
 	}
+	s.encrypt(input)
 	_, err := s.client.PutObject(ctx, input, s.unsigned)
 	return s.fail("put", key, err)
+}
+
+// encrypt asks the server to encrypt the object.
+func (s *Store) encrypt(input *s3.PutObjectInput) {
+	switch by := s.config.ServerSide; {
+	case by == nil:
+	case by.KMS:
+		input.ServerSideEncryption = types.ServerSideEncryptionAwsKms
+		if by.Key != "" {
+			input.SSEKMSKeyId = aws.String(by.Key)
+		}
+	default:
+		input.ServerSideEncryption = types.ServerSideEncryptionAes256
+	}
 }
 
 func (s *Store) unsigned(o *s3.Options) {

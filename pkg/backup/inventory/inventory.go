@@ -1,0 +1,149 @@
+// Package inventory looks a whole repository through: which backups and which WAL each lineage has, how much space they
+// take, and which stretch of time can be restored.
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Backup is one backup of a lineage, without what takes much memory.
+type Backup struct {
+	ID                 string
+	Type               backup.Type
+	Cluster, Namespace string
+	Started, Stopped   time.Time
+	Timeline           uint32
+	Stop               postgres.LSN
+	First              uint64 // number of the first WAL segment that it needs
+	LogicalBytes       int64
+}
+
+// Lineage is what a repository has of one lineage.
+type Lineage struct {
+	repository.Lineage
+	Backups []Backup // newest first
+	Damaged []string // ids of those whose manifest can't be read
+	// StoredBytes of packs and manifests, and WALBytes.
+	StoredBytes, WALBytes int64
+	// LastWritten is when WAL or a backup was put last.
+	LastWritten time.Time
+	Timelines   []retention.Timeline
+	Window      Window
+}
+
+// Window is the newest stretch of time of which every point can be restored. It is empty if From is zero.
+type Window struct {
+	From, To time.Time
+	// Missing is the last segment before the window that isn't there, though an older backup would lead over it.
+	Missing string
+}
+
+// Reader reads one repository again and again. It remembers what can't change: manifests and histories.
+type Reader struct {
+	backups   map[string]Backup
+	histories map[string]postgres.TimelineHistory
+}
+
+// NewReader makes a Reader that knows nothing yet. It isn't safe for concurrent use.
+func NewReader() *Reader {
+	return &Reader{backups: map[string]Backup{}, histories: map[string]postgres.TimelineHistory{}}
+}
+
+// Read looks at all lineages. A damaged backup is named, and anything else that can't be read is an error.
+func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, error) {
+	names, err := repository.Lineages(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	var lineages []Lineage
+	seen := NewReader()
+	for _, name := range names {
+		owner, err := repository.ReadLineage(ctx, store, name)
+		if errors.Is(err, objstore.ErrNotFound) {
+			continue // the remains of something
+		}
+		if err != nil {
+			return nil, fmt.Errorf("lineage %s: %w", name, err)
+		}
+		lineage, err := r.read(ctx, store, owner, seen)
+		if err != nil {
+			return nil, fmt.Errorf("lineage %s: %w", name, err)
+		}
+		lineages = append(lineages, lineage)
+	}
+	*r = *seen
+	slices.SortStableFunc(lineages, func(a, b Lineage) int { return b.LastWritten.Compare(a.LastWritten) })
+	return lineages, nil
+}
+
+func (r *Reader) read(ctx context.Context, store objstore.Store, owner repository.Lineage, seen *Reader) (Lineage, error) {
+	l := listing{Lineage: Lineage{Lineage: owner, LastWritten: owner.Created}, segments: map[uint32][]run{}}
+	for info, err := range store.List(ctx, repository.LineagePrefix(owner.Lineage), "") {
+		if err != nil {
+			return Lineage{}, err
+		}
+		l.add(info)
+	}
+	if err := r.readBackups(ctx, store, &l, seen); err != nil {
+		return Lineage{}, err
+	}
+	if err := r.readHistories(ctx, store, &l, seen); err != nil {
+		return Lineage{}, err
+	}
+	return l.Lineage, l.window(ctx, store)
+}
+
+func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listing, seen *Reader) error {
+	for _, m := range l.manifests {
+		key := l.Lineage.Lineage.Lineage + "/" + m.id + "@" + m.put.UTC().Format(time.RFC3339Nano)
+		known, there := r.backups[key]
+		if !there {
+			head, err := backup.ReadHead(ctx, store, l.Lineage.Lineage.Lineage, m.id)
+			switch {
+			case errors.Is(err, objstore.ErrNotFound):
+				continue // deleted meanwhile
+			case errors.Is(err, backup.ErrCorrupt), errors.Is(err, backup.ErrFormat):
+				l.Damaged = append(l.Damaged, m.id)
+				continue
+			case err != nil:
+				return err
+			}
+			if known, err = summary(head); err != nil {
+				l.Damaged = append(l.Damaged, m.id)
+				continue
+			}
+		}
+		seen.backups[key] = known
+		l.Backups = append(l.Backups, known)
+	}
+	slices.SortStableFunc(l.Backups, func(a, b Backup) int { return b.Stopped.Compare(a.Stopped) })
+	return nil
+}
+
+func summary(head *backup.Head) (Backup, error) {
+	first, _, err := head.WAL.Segments()
+	return Backup{
+		ID: head.ID, Type: head.Type, Cluster: head.Cluster.Name, Namespace: head.Cluster.Namespace,
+		Started: head.StartTime, Stopped: head.StopTime, Timeline: head.Timeline, Stop: head.StopLSN, First: first.Number,
+		LogicalBytes: head.Totals.LogicalBytes,
+	}, err
+}
+
+// Retained is the lineage as retention looks at it.
+func (l *Lineage) Retained() retention.Lineage {
+	retained := retention.Lineage{Timelines: l.Timelines, End: l.LastWritten}
+	for _, b := range l.Backups {
+		retained.Backups = append(retained.Backups, retention.Backup{ID: b.ID, Time: b.Stopped, Timeline: b.Timeline, Stop: b.Stop, First: b.First})
+	}
+	return retained
+}
