@@ -93,19 +93,22 @@ type Options struct {
 	// ID names the backup in its lineage: letters, digits, dots and dashes. Repeating an id that is
 	// committed is a no-op which returns its manifest.
 	ID string
+	// Parent is the id of a backup of the lineage to build on: only what changed since is copied. Where that can't be,
+	// the backup is a full one, and Head.Why says why. Empty: a full backup.
+	Parent string
 	// Tool is the version that is recorded.
 	Tool        string
 	Compression Compression
 	// Workers read and compress in parallel; 0 is the number of CPUs, at most 8.
 	Workers int
-	// MemoryLimit bounds the buffers in bytes; 0 is 96 MiB. Frames, packs in flight and workers are
+	// MemoryLimit bounds the buffers in bytes; 0 is 80 MiB. Frames, packs in flight and workers are
 	// cut to fit.
 	MemoryLimit int64
 	// MaxBytesPerSecond bounds what is read from the data directory; 0 is no bound.
 	MaxBytesPerSecond int64
 	// WALTimeout is how long to wait for the last WAL segments after the copy; 0 waits until ctx ends.
 	WALTimeout time.Duration
-	// WALPoll is the time between two looks at the archive; 0 is one second.
+	// WALPoll is the time between two looks at the archive; 0 is a quarter of a second.
 	WALPoll time.Duration
 	// Progress is called about every second and at the end, from one goroutine at a time.
 	Progress func(Progress)
@@ -137,6 +140,6 @@ type RestoreOptions struct {
 	// restored in place, as a folder in pg_tblspc.
 	Tablespaces map[string]string
 	Workers     int   // 0 is the number of CPUs, at most 8
-	MemoryLimit int64 // of buffers in bytes; 0 is 96 MiB
+	MemoryLimit int64 // of buffers in bytes; 0 is 80 MiB
 	Progress    func(Progress)
 }

@@ -134,7 +134,8 @@ func readHeads(ctx context.Context, store objstore.Store, entries []Entry) error
 // does. It may be repeated after a crash or an error; a backup that isn't there is no error. Packs of other backups that
 // a crash leaves behind are orphans, which SweepOrphans finds. It returns the bytes that were freed this time.
 //
-// Nobody may be writing an incremental backup of the lineage meanwhile: it could point at what is removed.
+// An incremental backup may be written meanwhile: it has claimed what it may point at. The writer of this one must have
+// ended.
 func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int64, error) {
 	if err := checkNames(lineage, id); err != nil {
 		return 0, err
@@ -144,6 +145,9 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 		return 0, err
 	}
 	if err := store.Delete(ctx, repository.ManifestKey(lineage, id)); err != nil {
+		return 0, err
+	}
+	if err := dropClaims(ctx, store, lineage, id, time.Time{}); err != nil {
 		return 0, err
 	}
 	used, err := usedBy(ctx, store, lineage)
@@ -191,11 +195,19 @@ func (u usedPacks) add(head *Head) {
 // usedBy collects what all manifests of a lineage point at. One that can't be read could point at
 // anything: then nothing may be removed.
 func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPacks, error) {
+	used := usedPacks{}
+	// Claims before manifests: who gives one up has put the other. And once more, for claims made on a backup that was
+	// removed between the two.
+	if err := used.addClaims(ctx, store, lineage); err != nil {
+		return nil, err
+	}
 	entries, err := List(ctx, store, lineage)
 	if err != nil {
 		return nil, err
 	}
-	used := usedPacks{}
+	if err := used.addClaims(ctx, store, lineage); err != nil {
+		return nil, err
+	}
 	for _, e := range entries {
 		if errors.Is(e.Err, objstore.ErrNotFound) {
 			continue // removed meanwhile
@@ -267,6 +279,9 @@ func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
 // As with Delete, nobody may be writing a backup of the lineage meanwhile.
 func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, before time.Time) ([]string, int64, error) {
 	if err := repository.CheckName("lineage", lineage); err != nil {
+		return nil, 0, err
+	}
+	if err := dropClaims(ctx, store, lineage, "", before); err != nil {
 		return nil, 0, err
 	}
 	used, err := usedBy(ctx, store, lineage)

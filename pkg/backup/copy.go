@@ -130,7 +130,7 @@ func (w *worker) read(ctx context.Context, s span) error {
 		w.close()
 		file, err := os.Open(s.file.at)
 		if errors.Is(err, fs.ErrNotExist) {
-			w.vanished(s.file)
+			w.setVanished(s.file)
 			return nil
 		}
 		if err != nil {
@@ -167,9 +167,9 @@ func (w *worker) room(s span) int64 {
 	return s.length + min(w.slack, w.frameSize/16)
 }
 
-func (w *worker) vanished(e *entry) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (c *copier) setVanished(e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	e.vanished = true
 }
 

@@ -34,6 +34,7 @@ type Head struct {
 	Lineage string `json:"lineage"`
 	Type    Type   `json:"type"`
 	Parent  string `json:"parent,omitempty"` // id of the backup an incremental compared itself with
+	Why     string `json:"why,omitempty"`    // why it is a full one, although it should have been incremental
 	Tool    string `json:"tool"`             // version that wrote it
 	// Encryption must be empty: this version knows none.
 	Encryption string `json:"encryption,omitempty"`
@@ -82,6 +83,7 @@ type Cluster struct {
 type Totals struct {
 	Files        int   `json:"files"`        // regular files
 	LogicalBytes int64 `json:"logicalBytes"` // content of all files: what a restore writes
+	CopiedBytes  int64 `json:"copiedBytes"`  // content that this backup added: all of it, but for an incremental one
 	StoredBytes  int64 `json:"storedBytes"`  // what this backup added to the bucket, the manifest apart
 	Frames       int   `json:"frames"`
 }

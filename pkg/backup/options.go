@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -11,13 +12,13 @@ import (
 )
 
 const (
-	defaultMemory  = 96 << 20
+	defaultMemory  = 80 << 20
 	maxPack        = 32 << 20
 	minPack        = 8 << 20
 	maxWorkers     = 8
-	defaultWALPoll = time.Second
+	defaultWALPoll = 250 * time.Millisecond
 	// encoderMemory is about what one encoder keeps beside its input and output.
-	encoderMemory = 3 << 20
+	encoderMemory = 2 << 20
 )
 
 // sizes are what a memory limit allows.
@@ -69,6 +70,9 @@ func (o Options) validate() error {
 	default:
 		return fmt.Errorf("%w: compression %q is unknown; write %s, %s or %s", ErrFormat, o.Compression,
 			CompressionBalanced, CompressionFast, CompressionSmall)
+	}
+	if o.Parent != "" {
+		return errors.Join(repository.CheckName("backup", o.ID), repository.CheckName("parent", o.Parent))
 	}
 	return repository.CheckName("backup", o.ID)
 }

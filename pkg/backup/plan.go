@@ -60,17 +60,19 @@ func frameJobs(entries []*entry, size int64) iter.Seq[frameJob] {
 			if e.Kind != Regular || e.Path == controlFile {
 				continue
 			}
-			for offset := int64(0); offset < e.Size; {
-				length := min(size, e.Size-offset)
-				if filled > 0 && filled+length > size {
-					if !yield(job) {
-						return
+			for offset, end := range e.wanted() {
+				for offset < end {
+					length := min(size, end-offset)
+					if filled > 0 && filled+length > size {
+						if !yield(job) {
+							return
+						}
+						job, filled = nil, 0
 					}
-					job, filled = nil, 0
+					job = append(job, span{file: e, offset: offset, length: length})
+					filled += length
+					offset += length
 				}
-				job = append(job, span{file: e, offset: offset, length: length})
-				filled += length
-				offset += length
 			}
 		}
 		if filled > 0 {

@@ -25,6 +25,12 @@ type entry struct {
 	first    uint32 // block of its first page
 	listed   int64  // size when it was listed
 	vanished bool
+
+	// Of an incremental backup: the file as the parent has it, nil if all is read; the blocks that are read; what is
+	// referred to instead.
+	base    *File
+	changed blockSet
+	kept    []Part
 }
 
 // scanner walks PGDATA.

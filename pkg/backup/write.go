@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
@@ -14,7 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Write makes a full backup of source: it starts, copies, stops, waits until the WAL that the backup
+// Write makes a backup of source: it starts, copies, stops, waits until the WAL that the backup
 // needs is archived in its lineage, and commits it by putting the manifest. Until then there is no
 // backup, and an interrupted one may be run again under the same id. Of several runs at once one
 // commits, and the others return its manifest.
@@ -25,10 +26,13 @@ func Write(ctx context.Context, store objstore.Store, source Source, opts Option
 		return nil, err
 	}
 	committed, err := ReadManifest(ctx, store, source.Lineage, opts.ID)
+	if err == nil && committed.Type == Incremental {
+		_ = dropClaims(ctx, store, source.Lineage, opts.ID, time.Time{}) // of a run that was killed behind its last put
+	}
 	if !errors.Is(err, objstore.ErrNotFound) {
 		return committed, err
 	}
-	w := &writing{store: store, source: source, opts: opts}
+	w := &writing{store: store, source: source, opts: opts, attempt: attemptName()}
 	manifest, err := w.run(ctx)
 	if err != nil && w.attempted {
 		return nil, err // the manifest may be there: its packs must stay
@@ -39,6 +43,7 @@ func Write(ctx context.Context, store objstore.Store, source Source, opts Option
 	if err != nil {
 		return nil, err
 	}
+	w.unclaim(ctx)
 	w.sweep(ctx, manifest)
 	return manifest, nil
 }
@@ -52,15 +57,19 @@ type writing struct {
 	report   *reporter
 	packer   *packer
 	copier   *copier
-	total    int64
+	total    atomic.Int64
 	manifest *Manifest
+	attempt  string // makes the names differ from those of another run of the same backup
+	parent   *base  // nil: a full backup
+	why      string // why it is a full one after all
+	claimed  string // key of the claim on the parent's packs
 	// attempted is set before the manifest is put: from then on nobody knows whether it is there
 	// without looking.
 	attempted bool
 }
 
 func (w *writing) look() Progress {
-	return Progress{Done: w.copier.done.Load(), Total: w.total, Stored: w.packer.stored.Load()}
+	return Progress{Done: w.copier.done.Load(), Total: w.total.Load(), Stored: w.packer.stored.Load()}
 }
 
 // run makes the backup. It returns the manifest that is committed, which may be another run's.
@@ -74,6 +83,9 @@ func (w *writing) run(ctx context.Context) (*Manifest, error) {
 	w.report = newReporter(w.opts.Progress, w.look)
 	defer w.report.close()
 	w.report.enter(Copying)
+	if err := w.compare(ctx, started, entries); err != nil {
+		return nil, err
+	}
 	if err := w.copy(ctx, entries); err != nil {
 		return nil, err
 	}
@@ -111,13 +123,14 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 	if err != nil {
 		return Started{}, nil, err
 	}
+	size := int64(0)
 	for _, e := range entries {
-		w.total += e.Size
+		size += e.Size
 	}
-	fit := w.opts.fit(w.total)
+	fit := w.opts.fit(size)
 	w.opts.Workers = fit.workers
 	header := packHeader{Lineage: w.source.Lineage, Backup: w.opts.ID}
-	w.packer = newPacker(ctx, cancel, w.store, header, attemptName(), fit.buffers, fit.packSize)
+	w.packer = newPacker(ctx, cancel, w.store, header, w.attempt, fit.buffers, fit.packSize)
 	w.copier = &copier{
 		packer: w.packer, level: w.opts.level(), frameSize: fit.frame, throttle: newThrottle(w.opts.MaxBytesPerSecond),
 	}
@@ -130,7 +143,39 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 // attemptName is different for every run, so that none overwrites what another has uploaded.
 func attemptName() string { return strings.ToLower(rand.Text()[:8]) }
 
-// copy reads everything, the control file last, and hands the last pack to its upload.
+// compare decides what is read: everything, or what has changed since the parent.
+func (w *writing) compare(ctx context.Context, started Started, entries []*entry) error {
+	if w.opts.Parent != "" {
+		parent, err := w.adopt(ctx, started)
+		switch {
+		case errors.Is(err, errUnsuitable):
+			w.why = strings.TrimPrefix(err.Error(), errUnsuitable.Error()+": ")
+			w.unclaim(ctx)
+		case err != nil:
+			return fmt.Errorf("look at backup %s, to build on: %w", w.opts.Parent, err)
+		}
+		w.parent = parent
+	}
+	size := int64(0)
+	for _, e := range entries {
+		size += e.Size
+	}
+	if w.parent != nil {
+		paired := w.parent.pair(entries)
+		if err := w.findChanges(ctx, w.parent, paired); err != nil {
+			return err
+		}
+		(&reuse{w.parent, paired}).plan(size)
+	}
+	for _, e := range entries {
+		for from, to := range e.wanted() {
+			w.total.Add(to - from)
+		}
+	}
+	return nil
+}
+
+// copy reads what is wanted, the control file last, and hands the last pack to its upload.
 func (w *writing) copy(ctx context.Context, entries []*entry) error {
 	if err := w.copier.run(ctx, entries, w.opts.Workers); err != nil {
 		return err
@@ -150,7 +195,7 @@ func (w *writing) copy(ctx context.Context, entries []*entry) error {
 func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *Manifest {
 	s := w.source
 	m := &Manifest{Head: Head{
-		Format: FormatVersion, ID: w.opts.ID, Lineage: s.Lineage, Type: Full, Tool: w.opts.Tool,
+		Format: FormatVersion, ID: w.opts.ID, Lineage: s.Lineage, Type: Full, Why: w.why, Tool: w.opts.Tool,
 		SystemIdentifier: s.SystemIdentifier, PGVersion: s.PGVersion, PGMajor: s.PGMajor, DataChecksums: s.DataChecksums,
 		StartLSN: started.LSN, StopLSN: stopped.LSN, Timeline: started.Timeline,
 		StartTime: started.Time.UTC(), StopTime: stopped.Time.UTC(),
@@ -162,6 +207,22 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 		BackupLabel: stopped.BackupLabel, TablespaceMap: stopped.TablespaceMap,
 		Cluster: s.Cluster, Packs: w.packer.packs,
 	}}
+	stored, copied := int64(0), int64(0)
+	for _, pack := range m.Packs {
+		stored += pack.Size
+	}
+	for _, e := range entries {
+		if e.vanished {
+			continue
+		}
+		for _, p := range e.Parts {
+			copied += int64(p.Length)
+		}
+	}
+	if w.parent != nil {
+		m.Type, m.Parent = Incremental, w.parent.ID
+		m.Packs = w.parent.adoptKept(entries, m.Packs)
+	}
 	for _, e := range entries {
 		if e.vanished {
 			continue
@@ -170,9 +231,7 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 	}
 	m.Totals = totals(m.Files)
 	m.Totals.Frames = int(w.copier.frames.Load())
-	for _, pack := range m.Packs {
-		m.Totals.StoredBytes += pack.Size
-	}
+	m.Totals.StoredBytes, m.Totals.CopiedBytes = stored, copied
 	return m
 }
 
@@ -241,6 +300,7 @@ const discardTimeout = 20 * time.Second
 
 // discard removes what this run has uploaded.
 func (w *writing) discard(ctx context.Context) {
+	defer w.unclaim(ctx)
 	if w.packer == nil {
 		return
 	}

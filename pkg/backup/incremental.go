@@ -1,0 +1,120 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// base is what an incremental backup builds on.
+type base struct {
+	*Manifest
+	files map[string]*File // regular ones, by their paths
+	// timelines that lead from the parent's start to this backup's, with where each was left.
+	path []stretch
+}
+
+// stretch is a run of WAL on one timeline.
+type stretch struct {
+	timeline uint32
+	from, to postgres.LSN
+}
+
+// errUnsuitable is a parent that can't be built on. Then the backup is a full one.
+var errUnsuitable = errors.New("a full backup was made")
+
+func unsuitable(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errUnsuitable, fmt.Errorf(format, args...))
+}
+
+// adopt reads the parent and claims its packs. errUnsuitable says why it can't be built on.
+func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
+	id := w.opts.Parent
+	head, err := ReadHead(ctx, w.store, w.source.Lineage, id)
+	if err != nil {
+		return nil, unreadableParent(id, err)
+	}
+	path, err := w.connect(head, started)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.claim(ctx, head.Packs); err != nil {
+		return nil, err
+	}
+	// Read behind the claim: whoever deletes the parent from now on sees what is claimed of it.
+	parent, err := ReadManifest(ctx, w.store, w.source.Lineage, id)
+	if err != nil {
+		return nil, unreadableParent(id, err)
+	}
+	if err := checkPacks(ctx, w.store, &parent.Head); errors.Is(err, ErrCorrupt) {
+		return nil, unsuitable("backup %s can't be built on: %w", id, err)
+	} else if err != nil {
+		return nil, err
+	}
+	b := &base{Manifest: parent, files: map[string]*File{}, path: path}
+	for i := range parent.Files {
+		if f := &parent.Files[i]; f.Kind == Regular {
+			b.files[f.Path] = f
+		}
+	}
+	return b, nil
+}
+
+func unreadableParent(id string, err error) error {
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return unsuitable("backup %s, to build on, is not in the repository any more", id)
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
+		return unsuitable("backup %s can't be built on: %w", id, err)
+	}
+	return err
+}
+
+// connect finds the WAL that leads from the parent's start to this backup's. All of the parent must be history of what is
+// read now: else it holds what never happened here.
+func (w *writing) connect(parent *Head, started Started) ([]stretch, error) {
+	switch s := w.source; {
+	case parent.SystemIdentifier != s.SystemIdentifier || parent.PGMajor != s.PGMajor:
+		return nil, unsuitable("backup %s is of another database system", parent.ID)
+	case parent.DataChecksums != s.DataChecksums:
+		return nil, unsuitable("page checksums were switched on or off since backup %s", parent.ID)
+	case started.LSN < parent.StopLSN:
+		return nil, unsuitable("backup %s ends at %s, after this one's start at %s", parent.ID, parent.StopLSN, started.LSN)
+	case parent.Timeline == started.Timeline:
+		return []stretch{{started.Timeline, parent.StartLSN, started.LSN}}, nil
+	}
+	history, err := readHistory(w.source.DataDir, started.Timeline)
+	if err != nil {
+		return nil, unsuitable("it can't be told how timeline %d came from that of backup %s: %w", started.Timeline, parent.ID, err)
+	}
+	var path []stretch
+	at := parent.StartLSN
+	for _, ancestor := range history.Ancestors {
+		switch {
+		case ancestor.Timeline < parent.Timeline:
+			continue
+		case ancestor.Timeline == parent.Timeline && ancestor.LSN < parent.StopLSN,
+			ancestor.Timeline > parent.Timeline && len(path) == 0:
+			return nil, unsuitable("timeline %d left that of backup %s before its end", started.Timeline, parent.ID)
+		}
+		path = append(path, stretch{ancestor.Timeline, at, ancestor.LSN})
+		at = ancestor.LSN
+	}
+	if len(path) == 0 {
+		return nil, unsuitable("timeline %d does not come from that of backup %s", started.Timeline, parent.ID)
+	}
+	return append(path, stretch{started.Timeline, at, started.LSN}), nil
+}
+
+func readHistory(dataDir string, timeline uint32) (postgres.TimelineHistory, error) {
+	content, err := os.ReadFile(filepath.Join(dataDir, "pg_wal", fmt.Sprintf("%08X.history", timeline)))
+	if err != nil {
+		return postgres.TimelineHistory{}, err
+	}
+	return postgres.ParseTimelineHistory(timeline, content)
+}

@@ -1,0 +1,82 @@
+package backup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// claim says which packs a backup that is being written may point at, so that nobody deletes them before its manifest
+// is there to say so.
+type claim struct {
+	Backup string `json:"backup"`
+	Packs  []Pack `json:"packs"`
+}
+
+// maxClaim is as much as the head of a manifest, which holds the same.
+const maxClaim = maxHead
+
+func (w *writing) claim(ctx context.Context, packs []Pack) error {
+	content, err := json.Marshal(claim{Backup: w.opts.ID, Packs: packs})
+	if err != nil {
+		return err
+	}
+	w.claimed = repository.ClaimKey(w.source.Lineage, w.opts.ID, w.attempt)
+	return w.store.Put(ctx, w.claimed, content, objstore.PutOptions{})
+}
+
+// unclaim gives up this run's claim. One that can't be removed now is removed with the backup, or by SweepOrphans.
+func (w *writing) unclaim(ctx context.Context) {
+	if w.claimed == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
+	defer cancel()
+	_ = w.store.Delete(ctx, w.claimed)
+}
+
+// addClaims adds what backups that are being written may point at. A claim that can't be read could be of anything.
+func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage string) error {
+	for info, err := range store.List(ctx, repository.ClaimsPrefix(lineage), "") {
+		if err != nil {
+			return err
+		}
+		content, err := store.Get(ctx, info.Key, maxClaim)
+		if errors.Is(err, objstore.ErrNotFound) {
+			continue // its backup has ended meanwhile
+		}
+		c := claim{}
+		if err == nil {
+			err = json.Unmarshal(content, &c)
+		}
+		if err != nil {
+			return fmt.Errorf("no pack may be removed while %s can't be read: %w", info.Key, err)
+		}
+		u.add(&Head{Packs: c.Packs})
+	}
+	return nil
+}
+
+// dropClaims removes claims: those of one backup, or, of all backups if id is empty, those that were put before a time.
+// Their writers must have ended.
+func dropClaims(ctx context.Context, store objstore.Store, lineage, id string, before time.Time) error {
+	var keys []string
+	for info, err := range store.List(ctx, repository.ClaimsPrefix(lineage), "") {
+		if err != nil {
+			return err
+		}
+		if of := path.Base(path.Dir(info.Key)); of == id || id == "" && info.Modified.Before(before) {
+			keys = append(keys, info.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return store.Delete(ctx, keys...)
+}

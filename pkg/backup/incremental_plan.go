@@ -1,0 +1,192 @@
+package backup
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	// manyParts bounds the runs of blocks that are told apart: with more of them the manifest would not fit into memory,
+	// and neighbours are joined by reading what lies between.
+	manyParts = 1 << 18
+	// A file of which more than so much was changed is read whole, and a frame of which less than so much is still needed
+	// is not referred to any more: so a restore reads little that it throws away, however long the chain.
+	mostChanged   = 0.6
+	leastOfAFrame = 0.34
+	// leastPacks of other backups may always be referred to, and one more for each packPer bytes of the database.
+	leastPacks = 256
+	packPer    = 8 << 20
+)
+
+// reuse decides what of the paired files is taken from older backups.
+type reuse struct {
+	*base
+	paired []*entry
+}
+
+// plan fills in what each entry keeps; what it doesn't is read.
+func (r *reuse) plan(total int64) {
+	for _, e := range r.paired {
+		if e.base != nil && float64(e.changed.count()) > mostChanged*float64(e.changed.blocks) {
+			e.base = nil
+		}
+	}
+	r.join()
+	frames := r.liveFrames()
+	r.release(func(f Frame) bool {
+		live, counted := frames[frameID(f)]
+		return counted && float64(live) < leastOfAFrame*float64(f.Content)
+	})
+	lean := r.leanPacks(leastPacks + int(total/packPer))
+	r.release(func(f Frame) bool { return lean[f.Pack] })
+	for _, e := range r.paired {
+		e.kept = slices.Collect(e.keeps())
+	}
+	for i := range r.Files { // a large database has many
+		r.Files[i].Parts = nil
+	}
+}
+
+// join makes few enough runs.
+func (r *reuse) join() {
+	for gap := uint32(0); ; gap = 2*gap + 1 {
+		runs := 0
+		for _, e := range r.paired {
+			if e.base != nil {
+				runs += e.changed.join(gap)
+			}
+		}
+		if runs <= manyParts {
+			return
+		}
+	}
+}
+
+// frameID tells frames of one manifest apart.
+func frameID(f Frame) uint64 { return uint64(f.Pack)<<32 | uint64(f.Offset) }
+
+// liveFrames counts the bytes that are still needed of each frame, but for those that are needed whole by one file.
+func (r *reuse) liveFrames() map[uint64]int64 {
+	live := map[uint64]int64{}
+	for _, e := range r.paired {
+		for p := range e.keeps() {
+			if p.Length != p.Frame.Content {
+				live[frameID(p.Frame)] += int64(p.Length)
+			}
+		}
+	}
+	return live
+}
+
+// leanPacks are the packs of which least is needed, if there are more than so many.
+func (r *reuse) leanPacks(most int) map[uint32]bool {
+	needed := map[uint32]int64{}
+	for _, e := range r.paired {
+		for p := range e.keeps() {
+			needed[p.Frame.Pack] += int64(p.Length)
+		}
+	}
+	if len(needed) <= most {
+		return nil
+	}
+	byNeed := slices.SortedFunc(maps.Keys(needed), func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(needed[a], needed[b]), cmp.Compare(a, b))
+	})
+	lean := map[uint32]bool{}
+	for _, pack := range byNeed[:len(needed)-most] {
+		lean[pack] = true
+	}
+	return lean
+}
+
+// release has everything read anew that lies in such frames.
+func (r *reuse) release(such func(Frame) bool) {
+	for _, e := range r.paired {
+		var gone []Part
+		for p := range e.keeps() {
+			if such(p.Frame) {
+				gone = append(gone, p)
+			}
+		}
+		for _, p := range gone {
+			e.changed.add(whole(p.FileOffset), blocksOf(p.FileOffset+int64(p.Length)))
+		}
+	}
+}
+
+// keeps are the parts of the parent's file, cut down to what was not changed. What the parent leaves out is zero, and
+// stays left out.
+func (e *entry) keeps() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		if e.base == nil {
+			return
+		}
+		parts := e.base.Parts
+		for from, to := range e.changed.runs(false) {
+			start, end := int64(from)*postgres.PageSize, int64(to)*postgres.PageSize
+			for len(parts) > 0 && parts[0].FileOffset+int64(parts[0].Length) <= start {
+				parts = parts[1:]
+			}
+			for _, p := range parts {
+				if p.FileOffset >= end {
+					break
+				}
+				if !yield(p.clip(start, end)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// clip is what of a part lies between two offsets in the file; it overlaps them.
+func (p Part) clip(start, end int64) Part {
+	from, to := max(start, p.FileOffset), min(end, p.FileOffset+int64(p.Length))
+	p.Skip += uint32(from - p.FileOffset)
+	p.FileOffset, p.Length = from, uint32(to-from)
+	return p
+}
+
+// wanted are the runs of bytes that are to be read of a file.
+func (e *entry) wanted() iter.Seq2[int64, int64] {
+	return func(yield func(from, to int64) bool) {
+		if e.base == nil {
+			if e.Size > 0 {
+				yield(0, e.Size)
+			}
+			return
+		}
+		for from, to := range e.changed.runs(true) {
+			if !yield(int64(from)*postgres.PageSize, min(e.Size, int64(to)*postgres.PageSize)) {
+				return
+			}
+		}
+	}
+}
+
+// adoptKept adds what the entries keep to what was copied of them, with the parent's packs behind this backup's own. It
+// returns all packs.
+func (b *base) adoptKept(entries []*entry, own []Pack) []Pack {
+	packs, index := slices.Clone(own), map[uint32]uint32{}
+	for _, e := range entries {
+		if e.vanished {
+			continue
+		}
+		for _, p := range e.kept {
+			at, known := index[p.Frame.Pack]
+			if !known {
+				at = uint32(len(packs))
+				index[p.Frame.Pack] = at
+				packs = append(packs, b.Packs[p.Frame.Pack])
+			}
+			p.Frame.Pack = at
+			e.Parts = append(e.Parts, p)
+		}
+		e.kept = nil
+	}
+	return packs
+}
