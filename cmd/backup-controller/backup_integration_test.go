@@ -107,6 +107,31 @@ func TestDeletingABackupDeletesItsDataUnlessItShallStay(t *testing.T) {
 	}
 }
 
+func TestAHeldBackupOutlivesItsDeletionUntilItIsLetGo(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	key := b.commitBackup(backup.Status.Plan)
+	b.change(backup, func() { backup.Spec.Hold = true })
+	b.remove(backup)
+	b.end(job, success())
+	condition := b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonHeld)
+	if !strings.Contains(condition.Message, "write spec.hold: false") {
+		t.Errorf("message %s", condition.Message)
+	}
+	if _, err := b.store.Stat(t.Context(), key); err != nil {
+		t.Errorf("the data of a held backup: %v", err)
+	}
+	b.change(backup, func() { backup.Spec.Hold = false })
+	b.eventuallyGone(backup)
+	if _, err := b.store.Stat(t.Context(), key); err == nil {
+		t.Error("the data of a backup that was let go is there")
+	}
+}
+
 func TestADeletionWaitsForAStoreThatIsAwayUntilThePersonLetsTheDataStay(t *testing.T) {
 	b := newBed(t)
 	b.make(b.repository("minio"))

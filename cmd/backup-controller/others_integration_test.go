@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -251,6 +252,88 @@ func TestWhatAScheduleDoesWhileABackupIsNotDone(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestABackupOfTheNeededNameThatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	schedule := b.schedule()
+	taken := "hourly-" + time.Now().UTC().Truncate(time.Hour).Format("0601021504")
+	b.backup(taken, "shop")
+	b.outage(schedule, 0)
+	b.eventually(schedule, "a Backup of another name", func() bool { return schedule.Status.LastBackup == taken+"-2" })
+	foreign, made := &v1alpha1.Backup{}, &v1alpha1.Backup{}
+	for name, backup := range map[string]*v1alpha1.Backup{taken: foreign, taken + "-2": made} {
+		if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, backup); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if foreign.Spec.Cancel || foreign.Labels[v1alpha1.LabelSchedule] != "" || made.Labels[v1alpha1.LabelSchedule] != "hourly" {
+		t.Errorf("foreign %+v, made %+v", foreign, made)
+	}
+}
+
+func TestABackupThatIsFoundDueTooLateIsMissed(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	deadline := int64(60)
+	now := time.Now().UTC().Add(-30 * time.Minute)
+	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) {
+		spec.StartingDeadlineSeconds, spec.Schedule = &deadline, fmt.Sprintf("%d * * * *", now.Minute())
+	})
+	planned := metav1.NewTime(now.Truncate(time.Minute).Add(-time.Hour))
+	schedule.Status.NextScheduleTime = &planned
+	if err := b.Status().Update(t.Context(), schedule); err != nil {
+		t.Fatal(err)
+	}
+	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+	b.eventually(schedule, "DeadlineExceeded", func() bool {
+		return ready(schedule.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded)
+	})
+	if schedule.Status.MissedRuns != 2 || schedule.Status.LastBackup != "" || !schedule.Status.NextScheduleTime.After(time.Now()) {
+		t.Errorf("status %+v", schedule.Status)
+	}
+}
+
+// ended makes a Backup of the schedule hourly that has ended some minutes ago.
+func (b *bed) ended(name string, minutes int, status metav1.ConditionStatus, hold bool) *v1alpha1.Backup {
+	b.Helper()
+	backup := &v1alpha1.Backup{}
+	backup.Name, backup.Labels = name, map[string]string{v1alpha1.LabelSchedule: "hourly"}
+	backup.Spec.Cluster.Name, backup.Spec.Hold = "shop", hold
+	b.make(backup)
+	if status == metav1.ConditionFalse {
+		b.change(backup, func() { backup.Spec.Cancel = true })
+		b.awaitReason(backup, status, v1alpha1.ReasonCancelled)
+		return backup
+	}
+	b.eventually(backup, "a success", func() bool {
+		at := metav1.NewTime(time.Now().Add(-time.Duration(minutes) * time.Minute))
+		backup.Status.CompletedAt = &at
+		meta.SetStatusCondition(&backup.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionSucceeded, Status: status, Reason: v1alpha1.ReasonCompleted})
+		return b.Status().Update(b.Context(), backup) == nil
+	})
+	return backup
+}
+
+func TestAScheduleKeepsSoManyFailedBackupsAndRemembersItsLastSuccess(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	first := b.ended("first", 0, metav1.ConditionFalse, false)
+	held := b.ended("held", 0, metav1.ConditionFalse, true)
+	good := b.ended("good", 5, metav1.ConditionTrue, false)
+	older := b.ended("older", 10, metav1.ConditionTrue, false)
+	limit := int32(0)
+	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) { spec.FailedBackupsHistoryLimit = &limit })
+	b.eventuallyGone(first)
+	b.eventually(schedule, "the last success", func() bool { return schedule.Status.LastSuccessfulBackup == good.Name })
+	for _, backup := range []*v1alpha1.Backup{held, good, older} {
+		if err := b.Get(t.Context(), client.ObjectKeyFromObject(backup), backup); err != nil || !backup.DeletionTimestamp.IsZero() {
+			t.Errorf("Backup %s: %v", backup.Name, err)
+		}
+	}
+	last := b.ended("last", 0, metav1.ConditionTrue, false)
+	b.eventually(schedule, "a later success", func() bool { return schedule.Status.LastSuccessfulBackup == last.Name })
 }
 
 func TestASuspendedScheduleMakesNothingUpForWhenItResumes(t *testing.T) {

@@ -39,6 +39,7 @@ func planned(b *v1alpha1.Backup) {
 
 func ended(b *v1alpha1.Backup)     { b.Status.CompletedAt = &metav1.Time{Time: noon} }
 func deleted(b *v1alpha1.Backup)   { b.DeletionTimestamp = &metav1.Time{Time: noon} }
+func held(b *v1alpha1.Backup)      { b.Spec.Hold = true }
 func cancelled(b *v1alpha1.Backup) { b.Spec.Cancel = true }
 
 func newCluster(change ...func(*v1alpha1.PostgresCluster)) *v1alpha1.PostgresCluster {
@@ -83,6 +84,8 @@ func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 		"one that has ended only clears away":            {&world{backup: newBackup("a", planned, ended)}, "removeJob"},
 		"cancelling after the end changes nothing":       {&world{backup: newBackup("a", planned, ended, cancelled)}, "removeJob"},
 		"a deleted one takes its data along":             {&world{backup: newBackup("a", planned, ended, deleted)}, "stopJob deleteData removeFinalizer"},
+		"a deleted one that is held waits":               {&world{backup: newBackup("a", planned, ended, deleted, held)}, "removeJob awaitRelease"},
+		"one that is held goes on when it is deleted":    {&world{backup: newBackup("a", planned, deleted, held)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
 		"one that is deleted while it runs stops before": {&world{backup: newBackup("a", planned, deleted)}, "stopJob deleteData removeFinalizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,9 +179,12 @@ func TestAClusterThatCannotBeBackedUpSaysWhy(t *testing.T) {
 }
 
 func TestNamesAndIDsFollowFromTheObject(t *testing.T) {
-	long := newBackup(strings.Repeat("b", 52))
+	long := newBackup(strings.Repeat("b", 56))
 	if name := jobName(long, maxAttempts); len(name) > 63 {
 		t.Errorf("%s has %d characters", name, len(name))
+	}
+	if name := jobName(newBackup("a"), 2); name != "a-backup-2" {
+		t.Error(name)
 	}
 	if jobName(long, 1) == jobName(long, 2) {
 		t.Error("two attempts have one Job")

@@ -12,6 +12,12 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
+// awaitRelease waits until a backup that is held is let go. One that was deleted while it runs goes on to its end first.
+func (r *Reconciler) awaitRelease(_ context.Context, _ *world) flow.Outcome {
+	return flow.Wait(v1alpha1.ReasonHeld,
+		"It was deleted, and is still here with its data because spec.hold is true. To let it go, write spec.hold: false; to keep its data without the Backup, set spec.deletionPolicy: Retain before.")
+}
+
 // deleteData deletes what the backup has in its repository, unless it shall stay. It waits until that is done: with the
 // object gone, nobody would know of the data.
 func (r *Reconciler) deleteData(_ context.Context, w *world) flow.Outcome {

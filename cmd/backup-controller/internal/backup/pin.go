@@ -42,12 +42,19 @@ func backupID(backup *v1alpha1.Backup) string {
 	return fmt.Sprintf("%s-%s-%s", backup.CreationTimestamp.UTC().Format("20060102T150405Z"), backup.Name, hex.EncodeToString(sum[:4]))
 }
 
-// jobName is at most 63 characters long, as a Backup's name has at most 52.
+// jobName is at most 63 characters long, as the label of a Job's pods.
 func jobName(backup *v1alpha1.Backup, attempt int32) string {
-	if attempt <= 1 {
-		return backup.Name + "-backup"
+	suffix := "-backup"
+	if attempt > 1 {
+		suffix = fmt.Sprintf("-backup-%d", attempt)
 	}
-	return fmt.Sprintf("%s-backup-%d", backup.Name, attempt)
+	const most = 63
+	if len(backup.Name)+len(suffix) <= most {
+		return backup.Name + suffix
+	}
+	sum := sha256.Sum256([]byte(backup.UID))
+	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
+	return backup.Name[:most-len(suffix)] + suffix
 }
 
 // phases say for a person what the worker does.

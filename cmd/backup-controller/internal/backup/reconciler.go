@@ -85,8 +85,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) plan(w *world) steps {
 	switch {
-	case w.deleting():
+	case w.deleting() && !w.backup.Spec.Hold:
 		return steps{r.stopJob, r.deleteData, r.removeFinalizer}
+	case w.deleting() && w.ended():
+		return steps{r.removeJob, r.awaitRelease}
 	case w.ended():
 		return steps{r.removeJob}
 	case w.backup.Spec.Cancel:

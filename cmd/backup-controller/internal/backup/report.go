@@ -18,14 +18,17 @@ func report(backup *v1alpha1.Backup, ended bool, outcome flow.Outcome) {
 		return // a finalizer was written, and nothing else was looked at
 	}
 	backup.Status.ObservedGeneration = backup.Generation
-	flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionSucceeded, statusOf(outcome), outcome.Reason, outcome.Message)
+	flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionSucceeded, statusOf(backup, outcome), outcome.Reason, outcome.Message)
 }
 
-func statusOf(outcome flow.Outcome) metav1.ConditionStatus {
+func statusOf(backup *v1alpha1.Backup, outcome flow.Outcome) metav1.ConditionStatus {
+	if outcome.Reason == v1alpha1.ReasonHeld && backup.Status.StopTime != nil {
+		return metav1.ConditionTrue // its data is there as before
+	}
 	switch outcome.Reason {
 	case v1alpha1.ReasonCompleted, v1alpha1.ReasonFound:
 		return metav1.ConditionTrue
-	case v1alpha1.ReasonDeleting, v1alpha1.ReasonDeletionBlocked:
+	case v1alpha1.ReasonDeleting, v1alpha1.ReasonDeletionBlocked, v1alpha1.ReasonHeld:
 		return metav1.ConditionFalse
 	}
 	return outcome.Status()
