@@ -71,8 +71,16 @@ type ArchiveStatus struct {
 	FailingSince time.Time `json:"failingSince,omitzero"`
 	// Error of the last try while failing, one sentence.
 	Error string `json:"error,omitempty"`
-	// Waiting segments.
-	Waiting int `json:"waiting,omitempty"`
+	// LastFailure of a try, which may have passed since, and when it was.
+	LastFailure     string    `json:"lastFailure,omitempty"`
+	LastFailureTime time.Time `json:"lastFailureTime,omitzero"`
+	// Waiting files, and since when the first segment among them does.
+	Waiting      int       `json:"waiting,omitempty"`
+	WaitingSince time.Time `json:"waitingSince,omitzero"`
+	// CompleteUntil: all that was committed until then is archived.
+	CompleteUntil time.Time `json:"completeUntil,omitzero"`
+	// RPOSeconds estimates for how long what was committed is on the volumes only.
+	RPOSeconds float64 `json:"rpoSeconds,omitempty"`
 }
 
 // RestartRequest asks for a restart of PostgreSQL in place. It is a no-op unless parameters wait for a restart under

@@ -1,5 +1,7 @@
 package agentapi
 
+import "time"
+
 // VolumeStatus says how full the volume of an instance is.
 type VolumeStatus struct {
 	// Bytes of its file system that are there for us, and UsedBytes of them. The agent's reserve counts as free.
@@ -11,6 +13,8 @@ type VolumeStatus struct {
 	State string `json:"state,omitempty"`
 	// Cause says in a sentence what takes the space, when there is little.
 	Cause string `json:"cause,omitempty"`
+	// FullAt estimates when clients may only read, as the volume fills now; zero: it doesn't fill.
+	FullAt time.Time `json:"fullAt,omitzero"`
 }
 
 // States of a volume.

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -119,7 +118,8 @@ func TestADamagedSegmentIsNeverHandedOver(t *testing.T) {
 	}
 	a := NewAhead(archive, aheadLineage, t.TempDir(), postgres.DefaultSegSize)
 	path := filepath.Join(t.TempDir(), "x")
-	if err := a.Segment(context.Background(), aheadSegment(1), path, always); !errors.Is(err, wal.ErrCorrupt) {
+	none := func(postgres.Segment) bool { return false }
+	if err := a.Segment(t.Context(), aheadSegment(1), path, none); !errors.Is(err, wal.ErrCorrupt) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

@@ -29,6 +29,8 @@ type Target struct {
 	Err error
 	// Memory bounds the WAL that is on its way at a time, in bytes of segments; one in any case.
 	Memory int64
+	// Timeout is archive_timeout; 0: segments are ended only when they are full.
+	Timeout time.Duration
 }
 
 const (

@@ -39,6 +39,7 @@ func (a *Archiver) note(t *target, name string, err error) {
 		a.log.Error("WAL can't be archived; it stays on the volume", "file", name, "error", sentence)
 	}
 	a.health.Error = sentence
+	a.health.LastFailure, a.health.LastFailureTime = sentence, a.now().UTC()
 }
 
 // Explain says in one sentence what is wrong.
@@ -52,13 +53,14 @@ func Explain(err error) string {
 // Status is how archiving goes; nil without a target.
 func (a *Archiver) Status() *agentapi.ArchiveStatus {
 	a.mu.Lock()
-	health, active := a.health, a.target != nil
+	health, t := a.health, a.target
 	a.mu.Unlock()
-	if !active {
+	if t == nil {
 		return nil
 	}
-	if names, err := Ready(a.walDir); err == nil {
-		health.Waiting = len(names)
+	if behind, err := readBacklog(a.walDir); err == nil {
+		health.Waiting, health.WaitingSince, health.CompleteUntil = behind.waiting, behind.since, behind.complete
+		health.RPOSeconds = behind.atRisk(a.walDir, t.Claim.SegmentSize, t.Timeout, a.now()).Seconds()
 	}
 	return &health
 }

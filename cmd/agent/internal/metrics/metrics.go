@@ -54,6 +54,9 @@ var (
 	archiveLast     = describe("archive_last_success_seconds", "When a file was archived last, in seconds since 1970; 0: none since the agent started.")
 	archiveFailing  = describe("archive_failing", "1 while WAL can't be archived.")
 	archiveWaiting  = describe("archive_waiting_segments", "WAL files that wait to be archived.")
+	archiveAge      = describe("archive_oldest_waiting_seconds", "How long the first WAL segment that waits has been complete; 0: none waits.")
+	archiveRPO      = describe("archive_rpo_seconds", "For how long what was committed is on the volumes only, as an estimate.")
+	volumeLeft      = describe("volume_full_in_seconds", "When the volume will be full as it fills now; missing while it doesn't fill.")
 	archived        = describe("archived_total", "WAL files archived since the agent started.")
 	archiveFailures = describe("archive_failures_total", "Tries to archive that failed since the agent started.")
 	sessions        = describe("sessions", "Client sessions by state.", "state")
@@ -92,12 +95,17 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(volumeUsed, float64(v.UsedBytes))
 		gauge(walBytes, float64(v.WALBytes))
 		gauge(volumeFull, one(v.State == agentapi.VolumeFull))
+		if !v.FullAt.IsZero() {
+			gauge(volumeLeft, max(0, time.Until(v.FullAt).Seconds()))
+		}
 	}
 	if status.Archive != nil {
 		pushed, failures := c.source.ArchiveCounts()
 		gauge(archiveLast, seconds(status.Archive.LastTime))
 		gauge(archiveFailing, one(!status.Archive.FailingSince.IsZero()))
 		gauge(archiveWaiting, float64(status.Archive.Waiting))
+		gauge(archiveAge, age(status.Archive.WaitingSince))
+		gauge(archiveRPO, status.Archive.RPOSeconds)
 		out <- prometheus.MustNewConstMetric(archived, prometheus.CounterValue, float64(pushed))
 		out <- prometheus.MustNewConstMetric(archiveFailures, prometheus.CounterValue, float64(failures))
 	}
@@ -114,6 +122,14 @@ func one(yes bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// age of what has been so since a time; zero: it isn't so.
+func age(since time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(since).Seconds())
 }
 
 func seconds(at time.Time) float64 {

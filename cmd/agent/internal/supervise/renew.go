@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // receive takes in new inputs and says whether they are to be acted on.
@@ -208,7 +209,7 @@ func (r *runner) setArchive() {
 	store, err := r.OpenStore(ctx, config.Archive.Repository)
 	g := r.adopted.generation
 	r.archiver.SetTarget(&archive.Target{
-		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes),
+		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes), Timeout: postgres.ArchiveTimeout(config.Parameters),
 		Writer: fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
 		Claim: repository.Lineage{
 			Lineage:          repository.LineageName(g.SystemIdentifier, g.DataGeneration()),
@@ -220,8 +221,8 @@ func (r *runner) setArchive() {
 	r.Log.Info("WAL goes to the archive", "lineage", repository.LineageName(g.SystemIdentifier, g.DataGeneration()), "bucket", config.Archive.Repository.Bucket)
 }
 
-// archiveMemory is how much WAL the archiver may hold in a container of this size, in bytes. On its way to the store a
-// segment takes about three times its size.
+// archiveMemory is how much WAL the archiver may hold in a container of this size, in bytes. Of a segment
+// on its way to the store only what it is compressed to is held.
 func archiveMemory(container int64) int64 {
 	const most = 64 << 20
 	if container <= 0 {

@@ -32,6 +32,8 @@ type room struct {
 	takers space.Takers // of the goroutine of watchSpace, as the rest
 	looked time.Time
 	told   bool // that no space can be held back
+	// filling is how fast it fills.
+	filling space.Filling
 }
 
 // full says that the volume is full, so that clients may only read.
@@ -68,6 +70,7 @@ func (r *runner) lookAtSpace(ctx context.Context) {
 	r.room.state.Store(int32(state))
 	if state != before || time.Since(r.room.looked) >= takersPause {
 		r.lookForTakers(ctx, state)
+		r.room.filling.Add(usage, r.room.looked)
 	}
 	r.room.takers.Usage = usage
 	r.publishSpace(state, state != before)
@@ -125,6 +128,7 @@ func (r *runner) publishSpace(state space.State, changed bool) {
 		Bytes: takers.Usage.Total, UsedBytes: takers.Usage.Used(), WALBytes: takers.WAL,
 		State: map[space.State]string{space.AlmostFull: agentapi.VolumeAlmostFull, space.Full: agentapi.VolumeFull}[state],
 	}
+	seen.FullAt = r.room.filling.FullAt(takers.Usage)
 	if state != space.Enough {
 		seen.Cause = takers.Cause()
 	}

@@ -1,0 +1,60 @@
+package archive
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+func TestWhatIsAtRiskIsKnownByTheServersNotes(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(1000+seconds, 0).UTC() }
+	const one, two, three = "000000010000000000000001", "000000010000000000000002", "000000010000000000000003"
+	for name, test := range map[string]struct {
+		notes   map[string]int64
+		open    map[string]int64 // when segments were written last
+		waiting int
+		since   time.Time
+		risk    time.Duration
+	}{
+		"nothing is noted yet":          {},
+		"all is archived, none written": {notes: map[string]int64{one + ".done": 0}, open: map[string]int64{two: -5}},
+		"something is written":          {notes: map[string]int64{one + ".done": 70}, open: map[string]int64{two: 80}, risk: 30 * time.Second},
+		"something is written for long": {notes: map[string]int64{one + ".done": 0}, open: map[string]int64{two: 5}, risk: time.Minute},
+		"one waits":                     {notes: map[string]int64{one + ".done": 0, two + ".ready": 40}, waiting: 1, since: at(40), risk: 100 * time.Second},
+		"the first waits":               {notes: map[string]int64{one + ".ready": 30}, waiting: 1, since: at(30), risk: 70 * time.Second},
+		"one waits that comes late":     {notes: map[string]int64{one + ".ready": 10, two + ".done": 40, three + ".ready": 50}, waiting: 2, since: at(10), risk: 90 * time.Second},
+		"only a history waits":          {notes: map[string]int64{one + ".done": 0, "00000002.history.ready": 50}, waiting: 1, risk: 100 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			touch := func(path string, seconds int64) {
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(path, at(seconds), at(seconds)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Mkdir(filepath.Join(dir, "archive_status"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for note, seconds := range test.notes {
+				touch(filepath.Join(dir, "archive_status", note), seconds)
+			}
+			for segment, seconds := range test.open {
+				touch(filepath.Join(dir, segment), seconds)
+			}
+			got, err := readBacklog(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			risk := got.atRisk(dir, postgres.DefaultSegSize, time.Minute, at(100))
+			if got.waiting != test.waiting || !got.since.Equal(test.since) || risk != test.risk {
+				t.Errorf("%+v, at risk %s", got, risk)
+			}
+		})
+	}
+}
