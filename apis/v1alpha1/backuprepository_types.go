@@ -35,9 +35,14 @@ type BackupRepositoryList struct {
 }
 
 // BackupRepositorySpec says where the repository is.
+// +kubebuilder:validation:XValidation:rule="has(self.encryption) == has(oldSelf.encryption)",message="spec.encryption can't be switched on or off, as what is in the bucket would stay as it is: make another BackupRepository with another spec.s3.prefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.encryption) || !has(self.s3.credentials) || self.encryption.secretName != self.s3.credentials.secretName",message="spec.encryption.secretName must be another Secret than that of spec.s3.credentials: each of its entries is a key"
 type BackupRepositorySpec struct {
 	// S3 is an S3 bucket, of AWS or of a compatible server.
 	S3 S3Spec `json:"s3"`
+	// Encryption on the client. Left out: objects lie in the bucket as they are.
+	// +optional
+	Encryption *EncryptionSpec `json:"encryption,omitempty"`
 	// ReadOnly writes and deletes nothing in the bucket: what is there can be looked at and restored. No cluster can
 	// archive to it.
 	// +optional
@@ -152,6 +157,9 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Encryption says by which keys, where there is any.
+	// +optional
+	Encryption *EncryptionStatus `json:"encryption,omitempty"`
 	// SurveyedAt is when the bucket was looked through last: what follows is as of then.
 	// +optional
 	SurveyedAt *metav1.Time `json:"surveyedAt,omitempty"`

@@ -56,9 +56,5 @@ func restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreRes
 const restoreOutage = 10 * time.Minute
 
 func openPatiently(ctx context.Context, config objstore.Config) (objstore.Store, error) {
-	store, err := open.Plain(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	return retry.New(store, retry.Policy{MaxElapsed: restoreOutage}), nil
+	return open.With(ctx, config, retry.Policy{MaxElapsed: restoreOutage})
 }

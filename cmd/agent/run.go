@@ -143,9 +143,5 @@ func publish(ctx context.Context, config agentapi.Config, log *slog.Logger) supe
 const storeOutage = 5 * time.Second
 
 func openStore(ctx context.Context, config objstore.Config) (objstore.Store, error) {
-	store, err := open.Plain(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	return retry.New(store, retry.Policy{MaxElapsed: storeOutage}), nil
+	return open.With(ctx, config, retry.Policy{MaxElapsed: storeOutage})
 }

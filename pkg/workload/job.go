@@ -53,9 +53,9 @@ type Job struct {
 	DataReadOnly bool
 	// OldImage is mounted as an image volume at agentapi.OldImageDir.
 	OldImage string
-	// S3Secret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
-	S3Secret, ConnectionConfigMap, ClientTLSSecret string
-	Resources                                      corev1.ResourceRequirements
+	// S3Secret, KeysSecret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
+	S3Secret, KeysSecret, ConnectionConfigMap, ClientTLSSecret string
+	Resources                                                  corev1.ResourceRequirements
 }
 
 // Ensure makes what is missing of the Job, the Job itself last. It is repeatable at any point; what is there is left.
@@ -165,6 +165,9 @@ func (j Job) pod() corev1.PodSpec {
 	}
 	if j.S3Secret != "" {
 		add("s3", agentapi.S3Dir, true, secret(j.S3Secret))
+	}
+	if j.KeysSecret != "" {
+		add("keys", agentapi.KeysDir, true, secret(j.KeysSecret))
 	}
 	if j.ClientTLSSecret != "" {
 		add("client-tls", agentapi.ClientTLSDir, true, secret(j.ClientTLSSecret))

@@ -16,16 +16,27 @@ func SecretName(repo *v1alpha1.BackupRepository) string {
 	return repo.Spec.S3.Credentials.SecretName
 }
 
-// PodConfig is the configuration for a pod that mounts the Secret, if there is one, at agentapi.S3Dir.
+// KeysSecretName is the Secret with the keys of an encrypted repository, or empty where it is not encrypted.
+func KeysSecretName(repo *v1alpha1.BackupRepository) string {
+	if repo.Spec.Encryption == nil {
+		return ""
+	}
+	return repo.Spec.Encryption.SecretName
+}
+
+// PodConfig is the configuration for a pod that mounts the Secrets, as far as there are any, at agentapi.S3Dir and KeysDir.
 func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config {
 	config := Config(repo)
 	if SecretName(repo) != "" {
 		config.CredentialsDir = agentapi.S3Dir
 	}
+	if config.Encryption != nil {
+		config.Encryption.KeysDir = agentapi.KeysDir
+	}
 	return config
 }
 
-// Config is the configuration without credentials.
+// Config is the configuration without credentials and keys.
 func Config(repo *v1alpha1.BackupRepository) objstore.Config {
 	s3 := repo.Spec.S3
 	config := objstore.Config{
@@ -37,6 +48,13 @@ func Config(repo *v1alpha1.BackupRepository) objstore.Config {
 	}
 	if s3.ForcePathStyle != nil {
 		config.PathStyle = *s3.ForcePathStyle
+	}
+	config.ReadOnly = repo.Spec.ReadOnly
+	if by := s3.ServerSideEncryption; by != nil {
+		config.ServerSide = &objstore.ServerSide{KMS: by.Type == v1alpha1.EncryptionKMS, Key: by.KMSKey}
+	}
+	if repo.Spec.Encryption != nil {
+		config.Encryption = &objstore.Encryption{Key: repo.Spec.Encryption.Key}
 	}
 	return config
 }
