@@ -258,6 +258,9 @@ type RestoreStatus struct {
 	// Decided is what becomes of a restore in place. Once it is here it is carried out.
 	// +optional
 	Decided *DecidedRestore `json:"decided,omitempty"`
+	// UndoneAt is when the cluster took connections on the data of before again.
+	// +optional
+	UndoneAt *metav1.Time `json:"undoneAt,omitempty"`
 	// CompletedAt is when it ended, well or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`

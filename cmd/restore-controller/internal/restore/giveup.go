@@ -49,7 +49,7 @@ func (r *Reconciler) withdrawHold(_ context.Context, w *world) flow.Outcome {
 // awaitHoldGone waits until the db-controller has seen that. Only then is it certain whether the cluster has taken the
 // data over.
 func (r *Reconciler) awaitHoldGone(_ context.Context, w *world) flow.Outcome {
-	if !w.ours() {
+	if w.cluster == nil {
 		return flow.Next
 	}
 	held := slices.ContainsFunc(w.cluster.Status.Holds, func(a v1alpha1.HoldAnswer) bool { return a.AskerUID == w.restore.UID })

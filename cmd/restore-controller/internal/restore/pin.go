@@ -181,16 +181,12 @@ func parseSeconds(text string) (time.Duration, bool) {
 	return time.Duration(n * float64(unit)), known && err == nil
 }
 
-// pin records the plan, once it is known that the cluster can be made of it.
+// pin records the plan, once it is known that the destination can take it.
 func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) flow.Outcome {
 	head, reach := choice.Lineage.Chosen, choice.Lineage.Reach
-	spec, err := newSpec(head, w.restore, w.repository.Name)
-	if err != nil {
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
-	}
-	image, err := r.imageFor(head, spec)
-	if err != nil {
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	image, outcome := r.takes(w, head)
+	if !outcome.Finished() {
+		return outcome
 	}
 	w.restore.Status.Plan = &v1alpha1.RestorePlan{
 		Repository: w.repository.Name, Lineage: choice.Lineage.Name, BackupID: head.ID,
@@ -202,6 +198,23 @@ func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) 
 	}
 	w.restore.Status.StartedAt = &metav1.Time{Time: w.now}
 	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments, target))
+}
+
+// takes says whether the destination can take what a backup holds, and the image that runs it.
+func (r *Reconciler) takes(w *world, head *backup.Head) (string, flow.Outcome) {
+	if w.inPlace() {
+		w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: w.cluster.Name, UID: w.cluster.UID}
+		return w.cluster.Status.Image, fitsInPlace(w, head)
+	}
+	spec, err := newSpec(head, w.restore, w.repository.Name)
+	if err != nil {
+		return "", flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	image, err := r.imageFor(head, spec)
+	if err != nil {
+		return "", flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	return image, flow.Next
 }
 
 func stopAt(target survey.Target) *v1alpha1.RestoreTarget {

@@ -1,6 +1,6 @@
 // Package restore brings one Restore to its end: it finds the way to the target in the bucket, pins it, makes the
-// PostgresCluster, asks for its volume, has one Job write the data there, and hands it over. Until the cluster has taken
-// the data over, every failure leads back to nothing at all.
+// PostgresCluster or takes one that is there, asks for its volume, has one Job write the data there, and hands it over.
+// Until the cluster has taken the data over, every failure leads back to nothing at all, or to the data of before.
 package restore
 
 import (
@@ -88,6 +88,9 @@ type step = flow.Step[*world]
 // plan is the algorithm. The work is given up in the opposite order: nobody writes, then the volume goes back, then the
 // cluster that never ran goes.
 func (r *Reconciler) plan(w *world) []step {
+	if w.inPlace() {
+		return r.planInPlace(w)
+	}
 	giveUp := []step{r.stopJob, r.withdrawHold, r.awaitHoldGone, r.deleteUnfinished, r.awaitClusterGone}
 	switch {
 	case w.deleting() && w.ended():
@@ -99,10 +102,13 @@ func (r *Reconciler) plan(w *world) []step {
 	case w.failure() != nil:
 		return append(append([]step{r.pinFailure}, giveUp...), r.conclude)
 	}
-	return []step{
-		r.ensureFinalizer, r.preflight, r.pinPlan,
+	steps := []step{r.ensureFinalizer, r.preflight, r.pinPlan}
+	if w.planOnly() {
+		return steps
+	}
+	return append(steps,
 		r.ensureCluster, r.askHold, r.awaitHold,
 		r.runJob, r.awaitJob, r.handOver, r.awaitAdopted,
 		r.finish,
-	}
+	)
 }

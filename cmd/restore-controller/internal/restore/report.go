@@ -14,6 +14,7 @@ import (
 func report(restore *v1alpha1.Restore, outcome flow.Outcome, ended bool, now time.Time) {
 	status := &restore.Status
 	status.ObservedGeneration = restore.Generation
+	reportRestored(restore)
 	if ended {
 		return
 	}
@@ -30,16 +31,52 @@ func report(restore *v1alpha1.Restore, outcome flow.Outcome, ended bool, now tim
 	flow.SetCondition(&status.Conditions, restore, v1alpha1.ConditionSucceeded, outcome.Status(), reason, message)
 }
 
+// reportRestored says whether the cluster of a restore in place runs on the restored data.
+func reportRestored(restore *v1alpha1.Restore) {
+	status := &restore.Status
+	switch {
+	case restore.Spec.Destination.InPlace == nil:
+	case status.UndoneAt != nil:
+		flow.SetCondition(&status.Conditions, restore, v1alpha1.ConditionRestored, metav1.ConditionFalse, v1alpha1.ReasonUndone,
+			"the cluster runs on its data of before")
+	case status.RestoredAt != nil:
+		flow.SetCondition(&status.Conditions, restore, v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonRunning, summary(restore))
+	}
+}
+
 // summary says where the restore has ended and how long it took.
 func summary(restore *v1alpha1.Restore) string {
 	status := restore.Status
-	if status.Reached == nil || status.StartedAt == nil || status.CompletedAt == nil {
+	if restore.Spec.Mode == v1alpha1.RestorePlanOnly {
+		return planned(status.Plan)
+	}
+	end := status.CompletedAt
+	if status.RestoredAt != nil {
+		end = status.RestoredAt
+	}
+	if status.Reached == nil || status.StartedAt == nil || end == nil {
 		return ""
 	}
 	reached := "LSN " + status.Reached.LSN
 	if last := status.Reached.LastCommit; last != nil {
 		reached += ", last transaction at " + last.UTC().Format(time.RFC3339Nano)
 	}
-	return fmt.Sprintf("PostgresCluster %s runs on the data as of %s (%s); it took %s",
-		restore.Spec.Destination.ClusterName(), status.Plan.Target, reached, status.CompletedAt.Sub(status.StartedAt.Time).Round(time.Second))
+	text := fmt.Sprintf("PostgresCluster %s runs on the data as of %s (%s); it took %s",
+		restore.Spec.Destination.ClusterName(), status.Plan.Target, reached, end.Sub(status.StartedAt.Time).Round(time.Second))
+	if status.RestoredAt != nil && status.DownAt != nil {
+		text += fmt.Sprintf(", and the cluster took no connections for about %s", end.Sub(status.DownAt.Time).Round(time.Second))
+	}
+	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
+		text += "; confirmed: " + decided.Why
+	}
+	return text
+}
+
+// planned says what would be done.
+func planned(plan *v1alpha1.RestorePlan) string {
+	if plan == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s can be reached: from backup %s, then %d WAL segments at most; nothing was touched, as spec.mode is Plan",
+		plan.Target, plan.BackupID, plan.WALSegments)
 }

@@ -147,10 +147,15 @@ func TestAFinishedRestoreIsDeletedWithoutItsCluster(t *testing.T) {
 // answerBackup does what the backup-controller would.
 func (l *lab) answerBackup(restore *v1alpha1.Restore) {
 	l.Helper()
+	l.answerBackupWith(restore, metav1.ConditionTrue)
+}
+
+func (l *lab) answerBackupWith(restore *v1alpha1.Restore, succeeded metav1.ConditionStatus) {
+	l.Helper()
 	l.createWithStatus(protocol.NewBackup(protocol.BackupAskOf(restore)), func(o client.Object) {
 		status := &o.(*v1alpha1.Backup).Status
 		status.ObservedGeneration = 1
-		status.Conditions = conditions(v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+		status.Conditions = conditions(v1alpha1.ConditionSucceeded, succeeded, v1alpha1.ReasonCompleted)
 	})
 }
 

@@ -156,10 +156,11 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 	status := &cluster.Status
 	before := cluster.DeepCopy()
 	status.ObservedGeneration = cluster.Generation
-	if status.DataGeneration == "" {
+	if status.DataGeneration == "" && cluster.Spec.Bootstrap != nil {
 		status.DataGeneration = protocol.DataGeneration(cluster.UID, 0)
 	}
 	asks := protocol.HoldAsks(cluster, restores, nil)
+	status.ReleasedDataGenerations = protocol.Release(cluster, restores, asks)
 	status.Holds = protocol.AnswerHolds(status.Holds, asks, protocol.HoldFacts{
 		Stopped: true, Volumes: []v1alpha1.HeldVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
 	})

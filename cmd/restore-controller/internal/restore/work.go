@@ -73,6 +73,9 @@ func (r *Reconciler) askHold(_ context.Context, w *world) flow.Outcome {
 	w.restore.Status.Hold = &v1alpha1.HoldRequest{
 		Cluster: made.Name, ClusterUID: made.UID, Token: protocol.Token(w.restore.UID, 0), Mode: v1alpha1.HoldStopped,
 	}
+	if w.inPlace() {
+		w.restore.Status.DownAt = &metav1.Time{Time: w.now}
+	}
 	return flow.Save(v1alpha1.ReasonAwaitingHold, "asking the db-controller for the volume")
 }
 
@@ -132,7 +135,7 @@ func (r *Reconciler) job(w *world) workload.Job {
 		Name: jobName(w.restore), Owner: w.restore, Cluster: w.cluster.Name, Component: workload.ComponentRestore,
 		Image: plan.Image, AgentImage: r.agentImage, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
 		DataClaim: w.answer().Volumes[0].ClaimName, S3Secret: location.SecretName(w.repository),
-		Resources: resourcesOf(w.cluster),
+		 Resources: resourcesOf(w.cluster),
 	}
 }
 
@@ -173,6 +176,7 @@ func (r *Reconciler) handOver(ctx context.Context, w *world) flow.Outcome {
 		Token: status.Hold.Token, DataGeneration: result.DataGeneration, SystemIdentifier: result.SystemIdentifier,
 		MajorVersion: int32(result.MajorVersion), Image: status.Plan.Image,
 	}
+	status.HandedOverAt = &metav1.Time{Time: w.now}
 	status.Reached = &v1alpha1.ReachedPoint{LSN: result.ReachedLSN, Timeline: result.Timeline}
 	if result.LastCommit != nil {
 		status.Reached.LastCommit = &metav1.MicroTime{Time: *result.LastCommit}

@@ -19,7 +19,7 @@ import (
 type world struct {
 	restore *v1alpha1.Restore
 	now     time.Time
-	// cluster that the restore makes, or that has its name.
+	// cluster that the restore makes or is to bring back, or that has its name.
 	cluster *v1alpha1.PostgresCluster
 	// source Backup and PostgresCluster, and the repository that has the data; nil: not there.
 	backup     *v1alpha1.Backup
@@ -157,8 +157,8 @@ func (w *world) failure() *v1alpha1.RestoreFailure {
 	case w.restore.Spec.Cancel:
 		return fail(v1alpha1.ReasonCancelled, "cancelled by spec.cancel")
 	case made != nil && (w.cluster == nil || w.cluster.UID != made.UID || !w.cluster.DeletionTimestamp.IsZero()):
-		return fail(v1alpha1.ReasonClusterReplaced, "PostgresCluster %s was deleted before its data was there; make another Restore", name)
-	case w.cluster != nil && !w.ours():
+		return fail(v1alpha1.ReasonClusterReplaced, "PostgresCluster %s was deleted before it ran on the restored data; make another Restore", name)
+	case w.cluster != nil && !w.inPlace() && !w.ours():
 		return fail(v1alpha1.ReasonNameTaken,
 			"PostgresCluster %s is there already, and a Restore never touches one: choose another spec.destination.newCluster.name", name)
 	case answer != nil && answer.State == v1alpha1.HoldRefused:
@@ -168,6 +168,8 @@ func (w *world) failure() *v1alpha1.RestoreFailure {
 	case w.job.Failed && w.job.Ended() && w.restore.Status.Handover == nil:
 		reason, message := w.job.FailureReason()
 		return fail(reason, "%s", message)
+	case w.inPlace():
+		return w.failureInPlace()
 	}
 	return nil
 }

@@ -1,0 +1,246 @@
+package restore
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// inPlaceWorld is of a Restore r of the cluster shop in place, which runs on g0.
+func inPlaceWorld(change func(*world)) *world {
+	return aWorld(func(w *world) {
+		w.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
+		w.cluster = &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "c"}}
+		w.cluster.Status = v1alpha1.PostgresClusterStatus{
+			SystemIdentifier: "7", MajorVersion: 17, DataGeneration: "g0", Image: "postgres:17", Primary: "shop-1",
+			Instances: []v1alpha1.InstanceStatus{{Name: "shop-0"}, {Name: "shop-1"}},
+		}
+		change(w)
+	})
+}
+
+func planInPlace(w *world) {
+	w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: "shop", UID: "c"}
+	w.restore.Status.Plan = &v1alpha1.RestorePlan{SystemIdentifier: "7", MajorVersion: 17, DataGeneration: "g1"}
+}
+
+// grant lets the db-controller have granted the volumes.
+func grant(w *world) {
+	planInPlace(w)
+	w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
+	w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{
+		AskerUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.HoldGranted,
+		Volumes: []v1alpha1.HeldVolume{{Instance: "shop-1", ClaimName: "data-shop-1"}, {Instance: "shop-0", ClaimName: "data-shop-0"}},
+	}}
+}
+
+// run lets the cluster run on the restored data.
+func run(w *world) {
+	planInPlace(w)
+	status := &w.restore.Status
+	status.Before = &v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+	status.DownAt, status.RestoredAt = &metav1.Time{Time: time.Unix(995, 0)}, &metav1.Time{Time: time.Unix(998, 0)}
+	w.cluster.Status.DataGeneration = "g1"
+}
+
+func decide(w *world, decision v1alpha1.RestoreDecision) {
+	run(w)
+	w.restore.Status.Decided = &v1alpha1.DecidedRestore{Decision: decision}
+}
+
+func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
+	const (
+		plan   = "ensureFinalizer preflight preflightInPlace pinPlan"
+		normal = plan + " askSafetyBackup awaitSafetyBackup askHold awaitHold pinBefore runJob awaitJob handOver awaitRestored"
+		back   = "stopJob takeBack awaitTakenBack withdrawHold awaitHoldGone letGoOfRestored"
+		giveUp = "pinFailure " + back + " concludeInPlace"
+	)
+	deleted := metav1.NewTime(time.Unix(999, 0))
+	backupFailed := func(w *world) {
+		planInPlace(w)
+		w.restore.Status.BackupWanted = &v1alpha1.BackupRequest{Token: "t"}
+		w.first = &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{RequestedBy: &v1alpha1.Requester{Token: "t"}}}
+		w.first.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse}}
+	}
+	for name, test := range map[string]struct {
+		change func(*world)
+		want   string
+	}{
+		"a new one":                {func(*world) {}, normal},
+		"a plan is all":            {func(w *world) { w.restore.Spec.Mode = v1alpha1.RestorePlanOnly }, plan},
+		"there is no such cluster": {func(w *world) { w.cluster = nil }, normal}, // preflight says so
+		"the volumes are granted":  {grant, normal},
+		"another database by then": {func(w *world) { grant(w); w.cluster.Status.SystemIdentifier = "8" }, giveUp},
+		"upgraded by then":         {func(w *world) { grant(w); w.cluster.Status.MajorVersion = 18 }, giveUp},
+		"the cluster is replaced":  {func(w *world) { planInPlace(w); w.cluster.UID = "d" }, giveUp},
+		"the cluster goes":         {func(w *world) { planInPlace(w); w.cluster.DeletionTimestamp = &deleted }, giveUp},
+		"cancelled":                {func(w *world) { grant(w); w.restore.Spec.Cancel = true }, giveUp},
+		"its Job failed":           {func(w *world) { grant(w); w.job = workload.State{Exists: true, Failed: true} }, giveUp},
+		"the safety backup failed": {backupFailed, giveUp},
+		"it doesn't come up": {func(w *world) {
+			grant(w)
+			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-startLimit - time.Second)}
+		}, giveUp},
+		"it is still coming up": {func(w *world) {
+			grant(w)
+			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-time.Minute)}
+		}, normal},
+		"deleted before":        {func(w *world) { grant(w); w.restore.DeletionTimestamp = &deleted }, back + " removeFinalizer"},
+		"restored":              {run, "decide"},
+		"cancelled too late":    {func(w *world) { run(w); w.restore.Spec.Cancel = true }, "decide"},
+		"deleted when restored": {func(w *world) { run(w); w.restore.DeletionTimestamp = &deleted }, "decide"},
+		"confirmed":             {func(w *world) { decide(w, v1alpha1.DecisionConfirm) }, "letGoOfBefore finishConfirmed"},
+		"to be undone":          {func(w *world) { decide(w, v1alpha1.DecisionUndo) }, "askUndo awaitUndo handBack awaitBack"},
+		"deleted while it is undone": {func(w *world) {
+			decide(w, v1alpha1.DecisionUndo)
+			w.restore.DeletionTimestamp = &deleted
+		}, "askUndo awaitUndo handBack awaitBack"},
+		"undone": {func(w *world) {
+			decide(w, v1alpha1.DecisionUndo)
+			w.restore.Status.UndoneAt = &deleted
+		}, "awaitHoldGone letGoOfRestored concludeUndone"},
+		"ended": {func(w *world) { run(w); w.restore.Status.CompletedAt = &deleted }, "awaitFirstBackup expire"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := names((&Reconciler{}).plan(inPlaceWorld(test.change))); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOnlyAClusterWithDataIsRestoredInPlace(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world)
+		kind   flow.Kind
+		reason string
+	}{
+		"all is well":              {func(*world) {}, flow.KindNext, ""},
+		"no cluster":               {func(w *world) { w.cluster, w.now = nil, w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonClusterNotFound},
+		"no cluster yet":           {func(w *world) { w.cluster = nil }, flow.KindWait, v1alpha1.ReasonClusterNotFound},
+		"a cluster that goes":      {func(w *world) { w.cluster.DeletionTimestamp = &metav1.Time{Time: w.now} }, flow.KindStop, v1alpha1.ReasonClusterReplaced},
+		"a cluster without data":   {func(w *world) { w.cluster.Status.SystemIdentifier = "" }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
+		"a cluster that sleeps":    {func(w *world) { w.cluster.Spec.Hibernate = true }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
+		"a cluster that is in use": {func(w *world) { w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "other"}} }, flow.KindWait, v1alpha1.ReasonQueued},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := (&Reconciler{}).preflightInPlace(context.Background(), inPlaceWorld(test.change))
+			if got.Kind != test.kind || got.Reason != test.reason || got.Kind != flow.KindNext && got.Message == "" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
+	storage := func(w *world, used string) {
+		capacity, full := resource.MustParse("10Gi"), resource.MustParse(used)
+		w.cluster.Status.Instances[1].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &full}
+	}
+	for name, test := range map[string]struct {
+		change func(*world, *backup.Head)
+		want   string
+	}{
+		"it fits":          {func(*world, *backup.Head) {}, ""},
+		"there is room":    {func(w *world, _ *backup.Head) { storage(w, "7Gi") }, ""},
+		"there is no room": {func(w *world, _ *backup.Head) { storage(w, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free: raise spec.storage.size of PostgresCluster shop"},
+		"another version":  {func(_ *world, h *backup.Head) { h.PGMajor = 15 }, "is of PostgreSQL 15, and shop runs 17"},
+		"another database": {func(_ *world, h *backup.Head) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than the one of shop (7)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			head := &backup.Head{ID: "b", PGMajor: 17, SystemIdentifier: "7", Totals: backup.Totals{LogicalBytes: 2 << 30}}
+			w := inPlaceWorld(func(w *world) { test.change(w, head) })
+			got := fitsInPlace(w, head)
+			if got.Finished() != (test.want == "") || !strings.Contains(got.Message, test.want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestTheDataOfBeforeIsPinnedBeforeTheJobStarts(t *testing.T) {
+	w := inPlaceWorld(grant)
+	r := &Reconciler{} // without a client: a write would panic
+	got := flow.Run(context.Background(), w, r.awaitHold, r.pinBefore, r.runJob)
+	want := v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+	if got.Kind != flow.KindSave || w.restore.Status.Before == nil || *w.restore.Status.Before != want {
+		t.Errorf("%+v, before %+v", got, w.restore.Status.Before)
+	}
+}
+
+func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
+	within := func(w *world, d time.Duration) { w.restore.Spec.ConfirmWithin = &metav1.Duration{Duration: d} }
+	for name, test := range map[string]struct {
+		change func(*world)
+		want   v1alpha1.RestoreDecision
+	}{
+		"nobody decided":                       {func(*world) {}, ""},
+		"confirmed":                            {func(w *world) { w.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm},
+		"undone":                               {func(w *world) { w.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
+		"nobody decided in time":               {func(w *world) { within(w, time.Second) }, v1alpha1.DecisionConfirm},
+		"undo at the very end of the time":     {func(w *world) { within(w, time.Second); w.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
+		"there is more time":                   {func(w *world) { within(w, time.Hour) }, ""},
+		"there is a day where nothing is said": {func(w *world) { w.now = w.now.Add(25 * time.Hour) }, v1alpha1.DecisionConfirm},
+		"the Restore is deleted":               {func(w *world) { w.restore.DeletionTimestamp = &metav1.Time{Time: w.now} }, v1alpha1.DecisionConfirm},
+		"the cluster is gone":                  {func(w *world) { w.cluster = nil }, v1alpha1.DecisionConfirm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inPlaceWorld(func(w *world) { run(w); test.change(w) })
+			got := (&Reconciler{}).decide(context.Background(), w)
+			if w.decided() != test.want || test.want != "" && got.Kind != flow.KindSave {
+				t.Errorf("decided %q, %+v", w.decided(), got)
+			}
+			if test.want == "" && (got.Kind != flow.KindWait || got.After <= 0 || w.restore.Status.ConfirmBy == nil) {
+				t.Errorf("%+v until %v", got, w.restore.Status.ConfirmBy)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world)
+		kind   flow.Kind
+		want   string
+	}{
+		"it can be":                   {func(*world) {}, flow.KindSave, ""},
+		"it runs on other data":       {func(w *world) { w.cluster.Status.DataGeneration = "g5" }, flow.KindWait, "it runs on data generation g5"},
+		"the cluster is gone":         {func(w *world) { w.cluster = nil }, flow.KindStop, "is gone, and its data of before with it"},
+		"the instance was taken away": {func(w *world) { w.cluster.Status.Instances = w.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := inPlaceWorld(func(w *world) { decide(w, v1alpha1.DecisionUndo); test.change(w) })
+			got := (&Reconciler{}).askUndo(context.Background(), w)
+			if got.Kind != test.kind || !strings.Contains(got.Message, test.want) || (w.restore.Status.Hold != nil) != (test.kind == flow.KindSave) {
+				t.Errorf("%+v, hold %v", got, w.restore.Status.Hold)
+			}
+		})
+	}
+}
+
+func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
+	w := inPlaceWorld(func(w *world) { decide(w, v1alpha1.DecisionConfirm) })
+	if got := letGo(w, "g1"); !got.Finished() || w.restore.Status.Release != nil {
+		t.Errorf("what it runs on: %+v, %v", got, w.restore.Status.Release)
+	}
+	if got := letGo(w, "g0"); got.Kind != flow.KindSave || w.restore.Status.Release.DataGeneration != "g0" {
+		t.Errorf("%+v, %v", got, w.restore.Status.Release)
+	}
+	if got := letGo(w, "g0"); got.Kind != flow.KindWait {
+		t.Errorf("before it is noted: %+v", got)
+	}
+	w.cluster.Status.ReleasedDataGenerations = []string{"g0"}
+	if got := letGo(w, "g0"); !got.Finished() || w.restore.Status.Release != nil {
+		t.Errorf("once it is noted: %+v, %v", got, w.restore.Status.Release)
+	}
+}
