@@ -29,7 +29,8 @@ func (a *app) deleteCommand() *cobra.Command {
 		Short: "Delete one backup for good",
 		Long: "Delete one backup for good: its manifest, and the packs that no other backup needs. WAL stays. Given as LINEAGE/BACKUP, " +
 			"it also takes away what an interrupted deletion has left.",
-		Args: cobra.ExactArgs(1),
+		Args:   cobra.ExactArgs(1),
+		PreRun: func(*cobra.Command, []string) { a.deletes = true },
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			return a.delete(ctx, store, args[0], yes)
 		}),

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 // The exit statuses. They are in docs/howdah-backup.md.
@@ -48,7 +49,7 @@ func exitStatus(err error) int {
 		return exitDone
 	case errors.As(err, &signal):
 		return exitSignalled + int(signal)
-	case errors.Is(err, errUsage), errors.Is(err, connection.ErrUsage), errors.Is(err, catalogue.ErrAmbiguous), errors.Is(err, objstore.ErrConfig):
+	case errors.Is(err, errUsage), errors.Is(err, connection.ErrUsage), errors.Is(err, catalogue.ErrAmbiguous), errors.Is(err, objstore.ErrConfig), wrongKey(err):
 		return exitUsage
 	case damaged(err):
 		return exitDamaged
@@ -58,6 +59,11 @@ func exitStatus(err error) int {
 		return exitStore
 	}
 	return exitFailed
+}
+
+// wrongKey says that a repository is encrypted, and not by the given key.
+func wrongKey(err error) bool {
+	return errors.Is(err, sealed.ErrKeyNotFound) || errors.Is(err, sealed.ErrWrongKey) || errors.Is(err, sealed.ErrPlain)
 }
 
 // damaged says that an error speaks of what lies in the bucket.
@@ -86,7 +92,7 @@ func restoreCommandStatus(err error) int {
 // sentence says for a person what is wrong.
 func sentence(err error) string {
 	var fault *objstore.Error
-	if errors.As(err, &fault) && !damaged(err) && !errors.Is(err, fs.ErrExist) {
+	if errors.As(err, &fault) && !damaged(err) && !wrongKey(err) && !errors.Is(err, fs.ErrExist) {
 		if fault.Code == objstore.CodeNoCredentials {
 			return "no credentials were found for the bucket: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials"
 		}

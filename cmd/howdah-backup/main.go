@@ -58,6 +58,7 @@ type app struct {
 	filter  catalogue.Filter
 	output  string
 	quiet   bool
+	deletes bool // the command is one that does
 	started bool // the command line was understood
 }
 
@@ -120,7 +121,7 @@ func (a *app) run(do func(ctx context.Context, store objstore.Store, args []stri
 		if err != nil {
 			return err
 		}
-		store, err := place.Open(cmd.Context())
+		store, err := place.Open(cmd.Context(), !a.deletes)
 		if err != nil {
 			return err
 		}

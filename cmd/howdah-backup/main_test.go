@@ -22,6 +22,8 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 // bucket is a folder that the commands of a test look at.
@@ -158,7 +160,7 @@ func TestAnIDOfTwoLineagesIsAmbiguous(t *testing.T) {
 
 func TestAWholeBackupIsVerified(t *testing.T) {
 	b := shop(t)
-	b.wants(exitDone, []string{"ok       " + sample.Lineage + "/shop-first: read ", " and 2 WAL segments"}, "verify", "shop-first")
+	b.wants(exitDone, []string{"ok       " + sample.Lineage + "/shop-first: ", " objects, "}, "verify", "shop-first")
 	b.wants(exitDone, []string{"shop-second", "WAL of " + sample.Lineage}, "verify", "--all", "--wal")
 	b.wants(exitUsage, []string{"write which backups, or --all"}, "verify")
 	b.wants(exitUsage, nil, "verify", "--all", "shop-first")
@@ -193,6 +195,46 @@ func TestDamageIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEverythingWrongIsNamedAtOnce(t *testing.T) {
+	b := shop(t)
+	b.damage(b.packs("shop-first"))
+	b.damage("lineages/" + sample.Lineage + "/wal/00000001/" + sample.Segment(3))
+	b.wants(exitDamaged, []string{b.packs("shop-first"), sample.Segment(3)}, "verify", "shop-first")
+}
+
+// encrypted is a bucket that can be read with the key in the returned file only.
+func encrypted(t *testing.T) (*bucket, string) {
+	b, key := newBucket(t), filepath.Join(t.TempDir(), "2026")
+	must(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)+"\n"), 0o600))
+	plain := b.store
+	b.store = open.Sealed(plain, &objstore.Encryption{KeysDir: filepath.Dir(key)})
+	must(t, sealed.Unlock(t.Context(), b.store))
+	sample.Claim(t, b.store, sample.Lineage, "shop")
+	sample.Backup(t, b.store, sample.Lineage, "shop-first", sample.Data(t), 0, 2)
+	return b, key
+}
+
+func TestAnEncryptedRepositoryNeedsItsKey(t *testing.T) {
+	b, key := encrypted(t)
+	for _, with := range []string{key, filepath.Dir(key)} {
+		b.wants(exitDone, []string{"shop-first"}, "list", "--key-file", with)
+		b.wants(exitDone, []string{"ok "}, "verify", "--all", "--wal", "--key-file", with)
+	}
+	dir := filepath.Join(t.TempDir(), "d")
+	b.wants(exitDone, nil, "restore", "--latest", "--target-dir", dir, "--key-file", key)
+	if conf, _ := os.ReadFile(filepath.Join(dir, "postgresql.auto.conf")); !strings.Contains(string(conf), "--key-file="+key) {
+		t.Errorf("%s", conf)
+	}
+	b.wants(exitUsage, []string{"encrypt"}, "list")
+	other := filepath.Join(t.TempDir(), "2026")
+	must(t, os.WriteFile(other, []byte(strings.Repeat("cd", 32)), 0o600))
+	b.wants(exitUsage, []string{"key"}, "list", "--key-file", other)
+	b.wants(exitNoWAL, nil, "wal", "get", sample.Segment(9), dir+"/x", "--lineage", sample.Lineage)
+	b.wants(exitNotArchived, nil, "wal", "get", sample.Segment(9), dir+"/x", "--lineage", sample.Lineage, "--key-file", key)
+	b.wants(exitUsage, []string{"the key: "}, "list", "--key-file", "/none")
+	shop(t).wants(exitUsage, []string{"not encrypted"}, "list", "--key-file", key)
 }
 
 func must(t testing.TB, err error) {
@@ -282,7 +324,7 @@ func TestOnlyTheEndOfTheArchiveLooksLikeIt(t *testing.T) {
 		"a lineage that isn't":     {sample.Segment(2), to, "--lineage=8-g1"},
 		"another folder":           {sample.Segment(2), to, "--folder=" + t.TempDir()},
 		"a folder that isn't":      {sample.Segment(2), to, "--folder=/none"},
-		"a server that isn't":      {sample.Segment(2), to, "--bucket=b", "--endpoint=http://127.0.0.1:1", "--patience=1ms", "--lineage=" + sample.Lineage},
+		"a server that isn't":      {sample.Segment(2), to, "--bucket=bucket", "--endpoint=http://127.0.0.1:1", "--patience=1ms", "--lineage=" + sample.Lineage},
 		"no path":                  {sample.Segment(2)},
 		"an unknown flag":          {sample.Segment(2), to, "--unknown"},
 		"a config that isn't":      {sample.Segment(2), to, "--config=/none"},
@@ -294,7 +336,7 @@ func TestOnlyTheEndOfTheArchiveLooksLikeIt(t *testing.T) {
 }
 
 func TestAServerThatCannotBeReachedIsNamed(t *testing.T) {
-	newBucket(t).wants(exitStore, []string{"http://127.0.0.1:1"}, "list", "--bucket=b", "--endpoint=http://127.0.0.1:1", "--patience=1ms")
+	newBucket(t).wants(exitStore, []string{"http://127.0.0.1:1"}, "list", "--bucket=bucket", "--endpoint=http://127.0.0.1:1", "--patience=1ms")
 }
 
 func TestABackupIsDeletedWhenThatIsMeant(t *testing.T) {

@@ -49,10 +49,10 @@ type restored struct {
 	Files       int                    `json:"files"`
 	Bytes       int64                  `json:"bytes"`
 	Seconds     float64                `json:"seconds"`
-	Replays     bool                   `json:"replays"`          // recovery settings were written
-	StopAt      string                 `json:"stopAt,omitempty"` // where replay stops
-	Timeline    uint32                 `json:"timeline"`         // that it follows
-	Tablespaces []restoring.Tablespace `json:"tablespaces,omitempty"`
+	Replays     bool                   `json:"replays"`               // recovery settings were written
+	StopAt      string                 `json:"stopAt,omitempty"`      // where replay stops
+	Timeline    uint32                 `json:"timeline"`              // that it follows
+	Tablespaces []restoring.Tablespace `json:"tablespaces,omitempty"` // where they are now
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -76,7 +76,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	flags.BoolVar(&r.latest, "latest", false, "replay everything that is archived")
 	flags.BoolVar(&r.immediate, "immediate", false, "replay only as far as the backup needs")
 	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does then: promote, pause or shutdown")
-	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: a place for a tablespace; left out, it becomes a folder in pg_tblspc")
+	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: a place for a tablespace; left out, it goes beside the data directory, to <target-dir>.tablespaces/OID")
 	bounds(command, &r.workers, &r.megabytes)
 	command.MarkFlagsMutuallyExclusive("to-time", "to-lsn", "to-name", "latest", "immediate")
 	if err := command.MarkFlagRequired("target-dir"); err != nil {
@@ -99,7 +99,7 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 		return err
 	}
 	tablespaces := restoring.Tablespaces(manifest)
-	if err := r.checkTablespaces(tablespaces); err != nil {
+	if err := r.placeTablespaces(tablespaces); err != nil {
 		return err
 	}
 	meter := r.meter()
@@ -115,6 +115,7 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	err = job.Run(ctx)
 	meter.Done()
 	if err != nil {
+		os.Remove(r.besides()) // if it is empty
 		return err
 	}
 	return r.say(restored{
@@ -226,8 +227,11 @@ func (r *restore) settings(found way.Way) (*recovery.Settings, error) {
 	}, nil
 }
 
-// checkTablespaces refuses places for tablespaces that the backup doesn't have.
-func (r *restore) checkTablespaces(there []restoring.Tablespace) error {
+// besides is where tablespaces go that are given no place.
+func (r *restore) besides() string { return r.dir + ".tablespaces" }
+
+// placeTablespaces gives every tablespace a place, and refuses ones that the backup doesn't have.
+func (r *restore) placeTablespaces(there []restoring.Tablespace) error {
 	var oids []string
 	for _, t := range there {
 		oids = append(oids, t.OID)
@@ -236,6 +240,14 @@ func (r *restore) checkTablespaces(there []restoring.Tablespace) error {
 		if !slices.Contains(oids, oid) {
 			return fmt.Errorf("%w: the backup has no tablespace %s; it has: %s", errUsage, oid, strings.Join(append(oids, "no more"), ", "))
 		}
+	}
+	for _, oid := range oids {
+		if r.tablespaceDirs[oid] == "" {
+			r.tablespaceDirs[oid] = filepath.Join(r.besides(), oid)
+		}
+	}
+	for i := range there {
+		there[i].Location = r.tablespaceDirs[there[i].OID]
 	}
 	return nil
 }
@@ -255,9 +267,7 @@ func (r *restore) say(result restored) error {
 	fmt.Fprintf(r.out, "Restored %s/%s into %s: %d files, %s, in %.1f s.\n",
 		result.Lineage, result.ID, result.TargetDir, result.Files, display.Bytes(result.Bytes), result.Seconds)
 	for _, t := range result.Tablespaces {
-		if r.tablespaceDirs[t.OID] == "" {
-			fmt.Fprintf(r.out, "Tablespace %s, which was at %s, is the folder pg_tblspc/%s now.\n", t.OID, printable(t.Location), t.OID)
-		}
+		fmt.Fprintf(r.out, "Tablespace %s is in %s.\n", t.OID, printable(t.Location))
 	}
 	if os.Geteuid() == 0 {
 		fmt.Fprintf(r.out, "It belongs to root, and PostgreSQL doesn't run as root: give it to the user that runs it (chown -R).\n")

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -24,9 +25,11 @@ type verified struct {
 	Lineage     string   `json:"lineage"`
 	ID          string   `json:"id,omitempty"` // empty: the WAL of the lineage
 	OK          bool     `json:"ok"`
-	StoredBytes int64    `json:"storedBytes"` // that were read
-	Segments    int64    `json:"segments"`    // of WAL, that were read
+	StoredBytes int64    `json:"storedBytes"` // of packs, that were read
+	Objects     int      `json:"objects"`     // that were looked at
 	Problems    []string `json:"problems,omitempty"`
+	// MoreProblems is how many there are beside those.
+	MoreProblems int `json:"moreProblems,omitempty"`
 }
 
 // verifying is one run of verify.
@@ -34,13 +37,12 @@ type verifying struct {
 	*app
 	store   objstore.Store
 	meter   *display.Meter
-	workers int
-	memory  int64
+	options backup.VerifyOptions
 	results []verified
 }
 
 func (a *app) verifyCommand() *cobra.Command {
-	v, all, withWAL, megabytes := &verifying{app: a}, false, false, int64(0)
+	v, all, withWAL, megabytes, rate := &verifying{app: a}, false, false, int64(0), int64(0)
 	command := &cobra.Command{
 		Use:   "verify BACKUP... | --all",
 		Short: "Read backups as a restore would, and check every byte and the WAL that they need",
@@ -48,13 +50,15 @@ func (a *app) verifyCommand() *cobra.Command {
 			if all == (len(args) > 0) {
 				return fmt.Errorf("%w: write which backups, or --all", errUsage)
 			}
-			v.store, v.meter, v.memory = store, a.meter(), megabytes<<20
+			v.store, v.meter = store, a.meter()
+			v.options.MemoryLimit, v.options.MaxBytesPerSecond = megabytes<<20, rate<<20
 			return v.run(ctx, args, withWAL)
 		}),
 	}
 	command.Flags().BoolVar(&all, "all", false, "every backup there is (of --cluster, --lineage)")
 	command.Flags().BoolVar(&withWAL, "wal", false, "read all archived WAL of these lineages too, and look for holes in it")
-	bounds(command, &v.workers, &megabytes)
+	command.Flags().Int64Var(&rate, "rate", 0, "bound of what is read from the bucket, in MiB a second; 0: none")
+	bounds(command, &v.options.Workers, &megabytes)
 	return command
 }
 
@@ -119,11 +123,8 @@ func (v *verifying) names(ctx context.Context, args []string) ([]catalogue.Name,
 func (v *verifying) one(ctx context.Context, result verified, check func(context.Context, *verified) error) error {
 	err := check(ctx, &result)
 	v.meter.Done()
-	if err != nil && !damaged(err) && !errors.Is(err, backup.ErrFormat) {
+	if err != nil && !damaged(err) {
 		return err
-	}
-	if err != nil {
-		result.Problems = append(result.Problems, sentence(err))
 	}
 	result.OK = len(result.Problems) == 0
 	v.results = append(v.results, result)
@@ -139,10 +140,13 @@ func (v *verifying) say(r verified) {
 		what = "WAL of " + r.Lineage
 	}
 	if r.OK {
-		fmt.Fprintf(v.out, "ok       %s: read %s in packs and %d WAL segments\n", what, display.Bytes(r.StoredBytes), r.Segments)
+		fmt.Fprintf(v.out, "ok       %s: %d objects, %s of packs\n", what, r.Objects, display.Bytes(r.StoredBytes))
 	}
 	for _, problem := range r.Problems {
 		fmt.Fprintf(v.out, "DAMAGED  %s: %s\n", what, problem)
+	}
+	if r.MoreProblems > 0 {
+		fmt.Fprintf(v.out, "DAMAGED  %s: and %d more objects\n", what, r.MoreProblems)
 	}
 }
 
@@ -163,45 +167,33 @@ func (v *verifying) conclude() error {
 	return nil
 }
 
-// backup checks one backup.
+// backup checks one backup: its manifest, its packs, and the WAL that it needs.
 func (v *verifying) backup(ctx context.Context, result *verified) error {
-	what := "Reading " + result.ID
-	manifest, err := backup.ReadManifest(ctx, v.store, result.Lineage, result.ID)
-	if err != nil {
-		return err
+	options, what := v.options, "Reading "+result.ID
+	options.Progress = func(p backup.Progress) { v.meter.Report(what, p.Done, p.Total) }
+	seen, err := backup.VerifyBackup(ctx, v.store, result.Lineage, result.ID, options)
+	result.StoredBytes, result.Objects = seen.StoredBytes, seen.Objects
+	for _, wrong := range seen.Wrong {
+		result.Problems = append(result.Problems, strings.ReplaceAll(wrong.Error(), "\n", "; "))
 	}
-	seen, err := backup.Verify(ctx, v.store, manifest, backup.VerifyOptions{
-		Workers: v.workers, MemoryLimit: v.memory,
-		Progress: func(p backup.Progress) { v.meter.Report(what, p.Done, p.Total) },
-	})
-	result.StoredBytes = seen.StoredBytes
-	if err != nil {
-		return err
-	}
-	first, errFirst := postgres.ParseSegment(manifest.WAL.First, manifest.WAL.SegmentSize)
-	last, errLast := postgres.ParseSegment(manifest.WAL.Last, manifest.WAL.SegmentSize)
-	if err := errors.Join(errFirst, errLast); err != nil {
-		return &backup.CorruptError{Object: repository.ManifestKey(result.Lineage, result.ID), Detail: err.Error()}
-	}
-	return v.segments(ctx, result, first, last)
+	result.MoreProblems = seen.WrongObjects - len(seen.Wrong)
+	return err
 }
 
 // segments reads a row of segments. One that is missing is a problem.
 func (v *verifying) segments(ctx context.Context, result *verified, first, last postgres.Segment) error {
 	archive := wal.New(v.store)
 	for s := first; s.Number <= last.Number; s = s.Next() {
-		_, _, err := archive.Get(ctx, result.Lineage, s.Name())
+		_, err := archive.GetTo(ctx, result.Lineage, s.Name(), io.Discard)
+		result.Objects++
 		switch {
 		case errors.Is(err, objstore.ErrNotFound):
 			result.Problems = append(result.Problems, fmt.Sprintf("WAL segment %s is missing", s))
-			continue
 		case errors.Is(err, wal.ErrCorrupt):
 			result.Problems = append(result.Problems, err.Error())
-			continue
 		case err != nil:
 			return err
 		}
-		result.Segments++
 		v.meter.Report("Reading WAL", s.End().Sub(first.Start()), last.End().Sub(first.Start()))
 	}
 	return nil

@@ -33,6 +33,8 @@ type Settings struct {
 	Driver    string `json:"driver,omitempty"`
 	PathStyle string `json:"pathStyle,omitempty"`
 	CAFile    string `json:"caFile,omitempty"`
+	// KeyFile is the key of an encrypted repository, or a folder of keys, as a Secret is mounted.
+	KeyFile string `json:"keyFile,omitempty"`
 	// Folder is a copy of the bucket on this machine, instead of all that is above.
 	Folder string `json:"folder,omitempty"`
 }
@@ -58,6 +60,7 @@ func (f *Flags) Add(command *cobra.Command) {
 	flags.StringVar(&f.Driver, "driver", "", "aws or minio; left out: minio with an endpoint, else aws (HOWDAH_DRIVER)")
 	flags.StringVar(&f.PathStyle, "path-style", "", "true or false: whether the bucket stands in the path; left out: true with an endpoint (HOWDAH_PATH_STYLE)")
 	flags.StringVar(&f.CAFile, "ca-file", "", "PEM file of the CA of the server's certificate (HOWDAH_CA_FILE, AWS_CA_BUNDLE)")
+	flags.StringVar(&f.KeyFile, "key-file", "", "key of an encrypted repository, in a file of the key's name, or a folder with such files (HOWDAH_KEY_FILE)")
 	flags.StringVar(&f.Folder, "folder", "", "a copy of the bucket in a folder, instead of a bucket (HOWDAH_FOLDER)")
 	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to try again while the store doesn't answer")
 	flags.Lookup("path-style").NoOptDefVal = "true"
@@ -77,6 +80,7 @@ func (f *Flags) Resolve(getenv func(string) string) (Place, error) {
 		Driver:    cmp.Or(f.Driver, getenv("HOWDAH_DRIVER"), file.Driver),
 		PathStyle: cmp.Or(f.PathStyle, getenv("HOWDAH_PATH_STYLE"), file.PathStyle),
 		CAFile:    cmp.Or(f.CAFile, getenv("HOWDAH_CA_FILE"), file.CAFile, getenv("AWS_CA_BUNDLE")),
+		KeyFile:   cmp.Or(f.KeyFile, getenv("HOWDAH_KEY_FILE"), file.KeyFile),
 		Folder:    cmp.Or(f.Folder, getenv("HOWDAH_FOLDER"), file.Folder),
 	}
 	if f.Folder == "" && f.Bucket != "" {
@@ -106,18 +110,31 @@ func readFile(path string) (Settings, error) {
 type Place struct {
 	config   objstore.Config
 	caFile   string // absolute
+	keyFile  string // absolute
 	folder   string // absolute; instead of the config
 	patience time.Duration
 }
 
-func (s Settings) place() (Place, error) {
-	if s.Folder != "" {
-		path, err := filepath.Abs(s.Folder)
-		return Place{folder: path}, err
-	}
-	if s.Bucket == "" {
+func (s Settings) place() (p Place, err error) {
+	switch {
+	case s.Folder != "":
+		if p.folder, err = filepath.Abs(s.Folder); err != nil {
+			return Place{}, err
+		}
+	case s.Bucket == "":
 		return Place{}, fmt.Errorf("%w: no bucket is named: write --bucket, or set HOWDAH_BUCKET", ErrUsage)
+	default:
+		if p, err = s.bucket(); err != nil {
+			return Place{}, err
+		}
 	}
+	if s.KeyFile != "" {
+		err = p.unlock(s.KeyFile)
+	}
+	return p, err
+}
+
+func (s Settings) bucket() (Place, error) {
 	p := Place{config: objstore.Config{
 		Driver: cmp.Or(s.Driver, driver(s.Endpoint)), Endpoint: s.Endpoint, Region: s.Region, Bucket: s.Bucket, Prefix: s.Prefix,
 		PathStyle: s.Endpoint != "",
@@ -159,16 +176,38 @@ func (p *Place) trust(path string) (err error) {
 	return nil
 }
 
-// Open returns the store. It doesn't connect.
-func (p Place) Open(ctx context.Context) (objstore.Store, error) {
-	if p.folder != "" {
-		return folder.Open(p.folder)
+// unlock takes a key from a file, or the keys of a folder.
+func (p *Place) unlock(path string) (err error) {
+	if p.keyFile, err = filepath.Abs(path); err != nil {
+		return err
 	}
-	store, err := open.Plain(ctx, p.config)
+	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("%w: the key: %w", ErrUsage, err)
 	}
-	return retry.New(store, retry.Policy{MaxElapsed: max(p.patience, time.Nanosecond)}), nil
+	if info.IsDir() {
+		p.config.Encryption = &objstore.Encryption{KeysDir: p.keyFile}
+		return nil
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%w: the key: %w", ErrUsage, err)
+	}
+	p.config.Encryption = &objstore.Encryption{Entries: objstore.KeyEntries{filepath.Base(path): key}}
+	return nil
+}
+
+// Open returns the store. It doesn't connect.
+func (p Place) Open(ctx context.Context, readOnly bool) (objstore.Store, error) {
+	if p.folder != "" {
+		store, err := folder.Open(p.folder)
+		if err != nil {
+			return nil, err
+		}
+		return open.Sealed(store, p.config.Encryption), nil
+	}
+	p.config.ReadOnly = readOnly
+	return open.With(ctx, p.config, retry.Policy{MaxElapsed: max(p.patience, time.Nanosecond)})
 }
 
 // String names the place for a person.
@@ -184,12 +223,12 @@ func (p Place) String() string {
 
 // Args are the flags that lead to the same place from any folder and environment, but for the credentials.
 func (p Place) Args() []string {
-	if p.folder != "" {
-		return []string{"--folder=" + p.folder}
+	args := []string{"--folder=" + p.folder}
+	if p.folder == "" {
+		args = []string{"--bucket=" + p.config.Bucket, "--driver=" + p.config.Driver, fmt.Sprintf("--path-style=%t", p.config.PathStyle)}
 	}
-	args := []string{"--bucket=" + p.config.Bucket, "--driver=" + p.config.Driver, fmt.Sprintf("--path-style=%t", p.config.PathStyle)}
 	for _, flag := range []struct{ name, value string }{
-		{"endpoint", p.config.Endpoint}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile},
+		{"endpoint", p.config.Endpoint}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile}, {"key-file", p.keyFile},
 	} {
 		if flag.value != "" {
 			args = append(args, "--"+flag.name+"="+flag.value)

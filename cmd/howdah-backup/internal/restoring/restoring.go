@@ -31,7 +31,8 @@ type Job struct {
 	Store    objstore.Store
 	Manifest *backup.Manifest
 	Dir      string // absolute; empty or missing
-	// Tablespaces maps OIDs to absolute folders, which are empty or missing too.
+	// Tablespaces maps the OID of each to an absolute folder, which is empty or missing too. PostgreSQL refuses a tablespace
+	// that is a folder in pg_tblspc itself.
 	Tablespaces map[string]string
 	Recovery    *recovery.Settings // nil: PostgreSQL stops where the backup ends
 	Workers     int
@@ -101,11 +102,8 @@ func (j *Job) fetch(ctx context.Context) error {
 	})
 }
 
-// checkSpace looks whether all of the backup fits where PGDATA goes, if there are no other places.
+// checkSpace looks whether everything but the tablespaces fits where PGDATA goes.
 func (j *Job) checkSpace() error {
-	if len(j.Tablespaces) > 0 {
-		return nil
-	}
 	dir := j.Dir
 	for {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
@@ -119,8 +117,11 @@ func (j *Job) checkSpace() error {
 	}
 	needed := int64(0)
 	for i := range j.Manifest.Files {
-		for _, part := range j.Manifest.Files[i].Parts {
-			needed += int64(part.Length)
+		f := &j.Manifest.Files[i]
+		for _, part := range f.Parts {
+			if !strings.HasPrefix(f.Path, "pg_tblspc/") {
+				needed += int64(part.Length)
+			}
 		}
 	}
 	if free := int64(stat.Bavail) * stat.Bsize; free < needed {
@@ -129,7 +130,7 @@ func (j *Job) checkSpace() error {
 	return nil
 }
 
-// walFetchers times twice the size of a segment is the memory for WAL.
+// walFetchers times the default size of a segment is the memory for WAL.
 const walFetchers = 3
 
 // fetchWAL puts the WAL that the backup needs into pg_wal: the server comes up with that much without the bucket, and
@@ -150,7 +151,10 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 	archive, done, total := wal.New(j.Store), atomic.Int64{}, last.End().Sub(first.Start())
 	if head.Timeline > 1 {
 		err := j.fetchFile(ctx, archive, postgres.HistoryName(head.Timeline))
-		if err != nil && !errors.Is(err, backup.ErrWALMissing) { // PostgreSQL does without it, if need be
+		if errors.Is(err, backup.ErrWALMissing) { // PostgreSQL does without it, if need be
+			err = os.Remove(filepath.Join(j.Dir, "pg_wal", postgres.HistoryName(head.Timeline)))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -170,14 +174,16 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 }
 
 func (j *Job) fetchFile(ctx context.Context, archive *wal.Archive, name string) error {
-	content, _, err := archive.Get(ctx, j.Manifest.Lineage, name)
-	if errors.Is(err, objstore.ErrNotFound) {
-		return fmt.Errorf("%w: %s of lineage %s, without which backup %s can't be restored", backup.ErrWALMissing, name, j.Manifest.Lineage, j.Manifest.ID)
-	}
+	file, err := os.OpenFile(filepath.Join(j.Dir, "pg_wal", name), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(j.Dir, "pg_wal", name), content, 0o600)
+	_, err = archive.GetTo(ctx, j.Manifest.Lineage, name, file)
+	err = errors.Join(err, file.Close())
+	if errors.Is(err, objstore.ErrNotFound) {
+		return fmt.Errorf("%w: %s of lineage %s, without which backup %s can't be restored", backup.ErrWALMissing, name, j.Manifest.Lineage, j.Manifest.ID)
+	}
+	return err
 }
 
 // finish makes everything durable, and then gives pg_control its name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -41,7 +42,7 @@ type Getter struct {
 }
 
 const (
-	memory     = 96 << 20 // bytes for segments on their way: each takes up to two of its size
+	memory     = 64 << 20 // bytes for segments on their way
 	maxFetches = 4
 )
 
@@ -79,21 +80,19 @@ func (g *Getter) Get(ctx context.Context, name, to string) error {
 
 // fetch takes a file from the archive.
 func (g *Getter) fetch(ctx context.Context, name, to string) error {
-	content, _, err := wal.New(g.Store).Get(ctx, g.Lineage, name)
-	if err != nil {
+	return write(to, func(file io.Writer) error {
+		_, err := wal.New(g.Store).GetTo(ctx, g.Lineage, name, file)
 		return err
-	}
-	return write(to, content)
+	})
 }
 
 // write makes a file that is whole at once.
-func write(to string, content []byte) error {
+func write(to string, fill func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err == nil {
+	if err = errors.Join(fill(file), file.Close()); err == nil {
 		err = os.Rename(file.Name(), to)
 	}
 	if err != nil {
@@ -115,11 +114,16 @@ func (g *Getter) fromSpool(name, to string) (bool, error) {
 	if err == nil {
 		return true, nil
 	}
-	content, err := os.ReadFile(from) // on another file system
+	there, err := os.Open(from) // on another file system
 	if err != nil {
 		return false, err
 	}
-	if err := write(to, content); err != nil {
+	defer there.Close()
+	err = write(to, func(file io.Writer) error {
+		_, err := io.Copy(file, there)
+		return err
+	})
+	if err != nil {
 		return false, err
 	}
 	return true, os.Remove(from)
@@ -136,7 +140,7 @@ func (g *Getter) fetchAhead(ctx context.Context, name string, size uint64) {
 		return
 	}
 	ended := atomic.Bool{}
-	slots := make(chan struct{}, max(1, min(maxFetches, memory/(2*int(size)))))
+	slots := make(chan struct{}, max(1, min(maxFetches, memory/int(size))))
 	var fetches sync.WaitGroup
 	for range 1 + g.Ahead {
 		next := segment.Name()
