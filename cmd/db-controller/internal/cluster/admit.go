@@ -68,15 +68,19 @@ func repositoryThere(w *world, _ manager.Images) (string, string) {
 
 // credentialsThere: a pod that mounts a Secret that isn't there never starts.
 func credentialsThere(w *world, _ manager.Images) (string, string) {
-	if w.begun() || !w.credentialsMissing {
+	if w.begun() || w.missingSecret == "" {
 		return "", ""
 	}
 	return v1alpha1.ReasonSecretNotFound, missingCredentials(w)
 }
 
 func missingCredentials(w *world) string {
+	if w.missingSecret == location.KeysSecretName(w.repository) {
+		return fmt.Sprintf("there is no Secret %s in namespace %s, which BackupRepository %s names: make it with the keys that the repository is encrypted with, or name another in its spec.encryption.secretName",
+			w.missingSecret, w.cluster.Namespace, w.repository.Name)
+	}
 	return fmt.Sprintf("there is no Secret %s in namespace %s, which BackupRepository %s names: make it with %s and %s, or name another in its spec.s3.credentials.secretName",
-		location.SecretName(w.repository), w.cluster.Namespace, w.repository.Name, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)
+		w.missingSecret, w.cluster.Namespace, w.repository.Name, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)
 }
 
 func missingRepository(cluster *v1alpha1.PostgresCluster) string {

@@ -58,17 +58,25 @@ func (r *Reconciler) readRepository(ctx context.Context, w *world) error {
 	return err
 }
 
-// readCredentials looks whether the Secret of the repository is there, when pods don't mount it yet.
+// readCredentials looks whether the Secrets of the repository are there, when pods don't mount them yet.
 func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
-	name := w.s3Secret()
-	if name == "" || name == statefulset.S3Secret(w.statefulSet()) {
-		return nil
+	set, missing := w.statefulSet(), ""
+	for name, mounted := range map[string]string{w.s3Secret(): statefulset.S3Secret(set), w.keysSecret(): statefulset.KeysSecret(set)} {
+		if name == "" || name == mounted {
+			continue
+		}
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		found, err := read(ctx, r.Live, w.cluster.Namespace, name, secret)
+		if err != nil {
+			return err
+		}
+		if !found {
+			missing = max(missing, name)
+		}
 	}
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	found, err := read(ctx, r.Live, w.cluster.Namespace, name, secret)
-	w.credentialsMissing = err == nil && !found
-	return err
+	w.missingSecret = missing
+	return nil
 }
 
 // readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks is looked

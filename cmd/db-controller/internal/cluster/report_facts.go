@@ -62,7 +62,7 @@ func archiving(w *world) finding {
 		return no(v1alpha1.ReasonNotConfigured, "WAL is not archived, and there can be no backups: set spec.archive.repository.name to a BackupRepository.")
 	case w.repository == nil:
 		return no(v1alpha1.ReasonRepositoryNotFound, missingRepository(w.cluster)+".")
-	case w.credentialsMissing:
+	case w.missingSecret != "":
 		return no(v1alpha1.ReasonSecretNotFound, missingCredentials(w)+".")
 	case archive.FailingSince != nil:
 		return no(v1alpha1.ReasonArchiveFailing, fmt.Sprintf("WAL can't be archived since %s, and waits on the volume%s",

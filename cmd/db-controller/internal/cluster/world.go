@@ -32,8 +32,8 @@ type world struct {
 
 	// repository that spec.archive names; nil: there is none of that name.
 	repository *v1alpha1.BackupRepository
-	// credentialsMissing: pods would have to mount a Secret of the repository that isn't there, and would never start.
-	credentialsMissing bool
+	// missingSecret is one of the repository's that pods would have to mount and that isn't there: they would never start.
+	missingSecret string
 	// live objects of the cluster by kind and name, whoever they belong to. Secrets are among them.
 	live map[string]client.Object
 	// authority is set once its Secret is there.
@@ -155,7 +155,7 @@ func (w *world) store() *objstore.Config {
 }
 
 // repositoryUsable: pods can be told of it.
-func (w *world) repositoryUsable() bool { return w.repository != nil && !w.credentialsMissing }
+func (w *world) repositoryUsable() bool { return w.repository != nil && w.missingSecret == "" }
 
 // lastStore is where the agents were told last to archive to.
 func (w *world) lastStore() *objstore.Config {
@@ -185,6 +185,16 @@ func (w *world) s3Secret() string {
 	return location.SecretName(w.repository)
 }
 
+func (w *world) keysSecret() string {
+	switch {
+	case w.cluster.Spec.Archive == nil:
+		return ""
+	case !w.repositoryUsable():
+		return statefulset.KeysSecret(w.statefulSet())
+	}
+	return location.KeysSecretName(w.repository)
+}
+
 func (w *world) agentConfig() agentapi.Config {
 	return config.Agent(w.cluster, w.toldInstances(), w.store())
 }
@@ -192,7 +202,7 @@ func (w *world) agentConfig() agentapi.Config {
 func (w *world) inputs(replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
 		Replicas: int32(replicas), Electing: w.electing(), Declaring: w.declaring(), AgentImage: w.agentImage,
-		ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(),
+		ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(), KeysSecret: w.keysSecret(),
 	}
 }
 

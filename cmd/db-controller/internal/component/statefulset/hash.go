@@ -23,13 +23,14 @@ type userInputs struct {
 	Limits          corev1.ResourceList `json:"limits,omitempty"`
 	SuperuserAccess bool                `json:"superuserAccess,omitempty"`
 	S3Secret        string              `json:"s3Secret,omitempty"`
+	KeysSecret      string              `json:"keysSecret,omitempty"`
 }
 
 // Hash of what can only change with a new pod.
 func Hash(cluster *v1alpha1.PostgresCluster, in Inputs) string {
 	return hashOf(userInputs{
 		cluster.Status.Image, cluster.Status.DataGeneration, cluster.Spec.Resources.Requests, cluster.Spec.Resources.Limits,
-		cluster.Spec.SuperuserAccess, in.S3Secret,
+		cluster.Spec.SuperuserAccess, in.S3Secret, in.KeysSecret,
 	})
 }
 

@@ -114,6 +114,9 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	if in.S3Secret != "" {
 		add(s3Volume, agentapi.S3Dir, secretSource(in.S3Secret))
 	}
+	if in.KeysSecret != "" {
+		add(keysVolume, agentapi.KeysDir, secretSource(in.KeysSecret))
+	}
 	return volumes, mounts
 }
 
@@ -126,20 +129,28 @@ const rolesVolume = "roles"
 // superuserVolume has the password of the superuser, where it may connect with one.
 const superuserVolume = "superuser"
 
-// s3Volume has the credentials of the repository.
-const s3Volume = "s3"
+// s3Volume has the credentials of the repository, keysVolume its keys.
+const (
+	s3Volume   = "s3"
+	keysVolume = "keys"
+)
 
 // S3Secret is the Secret with credentials that a StatefulSet mounts; empty: none.
-func S3Secret(set *appsv1.StatefulSet) string {
+func S3Secret(set *appsv1.StatefulSet) string { return mountedSecret(set, s3Volume) }
+
+// KeysSecret is the Secret with keys that a StatefulSet mounts; empty: none.
+func KeysSecret(set *appsv1.StatefulSet) string { return mountedSecret(set, keysVolume) }
+
+func mountedSecret(set *appsv1.StatefulSet, volume string) string {
 	if set == nil {
 		return ""
 	}
-	return s3SecretOf(set.Spec.Template.Spec.Volumes)
+	return secretOf(set.Spec.Template.Spec.Volumes, volume)
 }
 
-func s3SecretOf(volumes []corev1.Volume) string {
+func secretOf(volumes []corev1.Volume, volume string) string {
 	for _, v := range volumes {
-		if v.Name == s3Volume && v.Secret != nil {
+		if v.Name == volume && v.Secret != nil {
 			return v.Secret.SecretName
 		}
 	}

@@ -75,7 +75,8 @@ func resourcesOnly(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs
 	container := postgresOf(pod)
 	return container != nil && len(outgrown(pod, cluster, in)) == 0 && pod.Annotations[v1alpha1.AnnotationTemplateHash] != Hash(cluster, in) &&
 		container.Image == cluster.Status.Image && pod.Annotations[AnnotationDataGeneration] == cluster.Status.DataGeneration &&
-		mounts(pod, superuserVolume) == cluster.Spec.SuperuserAccess && s3SecretOf(pod.Spec.Volumes) == in.S3Secret
+		mounts(pod, superuserVolume) == cluster.Spec.SuperuserAccess &&
+		secretOf(pod.Spec.Volumes, s3Volume) == in.S3Secret && secretOf(pod.Spec.Volumes, keysVolume) == in.KeysSecret
 }
 
 func postgresOf(pod *corev1.Pod) *corev1.Container {

@@ -25,8 +25,8 @@ type Inputs struct {
 	ConfigHash string
 	// Declaring: the agents are told of roles, databases or rules of pg_hba.conf.
 	Declaring bool
-	// S3Secret has the credentials of the repository; empty: none is needed.
-	S3Secret string
+	// S3Secret has the credentials of the repository, KeysSecret its keys; empty: none is needed.
+	S3Secret, KeysSecret string
 }
 
 // Build the StatefulSet. Its pods change only when they are deleted (OnDelete): the db-controller decides when, by

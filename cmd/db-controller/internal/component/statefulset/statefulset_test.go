@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -64,6 +65,7 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 		}, false},
 		"no superuser any more": {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.SuperuserAccess = false }, true},
 		"other credentials":     {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.S3Secret = "s4" }, true},
+		"an encrypted archive":  {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.KeysSecret = "keys" }, true},
 		"a newer agent":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.AgentImage = "agent:2" }, false},
 		"another configuration": {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.ConfigHash = "c2" }, false},
 		"being stopped":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Replicas = 0 }, false},
@@ -85,6 +87,21 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheKeysOfAnEncryptedRepositoryAreMounted(t *testing.T) {
+	in := inputs
+	in.KeysSecret = "keys"
+	set := Build(shop(), in)
+	if got := KeysSecret(set); got != "keys" {
+		t.Errorf("got %q", got)
+	}
+	for _, mount := range set.Spec.Template.Spec.Containers[0].VolumeMounts {
+		if mount.Name == "keys" && mount.MountPath == agentapi.KeysDir && mount.ReadOnly {
+			return
+		}
+	}
+	t.Error("they are not mounted")
 }
 
 func TestTheSecretOfTheRepositoryIsFoundAgain(t *testing.T) {
