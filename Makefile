@@ -125,6 +125,20 @@ chaos: cluster deploy ## Try faults on the cluster here and measure what comes o
 chaos-soak: cluster deploy ## Keep all processors busy for MINUTES=60; no failover may come of it
 	$(CHAOS) -run=TestNoFailoverHappensOnABusyMachine -minutes=$(MINUTES)
 
+##@ Benchmarks
+
+# What is measured; left out is all of it. SCALE=1 is 5.4 GB.
+SCALE ?= 0.25
+RUNS ?= 3
+WORK ?=
+TOOLS ?=
+
+.PHONY: bench-backup
+bench-backup: kube ## Measure backups beside pgBackRest and pg_basebackup on one MinIO (SCALE=1 RUNS=5 WORK=full TOOLS=howdah,pgbackrest)
+	@test/debian-packages
+	@go build -o $(BIN)/bench ./test/bench
+	@MINIO=$$($(BIN)/kube s3 program minio) SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench
+
 ##@ Images
 
 .PHONY: images

@@ -81,6 +81,15 @@ func Find(cluster topology.Cluster, name string) (Server, error) {
 	return server, json.Unmarshal(content, &server.keys)
 }
 
+// Program is what has to be built for a server of that name.
+func Program(name string) (binaries.Component, error) {
+	found, ok := products[name]
+	if !ok {
+		return binaries.Component{}, fmt.Errorf("no S3 server %q: write %s", name, strings.Join(Names(), " or "))
+	}
+	return found.component, nil
+}
+
 // Component is what has to be built for the server.
 func (s Server) Component() binaries.Component { return s.product.component }
 

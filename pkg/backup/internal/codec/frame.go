@@ -23,6 +23,9 @@ func (c Coding) Known() bool { return c <= S2 }
 // worthwhile is the part of the content that compression has to save: less isn't worth decompressing.
 const worthwhile = 32
 
+// frameWindow is how far back matches are looked for: a larger one takes memory and finds nothing more in pages.
+const frameWindow = 256 << 10
+
 // FrameEncoder makes frames, one at a time.
 type FrameEncoder struct {
 	zstd *zstd.Encoder // nil: S2
@@ -33,7 +36,7 @@ func NewFrameEncoder(level Level, maxInput int) (*FrameEncoder, error) {
 	if level == Quick {
 		return &FrameEncoder{}, nil
 	}
-	encoder, err := NewEncoder(level, maxInput)
+	encoder, err := NewEncoder(level, min(maxInput, frameWindow))
 	return &FrameEncoder{zstd: encoder}, err
 }
 

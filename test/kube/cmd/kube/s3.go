@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,33 @@ func s3Command(options *options) *cobra.Command {
 				}
 				return err
 			}),
+		programCommand(options),
 	)
 	return command
+}
+
+// programCommand serves those who run a server of their own, such as the benchmarks.
+func programCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "program NAME",
+		Short: "Print where the program of an S3 server is, building it if needed",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := options.begin(anybody)
+			if err != nil {
+				return err
+			}
+			component, err := s3.Program(args[0])
+			if err != nil {
+				return err
+			}
+			folder, err := s.builder().Ensure(cmd.Context(), component)
+			if err == nil {
+				fmt.Println(filepath.Join(folder, args[0]))
+			}
+			return err
+		},
+	}
 }
 
 func startServer(ctx context.Context, c *cluster.Cluster, name string) error {

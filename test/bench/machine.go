@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+)
+
+// runner is who servers and tools run as: PostgreSQL refuses root.
+type runner struct {
+	name     string
+	uid, gid int
+}
+
+// findRunner is the user postgres for root, and the caller for everybody else.
+func findRunner() (runner, error) {
+	lookup := user.Current
+	if os.Geteuid() == 0 {
+		lookup = func() (*user.User, error) { return user.Lookup("postgres") }
+	}
+	found, err := lookup()
+	if err != nil {
+		return runner{}, err
+	}
+	uid, errUID := strconv.Atoi(found.Uid)
+	gid, errGID := strconv.Atoi(found.Gid)
+	return runner{name: found.Username, uid: uid, gid: gid}, errors.Join(errUID, errGID)
+}
+
+// command is a program that runs as the runner, in a group of processes of its own.
+func (r runner) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(r.uid), Gid: uint32(r.gid)}
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	return cmd
+}
+
+// run runs a program to its end; what it says stands in the error.
+func (r runner) run(ctx context.Context, program string, args ...string) error {
+	out, err := r.command(ctx, program, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(program), err, out)
+	}
+	return nil
+}
+
+// folderFor makes a folder that the runner may write to.
+func (r runner) folderFor(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(path, r.uid, r.gid)
+}
+
+// ensurePrograms installs pgBackRest where it is asked for and missing.
+func ensurePrograms(ctx context.Context, tools []string) error {
+	if _, err := exec.LookPath(toolPgBackRest); err == nil || !slices.Contains(tools, toolPgBackRest) {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("%s is missing, and only root can install it", toolPgBackRest)
+	}
+	fmt.Println("installing " + toolPgBackRest)
+	for _, args := range [][]string{{"update", "-q"}, {"install", "-y", "-q", "--no-install-recommends", toolPgBackRest}} {
+		cmd := exec.CommandContext(ctx, "apt-get", args...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("apt-get %s: %w: %s", args[0], err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+// Command bench measures backups: ours, pgBackRest's and pg_basebackup's of one data set, in turn, to one MinIO over TLS.
+// It prints a table and writes build/bench/backup.json. docs/benchmarks.md says what is measured, and how.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	run := measureAll
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == workerVerb:
+		run = work
+	case len(os.Args) == 4 && os.Args[1] == archiveVerb:
+		run = func(ctx context.Context) error { return archive(ctx, os.Args[2], os.Args[3]) }
+	}
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// settings come from the environment, as make hands them on.
+type settings struct {
+	folder  string  // of everything that a run makes
+	minio   string  // program
+	scale   float64 // 1 is 5.4 GB
+	runs    int
+	works   []string
+	tools   []string
+	workers int
+}
+
+// allWorks are in the order in which they are measured.
+var allWorks = []string{workFull, workPush, workGet}
+
+func readSettings() (settings, error) {
+	s := settings{minio: os.Getenv("MINIO"), workers: runtime.NumCPU()}
+	var err error
+	if s.folder, err = filepath.Abs("build/bench"); err != nil {
+		return s, err
+	}
+	if s.minio == "" {
+		return s, fmt.Errorf("MINIO names no program: run this with make bench-backup")
+	}
+	if s.scale, err = strconv.ParseFloat(setting("SCALE", "0.25"), 64); err != nil || s.scale <= 0 {
+		return s, fmt.Errorf("SCALE must be a number above 0, where 1 is 5.4 GB")
+	}
+	if s.runs, err = strconv.Atoi(setting("RUNS", "3")); err != nil || s.runs < 1 {
+		return s, fmt.Errorf("RUNS must be a number of 1 or more")
+	}
+	if s.works, err = choose("WORK", allWorks); err != nil {
+		return s, err
+	}
+	s.tools, err = choose("TOOLS", allTools)
+	return s, err
+}
+
+func setting(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}
+
+// choose reads a list of names, in the order of all.
+func choose(name string, all []string) ([]string, error) {
+	value := os.Getenv(name)
+	if value == "" {
+		return all, nil
+	}
+	wanted := strings.Split(value, ",")
+	for _, one := range wanted {
+		if !slices.Contains(all, one) {
+			return nil, fmt.Errorf("%s: there is no %q among %s", name, one, strings.Join(all, ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(one string) bool { return !slices.Contains(wanted, one) }), nil
+}
+
+// bench is one run of the program.
+type bench struct {
+	settings
+	pg     *server
+	store  *storage
+	runner runner
+}
+
+func measureAll(ctx context.Context) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	b := &bench{settings: s}
+	if b.runner, err = findRunner(); err != nil {
+		return err
+	}
+	if err := ensurePrograms(ctx, s.tools); err != nil {
+		return err
+	}
+	if b.pg, err = b.startServer(ctx); err != nil {
+		return err
+	}
+	defer b.pg.stop()
+	if b.store, err = b.startStorage(ctx); err != nil {
+		return err
+	}
+	defer b.store.stop()
+	results, err := b.measure(ctx)
+	if err != nil {
+		return err
+	}
+	return results.publish(os.Stdout, filepath.Join(b.folder, "backup.json"))
+}
+
+// measure does every work with every tool, one after the other, as often as asked: what else the machine does meets all of
+// them.
+func (b *bench) measure(ctx context.Context) (results, error) {
+	all := results{about: b.about(ctx)}
+	for _, work := range b.works {
+		for run := range b.runs {
+			for _, tool := range b.tools {
+				act := acts[work][tool]
+				if act == nil {
+					continue
+				}
+				result, err := b.once(ctx, act)
+				if err != nil {
+					return all, fmt.Errorf("%s by %s: %w", work, tool, err)
+				}
+				fmt.Printf("%-8s %-15s run %d: %s\n", work, tool, run+1, result)
+				all.add(work, tool, result)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (b *bench) once(ctx context.Context, act act) (measured, error) {
+	if err := b.store.clear(ctx); err != nil {
+		return measured{}, err
+	}
+	result, err := act(ctx, b)
+	if err != nil || result.stored > 0 {
+		return result, err
+	}
+	result.stored, result.objects, err = b.store.count(ctx, storedPrefix)
+	return result, err
+}
