@@ -204,6 +204,11 @@ func (in *BackupRepositoryList) DeepCopyObject() runtime.Object {
 func (in *BackupRepositorySpec) DeepCopyInto(out *BackupRepositorySpec) {
 	*out = *in
 	in.S3.DeepCopyInto(&out.S3)
+	if in.Encryption != nil {
+		in, out := &in.Encryption, &out.Encryption
+		*out = new(EncryptionSpec)
+		**out = **in
+	}
 	if in.Retention != nil {
 		in, out := &in.Retention, &out.Retention
 		*out = new(RetentionSpec)
@@ -235,6 +240,11 @@ func (in *BackupRepositoryStatus) DeepCopyInto(out *BackupRepositoryStatus) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.Encryption != nil {
+		in, out := &in.Encryption, &out.Encryption
+		*out = new(EncryptionStatus)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.SurveyedAt != nil {
 		in, out := &in.SurveyedAt, &out.SurveyedAt
