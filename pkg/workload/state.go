@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,10 +29,23 @@ type State struct {
 	Complete, Failed bool
 	// Pods that have not ended.
 	LivePods int
+	// Overdue is when the last of its pods that have not ended should have been gone, if all of them were told to go; zero
+	// else.
+	Overdue time.Time
 	// Outcome is what the last pod that ended has said; nil if nothing could be read.
 	Outcome *agentapi.Outcome
 	// Message for a person while it runs or after it failed: why the pod waits, or what the last one said.
 	Message string
+}
+
+// lostAfter is how long after its time a pod may still be there before its node counts as lost.
+const lostAfter = time.Minute
+
+// Lost reports that no pod of the Job will be heard of again: each was told to go, as Kubernetes does with those of a node
+// that doesn't answer, and none is gone by now. Such a pod may still run, cut off; it ends when its node is back, or
+// nobody ever hears that it did.
+func (s State) Lost(now time.Time) bool {
+	return s.LivePods > 0 && !s.Overdue.IsZero() && now.Sub(s.Overdue) > lostAfter
 }
 
 // Ended reports that no pod of the Job runs and none will.
@@ -86,11 +100,16 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		Complete: jobHas(job, batchv1.JobComplete), Failed: jobHas(job, batchv1.JobFailed),
 	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	told := true
 	for i := range pods {
 		pod := &pods[i]
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			state.LivePods++
 			state.Message = PodWaitingFor(pod)
+			told = told && pod.DeletionTimestamp != nil
+			if told && pod.DeletionTimestamp.After(state.Overdue) {
+				state.Overdue = pod.DeletionTimestamp.Time
+			}
 			continue
 		}
 		if outcome := outcomeOf(pod); outcome != nil {
@@ -99,6 +118,9 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 				state.Message = outcome.Error.Message
 			}
 		}
+	}
+	if !told {
+		state.Overdue = time.Time{}
 	}
 	return state
 }

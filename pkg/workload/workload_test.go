@@ -133,3 +133,27 @@ func TestEveryPodKeepsToTheRestrictedProfile(t *testing.T) {
 		}
 	}
 }
+
+func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {
+	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	running := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	told := running
+	told.DeletionTimestamp = &metav1.Time{Time: noon}
+	for name, c := range map[string]struct {
+		pods  []corev1.Pod
+		after time.Duration
+		lost  bool
+	}{
+		"it runs":                           {[]corev1.Pod{running}, time.Hour, false},
+		"it was told to go a moment ago":    {[]corev1.Pod{told}, time.Minute, false},
+		"it was told to go and is there":    {[]corev1.Pod{told}, time.Minute + time.Second, true},
+		"another one runs":                  {[]corev1.Pod{told, running}, time.Hour, false},
+		"it has ended":                      {[]corev1.Pod{ended(1, "")}, time.Hour, false},
+		"one has ended, the other was lost": {[]corev1.Pod{ended(1, ""), told}, time.Hour, true},
+		"there is none":                     {nil, time.Hour, false},
+	} {
+		if got := stateOf(job(), c.pods).Lost(noon.Add(c.after)); got != c.lost {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

@@ -256,3 +256,26 @@ func TestProgressAloneWakesNobody(t *testing.T) {
 		t.Error("a new phase doesn't wake the controller")
 	}
 }
+
+func TestAJobOnANodeThatDoesNotAnswerIsWaitedForOnlyBeforeItsDataIsDeleted(t *testing.T) {
+	lost := workload.State{Exists: true, LivePods: 1, Overdue: noon}
+	for name, test := range map[string]struct {
+		backup *v1alpha1.Backup
+		job    workload.State
+		want   bool
+	}{
+		"no Job":                              {newBackup("a", planned), workload.State{}, true},
+		"a Job that runs":                     {newBackup("a", planned), workload.State{Exists: true, LivePods: 1}, false},
+		"a Job that is lost":                  {newBackup("a", planned), lost, true},
+		"a Job of a cancelled one":            {newBackup("a", planned, cancelled), lost, true},
+		"a Job of one that is being deleted":  {newBackup("a", planned, deleted), lost, false},
+		"no Job of one that is being deleted": {newBackup("a", planned, deleted), workload.State{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{backup: test.backup, now: noon.Add(2 * time.Minute)}
+			if got := w.stopped(test.job); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
 		return flow.Poll(gatePause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
 	case w.cluster.Status.Connection == nil:
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
-	case w.previous.Exists:
+	case !w.stopped(w.previous):
 		if err := r.remove(ctx, w, w.backup.Status.Plan.Attempt-1, w.previous); err != nil {
 			return flow.Retry(err)
 		}
@@ -116,7 +116,7 @@ func (r *Reconciler) stopJob(ctx context.Context, w *world) flow.Outcome {
 	if err := r.removeJobs(ctx, w); err != nil {
 		return flow.Retry(err)
 	}
-	if !w.job.Exists && !w.previous.Exists {
+	if w.stopped(w.job) && w.stopped(w.previous) {
 		return flow.Next
 	}
 	reason := v1alpha1.ReasonRunning
@@ -124,6 +124,12 @@ func (r *Reconciler) stopJob(ctx context.Context, w *world) flow.Outcome {
 		reason = v1alpha1.ReasonDeleting
 	}
 	return flow.Poll(lookAgain, reason, fmt.Sprintf("Job %s is being stopped.", jobName(w.backup, w.backup.Status.Plan.Attempt)))
+}
+
+// stopped reports that a Job needn't be waited for. A pod on a lost node may go on, cut off: what it puts has names of its
+// own, and of two manifests the first counts. Only before the data is deleted it has to be known that nobody puts more.
+func (w *world) stopped(job workload.State) bool {
+	return !job.Exists || !w.deleting() && job.Lost(w.now)
 }
 
 // removeJob clears away what has done its work; what it said is in the status.
@@ -139,4 +145,9 @@ func (r *Reconciler) removeJobs(ctx context.Context, w *world) error {
 		return r.remove(ctx, w, plan.Attempt-1, w.previous)
 	}
 	return nil
+}
+
+// remove deletes the Job of an attempt.
+func (r *Reconciler) remove(ctx context.Context, w *world, attempt int32, state workload.State) error {
+	return workload.Remove(ctx, r.Client, r.Reader, w.backup, jobName(w.backup, attempt), state)
 }

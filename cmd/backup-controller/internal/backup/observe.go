@@ -47,6 +47,9 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*wor
 		return w, err
 	}
 	w.outdated = outdated(backup.Status.Plan, w.cluster)
+	if plan := backup.Status.Plan; plan != nil && w.outdated == "" && w.job.Lost(w.now) {
+		w.outdated = fmt.Sprintf("node %s, where its pod runs, does not answer", plan.Node)
+	}
 	siblings := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
 		return w, fmt.Errorf("list Backups: %w", err)

@@ -145,3 +145,16 @@ func (w *world) unfinished() []*v1alpha1.Backup {
 	}
 	return busy
 }
+
+// mostNames is how many names are tried for one Backup.
+const mostNames = 9
+
+// backupName names the Backup that was due at a time, the first time with 1: where a Backup of that name is somebody
+// else's, there are others. With the schedule's 41 characters at most it fits a Backup's 56.
+func backupName(schedule string, due time.Time, try int) string {
+	name := schedule + "-" + due.UTC().Format("0601021504")
+	if try > 1 {
+		name += fmt.Sprintf("-%d", try)
+	}
+	return name
+}

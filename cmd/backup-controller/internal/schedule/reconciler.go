@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -73,7 +74,7 @@ func ends() predicate.Predicate {
 type world struct {
 	schedule *v1alpha1.BackupSchedule
 	now      time.Time
-	cron     cron
+	cron     cron.Schedule
 	invalid  error
 	// cluster exists.
 	cluster bool
@@ -106,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) observe(ctx context.Context, schedule *v1alpha1.BackupSchedule) (*world, error) {
 	w := &world{schedule: schedule, now: r.Now()}
-	w.cron, w.invalid = parse(&schedule.Spec)
+	w.cron, w.invalid = cron.Parse("spec", schedule.Spec.Schedule, schedule.Spec.TimeZone)
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: schedule.Namespace, Name: schedule.Spec.Cluster.Name}, &v1alpha1.PostgresCluster{})
 	if client.IgnoreNotFound(err) != nil {
 		return w, fmt.Errorf("read the cluster: %w", err)
@@ -148,7 +149,7 @@ func (r *Reconciler) arm(_ context.Context, w *world) flow.Outcome {
 	if planned != nil && (!planned.After(w.now) || status.ObservedGeneration == w.schedule.Generation) {
 		return flow.Next
 	}
-	next, err := w.cron.next(w.now)
+	next, err := w.cron.Next(w.now)
 	if err != nil {
 		status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
@@ -162,7 +163,7 @@ func (r *Reconciler) fire(ctx context.Context, w *world) flow.Outcome {
 	if w.schedule.Status.NextScheduleTime.After(w.now) {
 		return flow.Next
 	}
-	latest, missed, next, err := w.cron.due(w.schedule.Status.NextScheduleTime.Time, w.now)
+	latest, missed, next, err := w.cron.Due(w.schedule.Status.NextScheduleTime.Time, w.now)
 	if err != nil {
 		w.schedule.Status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
@@ -181,7 +182,7 @@ func (r *Reconciler) fire(ctx context.Context, w *world) flow.Outcome {
 
 func (w *world) plan(next time.Time) { w.schedule.Status.NextScheduleTime = &metav1.Time{Time: next} }
 
-func (w *world) in(t time.Time) string { return t.In(w.cron.zone).Format("2006-01-02 15:04 MST") }
+func (w *world) in(t time.Time) string { return t.In(w.cron.Zone).Format("2006-01-02 15:04 MST") }
 
 // report sets the Ready condition when something has happened; a pass on which nothing was due leaves it.
 func report(schedule *v1alpha1.BackupSchedule, outcome flow.Outcome) {

@@ -1,11 +1,9 @@
-package schedule
+package cron
 
 import (
 	"strings"
 	"testing"
 	"time"
-
-	"howdah.dev/apis/v1alpha1"
 )
 
 func at(t *testing.T, text string) time.Time {
@@ -17,9 +15,9 @@ func at(t *testing.T, text string) time.Time {
 	return parsed
 }
 
-func crontab(t *testing.T, schedule, zone string) cron {
+func crontab(t *testing.T, schedule, zone string) Schedule {
 	t.Helper()
-	c, err := parse(&v1alpha1.BackupScheduleSpec{Schedule: schedule, TimeZone: zone})
+	c, err := Parse("spec", schedule, zone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +34,7 @@ func TestTheNextTimeIsInTheTimeZoneOfTheSchedule(t *testing.T) {
 		"the 29th of February comes in a leap year":        {"0 0 29 2 *", "UTC", "2026-03-01T00:00:00Z", "2028-02-29T00:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := crontab(t, test.schedule, test.zone).next(at(t, test.after))
+			got, err := crontab(t, test.schedule, test.zone).Next(at(t, test.after))
 			if err != nil || !got.Equal(at(t, test.want)) {
 				t.Errorf("got %s, %v", got.UTC(), err)
 			}
@@ -68,7 +66,7 @@ func TestSchedulesWhenTheClocksChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, now := crontab(t, test.schedule, test.zone), at(t, test.after)
 			for want := range strings.FieldsSeq(test.want) {
-				got, err := c.next(now)
+				got, err := c.Next(now)
 				if err != nil || !got.Equal(at(t, want)) {
 					t.Fatalf("after %s comes %s, %v; want %s", now.UTC(), got, err, want)
 				}
@@ -80,15 +78,14 @@ func TestSchedulesWhenTheClocksChange(t *testing.T) {
 
 func TestABadScheduleIsRefusedWithASentence(t *testing.T) {
 	for name, test := range map[string]struct {
-		spec v1alpha1.BackupScheduleSpec
-		want string
+		schedule, zone, want string
 	}{
-		"an unknown time zone": {v1alpha1.BackupScheduleSpec{Schedule: "0 3 * * *", TimeZone: "Europe/Atlantis"}, `spec.timeZone "Europe/Atlantis" is no time zone`},
-		"the node's time zone": {v1alpha1.BackupScheduleSpec{Schedule: "0 3 * * *", TimeZone: "Local"}, `spec.timeZone "Local" is no time zone`},
-		"a minute too many":    {v1alpha1.BackupScheduleSpec{Schedule: "60 3 * * *"}, `spec.schedule "60 3 * * *" is not in cron's form`},
+		"an unknown time zone": {"0 3 * * *", "Europe/Atlantis", `spec.timeZone "Europe/Atlantis" is no time zone`},
+		"the node's time zone": {"0 3 * * *", "Local", `spec.timeZone "Local" is no time zone`},
+		"a minute too many":    {"60 3 * * *", "", `spec.schedule "60 3 * * *" is not in cron's form`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := parse(&test.spec); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			if _, err := Parse("spec", test.schedule, test.zone); err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -96,7 +93,7 @@ func TestABadScheduleIsRefusedWithASentence(t *testing.T) {
 }
 
 func TestADayThatNeverComesIsRefused(t *testing.T) {
-	_, err := crontab(t, "0 0 31 2 *", "UTC").next(at(t, "2026-01-01T00:00:00Z"))
+	_, err := crontab(t, "0 0 31 2 *", "UTC").Next(at(t, "2026-01-01T00:00:00Z"))
 	if err == nil || !strings.Contains(err.Error(), "never comes due") {
 		t.Errorf("got %v", err)
 	}
@@ -114,7 +111,7 @@ func TestAfterAnOutageOnlyTheLatestTimeIsDueAndTheOthersAreMissed(t *testing.T) 
 			"2026-06-02T09:20:00Z", "2026-07-01T00:01:00Z", mostTicks},
 	} {
 		t.Run(name, func(t *testing.T) {
-			latest, missed, next, err := crontab(t, test.schedule, "UTC").due(at(t, test.planned), at(t, test.now))
+			latest, missed, next, err := crontab(t, test.schedule, "UTC").Due(at(t, test.planned), at(t, test.now))
 			if err != nil || !latest.Equal(at(t, test.latest)) || missed != test.missed || !next.Equal(at(t, test.next)) {
 				t.Errorf("latest %s, missed %d, next %s, %v", latest, missed, next, err)
 			}
@@ -122,26 +119,16 @@ func TestAfterAnOutageOnlyTheLatestTimeIsDueAndTheOthersAreMissed(t *testing.T) 
 	}
 }
 
-func TestTheNameOfABackupFitsWithTheLongestScheduleName(t *testing.T) {
-	long, due := strings.Repeat("s", 41), at(t, "2026-07-01T03:00:00+02:00")
-	if name := backupName(long, due, 1); !strings.HasSuffix(name, "s-2607010100") {
-		t.Error(name)
-	}
-	if name := backupName(long, due, mostNames); len(name) > 56 || !strings.HasSuffix(name, "-2607010100-9") {
-		t.Errorf("%s has %d characters", name, len(name))
-	}
-}
-
 func FuzzASchedulePlansOnlyTheFuture(f *testing.F) {
 	f.Add("0 3 * * *", int64(1790000000))
 	f.Add("*/7 1-5 L * 1,3", int64(0))
 	f.Fuzz(func(t *testing.T, schedule string, seconds int64) {
-		c, err := parse(&v1alpha1.BackupScheduleSpec{Schedule: schedule, TimeZone: "Europe/Berlin"})
+		c, err := Parse("spec", schedule, "Europe/Berlin")
 		if err != nil || seconds < 0 || seconds > 4e9 {
 			return
 		}
 		now := time.Unix(seconds, 0)
-		if next, err := c.next(now); err == nil && !next.After(now) {
+		if next, err := c.Next(now); err == nil && !next.After(now) {
 			t.Errorf("%q after %s is %s", schedule, now, next)
 		}
 	})
