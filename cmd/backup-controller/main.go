@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
+	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
@@ -58,6 +59,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 	repositories := &repository.Reconciler{
 		Client: mgr.GetClient(), Events: recorder, Open: repository.Opener(open), Checks: repository.Checker(ctx), Now: time.Now,
 		Token: func() string { return strings.ToLower(rand.Text()) },
+		Keeper: &retention.Keeper{
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: retention.Opener(open), Gate: deletions, Now: time.Now,
+		},
+		Surveys: retention.Runner(ctx),
 	}
 	backups := &backup.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(open),

@@ -136,14 +136,19 @@ func (b *bed) make(object client.Object) {
 // eventually reads the object until it is as wanted.
 func (b *bed) eventually(object client.Object, what string, holds func() bool) {
 	b.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	b.eventuallyWithin(15*time.Second, object, what, holds)
+}
+
+func (b *bed) eventuallyWithin(limit time.Duration, object client.Object, what string, holds func() bool) {
+	b.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(30 * time.Millisecond) {
 		err := b.Get(b.Context(), client.ObjectKeyFromObject(object), object)
 		if err == nil && holds() {
 			return
 		}
 		if time.Now().After(deadline) {
 			text, _ := json.MarshalIndent(object, "", " ")
-			b.Fatalf("%s: not within 15 s: %v\n%s", what, err, text)
+			b.Fatalf("%s: not within %s: %v\n%s", what, limit, err, text)
 		}
 	}
 }

@@ -61,6 +61,10 @@ func (r *Reconciler) awaitRepository(_ context.Context, w *world) flow.Outcome {
 			"There is no BackupRepository %s in namespace %s, which PostgresCluster %s names in spec.archive.repository; make it, or name another there.",
 			name, w.backup.Namespace, w.cluster.Name))
 	}
+	if w.wanted.Spec.ReadOnly {
+		return w.stop(v1alpha1.ReasonReadOnly, fmt.Sprintf(
+			"BackupRepository %s is read-only (spec.readOnly), so nothing can be backed up to it; name another in spec.archive of PostgresCluster %s.", name, w.cluster.Name))
+	}
 	ready := meta.FindStatusCondition(w.wanted.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case ready == nil || !protocol.Current(w.wanted, w.wanted.Status.ObservedGeneration):

@@ -30,6 +30,23 @@ func check(ctx context.Context, store objstore.Store, token string, now time.Tim
 	return verdict{v1alpha1.ReasonAvailable, "Writing, conditional writing, reading, listing and deleting work."}
 }
 
+// checkReading tries what can be tried of a repository that nothing is written to.
+func checkReading(ctx context.Context, store objstore.Store) verdict {
+	_, err := repository.ReadMarker(ctx, store)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return verdict{v1alpha1.ReasonNoRepository, fmt.Sprintf(
+			"There is no %s in this place, so nothing of Howdah's is there, and spec.readOnly forbids to begin. Correct spec.s3.prefix in another BackupRepository, or set spec.readOnly to false.",
+			repository.MarkerKey)}
+	}
+	if err == nil {
+		_, err = repository.Lineages(ctx, store)
+	}
+	if err != nil {
+		return judge(err)
+	}
+	return verdict{v1alpha1.ReasonAvailable, "Reading and listing work; nothing is written or deleted, as spec.readOnly says."}
+}
+
 var abilities = map[objstore.Ability]string{
 	objstore.CanWrite:            "Writing an object",
 	objstore.CanRead:             "Reading an object",

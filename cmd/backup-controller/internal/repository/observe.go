@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"howdah.dev/apis/v1alpha1"
@@ -25,8 +27,14 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 	}
 	if !repo.DeletionTimestamp.IsZero() {
 		w.users, err = r.findUsers(ctx, repo)
+		return w, err
 	}
-	return w, err
+	backups := &v1alpha1.BackupList{}
+	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
+		return w, fmt.Errorf("list Backups: %w", err)
+	}
+	w.mark = markOf(repo, backups.Items)
+	return w, nil
 }
 
 // secretVersion identifies the content of the Secret with the credentials.
@@ -84,10 +92,30 @@ func clusterUses(object client.Object) []string {
 // backupUses is the repository that a backup's data lies in.
 func backupUses(object client.Object) []string {
 	backup := object.(*v1alpha1.Backup)
-	if backup.Status.Plan == nil {
-		return nil
+	if backup.Status.Plan == nil || backup.Spec.Found != nil && backup.Spec.DeletionPolicy == v1alpha1.BackupRetain {
+		return nil // a found one goes with the repository
 	}
 	return []string{backup.Status.Plan.Repository}
+}
+
+// backups wakes the repository of a Backup.
+func (r *Reconciler) backups() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
+		plan := object.(*v1alpha1.Backup).Status.Plan
+		if plan == nil {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: plan.Repository}}}
+	})
+}
+
+// comesEndsOrGoes leaves out what a Backup says of its progress.
+func comesEndsOrGoes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*v1alpha1.Backup), e.ObjectNew.(*v1alpha1.Backup)
+		return before.Status.CompletedAt.IsZero() != after.Status.CompletedAt.IsZero() || before.Spec.Hold != after.Spec.Hold ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || before.Spec.DeletionPolicy != after.Spec.DeletionPolicy
+	}}
 }
 
 // users wakes the repositories of an object that changes: one that is being deleted may wait for it.

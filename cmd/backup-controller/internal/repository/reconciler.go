@@ -11,10 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
@@ -46,7 +48,10 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Open   Opener
 	Checks *background.Runner[verdict]
-	Now    func() time.Time
+	// Keeper looks repositories through, and Surveys does so in the background.
+	Keeper  *retention.Keeper
+	Surveys *background.Runner[retention.Result]
+	Now     func() time.Time
 	// Token makes a random name under which a check works.
 	Token func() string
 }
@@ -61,8 +66,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.BackupRepository{}).
 		Watches(&v1alpha1.PostgresCluster{}, r.users(clusterUses)).
-		Watches(&v1alpha1.Backup{}, r.users(backupUses)).
+		Watches(&v1alpha1.Backup{}, r.backups(), builder.WithPredicates(comesEndsOrGoes())).
 		WatchesRawSource(r.Checks.Source()).
+		WatchesRawSource(r.Surveys.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -73,6 +79,8 @@ type world struct {
 	// secret identifies the content of the credentials, so that a change of them is a new check.
 	secret string
 	users  []string
+	// mark changes with the Backups in the repository.
+	mark string
 }
 
 // Reconcile checks one BackupRepository, and lets it go when nobody needs it.
@@ -88,6 +96,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		outcome = flow.Run(ctx, w, plan(r, w)...)
 	}
 	report(w, outcome)
+	if again := r.survey(w, outcome); again > 0 && again < outcome.After {
+		outcome.After = again
+	}
 	return pass.Commit(ctx, outcome)
 }
 
@@ -107,6 +118,7 @@ func (r *Reconciler) release(ctx context.Context, w *world) flow.Outcome {
 	if len(w.users) > 0 {
 		return flow.Next
 	}
+	r.Keeper.Forget(w.repo.UID)
 	if outcome := flow.RemoveFinalizer(ctx, r.Client, w.repo, finalizer); !outcome.Finished() {
 		return outcome
 	}
@@ -139,6 +151,9 @@ func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) v
 	}
 	if err != nil {
 		return judge(err)
+	}
+	if repo.Spec.ReadOnly {
+		return checkReading(ctx, store)
 	}
 	return check(ctx, store, r.Token(), r.Now())
 }

@@ -1,0 +1,143 @@
+// Package catalogue shows what lies in a repository as Backup objects, where there are none.
+package catalogue
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/inventory"
+)
+
+// most is how many objects are made for one repository, the newest backups first.
+const most = 100
+
+// Entry is one backup in a repository.
+type Entry struct {
+	Lineage string
+	inventory.Backup
+	// Lonely: who wrote it is not in this Kubernetes.
+	Lonely bool
+}
+
+// Sync makes objects for the entries that shall have one, and deletes those it made for others. Their data stays. It
+// returns a sentence, or nothing where there is nothing to say.
+func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup) (string, error) {
+	wanted, more := Choose(repo, entries, there)
+	have := map[v1alpha1.FoundBackup]bool{}
+	for i := range there {
+		object := &there[i]
+		if !made(object, repo) {
+			continue
+		}
+		have[*object.Spec.Found] = true
+		if _, stays := wanted[*object.Spec.Found]; stays || object.Spec.Hold || !object.DeletionTimestamp.IsZero() ||
+			object.Spec.DeletionPolicy != v1alpha1.BackupRetain {
+			continue
+		}
+		if err := writer.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("delete Backup %s, which is not found any more: %w", object.Name, err)
+		}
+	}
+	for where, entry := range wanted {
+		if have[where] {
+			continue
+		}
+		if err := writer.Create(ctx, object(repo, where, entry)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return "", fmt.Errorf("make a Backup of what was found: %w", err)
+		}
+	}
+	switch {
+	case more > 0:
+		return fmt.Sprintf("%d backups were found that no other Backup is of; there are Backups for the newest %d.", len(wanted)+more, len(wanted)), nil
+	case len(wanted) > 0:
+		return fmt.Sprintf("%d backups were found that no other Backup is of.", len(wanted)), nil
+	}
+	return "", nil
+}
+
+// Choose says which entries shall have an object that is made here, and how many more there are.
+func Choose(repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup) (map[v1alpha1.FoundBackup]Entry, int) {
+	taken := map[v1alpha1.FoundBackup]bool{}
+	for i := range there {
+		b := &there[i]
+		if plan := b.Status.Plan; plan != nil && !made(b, repo) {
+			taken[v1alpha1.FoundBackup{Repository: plan.Repository, Lineage: plan.Lineage, ID: plan.ID}] = true
+		}
+		if b.Spec.Found != nil && !made(b, repo) {
+			taken[*b.Spec.Found] = true
+		}
+	}
+	entries = slices.Clone(entries)
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(b.Stopped.Compare(a.Stopped), cmp.Compare(a.ID, b.ID)) })
+	wanted, more := map[v1alpha1.FoundBackup]Entry{}, 0
+	for _, entry := range entries {
+		where := v1alpha1.FoundBackup{Repository: repo.Name, Lineage: entry.Lineage, ID: entry.ID}
+		switch {
+		case taken[where] || !shown(repo, entry):
+		case len(wanted) == most:
+			more++
+		default:
+			wanted[where] = entry
+		}
+	}
+	return wanted, more
+}
+
+func shown(repo *v1alpha1.BackupRepository, entry Entry) bool {
+	switch repo.Spec.Catalogue {
+	case v1alpha1.CatalogueOff:
+		return false
+	case v1alpha1.CatalogueAll:
+		return true
+	}
+	return entry.Lonely || repo.Spec.ReadOnly
+}
+
+// made says that the object was made here.
+func made(b *v1alpha1.Backup, repo *v1alpha1.BackupRepository) bool {
+	return b.Spec.Found != nil && b.Spec.Found.Repository == repo.Name && b.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
+}
+
+// object is the Backup of an entry.
+func object(repo *v1alpha1.BackupRepository, where v1alpha1.FoundBackup, entry Entry) *v1alpha1.Backup {
+	cluster, kind := entry.Cluster, v1alpha1.BackupFull
+	if cluster == "" {
+		cluster = "unknown"
+	}
+	if entry.Type == backup.Incremental {
+		kind = v1alpha1.BackupIncremental
+	}
+	return &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: repo.Namespace, Name: Name(entry),
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindBackupRepository, Name: repo.Name, UID: repo.UID,
+			}},
+		},
+		Spec: v1alpha1.BackupSpec{
+			Cluster: v1alpha1.LocalReference{Name: cluster}, Type: kind, DeletionPolicy: v1alpha1.BackupRetain, Found: &where,
+		},
+	}
+}
+
+// Name is always the same for one backup: the cluster, the time, and something of lineage and id.
+func Name(entry Entry) string {
+	sum := sha256.Sum256([]byte(entry.Lineage + "/" + entry.ID))
+	cluster := "found"
+	if entry.Cluster != "" {
+		cluster = strings.TrimRight(entry.Cluster[:min(len(entry.Cluster), 28)], "-.")
+	}
+	return fmt.Sprintf("%s-%s-%s", cluster, strings.ToLower(entry.Stopped.UTC().Format("20060102T150405Z")), hex.EncodeToString(sum[:4]))
+}
