@@ -85,6 +85,8 @@ const (
 	ReasonArchived = "Archived"
 	// ReasonArchiveFailing: WAL can't be pushed; it stays on the volume until it can.
 	ReasonArchiveFailing = "ArchiveFailing"
+	// ReasonArchiveBehind: WAL waits for minutes though no push fails; the archive is slower than the writers.
+	ReasonArchiveBehind = "ArchiveBehind"
 	// ReasonNotConfigured: there is no spec.archive.
 	ReasonNotConfigured = "NotConfigured"
 

@@ -268,7 +268,23 @@ type ArchiveStatus struct {
 	// FailingSince is set while pushing fails.
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
-	// Waiting segments, while pushing fails.
+	// Waiting segments, while pushing fails or is behind.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
+	// WaitingSince is since when the first of them does.
+	// +optional
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+	// CompleteUntil: all that was committed until then is archived, as far as is known. What was committed since would be
+	// lost with the volumes. Updated about once a minute; it stands still while nothing is written.
+	// +optional
+	CompleteUntil *metav1.Time `json:"completeUntil,omitempty"`
+	// DiskFullAt estimates when the volume of the primary will be full, while segments wait and it fills.
+	// +optional
+	DiskFullAt *metav1.Time `json:"diskFullAt,omitempty"`
+	// LastFailure is why a try failed last, which may have passed since.
+	// +optional
+	LastFailure string `json:"lastFailure,omitempty"`
+	// LastFailureTime is when that was.
+	// +optional
+	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,16 +30,13 @@ func reportArchive(w *world) {
 	}
 	archive.Repository, archive.Lineage = w.cluster.Spec.Archive.Repository.Name, lineage
 	if agent := w.primaryAgent(); agent != nil && agent.Archive != nil {
+		reportBehind(archive, agent, w.now)
 		reportPushed(archive, agent.Archive, w.now)
 	}
 	status.Archive = archive
 }
 
 func reportPushed(archive *v1alpha1.ArchiveStatus, seen *agentapi.ArchiveStatus, now time.Time) {
-	archive.FailingSince, archive.Waiting = nil, 0
-	if !seen.FailingSince.IsZero() {
-		archive.FailingSince, archive.Waiting = timeOf(seen.FailingSince), int32(min(seen.Waiting, 1<<30))
-	}
 	if seen.LastWAL == "" || seen.LastWAL == archive.LastArchivedWAL {
 		return
 	}
@@ -65,12 +63,15 @@ func archiving(w *world) finding {
 	case w.missingSecret != "":
 		return no(v1alpha1.ReasonSecretNotFound, missingCredentials(w)+".")
 	case archive.FailingSince != nil:
-		return no(v1alpha1.ReasonArchiveFailing, fmt.Sprintf("WAL can't be archived since %s, and waits on the volume%s",
-			archive.FailingSince.UTC().Format(time.RFC3339), prefixed(": ", archiveError(w))))
+		return no(v1alpha1.ReasonArchiveFailing, fmt.Sprintf("WAL can't be archived since %s, and waits on the volume%s.%s",
+			archive.FailingSince.UTC().Format(time.RFC3339), prefixed(": ", strings.TrimSuffix(archiveError(w), ".")), outlook(archive)))
 	}
 	if condition := meta.FindStatusCondition(w.repository.Status.Conditions, v1alpha1.ConditionReady); condition != nil &&
 		condition.Status == metav1.ConditionFalse && protocol.Current(w.repository, w.repository.Status.ObservedGeneration) {
 		return no(condition.Reason, fmt.Sprintf("BackupRepository %s can't be used: %s", w.repository.Name, condition.Message))
+	}
+	if behind(archive, w.now) {
+		return no(v1alpha1.ReasonArchiveBehind, behindMessage(archive))
 	}
 	if archive.LastArchivedWAL == "" {
 		return unknown(v1alpha1.ReasonStarting, "No WAL was archived yet.")

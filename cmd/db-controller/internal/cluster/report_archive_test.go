@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestWhatWaitsForTheArchiveIsPublishedWhileItIsLate(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	for name, c := range map[string]struct {
+		seen    agentapi.ArchiveStatus
+		fullAt  time.Time
+		waiting int32
+		since   bool
+		full    bool
+		behind  bool
+	}{
+		"nothing waits":             {seen: agentapi.ArchiveStatus{}, fullAt: noon.Add(time.Hour)},
+		"one waits for a moment":    {seen: agentapi.ArchiveStatus{Waiting: 1, WaitingSince: ago(time.Second)}},
+		"some wait for two minutes": {seen: agentapi.ArchiveStatus{Waiting: 3, WaitingSince: ago(2 * time.Minute)}, waiting: 3, since: true},
+		"some wait for six minutes": {
+			seen: agentapi.ArchiveStatus{Waiting: 9, WaitingSince: ago(6 * time.Minute)}, fullAt: noon.Add(time.Hour),
+			waiting: 9, since: true, full: true, behind: true,
+		},
+		"it fails": {seen: agentapi.ArchiveStatus{Waiting: 1, WaitingSince: ago(time.Second), FailingSince: ago(time.Second)}, waiting: 1, since: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive := &v1alpha1.ArchiveStatus{}
+			reportBehind(archive, &agentapi.Status{Archive: &c.seen, Volume: &agentapi.VolumeStatus{FullAt: c.fullAt}}, noon)
+			if archive.Waiting != c.waiting || (archive.WaitingSince != nil) != c.since || (archive.DiskFullAt != nil) != c.full || behind(archive, noon) != c.behind {
+				t.Errorf("%+v", archive)
+			}
+		})
+	}
+}
+
+func TestTheLastFailureIsPublishedWithoutWritingAllTheTime(t *testing.T) {
+	archive := &v1alpha1.ArchiveStatus{}
+	at := func(d time.Duration, failing bool, why string) *agentapi.ArchiveStatus {
+		seen := &agentapi.ArchiveStatus{LastFailure: why, LastFailureTime: noon.Add(d)}
+		if failing {
+			seen.FailingSince = noon
+		}
+		return seen
+	}
+	for _, step := range []struct {
+		seen *agentapi.ArchiveStatus
+		want time.Duration
+	}{
+		{at(0, true, "away"), 0},
+		{at(3*time.Second, true, "away"), 0},
+		{at(5*time.Second, true, "refused"), 5 * time.Second},
+		{at(70*time.Second, true, "refused"), 70 * time.Second},
+		{at(80*time.Second, false, "refused"), 80 * time.Second},
+		{&agentapi.ArchiveStatus{}, 80 * time.Second}, // the agent was started again
+	} {
+		reportFailure(archive, step.seen, !step.seen.FailingSince.IsZero())
+		if got := archive.LastFailureTime.Sub(noon); got != step.want {
+			t.Errorf("published that of %s, want %s", got, step.want)
+		}
+	}
+}
+
+func TestAnEstimateIsPublishedAgainOnlyWhenItDiffersMuch(t *testing.T) {
+	archive := &v1alpha1.ArchiveStatus{}
+	for _, step := range []struct{ seen, want time.Duration }{{100, 100}, {105, 100}, {95, 100}, {60, 60}, {61, 60}} {
+		reportFull(archive, &agentapi.VolumeStatus{FullAt: noon.Add(step.seen * time.Minute)}, true, noon)
+		if got := archive.DiskFullAt.Sub(noon); got != step.want*time.Minute {
+			t.Errorf("in %s, want %s", got, step.want*time.Minute)
+		}
+	}
+}
+
+func TestAMessageAboutTheArchiveSaysWhatIsAtRisk(t *testing.T) {
+	archive := &v1alpha1.ArchiveStatus{Waiting: 7, WaitingSince: timeOf(noon), CompleteUntil: timeOf(noon), DiskFullAt: timeOf(noon.Add(time.Hour))}
+	for _, part := range []string{"7 WAL segments", "since 2026-03-01T12:00:00Z is on the volumes only", "full at about 2026-03-01T13:00:00Z"} {
+		if !strings.Contains(behindMessage(archive), part) {
+			t.Errorf("%q lacks %q", behindMessage(archive), part)
+		}
+	}
+}
