@@ -121,6 +121,10 @@ CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=
 chaos: cluster deploy ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
 	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS)
 
+.PHONY: bench-lifecycle
+bench-lifecycle: cluster deploy ## Measure what making and changing clusters takes (ROUNDS=5)
+	$(CHAOS) -run=TestLifecycle -rounds=$(ROUNDS)
+
 .PHONY: chaos-soak
 chaos-soak: cluster deploy ## Keep all processors busy for MINUTES=60; no failover may come of it
 	$(CHAOS) -run=TestNoFailoverHappensOnABusyMachine -minutes=$(MINUTES)

@@ -60,8 +60,7 @@ type Subject struct {
 // New makes a cluster of three instances that archives, and waits until it is whole.
 func New(t *testing.T, options Options) *Subject {
 	t.Helper()
-	place.NeedKube(t)
-	s := &Subject{Place: place.New(t, "minio"), Replication: options.Replication, namespaces: &sync.Map{}}
+	s := newSubject(t, options.Replication)
 	cluster := s.NewCluster(name, options.Version)
 	cluster.Spec.Instances = instances
 	if options.Replication == Sync {
@@ -79,6 +78,13 @@ func New(t *testing.T, options Options) *Subject {
 	return s
 }
 
+// newSubject is one whose cluster is not made yet.
+func newSubject(t *testing.T, kind Replication) *Subject {
+	t.Helper()
+	place.NeedKube(t)
+	return &Subject{Place: place.New(t, "minio"), Replication: kind, namespaces: &sync.Map{}}
+}
+
 // in is the same subject in a test of its own.
 func (s *Subject) in(t *testing.T) *Subject {
 	p, copied := *s.Place, *s
@@ -86,12 +92,15 @@ func (s *Subject) in(t *testing.T) *Subject {
 	return &copied
 }
 
-// findTarget reads what an application would: the Secret with its credentials, and the authority of the certificates.
+// findTarget reads what an application would: the Secret with its credentials, and the authority of the certificates. They
+// are there a moment after the cluster is made.
 func (s *Subject) findTarget() writes.Target {
 	s.Helper()
 	app, connection, service := &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Service{}
 	for object, name := range map[client.Object]string{app: name + "-app", connection: name + "-connection", service: name + "-rw"} {
-		s.Must(s.Get(s.Context(), client.ObjectKey{Namespace: s.Namespace, Name: name}, object))
+		s.until("what clients need to know", mend, func(ctx context.Context) error {
+			return s.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, object)
+		})
 	}
 	port, err := strconv.ParseUint(string(app.Data["port"]), 10, 16)
 	s.Must(err)

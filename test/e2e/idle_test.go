@@ -3,11 +3,7 @@
 package e2e
 
 import (
-	"bufio"
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,35 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/audit"
 )
-
-// request is what the audit log has of one.
-type request struct {
-	Verb      string                    `json:"verb"`
-	Stamp     time.Time                 `json:"requestReceivedTimestamp"`
-	User      struct{ Username string } `json:"user"`
-	ObjectRef struct {
-		Resource, Namespace, Name, Subresource string
-	} `json:"objectRef"`
-}
-
-// auditLog is the API server's, of the test bed.
-func auditLog(t *testing.T) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := os.Getenv("HOWDAH_PREFIX")
-	if name == "" {
-		name = "howdah"
-	}
-	path := filepath.Join(cache, "howdah/run", name, "audit.log")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the test bed's audit log is needed to count writes: %v", err)
-	}
-	return path
-}
 
 func TestAnIdleServerCausesNoWrites(t *testing.T) {
 	t.Parallel()
@@ -63,7 +32,7 @@ func TestAnIdleClusterOfThreeWritesItsLeaseAndNothingElse(t *testing.T) {
 // idle looks for a minute at a cluster that has nothing to do. What is written besides the Lease is a failure.
 func idle(t *testing.T, instances int32) traffic {
 	t.Helper()
-	log := auditLog(t)
+	log := audit.Log(t)
 	b := newBed(t, "minio")
 	// The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is archived, and news.
 	cluster := b.NewCluster("shop", 17)
@@ -146,24 +115,13 @@ type traffic struct {
 // trafficSince is that of a namespace.
 func trafficSince(t *testing.T, log, namespace string, from time.Time) traffic {
 	t.Helper()
-	file, err := os.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	var seen traffic
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r request
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil || r.Stamp.Before(from) || r.ObjectRef.Namespace != namespace {
-			continue
-		}
+	for _, r := range audit.Since(t, log, namespace, from) {
 		user := r.User.Username
 		if !strings.HasPrefix(user, "system:serviceaccount:howdah-system:") && !strings.HasPrefix(user, "system:serviceaccount:"+namespace+":") {
 			continue
 		}
-		if slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+		if r.Reads() {
 			seen.reads++
 			continue
 		}
