@@ -1,10 +1,12 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
@@ -76,6 +78,66 @@ func TestAnUnknownCompressionAndAnUnknownCodingAreRefused(t *testing.T) {
 	}
 	if _, err := parsePart([]int64{0, 1, 0, 0, 0, 1, 1, 0, 0, 3}); !errors.Is(err, ErrFormat) {
 		t.Errorf("coding 3: %v", err)
+	}
+}
+
+func TestHolesAndZeroesAreLeftOutAndTheFilesKeepTheirLength(t *testing.T) {
+	store, dir := mem.New(), pgdata(t)
+	sparse(t, dir, 4)
+	write(t, dir, "base/5/31000", make([]byte, 3<<20), 0o600)
+	first := mustWrite(t, store, dir, "b1")
+	if first.Totals.LogicalBytes < 4<<30 || first.Totals.StoredBytes > 16<<20 {
+		t.Errorf("totals are %+v", first.Totals)
+	}
+	src := source(t, store, dir)
+	again, err := Write(t.Context(), store, src, Options{ID: "b2", Parent: "b1"})
+	must(t, err)
+	for _, manifest := range []*Manifest{first, again} {
+		target := t.TempDir()
+		read, err := ReadManifest(t.Context(), store, testLineage, manifest.ID)
+		must(t, err)
+		must(t, Restore(t.Context(), store, read, target, RestoreOptions{}))
+		for i := range 4 {
+			sameSparse(t, filepath.Join(dir, "base/5", sparseName(i)), filepath.Join(target, "base/5", sparseName(i)))
+		}
+		if got := readFile(t, filepath.Join(target, "base/5/31000")); !bytes.Equal(got, make([]byte, 3<<20)) {
+			t.Errorf("%s: the file of zeroes has %d bytes", manifest.ID, len(got))
+		}
+	}
+}
+
+// sameSparse compares the sizes and the middles of two files, and looks whether holes are holes.
+func sameSparse(t *testing.T, want, got string) {
+	t.Helper()
+	middle := func(path string) (int64, int64, []byte) {
+		file, err := os.Open(path)
+		must(t, err)
+		defer file.Close()
+		info, err := file.Stat()
+		must(t, err)
+		page := make([]byte, postgres.PageSize)
+		_, err = file.ReadAt(page, pagesPerSegment/2*postgres.PageSize)
+		must(t, err)
+		return info.Size(), info.Sys().(*syscall.Stat_t).Blocks * 512, page
+	}
+	sizeWant, _, pageWant := middle(want)
+	size, stored, page := middle(got)
+	if size != sizeWant || stored > 16<<20 || !bytes.Equal(page, pageWant) {
+		t.Errorf("%s has %d bytes, %d on disk, want %d, or another page", got, size, stored, sizeWant)
+	}
+}
+
+func TestAHoleIsToldFromTheEndOfAFileThatShrank(t *testing.T) {
+	store, dir := mem.New(), pgdata(t)
+	sparse(t, dir, 1)
+	entries, err := scan(t.Context(), dir)
+	must(t, err)
+	must(t, os.Truncate(filepath.Join(dir, "base/5/30000"), 100<<20))
+	manifest := copyEntries(t, store, dir, entries)
+	for _, f := range manifest.Files {
+		if f.Path == "base/5/30000" && f.Size != 100<<20 {
+			t.Errorf("the file has %d bytes in the backup", f.Size)
+		}
 	}
 }
 

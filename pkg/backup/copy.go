@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // copier reads files and turns them into frames in packs.
@@ -23,9 +25,10 @@ type copier struct {
 	frameSize int64
 	throttle  *throttle
 
-	mu     sync.Mutex // guards the entries' Parts, Size and vanished
+	mu     sync.Mutex // guards the entries' Parts, reach and vanished
 	frames atomic.Int64
 	done   atomic.Int64 // bytes of content read
+	zeroes atomic.Int64 // of them, bytes that no frame holds
 }
 
 // run copies all files but the control file, with several workers.
@@ -110,9 +113,6 @@ func (w *worker) copy(ctx context.Context, job frameJob) error {
 		w.slack -= s.length
 	}
 	for _, s := range job {
-		if err := w.throttle.take(ctx, s.length); err != nil {
-			return err
-		}
 		if err := w.read(ctx, s); err != nil {
 			return fmt.Errorf("read %s: %w", s.file.at, err)
 		}
@@ -124,19 +124,18 @@ func (w *worker) copy(ctx context.Context, job frameJob) error {
 	return w.emit(ctx)
 }
 
-// read appends one run to the content. A file that vanished or shrank gives what there is.
+// read appends one run to the content. A file that vanished or shrank gives what there is, and zeroes are left out.
 func (w *worker) read(ctx context.Context, s span) error {
-	if w.opened != s.file {
-		w.close()
-		file, err := os.Open(s.file.at)
-		if errors.Is(err, fs.ErrNotExist) {
-			w.setVanished(s.file)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		w.open, w.opened = file, s.file
+	there, err := w.access(s.file)
+	if err != nil || !there {
+		return err
+	}
+	if w.isHole(s) {
+		w.leaveOut(s, s.length)
+		return nil
+	}
+	if err := w.throttle.take(ctx, s.length); err != nil {
+		return err
 	}
 	skip := len(w.content)
 	buffer := w.content[skip : int64(skip)+w.room(s)]
@@ -145,6 +144,10 @@ func (w *worker) read(ctx context.Context, s span) error {
 		return err
 	}
 	if n == 0 {
+		return nil
+	}
+	if postgres.AllZero(buffer[:n]) {
+		w.leaveOut(s, int64(n))
 		return nil
 	}
 	w.slack -= max(0, int64(n)-s.length)
@@ -156,6 +159,51 @@ func (w *worker) read(ctx context.Context, s span) error {
 	w.content = w.content[:skip+n]
 	w.parts = append(w.parts, placed{file: s.file, part: Part{FileOffset: s.offset, Length: uint32(n), Skip: uint32(skip)}})
 	return nil
+}
+
+// access opens a file, unless it was the last one already. It says whether the file is there.
+func (w *worker) access(e *entry) (bool, error) {
+	if w.opened == e {
+		return true, nil
+	}
+	w.close()
+	file, err := os.Open(e.at)
+	if errors.Is(err, fs.ErrNotExist) {
+		w.setVanished(e)
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	w.open, w.opened = file, e
+	return true, nil
+}
+
+// smallestHole is what is worth asking the file system about before it is read.
+const smallestHole = 64 << 10
+
+// isHole says whether the file system knows that a run is zero, without having stored anything of it. In doubt it is read.
+func (w *worker) isHole(s span) bool {
+	if s.length < smallestHole {
+		return false
+	}
+	data, err := unix.Seek(int(w.open.Fd()), s.offset, unix.SEEK_DATA)
+	if err == nil {
+		return data >= s.offset+s.length
+	}
+	if !errors.Is(err, unix.ENXIO) { // no data from there on, for the rest is a hole or the file has become shorter
+		return false
+	}
+	info, err := w.open.Stat()
+	return err == nil && info.Size() >= s.offset+s.length
+}
+
+// leaveOut notes that so much of a run is there, and zero.
+func (c *copier) leaveOut(s span, length int64) {
+	c.zeroes.Add(length)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.file.reach = max(s.file.reach, s.offset+length)
 }
 
 // room is how much of a run to read: of a small file that isn't made of pages a little more than it

@@ -74,6 +74,16 @@ func wishes(files []File) []wish {
 	return all
 }
 
+// contentBytes is what there is to fetch of files: all but the zeroes that are left out.
+func contentBytes(files []File) (total int64) {
+	for i := range files {
+		for _, part := range files[i].Parts {
+			total += int64(part.Length)
+		}
+	}
+	return total
+}
+
 // batches joins neighbouring frames of a pack into ranges. A range near a pack's start includes its
 // header.
 func batches(all []wish) iter.Seq[batch] {

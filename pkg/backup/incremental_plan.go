@@ -45,6 +45,7 @@ func (r *reuse) plan(total int64) {
 	r.release(func(f Frame) bool { return lean[f.Pack] })
 	for _, e := range r.paired {
 		e.kept = slices.Collect(e.keeps())
+		e.reach = e.keptEnd()
 	}
 	for i := range r.Files { // a large database has many
 		r.Files[i].Parts = nil
@@ -141,6 +142,17 @@ func (e *entry) keeps() iter.Seq[Part] {
 			}
 		}
 	}
+}
+
+// keptEnd is the end of the last run that was not changed: what the parent leaves out may reach up to there.
+func (e *entry) keptEnd() (end int64) {
+	if e.base == nil {
+		return 0
+	}
+	for _, to := range e.changed.runs(false) {
+		end = int64(to) * postgres.PageSize
+	}
+	return end
 }
 
 // clip is what of a part lies between two offsets in the file; it overlaps them.

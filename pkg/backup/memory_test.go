@@ -77,6 +77,34 @@ func bulk(t testing.TB, dir string, mebibytes int) {
 	}
 }
 
+// sparseSegments make a relation of 32 GiB.
+const sparseSegments = 32
+
+// sparse adds a relation that is almost all holes: one page in the middle of every other segment is not.
+func sparse(t testing.TB, dir string, segments int) {
+	t.Helper()
+	for i := range segments {
+		path := filepath.Join(dir, "base/5", sparseName(i))
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+		must(t, err)
+		must(t, file.Truncate(1<<30))
+		if i%2 == 1 {
+			block := uint32(pagesPerSegment / 2)
+			page := relationPages(1, uint32(i)*pagesPerSegment+block, 100, uint64(i))
+			_, err := file.WriteAt(page, int64(block)*postgres.PageSize)
+			must(t, err)
+		}
+		must(t, file.Close())
+	}
+}
+
+func sparseName(segment int) string {
+	if segment == 0 {
+		return "30000"
+	}
+	return fmt.Sprintf("30000.%d", segment)
+}
+
 const (
 	memoryData  = 384 // MiB of data
 	memoryBound = 128 // MiB of resident memory
@@ -92,6 +120,7 @@ func TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase(t *testing.T) {
 	}
 	dir, place := pgdata(t), t.TempDir()
 	bulk(t, dir, memoryData)
+	sparse(t, dir, sparseSegments)
 	for _, work := range []string{"write", "restore"} {
 		command := exec.Command(os.Args[0], "-test.run=^TestWorkerForTheMeasurementOfMemory$", "-test.v")
 		command.Env = append(os.Environ(), memoryEnv+"="+work, "HOWDAH_TEST_PGDATA="+dir, "HOWDAH_TEST_PLACE="+place)

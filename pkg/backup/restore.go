@@ -116,8 +116,9 @@ func (r *restoring) locate(path string) (*os.Root, string) {
 
 func (r *restoring) run(ctx context.Context, store objstore.Store) error {
 	fetcher := &fetcher{store: store, head: &r.manifest.Head, newSink: func() sink { return &fileSink{restoring: r} }}
+	total := contentBytes(r.manifest.Files)
 	report := newReporter(r.opts.Progress, func() Progress {
-		return Progress{Done: fetcher.content.Load(), Total: r.manifest.Totals.LogicalBytes, Stored: fetcher.stored.Load()}
+		return Progress{Done: fetcher.content.Load(), Total: total, Stored: fetcher.stored.Load()}
 	})
 	defer report.close()
 	report.enter(Copying)

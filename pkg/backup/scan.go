@@ -25,6 +25,7 @@ type entry struct {
 	first    uint32 // block of its first page
 	listed   int64  // size when it was listed
 	vanished bool
+	reach    int64 // how long the file is at least, with zeroes that are left out of its parts
 
 	// Of an incremental backup: the file as the parent has it, nil if all is read; the blocks that are read; what is
 	// referred to instead.
@@ -158,12 +159,12 @@ func (s *scanner) link(name, at string, info fs.FileInfo) error {
 	return s.folder(name, at+string(filepath.Separator))
 }
 
-// finished is the file as it was copied: as long as what was read of it.
+// finished is the file as it was copied: as long as what was read of it, or kept.
 func (e *entry) finished() File {
 	slices.SortFunc(e.Parts, func(a, b Part) int { return cmp.Compare(a.FileOffset, b.FileOffset) })
-	e.Size = 0
+	e.Size = e.reach
 	if n := len(e.Parts); n > 0 {
-		e.Size = e.Parts[n-1].FileOffset + int64(e.Parts[n-1].Length)
+		e.Size = max(e.Size, e.Parts[n-1].FileOffset+int64(e.Parts[n-1].Length))
 	}
 	return e.File
 }

@@ -71,8 +71,9 @@ func Verify(ctx context.Context, store objstore.Store, manifest *Manifest, opts 
 	v := &verifier{findings: map[string]*CorruptError{}}
 	v.store = pacedStore{store, newThrottle(opts.MaxBytesPerSecond)}
 	v.fetcher = &fetcher{store: v.store, head: &manifest.Head, newSink: func() sink { return nowhere{} }}
+	total := contentBytes(manifest.Files)
 	report := newReporter(opts.Progress, func() Progress {
-		return Progress{Done: v.fetcher.content.Load(), Total: manifest.Totals.LogicalBytes, Stored: v.fetcher.stored.Load()}
+		return Progress{Done: v.fetcher.content.Load(), Total: total, Stored: v.fetcher.stored.Load()}
 	})
 	defer report.close()
 	report.enter(Verifying)

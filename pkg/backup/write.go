@@ -207,7 +207,7 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 		BackupLabel: stopped.BackupLabel, TablespaceMap: stopped.TablespaceMap,
 		Cluster: s.Cluster, Packs: w.packer.packs,
 	}}
-	stored, copied := int64(0), int64(0)
+	stored, copied := int64(0), w.copier.zeroes.Load()
 	for _, pack := range m.Packs {
 		stored += pack.Size
 	}

@@ -82,12 +82,13 @@ func CheckPage(page []byte, blkno uint32) (ok bool, lsn LSN, isNew bool) {
 	_ = (*[PageSize]byte)(page)
 	lsn = LSN(uint64(binary.LittleEndian.Uint32(page))<<32 | uint64(binary.LittleEndian.Uint32(page[4:])))
 	if binary.LittleEndian.Uint16(page[14:]) == 0 { // pd_upper
-		return allZero(page), lsn, true
+		return AllZero(page), lsn, true
 	}
 	return binary.LittleEndian.Uint16(page[8:]) == PageChecksum(page, blkno), lsn, false
 }
 
-func allZero(b []byte) bool {
+// AllZero says whether there is nothing but zeroes in b.
+func AllZero(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		if binary.LittleEndian.Uint64(b) != 0 {
 			return false
