@@ -21,17 +21,25 @@ import (
 // it, and the pod's limit of 256 MiB is well above.
 const backupMemory = 176 << 20
 
+// memoryFor is backupMemory for buffers of so many bytes, in a pod with another limit; 0 is the usual one.
+func memoryFor(buffers int64) int64 {
+	if buffers <= 0 {
+		return backupMemory
+	}
+	return buffers / 6 * 11
+}
+
 func backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "backup", Short: "Copy one instance into its repository, in a Job", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			debug.SetMemoryLimit(backupMemory)
 			return exit(job.Run(cmd.Context(), job.PodFiles(), runBackup))
 		},
 	}
 }
 
 func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
+	debug.SetMemoryLimit(memoryFor(task.MemoryLimit))
 	store, err := open.Open(ctx, task.Repository)
 	if err != nil {
 		return agentapi.BackupResult{}, job.Final(job.ReasonBadJob, errors.New(objstore.Explain(err)))
@@ -49,7 +57,8 @@ func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupRes
 	slog.Info("backing up", "backup", task.BackupID, "lineage", task.Lineage, "host", task.Host)
 	result, err := worker.Run(ctx, task)
 	if err == nil {
-		slog.Info("backed up", "backup", task.BackupID, "logicalBytes", result.LogicalBytes, "storedBytes", result.StoredBytes, "stopLSN", result.StopLSN)
+		slog.Info("backed up", "backup", task.BackupID, "incremental", result.Incremental, "parent", result.Parent, "why", result.Why,
+			"logicalBytes", result.LogicalBytes, "copiedBytes", result.CopiedBytes, "storedBytes", result.StoredBytes, "stopLSN", result.StopLSN)
 	}
 	return result, err
 }

@@ -29,6 +29,12 @@ type BackupJob struct {
 	Repository objstore.Config `json:"repository"`
 	BackupID   string          `json:"backupID"`
 	Lineage    string          `json:"lineage"`
+	// Parent is the id of the backup to build on; empty makes a full one.
+	Parent string `json:"parent,omitempty"`
+	// Compression is Balanced, Fast or Small; empty is Balanced.
+	Compression string `json:"compression,omitempty"`
+	// MaxBytesPerSecond bounds what is read from the volume; 0 is no bound.
+	MaxBytesPerSecond int64 `json:"maxBytesPerSecond,omitempty"`
 	// Cluster, Namespace and ClusterUID say whose backup it is.
 	Cluster    string `json:"cluster"`
 	ClusterUID string `json:"clusterUID"`
@@ -51,7 +57,12 @@ type BackupResult struct {
 	StopLSN      string    `json:"stopLSN"`
 	StopTime     time.Time `json:"stopTime"`
 	LogicalBytes int64     `json:"logicalBytes"`
+	CopiedBytes  int64     `json:"copiedBytes"` // of LogicalBytes; the rest is in older backups
 	StoredBytes  int64     `json:"storedBytes"`
+	// Incremental: it builds on Parent. Why says why it doesn't although it should.
+	Incremental bool   `json:"incremental,omitempty"`
+	Parent      string `json:"parent,omitempty"`
+	Why         string `json:"why,omitempty"`
 }
 
 // RestoreJob is job.json of a restore Job: `agent restore`, in the PostgreSQL image of the plan, with the held volume at

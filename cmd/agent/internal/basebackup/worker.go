@@ -44,6 +44,7 @@ func (w *Worker) Run(ctx context.Context, task agentapi.BackupJob) (agentapi.Bac
 	return agentapi.BackupResult{
 		Version: manifest.PGVersion, StartLSN: manifest.StartLSN.String(), StopLSN: manifest.StopLSN.String(),
 		StopTime: manifest.StopTime, LogicalBytes: manifest.Totals.LogicalBytes, StoredBytes: manifest.Totals.StoredBytes,
+		CopiedBytes: manifest.Totals.CopiedBytes, Incremental: manifest.Type == backup.Incremental, Parent: manifest.Parent, Why: manifest.Why,
 	}, nil
 }
 
@@ -70,7 +71,8 @@ func (w *Worker) run(ctx context.Context, task agentapi.BackupJob) (*backup.Mani
 	}
 	source.DataDir, source.Start, source.Stop = pgdata, s.start, s.stop
 	manifest, err := backup.Write(ctx, w.Store, source, backup.Options{
-		ID: task.BackupID, Tool: w.Tool, MemoryLimit: task.MemoryLimit, WALTimeout: w.walTimeout(), Progress: w.progress,
+		ID: task.BackupID, Parent: task.Parent, Tool: w.Tool, Compression: backup.Compression(task.Compression),
+		MemoryLimit: task.MemoryLimit, MaxBytesPerSecond: task.MaxBytesPerSecond, WALTimeout: w.walTimeout(), Progress: w.progress,
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() != nil {
 		return nil, cause

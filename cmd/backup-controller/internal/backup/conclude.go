@@ -30,7 +30,8 @@ func (r *Reconciler) takeResult(_ context.Context, w *world) flow.Outcome {
 func resultOf(head *backup.Head) agentapi.BackupResult {
 	return agentapi.BackupResult{
 		Version: head.PGVersion, StartLSN: head.StartLSN.String(), StopLSN: head.StopLSN.String(), StopTime: head.StopTime,
-		LogicalBytes: head.Totals.LogicalBytes, StoredBytes: head.Totals.StoredBytes,
+		LogicalBytes: head.Totals.LogicalBytes, CopiedBytes: head.Totals.CopiedBytes, StoredBytes: head.Totals.StoredBytes,
+		Incremental: head.Type == backup.Incremental, Parent: head.Parent, Why: head.Why,
 	}
 }
 
@@ -41,14 +42,25 @@ func (w *world) complete(result agentapi.BackupResult) flow.Outcome {
 	status.Version, status.StartLSN, status.StopLSN = result.Version, result.StartLSN, result.StopLSN
 	status.StopTime = &metav1.Time{Time: result.StopTime}
 	status.LogicalBytes, status.StoredBytes = result.LogicalBytes, result.StoredBytes
-	return flow.Save(v1alpha1.ReasonCompleted, summary(status))
+	status.Type, status.Parent, status.ChangedBytes = v1alpha1.BackupFull, "", result.LogicalBytes
+	if result.Incremental {
+		status.Type, status.Parent, status.ChangedBytes = v1alpha1.BackupIncremental, result.Parent, result.CopiedBytes
+	}
+	message := summary(status)
+	if why := whyFull(w.backup, result.Why); why != "" {
+		message += fmt.Sprintf(" It is a full one, because %s.", why)
+	}
+	return flow.Save(v1alpha1.ReasonCompleted, message)
 }
 
 func summary(status *v1alpha1.BackupStatus) string {
 	message := "Backed up " + bytes(status.LogicalBytes)
+	if status.Type == v1alpha1.BackupIncremental {
+		message = fmt.Sprintf("Backed up %s of %s, what may have changed since backup %s,", bytes(status.ChangedBytes), bytes(status.LogicalBytes), status.Parent)
+	}
 	if status.StartedAt != nil {
 		took := max(time.Second, status.CompletedAt.Sub(status.StartedAt.Time)).Round(time.Second)
-		message += fmt.Sprintf(" in %s (%s/s)", took, bytes(int64(float64(status.LogicalBytes)/took.Seconds())))
+		message += fmt.Sprintf(" in %s (%s/s)", took, bytes(int64(float64(status.ChangedBytes)/took.Seconds())))
 	}
 	return fmt.Sprintf("%s; %s are stored. It can be restored to any time from %s on.",
 		message, bytes(status.StoredBytes), status.StopTime.UTC().Format(time.RFC3339))

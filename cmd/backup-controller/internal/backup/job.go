@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -59,13 +60,42 @@ func (r *Reconciler) job(w *world) (workload.Job, error) {
 		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
 		S3Secret: repository.SecretName(w.planned), KeysSecret: repository.KeysSecretName(w.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
-			},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(workerMemory)},
-		},
+		Resources: resourcesOf(w.backup),
 	}, nil
+}
+
+// resourcesOf are those of spec.resources, and ours for what it leaves out.
+func resourcesOf(backup *v1alpha1.Backup) corev1.ResourceRequirements {
+	resources := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(workerMemory)},
+	}
+	wanted := backup.Spec.Resources
+	if wanted == nil {
+		return resources
+	}
+	maps.Copy(resources.Requests, wanted.Requests)
+	maps.Copy(resources.Limits, wanted.Limits)
+	for name, request := range resources.Requests {
+		limit, limited := resources.Limits[name]
+		if !limited || limit.Cmp(request) >= 0 {
+			continue
+		}
+		if _, asked := wanted.Requests[name]; asked { // then the limit is ours
+			resources.Limits[name] = request
+		} else {
+			resources.Requests[name] = limit
+		}
+	}
+	return resources
+}
+
+// bufferMemory is how much of a pod's memory the worker's buffers take: 96 MiB of 256. The rest is for manifests, and for
+// what the garbage collector leaves lying.
+func bufferMemory(resources corev1.ResourceRequirements) int64 {
+	return resources.Limits.Memory().Value() / 8 * 3
 }
 
 // spec is what the worker is told.
@@ -85,11 +115,20 @@ func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
 			Namespace: w.backup.Namespace, Name: w.backup.Name, UID: string(w.backup.UID),
 		},
 		Repository: repository.PodConfig(w.planned),
-		BackupID:   plan.ID, Lineage: plan.Lineage,
-		Cluster: cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
+		BackupID:   plan.ID, Lineage: plan.Lineage, Parent: plan.Parent,
+		Compression: string(w.backup.Spec.Compression), MaxBytesPerSecond: maxBytesPerSecond(w.backup),
+		MemoryLimit: bufferMemory(resourcesOf(w.backup)),
+		Cluster:     cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
 		DataGeneration: cluster.Status.DataGeneration,
 		Host:           fmt.Sprintf("%s.%s-pods.%s.svc", plan.Instance, cluster.Name, cluster.Namespace),
 	}, nil
+}
+
+func maxBytesPerSecond(backup *v1alpha1.Backup) int64 {
+	if most := backup.Spec.MaxBytesPerSecond; most != nil {
+		return most.Value()
+	}
+	return 0
 }
 
 // awaitJob waits until the Job has ended.

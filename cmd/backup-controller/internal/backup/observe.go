@@ -22,6 +22,8 @@ type world struct {
 	wanted, planned *v1alpha1.BackupRepository
 	// ahead is the Backup of the same cluster that goes first, nil if this one may go.
 	ahead *v1alpha1.Backup
+	// siblings are the Backups of the namespace, itself among them.
+	siblings []v1alpha1.Backup
 	// job of the plan, and previous that of the attempt before it.
 	job, previous workload.State
 	// outdated says why the plan can't be carried out any more; empty while it can.
@@ -54,7 +56,8 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*wor
 	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
 		return w, fmt.Errorf("list Backups: %w", err)
 	}
-	w.ahead = ahead(backup, siblings.Items)
+	w.siblings = siblings.Items
+	w.ahead = ahead(backup, w.siblings)
 	return w, nil
 }
 

@@ -31,6 +31,7 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 		Node:       primary.Node,
 		Attempt:    attempt,
 	}
+	pinType(status.Plan, w)
 	status.StartedAt = &metav1.Time{Time: w.now}
 	return flow.Save(v1alpha1.ReasonRunning, running(w.backup, ""))
 }
@@ -73,6 +74,9 @@ func running(backup *v1alpha1.Backup, trouble string) string {
 		doing = phases[progress.Phase]
 	}
 	message := fmt.Sprintf("Job %s is %s instance %s on node %s.", jobName(backup, plan.Attempt), doing, plan.Instance, plan.Node)
+	if plan.Parent != "" {
+		message += fmt.Sprintf(" It builds on backup %s.", plan.Parent)
+	}
 	if trouble != "" {
 		message += " " + trouble
 	}

@@ -1,0 +1,50 @@
+package backup
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// parentOf is the latest backup that one in this repository and lineage can build on, nil if there is none.
+func parentOf(backup *v1alpha1.Backup, repository, lineage string, all []v1alpha1.Backup) *v1alpha1.Backup {
+	var latest *v1alpha1.Backup
+	for i := range all {
+		other := &all[i]
+		status := &other.Status
+		if other.UID == backup.UID || !other.DeletionTimestamp.IsZero() || status.Plan == nil || status.StopTime == nil ||
+			status.Plan.Repository != repository || status.Plan.Lineage != lineage ||
+			!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionSucceeded) {
+			continue
+		}
+		if latest == nil || latest.Status.StopTime.Before(status.StopTime) {
+			latest = other
+		}
+	}
+	return latest
+}
+
+// pinType decides what is made: an incremental backup needs one to build on.
+func pinType(plan *v1alpha1.BackupPlan, w *world) {
+	plan.Type = v1alpha1.BackupFull
+	if w.backup.Spec.Type != v1alpha1.BackupIncremental {
+		return
+	}
+	if parent := parentOf(w.backup, plan.Repository, plan.Lineage, w.siblings); parent != nil {
+		plan.Type, plan.Parent = v1alpha1.BackupIncremental, parent.Status.Plan.ID
+	}
+}
+
+// whyFull says why an incremental backup was not made where one was asked for; empty if it was.
+func whyFull(backup *v1alpha1.Backup, worker string) string {
+	switch plan := backup.Status.Plan; {
+	case backup.Spec.Type != v1alpha1.BackupIncremental || backup.Status.Type != v1alpha1.BackupFull:
+		return ""
+	case worker != "":
+		return worker
+	default:
+		return fmt.Sprintf("BackupRepository %s has no earlier one of the cluster's present data to build on", plan.Repository)
+	}
+}
