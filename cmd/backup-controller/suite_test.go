@@ -56,7 +56,7 @@ func (s *storesByBucket) open(ctx context.Context, reader client.Reader, repo *v
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.have[repo.Spec.S3.Bucket]; store != nil {
-		return store, nil
+		return repository.Sealed(ctx, reader, repo, store)
 	}
 	return nil, &objstore.Error{Op: "put", Bucket: repo.Spec.S3.Bucket, Kind: objstore.ErrUnavailable, Err: errors.New("it is away")}
 }

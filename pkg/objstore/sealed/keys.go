@@ -31,6 +31,19 @@ var (
 	ErrPlain = errors.New("repository is not encrypted")
 )
 
+// Reason is the reason of a condition for an error about keys; empty: it is about something else.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, ErrKeyNotFound):
+		return "KeyNotFound"
+	case errors.Is(err, ErrWrongKey):
+		return "WrongKey"
+	case errors.Is(err, ErrPlain):
+		return "NotEncrypted"
+	}
+	return ""
+}
+
 // keyError is one of the errors above, with a sentence instead of its text.
 type keyError struct {
 	kind     error

@@ -3,6 +3,7 @@ package sealed
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"howdah.dev/howdah/pkg/objstore"
@@ -46,10 +47,41 @@ func Rotate(ctx context.Context, store objstore.Store) (*State, error) {
 	if err := s.rewrap(ctx, r); err != nil {
 		return nil, err
 	}
-	return &State{
-		Current: r.keys.current, Needed: []string{r.keys.current}, DataKeys: len(r.open),
-		Spare: slices.DeleteFunc(r.keys.Names(), func(name string) bool { return name == r.keys.current }),
-	}, nil
+	return r.state(ctx, s.inner)
+}
+
+// Inspect says how the data keys are wrapped, and changes nothing. A store without encryption has no state.
+func Inspect(ctx context.Context, store objstore.Store) (*State, error) {
+	s, ok := store.(*Store)
+	if !ok {
+		return nil, nil
+	}
+	r, err := s.reader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range r.locked {
+		return nil, err
+	}
+	return r.state(ctx, s.inner)
+}
+
+// state looks by which keys each data key is wrapped: those that the current one does not open need the others.
+func (r *ring) state(ctx context.Context, store objstore.Store) (*State, error) {
+	there, err := wraps(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{r.keys.current: true}
+	for id := range r.open {
+		if !slices.Contains(there[id], r.keys.current) {
+			for _, by := range there[id] {
+				needed[by] = true
+			}
+		}
+	}
+	spare := slices.DeleteFunc(r.keys.Names(), func(name string) bool { return needed[name] })
+	return &State{Current: r.keys.current, Needed: slices.Sorted(maps.Keys(needed)), Spare: spare, DataKeys: len(r.open)}, nil
 }
 
 func (s *Store) rewrap(ctx context.Context, r *ring) error {

@@ -10,31 +10,37 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 // verdict is what a check has found: a reason of the Ready condition and a sentence or more.
 type verdict struct {
 	Reason, Message string
+	// Encryption is how the repository is encrypted; nil: it isn't, or that could not be found out.
+	Encryption *v1alpha1.EncryptionStatus
 }
 
 func (v verdict) available() bool { return v.Reason == v1alpha1.ReasonAvailable }
 
 // check tries what a repository needs of its store, and marks the store as a repository.
 func check(ctx context.Context, store objstore.Store, token string, now time.Time) verdict {
+	if err := sealed.Unlock(ctx, store); err != nil {
+		return judge(err)
+	}
 	if findings := objstore.Probe(ctx, store, token); len(findings) > 0 {
 		return describe(findings)
 	}
 	if _, err := repository.Ensure(ctx, store, now); err != nil {
 		return judge(err)
 	}
-	return verdict{v1alpha1.ReasonAvailable, "Writing, conditional writing, reading, listing and deleting work."}
+	return encryption(ctx, store, sealed.Rotate, "Writing, conditional writing, reading, listing and deleting work.")
 }
 
 // checkReading tries what can be tried of a repository that nothing is written to.
 func checkReading(ctx context.Context, store objstore.Store) verdict {
 	_, err := repository.ReadMarker(ctx, store)
 	if errors.Is(err, objstore.ErrNotFound) {
-		return verdict{v1alpha1.ReasonNoRepository, fmt.Sprintf(
+		return verdict{Reason: v1alpha1.ReasonNoRepository, Message: fmt.Sprintf(
 			"There is no %s in this place, so nothing of Howdah's is there, and spec.readOnly forbids to begin. Correct spec.s3.prefix in another BackupRepository, or set spec.readOnly to false.",
 			repository.MarkerKey)}
 	}
@@ -44,7 +50,7 @@ func checkReading(ctx context.Context, store objstore.Store) verdict {
 	if err != nil {
 		return judge(err)
 	}
-	return verdict{v1alpha1.ReasonAvailable, "Reading and listing work; nothing is written or deleted, as spec.readOnly says."}
+	return encryption(ctx, store, sealed.Inspect, "Reading and listing work; nothing is written or deleted, as spec.readOnly says.")
 }
 
 var abilities = map[objstore.Ability]string{
@@ -79,7 +85,7 @@ func judge(err error) verdict {
 	if hint := hints[reason]; hint != "" {
 		message += " " + hint
 	}
-	return verdict{reason, message}
+	return verdict{Reason: reason, Message: message}
 }
 
 // hints say what a person can do.
@@ -95,6 +101,10 @@ func reasonOf(err error) string {
 		return v1alpha1.ReasonAccessDenied
 	case errors.Is(err, objstore.ErrNoBucket):
 		return v1alpha1.ReasonBucketNotFound
+	case errors.Is(err, objstore.ErrCorrupt):
+		return v1alpha1.ReasonDataCorrupt
+	case sealed.Reason(err) != "":
+		return sealed.Reason(err)
 	case errors.Is(err, repository.ErrFormat):
 		return v1alpha1.ReasonNotSupported
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -37,21 +36,21 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 	return w, nil
 }
 
-// secretVersion identifies the content of the Secret with the credentials.
+// secretVersion identifies the content of the Secrets with credentials and keys.
 func (r *Reconciler) secretVersion(ctx context.Context, repo *v1alpha1.BackupRepository) (string, error) {
-	name := repository.SecretName(repo)
-	if name == "" {
-		return "", nil
+	var versions []string
+	for _, name := range []string{repository.SecretName(repo), repository.KeysSecretName(repo)} {
+		if name == "" {
+			continue
+		}
+		secret := &corev1.Secret{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: repo.Namespace, Name: name}, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("read Secret %s: %w", name, err)
+		}
+		versions = append(versions, string(secret.UID)+"/"+secret.ResourceVersion) // empty: missing
 	}
-	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: repo.Namespace, Name: name}, secret)
-	if apierrors.IsNotFound(err) {
-		return "missing", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read Secret %s: %w", name, err)
-	}
-	return string(secret.UID) + "/" + secret.ResourceVersion, nil
+	return strings.Join(versions, " "), nil
 }
 
 func (r *Reconciler) findUsers(ctx context.Context, repo *v1alpha1.BackupRepository) ([]string, error) {

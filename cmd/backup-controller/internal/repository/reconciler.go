@@ -76,9 +76,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // world is what one pass has seen.
 type world struct {
 	repo *v1alpha1.BackupRepository
-	// secret identifies the content of the credentials, so that a change of them is a new check.
+	// secret identifies the content of the credentials and keys, so that a change of them is a new check.
 	secret string
-	users  []string
+	// encryption is what the last check has found of it.
+	encryption *v1alpha1.EncryptionStatus
+	users      []string
 	// mark changes with the Backups in the repository.
 	mark string
 }
@@ -134,6 +136,7 @@ func (r *Reconciler) check(_ context.Context, w *world) flow.Outcome {
 	if known && !found.available() {
 		found, _ = r.Checks.Do(w.repo, key, recheckBad, work)
 	}
+	w.encryption = found.Encryption
 	switch {
 	case !known:
 		return flow.Poll(checkTimeout, v1alpha1.ReasonChecking, "The first check of the store is under way.")
@@ -147,7 +150,7 @@ func (r *Reconciler) check(_ context.Context, w *world) flow.Outcome {
 func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) verdict {
 	store, err := r.Open(ctx, r.Client, repo)
 	if errors.Is(err, repository.ErrSecret) {
-		return verdict{v1alpha1.ReasonSecretNotFound, sentence(secretMessage(err))}
+		return verdict{Reason: v1alpha1.ReasonSecretNotFound, Message: sentence(secretMessage(err))}
 	}
 	if err != nil {
 		return judge(err)
@@ -178,6 +181,7 @@ func report(w *world, outcome flow.Outcome) {
 			reason = v1alpha1.ReasonInUse
 		}
 	}
+	reportEncryption(w)
 	w.repo.Status.ObservedGeneration = w.repo.Generation
 	flow.SetCondition(&w.repo.Status.Conditions, w.repo, v1alpha1.ConditionReady, status, reason, message)
 }
