@@ -60,10 +60,15 @@ func knownVersions(images manager.Images) string {
 // repositoryThere: a cluster doesn't begin with an archive that leads nowhere. One that is lost later stops nothing.
 func repositoryThere(w *world, _ manager.Images) (string, string) {
 	archive := w.cluster.Spec.Archive
-	if w.begun() || archive == nil || w.repository != nil {
+	switch {
+	case w.begun() || archive == nil:
 		return "", ""
+	case w.repository == nil:
+		return v1alpha1.ReasonRepositoryNotFound, missingRepository(w.cluster)
+	case w.repository.Spec.ReadOnly:
+		return v1alpha1.ReasonReadOnly, readOnlyRepository(w.cluster)
 	}
-	return v1alpha1.ReasonRepositoryNotFound, missingRepository(w.cluster)
+	return "", ""
 }
 
 // credentialsThere: a pod that mounts a Secret that isn't there never starts.
@@ -86,6 +91,11 @@ func missingCredentials(w *world) string {
 func missingRepository(cluster *v1alpha1.PostgresCluster) string {
 	return fmt.Sprintf("there is no BackupRepository %s in namespace %s: make it, or name another in spec.archive.repository.name",
 		cluster.Spec.Archive.Repository.Name, cluster.Namespace)
+}
+
+func readOnlyRepository(cluster *v1alpha1.PostgresCluster) string {
+	return fmt.Sprintf("BackupRepository %s is read-only (spec.readOnly), so nothing can be archived to it: name another in spec.archive.repository.name",
+		cluster.Spec.Archive.Repository.Name)
 }
 
 // namesFree: nothing that the cluster needs to make is somebody else's already.

@@ -226,6 +226,11 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 			w.cluster.Status.DataGeneration = ""
 			w.cluster.Spec.Version, w.cluster.Spec.Image = 99, "x"
 		}, "", ""},
+		"a repository that is read-only": {func(w *world) {
+			w.cluster.Status.DataGeneration = ""
+			archiving17(w)
+			w.repository.Spec.ReadOnly = true
+		}, "ReadOnly", "BackupRepository minio is read-only (spec.readOnly), so nothing can be archived to it: name another in spec.archive.repository.name"},
 		"a repository that is not there":          {func(w *world) { w.cluster.Status.DataGeneration = ""; archiving17(w); w.repository = nil }, "RepositoryNotFound", "there is no BackupRepository minio in namespace demo: make it, or name another in spec.archive.repository.name"},
 		"a repository that is lost later is none": {func(w *world) { archiving17(w); w.repository = nil }, "", ""},
 		"a Service of somebody else":              {func(w *world) { w.live["Service/shop-rw"] = named(&corev1.Service{}, "shop-rw") }, "NameConflict", "Service shop-rw is there and belongs to somebody else, so it is not touched: delete it, or make the cluster under another name"},

@@ -60,6 +60,8 @@ func archiving(w *world) finding {
 		return no(v1alpha1.ReasonNotConfigured, "WAL is not archived, and there can be no backups: set spec.archive.repository.name to a BackupRepository.")
 	case w.repository == nil:
 		return no(v1alpha1.ReasonRepositoryNotFound, missingRepository(w.cluster)+".")
+	case w.repository.Spec.ReadOnly:
+		return no(v1alpha1.ReasonReadOnly, readOnlyRepository(w.cluster)+".")
 	case w.missingSecret != "":
 		return no(v1alpha1.ReasonSecretNotFound, missingCredentials(w)+".")
 	case archive.FailingSince != nil:
