@@ -40,7 +40,8 @@ type RepositoryVerify struct {
 // BackupVerification is one reading of all objects of a backup. It is fixed before its Job starts, so that every repeat
 // does the same.
 type BackupVerification struct {
-	// Token of spec.verify that it answers; left out where it was made by the schedule of the BackupRepository.
+	// Token of spec.verify that was answered last, by this one or, where the schedule of the BackupRepository asked for
+	// it, by one before.
 	// +optional
 	Token *string `json:"token,omitempty"`
 	// Attempt counts the Jobs of this verification, from 1.
@@ -56,7 +57,7 @@ type BackupVerification struct {
 	// CheckedBytes that were read.
 	// +optional
 	CheckedBytes int64 `json:"checkedBytes,omitempty"`
-	// WrongObjects is how many are missing or not what was stored.
+	// WrongObjects is how many are missing or not what was stored, as was found when all of them were last read.
 	// +optional
 	WrongObjects int64 `json:"wrongObjects,omitempty"`
 	// Wrong are the first of them, ten at most.
@@ -79,6 +80,10 @@ type WrongObject struct {
 
 // RepositoryVerification is how the backups of a repository stand. Written by the backup-controller.
 type RepositoryVerification struct {
+	// LastScheduleTime is the last time of spec.verify.schedule that has come: backups that were done before and not
+	// verified since are due.
+	// +optional
+	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 	// NextScheduleTime is when the next time of spec.verify.schedule comes.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`

@@ -152,7 +152,7 @@ type BackupRepositoryStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready.
+	// Conditions: Ready, Verified.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

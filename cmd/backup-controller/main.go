@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
@@ -22,6 +23,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
 	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
+	"howdah.dev/howdah/cmd/backup-controller/internal/verify"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	stores "howdah.dev/howdah/pkg/repository"
@@ -73,6 +75,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 		if err := reconciler.SetupWithManager(mgr); err != nil {
 			return err
 		}
+	}
+	if err := verify.Setup(mgr, agentImage); err != nil {
+		return err
+	}
+	if err := repository.Measure(metrics.Registry, mgr.GetClient()); err != nil {
+		return err
 	}
 	return request.Setup(mgr)
 }

@@ -1,0 +1,168 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories/status,verbs=patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch
+
+// mostNamed is how many wrong backups are named.
+const mostNamed = 20
+
+// Repositories says on each BackupRepository how its backups stand, and when the next time of its schedule comes. Whether
+// the repository works is not its matter.
+type Repositories struct {
+	Client client.Client
+	Events events.EventRecorder
+	Now    func() time.Time
+}
+
+// SetupWithManager registers the reconciler. It is woken by the repository, by verifications that end, and by the clock.
+func (r *Repositories) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("repository-verification").
+		For(&v1alpha1.BackupRepository{}).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(repositoryOf), builder.WithPredicates(matters())).
+		Complete(r)
+}
+
+func repositoryOf(_ context.Context, object client.Object) []reconcile.Request {
+	plan := object.(*v1alpha1.Backup).Status.Plan
+	if plan == nil {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: plan.Repository}}}
+}
+
+// Reconcile counts the backups of one repository, and moves its schedule on.
+func (r *Repositories) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	repo := &v1alpha1.BackupRepository{}
+	if err := r.Client.Get(ctx, req.NamespacedName, repo); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	backups := &v1alpha1.BackupList{}
+	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list Backups: %w", err)
+	}
+	pass, now := flow.Begin(r.Client, r.Events, repo), r.Now()
+	planned, err := plan(repo, now)
+	judge(repo, planned, count(repo.Name, backups.Items), err)
+	outcome := flow.Next
+	if planned.NextScheduleTime != nil {
+		outcome = flow.Outcome{Kind: flow.KindWait, After: planned.NextScheduleTime.Sub(now) + time.Millisecond}
+	}
+	return pass.Commit(ctx, outcome)
+}
+
+// plan says which time of the schedule has come last, and which comes next. After an outage the earliest of those that
+// have passed is the one that has come: a backup is verified once for all of them. Its error is a sentence for a person.
+func plan(repo *v1alpha1.BackupRepository, now time.Time) (v1alpha1.RepositoryVerification, error) {
+	planned := v1alpha1.RepositoryVerification{}
+	spec := repo.Spec.Verify
+	if spec == nil {
+		return planned, nil
+	}
+	if before := repo.Status.Verification; before != nil {
+		planned.LastScheduleTime = before.LastScheduleTime
+		if next := before.NextScheduleTime; next != nil && !next.After(now) {
+			planned.LastScheduleTime = next
+		}
+	}
+	schedule, err := cron.Parse("spec.verify", spec.Schedule, spec.TimeZone)
+	if err != nil {
+		return planned, err
+	}
+	next, err := schedule.Next(now)
+	if err != nil {
+		return planned, err
+	}
+	planned.NextScheduleTime = &metav1.Time{Time: next}
+	return planned, nil
+}
+
+// tally is how the backups of a repository stand.
+type tally struct {
+	backups, verified int32
+	oldest            *metav1.Time
+	wrong             []string
+	// worst is a sentence on the first wrong one.
+	worst string
+}
+
+func count(repository string, all []v1alpha1.Backup) tally {
+	t := tally{}
+	never := false
+	for i := range all {
+		backup := &all[i]
+		if !succeeded(backup) || backup.Status.Plan.Repository != repository {
+			continue
+		}
+		t.backups++
+		at := backup.Status.VerifiedAt
+		never = never || at == nil
+		if at != nil && (t.oldest == nil || at.Before(t.oldest)) {
+			t.oldest = at
+		}
+		switch statusOf(backup) {
+		case metav1.ConditionTrue:
+			t.verified++
+		case metav1.ConditionFalse:
+			t.wrong = append(t.wrong, backup.Name)
+			if t.worst == "" {
+				t.worst = fmt.Sprintf("Backup %s has wrong objects", backup.Name)
+				if wrong := backup.Status.Verification.Wrong; len(wrong) > 0 {
+					t.worst += ": " + name(wrong[0])
+				}
+			}
+		}
+	}
+	if never {
+		t.oldest = nil
+	}
+	return t
+}
+
+// judge writes what was counted, and the Verified condition. A repository of which nothing was ever verified and nothing
+// shall be has neither.
+func judge(repo *v1alpha1.BackupRepository, planned v1alpha1.RepositoryVerification, t tally, invalid error) {
+	status := &repo.Status
+	if repo.Spec.Verify == nil && t.verified == 0 && len(t.wrong) == 0 {
+		status.Verification = nil
+		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionVerified)
+		return
+	}
+	planned.Backups, planned.VerifiedBackups, planned.OldestVerifiedAt = t.backups, t.verified, t.oldest
+	planned.WrongBackups = t.wrong[:min(len(t.wrong), mostNamed)]
+	status.Verification = &planned
+	set := func(to metav1.ConditionStatus, reason, message string) {
+		flow.SetCondition(&status.Conditions, repo, v1alpha1.ConditionVerified, to, reason, message)
+	}
+	switch {
+	case len(t.wrong) > 0:
+		set(metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt, fmt.Sprintf("%d of %d backups have objects that are missing or not what was stored. %s.", len(t.wrong), t.backups, t.worst))
+	case invalid != nil:
+		set(metav1.ConditionUnknown, v1alpha1.ReasonInvalidSchedule, invalid.Error()+".")
+	case t.verified < t.backups:
+		set(metav1.ConditionUnknown, v1alpha1.ReasonNotVerifiedYet, fmt.Sprintf("%d of %d backups were verified; nothing was wrong.", t.verified, t.backups))
+	default:
+		set(metav1.ConditionTrue, v1alpha1.ReasonVerified, "Every backup was verified; nothing was wrong.")
+	}
+}

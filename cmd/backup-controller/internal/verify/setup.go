@@ -1,0 +1,21 @@
+package verify
+
+import (
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Setup registers all that verifies.
+func Setup(mgr ctrl.Manager, agentImage string) error {
+	recorder := mgr.GetEventRecorder("backup-controller")
+	backups := &Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, AgentImage: agentImage, Now: time.Now}
+	repositories := &Repositories{Client: mgr.GetClient(), Events: recorder, Now: time.Now}
+	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{backups, repositories} {
+		if err := reconciler.SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	return metrics.Registry.Register(&Metrics{Reader: mgr.GetClient()})
+}

@@ -1,0 +1,315 @@
+package verify
+
+import (
+	"errors"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func hours(n int) *metav1.Time { return &metav1.Time{Time: noon.Add(time.Duration(n) * time.Hour)} }
+
+// newBackup is one that succeeded at noon.
+func newBackup(name string, change ...func(*v1alpha1.Backup)) *v1alpha1.Backup {
+	backup := &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "demo", UID: types.UID("uid-" + name)},
+		Status: v1alpha1.BackupStatus{
+			CompletedAt: hours(0), Plan: &v1alpha1.BackupPlan{ID: "id", Repository: "minio", Lineage: "7-g1"},
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionTrue}},
+		},
+	}
+	for _, c := range change {
+		c(backup)
+	}
+	return backup
+}
+
+func asked(token string) func(*v1alpha1.Backup) {
+	return func(b *v1alpha1.Backup) { b.Spec.Verify = &v1alpha1.BackupVerify{Token: token} }
+}
+
+func running(b *v1alpha1.Backup) {
+	b.Status.Verification = &v1alpha1.BackupVerification{Attempt: 1, StartedAt: *hours(1)}
+}
+
+// verified at an hour, with so many wrong objects, for a token or for the schedule.
+func verified(hour, wrong int, token *string) func(*v1alpha1.Backup) {
+	return func(b *v1alpha1.Backup) {
+		b.Status.VerifiedAt = hours(hour)
+		b.Status.Verification = &v1alpha1.BackupVerification{
+			Token: token, Attempt: 1, StartedAt: *hours(hour), CompletedAt: hours(hour), Objects: 9, WrongObjects: int64(wrong),
+		}
+		if wrong > 0 {
+			b.Status.Verification.Wrong = []v1alpha1.WrongObject{{Object: "packs/1", File: "base/1", Detail: "it is missing"}}
+		}
+	}
+}
+
+func deleted(b *v1alpha1.Backup) { b.DeletionTimestamp = hours(1) }
+func failed(b *v1alpha1.Backup) {
+	b.Status.Conditions[0].Status = metav1.ConditionFalse
+}
+
+// newRepo has a schedule whose last time came at an hour; without one where it is negative.
+func newRepo(hour int) *v1alpha1.BackupRepository {
+	repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "minio", Namespace: "demo"}}
+	if hour >= 0 {
+		repo.Spec.Verify = &v1alpha1.RepositoryVerify{Schedule: "0 4 * * *"}
+		repo.Status.Verification = &v1alpha1.RepositoryVerification{LastScheduleTime: hours(hour)}
+	}
+	return repo
+}
+
+func TestAVerificationIsDueWhenItWasAskedForOrItsTimeHasCome(t *testing.T) {
+	a, b := "a", "b"
+	for name, test := range map[string]struct {
+		backup *v1alpha1.Backup
+		repo   *v1alpha1.BackupRepository
+		want   bool
+	}{
+		"nobody asks":      {newBackup("x"), newRepo(-1), false},
+		"it was asked for": {newBackup("x", asked("")), newRepo(-1), true},
+		"it was asked for, of a repository that's gone": {newBackup("x", asked("")), nil, true},
+		"it was answered":                              {newBackup("x", asked("a"), verified(1, 0, &a)), newRepo(-1), false},
+		"another word asks again":                      {newBackup("x", asked("b"), verified(1, 0, &a)), newRepo(-1), true},
+		"the schedule's answer is none to a request":   {newBackup("x", asked("b"), verified(1, 0, nil)), newRepo(-1), true},
+		"its time has come since it was made":          {newBackup("x"), newRepo(1), true},
+		"its time came before it was made":             {newBackup("x", func(b *v1alpha1.Backup) { b.Status.CompletedAt = hours(2) }), newRepo(1), false},
+		"its time has come since it was read":          {newBackup("x", verified(1, 0, nil)), newRepo(2), true},
+		"it was read since its time came":              {newBackup("x", verified(3, 0, nil)), newRepo(2), false},
+		"one that was answered is due by the schedule": {newBackup("x", asked("b"), verified(1, 0, &b)), newRepo(2), true},
+		"no time of the schedule has come yet": {newBackup("x"), func() *v1alpha1.BackupRepository {
+			repo := newRepo(1)
+			repo.Status.Verification = nil
+			return repo
+		}(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := due(test.backup, test.repo); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestOneBackupOfARepositoryIsReadAtATimeAndTheOldestFirst(t *testing.T) {
+	elsewhere := func(b *v1alpha1.Backup) { b.Status.Plan.Repository = "other" }
+	for name, test := range map[string]struct {
+		all  []*v1alpha1.Backup
+		want string
+	}{
+		"nobody":                            {nil, ""},
+		"nobody who is due":                 {[]*v1alpha1.Backup{newBackup("a", verified(9, 0, nil))}, ""},
+		"who is being read goes on":         {[]*v1alpha1.Backup{newBackup("a", asked("")), newBackup("b", running)}, "b"},
+		"who asked goes before the others":  {[]*v1alpha1.Backup{newBackup("a"), newBackup("b", asked("")), newBackup("c")}, "b"},
+		"then who was read longest ago":     {[]*v1alpha1.Backup{newBackup("a", verified(2, 0, nil)), newBackup("b", verified(1, 0, nil))}, "b"},
+		"one that failed has nothing":       {[]*v1alpha1.Backup{newBackup("a", failed, asked(""))}, ""},
+		"one that is being deleted is left": {[]*v1alpha1.Backup{newBackup("a", deleted, asked(""))}, ""},
+		"one that lies elsewhere too":       {[]*v1alpha1.Backup{newBackup("a", elsewhere, asked(""))}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all []v1alpha1.Backup
+			for _, backup := range test.all {
+				all = append(all, *backup)
+			}
+			got := ""
+			if next := first(newRepo(5), all); next != nil {
+				got = next.Name
+			}
+			if got != test.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func names(steps steps) string {
+	var all []string
+	for _, step := range steps {
+		name := runtime.FuncForPC(reflect.ValueOf(step).Pointer()).Name()
+		all = append(all, strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "-fm"))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
+	lost := workload.State{Exists: true, LivePods: 1, Overdue: noon}
+	for name, test := range map[string]struct {
+		world world
+		want  string
+	}{
+		"one that has not succeeded":       {world{backup: newBackup("a", failed, asked(""))}, ""},
+		"one that nobody asks for":         {world{backup: newBackup("a")}, "clearJob"},
+		"one that is due":                  {world{backup: newBackup("a", asked(""))}, "clearJob awaitTurn awaitRepository begin"},
+		"one that was begun has its Job":   {world{backup: newBackup("a", asked(""), running)}, "ensureJob awaitJob"},
+		"one whose Job has ended":          {world{backup: newBackup("a", running), job: workload.State{Exists: true, Failed: true}}, "takeResult requireAttempts tryAgain"},
+		"one whose node does not answer":   {world{backup: newBackup("a", running), job: lost}, "requireAttempts tryAgain"},
+		"one that is being deleted":        {world{backup: newBackup("a", running, deleted)}, "clearJob"},
+		"one that is held and was deleted": {world{backup: newBackup("a", running, deleted, func(b *v1alpha1.Backup) { b.Spec.Hold = true })}, "ensureJob awaitJob"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.world.now = noon.Add(time.Hour)
+			if got := names((&Reconciler{}).plan(&test.world)); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatWasFoundStandsUntilAllIsReadAgain(t *testing.T) {
+	backup := newBackup("a", verified(1, 2, nil))
+	outcome := (&Reconciler{}).begin(t.Context(), &world{backup: backup, now: noon.Add(5 * time.Hour)})
+	report(backup, outcome)
+	condition := meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionVerified)
+	if condition.Status != metav1.ConditionFalse || condition.Reason != v1alpha1.ReasonVerifying || !strings.Contains(condition.Message, "at 2026-07-01T13:00:00Z, 2 were wrong") {
+		t.Errorf("got %+v", condition)
+	}
+	if !underWay(backup) || backup.Status.Verification.Attempt != 1 || len(backup.Status.Verification.Wrong) != 1 {
+		t.Errorf("got %+v", backup.Status.Verification)
+	}
+	report(backup, flow.Next)
+	if len(backup.Status.Conditions) != 2 {
+		t.Errorf("got %+v", backup.Status.Conditions)
+	}
+}
+
+func TestAVerificationThatFailsIsTriedAgainAndNotForEver(t *testing.T) {
+	outcome := func(final bool) *agentapi.Outcome {
+		return &agentapi.Outcome{Error: &agentapi.JobError{Reason: "Unreachable", Message: "It is away.", Final: final}}
+	}
+	for name, test := range map[string]struct {
+		attempt int32
+		job     workload.State
+		reason  string
+	}{
+		"the first time":      {1, workload.State{Failed: true, Outcome: outcome(false)}, ""},
+		"the last time":       {maxAttempts, workload.State{Failed: true, Outcome: outcome(false)}, "Unreachable"},
+		"for good":            {1, workload.State{Failed: true, Outcome: outcome(true)}, "Unreachable"},
+		"without a word":      {maxAttempts, workload.State{Failed: true}, v1alpha1.ReasonJobFailed},
+		"with its node":       {maxAttempts, workload.State{Exists: true, LivePods: 1, Overdue: noon}, v1alpha1.ReasonJobFailed},
+		"with its node early": {1, workload.State{Exists: true, LivePods: 1, Overdue: noon}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backup := newBackup("a", running)
+			backup.Status.Verification.Attempt = test.attempt
+			got := (&Reconciler{}).requireAttempts(t.Context(), &world{backup: backup, now: noon, job: test.job})
+			if got.Reason != test.reason || underWay(backup) != (test.reason == "") || backup.Status.VerifiedAt != nil {
+				t.Errorf("got %+v, status %+v", got, backup.Status.Verification)
+			}
+			if test.reason == "" {
+				return
+			}
+			report(backup, got)
+			if meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionVerified).Status != metav1.ConditionUnknown {
+				t.Errorf("conditions %+v", backup.Status.Conditions)
+			}
+		})
+	}
+}
+
+func TestEachAttemptOfEachVerificationHasAJobOfItsOwn(t *testing.T) {
+	long := newBackup(strings.Repeat("b", 56), running)
+	seen := map[string]bool{}
+	for hour := range 3 {
+		long.Status.Verification.StartedAt = *hours(hour)
+		for attempt := range int32(maxAttempts) {
+			name := jobName(long, attempt)
+			if len(name) > 63 || seen[name] || name != jobName(long, attempt) {
+				t.Errorf("%s has %d characters", name, len(name))
+			}
+			seen[name] = true
+		}
+	}
+}
+
+func TestTheRateOfTheBackupGoesBeforeThatOfTheRepository(t *testing.T) {
+	quantity := func(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
+	repo := newRepo(1)
+	if got := rate(newBackup("a"), repo); got != 0 {
+		t.Errorf("no bound is %d", got)
+	}
+	repo.Spec.Verify.MaxBytesPerSecond = quantity("1Mi")
+	if got := rate(newBackup("a", asked("")), repo); got != 1<<20 {
+		t.Errorf("the repository's is %d", got)
+	}
+	backup := newBackup("a", asked(""))
+	backup.Spec.Verify.MaxBytesPerSecond = quantity("64Ki")
+	if got := rate(backup, repo); got != 64<<10 {
+		t.Errorf("the backup's is %d", got)
+	}
+}
+
+func TestTheScheduleOfARepositoryMovesOnAndIsNotLostInAnOutage(t *testing.T) {
+	at := func(day, hour int) *metav1.Time {
+		return &metav1.Time{Time: time.Date(2026, 7, day, hour, 0, 0, 0, time.UTC)}
+	}
+	for name, test := range map[string]struct {
+		before     *v1alpha1.RepositoryVerification
+		last, next *metav1.Time
+	}{
+		"a new one waits for its first time": {nil, nil, at(2, 4)},
+		"one that has to wait still":         {&v1alpha1.RepositoryVerification{NextScheduleTime: at(2, 4), LastScheduleTime: at(1, 4)}, at(1, 4), at(2, 4)},
+		"a time that has come":               {&v1alpha1.RepositoryVerification{NextScheduleTime: at(1, 4)}, at(1, 4), at(2, 4)},
+		"times that passed in an outage":     {&v1alpha1.RepositoryVerification{NextScheduleTime: &metav1.Time{Time: noon.AddDate(0, 0, -9)}}, &metav1.Time{Time: noon.AddDate(0, 0, -9)}, at(2, 4)},
+		"another schedule":                   {&v1alpha1.RepositoryVerification{NextScheduleTime: at(9, 9), LastScheduleTime: at(1, 9)}, at(1, 9), at(2, 4)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			repo := newRepo(0)
+			repo.Status.Verification = test.before
+			got, err := plan(repo, noon)
+			if err != nil || !got.NextScheduleTime.Equal(test.next) || !got.LastScheduleTime.Equal(test.last) {
+				t.Errorf("got last %s, next %s, %v", got.LastScheduleTime, got.NextScheduleTime, err)
+			}
+		})
+	}
+}
+
+func TestARepositorySaysHowItsBackupsStand(t *testing.T) {
+	for name, test := range map[string]struct {
+		hour    int
+		backups []*v1alpha1.Backup
+		invalid error
+		status  metav1.ConditionStatus
+		want    string
+	}{
+		"nothing is verified and nothing shall be": {-1, []*v1alpha1.Backup{newBackup("a")}, nil, "", ""},
+		"nothing is there":                         {0, nil, nil, metav1.ConditionTrue, "Every backup was verified"},
+		"one is left":                              {-1, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 0, nil)), newBackup("c", failed)}, nil, metav1.ConditionUnknown, "1 of 2 backups were verified"},
+		"all are right":                            {0, []*v1alpha1.Backup{newBackup("b", verified(1, 0, nil))}, nil, metav1.ConditionTrue, "Every backup was verified"},
+		"one is wrong":                             {0, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 3, nil))}, errors.New("x"), metav1.ConditionFalse, "1 of 2 backups have objects that are missing or not what was stored. Backup b has wrong objects: packs/1 (needed for file base/1): it is missing."},
+		"the schedule is none":                     {0, nil, errors.New("write another"), metav1.ConditionUnknown, "write another."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var all []v1alpha1.Backup
+			for _, backup := range test.backups {
+				all = append(all, *backup)
+			}
+			repo := newRepo(test.hour)
+			judge(repo, v1alpha1.RepositoryVerification{}, count("minio", all), test.invalid)
+			condition := meta.FindStatusCondition(repo.Status.Conditions, v1alpha1.ConditionVerified)
+			if test.status == "" {
+				if condition != nil || repo.Status.Verification != nil {
+					t.Errorf("got %+v", repo.Status)
+				}
+				return
+			}
+			if condition.Status != test.status || !strings.HasPrefix(condition.Message, test.want) {
+				t.Errorf("got %+v", condition)
+			}
+		})
+	}
+}
