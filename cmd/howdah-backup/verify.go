@@ -135,12 +135,12 @@ func (v *verifying) one(ctx context.Context, result verified, check func(context
 }
 
 func (v *verifying) say(r verified) {
-	what := r.Lineage + "/" + r.ID
+	what, seen := r.Lineage+"/"+r.ID, fmt.Sprintf("%d objects, %s of packs", r.Objects, display.Bytes(r.StoredBytes))
 	if r.ID == "" {
-		what = "WAL of " + r.Lineage
+		what, seen = "WAL of "+r.Lineage, fmt.Sprintf("%d segments", r.Objects)
 	}
 	if r.OK {
-		fmt.Fprintf(v.out, "ok       %s: %d objects, %s of packs\n", what, r.Objects, display.Bytes(r.StoredBytes))
+		fmt.Fprintf(v.out, "ok       %s: %s\n", what, seen)
 	}
 	for _, problem := range r.Problems {
 		fmt.Fprintf(v.out, "DAMAGED  %s: %s\n", what, problem)
