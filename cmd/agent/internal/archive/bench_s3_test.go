@@ -3,108 +3,144 @@
 package archive
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
+	"slices"
 	"testing"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// TestABacklogIsPushed measures, where HOWDAH_BENCH_WAL names a folder of segments and HOWDAH_BENCH_AGENT the agent.
-func TestABacklogIsPushed(t *testing.T) {
-	from, agent := os.Getenv("HOWDAH_BENCH_WAL"), os.Getenv("HOWDAH_BENCH_AGENT")
-	if from == "" {
-		t.Skip("HOWDAH_BENCH_WAL names no folder")
+// bed is what `make bench-backup` measures with: the process that stays, and the command that PostgreSQL starts for each
+// file.
+type bed struct {
+	testing.TB
+	segments string // folder with a pg_wal
+	agent    string // program
+	store    objstore.Store
+	claim    repository.Lineage
+	socket   string
+}
+
+func newBed(t testing.TB, work string) *bed {
+	if os.Getenv("HOWDAH_BENCH") != work {
+		t.Skip("make bench-backup runs this")
 	}
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "archive_status"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, entry := range entries {
-		name := entry.Name()
-		if err := os.Link(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "archive_status", name+".ready"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, name)
-	}
-	first, err := os.ReadFile(filepath.Join(from, names[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scan, err := postgres.ScanWAL(first, postgres.WALTail{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := &bed{TB: t, segments: os.Getenv("HOWDAH_BENCH_WAL"), agent: os.Getenv("HOWDAH_BENCH_AGENT")}
+	config := objstore.Config{}
+	b.must(json.Unmarshal([]byte(os.Getenv("HOWDAH_BENCH_STORE")), &config))
+	var err error
+	b.store, err = open.Open(t.Context(), config)
+	b.must(err)
+	first, err := os.Open(filepath.Join(b.segments, b.names()[0]))
+	b.must(err)
+	defer first.Close()
+	scan, err := postgres.ReadWAL(first, postgres.WALTail{})
+	b.must(err)
 	system := fmt.Sprint(scan.SystemIdentifier)
-	bundle, err := os.ReadFile(os.Getenv("S3_CA_FILE"))
-	if err != nil {
-		t.Fatal(err)
+	b.claim = repository.Lineage{
+		Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: scan.Segment.SegSize,
+		Writer: repository.Writer{UID: "u", Namespace: "bench", Name: "bench"}, PGMajor: scan.Major, Created: time.Unix(1, 0).UTC(),
 	}
-	store, err := open.Plain(t.Context(), objstore.Config{
-		Driver: objstore.DriverMinIO, Endpoint: os.Getenv("S3_ENDPOINT"), Region: os.Getenv("AWS_REGION"), Bucket: os.Getenv("S3_BUCKET"),
-		PathStyle: true, Prefix: fmt.Sprintf("bench-%x", rand.Uint32()), CABundle: string(bundle),
-	})
+	b.socket, err = os.MkdirTemp("", "bench") // the path of a socket has to be short
+	b.must(err)
+	t.Cleanup(func() { _ = os.RemoveAll(b.socket) })
+	return b
+}
+
+func (b *bed) must(err error) {
+	b.Helper()
 	if err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	a := New(dir, slog.Default(), time.Now, DefaultLimits())
-	defer a.Close()
-	a.SetTarget(&Target{Store: store, Writer: "bench", Memory: 64 << 20, Claim: repository.Lineage{
-		Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
-		Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15, Created: time.Unix(1, 0).UTC(),
-	}})
-	socket, err := os.MkdirTemp("/tmp", "s")
-	if err != nil {
-		t.Fatal(err)
+}
+
+// names of the segments, in order.
+func (b *bed) names() (names []string) {
+	entries, err := os.ReadDir(b.segments)
+	b.must(err)
+	for _, entry := range entries {
+		if len(entry.Name()) == segmentName {
+			names = append(names, entry.Name())
+		}
 	}
-	defer os.RemoveAll(socket)
-	listener, err := walsocket.Listen(socket)
-	if err != nil {
-		t.Fatal(err)
+	if len(names) == 0 {
+		b.Fatal("there are no segments")
 	}
-	go walsocket.Serve(t.Context(), listener, a)
-	began := time.Now()
+	slices.Sort(names)
+	return names
+}
+
+func (b *bed) serve(handler walsocket.Handler) {
+	listener, err := walsocket.Listen(b.socket)
+	b.must(err)
+	go func() { _ = walsocket.Serve(b.Context(), listener, handler) }() // it ends with the test
+}
+
+// call does what PostgreSQL does for each file.
+func (b *bed) call(verb string, args ...string) {
+	args = append([]string{"-c", `exec "$0" "$@"`, b.agent, verb, "--socket-dir", b.socket}, args...)
+	if out, err := exec.CommandContext(b.Context(), "/bin/sh", args...).CombinedOutput(); err != nil {
+		b.Fatal(err, string(out))
+	}
+}
+
+func TestABacklogIsPushed(t *testing.T) {
+	b := newBed(t, "push")
+	notes := filepath.Join(b.segments, "archive_status")
+	names := b.names()
 	for _, name := range names {
-		if out, err := exec.Command("/bin/sh", "-c", agent+" archive-wal --socket-dir "+socket+" "+filepath.Join(dir, name)).CombinedOutput(); err != nil {
-			t.Fatal(err, string(out))
-		}
-		note := filepath.Join(dir, "archive_status", name)
-		if err := os.Rename(note+".ready", note+".done"); err != nil {
-			t.Fatal(err)
-		}
+		b.must(os.WriteFile(filepath.Join(notes, name+".ready"), nil, 0o600))
 	}
-	wall := time.Since(began)
-	usage, children := syscall.Rusage{}, syscall.Rusage{}
-	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
-	syscall.Getrusage(syscall.RUSAGE_CHILDREN, &children)
-	var stored int64
-	for info, err := range store.List(t.Context(), "lineages/", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored += info.Size
+	a := New(b.segments, slog.New(slog.DiscardHandler), time.Now, DefaultLimits())
+	defer a.Close()
+	a.SetTarget(&Target{Store: b.store, Writer: "bench", Memory: 64 << 20, Claim: b.claim})
+	b.serve(a)
+	for _, name := range names {
+		b.call("archive-wal", filepath.Join(b.segments, name))
+		b.must(os.Rename(filepath.Join(notes, name+".ready"), filepath.Join(notes, name+".done")))
 	}
-	cpu := func(u syscall.Rusage) float64 {
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// fetching serves a restore.
+type fetching struct {
+	ahead *Ahead
+	size  uint64
+	last  postgres.Segment
+}
+
+func (f fetching) Archive(context.Context, string) error { return errors.New("nothing is archived") }
+
+func (f fetching) Fetch(ctx context.Context, name, path string) error {
+	segment, err := postgres.ParseSegment(name, f.size)
+	if err != nil {
+		return err
 	}
-	fmt.Printf("%d segments in %.1f s: %.1f/s, %.1f CPU s + %.1f of commands, peak %d MiB, stored %d MiB\n", len(names), wall.Seconds(),
-		float64(len(names))/wall.Seconds(), cpu(usage), cpu(children), usage.Maxrss>>10, stored>>20)
+	return f.ahead.Segment(ctx, segment, path, func(next postgres.Segment) bool { return next.Compare(f.last) <= 0 })
+}
+
+func TestABacklogIsFetched(t *testing.T) {
+	b := newBed(t, "get")
+	names := b.names()
+	last, err := postgres.ParseSegment(names[len(names)-1], b.claim.SegmentSize)
+	b.must(err)
+	dir, err := os.MkdirTemp(filepath.Dir(b.segments), "fetch")
+	b.must(err)
+	defer os.RemoveAll(dir)
+	b.serve(fetching{NewAhead(wal.New(b.store), b.claim.Lineage, dir, b.claim.SegmentSize), b.claim.SegmentSize, last})
+	for _, name := range names {
+		b.call("fetch-wal", name, filepath.Join(dir, "RECOVERYXLOG"))
+	}
 }
