@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
@@ -76,6 +77,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 		}
 	}
 	if err := verify.Setup(mgr, agentImage); err != nil {
+		return err
+	}
+	if err := repository.Measure(metrics.Registry, mgr.GetClient()); err != nil {
 		return err
 	}
 	return request.Setup(mgr)

@@ -1,0 +1,88 @@
+package catalogue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup/inventory"
+)
+
+var at = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func entry(id string, hours int, lonely bool) Entry {
+	return Entry{Lineage: "7-g1", Lonely: lonely, Backup: inventory.Backup{ID: id, Cluster: "shop", Stopped: at.Add(time.Duration(hours) * time.Hour)}}
+}
+
+func repo(change func(*v1alpha1.BackupRepositorySpec)) *v1alpha1.BackupRepository {
+	r := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "minio"}}
+	change(&r.Spec)
+	return r
+}
+
+func TestWhichBackupsAreShown(t *testing.T) {
+	entries := []Entry{entry("mine", 1, false), entry("left", 2, true)}
+	planned := v1alpha1.Backup{Status: v1alpha1.BackupStatus{Plan: &v1alpha1.BackupPlan{Repository: "minio", Lineage: "7-g1", ID: "left"}}}
+	byHand := v1alpha1.Backup{Spec: v1alpha1.BackupSpec{Found: &v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "left"}}}
+	ours := *byHand.DeepCopy()
+	ours.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	ours.Status.Plan = planned.Status.Plan
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.BackupRepositorySpec)
+		there  []v1alpha1.Backup
+		want   string
+	}{
+		"those that were left":             {func(*v1alpha1.BackupRepositorySpec) {}, nil, "left "},
+		"not one that a Backup has made":   {func(*v1alpha1.BackupRepositorySpec) {}, []v1alpha1.Backup{planned}, ""},
+		"not one that somebody else shows": {func(*v1alpha1.BackupRepositorySpec) {}, []v1alpha1.Backup{byHand}, ""},
+		"one that is shown already":        {func(*v1alpha1.BackupRepositorySpec) {}, []v1alpha1.Backup{ours}, "left "},
+		"all of a read-only one":           {func(s *v1alpha1.BackupRepositorySpec) { s.ReadOnly = true }, nil, "left mine "},
+		"all":                              {func(s *v1alpha1.BackupRepositorySpec) { s.Catalogue = v1alpha1.CatalogueAll }, nil, "left mine "},
+		"none": {func(s *v1alpha1.BackupRepositorySpec) {
+			s.Catalogue, s.ReadOnly = v1alpha1.CatalogueOff, true
+		}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted, more := Choose(repo(test.change), entries, test.there)
+			got := ""
+			for _, id := range []string{"left", "mine"} {
+				if _, ok := wanted[v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: id}]; ok {
+					got += id + " "
+				}
+			}
+			if got != test.want || more != 0 {
+				t.Errorf("got %q and %d more", got, more)
+			}
+		})
+	}
+}
+
+func TestOfTooManyTheNewestAreShown(t *testing.T) {
+	var entries []Entry
+	for i := range most + 7 {
+		entries = append(entries, entry(fmt.Sprint(i), i, true))
+	}
+	wanted, more := Choose(repo(func(*v1alpha1.BackupRepositorySpec) {}), entries, nil)
+	_, oldest := wanted[v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "6"}]
+	_, newer := wanted[v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "7"}]
+	if len(wanted) != most || more != 7 || oldest || !newer {
+		t.Errorf("%d are shown, %d are not; the seventh %t, the eighth %t", len(wanted), more, oldest, newer)
+	}
+}
+
+func TestNamesCanBeReadAndAreAlwaysTheSameAndShortEnough(t *testing.T) {
+	if got := Name(entry("b1", 0, true)); got != "shop-20260304t050607z-b4c407b8" {
+		t.Errorf("got %s", got)
+	}
+	for _, cluster := range []string{"", "a", "a-cluster-with-a-name-that-is-far.too-long-for-anybody-to-read"} {
+		e := entry("b1", 0, true)
+		e.Cluster = cluster
+		if name := Name(e); len(name) > 56 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			t.Errorf("%q makes %q", cluster, name)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package repository
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// collectTimeout bounds what a scrape waits for the cache.
+const collectTimeout = 5 * time.Second
+
+func describeMetric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("howdah_repository_"+name, help, append([]string{"namespace", "repository"}, labels...), nil)
+}
+
+var (
+	metricReady       = describeMetric("ready", "1 while the repository can be used")
+	metricSurveyed    = describeMetric("surveyed_timestamp_seconds", "when the bucket was looked through last")
+	metricWouldRemove = describeMetric("retention_pending", "backups that no rule of spec.retention keeps")
+	metricBackups     = describeMetric("backups", "backups of the lineage that can be read", "lineage", "cluster", "living")
+	metricDamaged     = describeMetric("damaged_backups", "backups of the lineage whose manifest can't be read, ten at most", "lineage", "cluster", "living")
+	metricStored      = describeMetric("stored_bytes", "size of the lineage's backups in the bucket", "lineage", "cluster", "living")
+	metricWAL         = describeMetric("wal_bytes", "size of the lineage's WAL in the bucket", "lineage", "cluster", "living")
+	metricFrom        = describeMetric("recoverable_from_timestamp_seconds", "the earliest time from which on every point can be restored", "lineage", "cluster", "living")
+	metricTo          = describeMetric("recoverable_to_timestamp_seconds", "the latest time that can be restored", "lineage", "cluster", "living")
+	metricLast        = describeMetric("last_backup_timestamp_seconds", "when the newest backup ended", "lineage", "cluster", "living")
+	metricFailure     = describeMetric("last_failure_timestamp_seconds", "when a Backup failed last", "lineage", "cluster", "living")
+)
+
+// collector tells what the status of each repository says.
+type collector struct{ reader client.Reader }
+
+// Measure registers the metrics of all repositories, once in a process.
+func Measure(registry prometheus.Registerer, reader client.Reader) error {
+	return registry.Register(collector{reader})
+}
+
+// Describe sends nothing: what there is to collect differs.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads the cache.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
+	defer cancel()
+	repos := &v1alpha1.BackupRepositoryList{}
+	if c.reader.List(ctx, repos) != nil {
+		return // the cache isn't filled yet
+	}
+	for i := range repos.Items {
+		collect(&repos.Items[i], out)
+	}
+}
+
+func collect(repo *v1alpha1.BackupRepository, out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{repo.Namespace, repo.Name}, labels...)...)
+	}
+	ready := 0.0
+	if meta.IsStatusConditionTrue(repo.Status.Conditions, v1alpha1.ConditionReady) {
+		ready = 1
+	}
+	gauge(metricReady, ready)
+	if at := repo.Status.SurveyedAt; at != nil {
+		gauge(metricSurveyed, float64(at.Unix()))
+	}
+	if retention := repo.Status.Retention; retention != nil {
+		gauge(metricWouldRemove, float64(retention.WouldRemoveCount))
+	}
+	for _, l := range repo.Status.Lineages {
+		labels := []string{l.Name, l.Cluster, map[bool]string{true: "true", false: "false"}[l.Living]}
+		gauge(metricBackups, float64(l.Backups), labels...)
+		gauge(metricDamaged, float64(len(l.Damaged)), labels...)
+		gauge(metricStored, float64(l.StoredBytes), labels...)
+		gauge(metricWAL, float64(l.WALBytes), labels...)
+		for desc, at := range map[*prometheus.Desc]*metav1.Time{
+			metricFrom: l.RecoverableFrom, metricTo: l.RecoverableTo, metricLast: l.LastBackup, metricFailure: l.LastFailure,
+		} {
+			if at != nil {
+				gauge(desc, float64(at.Unix()), labels...)
+			}
+		}
+	}
+}
