@@ -37,6 +37,7 @@ type RestoreList struct {
 // RestoreSpec says from where, to which point, into what.
 // +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source && self.destination == oldSelf.destination && self.mode == oldSelf.mode && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target)",message="spec.source, spec.target, spec.destination and spec.mode can't be changed: make another Restore"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made; to go the other way make another Restore"
+// +kubebuilder:validation:XValidation:rule="!has(self.target) || !has(self.target.xid) || has(self.source.backup)",message="spec.target.xid needs spec.source.backup: a transaction's number doesn't tell when it committed, so name a Backup that ended before that"
 // +kubebuilder:validation:XValidation:rule="has(self.destination.inPlace) || !has(self.decision) && !has(self.confirmWithin)",message="spec.decision and spec.confirmWithin belong to a restore in place (spec.destination.inPlace): leave them out, a new cluster can simply be deleted"
 type RestoreSpec struct {
 	// Source of the data.
@@ -116,7 +117,8 @@ type ClusterSource struct {
 }
 
 // RestoreTarget is a point in the history of a cluster.
-// +kubebuilder:validation:XValidation:rule="[has(self.time), has(self.lsn), has(self.restorePoint)].filter(x, x).size() == 1",message="spec.target takes exactly one of time, lsn and restorePoint; leave spec.target out to restore to the end of the archive"
+// +kubebuilder:validation:XValidation:rule="[has(self.time), has(self.lsn), has(self.xid), has(self.restorePoint), has(self.immediate) && self.immediate].filter(x, x).size() == (has(self.timeline) && !has(self.time) && !has(self.lsn) && !has(self.xid) && !has(self.restorePoint) && !(has(self.immediate) && self.immediate) ? 0 : 1)",message="spec.target takes exactly one of time, lsn, xid, restorePoint and immediate, with or without timeline; leave spec.target out to restore to the end of the archive"
+// +kubebuilder:validation:XValidation:rule="!has(self.inclusive) || has(self.time) || has(self.lsn) || has(self.xid)",message="spec.target.inclusive belongs to time, lsn or xid: leave it out, or write one of them"
 type RestoreTarget struct {
 	// Time with its zone, such as 2026-03-01T12:03:10Z, to the microsecond: everything committed until then.
 	// +optional
@@ -132,6 +134,23 @@ type RestoreTarget struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	RestorePoint string `json:"restorePoint,omitempty"`
+	// XID of a transaction, as pg_current_xact_id gives it: everything that committed until it did. It goes with
+	// spec.source.backup only.
+	// +optional
+	// +kubebuilder:validation:Minimum=3
+	XID int64 `json:"xid,omitempty"`
+	// Immediate stops as soon as the data is consistent: at the end of the backup.
+	// +optional
+	Immediate bool `json:"immediate,omitempty"`
+	// Inclusive says whether what is at the target itself is restored. Left out: what committed at time and the transaction
+	// xid are, the record at lsn is not.
+	// +optional
+	Inclusive *bool `json:"inclusive,omitempty"`
+	// Timeline to follow, such as one that was left by a failover; alone, to its end. Left out: the newest.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4294967295
+	Timeline int64 `json:"timeline,omitempty"`
 }
 
 // RestoreDestination is where the data goes.

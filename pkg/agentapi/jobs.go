@@ -82,6 +82,8 @@ type RestoreJob struct {
 	LastWAL string `json:"lastWAL"`
 	// MemoryLimit of the buffers, in bytes.
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
+	// InPlace: the volume is that of a cluster that has run, and keeps its data.
+	InPlace bool `json:"inPlace,omitempty"`
 }
 
 // RestoreTarget is a point; all empty is the end of the archive.
@@ -89,6 +91,16 @@ type RestoreTarget struct {
 	Time         *time.Time `json:"time,omitempty"`
 	LSN          string     `json:"lsn,omitempty"`
 	RestorePoint string     `json:"restorePoint,omitempty"`
+	XID          int64      `json:"xid,omitempty"`
+	// Immediate: at the end of the backup.
+	Immediate bool `json:"immediate,omitempty"`
+	// Inclusive: what is at the target itself is restored. Nil: it is, but for the record at LSN.
+	Inclusive *bool `json:"inclusive,omitempty"`
+}
+
+// End says that everything shall be replayed.
+func (t RestoreTarget) End() bool {
+	return t.Time == nil && t.LSN == "" && t.RestorePoint == "" && t.XID == 0 && !t.Immediate
 }
 
 // RestoreResult is what a restore Job has done.

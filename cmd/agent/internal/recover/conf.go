@@ -59,8 +59,8 @@ func timeline(planned int64, own uint32) string {
 	return fmt.Sprint(planned)
 }
 
-// targetParameters say where replay stops. A time and a restore point are included; an LSN is the position before which
-// everything is wanted, as pg_current_wal_lsn gives it.
+// targetParameters say where replay stops. Unless something else is said, a time, a transaction and a restore point are
+// included; an LSN is the position before which everything is wanted, as pg_current_wal_lsn gives it.
 func targetParameters(target agentapi.RestoreTarget, timeline string) []postgres.Parameter {
 	params := map[string]string{
 		"recovery_target_timeline": timeline, "recovery_target_action": "promote", "recovery_target_inclusive": "on",
@@ -72,6 +72,13 @@ func targetParameters(target agentapi.RestoreTarget, timeline string) []postgres
 		params["recovery_target_lsn"], params["recovery_target_inclusive"] = target.LSN, "off"
 	case target.RestorePoint != "":
 		params["recovery_target_name"] = target.RestorePoint
+	case target.XID != 0:
+		params["recovery_target_xid"] = fmt.Sprint(target.XID)
+	case target.Immediate:
+		params["recovery_target"] = "immediate"
+	}
+	if target.Inclusive != nil {
+		params["recovery_target_inclusive"] = map[bool]string{true: "on", false: "off"}[*target.Inclusive]
 	}
 	return postgres.ParameterList(params)
 }

@@ -94,11 +94,11 @@ func TestAFailureHasAReasonAndSaysWhetherToTryAgain(t *testing.T) {
 		"what was decided":      {job.Final(ReasonUnreachable, errors.New("x")), ReasonUnreachable, true},
 	} {
 		failure := &job.Failure{}
-		if err := classify(test.err); !errors.As(err, &failure) || failure.Reason != test.reason || failure.Final != test.final {
+		if err := classify(test.err, false); !errors.As(err, &failure) || failure.Reason != test.reason || failure.Final != test.final {
 			t.Errorf("%s: %+v", name, failure)
 		}
 	}
-	if failure := new(job.Failure); errors.As(classify(errors.New("x")), &failure) {
+	if failure := new(job.Failure); errors.As(classify(errors.New("x"), false), &failure) {
 		t.Errorf("an unknown error has reason %s", failure.Reason)
 	}
 }

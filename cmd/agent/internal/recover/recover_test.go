@@ -4,10 +4,12 @@ package recover
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,8 @@ func TestRestores(t *testing.T) {
 			t.Fatal(err)
 		}
 		lsn := b.value("SELECT pg_current_wal_lsn()::text")
+		xid := b.xidOf(200)
+		no, yes := false, true
 		b.exec("SELECT pg_create_restore_point('before')")
 		b.rows(201, 300)
 		inPadding := b.value("SELECT pg_switch_wal()::text")
@@ -47,6 +51,10 @@ func TestRestores(t *testing.T) {
 			"to a restore point":                {agentapi.RestoreTarget{RestorePoint: "before"}, 200},
 			"to the end":                        {agentapi.RestoreTarget{}, 300},
 			"to an LSN behind the last record":  {agentapi.RestoreTarget{LSN: inPadding}, 300},
+			"to a transaction":                  {agentapi.RestoreTarget{XID: xid}, 200},
+			"to right before a transaction":     {agentapi.RestoreTarget{XID: xid, Inclusive: &no}, 199},
+			"to the end of the backup":          {agentapi.RestoreTarget{Immediate: true}, 120},
+			"to a time, said to be included":    {agentapi.RestoreTarget{Time: &at, Inclusive: &yes}, 200},
 			"to an LSN right behind the backup": {agentapi.RestoreTarget{LSN: b.manifest.StopLSN.String()}, 120},
 		} {
 			t.Run(name, func(t *testing.T) { b.at(t).restoresTo(test.target, test.last) })
@@ -56,6 +64,9 @@ func TestRestores(t *testing.T) {
 		t.Run("a time behind the end is refused", func(t *testing.T) {
 			late := time.Now().Add(time.Hour)
 			b.at(t).refuses(b.store, agentapi.RestoreTarget{Time: &late}, "TargetUnreachable", "doesn't lead to time")
+		})
+		t.Run("a transaction that did not commit is refused", func(t *testing.T) {
+			b.at(t).refuses(b.store, agentapi.RestoreTarget{XID: xid + 100000}, "TargetUnreachable", "doesn't lead to transaction")
 		})
 		t.Run("a missing segment is named", func(t *testing.T) { b.at(t).missesASegment() })
 		t.Run("a flipped byte in a segment is named", func(t *testing.T) {
@@ -68,6 +79,15 @@ func TestRestores(t *testing.T) {
 			b.at(t).refuses(mem.New(), agentapi.RestoreTarget{}, "BackupNotFound", "first")
 		})
 	})
+}
+
+// xidOf is the transaction that inserted a row.
+func (b *bed) xidOf(row int) int64 {
+	xid, err := strconv.ParseInt(b.value(fmt.Sprintf("SELECT xmin::text FROM rows WHERE n = %d", row)), 10, 64)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return xid
 }
 
 // at is the bed for a subtest.

@@ -90,7 +90,7 @@ func (r *restoring) progress() func(postgres.Segment) {
 
 // replayTo runs the server once: until it has reached the target and was shut down, or gave up.
 func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget, source *source, notes *notes) error {
-	r.toTheEnd = target == agentapi.RestoreTarget{}
+	r.toTheEnd = target.End()
 	if err := r.configure(ctx, target); err != nil {
 		return err
 	}
@@ -176,6 +176,10 @@ func describe(target agentapi.RestoreTarget) string {
 		return "LSN " + target.LSN
 	case target.RestorePoint != "":
 		return fmt.Sprintf("restore point %q", target.RestorePoint)
+	case target.XID != 0:
+		return fmt.Sprintf("transaction %d", target.XID)
+	case target.Immediate:
+		return "the end of the backup"
 	}
 	return "the end of the archive"
 }

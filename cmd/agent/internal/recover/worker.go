@@ -85,7 +85,7 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {
 		w.Log.Error("What was restored so far can't be removed; the next run removes it", "error", errRemove)
 	}
-	return agentapi.RestoreResult{}, classify(err)
+	return agentapi.RestoreResult{}, classify(err, task.InPlace)
 }
 
 func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
@@ -136,10 +136,18 @@ func (r *restoring) checkSpace(context.Context) error {
 	}
 	free, needed := int64(stat.Bavail)*stat.Bsize, r.manifest.Totals.LogicalBytes+spareBytes
 	if free < needed {
-		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free, and the restore needs %d MiB at least: make another Restore with a larger spec.destination.newCluster.storage.size",
-			free>>20, needed>>20))
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free, and the restore needs %d MiB at least: %s",
+			free>>20, needed>>20, moreSpace(r.task.InPlace)))
 	}
 	return nil
+}
+
+// moreSpace says what to write instead.
+func moreSpace(inPlace bool) string {
+	if inPlace {
+		return "raise spec.storage.size of the PostgresCluster, and make another Restore"
+	}
+	return "make another Restore with a larger spec.destination.newCluster.storage.size"
 }
 
 // fetch writes the backup's files.
@@ -163,7 +171,7 @@ func (r *restoring) fetch(ctx context.Context) error {
 }
 
 // classify gives an error the reason that a person sees, and says whether trying again may help.
-func classify(err error) error {
+func classify(err error, inPlace bool) error {
 	failure := &job.Failure{}
 	fault := &objstore.Error{}
 	switch {
@@ -174,7 +182,7 @@ func classify(err error) error {
 	case errors.Is(err, backup.ErrFormat):
 		return job.Final(job.ReasonBadJob, err)
 	case errors.Is(err, unix.ENOSPC):
-		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: make another Restore with a larger spec.destination.newCluster.storage.size (%w)", err))
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: %s (%w)", moreSpace(inPlace), err))
 	case errors.As(err, &fault), errors.Is(err, objstore.ErrConfig):
 		return job.Fail(ReasonStore, errors.New(objstore.Explain(err)))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +29,7 @@ func Minute(n int) time.Time { return time.Date(2026, 3, 1, 12, n, 0, 0, time.UT
 func New(t testing.TB, numbers ...uint64) *mem.Store {
 	t.Helper()
 	store, ctx := mem.New(), t.Context()
-	claim := repository.Lineage{
-		Lineage: Lineage, Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"},
-		SystemIdentifier: "7", Generation: "g0", SegmentSize: seg, PGMajor: 17, Created: Minute(0),
-	}
-	if _, err := repository.Claim(ctx, store, claim); err != nil {
-		t.Fatal(err)
-	}
+	Claim(t, store, Lineage, Minute(0))
 	archive := wal.New(store)
 	for _, n := range append([]uint64{3}, numbers...) {
 		s, at := postgres.Segment{Timeline: 1, Number: n, SegSize: seg}, Minute(int(n))
@@ -48,6 +43,18 @@ func New(t testing.TB, numbers ...uint64) *mem.Store {
 	}
 	writeBackup(t, store)
 	return store
+}
+
+// Claim makes a lineage of the cluster shop.
+func Claim(t testing.TB, store *mem.Store, lineage string, created time.Time) {
+	t.Helper()
+	claim := repository.Lineage{
+		Lineage: lineage, Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"},
+		SystemIdentifier: "7", Generation: strings.TrimPrefix(lineage, "7-"), SegmentSize: seg, PGMajor: 17, Created: created,
+	}
+	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func writeBackup(t testing.TB, store *mem.Store) {

@@ -5,15 +5,18 @@ package restore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -206,6 +209,28 @@ func TestADeletedRestoreInPlaceLeavesTheClusterAsItWas(t *testing.T) {
 	l.expectShop(string(shop.UID), "g0", generation)
 }
 
+func TestATargetIsHandedToTheJobAsItWasPlanned(t *testing.T) {
+	for name, test := range map[string]struct {
+		target v1alpha1.RestoreTarget
+		want   string
+	}{
+		"a transaction":         {v1alpha1.RestoreTarget{XID: 700, Inclusive: ptr.To(false)}, `"xid":700,"inclusive":false`},
+		"the end of the backup": {v1alpha1.RestoreTarget{Immediate: true}, `"immediate":true`},
+		"the end of a timeline": {v1alpha1.RestoreTarget{Timeline: 1}, `"target":{},"timeline":1`},
+		"right before a commit": {v1alpha1.RestoreTarget{Time: "2026-03-01T12:06:00Z", Inclusive: ptr.To(false)}, `"time":"2026-03-01T12:06:00Z","inclusive":false`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			restore := l.restore(func(s *v1alpha1.RestoreSpec) { s.Target = &test.target })
+			l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+			job := &corev1.ConfigMap{ObjectMeta: l.meta("r-restore")}
+			if !l.there(job) || !strings.Contains(strings.Join(slices.Collect(maps.Values(job.Data)), ""), test.want) {
+				t.Errorf("%+v", job.Data)
+			}
+		})
+	}
+}
+
 // TestCrashesChangeNothingInPlace restarts the controller whenever the Restore says something new, on the way there and back.
 func TestCrashesChangeNothingInPlace(t *testing.T) {
 	for decision, end := range map[string]metav1.ConditionStatus{"Confirm": metav1.ConditionTrue, "Undo": metav1.ConditionFalse} {
@@ -251,6 +276,17 @@ func TestWhatCannotBeAskedForInPlaceIsRefusedAtOnce(t *testing.T) {
 		"two destinations":            {func(s *v1alpha1.RestoreSpec) { s.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"} }, "takes exactly one of newCluster and inPlace"},
 		"no destination":              {func(s *v1alpha1.RestoreSpec) { s.Destination.NewCluster = nil }, "takes exactly one of newCluster and inPlace"},
 		"a decision on a new cluster": {func(s *v1alpha1.RestoreSpec) { s.Decision = v1alpha1.DecisionUndo }, "belong to a restore in place"},
+		"two targets": {func(s *v1alpha1.RestoreSpec) {
+			s.Target = &v1alpha1.RestoreTarget{XID: 700, Immediate: true}
+		}, "takes exactly one of time, lsn, xid, restorePoint and immediate"},
+		"no target at all": {func(s *v1alpha1.RestoreSpec) { s.Target = &v1alpha1.RestoreTarget{} }, "takes exactly one of time, lsn, xid, restorePoint and immediate"},
+		"a transaction without a backup": {func(s *v1alpha1.RestoreSpec) {
+			s.Source = v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{Name: "shop"}}
+			s.Target = &v1alpha1.RestoreTarget{XID: 700}
+		}, "spec.target.xid needs spec.source.backup"},
+		"a restore point that is not included": {func(s *v1alpha1.RestoreSpec) {
+			s.Target = &v1alpha1.RestoreTarget{RestorePoint: "p", Inclusive: ptr.To(false)}
+		}, "spec.target.inclusive belongs to time, lsn or xid"},
 		"a time that is too long": {func(s *v1alpha1.RestoreSpec) {
 			s.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
 			s.ConfirmWithin = &metav1.Duration{Duration: 9000 * time.Hour}

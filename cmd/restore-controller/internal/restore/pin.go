@@ -90,7 +90,10 @@ func targetOf(restore *v1alpha1.Restore) (survey.Target, error) {
 	if wanted == nil {
 		return survey.Target{}, nil
 	}
-	target := survey.Target{RestorePoint: wanted.RestorePoint}
+	target := survey.Target{
+		RestorePoint: wanted.RestorePoint, XID: wanted.XID, Immediate: wanted.Immediate, Inclusive: wanted.Inclusive,
+		Timeline: uint32(wanted.Timeline), //nolint:gosec // the API server has checked its range
+	}
 	if wanted.Time != "" {
 		at, err := time.Parse(time.RFC3339Nano, wanted.Time)
 		if err != nil {
@@ -118,6 +121,7 @@ func (w *world) question(target survey.Target) survey.Question {
 	q.Cluster = w.restore.Spec.Source.Cluster.Name
 	if w.source != nil {
 		q.ClusterUID = string(w.source.UID)
+		q.Present = protocol.Lineage(w.source.Status.SystemIdentifier, w.source.Status.DataGeneration)
 	}
 	return q
 }
@@ -218,15 +222,19 @@ func (r *Reconciler) takes(w *world, head *backup.Head) (string, flow.Outcome) {
 }
 
 func stopAt(target survey.Target) *v1alpha1.RestoreTarget {
-	switch {
-	case target.Time != nil:
-		return &v1alpha1.RestoreTarget{Time: target.Time.UTC().Format(time.RFC3339Nano)}
-	case !target.LSN.IsZero():
-		return &v1alpha1.RestoreTarget{LSN: target.LSN.String()}
-	case target.RestorePoint != "":
-		return &v1alpha1.RestoreTarget{RestorePoint: target.RestorePoint}
+	if target.End() {
+		return nil
 	}
-	return nil
+	stop := &v1alpha1.RestoreTarget{
+		RestorePoint: target.RestorePoint, XID: target.XID, Immediate: target.Immediate, Inclusive: target.Inclusive,
+	}
+	if target.Time != nil {
+		stop.Time = target.Time.UTC().Format(time.RFC3339Nano)
+	}
+	if !target.LSN.IsZero() {
+		stop.LSN = target.LSN.String()
+	}
+	return stop
 }
 
 // imageFor is the image that runs the data: what the cluster had asked for, else the suite's for this major version,

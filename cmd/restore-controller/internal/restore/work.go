@@ -123,10 +123,12 @@ func (r *Reconciler) job(w *world) workload.Job {
 		},
 		Repository: location.PodConfig(w.repository), Lineage: plan.Lineage, BackupID: plan.BackupID,
 		DataGeneration: plan.DataGeneration, MajorVersion: int(plan.MajorVersion), Timeline: plan.Timeline,
-		LastWAL: plan.LastWAL, MemoryLimit: bufferLimit,
+		LastWAL: plan.LastWAL, MemoryLimit: bufferLimit, InPlace: w.inPlace(),
 	}
 	if stop := plan.StopAt; stop != nil {
-		spec.Target = agentapi.RestoreTarget{LSN: stop.LSN, RestorePoint: stop.RestorePoint}
+		spec.Target = agentapi.RestoreTarget{
+			LSN: stop.LSN, RestorePoint: stop.RestorePoint, XID: stop.XID, Immediate: stop.Immediate, Inclusive: stop.Inclusive,
+		}
 		if at, err := time.Parse(time.RFC3339Nano, stop.Time); err == nil {
 			spec.Target.Time = &at
 		}
@@ -135,7 +137,7 @@ func (r *Reconciler) job(w *world) workload.Job {
 		Name: jobName(w.restore), Owner: w.restore, Cluster: w.cluster.Name, Component: workload.ComponentRestore,
 		Image: plan.Image, AgentImage: r.agentImage, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
 		DataClaim: w.answer().Volumes[0].ClaimName, S3Secret: location.SecretName(w.repository),
-		 Resources: resourcesOf(w.cluster),
+		KeysSecret: location.KeysSecretName(w.repository), Resources: resourcesOf(w.cluster),
 	}
 }
 

@@ -11,14 +11,41 @@ type leg struct {
 	from, to postgres.LSN
 }
 
-// follow finds the way from a backup to the newest timeline that goes on from it.
-func follow(histories []postgres.TimelineHistory, head *backup.Head) []leg {
+// newest is the newest timeline with WAL.
+func (r *reader) newest() uint32 {
+	newest := uint32(0)
+	for _, t := range r.coverage.Timelines {
+		newest = max(newest, t.ID)
+	}
+	for _, h := range r.histories {
+		newest = max(newest, h.Timeline)
+	}
+	return newest
+}
+
+// historyOf is the way to a timeline; one without a history is the first.
+func (r *reader) historyOf(timeline uint32) postgres.TimelineHistory {
+	for _, h := range r.histories {
+		if h.Timeline == timeline {
+			return h
+		}
+	}
+	return postgres.TimelineHistory{Timeline: timeline}
+}
+
+// onward is the newest timeline with WAL that goes on from a backup.
+func onward(histories []postgres.TimelineHistory, head *backup.Head) postgres.TimelineHistory {
 	path := postgres.TimelineHistory{Timeline: head.Timeline}
 	for _, h := range histories {
 		if left, related := h.Left(head.Timeline); related && h.Timeline > path.Timeline && left >= head.StopLSN {
 			path = h
 		}
 	}
+	return path
+}
+
+// follow finds the way from a backup along a path of timelines.
+func follow(path postgres.TimelineHistory, head *backup.Head) []leg {
 	var legs []leg
 	from, behind := head.StartLSN, false
 	for _, ancestor := range path.Ancestors {

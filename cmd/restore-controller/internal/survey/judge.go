@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,10 @@ func Judge(report Report, target Target, facts Facts) Verdict {
 		return b.judgeLSN()
 	case target.RestorePoint != "":
 		return b.judgePoint()
+	case target.XID != 0:
+		return b.judgeXID()
+	case target.Immediate:
+		return b.stopAt(target)
 	}
 	return b.judgeEnd()
 }
@@ -107,6 +112,9 @@ func noStart(report Report, target Target, facts Facts) Verdict {
 		}
 	}
 	switch {
+	case oldest != nil && target.Timeline != 0 && !slices.ContainsFunc(oldest.Heads, oldest.leadsFrom):
+		return refuse("no backup of %s leads to timeline %d: its history is not in the archive, or all backups are of other timelines",
+			facts.Source, target.Timeline)
 	case oldest != nil:
 		head := oldest.Heads[0]
 		return refuse("%s can't be restored to %s: the earliest that its oldest backup (%s) leads to is %s (LSN %s)",
@@ -135,7 +143,9 @@ func (b *bench) stopAt(t Target) Verdict {
 
 func (b *bench) toTheEnd() Verdict { return b.stopAt(Target{}) }
 
-func (b *bench) live() bool { return b.facts.Live != "" && b.facts.Live == b.lineage.Name }
+func (b *bench) live() bool {
+	return b.facts.Live != "" && b.facts.Live == b.lineage.Name && !b.lineage.Left
+}
 
 func (b *bench) judgeEnd() Verdict {
 	if b.lineage.Reach.Missing != "" {
@@ -150,7 +160,7 @@ func (b *bench) judgeTime() Verdict {
 	at, reach := *b.target.Time, b.lineage.Reach
 	const advice = "write a time until then, or leave spec.target out"
 	switch {
-	case at.Before(b.lineage.lastKnown()) || reach.Unsure:
+	case at.Before(b.lineage.lastKnown()) || reach.Unsure, b.target.excludes() && !at.After(b.lineage.lastKnown()):
 		return b.stopAt(b.target)
 	case !at.After(b.lineage.knownUntil()):
 		return b.toTheEnd()
@@ -178,6 +188,14 @@ func (b *bench) judgeLSN() Verdict {
 		return b.beyond(advice)
 	}
 	return b.awaitOrRefuse(advice)
+}
+
+// judgeXID: only replay finds a transaction. What had committed when the restore was asked for is archived first.
+func (b *bench) judgeXID() Verdict {
+	if until := b.facts.Asked.Add(b.facts.Settle); b.live() && b.facts.Settle > 0 && b.report.At.Before(until) {
+		return b.await(until)
+	}
+	return b.stopAt(b.target)
 }
 
 func (b *bench) judgePoint() Verdict {

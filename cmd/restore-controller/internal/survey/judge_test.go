@@ -37,6 +37,12 @@ func archive(t Target, change func(*Lineage)) Report {
 
 func at(t time.Time) Target { return Target{Time: &t} }
 
+func exclusive(t Target) Target {
+	no := false
+	t.Inclusive = &no
+	return t
+}
+
 var (
 	dead = Facts{Now: clock(13, 0), Asked: clock(12, 59), Source: "cluster shop"}
 	live = Facts{Now: clock(13, 0), Asked: clock(12, 59), Source: "cluster shop", Live: "a", Settle: 6 * time.Minute}
@@ -57,12 +63,17 @@ func TestATargetThatCanBeReachedIsPlanned(t *testing.T) {
 		"the very time of a backup":                                 {at(clock(11, 0)), dead, nil, "new", false},
 		"the very time of the last commit":                          {at(clock(12, 3)), dead, nil, "new", true},
 		"a time until which a live, quiet cluster archived nothing": {at(clock(12, 30)), live, nil, "new", true},
-		"a time before a hole":                                      {at(clock(12, 0)), dead, hole, "new", false},
-		"the end":                                                   {Target{}, dead, nil, "new", true},
-		"an LSN":                                                    {Target{LSN: 0x5000000}, dead, nil, "new", false},
-		"an LSN in the rest of the last segment":                    {Target{LSN: 0x5900000}, dead, nil, "new", false},
-		"an LSN between the backups":                                {Target{LSN: 0x3000000}, dead, nil, "old", false},
-		"a restore point":                                           {Target{RestorePoint: "p"}, dead, point, "new", false},
+		"right before the very time of the last commit":             {exclusive(at(clock(12, 3))), dead, nil, "new", false},
+		"right before a time behind the last commit":                {exclusive(at(clock(12, 3).Add(time.Second))), live, nil, "new", true},
+		"a transaction":                          {Target{XID: 700}, dead, nil, "new", false},
+		"the end of the backup":                  {Target{Immediate: true}, live, hole, "new", false},
+		"the end of a timeline":                  {Target{Timeline: 1}, live, nil, "new", true},
+		"a time before a hole":                   {at(clock(12, 0)), dead, hole, "new", false},
+		"the end":                                {Target{}, dead, nil, "new", true},
+		"an LSN":                                 {Target{LSN: 0x5000000}, dead, nil, "new", false},
+		"an LSN in the rest of the last segment": {Target{LSN: 0x5900000}, dead, nil, "new", false},
+		"an LSN between the backups":             {Target{LSN: 0x3000000}, dead, nil, "old", false},
+		"a restore point":                        {Target{RestorePoint: "p"}, dead, point, "new", false},
 		"a time that a later backup proves to be quiet": {at(clock(12, 20)), dead, func(l *Lineage) {
 			l.Heads = append(l.Heads, head("newest", 0x5700000, clock(12, 30)))
 		}, "new", true},
@@ -100,20 +111,21 @@ func TestATargetThatCannotBeReachedIsRefusedWithWhatCan(t *testing.T) {
 		change func(*Lineage)
 		want   string
 	}{
-		"the future":                              {at(clock(14, 0)), live, nil, "is in the future (it is 2026-03-01T13:00:00Z now)"},
-		"a time behind a dead archive":            {at(clock(12, 30)), dead, nil, "the last commit in it is at 2026-03-01T12:03:00Z: write a time until then, or leave spec.target out"},
-		"a time behind a hole":                    {at(clock(12, 30)), dead, hole, "segment 000000010000000000000006 is missing"},
-		"a time before the first backup":          {at(clock(9, 0)), dead, nil, "its oldest backup (old) leads to is 2026-03-01T10:00:00Z"},
-		"the end behind a hole":                   {Target{}, dead, hole, "segment 000000010000000000000006 is missing"},
-		"an LSN behind the end":                   {Target{LSN: 0x7000000}, dead, nil, "ends at LSN 0/5800000"},
-		"an LSN that is far away":                 {Target{LSN: 0xFFF00000000}, live, nil, "ends at LSN 0/5800000"},
-		"an LSN that did not come":                {Target{LSN: 0x7000000}, asked, nil, "ends at LSN 0/5800000"},
-		"a time that never settles":               {at(clock(12, 30)), never, nil, "the last commit in it is at"},
-		"an unknown restore point":                {Target{RestorePoint: "x"}, dead, nil, `no restore point "x"`},
-		"a restore point that did not come":       {Target{RestorePoint: "x"}, asked, nil, `no restore point "x"`},
-		"a restore point that is there twice":     {Target{RestorePoint: "p"}, dead, points, "0/4800000 (2026-03-01T11:30:00Z) and 0/4900000"},
-		"a backup whose WAL is gone":              {Target{}, dead, func(l *Lineage) { l.Reach = Reach{Missing: "000000010000000000000004"} }, "backup new can't be restored without it"},
-		"a restore point before the first backup": {Target{RestorePoint: "p"}, dead, func(l *Lineage) { l.Points = []wal.RestorePoint{{Name: "p", LSN: 0x1000000}} }, "oldest backup (old)"},
+		"the future":                               {at(clock(14, 0)), live, nil, "is in the future (it is 2026-03-01T13:00:00Z now)"},
+		"a time behind a dead archive":             {at(clock(12, 30)), dead, nil, "the last commit in it is at 2026-03-01T12:03:00Z: write a time until then, or leave spec.target out"},
+		"a time behind a hole":                     {at(clock(12, 30)), dead, hole, "segment 000000010000000000000006 is missing"},
+		"a time before the first backup":           {at(clock(9, 0)), dead, nil, "its oldest backup (old) leads to is 2026-03-01T10:00:00Z"},
+		"the end behind a hole":                    {Target{}, dead, hole, "segment 000000010000000000000006 is missing"},
+		"an LSN behind the end of a left timeline": {Target{LSN: 0x7000000, Timeline: 1}, live, func(l *Lineage) { l.Left = true }, "LSN 0/7000000 on timeline 1 can't be reached"},
+		"an LSN behind the end":                    {Target{LSN: 0x7000000}, dead, nil, "ends at LSN 0/5800000"},
+		"an LSN that is far away":                  {Target{LSN: 0xFFF00000000}, live, nil, "ends at LSN 0/5800000"},
+		"an LSN that did not come":                 {Target{LSN: 0x7000000}, asked, nil, "ends at LSN 0/5800000"},
+		"a time that never settles":                {at(clock(12, 30)), never, nil, "the last commit in it is at"},
+		"an unknown restore point":                 {Target{RestorePoint: "x"}, dead, nil, `no restore point "x"`},
+		"a restore point that did not come":        {Target{RestorePoint: "x"}, asked, nil, `no restore point "x"`},
+		"a restore point that is there twice":      {Target{RestorePoint: "p"}, dead, points, "0/4800000 (2026-03-01T11:30:00Z) and 0/4900000"},
+		"a backup whose WAL is gone":               {Target{}, dead, func(l *Lineage) { l.Reach = Reach{Missing: "000000010000000000000004"} }, "backup new can't be restored without it"},
+		"a restore point before the first backup":  {Target{RestorePoint: "p"}, dead, func(l *Lineage) { l.Points = []wal.RestorePoint{{Name: "p", LSN: 0x1000000}} }, "oldest backup (old)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Judge(archive(test.target, test.change), test.target, test.facts)
@@ -130,6 +142,7 @@ func TestWALOfALiveClusterIsAwaited(t *testing.T) {
 		"a time by a clock that is fast": at(clock(13, 0).Add(30 * time.Second)),
 		"an LSN that is being archived":  {LSN: 0x7000000},
 		"a restore point just made":      {RestorePoint: "x"},
+		"a transaction of just now":      {XID: 700},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if v := Judge(archive(target, nil), target, live); v.Wait == "" {
@@ -176,7 +189,7 @@ func TestTheWayLeadsToTheNewestTimelineThatGoesOnFromTheBackup(t *testing.T) {
 		"one that left before the backup": {[]postgres.TimelineHistory{second, early}, []leg{{1, h.StartLSN, 0x5000100}, {2, 0x5000100, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := follow(test.histories, h)
+			got := follow(onward(test.histories, h), h)
 			if len(got) != len(test.want) {
 				t.Fatalf("%v, want %v", got, test.want)
 			}

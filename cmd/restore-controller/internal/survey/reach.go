@@ -16,8 +16,8 @@ import (
 )
 
 // reach walks the WAL behind a backup to its end or to the first segment that is missing.
-func (r *reader) reach(ctx context.Context, head *backup.Head) (Reach, error) {
-	legs := follow(r.histories, head)
+func (r *reader) reach(ctx context.Context, head *backup.Head, path postgres.TimelineHistory) (Reach, error) {
+	legs := follow(path, head)
 	reach := Reach{Timeline: legs[len(legs)-1].timeline}
 	var stretches []stretch
 	for i, l := range legs {
@@ -123,14 +123,19 @@ func (r *reader) lastCommit(ctx context.Context, stretches []stretch) (at *time.
 // pointReaders is how many headers are read at once in search of a restore point.
 const pointReaders = 16
 
-// points finds a restore point by its name in the headers of all segments from a position on, oldest first.
-func (r *reader) points(ctx context.Context, from postgres.LSN, name string) ([]wal.RestorePoint, error) {
+// points finds a restore point by its name in the headers of all segments from a position on that are on the way, oldest
+// first. The segment in which a timeline was left is in the archive twice, and counts once.
+func (r *reader) points(ctx context.Context, from postgres.LSN, name string, path postgres.TimelineHistory) ([]wal.RestorePoint, error) {
 	outer := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(pointReaders)
 	var mu sync.Mutex
 	var found []wal.RestorePoint
 	for _, timeline := range r.coverage.Timelines {
+		left, related := path.Left(timeline.ID)
+		if !related {
+			continue
+		}
 		for segment := timeline.First; segment.Number <= timeline.Last.Number && ctx.Err() == nil; segment = segment.Next() {
 			if segment.End() <= from {
 				continue
@@ -139,7 +144,11 @@ func (r *reader) points(ctx context.Context, from postgres.LSN, name string) ([]
 				points, err := r.pointsIn(ctx, segment, name)
 				mu.Lock()
 				defer mu.Unlock()
-				found = append(found, points...)
+				for _, p := range points {
+					if (left.IsZero() || p.LSN < left) && !slices.ContainsFunc(found, func(f wal.RestorePoint) bool { return f.LSN == p.LSN }) {
+						found = append(found, p)
+					}
+				}
 				return err
 			})
 		}

@@ -65,7 +65,14 @@ func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]reposi
 	if len(found) == 0 {
 		return nil, fmt.Errorf("%w: the repository has nothing of a cluster %s", ErrNotThere, q.Cluster)
 	}
-	slices.SortFunc(found, func(a, b repository.Lineage) int { return b.Created.Compare(a.Created) })
+	slices.SortFunc(found, func(a, b repository.Lineage) int {
+		if present := (a.Lineage == q.Present) != (b.Lineage == q.Present); present && a.Lineage == q.Present {
+			return -1
+		} else if present {
+			return 1
+		}
+		return b.Created.Compare(a.Created)
+	})
 	return found, nil
 }
 
@@ -78,11 +85,11 @@ func readLineage(ctx context.Context, store objstore.Store, owner repository.Lin
 		return l, nil
 	}
 	r := &reader{archive: wal.New(store), lineage: owner.Lineage, segSize: owner.SegmentSize}
-	if err := r.open(ctx, l.oldestNeeded(q.Target)); err != nil {
+	if err := l.findPath(ctx, r, q); err != nil {
 		return Lineage{}, err
 	}
 	if q.Target.RestorePoint != "" {
-		points, err := r.points(ctx, l.Heads[0].StartLSN, q.Target.RestorePoint)
+		points, err := r.points(ctx, l.Heads[0].StartLSN, q.Target.RestorePoint, l.Path)
 		if err != nil {
 			return Lineage{}, err
 		}
@@ -92,7 +99,7 @@ func readLineage(ctx context.Context, store objstore.Store, owner repository.Lin
 		return l, nil
 	}
 	var err error
-	l.Reach, err = r.reach(ctx, l.Chosen)
+	l.Reach, err = r.reach(ctx, l.Chosen, l.Path)
 	return l, err
 }
 
@@ -121,10 +128,13 @@ func (l *Lineage) readHeads(ctx context.Context, store objstore.Store, id string
 	return nil
 }
 
-// choose is the latest backup that stopped before the target, or nil. Replay from it is the shortest.
+// choose is the latest backup on the way that stopped before the target, or nil. Replay from it is the shortest.
 func (l *Lineage) choose(t Target) *backup.Head {
 	for _, head := range slices.Backward(l.Heads) {
-		before := true
+		before := l.leadsFrom(head)
+		if !before {
+			continue
+		}
 		switch {
 		case t.Time != nil:
 			before = !head.StopTime.After(*t.Time)
@@ -138,6 +148,39 @@ func (l *Lineage) choose(t Target) *backup.Head {
 		}
 	}
 	return nil
+}
+
+// findPath lists the WAL and finds the timelines to follow. They decide which backup it begins with, and that one decides
+// from where on WAL is listed.
+func (l *Lineage) findPath(ctx context.Context, r *reader, q Question) error {
+	from := l.oldestNeeded(q.Target)
+	if err := r.open(ctx, from); err != nil {
+		return err
+	}
+	newest := r.newest()
+	switch wanted := q.Target.Timeline; {
+	case wanted != 0:
+		l.Path = r.historyOf(wanted)
+	case q.BackupID != "":
+		l.Path = onward(r.histories, l.Heads[0])
+	default:
+		l.Path = r.historyOf(newest)
+	}
+	l.Left = l.Path.Timeline < newest
+	if earlier := l.oldestNeeded(q.Target); earlier < from {
+		return r.open(ctx, earlier)
+	}
+	return nil
+}
+
+// leadsFrom says that the timeline that is followed goes on from a backup: one that was taken on a timeline after it was
+// left by a failover leads nowhere.
+func (l *Lineage) leadsFrom(head *backup.Head) bool {
+	if l.Path.Timeline == 0 || l.Path.Timeline == head.Timeline {
+		return true
+	}
+	left, related := l.Path.Left(head.Timeline)
+	return related && left >= head.StopLSN
 }
 
 // oldestNeeded is from where on WAL can matter: from the chosen backup, or where a restore point decides which one that is
@@ -164,6 +207,7 @@ func (r *reader) open(ctx context.Context, from postgres.LSN) error {
 	if r.coverage, err = r.archive.CoverageFrom(ctx, r.lineage, from); err != nil {
 		return err
 	}
+	r.histories = nil
 	for _, name := range r.coverage.Histories {
 		file, err := postgres.ParseWALFile(name, r.segSize)
 		if err != nil {
@@ -177,7 +221,23 @@ func (r *reader) open(ctx context.Context, from postgres.LSN) error {
 		if err != nil {
 			return err
 		}
-		r.histories = append(r.histories, history)
+		if used, err := r.used(ctx, history); err != nil {
+			return err
+		} else if used {
+			r.histories = append(r.histories, history)
+		}
 	}
 	return nil
+}
+
+// used says that there is WAL of a timeline. One that has just begun has none yet: what it begins with is on the one before.
+func (r *reader) used(ctx context.Context, h postgres.TimelineHistory) (bool, error) {
+	if slices.ContainsFunc(r.coverage.Timelines, func(t wal.Timeline) bool { return t.ID == h.Timeline }) || len(h.Ancestors) == 0 {
+		return true, nil
+	}
+	_, err := r.archive.Horizon(ctx, r.lineage, h.Timeline, h.Ancestors[len(h.Ancestors)-1].LSN)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }

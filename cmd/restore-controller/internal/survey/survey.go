@@ -23,30 +23,62 @@ type Question struct {
 	// ClusterUID narrows it down to that very cluster; empty: any of the name.
 	ClusterUID string
 
+	// Present is the lineage that the cluster writes now, if that is known. It goes before all others: a younger one may be
+	// of a restore that was undone.
+	Present string
+
 	Target Target
 }
 
 // Target is the point that is wanted. The zero value is the end of the archive.
 type Target struct {
 	Time         *time.Time
-	LSN          postgres.LSN // everything before this position
+	LSN          postgres.LSN
 	RestorePoint string
+	XID          int64
+	Immediate    bool // at the end of the backup
+	// Inclusive: what is at the target itself is wanted. Nil: it is, but for the record at LSN.
+	Inclusive *bool
+	// Timeline to follow; 0: the newest.
+	Timeline uint32
 }
 
-// End says that all there is shall be restored.
-func (t Target) End() bool { return t.Time == nil && t.LSN.IsZero() && t.RestorePoint == "" }
+// End says that all there is shall be restored, of the timeline that is followed.
+func (t Target) End() bool {
+	return t.Time == nil && t.LSN.IsZero() && t.RestorePoint == "" && t.XID == 0 && !t.Immediate
+}
+
+// excludes says that what is at a time or a transaction is not wanted.
+func (t Target) excludes() bool { return t.Inclusive != nil && !*t.Inclusive }
 
 // String names the target for a person.
 func (t Target) String() string {
+	text, before := "", ""
+	if t.excludes() && t.LSN.IsZero() {
+		before = "right before "
+	}
 	switch {
 	case t.Time != nil:
-		return "time " + stamp(*t.Time)
+		text = before + "time " + stamp(*t.Time)
+	case !t.LSN.IsZero() && t.Inclusive != nil && *t.Inclusive:
+		text = "the record at LSN " + t.LSN.String()
 	case !t.LSN.IsZero():
-		return "LSN " + t.LSN.String()
+		text = "LSN " + t.LSN.String()
 	case t.RestorePoint != "":
-		return fmt.Sprintf("restore point %q", t.RestorePoint)
+		text = fmt.Sprintf("restore point %q", t.RestorePoint)
+	case t.XID != 0:
+		text = fmt.Sprintf("%stransaction %d", before, t.XID)
+	case t.Immediate:
+		text = "the end of the backup"
+	case t.Timeline != 0:
+		return fmt.Sprintf("the end of timeline %d", t.Timeline)
+	default:
+		return "the end of the archive"
 	}
-	return "the end of the archive"
+	if t.Timeline != 0 {
+		text += fmt.Sprintf(" on timeline %d", t.Timeline)
+	}
+	return text
 }
 
 // stamp writes a time as it has to be written in spec.target.time.
@@ -64,6 +96,10 @@ type Lineage struct {
 	Created time.Time
 	Heads   []*backup.Head // those that can be read, by the position where they stop
 	Damaged []error        // what is wrong with the others
+	// Path is the timeline that is followed, and those before it. Its zero value: not known, or there is but one.
+	Path postgres.TimelineHistory
+	// Left says that Path is not the newest timeline, so nothing more comes there.
+	Left bool
 	// Points are the places of the wanted restore point, oldest first.
 	Points []wal.RestorePoint
 	// Chosen is the latest backup from which the target may be reached; nil: all are too young.
