@@ -177,6 +177,8 @@ func (f *fetcher) read(ctx context.Context, b batch, stored []byte) error {
 		return f.corrupt(b, b.wishes[0], "it is missing", err)
 	case errors.Is(err, objstore.ErrTorn):
 		return f.corrupt(b, f.behind(b, int64(n)), fmt.Sprintf("it ends after %d bytes", b.from+int64(n)), err)
+	case errors.Is(err, objstore.ErrCorrupt):
+		return f.corrupt(b, b.wishes[0], "it is not what was stored", err)
 	}
 	return err
 }

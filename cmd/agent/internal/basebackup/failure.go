@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 // Reasons that a backup may end with, besides those of job.StoreFailure.
@@ -37,7 +38,7 @@ func explain(ctx context.Context, err error) error {
 		return job.Fail(reasonDatabaseUnreachable, err)
 	case errors.Is(err, backup.ErrWALMissing) && ctx.Err() == nil:
 		return job.Fail(reasonWALMissing, fmt.Errorf("%w; see the condition Archiving of the PostgresCluster", err))
-	case errors.As(err, &fault) && ctx.Err() == nil:
+	case (errors.As(err, &fault) || sealed.Reason(err) != "") && ctx.Err() == nil:
 		return job.StoreFailure(err)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 // StoreFailure gives an error of an object store its sentence, and the reason that a BackupRepository has for it. It may
@@ -14,6 +15,8 @@ func StoreFailure(err error) error {
 
 func storeReason(err error) string {
 	switch {
+	case sealed.Reason(err) != "":
+		return sealed.Reason(err)
 	case errors.Is(err, objstore.ErrDenied):
 		return "AccessDenied"
 	case errors.Is(err, objstore.ErrNoBucket):

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -183,6 +184,8 @@ func classify(err error, inPlace bool) error {
 		return job.Final(job.ReasonBadJob, err)
 	case errors.Is(err, unix.ENOSPC):
 		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: %s (%w)", moreSpace(inPlace), err))
+	case sealed.Reason(err) != "":
+		return job.StoreFailure(err)
 	case errors.As(err, &fault), errors.Is(err, objstore.ErrConfig):
 		return job.Fail(ReasonStore, errors.New(objstore.Explain(err)))
 	}

@@ -12,6 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 const (
@@ -46,7 +47,7 @@ func (w *Worker) Run(ctx context.Context, task agentapi.VerifyJob) (agentapi.Ver
 
 func explain(ctx context.Context, err error) error {
 	var fault *objstore.Error
-	if errors.As(err, &fault) && ctx.Err() == nil {
+	if (errors.As(err, &fault) || sealed.Reason(err) != "") && ctx.Err() == nil {
 		return job.StoreFailure(err)
 	}
 	return err

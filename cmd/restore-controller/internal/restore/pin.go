@@ -17,6 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/sealed"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repository"
@@ -80,6 +81,8 @@ func unreadable(repo string, err error) flow.Outcome {
 	reason := v1alpha1.ReasonRepositoryNotReady
 	if errors.Is(err, repository.ErrSecret) {
 		reason = v1alpha1.ReasonSecretNotFound
+	} else if about := sealed.Reason(err); about != "" {
+		reason = about
 	}
 	return flow.Poll(walInterval+time.Second, reason, fmt.Sprintf("BackupRepository %s can't be read: %s", repo, message))
 }
