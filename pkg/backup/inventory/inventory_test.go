@@ -1,0 +1,183 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	segSize = 1 << 20
+	lineage = "7-g1"
+)
+
+var began = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+
+// bucket is one with a lineage in it.
+type bucket struct {
+	*testing.T
+	*mem.Store
+}
+
+func newBucket(t *testing.T) bucket {
+	t.Helper()
+	b := bucket{t, mem.New()}
+	_, err := repository.Claim(t.Context(), b, repository.Lineage{
+		Lineage: lineage, Writer: repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: segSize, Created: began,
+	})
+	b.must(err)
+	return b
+}
+
+func (b bucket) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// archive puts segments of a timeline, from one number to another; each has a commit so many minutes after the beginning.
+func (b bucket) archive(timeline uint32, first, last uint64) {
+	b.Helper()
+	for n := first; n <= last; n++ {
+		at := began.Add(time.Duration(n) * time.Minute)
+		name := postgres.Segment{Timeline: timeline, Number: n, SegSize: segSize}.Name()
+		b.must(wal.New(b).Put(b.Context(), lineage, name, []byte(name), wal.Info{Writer: "test", LastCommit: &at}))
+	}
+}
+
+// backUp makes a backup that begins and ends in one segment.
+func (b bucket) backUp(timeline uint32, number uint64) {
+	b.Helper()
+	dir := b.TempDir()
+	b.must(os.MkdirAll(filepath.Join(dir, "global"), 0o700))
+	b.must(os.WriteFile(filepath.Join(dir, "PG_VERSION"), []byte("17\n"), 0o600))
+	b.must(os.WriteFile(filepath.Join(dir, "global/pg_control"), []byte(strings.Repeat("c", 8192)), 0o600))
+	at, lsn := began.Add(time.Duration(number)*time.Minute), postgres.LSN(number*segSize)
+	_, err := backup.Write(b.Context(), b, backup.Source{
+		DataDir: dir, Lineage: lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: segSize,
+		Start: func(context.Context) (backup.Started, error) {
+			return backup.Started{LSN: lsn + 40, Timeline: timeline, Time: at}, nil
+		},
+		Stop: func(context.Context) (backup.Stopped, error) {
+			return backup.Stopped{LSN: lsn + 100, Time: at, BackupLabel: "x"}, nil
+		},
+	}, backup.Options{ID: fmt.Sprint("b", number)})
+	b.must(err)
+}
+
+// failOver begins timeline 2 in the middle of a segment.
+func (b bucket) failOver(number uint64) {
+	b.Helper()
+	history := fmt.Sprintf("1\t%s\tno recovery target specified\n", postgres.LSN(number*segSize+segSize/2))
+	b.must(wal.New(b).Put(b.Context(), lineage, "00000002.history", []byte(history), wal.Info{Writer: "test"}))
+}
+
+func (b bucket) window() Window {
+	b.Helper()
+	lineages, err := NewReader().Read(b.Context(), b)
+	b.must(err)
+	if len(lineages) != 1 {
+		b.Fatalf("got %+v", lineages)
+	}
+	return lineages[0].Window
+}
+
+func TestWhatCanBeRestored(t *testing.T) {
+	for name, test := range map[string]struct {
+		fill     func(bucket)
+		from, to int // minutes; 0: none
+		missing  string
+	}{
+		"nothing without a backup":            {func(b bucket) { b.archive(1, 1, 5) }, 0, 0, ""},
+		"from the oldest backup to the end":   {func(b bucket) { b.archive(1, 1, 9); b.backUp(1, 2); b.backUp(1, 5) }, 2, 9, ""},
+		"from behind a hole":                  {func(b bucket) { b.archive(1, 1, 3); b.archive(1, 5, 9); b.backUp(1, 2); b.backUp(1, 6) }, 6, 9, "000000010000000000000004"},
+		"not over a hole behind all":          {func(b bucket) { b.archive(1, 1, 3); b.archive(1, 5, 9); b.backUp(1, 2) }, 0, 0, "000000010000000000000004"},
+		"over a failover":                     {func(b bucket) { b.archive(1, 1, 6); b.backUp(1, 2); b.failOver(5); b.archive(2, 5, 9) }, 2, 9, ""},
+		"not from what a failover left aside": {func(b bucket) { b.archive(1, 1, 7); b.backUp(1, 6); b.failOver(5); b.archive(2, 5, 9); b.backUp(2, 8) }, 8, 9, ""},
+		"over a failover with a hole":         {func(b bucket) { b.archive(1, 1, 6); b.backUp(1, 2); b.failOver(5); b.archive(2, 6, 9); b.backUp(2, 7) }, 7, 9, "000000020000000000000005"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket(t)
+			test.fill(b)
+			got := b.window()
+			if test.from == 0 {
+				if !got.From.IsZero() || got.Missing != test.missing {
+					t.Errorf("got %+v", got)
+				}
+				return
+			}
+			from, to := began.Add(time.Duration(test.from)*time.Minute), began.Add(time.Duration(test.to)*time.Minute)
+			if !got.From.Equal(from) || !got.To.Equal(to) || got.Missing != test.missing {
+				t.Errorf("got %s to %s, %q missing; want %s to %s, %q", got.From, got.To, got.Missing, from, to, test.missing)
+			}
+		})
+	}
+}
+
+func TestABackupThatCanNotBeReadIsNamedAndTheRestIsCounted(t *testing.T) {
+	b := newBucket(t)
+	b.archive(1, 1, 3)
+	b.backUp(1, 2)
+	b.must(b.Put(t.Context(), repository.ManifestKey(lineage, "broken"), []byte("garbage"), objstore.PutOptions{}))
+	lineages, err := NewReader().Read(t.Context(), b)
+	b.must(err)
+	l := lineages[0]
+	if len(l.Damaged) != 1 || l.Damaged[0] != "broken" || len(l.Backups) != 1 || l.StoredBytes == 0 || l.WALBytes == 0 || l.LastWritten.IsZero() {
+		t.Errorf("got %+v", l)
+	}
+}
+
+func TestASecondLookReadsNoManifestAgain(t *testing.T) {
+	b := newBucket(t)
+	b.archive(1, 1, 3)
+	b.backUp(1, 2)
+	reads := 0
+	store := fault.New(b, fault.Plan{Before: func(c fault.Call) error {
+		if strings.Contains(c.Key, "/backups/") && c.Op != "list" {
+			reads++
+		}
+		return nil
+	}})
+	reader := NewReader()
+	for range 2 {
+		_, err := reader.Read(t.Context(), store)
+		b.must(err)
+	}
+	if reads != 1 {
+		t.Errorf("%d reads", reads)
+	}
+}
+
+func TestAStoreThatFailsIsAnErrorAndNotAnEmptyRepository(t *testing.T) {
+	b := newBucket(t)
+	b.archive(1, 1, 3)
+	b.backUp(1, 2)
+	away := errors.New("away")
+	for at, finished := 1, false; !finished; at++ {
+		store := fault.New(b, fault.Plan{Before: func(c fault.Call) error {
+			if c.Number == at {
+				return away
+			}
+			return nil
+		}})
+		_, err := NewReader().Read(t.Context(), store)
+		finished = store.Calls() < at
+		if !finished && !errors.Is(err, away) {
+			t.Errorf("call %d: %v", at, err)
+		}
+	}
+}
