@@ -48,7 +48,7 @@ func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes b
 		return err
 	}
 	if !yes {
-		if err := a.confirm(name); err != nil {
+		if err := a.confirm(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -66,14 +66,23 @@ func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes b
 }
 
 // confirm asks on a terminal. Elsewhere nobody could answer.
-func (a *app) confirm(name catalogue.Name) error {
+func (a *app) confirm(ctx context.Context, name catalogue.Name) error {
 	if a.in == nil || display.Width(a.in) == 0 {
 		return fmt.Errorf("%w: nobody can be asked whether %s shall go: write --yes", errUsage, name)
 	}
 	fmt.Fprintf(a.errOut, "Delete backup %s for good? Type its id to go on: ", name)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if strings.TrimSpace(answer) != name.ID {
-		return errors.Join(errors.New("nothing was deleted"), err)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.in).ReadString('\n') // the end of the input is no answer
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case typed := <-answer:
+		if typed == name.ID {
+			return nil
+		}
+	case <-ctx.Done():
+		fmt.Fprintln(a.errOut)
 	}
-	return nil
+	return errors.New("nothing was deleted")
 }

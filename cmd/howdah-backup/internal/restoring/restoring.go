@@ -69,6 +69,9 @@ func (j *Job) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, clearPlaces(places))
 		}
 	}()
+	if err := os.Chmod(j.Dir, 0o700); err != nil { // PostgreSQL refuses what others may look into
+		return err
+	}
 	if err := j.fetchWAL(ctx); err != nil {
 		return err
 	}

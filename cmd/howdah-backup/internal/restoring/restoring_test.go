@@ -39,8 +39,14 @@ func TestARestoreIsWhole(t *testing.T) {
 	j := job(t, mem.New())
 	place := filepath.Join(t.TempDir(), "slow disk")
 	j.Tablespaces = map[string]string{"16385": place}
+	if err := os.MkdirAll(j.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := j.Run(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(j.Dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("others may look into the folder: %v, %v", info.Mode(), err)
 	}
 	for name, want := range map[string]string{
 		"global/pg_control": "control", "sch\u00f6ne Daten/\u6570\u636e 1.conf": "x = 1\n", "pg_wal/" + sample.Segment(2): "content of " + sample.Segment(2),
