@@ -140,7 +140,7 @@ func (w *worker) read(ctx context.Context, s span) error {
 	skip := len(w.content)
 	buffer := w.content[skip : int64(skip)+w.room(s)]
 	n, err := w.open.ReadAt(buffer, s.offset)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if n == 0 {

@@ -104,3 +104,15 @@ func (s *server) size() (bytes int64, files int, err error) {
 	})
 	return bytes, files, err
 }
+
+// copyFile makes a copy that is whole as soon as it is there.
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(to+".new", to)
+}

@@ -22,6 +22,8 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == workerVerb:
 		run = work
+	case len(os.Args) == 2 && os.Args[1] == sequenceVerb:
+		run = runSequence
 	case len(os.Args) == 4 && os.Args[1] == archiveVerb:
 		run = func(ctx context.Context) error { return archive(ctx, os.Args[2], os.Args[3]) }
 	}
@@ -44,7 +46,7 @@ type settings struct {
 }
 
 // allWorks are in the order in which they are measured.
-var allWorks = []string{workFull, workPush, workGet}
+var allWorks = []string{workFull, workAdjacent, workRandom, workPush, workGet}
 
 func readSettings() (settings, error) {
 	s := settings{minio: os.Getenv("MINIO"), workers: runtime.NumCPU()}
@@ -130,17 +132,17 @@ func measureAll(ctx context.Context) error {
 func (b *bench) measure(ctx context.Context) (results, error) {
 	all := results{about: b.about(ctx)}
 	for _, work := range b.works {
+		tools := slices.DeleteFunc(slices.Clone(b.tools), func(tool string) bool { return actOf(work, tool) == nil })
 		for run := range b.runs {
-			for _, tool := range b.tools {
-				act := acts[work][tool]
-				if act == nil {
-					continue
-				}
-				result, err := b.once(ctx, act)
+			if err := b.prepare(ctx, work, tools); err != nil {
+				return all, fmt.Errorf("prepare %s: %w", work, err)
+			}
+			for _, tool := range tools {
+				result, err := b.once(ctx, work, tool)
 				if err != nil {
 					return all, fmt.Errorf("%s by %s: %w", work, tool, err)
 				}
-				fmt.Printf("%-8s %-15s run %d: %s\n", work, tool, run+1, result)
+				fmt.Printf("%-20s %-15s run %d: %s\n", work, tool, run+1, result)
 				all.add(work, tool, result)
 			}
 		}
@@ -148,14 +150,42 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 	return all, nil
 }
 
-func (b *bench) once(ctx context.Context, act act) (measured, error) {
-	if err := b.store.clear(ctx); err != nil {
+// once counts what a tool has stored, beside what it says itself.
+func (b *bench) once(ctx context.Context, work, tool string) (measured, error) {
+	if work == workFull || work == workPush { // the others build on what is there
+		if err := b.store.clear(ctx, ""); err != nil {
+			return measured{}, err
+		}
+	}
+	bytes, objects, err := b.store.count(ctx, prefixOf(tool), work == workPush)
+	if err != nil {
 		return measured{}, err
 	}
-	result, err := act(ctx, b)
+	result, err := actOf(work, tool)(ctx, b, tool)
 	if err != nil || result.stored > 0 {
 		return result, err
 	}
-	result.stored, result.objects, err = b.store.count(ctx, storedPrefix)
+	result.stored, result.objects, err = b.store.count(ctx, prefixOf(tool), work == workPush)
+	result.stored, result.objects = result.stored-bytes, result.objects-objects
 	return result, err
+}
+
+// prepare makes what a work begins with: full backups and a change since, or WAL in the archive.
+func (b *bench) prepare(ctx context.Context, work string, tools []string) error {
+	if err := b.store.clear(ctx, ""); err != nil {
+		return err
+	}
+	before := map[string]string{workAdjacent: workFull, workRandom: workFull, workGet: workPush}[work]
+	if before == "" {
+		return nil
+	}
+	for _, tool := range tools {
+		if _, err := actOf(before, tool)(ctx, b, tool); err != nil {
+			return fmt.Errorf("%s by %s: %w", before, tool, err)
+		}
+	}
+	if before == workFull {
+		return b.pg.change(ctx, work)
+	}
+	return nil
 }

@@ -100,7 +100,7 @@ func writeTable(to io.Writer, lines []line) error {
 		peer := peerOf(l, lines)
 		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.0f\t| %s\t| %d\t| %s\t|\n", l.Work, l.Tool,
 			ratio("%.2f", l.WallSeconds, peer.WallSeconds), ratio("%.2f", l.CPUSeconds, peer.CPUSeconds), l.PeakMiB,
-			ratio("%.0f", float64(l.StoredBytes)/1e6, float64(peer.StoredBytes)/1e6), l.Objects, rate(l.SegmentsPerSecond))
+			ratio("%.1f", float64(l.StoredBytes)/1e6, float64(peer.StoredBytes)/1e6), l.Objects, rate(l.SegmentsPerSecond))
 	}
 	return w.Flush()
 }

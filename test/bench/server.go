@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ type server struct {
 	data    string // PGDATA
 	sockets string
 	worker  string // this program, where the runner may execute it
+	changes int    // that were made since the start
 	task    string // file that says where WAL is archived; without it every segment counts as archived
 	cmd     *exec.Cmd
 	ended   chan struct{}
@@ -30,15 +32,28 @@ type server struct {
 
 // parameters make a server that keeps its WAL for a while, and doesn't wait for the disk while data is made.
 func (s *server) parameters() map[string]string {
-	return map[string]string{
+	parameters := map[string]string{
 		"listen_addresses": "", "unix_socket_directories": s.sockets, "fsync": "off", "shared_buffers": "256MB",
 		"max_wal_size": "4GB", "wal_level": "replica", "archive_mode": "on", "archive_command": s.archiver(), "wal_keep_size": "256MB",
 		"autovacuum": "off", "full_page_writes": "on", "checkpoint_timeout": "1h", "max_wal_senders": "10",
 	}
+	if s.version.Major >= 17 {
+		parameters["summarize_wal"] = "on"
+	}
+	return parameters
 }
 
 // archiver is this program as archive_command: the agent of a database archives beside a backup, too.
 func (s *server) archiver() string { return s.worker + " " + archiveVerb + " " + s.task + " %p" }
+
+// collect has WAL copied into a folder from now on, until the task is removed.
+func (s *server) collect(folder string) error {
+	task, err := json.Marshal(job{Folder: folder})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.task, task, 0o644)
+}
 
 // findPrograms returns the folder of the newest PostgreSQL, or of PG_MAJOR.
 func findPrograms() (string, error) {
@@ -74,14 +89,25 @@ func (b *bench) startServer(ctx context.Context) (*server, error) {
 	}
 	whole := filepath.Join(folder, "whole") // made last
 	if _, err := os.Stat(whole); err == nil {
-		return s, s.start(ctx)
+		return s, errors.Join(s.age(), s.start(ctx))
 	}
 	fmt.Printf("making the data set in %s\n", folder)
 	if err := s.build(ctx, folder, b.scale); err != nil {
 		s.stop()
 		return nil, err
 	}
-	return s, os.WriteFile(whole, nil, 0o600)
+	return s, errors.Join(s.age(), os.WriteFile(whole, nil, 0o600))
+}
+
+// age makes the databases look as if they had been there for a while: of one that may have been made since the last backup
+// an incremental one copies everything.
+func (s *server) age() error {
+	files, err := filepath.Glob(filepath.Join(s.data, "base", "*", "PG_VERSION"))
+	for _, file := range files {
+		before := time.Now().AddDate(0, 0, -2)
+		err = errors.Join(err, os.Chtimes(file, before, before))
+	}
+	return err
 }
 
 func (s *server) build(ctx context.Context, folder string, scale float64) error {

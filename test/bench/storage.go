@@ -27,8 +27,6 @@ const (
 	bucket    = "bench"
 	region    = "us-east-1"
 	accessKey = "howdahbench"
-	// storedPrefix is where a tool stores what is counted.
-	storedPrefix = "stored/"
 )
 
 // storage is a MinIO that this program has started.
@@ -103,13 +101,13 @@ func (s *storage) config(prefix string) objstore.Config {
 	}
 }
 
-// count leaves out WAL, which others archive beside a backup.
-func (s *storage) count(ctx context.Context, prefix string) (bytes int64, objects int, err error) {
+// count leaves out WAL, which others archive beside a backup, unless it is what is counted.
+func (s *storage) count(ctx context.Context, prefix string, wal bool) (bytes int64, objects int, err error) {
 	for info, err := range s.store.List(ctx, prefix, "") {
 		if err != nil {
 			return 0, 0, err
 		}
-		if !strings.Contains(info.Key, "/wal/") {
+		if wal || !strings.Contains(info.Key, "/wal/") {
 			bytes, objects = bytes+info.Size, objects+1
 		}
 	}
@@ -117,9 +115,9 @@ func (s *storage) count(ctx context.Context, prefix string) (bytes int64, object
 }
 
 // clear empties the bucket.
-func (s *storage) clear(ctx context.Context) error {
+func (s *storage) clear(ctx context.Context, prefix string) error {
 	var keys []string
-	for info, err := range s.store.List(ctx, "", "") {
+	for info, err := range s.store.List(ctx, prefix, "") {
 		if err != nil {
 			return err
 		}

@@ -14,9 +14,11 @@ import (
 
 // The works, as they stand in the JSON.
 const (
-	workFull = "full"
-	workPush = "wal-push"
-	workGet  = "wal-get"
+	workFull     = "full"
+	workAdjacent = "incremental-adjacent"
+	workRandom   = "incremental-random"
+	workPush     = "wal-push"
+	workGet      = "wal-get"
 )
 
 // The tools, as they stand in the JSON.
@@ -30,29 +32,59 @@ const (
 
 var allTools = []string{toolOurs, toolOursFast, toolOursSmall, toolPgBackRest, toolBaseBackup}
 
-// act does one work with one tool, once, and says what it cost. What it stored is counted afterwards unless it says so.
-type act func(ctx context.Context, b *bench) (measured, error)
-
-var acts = map[string]map[string]act{
-	workFull: {
-		toolOurs: oursFull(""), toolOursFast: oursFull("Fast"), toolOursSmall: oursFull("Small"),
-		toolPgBackRest: restFull, toolBaseBackup: baseBackupFull,
-	},
+// compressions are those of our own tools.
+var compressions = map[string]backup.Compression{
+	toolOurs: backup.CompressionBalanced, toolOursFast: backup.CompressionFast, toolOursSmall: backup.CompressionSmall,
 }
 
-// oursFull runs the engine in a process of its own, as the worker of a Job does.
-func oursFull(compression backup.Compression) act {
-	return func(ctx context.Context, b *bench) (measured, error) {
-		return b.runWorker(ctx, job{Work: workFull, ID: "full", Compression: compression})
+// act does one work with one tool, once, and says what it cost. What it stored is counted afterwards unless it says so.
+type act func(ctx context.Context, b *bench, tool string) (measured, error)
+
+// actOf is what a tool does of a work, nil if nothing.
+func actOf(work, tool string) act {
+	ours := compressions[tool] != ""
+	switch {
+	case work == workFull && ours:
+		return oursFull
+	case work == workFull && tool == toolPgBackRest:
+		return restFull
+	case work == workFull:
+		return baseBackupFull
+	case (work == workAdjacent || work == workRandom) && ours:
+		return oursIncremental
+	case (work == workAdjacent || work == workRandom) && tool == toolPgBackRest:
+		return restIncremental
+	case work == workPush && tool == toolOurs:
+		return oursPush
+	case work == workPush && tool == toolPgBackRest:
+		return restPush
+	case work == workGet && tool == toolOurs:
+		return oursGet
+	case work == workGet && tool == toolPgBackRest:
+		return restGet
 	}
+	return nil
+}
+
+// prefixOf is where a tool stores what is counted.
+func prefixOf(tool string) string { return "stored/" + tool + "/" }
+
+// oursFull runs the engine in a process of its own, as the worker of a Job does.
+func oursFull(ctx context.Context, b *bench, tool string) (measured, error) {
+	return b.runWorker(ctx, tool, job{Work: workFull, ID: "full"})
+}
+
+func oursIncremental(ctx context.Context, b *bench, tool string) (measured, error) {
+	return b.runWorker(ctx, tool, job{Work: workFull, ID: "incremental", Parent: "full"})
 }
 
 // runWorker starts this program once more, as the runner.
-func (b *bench) runWorker(ctx context.Context, j job) (measured, error) {
+func (b *bench) runWorker(ctx context.Context, tool string, j job) (measured, error) {
 	if err := b.pg.warm(); err != nil {
 		return measured{}, err
 	}
-	config := b.store.config(storedPrefix)
+	config := b.store.config(prefixOf(tool))
+	j.Compression = compressions[tool]
 	j.Store, j.Credentials = config, *config.Credentials
 	j.DataDir, j.Server, j.Workers = b.pg.data, b.pg.address(), b.workers
 	task, err := json.Marshal(j)
@@ -121,7 +153,7 @@ spool-path=%[9]s
 pg1-path=%[11]s
 pg1-socket-path=%[12]s
 pg1-user=postgres
-`, strings.TrimSuffix(storedPrefix, "/"), bucket, b.store.address, region, accessKey, b.store.secret, b.store.caFile,
+`, strings.TrimSuffix(prefixOf(toolPgBackRest), "/"), bucket, b.store.address, region, accessKey, b.store.secret, b.store.caFile,
 		b.workers, folder, stanza, b.pg.data, b.pg.sockets)
 	if !restHasBlocks(ctx) {
 		content = strings.Replace(content, "repo1-block=y\n", "", 1)
@@ -147,20 +179,32 @@ func restVersion(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-func restFull(ctx context.Context, b *bench) (measured, error) {
-	config, err := b.restConfigure(ctx)
-	if err != nil {
+func restFull(ctx context.Context, b *bench, _ string) (measured, error) {
+	if _, err := b.restConfigure(ctx); err != nil {
 		return measured{}, err
 	}
+	return restBackup(ctx, b, "full")
+}
+
+func restIncremental(ctx context.Context, b *bench, _ string) (measured, error) {
+	return restBackup(ctx, b, "incr")
+}
+
+func restBackup(ctx context.Context, b *bench, kind string) (measured, error) {
 	if err := b.pg.warm(); err != nil {
 		return measured{}, err
 	}
-	return measure(ctx, b.runner.command(ctx, toolPgBackRest, "--config="+config, "--stanza="+stanza, "--type=full", "backup"))
+	return measure(ctx, b.runner.command(ctx, toolPgBackRest, append(b.restOptions(), "--type="+kind, "backup")...))
+}
+
+// restOptions name the configuration that restConfigure has written.
+func (b *bench) restOptions() []string {
+	return []string{"--config=" + filepath.Join(b.folder, "pgbackrest", "pgbackrest.conf"), "--stanza=" + stanza}
 }
 
 // baseBackupFull lets the server compress, and throws away what comes: PostgreSQL's own tool knows no bucket. The server's
 // process counts as the tool's.
-func baseBackupFull(ctx context.Context, b *bench) (measured, error) {
+func baseBackupFull(ctx context.Context, b *bench, _ string) (measured, error) {
 	if err := b.pg.warm(); err != nil {
 		return measured{}, err
 	}

@@ -31,12 +31,15 @@ const lineage = "1-bench"
 type job struct {
 	Work        string
 	ID          string // of the backup
+	Parent      string // of an incremental one
 	Compression backup.Compression
 	Workers     int
 	Store       objstore.Config
 	Credentials objstore.Credentials // a Config doesn't carry them
 	DataDir     string
 	Server      string // to connect to
+	Folder      string // with segments of WAL, or for them
+	Segments    []string
 }
 
 func work(ctx context.Context) error {
@@ -57,6 +60,10 @@ func work(ctx context.Context) error {
 	switch j.Work {
 	case workFull:
 		return j.backUp(ctx, store)
+	case workPush:
+		return j.push(ctx, store)
+	case workGet:
+		return j.get(ctx, store)
 	}
 	return fmt.Errorf("no such work: %q", j.Work)
 }
@@ -74,10 +81,13 @@ func (j job) backUp(ctx context.Context, store objstore.Store) error {
 		return err
 	}
 	manifest, err := backup.Write(ctx, store, source, backup.Options{
-		ID: j.ID, Tool: "bench", Compression: j.Compression, Workers: j.Workers,
+		ID: j.ID, Parent: j.Parent, Tool: "bench", Compression: j.Compression, Workers: j.Workers,
 	})
 	if err != nil {
 		return err
+	}
+	if j.Parent != "" && manifest.Type != backup.Incremental {
+		return fmt.Errorf("the backup is no incremental one: %s", manifest.Why)
 	}
 	return json.NewEncoder(os.Stdout).Encode(manifest.Totals)
 }
@@ -139,6 +149,9 @@ func archive(ctx context.Context, task, path string) error {
 	var j job
 	if err := json.Unmarshal(content, &j); err != nil {
 		return err
+	}
+	if j.Folder != "" {
+		return copyFile(path, filepath.Join(j.Folder, filepath.Base(path)))
 	}
 	j.Store.Credentials = &j.Credentials
 	store, err := open.Open(ctx, j.Store)
