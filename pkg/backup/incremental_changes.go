@@ -52,11 +52,13 @@ func (w *writing) findChanges(ctx context.Context, b *base, paired []*entry) err
 		return err
 	}
 	if changes != nil {
+		w.compared = BySummaries
 		for _, e := range paired {
 			e.summarized(changes)
 		}
 		return nil
 	}
+	w.compared = ByPages
 	w.total.Add(bytes)
 	forgetNewDatabases(b, paired)
 	return w.copier.scanPages(ctx, paired, b.StartLSN, w.opts.Workers)

@@ -21,6 +21,15 @@ const (
 	Incremental Type = "incremental"
 )
 
+// Comparison is how it is known which blocks have changed since another backup.
+type Comparison string
+
+// By what WAL summaries say, or by the LSN that is in each page.
+const (
+	BySummaries Comparison = "walSummaries"
+	ByPages     Comparison = "pageLSNs"
+)
+
 // Manifest describes one backup completely. Its object is the backup's commit.
 type Manifest struct {
 	Head
@@ -35,7 +44,9 @@ type Head struct {
 	Type    Type   `json:"type"`
 	Parent  string `json:"parent,omitempty"` // id of the backup an incremental compared itself with
 	Why     string `json:"why,omitempty"`    // why it is a full one, although it should have been incremental
-	Tool    string `json:"tool"`             // version that wrote it
+	// Compared is how an incremental one knew what had changed.
+	Compared Comparison `json:"compared,omitempty"`
+	Tool     string     `json:"tool"` // version that wrote it
 	// Encryption must be empty: this version knows none.
 	Encryption string `json:"encryption,omitempty"`
 
@@ -77,6 +88,8 @@ type Cluster struct {
 	Image      string `json:"image,omitempty"`      // of PostgreSQL, that ran it
 	// Object is the PostgresCluster without its status, as JSON, so that it can be made again.
 	Object json.RawMessage `json:"object,omitempty"`
+	// Secrets with its logins; none unless the repository is encrypted.
+	Secrets []Secret `json:"secrets,omitempty"`
 }
 
 // Totals are sizes in bytes and counts.

@@ -61,6 +61,7 @@ type writing struct {
 	manifest *Manifest
 	attempt  string // makes the names differ from those of another run of the same backup
 	parent   *base  // nil: a full backup
+	compared Comparison
 	why      string // why it is a full one after all
 	claimed  string // key of the claim on the parent's packs
 	// attempted is set before the manifest is put: from then on nobody knows whether it is there
@@ -220,7 +221,7 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 		}
 	}
 	if w.parent != nil {
-		m.Type, m.Parent = Incremental, w.parent.ID
+		m.Type, m.Parent, m.Compared = Incremental, w.parent.ID, w.compared
 		m.Packs = w.parent.adoptKept(entries, m.Packs)
 	}
 	for _, e := range entries {
