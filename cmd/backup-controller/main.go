@@ -26,6 +26,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/verify"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/pace"
 	stores "howdah.dev/howdah/pkg/repository"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -55,6 +56,17 @@ func cached() map[client.Object]cache.ByObject {
 // opener opens the store of a repository.
 type opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
 
+// paced opens stores that delete no faster than DeletesPerSecond.
+func paced(open opener) opener {
+	return func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
+		store, err := open(ctx, reader, repo)
+		if err != nil {
+			return nil, err
+		}
+		return pace.New(store, retention.DeletesPerSecond), nil
+	}
+}
+
 // setup registers all that this process does.
 func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener) error {
 	recorder, deletions := mgr.GetEventRecorder(name), &gate.Gate{}
@@ -62,12 +74,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 		Client: mgr.GetClient(), Events: recorder, Open: repository.Opener(open), Checks: repository.Checker(ctx), Now: time.Now,
 		Token: func() string { return strings.ToLower(rand.Text()) },
 		Keeper: &retention.Keeper{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: retention.Opener(open), Gate: deletions, Now: time.Now,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: retention.Opener(paced(open)), Gate: deletions, Now: time.Now,
 		},
 		Surveys: retention.Runner(ctx),
 	}
 	backups := &backup.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(open),
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(paced(open)),
 		Stores: backup.Stores(ctx), Gate: deletions, AgentImage: agentImage, Now: time.Now,
 	}
 	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Events: recorder, Now: time.Now}

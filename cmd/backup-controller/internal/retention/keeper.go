@@ -20,7 +20,6 @@ import (
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/objstore/pace"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create;patch;delete
@@ -31,8 +30,8 @@ const (
 	Interval = 10 * time.Minute
 	// timeout of one run; the next one goes on where it ended.
 	timeout = 30 * time.Minute
-	// deletesPerSecond bounds how many objects of the store are deleted.
-	deletesPerSecond = 500
+	// DeletesPerSecond bounds how many objects of a store are deleted at a time.
+	DeletesPerSecond = 500
 	// removalsPerRun bounds how many backups one run removes.
 	removalsPerRun = 100
 	// orphanAge is how old packs must be that no manifest points at before they are removed, and sweepInterval the time
@@ -116,11 +115,10 @@ func (k *Keeper) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark 
 }
 
 func (r *run) do(ctx context.Context) error {
-	opened, err := r.Open(ctx, r.Client, r.repo)
-	if err != nil {
+	var err error
+	if r.store, err = r.Open(ctx, r.Client, r.repo); err != nil {
 		return err
 	}
-	r.store = pace.New(opened, deletesPerSecond)
 	if err := r.look(ctx); err != nil {
 		return err
 	}

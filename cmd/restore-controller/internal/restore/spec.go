@@ -14,7 +14,17 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 )
 
+// archiveTo is where the new cluster archives: where its data comes from, or, if that is read-only, nowhere until a person
+// says where.
+func archiveTo(w *world, repository string) string {
+	if w.repository != nil && w.repository.Spec.ReadOnly {
+		return ""
+	}
+	return repository
+}
+
 // newSpec is the spec of the cluster to make: that of the cluster that was backed up, with the overrides of the Restore.
+// An empty repository is none.
 func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*v1alpha1.PostgresClusterSpec, error) {
 	spec, err := recordedSpec(head.Cluster.Object)
 	if err != nil {
@@ -26,7 +36,10 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	spec.Switchover, spec.Hibernate = nil, false
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
-	spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
+	spec.Archive = nil
+	if repository != "" {
+		spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
+	}
 	if wanted.Resources != nil {
 		spec.Resources = *wanted.Resources
 	}

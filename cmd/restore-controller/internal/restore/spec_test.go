@@ -146,3 +146,12 @@ func TestAClusterThatNeverArchivesByTimeNeverSettles(t *testing.T) {
 		t.Errorf("with archive_timeout=0: %s", settle(cluster))
 	}
 }
+
+func TestAClusterFromAReadOnlyRepositoryArchivesNowhereAtFirst(t *testing.T) {
+	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
+	repo := &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: true}}
+	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), archiveTo(&world{repository: repo}, "repo"))
+	if err != nil || spec.Archive != nil {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
