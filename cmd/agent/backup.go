@@ -29,6 +29,19 @@ func memoryFor(buffers int64) int64 {
 	return buffers / 6 * 11
 }
 
+// shareMemory gives a part of the buffers' memory to the copies that encryption makes on the way to the store.
+func shareMemory(task *agentapi.BackupJob) {
+	if task.Repository.Encryption == nil {
+		return
+	}
+	const usual = 96 << 20
+	buffers := task.MemoryLimit
+	if buffers <= 0 {
+		buffers = usual
+	}
+	task.MemoryLimit, task.Repository.Encryption.Memory = buffers/3*2, buffers/8*3
+}
+
 func backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "backup", Short: "Copy one instance into its repository, in a Job", Args: cobra.NoArgs,
@@ -40,6 +53,7 @@ func backupCommand() *cobra.Command {
 
 func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
 	debug.SetMemoryLimit(memoryFor(task.MemoryLimit))
+	shareMemory(&task)
 	store, err := open.Open(ctx, task.Repository)
 	if err != nil {
 		return agentapi.BackupResult{}, job.Final(job.ReasonBadJob, errors.New(objstore.Explain(err)))

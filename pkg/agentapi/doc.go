@@ -18,7 +18,8 @@ const (
 	SuperuserDir   = "/etc/howdah/superuser"
 	RolesDir       = "/etc/howdah/roles" // passwords of declared roles, a file each
 	S3Dir          = "/etc/howdah/s3"
-	KeysDir        = "/etc/howdah/keys" // keys of an encrypted repository, a file each
+	KeysDir        = "/etc/howdah/keys"    // keys of an encrypted repository, a file each
+	SecretsDir     = "/etc/howdah/secrets" // Secrets that go into a backup, a folder each
 	PodInfoDir     = "/etc/howdah/podinfo"
 	JobFile        = "/etc/howdah/job/job.json"
 	ConnectionDir  = "/etc/howdah/connection" // ConfigMap <cluster>-connection, in Jobs

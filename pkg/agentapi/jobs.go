@@ -42,12 +42,22 @@ type BackupJob struct {
 	DataGeneration string `json:"dataGeneration"`
 	// ClusterSpec is the spec of the PostgresCluster, kept in the manifest.
 	ClusterSpec json.RawMessage `json:"clusterSpec"`
+	// Secrets with the cluster's logins, mounted below SecretsDir and kept in the manifest; none unless the repository is
+	// encrypted.
+	Secrets []KeptSecret `json:"secrets,omitempty"`
 	// Image that runs the cluster, kept in the manifest.
 	Image string `json:"image"`
 	// Host of the instance to connect to.
 	Host string `json:"host"`
 	// MemoryLimit of the buffers, in bytes.
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
+}
+
+// KeptSecret is a Secret that goes into a backup.
+type KeptSecret struct {
+	// Purpose: Application, Superuser or Role.
+	Purpose string `json:"purpose"`
+	Name    string `json:"name"`
 }
 
 // BackupResult is what a backup Job has done.
@@ -111,6 +121,9 @@ type RestoreResult struct {
 	ReachedLSN       string     `json:"reachedLSN"`
 	LastCommit       *time.Time `json:"lastCommit,omitempty"`
 	Timeline         int64      `json:"timeline"`
+	// FetchSeconds and ReplaySeconds are how long the two took.
+	FetchSeconds  int64 `json:"fetchSeconds,omitempty"`
+	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
 }
 
 // UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.

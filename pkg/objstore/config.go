@@ -64,6 +64,8 @@ type Encryption struct {
 	KeysDir string `json:"keysDir,omitempty"`
 	// Key names the one that wraps data keys; empty: the file `current` says, or there is only one.
 	Key string `json:"key,omitempty"`
+	// Memory for encrypted copies of objects on their way, in bytes; 0 is the default. It is given in Go only.
+	Memory int64 `json:"-"`
 	// Entries come before KeysDir, and are what would lie in its files. They are given in Go only.
 	Entries KeyEntries `json:"-"`
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +57,9 @@ type Job struct {
 	OldImage string
 	// S3Secret, KeysSecret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
 	S3Secret, KeysSecret, ConnectionConfigMap, ClientTLSSecret string
-	Resources                                                  corev1.ResourceRequirements
+	// Secrets are mounted below agentapi.SecretsDir, of each only the keys that are named. What isn't there is left out.
+	Secrets   map[string][]string
+	Resources corev1.ResourceRequirements
 }
 
 // Ensure makes what is missing of the Job, the Job itself last. It is repeatable at any point; what is there is left.
@@ -175,6 +179,9 @@ func (j Job) pod() corev1.PodSpec {
 	if j.ConnectionConfigMap != "" {
 		add("connection", agentapi.ConnectionDir, true, configMap(j.ConnectionConfigMap))
 	}
+	for i, name := range slices.Sorted(maps.Keys(j.Secrets)) {
+		add(fmt.Sprintf("secret-%d", i), filepath.Join(agentapi.SecretsDir, name), true, keptSecret(name, j.Secrets[name]))
+	}
 	if j.OldImage != "" {
 		add("old-image", agentapi.OldImageDir, true, corev1.VolumeSource{
 			Image: &corev1.ImageVolumeSource{Reference: j.OldImage, PullPolicy: corev1.PullIfNotPresent},
@@ -193,6 +200,15 @@ func (j Job) pod() corev1.PodSpec {
 		pod.InitContainers = []corev1.Container{InstallAgent(j.AgentImage)}
 	}
 	return pod
+}
+
+// keptSecret is a Secret of which only some keys are mounted, if they are there.
+func keptSecret(name string, keys []string) corev1.VolumeSource {
+	source := &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr.To[int32](0o440), Optional: ptr.To(true)}
+	for _, key := range keys {
+		source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
+	}
+	return corev1.VolumeSource{Secret: source}
 }
 
 func (j Job) container(mounts []corev1.VolumeMount) corev1.Container {

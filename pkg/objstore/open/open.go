@@ -40,9 +40,9 @@ func Sealed(store objstore.Store, encryption *objstore.Encryption) objstore.Stor
 	case encryption.Entries != nil:
 		return sealed.New(store, func() (sealed.Keys, error) {
 			return sealed.ParseKeys(encryption.Entries, encryption.Key)
-		}, sealed.Options{})
+		}, sealed.Options{Memory: encryption.Memory})
 	}
-	return sealed.New(store, sealed.Folder(encryption.KeysDir, encryption.Key), sealed.Options{})
+	return sealed.New(store, sealed.Folder(encryption.KeysDir, encryption.Key), sealed.Options{Memory: encryption.Memory})
 }
 
 // Plain returns the store without retries and without encryption: for checks that want a quick answer.

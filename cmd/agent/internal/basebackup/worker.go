@@ -101,6 +101,10 @@ func describe(task agentapi.BackupJob, facts facts) (backup.Source, error) {
 	if err != nil {
 		return backup.Source{}, err
 	}
+	secrets, err := keptSecrets(task, agentapi.SecretsDir)
+	if err != nil {
+		return backup.Source{}, err
+	}
 	return backup.Source{
 		Lineage: task.Lineage, SystemIdentifier: facts.systemIdentifier,
 		PGVersion: facts.version.String(), PGMajor: facts.version.Major,
@@ -108,6 +112,7 @@ func describe(task agentapi.BackupJob, facts facts) (backup.Source, error) {
 		Cluster: backup.Cluster{
 			Namespace: task.Object.Namespace, Name: task.Cluster, UID: task.ClusterUID,
 			Instance: instanceOf(task.Host), Generation: task.DataGeneration, Image: task.Image, Object: object,
+			Secrets: secrets,
 		},
 	}, nil
 }

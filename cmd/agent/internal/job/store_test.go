@@ -11,7 +11,9 @@ import (
 )
 
 func TestAnErrorOfAStoreHasTheReasonOfARepository(t *testing.T) {
-	fault := func(kind error) error { return fmt.Errorf("read: %w", &objstore.Error{Op: "get", Bucket: "b", Kind: kind}) }
+	fault := func(kind error) error {
+		return fmt.Errorf("read: %w", &objstore.Error{Op: "get", Bucket: "b", Kind: kind})
+	}
 	_, noKey := sealed.ParseKeys(nil, "")
 	_, badKey := sealed.ParseKeys(map[string][]byte{"k1": []byte("secret-that-is-no-key")}, "")
 	for reason, err := range map[string]error{

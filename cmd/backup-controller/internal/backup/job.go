@@ -60,7 +60,7 @@ func (r *Reconciler) job(w *world) (workload.Job, error) {
 		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
 		S3Secret: repository.SecretName(w.planned), KeysSecret: repository.KeysSecretName(w.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
-		Resources: resourcesOf(w.backup),
+		Secrets: keysOf(spec.Secrets, w.cluster), Resources: resourcesOf(w.backup),
 	}, nil
 }
 
@@ -119,6 +119,7 @@ func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
 		Compression: string(w.backup.Spec.Compression), MaxBytesPerSecond: maxBytesPerSecond(w.backup),
 		MemoryLimit: bufferMemory(resourcesOf(w.backup)),
 		Cluster:     cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
+		Secrets:        keptSecrets(w.planned, cluster),
 		DataGeneration: cluster.Status.DataGeneration,
 		Host:           fmt.Sprintf("%s.%s-pods.%s.svc", plan.Instance, cluster.Name, cluster.Namespace),
 	}, nil
