@@ -72,6 +72,7 @@ func (a *app) show(ctx context.Context, store objstore.Store, id string, files b
 		return err
 	}
 	s := shown{Head: manifest.Head, Tablespaces: restoring.Tablespaces(manifest)}
+	s.Cluster.Secrets = backup.WithoutData(s.Cluster.Secrets)
 	if s.Window, err = windowOf(ctx, store, &manifest.Head); err != nil {
 		return err
 	}

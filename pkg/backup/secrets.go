@@ -5,7 +5,7 @@ type Secret struct {
 	// Purpose: SecretApplication, SecretSuperuser or SecretRole.
 	Purpose string     `json:"purpose"`
 	Name    string     `json:"name"`
-	Data    SecretData `json:"data"`
+	Data    SecretData `json:"data,omitempty"`
 }
 
 // What a Secret is for.
@@ -23,3 +23,12 @@ func (SecretData) String() string { return "[redacted]" }
 
 // GoString hides the entries.
 func (SecretData) GoString() string { return "[redacted]" }
+
+// WithoutData names Secrets, to be shown.
+func WithoutData(secrets []Secret) []Secret {
+	var named []Secret
+	for _, secret := range secrets {
+		named = append(named, Secret{Purpose: secret.Purpose, Name: secret.Name})
+	}
+	return named
+}
