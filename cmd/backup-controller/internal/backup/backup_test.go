@@ -234,6 +234,10 @@ func TestAnIncrementalBackupBuildsOnTheLatestOfItsLineage(t *testing.T) {
 	elsewhere := func(b *v1alpha1.Backup) { b.Status.Plan.Repository = "other" }
 	before := func(b *v1alpha1.Backup) { b.Status.Plan.Lineage = "7-g0" }
 	failed := func(b *v1alpha1.Backup) { b.Status.Conditions[0].Status = metav1.ConditionFalse }
+	part := func(b *v1alpha1.Backup) { b.Status.Type = v1alpha1.BackupIncremental }
+	wrong := func(b *v1alpha1.Backup) {
+		flow.SetCondition(&b.Status.Conditions, b, v1alpha1.ConditionVerified, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt, "")
+	}
 	for name, test := range map[string]struct {
 		me       *v1alpha1.Backup
 		siblings []*v1alpha1.Backup
@@ -248,6 +252,10 @@ func TestAnIncrementalBackupBuildsOnTheLatestOfItsLineage(t *testing.T) {
 		"not on one that failed":      {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), failed)}, ""},
 		"not on one that is deleted":  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), deleted)}, ""},
 		"not on one that still runs":  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", planned)}, ""},
+		"not on a wrong one":          {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), wrong)}, ""},
+		"nor on what may share that":  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), wrong), newBackup("b", succeeded(2), part)}, ""},
+		"nor on what it may share":    {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1)), newBackup("b", succeeded(2), part, wrong)}, ""},
+		"on a full one after that":    {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), wrong), newBackup("b", succeeded(2))}, "b"},
 		"on the one before, then yet": {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1)), newBackup("b", succeeded(3), deleted)}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +289,7 @@ func TestTheEndSaysWhatWasCopiedAndWhyAll(t *testing.T) {
 	}{
 		"an incremental one": {incremental, "Backed up 30.0 MiB of 2.0 GiB, what may have changed since backup b0, in 10s (3.0 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on.", 30 << 20},
 		"the parent is lost": {lost, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because backup b0, to build on, is not in the repository any more.", 2 << 30},
-		"there was none":     {result, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because BackupRepository minio has no earlier one of the cluster's present data to build on.", 2 << 30},
+		"there was none":     {result, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because BackupRepository minio has no earlier one of the cluster's present data that is whole to build on.", 2 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backup := newBackup("a", planned, func(b *v1alpha1.Backup) { b.Spec.Type = v1alpha1.BackupIncremental })

@@ -8,9 +8,10 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// parentOf is the latest backup that one in this repository and lineage can build on, nil if there is none.
+// parentOf is the latest backup that one in this repository and lineage can build on, nil if there is none. Where one was
+// found to have wrong objects, the others since the last full one may need the same objects: then none of them will do.
 func parentOf(backup *v1alpha1.Backup, repository, lineage string, all []v1alpha1.Backup) *v1alpha1.Backup {
-	var latest *v1alpha1.Backup
+	var latest, full, wrong *v1alpha1.Backup
 	for i := range all {
 		other := &all[i]
 		status := &other.Status
@@ -19,11 +20,26 @@ func parentOf(backup *v1alpha1.Backup, repository, lineage string, all []v1alpha
 			!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionSucceeded) {
 			continue
 		}
-		if latest == nil || latest.Status.StopTime.Before(status.StopTime) {
-			latest = other
+		latest = later(latest, other)
+		if status.Type != v1alpha1.BackupIncremental {
+			full = later(full, other)
+		}
+		if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionVerified) {
+			wrong = later(wrong, other)
 		}
 	}
+	if wrong != nil && (full == nil || later(wrong, full) == wrong) {
+		return nil
+	}
 	return latest
+}
+
+// later is the one of two that ended later; the first of those that ended at once.
+func later(a, b *v1alpha1.Backup) *v1alpha1.Backup {
+	if a == nil || a.Status.StopTime.Before(b.Status.StopTime) {
+		return b
+	}
+	return a
 }
 
 // pinType decides what is made: an incremental backup needs one to build on.
@@ -45,6 +61,6 @@ func whyFull(backup *v1alpha1.Backup, worker string) string {
 	case worker != "":
 		return worker
 	default:
-		return fmt.Sprintf("BackupRepository %s has no earlier one of the cluster's present data to build on", plan.Repository)
+		return fmt.Sprintf("BackupRepository %s has no earlier one of the cluster's present data that is whole to build on", plan.Repository)
 	}
 }

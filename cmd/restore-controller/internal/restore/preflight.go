@@ -60,7 +60,7 @@ func backupSucceeded(w *world) flow.Outcome {
 		return flow.Next
 	}
 	name := w.backup.Name
-	if !w.backup.DeletionTimestamp.IsZero() {
+	if !w.backup.DeletionTimestamp.IsZero() && !w.backup.Spec.Hold {
 		return flow.Stop(v1alpha1.ReasonBackupNotFound, fmt.Sprintf("Backup %s is being deleted; restore another one", name))
 	}
 	condition := meta.FindStatusCondition(w.backup.Status.Conditions, v1alpha1.ConditionSucceeded)
