@@ -42,7 +42,6 @@ type bed struct {
 	conn     *pgx.Conn
 	archived string // folder of archive_command
 	lineage  string
-	manifest *backup.Manifest
 }
 
 func newBed(t *testing.T, pg pgtest.Installation) *bed {
@@ -141,8 +140,8 @@ func (b *bed) archive() {
 	}
 }
 
-// backup takes one while rows 101 to 120 are written.
-func (b *bed) backup() {
+// backup takes one, on top of another if that is named, while the rows with these numbers are written.
+func (b *bed) backup(id, parent string, from, to int) {
 	b.t.Helper()
 	start := func(ctx context.Context) (backup.Started, error) {
 		at, lsn := time.Now(), ""
@@ -154,7 +153,7 @@ func (b *bed) backup() {
 		return backup.Started{LSN: parsed, Timeline: 1, Time: at}, err
 	}
 	stop := func(ctx context.Context) (s backup.Stopped, err error) {
-		b.rows(101, 120)
+		b.rows(from, to)
 		lsn := ""
 		err = b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)").Scan(&lsn, &s.BackupLabel, &s.TablespaceMap)
 		if err != nil {
@@ -165,13 +164,15 @@ func (b *bed) backup() {
 		s.LSN, err = postgres.ParseLSN(lsn)
 		return s, err
 	}
-	var err error
-	b.manifest, err = backup.Write(b.t.Context(), b.store, backup.Source{
+	m, err := backup.Write(b.t.Context(), b.store, backup.Source{
 		DataDir: b.server.DataDir, Start: start, Stop: stop, Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"),
 		PGVersion: b.server.Version.String(), PGMajor: b.server.Major, DataChecksums: true, WALSegmentSize: postgres.MinSegSize,
 		Cluster: backup.Cluster{Namespace: "demo", Name: "shop", UID: "uid-shop"},
-	}, backup.Options{ID: "first", WALTimeout: 2 * time.Minute})
+	}, backup.Options{ID: id, Parent: parent, WALTimeout: 2 * time.Minute})
 	must(b.t, err)
+	if m.Parent != parent {
+		b.t.Errorf("backup %s is a full one: %s", id, m.Why)
+	}
 }
 
 // verify has PostgreSQL's own program check a restored folder, and its WAL.
@@ -188,6 +189,12 @@ func (b *bed) verify(dir string) error {
 // started runs PostgreSQL on a restored folder while do looks into it. Until recovery is over it lets nobody in.
 func (b *bed) started(dir string, do func(conn *pgx.Conn)) {
 	b.t.Helper()
+	b.startedWith(dir, "off", do)
+}
+
+// startedWith is started with archive_mode.
+func (b *bed) startedWith(dir, archiveMode string, do func(conn *pgx.Conn)) {
+	b.t.Helper()
 	sockets := pgtest.Dir(b.t)
 	log := filepath.Join(sockets, "log")
 	pgctl := func(args ...string) *exec.Cmd {
@@ -195,7 +202,7 @@ func (b *bed) started(dir string, do func(conn *pgx.Conn)) {
 		cmd.Dir = sockets
 		return cmd
 	}
-	options := "-c listen_addresses= -c archive_mode=off -c unix_socket_directories=" + sockets
+	options := "-c listen_addresses= -c archive_mode=" + archiveMode + " -c unix_socket_directories=" + sockets
 	if out, err := pgctl("-o", options, "start").CombinedOutput(); err != nil {
 		said, _ := os.ReadFile(log)
 		b.t.Fatalf("the restored data doesn't start: %v: %s%s", err, out, said)

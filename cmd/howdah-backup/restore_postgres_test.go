@@ -10,22 +10,25 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// TestPostgreSQLStartsOnWhatIsRestored: rows up to 120 are in the backup, up to 200 before the moment that is named in three
-// ways, up to 300 behind it.
+// TestPostgreSQLStartsOnWhatIsRestored: rows up to 120 are in the first backup, up to 200 before the moment that is named in
+// three ways, up to 220 in the second backup, which is an incremental one, up to 300 behind it.
 func TestPostgreSQLStartsOnWhatIsRestored(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.begin()
 		b.rows(1, 100)
-		b.backup()
+		b.backup("first", "", 101, 120)
 		b.rows(121, 200)
 		at := b.value("SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US+00')")
 		lsn := b.value("SELECT pg_current_wal_lsn()::text")
 		b.exec("SELECT pg_create_restore_point('before the import')")
-		b.rows(201, 300)
+		b.backup("second", "first", 201, 220)
+		b.rows(221, 300)
 		b.archive()
 
 		for name, test := range map[string]struct {
@@ -33,6 +36,8 @@ func TestPostgreSQLStartsOnWhatIsRestored(t *testing.T) {
 			last int
 		}{
 			"the backup alone":        {[]string{"first"}, 120},
+			"an incremental alone":    {[]string{"second"}, 220},
+			"an incremental and more": {[]string{"second", "--latest"}, 300},
 			"immediate":               {[]string{"first", "--immediate"}, 120},
 			"the end":                 {[]string{"--latest"}, 300},
 			"a time":                  {[]string{"--cluster=shop", "--to-time", at}, 200},
@@ -46,6 +51,7 @@ func TestPostgreSQLStartsOnWhatIsRestored(t *testing.T) {
 		t.Run("a flipped byte on the disk is found by pg_verifybackup", func(t *testing.T) { b.at(t).flips() })
 		t.Run("a store that goes away is not the end of WAL", func(t *testing.T) { b.at(t).losesTheStore() })
 		t.Run("what was killed is no database", func(t *testing.T) { b.at(t).isKilled() })
+		t.Run("the timeline of a failover is followed", func(t *testing.T) { b.at(t).failsOver() })
 	})
 }
 
@@ -64,7 +70,7 @@ func (b *bed) restores(args []string, last int) {
 			}
 		}()
 	}
-	b.wants(exitDone, []string{"Restored " + b.lineage + "/first"}, append([]string{"restore", "--target-dir", dir}, args...)...)
+	b.wants(exitDone, []string{"Restored " + b.lineage + "/"}, append([]string{"restore", "--target-dir", dir}, args...)...)
 	if err := b.verify(dir); err != nil {
 		b.t.Error(err)
 	}
@@ -76,6 +82,7 @@ func (b *bed) restores(args []string, last int) {
 
 func (b *bed) verifies() {
 	b.wants(exitDone, []string{"ok       " + b.lineage + "/first"}, "verify", "--all", "--wal")
+	b.wants(exitDone, []string{"incremental, compared with first", "of other backups"}, "show", "second")
 	b.wants(exitDone, []string{"page checksums were checked", "all there"}, "show", "first")
 }
 
@@ -120,4 +127,18 @@ func (b *bed) isKilled() {
 	if err == nil || !strings.Contains(string(out), "could not find the database system") {
 		b.t.Errorf("%v: %s", err, out)
 	}
+}
+
+// failsOver has a restored server go on as the primary of the same lineage, on timeline 2.
+func (b *bed) failsOver() {
+	dir := target(b.t)
+	b.wants(exitDone, nil, "restore", "first", "--to-name", "before the import", "--target-dir", dir)
+	b.startedWith(dir, "on", func(conn *pgx.Conn) {
+		promoted := *b
+		promoted.conn = conn
+		promoted.rows(201, 207) // other rows of these numbers are on timeline 1
+		promoted.archive()
+	})
+	b.wants(exitDone, []string{"timeline 2"}, "show", "first")
+	b.restores([]string{"first", "--latest"}, 207)
 }

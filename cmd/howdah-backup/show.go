@@ -162,6 +162,9 @@ func (s *shown) rows() [][]string {
 }
 
 func (s *shown) kind() string {
+	if s.Why != "" {
+		return fmt.Sprintf("%s, instead of incremental: %s", s.Type, s.Why)
+	}
 	if s.Parent == "" {
 		return string(s.Type)
 	}
