@@ -67,10 +67,11 @@ func TestTheLastFailureIsPublishedWithoutWritingAllTheTime(t *testing.T) {
 
 func TestAnEstimateIsPublishedAgainOnlyWhenItDiffersMuch(t *testing.T) {
 	archive := &v1alpha1.ArchiveStatus{}
-	for _, step := range []struct{ seen, want time.Duration }{{100, 100}, {105, 100}, {95, 100}, {60, 60}, {61, 60}} {
-		reportFull(archive, &agentapi.VolumeStatus{FullAt: noon.Add(step.seen * time.Minute)}, true, noon)
-		if got := archive.DiskFullAt.Sub(noon); got != step.want*time.Minute {
-			t.Errorf("in %s, want %s", got, step.want*time.Minute)
+	for _, minutes := range []struct{ seen, want int }{{100, 100}, {105, 100}, {95, 100}, {60, 60}, {61, 60}} {
+		in := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+		reportFull(archive, &agentapi.VolumeStatus{FullAt: in(minutes.seen)}, true, noon)
+		if !archive.DiskFullAt.Time.Equal(in(minutes.want)) {
+			t.Errorf("at %s, want %s", archive.DiskFullAt, in(minutes.want))
 		}
 	}
 }
