@@ -335,6 +335,21 @@ type RestorePlan struct {
 	WriteBytes int64 `json:"writeBytes"`
 	// WALSegments to replay, at most.
 	WALSegments int64 `json:"walSegments"`
+	// WALBytes of these segments, before compression.
+	// +optional
+	WALBytes int64 `json:"walBytes,omitempty"`
+	// NeedsBytes of free space on the volume, at least.
+	// +optional
+	NeedsBytes int64 `json:"needsBytes,omitempty"`
+	// FreeBytes on the volume when the plan was made, of a restore in place, where that was known.
+	// +optional
+	FreeBytes int64 `json:"freeBytes,omitempty"`
+	// ArchiveEnds is the latest point that could be reached.
+	// +optional
+	ArchiveEnds *ReachedPoint `json:"archiveEnds,omitempty"`
+	// ExpectedSeconds of fetching and replaying, by the rate of the last Restore in the namespace. Left out: there was none.
+	// +optional
+	ExpectedSeconds int64 `json:"expectedSeconds,omitempty"`
 	// Target in words.
 	Target string `json:"target"`
 	// StopAt is where replay stops. Left out: at the end of lastWAL.
@@ -361,6 +376,12 @@ type ReachedPoint struct {
 	LastCommit *metav1.MicroTime `json:"lastCommit,omitempty"`
 	// Timeline that the restored data is on.
 	Timeline int64 `json:"timeline"`
+	// FetchSeconds that fetching the backup took.
+	// +optional
+	FetchSeconds int64 `json:"fetchSeconds,omitempty"`
+	// ReplaySeconds that replaying WAL took.
+	// +optional
+	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
 }
 
 // RestoreFailure is why a restore is given up.

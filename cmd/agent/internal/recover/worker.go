@@ -68,6 +68,7 @@ type restoring struct {
 	pgdata   string
 	last     postgres.Segment
 	toTheEnd bool // replay had no target to stop at
+	fetched  time.Duration
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
@@ -95,10 +96,12 @@ func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
 			return agentapi.RestoreResult{}, err
 		}
 	}
+	began := r.Now()
 	reached, err := r.replay(ctx)
 	if err != nil {
 		return agentapi.RestoreResult{}, err
 	}
+	reached.FetchSeconds, reached.ReplaySeconds = seconds(r.fetched), seconds(r.Now().Sub(began))
 	return r.complete(reached)
 }
 
@@ -126,6 +129,9 @@ func (r *restoring) open(ctx context.Context) (err error) {
 	r.pgdata, err = r.Volume.Begin(r.task.DataGeneration)
 	return err
 }
+
+// seconds are whole ones, and never none.
+func seconds(d time.Duration) int64 { return max(1, int64(d.Round(time.Second)/time.Second)) }
 
 // spareBytes are left on the volume beside the backup, for WAL that is being replayed.
 const spareBytes = 64 << 20
@@ -167,6 +173,7 @@ func (r *restoring) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.fetched = r.Now().Sub(started)
 	r.Log.Info("The backup is fetched", "backup", r.manifest.ID, "bytes", r.manifest.Totals.LogicalBytes, "seconds", r.Now().Sub(started).Seconds())
 	return nil
 }

@@ -134,7 +134,13 @@ func fitsInPlace(w *world, head *backup.Head) flow.Outcome {
 	return flow.Next
 }
 
-func bytes(n int64) string { return resource.NewQuantity(n>>20<<20, resource.BinarySI).String() }
+// bytes are a number of them for a person: whole MiB, where there is one.
+func bytes(n int64) string {
+	if n >= 1<<20 {
+		n = n >> 20 << 20
+	}
+	return resource.NewQuantity(n, resource.BinarySI).String()
+}
 
 // freeBytes of the volume that takes the restored data, as far as the db-controller says. The Job looks itself, before it
 // writes anything.

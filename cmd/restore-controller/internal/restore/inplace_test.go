@@ -168,6 +168,19 @@ func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
 	}
 }
 
+func TestTheTimeIsForeseenByTheLastRestore(t *testing.T) {
+	plan := &v1alpha1.RestorePlan{WriteBytes: 10 << 30, WALSegments: 50}
+	if got := expected(plan, nil); got != 0 {
+		t.Errorf("without one: %d", got)
+	}
+	last := &v1alpha1.Restore{}
+	last.Status.Plan = &v1alpha1.RestorePlan{WriteBytes: 1 << 30, WALSegments: 10}
+	last.Status.Reached = &v1alpha1.ReachedPoint{FetchSeconds: 8, ReplaySeconds: 4}
+	if got := expected(plan, last); got != 100 {
+		t.Errorf("got %d s, want 80 to fetch and 20 to replay", got)
+	}
+}
+
 func TestTheDataOfBeforeIsPinnedBeforeTheJobStarts(t *testing.T) {
 	w := inPlaceWorld(grant)
 	r := &Reconciler{} // without a client: a write would panic

@@ -199,10 +199,11 @@ func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) 
 		Repository: w.repository.Name, Lineage: choice.Lineage.Name, BackupID: head.ID,
 		Timeline: int64(reach.Timeline), FirstWAL: reach.First.Name(), LastWAL: reach.Last.Name(), WALSegments: reach.Segments,
 		MajorVersion: int32(head.PGMajor), Image: image, SystemIdentifier: head.SystemIdentifier,
-		FetchBytes: head.Totals.StoredBytes, WriteBytes: head.Totals.LogicalBytes,
+		FetchBytes: fetchBytes(head), WriteBytes: head.Totals.LogicalBytes,
 		Target: target.String(), StopAt: stopAt(choice.StopAt),
 		DataGeneration: protocol.DataGeneration(w.restore.UID, 0),
 	}
+	w.foresee(choice)
 	w.restore.Status.StartedAt = &metav1.Time{Time: w.now}
 	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments, target))
 }
@@ -213,7 +214,7 @@ func (r *Reconciler) takes(w *world, head *backup.Head) (string, flow.Outcome) {
 		w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: w.cluster.Name, UID: w.cluster.UID}
 		return w.cluster.Status.Image, fitsInPlace(w, head)
 	}
-	spec, err := newSpec(head, w.restore, w.repository.Name)
+	spec, err := newSpec(head, w.restore, archiveTo(w, w.repository.Name))
 	if err != nil {
 		return "", flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	}

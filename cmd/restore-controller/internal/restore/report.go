@@ -71,12 +71,3 @@ func summary(restore *v1alpha1.Restore) string {
 	}
 	return text
 }
-
-// planned says what would be done.
-func planned(plan *v1alpha1.RestorePlan) string {
-	if plan == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s can be reached: from backup %s, then %d WAL segments at most; nothing was touched, as spec.mode is Plan",
-		plan.Target, plan.BackupID, plan.WALSegments)
-}

@@ -45,7 +45,7 @@ func (r *Reconciler) ensureCluster(ctx context.Context, w *world) flow.Outcome {
 		r.heads.Forget(w.restore)
 		return unreadable(repo.Name, err)
 	}
-	spec, err := newSpec(head, w.restore, plan.Repository)
+	spec, err := newSpec(head, w.restore, archiveTo(w, plan.Repository))
 	if err != nil {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	}
@@ -179,7 +179,9 @@ func (r *Reconciler) handOver(ctx context.Context, w *world) flow.Outcome {
 		MajorVersion: int32(result.MajorVersion), Image: status.Plan.Image,
 	}
 	status.HandedOverAt = &metav1.Time{Time: w.now}
-	status.Reached = &v1alpha1.ReachedPoint{LSN: result.ReachedLSN, Timeline: result.Timeline}
+	status.Reached = &v1alpha1.ReachedPoint{
+		LSN: result.ReachedLSN, Timeline: result.Timeline, FetchSeconds: result.FetchSeconds, ReplaySeconds: result.ReplaySeconds,
+	}
 	if result.LastCommit != nil {
 		status.Reached.LastCommit = &metav1.MicroTime{Time: *result.LastCommit}
 	}

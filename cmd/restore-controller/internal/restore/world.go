@@ -26,6 +26,8 @@ type world struct {
 	source     *v1alpha1.PostgresCluster
 	repository *v1alpha1.BackupRepository
 	job        workload.State
+	// last Restore that says how long it took; nil: none.
+	last *v1alpha1.Restore
 	// first is the Backup that answers status.backupWanted.
 	first *v1alpha1.Backup
 }
@@ -45,6 +47,9 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (w 
 		if w.first, err = find(ctx, r.writer, restore, protocol.BackupName(*wanted), &v1alpha1.Backup{}); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.observeLast(ctx, w); err != nil {
+		return nil, err
 	}
 	return w, r.observeSource(ctx, w)
 }

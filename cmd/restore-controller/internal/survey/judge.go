@@ -51,7 +51,7 @@ const (
 func Judge(report Report, target Target, facts Facts) Verdict {
 	if target.Time != nil && target.Time.After(facts.Now.Add(clockSkew)) {
 		return refuse("spec.target.time %s is in the future (it is %s now): write a time that has passed, or leave spec.target out",
-			stamp(*target.Time), stamp(facts.Now.Truncate(time.Second)))
+			Stamp(*target.Time), Stamp(facts.Now.Truncate(time.Second)))
 	}
 	lineage := pick(report, target)
 	if lineage == nil {
@@ -118,7 +118,7 @@ func noStart(report Report, target Target, facts Facts) Verdict {
 	case oldest != nil:
 		head := oldest.Heads[0]
 		return refuse("%s can't be restored to %s: the earliest that its oldest backup (%s) leads to is %s (LSN %s)",
-			facts.Source, target, head.ID, stamp(head.StopTime), head.StopLSN)
+			facts.Source, target, head.ID, Stamp(head.StopTime), head.StopLSN)
 	case len(damaged) > 0:
 		return Verdict{Reason: v1alpha1.ReasonDataCorrupt, Refusal: "no backup of " + facts.Source + " can be read: " + strings.Join(damaged, "; ")}
 	}
@@ -202,7 +202,7 @@ func (b *bench) judgePoint() Verdict {
 	var places []string
 	for _, point := range b.lineage.Points {
 		if point.LSN >= b.lineage.Chosen.StopLSN {
-			places = append(places, fmt.Sprintf("%s (%s)", point.LSN, stamp(point.Time)))
+			places = append(places, fmt.Sprintf("%s (%s)", point.LSN, Stamp(point.Time)))
 		}
 	}
 	switch {
@@ -221,7 +221,7 @@ func (b *bench) judgePoint() Verdict {
 
 func (b *bench) noPoint() Verdict {
 	return refuse("there is no %s in the archive behind backup %s (%s to %s): write the name as it was given to pg_create_restore_point, or a time",
-		b.target, b.lineage.Chosen.ID, stamp(b.lineage.Chosen.StopTime), stamp(b.lineage.knownUntil()))
+		b.target, b.lineage.Chosen.ID, Stamp(b.lineage.Chosen.StopTime), Stamp(b.lineage.knownUntil()))
 }
 
 // awaitOrRefuse gives WAL that may be under way some time to come.
@@ -241,19 +241,19 @@ func (b *bench) awaitOrRefuse(advice string) Verdict {
 
 func (b *bench) await(until time.Time) Verdict {
 	return Verdict{Wait: fmt.Sprintf("%s is behind what is archived by now (LSN %s, last commit %s); waiting for the cluster to archive more, until %s at most",
-		b.target, b.lineage.Reach.EndLSN, stamp(b.lineage.lastKnown()), stamp(until.Truncate(time.Second)))}
+		b.target, b.lineage.Reach.EndLSN, Stamp(b.lineage.lastKnown()), Stamp(until.Truncate(time.Second)))}
 }
 
 // gap refuses a target behind a hole in the archive.
 func (b *bench) gap(advice string) Verdict {
 	return refuse("WAL segment %s is missing in the archive, so %s can't be reached: replay leads to LSN %s, and the last commit before it is at %s; %s",
-		b.lineage.Reach.Missing, b.target, b.lineage.Reach.EndLSN, stamp(b.lineage.lastKnown()), advice)
+		b.lineage.Reach.Missing, b.target, b.lineage.Reach.EndLSN, Stamp(b.lineage.lastKnown()), advice)
 }
 
 // beyond refuses a target behind the end of the archive.
 func (b *bench) beyond(advice string) Verdict {
 	return refuse("%s can't be reached: the archive of %s ends at LSN %s; the last commit in it is at %s: %s",
-		b.target, b.facts.Source, b.lineage.Reach.EndLSN, stamp(b.lineage.lastKnown()), advice)
+		b.target, b.facts.Source, b.lineage.Reach.EndLSN, Stamp(b.lineage.lastKnown()), advice)
 }
 
 func missingOf(l *Lineage) string {

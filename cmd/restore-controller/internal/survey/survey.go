@@ -59,7 +59,7 @@ func (t Target) String() string {
 	}
 	switch {
 	case t.Time != nil:
-		text = before + "time " + stamp(*t.Time)
+		text = before + "time " + Stamp(*t.Time)
 	case !t.LSN.IsZero() && t.Inclusive != nil && *t.Inclusive:
 		text = "the record at LSN " + t.LSN.String()
 	case !t.LSN.IsZero():
@@ -81,8 +81,8 @@ func (t Target) String() string {
 	return text
 }
 
-// stamp writes a time as it has to be written in spec.target.time.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999Z07:00") }
+// Stamp writes a time as it has to be written in spec.target.time.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999Z07:00") }
 
 // Report is what a bucket holds for a question.
 type Report struct {

@@ -1,0 +1,90 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
+	"howdah.dev/howdah/pkg/backup"
+)
+
+// foresee completes the plan with what a person wants to know before it is carried out.
+func (w *world) foresee(choice *survey.Choice) {
+	plan, reach := w.restore.Status.Plan, choice.Lineage.Reach
+	plan.WALBytes = reach.Segments * int64(reach.Last.SegSize) //nolint:gosec // a segment has at most 1 GiB
+	plan.NeedsBytes = plan.WriteBytes + spareBytes
+	plan.ArchiveEnds = &v1alpha1.ReachedPoint{LSN: reach.EndLSN.String(), Timeline: int64(reach.Timeline)}
+	if reach.LastCommit != nil {
+		plan.ArchiveEnds.LastCommit = &metav1.MicroTime{Time: *reach.LastCommit}
+	}
+	if w.inPlace() {
+		plan.FreeBytes, _ = freeBytes(w.cluster)
+	}
+	plan.ExpectedSeconds = expected(plan, w.last)
+}
+
+// fetchBytes are those to fetch: what the backup stored, or for an incremental one at most what all packs hold that it
+// points into.
+func fetchBytes(head *backup.Head) int64 {
+	if head.Type == backup.Full {
+		return head.Totals.StoredBytes
+	}
+	total := int64(0)
+	for _, pack := range head.Packs {
+		total += pack.Size
+	}
+	return total
+}
+
+// expected is how long it will take by the rate of the last Restore; 0: not known.
+func expected(plan *v1alpha1.RestorePlan, last *v1alpha1.Restore) int64 {
+	if last == nil || last.Status.Plan.WriteBytes == 0 {
+		return 0
+	}
+	then, took := last.Status.Plan, last.Status.Reached
+	perByte := float64(took.FetchSeconds) / float64(then.WriteBytes)
+	perSegment := float64(took.ReplaySeconds) / float64(max(1, then.WALSegments))
+	return max(1, int64(perByte*float64(plan.WriteBytes)+perSegment*float64(plan.WALSegments)))
+}
+
+// observeLast reads the last Restore of the namespace that says how long it took, while there is no plan yet.
+func (r *Reconciler) observeLast(ctx context.Context, w *world) error {
+	if w.restore.Status.Plan != nil || w.ended() || w.deleting() {
+		return nil
+	}
+	all := &v1alpha1.RestoreList{}
+	if err := r.writer.List(ctx, all, client.InNamespace(w.restore.Namespace)); err != nil {
+		return fmt.Errorf("list Restores: %w", err)
+	}
+	for i := range all.Items {
+		status := &all.Items[i].Status
+		measured := status.Plan != nil && status.Reached != nil && status.Reached.FetchSeconds > 0 && status.HandedOverAt != nil
+		if measured && (w.last == nil || w.last.Status.HandedOverAt.Before(status.HandedOverAt)) {
+			w.last = &all.Items[i]
+		}
+	}
+	return nil
+}
+
+// planned says what would be done.
+func planned(plan *v1alpha1.RestorePlan) string {
+	if plan == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s can be reached: from backup %s (%s to fetch, %s to write), then %d WAL segments at most",
+		plan.Target, plan.BackupID, bytes(plan.FetchBytes), bytes(plan.WriteBytes), plan.WALSegments)
+	if ends := plan.ArchiveEnds; ends != nil {
+		text += fmt.Sprintf("; the archive ends at LSN %s", ends.LSN)
+		if ends.LastCommit != nil {
+			text += fmt.Sprintf(", with a commit of %s", survey.Stamp(ends.LastCommit.Time))
+		}
+	}
+	if plan.ExpectedSeconds > 0 {
+		text += fmt.Sprintf("; it takes about %ds, by the last restore", plan.ExpectedSeconds)
+	}
+	return text + "; nothing was touched, as spec.mode is Plan"
+}
