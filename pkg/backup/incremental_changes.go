@@ -122,14 +122,27 @@ func forgetNewDatabases(b *base, paired []*entry) {
 		folder := path.Dir(e.Path)
 		isFresh, known := fresh[folder]
 		if !known {
-			info, err := os.Stat(path.Join(path.Dir(e.at), "PG_VERSION"))
-			isFresh = folder != "global" && (err != nil || info.ModTime().After(b.StartTime.Add(-clockSlack)))
+			isFresh = folder != "global" && b.madeSince(path.Join(folder, "PG_VERSION"), path.Join(path.Dir(e.at), "PG_VERSION"))
 			fresh[folder] = isFresh
 		}
 		if isFresh {
 			e.base = nil
 		}
 	}
+}
+
+// madeSince says whether a file that is written once, when a database is made, may have been written since the parent's
+// start. On the instance that the parent was read from it has kept its time; on another one it is older than the parent,
+// unless that was cloned since.
+func (b *base) madeSince(name, at string) bool {
+	info, err := os.Stat(at)
+	if err != nil {
+		return true
+	}
+	if was := b.files[name]; was != nil && was.MTime.Equal(info.ModTime()) {
+		return false
+	}
+	return info.ModTime().After(b.StartTime.Add(-clockSlack))
 }
 
 const (

@@ -389,6 +389,13 @@ func TestADatabaseThatWasMadeAnewIsCopiedWhole(t *testing.T) {
 	d.version("base/5", testStart)
 	m, kept := d.backup(full.ID)
 	d.restores(m, kept)
+	// What was made just before the parent is known by its time.
+	d.set(bigRelation, 7)
+	m, kept = d.backup(m.ID)
+	if m.Totals.CopiedBytes > m.Totals.LogicalBytes/2 {
+		t.Errorf("%d bytes were copied", m.Totals.CopiedBytes)
+	}
+	d.restores(m, kept)
 
 	d, full = withBigRelation(t, true)
 	write(t, d.dir, bigRelation, relationPages(900, 0, 0x2000030, 99), 0o600)

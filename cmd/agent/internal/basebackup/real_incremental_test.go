@@ -222,6 +222,10 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.
 						delete(want, parent)
 					}
 				}
+				if result := h.backup(h.task.BackupID); result.CopiedBytes > result.LogicalBytes/4 {
+					t.Errorf("nothing has changed, and %+v", result)
+				}
+				want[h.task.BackupID] = contentsOf(t, h.Server)
 				for id, contents := range want {
 					restored := h.restoreAt(id)
 					if got := contentsOf(t, restored); got != contents {
