@@ -15,8 +15,8 @@ import (
 
 // runner is who servers and tools run as: PostgreSQL refuses root.
 type runner struct {
-	name     string
 	uid, gid int
+	root     string // where its programs are, if not here
 }
 
 // findRunner is the user postgres for root, and the caller for everybody else.
@@ -31,14 +31,14 @@ func findRunner() (runner, error) {
 	}
 	uid, errUID := strconv.Atoi(found.Uid)
 	gid, errGID := strconv.Atoi(found.Gid)
-	return runner{name: found.Username, uid: uid, gid: gid}, errors.Join(errUID, errGID)
+	return runner{uid: uid, gid: gid}, errors.Join(errUID, errGID)
 }
 
 // command is a program that runs as the runner, in a group of processes of its own.
 func (r runner) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: r.root}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(r.uid), Gid: uint32(r.gid)}
 	}
@@ -55,6 +55,11 @@ func (r runner) run(ctx context.Context, program string, args ...string) error {
 	return nil
 }
 
+// output is what a program prints.
+func (r runner) output(ctx context.Context, program string, args ...string) ([]byte, error) {
+	return r.command(ctx, program, args...).Output()
+}
+
 // folderFor makes a folder that the runner may write to.
 func (r runner) folderFor(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -65,7 +70,7 @@ func (r runner) folderFor(path string) error {
 
 // ensurePrograms installs pgBackRest where it is asked for and missing.
 func ensurePrograms(ctx context.Context, tools []string) error {
-	if _, err := exec.LookPath(toolPgBackRest); err == nil || !slices.Contains(tools, toolPgBackRest) {
+	if _, err := os.Stat(restProgram); err == nil || !slices.Contains(tools, toolPgBackRest) {
 		return nil
 	}
 	if os.Geteuid() != 0 {

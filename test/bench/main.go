@@ -105,11 +105,11 @@ func measureAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{settings: s}
-	if b.runner, err = findRunner(); err != nil {
+	if err := enterOwnMounts(); err != nil {
 		return err
 	}
-	if err := ensurePrograms(ctx, s.tools); err != nil {
+	b := &bench{settings: s}
+	if err := b.chooseRunner(ctx); err != nil {
 		return err
 	}
 	if b.pg, err = b.startServer(ctx); err != nil {
@@ -125,6 +125,17 @@ func measureAll(ctx context.Context) error {
 		return err
 	}
 	return results.publish(os.Stdout, filepath.Join(b.folder, "backup.json"))
+}
+
+// chooseRunner finds out with which programs, and as whom, servers and tools run.
+func (b *bench) chooseRunner(ctx context.Context) (err error) {
+	if image := os.Getenv("PG_IMAGE"); image != "" {
+		return b.useImage(ctx, image)
+	}
+	if b.runner, err = findRunner(); err != nil {
+		return err
+	}
+	return ensurePrograms(ctx, b.tools)
 }
 
 // measure does every work with every tool, one after the other, as often as asked: what else the machine does meets all of

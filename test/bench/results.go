@@ -136,7 +136,7 @@ func (b *bench) about(ctx context.Context) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("%s, %d processors, load %s; PostgreSQL %s, %s; %.2f GB in %d files; medians of %d", processor(),
-		runtime.NumCPU(), load(), b.pg.version, restVersion(ctx), float64(size)/1e9, files, b.runs)
+		runtime.NumCPU(), load(), b.pg.version, b.restVersion(ctx), float64(size)/1e9, files, b.runs)
 }
 
 func processor() string {

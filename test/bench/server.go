@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,21 +57,21 @@ func (s *server) collect(folder string) error {
 }
 
 // findPrograms returns the folder of the newest PostgreSQL, or of PG_MAJOR.
-func findPrograms() (string, error) {
-	folders, err := filepath.Glob("/usr/lib/postgresql/" + setting("PG_MAJOR", "*") + "/bin")
+func (r runner) findPrograms() (string, error) {
+	folders, err := filepath.Glob(r.root + "/usr/lib/postgresql/" + setting("PG_MAJOR", "*") + "/bin")
 	if err != nil || len(folders) == 0 {
 		return "", errors.Join(errors.New("no PostgreSQL is installed: test/debian-packages does it"), err)
 	}
-	return slices.Max(folders), nil
+	return strings.TrimPrefix(slices.Max(folders), r.root), nil
 }
 
 // startServer starts a server on the data set, which is made if a former run has not left it.
 func (b *bench) startServer(ctx context.Context) (*server, error) {
-	bin, err := findPrograms()
+	bin, err := b.runner.findPrograms()
 	if err != nil {
 		return nil, err
 	}
-	version, err := postgres.ProgramVersion(ctx, postgres.Exec, filepath.Join(bin, "postgres"))
+	version, err := postgres.ProgramVersion(ctx, b.runner.output, filepath.Join(bin, "postgres"))
 	if err != nil {
 		return nil, err
 	}

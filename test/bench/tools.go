@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -116,6 +115,9 @@ func copyOfThisProgram(folder string) (string, error) {
 
 const stanza = "bench"
 
+// restProgram is where Debian's package has it.
+const restProgram = "/usr/bin/pgbackrest"
+
 // restConfigure writes pgBackRest's configuration for a repository of its own, and makes its stanza.
 func (b *bench) restConfigure(ctx context.Context) (config string, err error) {
 	folder := filepath.Join(b.folder, "pgbackrest")
@@ -155,24 +157,24 @@ pg1-socket-path=%[12]s
 pg1-user=postgres
 `, strings.TrimSuffix(prefixOf(toolPgBackRest), "/"), bucket, b.store.address, region, accessKey, b.store.secret, b.store.caFile,
 		b.workers, folder, stanza, b.pg.data, b.pg.sockets)
-	if !restHasBlocks(ctx) {
+	if !b.restHasBlocks(ctx) {
 		content = strings.Replace(content, "repo1-block=y\n", "", 1)
 	}
 	if err := os.WriteFile(config, []byte(content), 0o644); err != nil {
 		return "", err
 	}
-	return config, b.runner.run(ctx, toolPgBackRest, "--config="+config, "--stanza="+stanza, "--no-online", "stanza-create")
+	return config, b.runner.run(ctx, restProgram, "--config="+config, "--stanza="+stanza, "--no-online", "stanza-create")
 }
 
 // restHasBlocks tells whether this pgBackRest has block incremental backups, which 2.46 brought.
-func restHasBlocks(ctx context.Context) bool {
+func (b *bench) restHasBlocks(ctx context.Context) bool {
 	var major, minor int
-	_, err := fmt.Sscanf(restVersion(ctx), "pgBackRest %d.%d", &major, &minor)
+	_, err := fmt.Sscanf(b.restVersion(ctx), "pgBackRest %d.%d", &major, &minor)
 	return err == nil && (major > 2 || minor >= 46)
 }
 
-func restVersion(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, toolPgBackRest, "version").Output()
+func (b *bench) restVersion(ctx context.Context) string {
+	out, err := b.runner.command(ctx, restProgram, "version").Output()
 	if err != nil {
 		return "no pgBackRest"
 	}
@@ -194,7 +196,7 @@ func restBackup(ctx context.Context, b *bench, kind string) (measured, error) {
 	if err := b.pg.warm(); err != nil {
 		return measured{}, err
 	}
-	return measure(ctx, b.runner.command(ctx, toolPgBackRest, append(b.restOptions(), "--type="+kind, "backup")...))
+	return measure(ctx, b.runner.command(ctx, restProgram, append(b.restOptions(), "--type="+kind, "backup")...))
 }
 
 // restOptions name the configuration that restConfigure has written.

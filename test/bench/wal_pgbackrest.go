@@ -48,7 +48,7 @@ func runSequence(ctx context.Context) error {
 }
 
 func (b *bench) runSequence(ctx context.Context, each [][]string) (measured, error) {
-	task, err := json.Marshal(sequence{Program: toolPgBackRest, Args: append(b.restOptions(), "--archive-async", "--pg1-path="+b.restPGDATA()), Each: each})
+	task, err := json.Marshal(sequence{Program: restProgram, Args: append(b.restOptions(), "--archive-async", "--pg1-path="+b.restPGDATA()), Each: each})
 	if err != nil {
 		return measured{}, err
 	}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A PostgreSQL that this machine's Debian doesn't have runs in the root of one of the test bed's images, whose archive PG_IMAGE
+// names. It sees the folders of this program, and has a pgBackRest of its own release.
+
+// imageUser is postgres in the images.
+const imageUser = 999
+
+// unshared marks a process that has mounts of its own.
+const unshared = "HOWDAH_BENCH_UNSHARED"
+
+// enterOwnMounts starts this program again where what it mounts ends with it.
+func enterOwnMounts() error {
+	if os.Getenv("PG_IMAGE") == "" || os.Getenv(unshared) != "" {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath("unshare")
+	if err != nil {
+		return err
+	}
+	args := []string{program, "--mount", "--propagation", "private", self}
+	return unix.Exec(program, args, append(os.Environ(), unshared+"=yes"))
+}
+
+// useImage unpacks the image, once, and makes the runner run everything in it.
+func (b *bench) useImage(ctx context.Context, archive string) error {
+	root := filepath.Join(b.folder, "root-"+strings.TrimSuffix(filepath.Base(archive), ".tar"))
+	whole := filepath.Join(root, "whole") // made last
+	if _, err := os.Stat(whole); err != nil {
+		fmt.Printf("unpacking %s\n", archive)
+		if err := unpackImage(ctx, archive, root); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{"/proc", "/dev", "/tmp", b.folder} {
+		inside := filepath.Join(root, folder)
+		if err := os.MkdirAll(inside, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(folder, inside, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", inside, err)
+		}
+	}
+	b.runner = runner{root: root, uid: imageUser, gid: imageUser}
+	if _, err := os.Stat(whole); err == nil || !slices.Contains(b.tools, toolPgBackRest) {
+		return nil
+	}
+	if err := installInside(ctx, root); err != nil {
+		return err
+	}
+	return os.WriteFile(whole, nil, 0o644)
+}
+
+func installInside(ctx context.Context, root string) error {
+	for _, file := range []string{"/etc/resolv.conf", "/etc/hosts"} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(root, file), content, 0o644); err != nil {
+			return err
+		}
+	}
+	for _, line := range []string{"apt-get update -q", "apt-get install -y -q --no-install-recommends " + toolPgBackRest} {
+		cmd := exec.CommandContext(ctx, "chroot", append([]string{root}, strings.Fields(line)...)...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s in %s: %w: %s", line, root, err, out)
+		}
+	}
+	return nil
+}
+
+// manifest is of an OCI image, as far as it is needed: its layers, and of an index its manifests.
+type manifest struct {
+	Manifests, Layers []struct{ Digest string }
+}
+
+// unpackImage unpacks the layers of an OCI archive.
+func unpackImage(ctx context.Context, archive, root string) error {
+	blobs := root + ".oci"
+	defer os.RemoveAll(blobs)
+	if err := errors.Join(os.RemoveAll(root), os.MkdirAll(root, 0o755), os.MkdirAll(blobs, 0o755)); err != nil {
+		return err
+	}
+	if err := untar(ctx, archive, blobs); err != nil {
+		return err
+	}
+	var index, image manifest
+	if err := readJSON(filepath.Join(blobs, "index.json"), &index); err != nil {
+		return err
+	}
+	if len(index.Manifests) == 0 {
+		return fmt.Errorf("%s holds no image", archive)
+	}
+	if err := readJSON(blob(blobs, index.Manifests[0].Digest), &image); err != nil {
+		return err
+	}
+	for _, layer := range image.Layers {
+		if err := untar(ctx, blob(blobs, layer.Digest), root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func blob(folder, digest string) string {
+	return filepath.Join(folder, "blobs", strings.Replace(digest, ":", "/", 1))
+}
+
+func untar(ctx context.Context, archive, to string) error {
+	out, err := exec.CommandContext(ctx, "tar", "--extract", "--file="+archive, "--directory="+to, "--numeric-owner", "--same-owner").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("unpack %s: %w: %s", archive, err, out)
+	}
+	return nil
+}
+
+func readJSON(path string, into any) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
+}
