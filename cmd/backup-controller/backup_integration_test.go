@@ -255,6 +255,32 @@ func TestAnErrorThatMayPassIsTriedAgainByAnotherJobAndNotForEver(t *testing.T) {
 	}
 }
 
+func TestAJobThatVanishesIsMadeAgainAndOneThatFailsWithoutAWordIsFollowedByAnother(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	before := job.UID
+	b.remove(job)
+	b.eventually(job, "the Job once more", func() bool { return job.UID != before && job.DeletionTimestamp.IsZero() })
+	if err := b.Get(t.Context(), client.ObjectKeyFromObject(backup), backup); err != nil || backup.Status.Plan.Attempt != 1 {
+		t.Errorf("plan %+v, %v", backup.Status.Plan, err)
+	}
+
+	now := metav1.Now()
+	job.Status.StartTime = &now
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now})
+	}
+	if err := b.Status().Update(t.Context(), job); err != nil {
+		t.Fatal(err)
+	}
+	b.end(b.job("first-backup-2"), success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+}
+
 func TestABackupFollowsItsInstanceToAnotherNode(t *testing.T) {
 	b := newBed(t)
 	b.make(b.repository("minio"))

@@ -236,6 +236,17 @@ func TestEachAttemptOfEachVerificationHasAJobOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestTwoVerificationsInOneSecondHaveJobsOfTheirOwn(t *testing.T) {
+	backup, names := newBackup("a"), map[string]bool{}
+	for range 3 {
+		(&Reconciler{}).begin(t.Context(), &world{backup: backup, now: noon.Add(time.Millisecond)})
+		names[jobName(backup, 1)] = true
+	}
+	if len(names) != 3 {
+		t.Errorf("got %v", names)
+	}
+}
+
 func TestTheRateOfTheBackupGoesBeforeThatOfTheRepository(t *testing.T) {
 	quantity := func(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
 	repo := newRepo(1)

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,14 +49,19 @@ func repositoryGone(w *world) string {
 	return fmt.Sprintf("There is no BackupRepository %s any more, in which the backup lies; make it again.", w.backup.Status.Plan.Repository)
 }
 
-// begin records a verification before there is a Job. What the last one has found stands until this one has an end.
+// begin records a verification before there is a Job. What the last one has found stands until this one has an end. No two
+// start in the same second, as the names of their Jobs come from that.
 func (r *Reconciler) begin(_ context.Context, w *world) flow.Outcome {
 	last := w.backup.Status.Verification
 	if last == nil {
 		last = &v1alpha1.BackupVerification{}
 	}
 	next := last.DeepCopy()
-	next.Attempt, next.StartedAt, next.CompletedAt = 1, metav1.Time{Time: w.now}, nil
+	started := w.now.Truncate(time.Second)
+	if !started.After(last.StartedAt.Time) {
+		started = last.StartedAt.Add(time.Second)
+	}
+	next.Attempt, next.StartedAt, next.CompletedAt = 1, metav1.Time{Time: started}, nil
 	if asked := w.backup.Spec.Verify; asked != nil {
 		next.Token = &asked.Token
 	}
