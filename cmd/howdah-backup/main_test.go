@@ -148,6 +148,16 @@ func TestABackupIsShown(t *testing.T) {
 	}
 }
 
+func TestLoginsAreNamedAndNoPasswordIsShown(t *testing.T) {
+	b, hidden := shop(t), "aHVudGVyMg==" // in base64
+	for _, args := range [][]string{{"show", "shop-first"}, {"show", "shop-first", "-o", "json"}, {"list", "-o", "json"}} {
+		if out := b.wants(exitDone, nil, args...); strings.Contains(out, hidden) || strings.Contains(out, "hunter2") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	b.wants(exitDone, []string{"shop-app"}, "show", "shop-first", "-o", "json")
+}
+
 func TestAnIDOfTwoLineagesIsAmbiguous(t *testing.T) {
 	b := shop(t)
 	sample.Claim(t, b.store, "8-g1", "other")

@@ -155,6 +155,9 @@ func (s *shown) rows() [][]string {
 		{"WAL needed", fmt.Sprintf("%s to %s: %s", s.WAL.First, s.WAL.Last, s.Window.whole())},
 		{"Recovery", s.Window.String()},
 	}
+	for _, secret := range s.Cluster.Secrets {
+		rows = append(rows, []string{"Logins", fmt.Sprintf("%s (Secret %s)", secret.Purpose, secret.Name)})
+	}
 	for _, t := range s.Tablespaces {
 		rows = append(rows, []string{"Tablespace", t.OID + " " + printable(t.Location)})
 	}

@@ -99,7 +99,9 @@ func Backup(t testing.TB, store objstore.Store, lineage, id, dir string, minutes
 	Archive(t, store, lineage, segment+1, at)
 	m, err := backup.Write(t.Context(), store, backup.Source{
 		DataDir: dir, Lineage: lineage, SystemIdentifier: "7412345678901234567", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: SegSize,
-		Cluster: backup.Cluster{Namespace: "demo", Name: "shop", UID: "uid-shop"},
+		Cluster: backup.Cluster{Namespace: "demo", Name: "shop", UID: "uid-shop", Secrets: []backup.Secret{
+			{Purpose: backup.SecretApplication, Name: "shop-app", Data: backup.SecretData{"password": []byte("hunter2")}},
+		}},
 		Start: func(context.Context) (backup.Started, error) {
 			return backup.Started{LSN: start, Timeline: 1, Time: at}, nil
 		},
