@@ -53,7 +53,7 @@ func (t Target) excludes() bool { return t.Inclusive != nil && !*t.Inclusive }
 
 // String names the target for a person.
 func (t Target) String() string {
-	text, before := "", ""
+	var text, before string
 	if t.excludes() && t.LSN.IsZero() {
 		before = "right before "
 	}
