@@ -11,8 +11,8 @@ import (
 	"howdah.dev/howdah/pkg/objstore/open"
 )
 
-// MakeRepository makes a BackupRepository with credentials of its own.
-func (p *Place) MakeRepository(name, secretKey string) *v1alpha1.BackupRepository {
+// MakeRepository makes a BackupRepository with credentials of its own, once change has changed it.
+func (p *Place) MakeRepository(name, secretKey string, change ...func(*v1alpha1.BackupRepositorySpec)) *v1alpha1.BackupRepository {
 	p.Helper()
 	authority, err := os.ReadFile(p.Store["S3_CA_FILE"])
 	p.Must(err)
@@ -23,18 +23,24 @@ func (p *Place) MakeRepository(name, secretKey string) *v1alpha1.BackupRepositor
 		Endpoint: p.Store["S3_ENDPOINT"], Bucket: p.Store["S3_BUCKET"], Prefix: p.Namespace + "/" + name,
 		CABundle: string(authority), Credentials: &v1alpha1.S3Credentials{SecretName: name},
 	}}}
+	for _, do := range change {
+		do(&repo.Spec)
+	}
 	p.Must(p.Create(p.Context(), repo))
 	return repo
 }
 
 // Bucket opens what the repository `repo` writes to.
-func (p *Place) Bucket() objstore.Store {
+func (p *Place) Bucket() objstore.Store { return p.BucketOf("repo") }
+
+// BucketOf opens what a repository writes to, as it lies there.
+func (p *Place) BucketOf(repository string) objstore.Store {
 	p.Helper()
 	authority, err := os.ReadFile(p.Store["S3_CA_FILE"])
 	p.Must(err)
 	store, err := open.Open(p.Context(), objstore.Config{
 		Driver: objstore.DriverMinIO, Endpoint: p.Store["S3_ENDPOINT"], Bucket: p.Store["S3_BUCKET"],
-		Prefix: p.Namespace + "/repo", CABundle: string(authority), PathStyle: true,
+		Prefix: p.Namespace + "/" + repository, CABundle: string(authority), PathStyle: true,
 		Credentials: &objstore.Credentials{AccessKeyID: p.Store["AWS_ACCESS_KEY_ID"], SecretAccessKey: p.Store["AWS_SECRET_ACCESS_KEY"]},
 	})
 	p.Must(err)
