@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"errors"
 	"reflect"
 	"runtime"
 	"strings"
@@ -261,66 +260,5 @@ func TestTheRateOfTheBackupGoesBeforeThatOfTheRepository(t *testing.T) {
 	backup.Spec.Verify.MaxBytesPerSecond = quantity("64Ki")
 	if got := rate(backup, repo); got != 64<<10 {
 		t.Errorf("the backup's is %d", got)
-	}
-}
-
-func TestTheScheduleOfARepositoryMovesOnAndIsNotLostInAnOutage(t *testing.T) {
-	at := func(day, hour int) *metav1.Time {
-		return &metav1.Time{Time: time.Date(2026, 7, day, hour, 0, 0, 0, time.UTC)}
-	}
-	for name, test := range map[string]struct {
-		before     *v1alpha1.RepositoryVerification
-		last, next *metav1.Time
-	}{
-		"a new one waits for its first time": {nil, nil, at(2, 4)},
-		"one that has to wait still":         {&v1alpha1.RepositoryVerification{NextScheduleTime: at(2, 4), LastScheduleTime: at(1, 4)}, at(1, 4), at(2, 4)},
-		"a time that has come":               {&v1alpha1.RepositoryVerification{NextScheduleTime: at(1, 4)}, at(1, 4), at(2, 4)},
-		"times that passed in an outage":     {&v1alpha1.RepositoryVerification{NextScheduleTime: &metav1.Time{Time: noon.AddDate(0, 0, -9)}}, &metav1.Time{Time: noon.AddDate(0, 0, -9)}, at(2, 4)},
-		"another schedule":                   {&v1alpha1.RepositoryVerification{NextScheduleTime: at(9, 9), LastScheduleTime: at(1, 9)}, at(1, 9), at(2, 4)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			repo := newRepo(0)
-			repo.Status.Verification = test.before
-			got, err := plan(repo, noon)
-			if err != nil || !got.NextScheduleTime.Equal(test.next) || !got.LastScheduleTime.Equal(test.last) {
-				t.Errorf("got last %s, next %s, %v", got.LastScheduleTime, got.NextScheduleTime, err)
-			}
-		})
-	}
-}
-
-func TestARepositorySaysHowItsBackupsStand(t *testing.T) {
-	for name, test := range map[string]struct {
-		hour    int
-		backups []*v1alpha1.Backup
-		invalid error
-		status  metav1.ConditionStatus
-		want    string
-	}{
-		"nothing is verified and nothing shall be": {-1, []*v1alpha1.Backup{newBackup("a")}, nil, "", ""},
-		"nothing is there":                         {0, nil, nil, metav1.ConditionTrue, "Every backup was verified"},
-		"one is left":                              {-1, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 0, nil)), newBackup("c", failed)}, nil, metav1.ConditionUnknown, "1 of 2 backups were verified"},
-		"all are right":                            {0, []*v1alpha1.Backup{newBackup("b", verified(1, 0, nil))}, nil, metav1.ConditionTrue, "Every backup was verified"},
-		"one is wrong":                             {0, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 3, nil))}, errors.New("x"), metav1.ConditionFalse, "1 of 2 backups have objects that are missing or not what was stored. Backup b has wrong objects: packs/1 (needed for file base/1): it is missing."},
-		"the schedule is none":                     {0, nil, errors.New("write another"), metav1.ConditionUnknown, "write another."},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var all []v1alpha1.Backup
-			for _, backup := range test.backups {
-				all = append(all, *backup)
-			}
-			repo := newRepo(test.hour)
-			judge(repo, v1alpha1.RepositoryVerification{}, count("minio", all), test.invalid)
-			condition := meta.FindStatusCondition(repo.Status.Conditions, v1alpha1.ConditionVerified)
-			if test.status == "" {
-				if condition != nil || repo.Status.Verification != nil {
-					t.Errorf("got %+v", repo.Status)
-				}
-				return
-			}
-			if condition.Status != test.status || !strings.HasPrefix(condition.Message, test.want) {
-				t.Errorf("got %+v", condition)
-			}
-		})
 	}
 }

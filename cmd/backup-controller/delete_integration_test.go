@@ -1,0 +1,83 @@
+//go:build integration
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+func TestDeletingABackupDeletesItsDataUnlessItShallStay(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy v1alpha1.BackupDeletionPolicy
+		stays  bool
+	}{
+		"Delete": {v1alpha1.BackupDelete, false},
+		"Retain": {v1alpha1.BackupRetain, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.make(b.repository("minio"))
+			b.cluster("shop")
+			backup := b.backup("first", "shop")
+			job := b.job("first-backup")
+			b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+			key := b.commitBackup(backup.Status.Plan)
+			b.end(job, success())
+			b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+			b.change(backup, func() { backup.Spec.DeletionPolicy = test.policy })
+			b.remove(backup)
+			b.eventuallyGone(backup)
+			_, err := b.store.Stat(t.Context(), key)
+			if stays := err == nil; stays != test.stays {
+				t.Errorf("the manifest is there: %t", stays)
+			}
+		})
+	}
+}
+
+func TestAHeldBackupOutlivesItsDeletionUntilItIsLetGo(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	key := b.commitBackup(backup.Status.Plan)
+	b.change(backup, func() { backup.Spec.Hold = true })
+	b.remove(backup)
+	b.end(job, success())
+	condition := b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonHeld)
+	if !strings.Contains(condition.Message, "write spec.hold: false") {
+		t.Errorf("message %s", condition.Message)
+	}
+	if _, err := b.store.Stat(t.Context(), key); err != nil {
+		t.Errorf("the data of a held backup: %v", err)
+	}
+	b.change(backup, func() { backup.Spec.Hold = false })
+	b.eventuallyGone(backup)
+	if _, err := b.store.Stat(t.Context(), key); err == nil {
+		t.Error("the data of a backup that was let go is there")
+	}
+}
+
+func TestADeletionWaitsForAStoreThatIsAwayUntilThePersonLetsTheDataStay(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	b.end(b.job("first-backup"), success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	buckets.set(b.bucket, nil)
+	b.remove(backup)
+	condition := b.awaitReason(backup, metav1.ConditionFalse, v1alpha1.ReasonDeletionBlocked)
+	if !strings.Contains(condition.Message, "it is away") || !strings.Contains(condition.Message, "deletionPolicy: Retain") {
+		t.Errorf("message %s", condition.Message)
+	}
+	b.change(backup, func() { backup.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+	b.eventuallyGone(backup)
+}

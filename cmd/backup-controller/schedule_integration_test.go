@@ -1,0 +1,202 @@
+//go:build integration
+
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+func (b *bed) schedule(change ...func(*v1alpha1.BackupScheduleSpec)) *v1alpha1.BackupSchedule {
+	b.Helper()
+	schedule := &v1alpha1.BackupSchedule{}
+	schedule.Name = "hourly"
+	schedule.Spec = v1alpha1.BackupScheduleSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Schedule: "0 * * * *"}
+	for _, c := range change {
+		c(&schedule.Spec)
+	}
+	b.make(schedule)
+	b.eventually(schedule, "a planned time", func() bool { return schedule.Status.NextScheduleTime != nil })
+	return schedule
+}
+
+// outage lets the schedule find that its planned time has passed hours ago.
+func (b *bed) outage(schedule *v1alpha1.BackupSchedule, hours int) {
+	b.Helper()
+	planned := metav1.NewTime(time.Now().Truncate(time.Hour).Add(-time.Duration(hours) * time.Hour))
+	schedule.Status.NextScheduleTime = &planned
+	if err := b.Status().Update(b.Context(), schedule); err != nil {
+		b.Fatal(err)
+	}
+	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+}
+
+func TestAScheduleMakesOneBackupAfterAnOutageAndCountsTheRest(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	schedule := b.schedule()
+	b.outage(schedule, 3)
+	b.eventually(schedule, "a Backup", func() bool { return schedule.Status.LastBackup != "" })
+	if schedule.Status.MissedRuns != 3 || !schedule.Status.NextScheduleTime.After(time.Now()) || !ready(schedule.Status.Conditions, metav1.ConditionTrue, v1alpha1.ReasonScheduled) {
+		t.Errorf("status %+v", schedule.Status)
+	}
+	made := &v1alpha1.BackupList{}
+	if err := b.List(t.Context(), made, client.InNamespace(b.namespace)); err != nil || len(made.Items) != 1 || made.Items[0].Name != schedule.Status.LastBackup {
+		t.Errorf("Backups %v: %v", made.Items, err)
+	}
+	if made.Items[0].Spec.DeletionPolicy != v1alpha1.BackupRetain || len(made.Items[0].OwnerReferences) != 0 {
+		t.Errorf("Backup %+v", made.Items[0])
+	}
+}
+
+func TestWhatAScheduleDoesWhileABackupIsNotDone(t *testing.T) {
+	for name, test := range map[string]struct {
+		policy    v1alpha1.ConcurrencyPolicy
+		reason    string
+		backups   int
+		cancelled bool
+	}{
+		"Forbid skips":     {v1alpha1.ConcurrencyForbid, v1alpha1.ReasonSkipped, 1, false},
+		"Allow queues":     {v1alpha1.ConcurrencyAllow, v1alpha1.ReasonScheduled, 2, false},
+		"Replace replaces": {v1alpha1.ConcurrencyReplace, v1alpha1.ReasonScheduled, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.cluster("shop")
+			before := &v1alpha1.Backup{}
+			before.Name, before.Labels = "before", map[string]string{v1alpha1.LabelSchedule: "hourly"}
+			before.Spec.Cluster.Name = "shop"
+			b.make(before)
+			schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) { spec.ConcurrencyPolicy = test.policy })
+			b.outage(schedule, 0)
+			b.eventually(schedule, "the next time", func() bool {
+				return schedule.Status.ObservedGeneration == schedule.Generation && schedule.Status.NextScheduleTime.After(time.Now())
+			})
+			condition := meta.FindStatusCondition(schedule.Status.Conditions, v1alpha1.ConditionReady)
+			made := &v1alpha1.BackupList{}
+			if err := b.List(t.Context(), made, client.InNamespace(b.namespace)); err != nil || len(made.Items) != test.backups || condition.Reason != test.reason {
+				t.Errorf("%d Backups, %+v: %v", len(made.Items), condition, err)
+			}
+			if err := b.Get(t.Context(), client.ObjectKeyFromObject(before), before); err != nil || before.Spec.Cancel != test.cancelled {
+				t.Errorf("the Backup before: %+v, %v", before.Spec, err)
+			}
+		})
+	}
+}
+
+func TestABackupOfTheNeededNameThatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	schedule := b.schedule()
+	taken := "hourly-" + time.Now().UTC().Truncate(time.Hour).Format("0601021504")
+	b.backup(taken, "shop")
+	b.outage(schedule, 0)
+	b.eventually(schedule, "a Backup of another name", func() bool { return schedule.Status.LastBackup == taken+"-2" })
+	foreign, made := &v1alpha1.Backup{}, &v1alpha1.Backup{}
+	for name, backup := range map[string]*v1alpha1.Backup{taken: foreign, taken + "-2": made} {
+		if err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, backup); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if foreign.Spec.Cancel || foreign.Labels[v1alpha1.LabelSchedule] != "" || made.Labels[v1alpha1.LabelSchedule] != "hourly" {
+		t.Errorf("foreign %+v, made %+v", foreign, made)
+	}
+}
+
+func TestABackupThatIsFoundDueTooLateIsMissed(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	deadline := int64(60)
+	now := time.Now().UTC().Add(-30 * time.Minute)
+	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) {
+		spec.StartingDeadlineSeconds, spec.Schedule = &deadline, fmt.Sprintf("%d * * * *", now.Minute())
+	})
+	planned := metav1.NewTime(now.Truncate(time.Minute).Add(-time.Hour))
+	schedule.Status.NextScheduleTime = &planned
+	if err := b.Status().Update(t.Context(), schedule); err != nil {
+		t.Fatal(err)
+	}
+	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+	b.eventually(schedule, "DeadlineExceeded", func() bool {
+		return ready(schedule.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded)
+	})
+	if schedule.Status.MissedRuns != 2 || schedule.Status.LastBackup != "" || !schedule.Status.NextScheduleTime.After(time.Now()) {
+		t.Errorf("status %+v", schedule.Status)
+	}
+}
+
+// ended makes a Backup of the schedule hourly that has ended some minutes ago.
+func (b *bed) ended(name string, minutes int, status metav1.ConditionStatus, hold bool) *v1alpha1.Backup {
+	b.Helper()
+	backup := &v1alpha1.Backup{}
+	backup.Name, backup.Labels = name, map[string]string{v1alpha1.LabelSchedule: "hourly"}
+	backup.Spec.Cluster.Name, backup.Spec.Hold = "shop", hold
+	b.make(backup)
+	if status == metav1.ConditionFalse {
+		b.change(backup, func() { backup.Spec.Cancel = true })
+		b.awaitReason(backup, status, v1alpha1.ReasonCancelled)
+		return backup
+	}
+	b.eventually(backup, "a success", func() bool {
+		at := metav1.NewTime(time.Now().Add(-time.Duration(minutes) * time.Minute))
+		backup.Status.CompletedAt = &at
+		meta.SetStatusCondition(&backup.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionSucceeded, Status: status, Reason: v1alpha1.ReasonCompleted})
+		return b.Status().Update(b.Context(), backup) == nil
+	})
+	return backup
+}
+
+func TestAScheduleKeepsSoManyFailedBackupsAndRemembersItsLastSuccess(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	first := b.ended("first", 0, metav1.ConditionFalse, false)
+	held := b.ended("held", 0, metav1.ConditionFalse, true)
+	good := b.ended("good", 5, metav1.ConditionTrue, false)
+	older := b.ended("older", 10, metav1.ConditionTrue, false)
+	limit := int32(0)
+	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) { spec.FailedBackupsHistoryLimit = &limit })
+	b.eventuallyGone(first)
+	b.eventually(schedule, "the last success", func() bool { return schedule.Status.LastSuccessfulBackup == good.Name })
+	for _, backup := range []*v1alpha1.Backup{held, good, older} {
+		if err := b.Get(t.Context(), client.ObjectKeyFromObject(backup), backup); err != nil || !backup.DeletionTimestamp.IsZero() {
+			t.Errorf("Backup %s: %v", backup.Name, err)
+		}
+	}
+	last := b.ended("last", 0, metav1.ConditionTrue, false)
+	b.eventually(schedule, "a later success", func() bool { return schedule.Status.LastSuccessfulBackup == last.Name })
+}
+
+func TestASuspendedScheduleMakesNothingUpForWhenItResumes(t *testing.T) {
+	b := newBed(t)
+	b.cluster("shop")
+	schedule := b.schedule()
+	b.change(schedule, func() { schedule.Spec.Suspend = true })
+	b.eventually(schedule, "Suspended", func() bool {
+		return ready(schedule.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonSuspended) && schedule.Status.NextScheduleTime == nil
+	})
+	b.change(schedule, func() { schedule.Spec.Suspend = false })
+	b.eventually(schedule, "Scheduled", func() bool {
+		return ready(schedule.Status.Conditions, metav1.ConditionTrue, v1alpha1.ReasonScheduled) && schedule.Status.NextScheduleTime.After(time.Now())
+	})
+	if schedule.Status.MissedRuns != 0 || schedule.Status.LastBackup != "" {
+		t.Errorf("status %+v", schedule.Status)
+	}
+}
+
+func TestAScheduleWithATimeZoneThatDoesNotExistSaysSo(t *testing.T) {
+	b := newBed(t)
+	schedule := &v1alpha1.BackupSchedule{}
+	schedule.Name = "odd"
+	schedule.Spec = v1alpha1.BackupScheduleSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Schedule: "0 3 * * *", TimeZone: "Europe/Atlantis"}
+	b.make(schedule)
+	b.eventually(schedule, "InvalidSchedule", func() bool {
+		return ready(schedule.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonInvalidSchedule)
+	})
+}
