@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -23,6 +24,45 @@ type base struct {
 type stretch struct {
 	timeline uint32
 	from, to postgres.LSN
+}
+
+// compare decides what is read: everything, or what has changed since the parent.
+func (w *writing) compare(ctx context.Context, started Started, entries []*entry) error {
+	if w.opts.Parent != "" {
+		if err := w.buildOn(ctx, started, entries); err != nil {
+			return fmt.Errorf("build on backup %s: %w", w.opts.Parent, err)
+		}
+	}
+	for _, e := range entries {
+		for from, to := range e.wanted() {
+			w.total.Add(to - from)
+		}
+	}
+	return nil
+}
+
+// buildOn leaves out what the parent has, if it can be built on.
+func (w *writing) buildOn(ctx context.Context, started Started, entries []*entry) error {
+	parent, err := w.adopt(ctx, started)
+	if errors.Is(err, errUnsuitable) {
+		w.why = strings.TrimPrefix(err.Error(), errUnsuitable.Error()+": ")
+		w.unclaim(ctx)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	size := int64(0)
+	for _, e := range entries {
+		size += e.Size
+	}
+	paired := parent.pair(entries)
+	if err := w.findChanges(ctx, parent, paired); err != nil {
+		return err
+	}
+	(&reuse{parent, paired}).plan(size)
+	w.parent = parent
+	return nil
 }
 
 // errUnsuitable is a parent that can't be built on. Then the backup is a full one.

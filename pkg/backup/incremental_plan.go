@@ -185,9 +185,6 @@ func (e *entry) wanted() iter.Seq2[int64, int64] {
 func (b *base) adoptKept(entries []*entry, own []Pack) []Pack {
 	packs, index := slices.Clone(own), map[uint32]uint32{}
 	for _, e := range entries {
-		if e.vanished {
-			continue
-		}
 		for _, p := range e.kept {
 			at, known := index[p.Frame.Pack]
 			if !known {

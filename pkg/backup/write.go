@@ -12,7 +12,6 @@ import (
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Write makes a backup of source: it starts, copies, stops, waits until the WAL that the backup
@@ -144,38 +143,6 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 // attemptName is different for every run, so that none overwrites what another has uploaded.
 func attemptName() string { return strings.ToLower(rand.Text()[:8]) }
 
-// compare decides what is read: everything, or what has changed since the parent.
-func (w *writing) compare(ctx context.Context, started Started, entries []*entry) error {
-	if w.opts.Parent != "" {
-		parent, err := w.adopt(ctx, started)
-		switch {
-		case errors.Is(err, errUnsuitable):
-			w.why = strings.TrimPrefix(err.Error(), errUnsuitable.Error()+": ")
-			w.unclaim(ctx)
-		case err != nil:
-			return fmt.Errorf("look at backup %s, to build on: %w", w.opts.Parent, err)
-		}
-		w.parent = parent
-	}
-	size := int64(0)
-	for _, e := range entries {
-		size += e.Size
-	}
-	if w.parent != nil {
-		paired := w.parent.pair(entries)
-		if err := w.findChanges(ctx, w.parent, paired); err != nil {
-			return err
-		}
-		(&reuse{w.parent, paired}).plan(size)
-	}
-	for _, e := range entries {
-		for from, to := range e.wanted() {
-			w.total.Add(to - from)
-		}
-	}
-	return nil
-}
-
 // copy reads what is wanted, the control file last, and hands the last pack to its upload.
 func (w *writing) copy(ctx context.Context, entries []*entry) error {
 	if err := w.copier.run(ctx, entries, w.opts.Workers); err != nil {
@@ -190,50 +157,6 @@ func (w *writing) copy(ctx context.Context, entries []*entry) error {
 	}
 	w.packer.flush()
 	return nil
-}
-
-// describe makes the manifest.
-func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *Manifest {
-	s := w.source
-	m := &Manifest{Head: Head{
-		Format: FormatVersion, ID: w.opts.ID, Lineage: s.Lineage, Type: Full, Why: w.why, Tool: w.opts.Tool,
-		SystemIdentifier: s.SystemIdentifier, PGVersion: s.PGVersion, PGMajor: s.PGMajor, DataChecksums: s.DataChecksums,
-		StartLSN: started.LSN, StopLSN: stopped.LSN, Timeline: started.Timeline,
-		StartTime: started.Time.UTC(), StopTime: stopped.Time.UTC(),
-		WAL: WALRange{
-			SegmentSize: s.WALSegmentSize,
-			First:       postgres.SegmentOf(started.Timeline, started.LSN, s.WALSegmentSize).Name(),
-			Last:        postgres.SegmentBefore(started.Timeline, stopped.LSN, s.WALSegmentSize).Name(),
-		},
-		BackupLabel: stopped.BackupLabel, TablespaceMap: stopped.TablespaceMap,
-		Cluster: s.Cluster, Packs: w.packer.packs,
-	}}
-	stored, copied := int64(0), w.copier.zeroes.Load()
-	for _, pack := range m.Packs {
-		stored += pack.Size
-	}
-	for _, e := range entries {
-		if e.vanished {
-			continue
-		}
-		for _, p := range e.Parts {
-			copied += int64(p.Length)
-		}
-	}
-	if w.parent != nil {
-		m.Type, m.Parent, m.Compared = Incremental, w.parent.ID, w.compared
-		m.Packs = w.parent.adoptKept(entries, m.Packs)
-	}
-	for _, e := range entries {
-		if e.vanished {
-			continue
-		}
-		m.Files = append(m.Files, e.finished())
-	}
-	m.Totals = totals(m.Files)
-	m.Totals.Frames = int(w.copier.frames.Load())
-	m.Totals.StoredBytes, m.Totals.CopiedBytes = stored, copied
-	return m
 }
 
 // commit checks that every pack is there, and puts the manifest.

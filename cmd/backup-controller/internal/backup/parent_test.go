@@ -1,0 +1,124 @@
+package backup
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+func TestAnIncrementalBackupBuildsOnTheLatestOfItsLineage(t *testing.T) {
+	incremental := func(b *v1alpha1.Backup) { b.Spec.Type = v1alpha1.BackupIncremental }
+	succeeded := func(hours int) func(*v1alpha1.Backup) {
+		return func(b *v1alpha1.Backup) {
+			planned(b)
+			b.Status.StopTime = &metav1.Time{Time: noon.Add(time.Duration(hours) * time.Hour)}
+			flow.SetCondition(&b.Status.Conditions, b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, "")
+		}
+	}
+	elsewhere := func(b *v1alpha1.Backup) { b.Status.Plan.Repository = "other" }
+	before := func(b *v1alpha1.Backup) { b.Status.Plan.Lineage = "7-g0" }
+	failed := func(b *v1alpha1.Backup) { b.Status.Conditions[0].Status = metav1.ConditionFalse }
+	part := func(b *v1alpha1.Backup) { b.Status.Type = v1alpha1.BackupIncremental }
+	wrong := func(b *v1alpha1.Backup) {
+		flow.SetCondition(&b.Status.Conditions, b, v1alpha1.ConditionVerified, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt, "")
+	}
+	for name, test := range map[string]struct {
+		me       *v1alpha1.Backup
+		siblings []*v1alpha1.Backup
+		want     string
+	}{
+		"the latest":                  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1)), newBackup("b", succeeded(3)), newBackup("c", succeeded(2))}, "b"},
+		"a full one builds on none":   {newBackup("me"), []*v1alpha1.Backup{newBackup("a", succeeded(1))}, ""},
+		"the first of all":            {newBackup("me", incremental), nil, ""},
+		"not on itself":               {newBackup("me", incremental, succeeded(1)), []*v1alpha1.Backup{newBackup("me", incremental, succeeded(1))}, ""},
+		"not on one elsewhere":        {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), elsewhere)}, ""},
+		"not on one of other data":    {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), before)}, ""},
+		"not on one that failed":      {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), failed)}, ""},
+		"not on one that is deleted":  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), deleted)}, ""},
+		"not on one that still runs":  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", planned)}, ""},
+		"not on a wrong one":          {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), wrong)}, ""},
+		"nor on what may share that":  {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), wrong), newBackup("b", succeeded(2), part)}, ""},
+		"nor on what it may share":    {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1)), newBackup("b", succeeded(2), part, wrong)}, ""},
+		"on a full one after that":    {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1), wrong), newBackup("b", succeeded(2))}, "b"},
+		"on the one before, then yet": {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1)), newBackup("b", succeeded(3), deleted)}, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{backup: test.me}
+			for _, sibling := range test.siblings {
+				w.siblings = append(w.siblings, *sibling)
+			}
+			plan := &v1alpha1.BackupPlan{Repository: "minio", Lineage: "7-g1"}
+			pinType(plan, w)
+			want := ""
+			if test.want != "" {
+				want = backupID(newBackup(test.want))
+			}
+			if plan.Parent != want || (plan.Type == v1alpha1.BackupIncremental) != (want != "") {
+				t.Errorf("plan %+v", plan)
+			}
+		})
+	}
+}
+
+func TestTheEndSaysWhatWasCopiedAndWhyAll(t *testing.T) {
+	result := agentapi.BackupResult{Version: "17.5", StopTime: noon, LogicalBytes: 2 << 30, CopiedBytes: 30 << 20, StoredBytes: 9 << 20}
+	incremental := result
+	incremental.Incremental, incremental.Parent = true, "b0"
+	lost := result
+	lost.Why = "backup b0, to build on, is not in the repository any more"
+	for name, test := range map[string]struct {
+		result  agentapi.BackupResult
+		want    string
+		changed int64
+	}{
+		"an incremental one": {incremental, "Backed up 30.0 MiB of 2.0 GiB, what may have changed since backup b0, in 10s (3.0 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on.", 30 << 20},
+		"the parent is lost": {lost, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because backup b0, to build on, is not in the repository any more.", 2 << 30},
+		"there was none":     {result, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because BackupRepository minio has no earlier one of the cluster's present data that is whole to build on.", 2 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backup := newBackup("a", planned, func(b *v1alpha1.Backup) { b.Spec.Type = v1alpha1.BackupIncremental })
+			backup.Status.StartedAt = &metav1.Time{Time: noon}
+			outcome := (&world{backup: backup, now: noon.Add(10 * time.Second)}).complete(test.result)
+			if outcome.Message != test.want || backup.Status.ChangedBytes != test.changed || backup.Status.Parent != test.result.Parent {
+				t.Errorf("%s; status %+v", outcome.Message, backup.Status)
+			}
+		})
+	}
+}
+
+func TestTheJobHasTheResourcesThatAreWanted(t *testing.T) {
+	quantities := func(pairs ...string) corev1.ResourceList {
+		list := corev1.ResourceList{}
+		for i := 0; i < len(pairs); i += 2 {
+			list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+		}
+		return list
+	}
+	for name, test := range map[string]struct {
+		wanted           *v1alpha1.Resources
+		requests, limits corev1.ResourceList
+		buffers          int64
+	}{
+		"none":                {nil, quantities("cpu", "100m", "memory", "128Mi"), quantities("memory", "256Mi"), 96 << 20},
+		"more memory":         {&v1alpha1.Resources{Limits: quantities("memory", "1Gi")}, quantities("cpu", "100m", "memory", "128Mi"), quantities("memory", "1Gi"), 384 << 20},
+		"a request of memory": {&v1alpha1.Resources{Requests: quantities("memory", "512Mi")}, quantities("cpu", "100m", "memory", "512Mi"), quantities("memory", "512Mi"), 192 << 20},
+		"a limit of cpu":      {&v1alpha1.Resources{Limits: quantities("cpu", "50m")}, quantities("cpu", "50m", "memory", "128Mi"), quantities("cpu", "50m", "memory", "256Mi"), 96 << 20},
+		"all": {&v1alpha1.Resources{Requests: quantities("cpu", "2", "memory", "512Mi"), Limits: quantities("cpu", "4", "memory", "512Mi")},
+			quantities("cpu", "2", "memory", "512Mi"), quantities("cpu", "4", "memory", "512Mi"), 192 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := resourcesOf(newBackup("a", func(b *v1alpha1.Backup) { b.Spec.Resources = test.wanted }))
+			if !equality.Semantic.DeepEqual(got, corev1.ResourceRequirements{Requests: test.requests, Limits: test.limits}) || bufferMemory(got) != test.buffers {
+				t.Errorf("got %+v, buffers %d", got, bufferMemory(got))
+			}
+		})
+	}
+}
