@@ -49,7 +49,7 @@ type Compression string
 
 // The compressions. Those that the API offers have the same names there.
 const (
-	CompressionBalanced Compression = "Balanced" // the default
+	CompressionBalanced Compression = "Balanced" // the default: little CPU for a full backup, little to store for an incremental one
 	CompressionFast     Compression = "Fast"     // a third of the CPU, and half as much again to store
 	CompressionSmall    Compression = "Small"    // a little smaller than the default
 )

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -33,6 +34,7 @@ type copier struct {
 
 // run copies all files but the control file, with several workers.
 func (c *copier) run(ctx context.Context, entries []*entry, workers int) error {
+	c.level = levelFor(c.level, entries)
 	group, ctx := errgroup.WithContext(ctx)
 	queue := make(chan []frameJob)
 	group.Go(func() error {
@@ -50,6 +52,16 @@ func (c *copier) run(ctx context.Context, entries []*entry, workers int) error {
 		group.Go(func() error { return c.work(ctx, queue) })
 	}
 	return group.Wait()
+}
+
+// levelFor takes more care of an incremental backup: there is little to copy, and changed pages from all over a table, which
+// have less in common, take a fifth less with it.
+func levelFor(level codec.Level, entries []*entry) codec.Level {
+	builds := slices.ContainsFunc(entries, func(e *entry) bool { return e.base != nil })
+	if level == codec.Fastest && builds {
+		return codec.Default
+	}
+	return level
 }
 
 func (c *copier) work(ctx context.Context, queue <-chan []frameJob) error {
