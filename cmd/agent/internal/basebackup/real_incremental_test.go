@@ -222,7 +222,7 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.
 						delete(want, parent)
 					}
 				}
-				if result := h.backup(h.task.BackupID); result.CopiedBytes > result.LogicalBytes/4 {
+				if result := h.backup(h.task.BackupID); result.CopiedBytes > result.LogicalBytes/2 { // maps of templates, for the most part
 					t.Errorf("nothing has changed, and %+v", result)
 				}
 				want[h.task.BackupID] = contentsOf(t, h.Server)
