@@ -165,4 +165,22 @@ func TestTheJobOfABackupMountsTheKeys(t *testing.T) {
 	if !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == agentapi.KeysDir && m.ReadOnly }) {
 		t.Errorf("mounted are %+v", mounts)
 	}
+	if !slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.MountPath == agentapi.SecretsDir+"/shop-app" && m.ReadOnly }) {
+		t.Errorf("the login of the application is not mounted: %+v", mounts)
+	}
+}
+
+func TestTheJobOfABackupMountsNoLoginsWithoutEncryption(t *testing.T) {
+	b := newBed(t)
+	repo := b.repository("minio")
+	b.make(repo)
+	b.awaitReady(repo, metav1.ConditionTrue, v1alpha1.ReasonAvailable)
+	b.cluster("shop")
+	b.backup("first", "shop")
+	job := b.job("first-backup")
+	for _, mount := range job.Spec.Template.Spec.Containers[0].VolumeMounts {
+		if strings.HasPrefix(mount.MountPath, agentapi.SecretsDir) || mount.MountPath == agentapi.KeysDir {
+			t.Errorf("mounted is %+v", mount)
+		}
+	}
 }
