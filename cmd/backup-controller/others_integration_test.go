@@ -162,7 +162,7 @@ func TestABackupOfTheNeededNameThatAnswersSomebodyElseIsLeftAlone(t *testing.T) 
 // eventuallyEvent waits for an event about an object.
 func (b *bed) eventuallyEvent(name, reason string) {
 	b.Helper()
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		list := &corev1.EventList{}
 		if err := b.List(b.Context(), list, client.InNamespace(b.namespace)); err != nil {
 			b.Fatal(err)

@@ -136,7 +136,7 @@ func (b *bed) make(object client.Object) {
 // eventually reads the object until it is as wanted.
 func (b *bed) eventually(object client.Object, what string, holds func() bool) {
 	b.Helper()
-	b.eventuallyWithin(15*time.Second, object, what, holds)
+	b.eventuallyWithin(time.Minute, object, what, holds)
 }
 
 func (b *bed) eventuallyWithin(limit time.Duration, object client.Object, what string, holds func() bool) {
@@ -155,7 +155,7 @@ func (b *bed) eventuallyWithin(limit time.Duration, object client.Object, what s
 
 func (b *bed) eventuallyGone(object client.Object) {
 	b.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
 		err := b.Get(b.Context(), client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			return

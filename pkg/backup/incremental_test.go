@@ -109,11 +109,12 @@ func TestZeroesAtTheEndOfARelationStay(t *testing.T) {
 	for _, summarize := range []bool{false, true} {
 		d := newDatabase(t, 1, summarize)
 		write(t, d.dir, bigRelation, append(relationPages(20, 0, 0x2000050, 8), make([]byte, 300*postgres.PageSize)...), 0o600)
-		last, kept := d.backup("")
+		last, _ := d.backup("")
 		for block := range uint32(3) {
 			d.set(bigRelation, block)
-			last, kept = d.backup(last.ID)
-			d.restores(last, kept)
+			next, kept := d.backup(last.ID)
+			d.restores(next, kept)
+			last = next
 		}
 	}
 }
