@@ -23,6 +23,8 @@ type Spec struct {
 	PGData string
 	// Args for the program, besides -D.
 	Args []string
+	// Socket is the path of the Unix socket; empty: it is not looked at.
+	Socket string
 	// Lock is handed down to every process of the server; see generation.Volume.Lock.
 	Lock *os.File
 	// Log takes the server's messages.
@@ -41,7 +43,7 @@ type Server struct {
 // Start starts the server. Nobody else may run one on this data directory, which the lock in spec guarantees; what a
 // dead one left there is removed first.
 func Start(spec Spec) (*Server, error) {
-	if err := removeStalePID(spec.PGData); err != nil {
+	if err := errors.Join(removeStalePID(spec.PGData), removeStaleLock(spec.Socket)); err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(filepath.Join(spec.BinDir, "postgres"), append([]string{"-D", spec.PGData}, spec.Args...)...)
@@ -193,6 +195,26 @@ func removeStalePID(pgdata string) error {
 	}
 	if pid, err := postgres.ParsePostmasterPID(content); err == nil && worksIn(max(pid.PID, -pid.PID), pgdata) {
 		return fmt.Errorf("another PostgreSQL (process %d) runs on %s", pid.PID, pgdata)
+	}
+	return os.Remove(path)
+}
+
+// removeStaleLock removes the lock of a socket whose server is dead. It outlives a container that was killed, as
+// postmaster.pid does; PostgreSQL would take any process with that number for the server.
+func removeStaleLock(socket string) error {
+	if socket == "" {
+		return nil
+	}
+	path := socket + ".lock"
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if pid, err := postgres.ParsePostmasterPID(content); err == nil && worksIn(max(pid.PID, -pid.PID), pid.DataDir) {
+		return fmt.Errorf("another PostgreSQL (process %d, on %s) has the socket %s", pid.PID, pid.DataDir, socket)
 	}
 	return os.Remove(path)
 }

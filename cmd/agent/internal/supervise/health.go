@@ -53,7 +53,7 @@ const sslRequest = 80877103
 func (r *runner) knockOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, knockTime)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.SocketDir, fmt.Sprintf(".s.PGSQL.%d", r.Port)))
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.socket())
 	if err != nil {
 		return err
 	}
@@ -90,3 +90,6 @@ func (r *runner) sick(server *postmaster.Server) string {
 	}
 	return ""
 }
+
+// socket is the server's.
+func (r *runner) socket() string { return filepath.Join(r.SocketDir, fmt.Sprintf(".s.PGSQL.%d", r.Port)) }

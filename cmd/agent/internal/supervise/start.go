@@ -18,7 +18,7 @@ func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error)
 	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Starting} })
 	server, err := postmaster.Start(postmaster.Spec{
 		BinDir: r.adopted.binDir, PGData: r.adopted.pgdata, Args: r.files.Arguments(r.adopted.paths),
-		Lock: r.adopted.lock, Log: r.Log,
+		Socket: r.socket(), Lock: r.adopted.lock, Log: r.Log,
 	})
 	if err != nil {
 		return nil, err
