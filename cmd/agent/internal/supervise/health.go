@@ -92,4 +92,6 @@ func (r *runner) sick(server *postmaster.Server) string {
 }
 
 // socket is the server's.
-func (r *runner) socket() string { return filepath.Join(r.SocketDir, fmt.Sprintf(".s.PGSQL.%d", r.Port)) }
+func (r *runner) socket() string {
+	return filepath.Join(r.SocketDir, fmt.Sprintf(".s.PGSQL.%d", r.Port))
+}
