@@ -1,3 +1,7 @@
+//go:build !postgres
+
+// Where servers of PostgreSQL run, tests are somebody who may not look into the repository.
+
 package main
 
 import (
