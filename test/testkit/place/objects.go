@@ -33,12 +33,12 @@ func (p *Place) MakeRepository(name, secretKey string, change ...func(*v1alpha1.
 // Bucket opens what the repository `repo` writes to.
 func (p *Place) Bucket() objstore.Store { return p.BucketOf("repo") }
 
-// BucketOf opens what a repository writes to, as it lies there.
+// BucketOf opens what a repository writes to, as it lies there, encrypted or not.
 func (p *Place) BucketOf(repository string) objstore.Store {
 	p.Helper()
 	authority, err := os.ReadFile(p.Store["S3_CA_FILE"])
 	p.Must(err)
-	store, err := open.Open(p.Context(), objstore.Config{
+	store, err := open.Plain(p.Context(), objstore.Config{
 		Driver: objstore.DriverMinIO, Endpoint: p.Store["S3_ENDPOINT"], Bucket: p.Store["S3_BUCKET"],
 		Prefix: p.Namespace + "/" + repository, CABundle: string(authority), PathStyle: true,
 		Credentials: &objstore.Credentials{AccessKeyID: p.Store["AWS_ACCESS_KEY_ID"], SecretAccessKey: p.Store["AWS_SECRET_ACCESS_KEY"]},

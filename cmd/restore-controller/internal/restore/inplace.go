@@ -147,10 +147,19 @@ func bytes(n int64) string {
 func freeBytes(cluster *v1alpha1.PostgresCluster) (int64, bool) {
 	for _, instance := range cluster.Status.Instances {
 		if s := instance.Storage; instance.Name == cluster.Status.Primary && s != nil && s.Capacity != nil && s.Used != nil {
-			return s.Capacity.Value() - s.Used.Value(), true
+			return freeOf(s), true
 		}
 	}
 	return 0, false
+}
+
+// freeOf a volume, to a percent of it. Where a class gives out folders, the file system is larger than the volume, and used by
+// others too; so what counts is the part of it that is used.
+func freeOf(s *v1alpha1.InstanceStorage) int64 {
+	if s.Percent == 0 {
+		return max(0, s.Capacity.Value()-s.Used.Value())
+	}
+	return s.Used.Value() / int64(s.Percent) * int64(100-s.Percent)
 }
 
 // askSafetyBackup asks for a backup of what is there, before anything is touched.
