@@ -29,17 +29,27 @@ func (b *bed) decides(restore *v1alpha1.Restore, decision v1alpha1.RestoreDecisi
 	b.Must(b.Patch(b.Context(), restore, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"decision":%q}}`, decision))))
 }
 
-// now is the time of the database, as a target.
-func (b *bed) now(cluster string) *v1alpha1.RestoreTarget {
+// moment is a time between two commits, as a target, and the numbers that were committed until then. Under the lock no
+// commit is under way: one before it has ended, and one behind it has a later time.
+func (b *bed) moment(cluster string) (*v1alpha1.RestoreTarget, []int64) {
 	b.Helper()
-	return &v1alpha1.RestoreTarget{Time: b.SQL(cluster, `SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`)}
+	at, rows, _ := strings.Cut(b.SQL(cluster, "BEGIN", "LOCK TABLE numbers IN EXCLUSIVE MODE",
+		`SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, allNumbers, "COMMIT"), "\n")
+	return &v1alpha1.RestoreTarget{Time: at}, b.parseNumbers(rows)
 }
+
+const allNumbers = "SELECT n FROM numbers ORDER BY n"
 
 // numbers are the rows of the numbered-rows writer, in order.
 func (b *bed) numbers(cluster string) []int64 {
 	b.Helper()
+	return b.parseNumbers(b.SQL(cluster, allNumbers))
+}
+
+func (b *bed) parseNumbers(rows string) []int64 {
+	b.Helper()
 	var all []int64
-	for _, text := range strings.Fields(b.SQL(cluster, "SELECT n FROM numbers ORDER BY n")) {
+	for _, text := range strings.Fields(rows) {
 		n, err := strconv.ParseInt(text, 10, 64)
 		b.Must(err)
 		all = append(all, n)
@@ -68,8 +78,7 @@ func TestARestoreInPlaceIsUndoneAndAnotherConfirmed(t *testing.T) {
 			w := b.startWriter("shop")
 			b.Backup("base", "shop")
 			w.awaitAcks(20)
-			target := b.now("shop")
-			until := b.numbers("shop")
+			target, until := b.moment("shop")
 			w.awaitAcks(20)
 
 			plan := b.inPlace("plan", target)
