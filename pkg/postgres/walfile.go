@@ -37,9 +37,19 @@ func ParseWALFile(name string, segSize uint64) (WALFile, error) {
 	case suffix == "partial":
 		return segmentFile(WALPartial, name, base, segSize)
 	case strings.HasSuffix(suffix, ".backup"):
-		return parseBackupName(name, base, strings.TrimSuffix(suffix, ".backup"), segSize)
+		return parseBackupName(name, base, strings.TrimSuffix(suffix, ".backup"), segSize, segSize)
 	}
 	return WALFile{}, fmt.Errorf("%w WAL file name %q", ErrSyntax, name)
+}
+
+// ParseWALName is ParseWALFile for who doesn't know the size of segments: it takes what is a name with any of them. The
+// positions of what it returns mean nothing.
+func ParseWALName(name string) (WALFile, error) {
+	base, suffix, _ := strings.Cut(name, ".")
+	if offset, found := strings.CutSuffix(suffix, ".backup"); found {
+		return parseBackupName(name, base, offset, MinSegSize, MaxSegSize)
+	}
+	return ParseWALFile(name, MinSegSize)
 }
 
 // HistoryName is the name of a timeline's history file.
@@ -61,10 +71,10 @@ func segmentFile(kind WALFileKind, name, base string, segSize uint64) (WALFile, 
 	return WALFile{Kind: kind, Name: name, Timeline: segment.Timeline, Segment: segment}, nil
 }
 
-func parseBackupName(name, base, offset string, segSize uint64) (WALFile, error) {
+func parseBackupName(name, base, offset string, segSize, limit uint64) (WALFile, error) {
 	file, err := segmentFile(WALBackupHistory, name, base, segSize)
 	at, errOffset := parseHex32(offset)
-	if err != nil || errOffset != nil || len(offset) != 8 || !isUpperHex(offset) || uint64(at) >= segSize {
+	if err != nil || errOffset != nil || len(offset) != 8 || !isUpperHex(offset) || uint64(at) >= limit {
 		return WALFile{}, fmt.Errorf("%w backup history name %q", ErrSyntax, name)
 	}
 	file.Start = file.Segment.Start() + LSN(at)

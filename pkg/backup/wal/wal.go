@@ -94,7 +94,7 @@ func Key(lineage, name string) (string, error) {
 		return "", err
 	}
 	// The smallest size of segments allows the most names; a name says nothing about the size.
-	file, err := postgres.ParseWALFile(name, postgres.MinSegSize)
+	file, err := postgres.ParseWALName(name)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", repository.ErrName, err)
 	}

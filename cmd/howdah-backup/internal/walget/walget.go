@@ -48,7 +48,7 @@ const (
 
 // Get puts a file at a path. It is whole, or not there.
 func (g *Getter) Get(ctx context.Context, name, to string) error {
-	file, err := postgres.ParseWALFile(name, postgres.MinSegSize)
+	file, err := postgres.ParseWALName(name)
 	if err != nil && strings.HasSuffix(name, ".history") {
 		return fmt.Errorf("%w: %s", ErrNotArchived, name) // of timeline 1, which nobody writes
 	}
