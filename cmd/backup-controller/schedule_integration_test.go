@@ -27,14 +27,20 @@ func (b *bed) schedule(change ...func(*v1alpha1.BackupScheduleSpec)) *v1alpha1.B
 	return schedule
 }
 
+// plan writes a planned time into the status, whatever else the controller writes there meanwhile.
+func (b *bed) plan(schedule *v1alpha1.BackupSchedule, at time.Time) {
+	b.Helper()
+	before := schedule.DeepCopy()
+	schedule.Status.NextScheduleTime = &metav1.Time{Time: at}
+	if err := b.Status().Patch(b.Context(), schedule, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // outage lets the schedule find that its planned time has passed hours ago.
 func (b *bed) outage(schedule *v1alpha1.BackupSchedule, hours int) {
 	b.Helper()
-	planned := metav1.NewTime(time.Now().Truncate(time.Hour).Add(-time.Duration(hours) * time.Hour))
-	schedule.Status.NextScheduleTime = &planned
-	if err := b.Status().Update(b.Context(), schedule); err != nil {
-		b.Fatal(err)
-	}
+	b.plan(schedule, time.Now().Truncate(time.Hour).Add(-time.Duration(hours)*time.Hour))
 	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
 }
 
@@ -118,11 +124,7 @@ func TestABackupThatIsFoundDueTooLateIsMissed(t *testing.T) {
 	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) {
 		spec.StartingDeadlineSeconds, spec.Schedule = &deadline, fmt.Sprintf("%d * * * *", now.Minute())
 	})
-	planned := metav1.NewTime(now.Truncate(time.Minute).Add(-time.Hour))
-	schedule.Status.NextScheduleTime = &planned
-	if err := b.Status().Update(t.Context(), schedule); err != nil {
-		t.Fatal(err)
-	}
+	b.plan(schedule, now.Truncate(time.Minute).Add(-time.Hour))
 	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
 	b.eventually(schedule, "DeadlineExceeded", func() bool {
 		return ready(schedule.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded)
