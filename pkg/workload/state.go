@@ -57,6 +57,17 @@ func (s State) Result(into any) bool {
 	return s.Outcome != nil && s.Outcome.Result != nil && json.Unmarshal(s.Outcome.Result, into) == nil
 }
 
+// Trouble is a sentence on what a pod of a Job that runs waits for, or on what the last one that failed has said.
+func (s State) Trouble() string {
+	switch {
+	case s.LivePods > 0 && s.Message != "":
+		return "Its " + s.Message
+	case s.Outcome != nil && s.Outcome.Error != nil:
+		return "It tries again, the last time having ended with: " + s.Outcome.Error.Message
+	}
+	return ""
+}
+
 // FailureReason is the reason and message of a failed Job.
 func (s State) FailureReason() (string, string) {
 	if s.Outcome != nil && s.Outcome.Error != nil {

@@ -137,18 +137,7 @@ func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
 	if w.job.Ended() {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(w.backup, trouble(w.job)))
-}
-
-// trouble is a sentence on what a pod of the Job waits for, or on what the last one that failed has said.
-func trouble(job workload.State) string {
-	switch {
-	case job.LivePods > 0 && job.Message != "":
-		return "Its " + job.Message
-	case job.Outcome != nil && job.Outcome.Error != nil:
-		return "It tries again, the last time having ended with: " + job.Outcome.Error.Message
-	}
-	return ""
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(w.backup, w.job.Trouble()))
 }
 
 // stopJob deletes the Jobs, and waits until their pods are gone.

@@ -134,18 +134,7 @@ func rate(backup *v1alpha1.Backup, repo *v1alpha1.BackupRepository) int64 {
 }
 
 func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
-	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(w, trouble(w.job)))
-}
-
-// trouble is a sentence on what a pod of the Job waits for, or on what the last one that failed has said.
-func trouble(job workload.State) string {
-	switch {
-	case job.LivePods > 0 && job.Message != "":
-		return "Its " + job.Message
-	case job.Outcome != nil && job.Outcome.Error != nil:
-		return "It tries again, the last time having ended with: " + job.Outcome.Error.Message
-	}
-	return ""
+	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(w, w.job.Trouble()))
 }
 
 // takeResult takes what the worker's pod has said.

@@ -8,13 +8,12 @@ import (
 	"io"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/await"
 )
 
 // Wish is what spec.hibernate shall say.
@@ -23,11 +22,6 @@ type Wish struct {
 	Wait      bool
 	Timeout   time.Duration
 }
-
-const (
-	interval = 250 * time.Millisecond
-	readTime = 10 * time.Second
-)
 
 // Ask writes the wish into the cluster, and waits until it is so if that is wanted.
 func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
@@ -61,27 +55,16 @@ func (w Wish) done() string {
 
 // await waits until the cluster is as wished, by a status that speaks of this wish or a later one.
 func (w Wish) await(ctx context.Context, c client.Client, key client.ObjectKey, generation int64) error {
-	cluster := &v1alpha1.PostgresCluster{}
-	var unread error
-	err := wait.PollUntilContextTimeout(ctx, interval, w.Timeout, true, func(context.Context) (bool, error) {
-		unread = read(ctx, c, key, cluster)
-		switch {
-		case apierrors.IsNotFound(unread):
-			return false, unread
-		case unread != nil:
-			return false, nil
-		case cluster.Spec.Hibernate != w.Hibernate:
+	cluster, err := await.Cluster(ctx, c, key, w.Timeout, func(cluster *v1alpha1.PostgresCluster) (bool, error) {
+		if cluster.Spec.Hibernate != w.Hibernate {
 			return false, errors.New("somebody else has changed spec.hibernate meanwhile")
 		}
 		return cluster.Status.ObservedGeneration >= generation && w.fulfilled(cluster), nil
 	})
-	if !wait.Interrupted(err) {
-		return err
+	if errors.Is(err, await.ErrTimeout) {
+		return fmt.Errorf("%w: not within %s%s; the wish stands", err, w.Timeout, said(cluster))
 	}
-	if unread != nil {
-		return fmt.Errorf("not within %s, and the cluster can't be read: %w; the wish stands", w.Timeout, unread)
-	}
-	return fmt.Errorf("not within %s%s; the wish stands", w.Timeout, said(cluster))
+	return err
 }
 
 func (w Wish) fulfilled(cluster *v1alpha1.PostgresCluster) bool {
@@ -97,11 +80,4 @@ func said(cluster *v1alpha1.PostgresCluster) string {
 		return ": " + ready.Message
 	}
 	return ""
-}
-
-// read has a time limit of its own, which may end a little after the wait's.
-func read(ctx context.Context, c client.Client, key client.ObjectKey, cluster *v1alpha1.PostgresCluster) error {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	return c.Get(ctx, key, cluster)
 }

@@ -8,11 +8,10 @@ import (
 	"io"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/await"
 )
 
 // Wish is a switchover that a person asks for.
@@ -22,11 +21,6 @@ type Wish struct {
 	Wait    bool
 	Timeout time.Duration
 }
-
-const (
-	interval = 250 * time.Millisecond
-	readTime = 10 * time.Second
-)
 
 // Ask writes the wish into the cluster, and waits for the answer to it if that is wanted.
 func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
@@ -55,40 +49,19 @@ func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, ou
 	return nil
 }
 
-// await waits for the answer that has our token; a later wish of somebody else would never let it come. An API server
-// that is away for a moment doesn't end it.
+// await waits for the answer that has our token; a later wish of somebody else would never let it come.
 func (w Wish) await(ctx context.Context, c client.Client, key client.ObjectKey) (*v1alpha1.SwitchoverStatus, error) {
-	cluster := &v1alpha1.PostgresCluster{}
-	var unread error
-	err := wait.PollUntilContextTimeout(ctx, interval, w.Timeout, true, func(context.Context) (bool, error) {
-		unread = read(ctx, c, key, cluster)
-		if unread != nil {
-			if apierrors.IsNotFound(unread) {
-				return false, unread
-			}
-			return false, nil
-		}
+	cluster, err := await.Cluster(ctx, c, key, w.Timeout, func(cluster *v1alpha1.PostgresCluster) (bool, error) {
 		if asked := cluster.Spec.Switchover; asked == nil || asked.Token != w.Token {
 			return false, errors.New("somebody else has changed spec.switchover meanwhile")
 		}
 		answer := cluster.Status.Switchover
 		return answer != nil && answer.Token == w.Token && answer.State != v1alpha1.SwitchoverRunning, nil
 	})
-	if wait.Interrupted(err) {
-		if unread != nil {
-			return nil, fmt.Errorf("no answer within %s, and the cluster can't be read: %w; the wish stands", w.Timeout, unread)
-		}
-		return nil, fmt.Errorf("no answer within %s%s; the wish stands", w.Timeout, said(cluster.Status.Switchover, w.Token))
+	if errors.Is(err, await.ErrTimeout) {
+		return nil, fmt.Errorf("%w: no answer within %s%s; the wish stands", err, w.Timeout, said(cluster.Status.Switchover, w.Token))
 	}
 	return cluster.Status.Switchover, err
-}
-
-// read has a time limit of its own: it may last a little longer than the wait, and so tells an API server that doesn't
-// answer from a wait that is over.
-func read(ctx context.Context, c client.Client, key client.ObjectKey, cluster *v1alpha1.PostgresCluster) error {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	return c.Get(ctx, key, cluster)
 }
 
 // said is what was said so far.

@@ -1,0 +1,55 @@
+// Package await waits until a cluster says what a person has asked for.
+package await
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+const (
+	interval = 250 * time.Millisecond
+	readTime = 10 * time.Second
+)
+
+// ErrTimeout is the end of a wait through which the cluster never said it.
+var ErrTimeout = errors.New("the wait is over")
+
+// Cluster reads a cluster again and again until done says so or fails, and returns what was read last. An API server that is
+// away for a moment doesn't end the wait; one that still is at its end is part of the ErrTimeout.
+func Cluster(ctx context.Context, c client.Client, key client.ObjectKey, limit time.Duration, done func(*v1alpha1.PostgresCluster) (bool, error)) (*v1alpha1.PostgresCluster, error) {
+	cluster := &v1alpha1.PostgresCluster{}
+	var unread error
+	err := wait.PollUntilContextTimeout(ctx, interval, limit, true, func(context.Context) (bool, error) {
+		unread = read(ctx, c, key, cluster)
+		switch {
+		case apierrors.IsNotFound(unread):
+			return false, unread
+		case unread != nil:
+			return false, nil
+		}
+		return done(cluster)
+	})
+	switch {
+	case !wait.Interrupted(err):
+		return cluster, err
+	case unread != nil:
+		return cluster, fmt.Errorf("%w, and the cluster can't be read: %w", ErrTimeout, unread)
+	}
+	return cluster, ErrTimeout
+}
+
+// read has a time limit of its own: it may last a little longer than the wait, and so tells an API server that doesn't
+// answer from a wait that is over.
+func read(ctx context.Context, c client.Client, key client.ObjectKey, cluster *v1alpha1.PostgresCluster) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return c.Get(ctx, key, cluster)
+}
