@@ -22,7 +22,7 @@ func newThrottle(perSecond int64) *throttle {
 	return &throttle{perSecond: perSecond, now: time.Now, pause: pause}
 }
 
-// take waits until n bytes may be read.
+// take waits until n bytes are paid for: whatever sizes they come in, no more is read in a time than may be.
 func (t *throttle) take(ctx context.Context, n int64) error {
 	if t == nil {
 		return nil
@@ -32,8 +32,8 @@ func (t *throttle) take(ctx context.Context, n int64) error {
 	if t.next.Before(now) {
 		t.next = now
 	}
-	wait := t.next.Sub(now)
 	t.next = t.next.Add(time.Duration(float64(n) / float64(t.perSecond) * float64(time.Second)))
+	wait := t.next.Sub(now)
 	t.mu.Unlock()
 	if wait <= 0 {
 		return nil

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"strconv"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,13 +12,6 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/test/testkit/place"
 )
-
-// awaitSaid waits until any condition of the cluster says something.
-func (b *bed) awaitSaid(cluster *v1alpha1.PostgresCluster, text string) {
-	b.Helper()
-	b.Await(cluster, "to say "+text, func() bool { return strings.Contains(place.Describe(cluster), text) })
-	b.Logf("%s", place.Describe(cluster))
-}
 
 func TestMoreMemoryReachesARunningPodAndLessTakesANewOne(t *testing.T) {
 	t.Parallel()
@@ -31,13 +23,13 @@ func TestMoreMemoryReachesARunningPodAndLessTakesANewOne(t *testing.T) {
 	w, pod, buffers := b.startWriter("shop"), b.Pod("shop-0"), b.sharedBuffers()
 
 	b.Merge(cluster, `{"spec":{"resources":{"limits":{"memory":"1Gi"}}}}`)
-	b.awaitSaid(cluster, "shared_buffers: follows the memory with the next restart")
+	b.AwaitSaid(cluster, "shared_buffers: follows the memory with the next restart")
 	if same := b.Pod("shop-0"); same.UID != pod.UID || same.Status.ContainerStatuses[0].RestartCount > 0 || memoryOf(same) != "1Gi" {
 		t.Errorf("it is pod %s instead of %s, restarted %d times, with %s", same.UID, pod.UID, same.Status.ContainerStatuses[0].RestartCount, memoryOf(same))
 	}
 
 	b.Merge(cluster, `{"spec":{"resources":{"limits":{"memory":"768Mi"}}}}`)
-	b.awaitSaid(cluster, "PostgreSQL gives memory back only when it is restarted")
+	b.AwaitSaid(cluster, "PostgreSQL gives memory back only when it is restarted")
 	b.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
 	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
 	if another := b.Pod("shop-0"); another.UID == pod.UID || memoryOf(another) != "768Mi" {

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +58,48 @@ func (p *Place) AwaitReason(object client.Object, kind, reason, message string) 
 		return c != nil && c.Reason == reason && strings.Contains(c.Message, message)
 	})
 	p.Logf("%s: %s: %s", object.GetName(), reason, Condition(object, kind).Message)
+}
+
+// AwaitSaid waits until any condition says something. It sees each state since the object was read last, however short:
+// why a pod goes may be said for less than a second.
+func (p *Place) AwaitSaid(object client.Object, text string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.Context(), patience)
+	defer cancel()
+	for !strings.Contains(Describe(object), text) {
+		if ctx.Err() != nil {
+			p.Fatalf("%T %s: to say %s: %v; it says %s", object, object.GetName(), text, ctx.Err(), Describe(object))
+		}
+		p.follow(ctx, object, func() bool { return strings.Contains(Describe(object), text) })
+	}
+	p.Logf("%s", Describe(object))
+}
+
+// follow an object from where it was read last, until done says so or the watch ends.
+func (p *Place) follow(ctx context.Context, object client.Object, done func() bool) {
+	p.Helper()
+	gvk, err := p.GroupVersionKindFor(object)
+	p.Must(err)
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk)
+	watched, err := p.watcher.Watch(ctx, list, client.InNamespace(p.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{
+		FieldSelector: "metadata.name=" + object.GetName(), ResourceVersion: object.GetResourceVersion(),
+	}})
+	if ctx.Err() != nil {
+		return
+	}
+	p.Must(err)
+	defer watched.Stop()
+	for event := range watched.ResultChan() {
+		seen, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			p.Fatalf("the watch of %s ended with %v", object.GetName(), event.Object)
+		}
+		p.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(seen.Object, object))
+		if done() {
+			return
+		}
+	}
 }
 
 // AwaitGone waits until there is no such object.

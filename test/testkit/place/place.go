@@ -27,6 +27,7 @@ type Place struct {
 	Namespace string
 	Store     map[string]string // what `kube s3 env` says
 	config    *rest.Config
+	watcher   client.WithWatch
 }
 
 // New makes the namespace of a test, with a BackupRepository `repo` on the named S3 server, and takes it away after a
@@ -34,7 +35,8 @@ type Place struct {
 func New(t *testing.T, server string) *Place {
 	t.Helper()
 	config := RESTConfig(t)
-	p := &Place{T: t, config: config, Client: ClientFor(t, config), Store: storeEnv(t, server)}
+	watcher := ClientFor(t, config)
+	p := &Place{T: t, config: config, Client: watcher, watcher: watcher, Store: storeEnv(t, server)}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}
 	p.Must(p.Create(t.Context(), namespace))
 	p.Namespace = namespace.Name
@@ -107,9 +109,9 @@ func RESTConfig(t *testing.T) *rest.Config {
 }
 
 // ClientFor makes a client that knows our kinds.
-func ClientFor(t *testing.T, config *rest.Config) client.Client {
+func ClientFor(t *testing.T, config *rest.Config) client.WithWatch {
 	t.Helper()
-	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}

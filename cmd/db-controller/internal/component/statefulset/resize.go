@@ -40,11 +40,19 @@ const (
 )
 
 // Resize says how a pod that differs from the template in its cpu and memory alone gets them while it runs, and why it
-// doesn't: then it has to be replaced.
+// doesn't: then it has to be replaced. A pod on its way out says still why it goes.
 func Resize(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs, now time.Time) (ResizeState, string) {
-	if !resourcesOnly(pod, cluster, in) || pod.Status.Phase != corev1.PodRunning || !pod.DeletionTimestamp.IsZero() {
+	if !resourcesOnly(pod, cluster, in) {
 		return ResizeNot, ""
 	}
+	state, why := resizeRunning(pod, cluster, in, now)
+	if pod.Status.Phase != corev1.PodRunning || !pod.DeletionTimestamp.IsZero() {
+		state = ResizeNot
+	}
+	return state, why
+}
+
+func resizeRunning(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs, now time.Time) (ResizeState, string) {
 	container := postgresOf(pod)
 	wanted := Resources(cluster)
 	if hash, why, refused := strings.Cut(pod.Annotations[AnnotationResizeRefused], " "); refused && hash == Hash(cluster, in) {

@@ -62,6 +62,14 @@ func TestARunningPodIsResizedWhereNothingElseWasChanged(t *testing.T) {
 			c.Spec.Resources.Limits = list("", "3Gi")
 			p.Status.Phase = corev1.PodPending
 		}, ResizeNot, ""},
+		"a pod that goes for less memory": {func(c *v1alpha1.PostgresCluster, p *corev1.Pod) {
+			c.Spec.Resources.Limits = list("", "1Gi")
+			p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}, ResizeNot, "gives memory back only"},
+		"a pod that goes for something else": {func(c *v1alpha1.PostgresCluster, p *corev1.Pod) {
+			c.Spec.Resources.Limits = list("", "3Gi")
+			p.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		}, ResizeNot, ""},
 		"Kubernetes has refused": {func(c *v1alpha1.PostgresCluster, p *corev1.Pod) {
 			c.Spec.Resources.Limits = list("", "3Gi")
 			p.Annotations[AnnotationResizeRefused] = Hash(c, inputs) + " no way"
