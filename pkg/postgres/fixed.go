@@ -142,6 +142,8 @@ func CheckParameters(params map[string]string) error {
 // major. The agent adds those that name its paths, commands and peers.
 func FixedParameters(major int) []Parameter {
 	params := map[string]string{
+		// A restored tablespace is a folder in pg_tblspc, at the sight of which a replica would end its recovery.
+		"allow_in_place_tablespaces": "on",
 		// Changing it needs a restart, so it is on before there is a repository. A replica keeps its WAL until the primary
 		// has archived it, and so has what the primary had not when it takes over.
 		"archive_mode":        "always",

@@ -19,6 +19,7 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 	dir := r.configDir()
 	return postgres.MergeParameters(
 		postgres.ParameterList(map[string]string{
+			"allow_in_place_tablespaces":      "on", // a tablespace is restored as a folder
 			"archive_mode":                    "off",
 			"autovacuum":                      "off",
 			"checkpoint_timeout":              "15min",

@@ -81,6 +81,22 @@ func TestRestores(t *testing.T) {
 	})
 }
 
+// TestATablespaceComesBack as a folder of the data directory, whatever place it had: PostgreSQL ends recovery at the sight of
+// such a folder unless it is told not to.
+func TestATablespaceComesBack(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg)
+		b.exec("CREATE TABLESPACE cold LOCATION '" + pgtest.Dir(t) + "'")
+		b.exec("SET default_tablespace = cold")
+		b.rows(1, 100)
+		b.backup()
+		b.rows(121, 130)
+		b.archive()
+		b.restoresTo(agentapi.RestoreTarget{}, 130)
+		b.restoresTo(agentapi.RestoreTarget{Immediate: true}, 120)
+	})
+}
+
 // xidOf is the transaction that inserted a row.
 func (b *bed) xidOf(row int) int64 {
 	xid, err := strconv.ParseInt(b.value(fmt.Sprintf("SELECT xmin::text FROM rows WHERE n = %d", row)), 10, 64)
