@@ -140,8 +140,13 @@ func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
+	control, err := c.Node(topology.ControlPlane)
+	if err != nil {
+		return err
+	}
 	err = command.Until(ctx, probeEvery, "the API server", func(ctx context.Context) (bool, error) {
-		return nodeinit.Answers(ctx, client, c.APIServer()+"/readyz"), nil
+		_, err := control.Init() // nothing starts it again if it died
+		return nodeinit.Answers(ctx, client, c.APIServer()+"/readyz"), err
 	})
 	if err != nil {
 		return fmt.Errorf("%w (the logs in %s end with)%s", err, c.NodePath("cp", "log"), c.lastWords("init", "etcd", node.APIServer))

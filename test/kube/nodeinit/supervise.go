@@ -22,7 +22,7 @@ type supervisor struct {
 	config   Config
 	log      *slog.Logger
 	mutex    sync.Mutex
-	services map[string]*service
+	services map[string]*service // all of them, from before the first starts
 	byPID    map[int]*service
 }
 
@@ -45,7 +45,9 @@ func supervise(ctx context.Context, config Config) error {
 	signal.Notify(children, syscall.SIGCHLD)
 	for _, process := range config.Processes {
 		s.services[process.Name] = &service{process: process, wanted: true}
-		go s.startBehindGate(ctx, process.Name)
+	}
+	for name := range s.services {
+		go s.startBehindGate(ctx, name)
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.listen(ctx) }()
