@@ -69,7 +69,8 @@ type BackupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources asks for more cpu than its limit: write a request that is at most the limit"
 	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('memory' in self.limits) || !('memory' in self.requests) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="spec.resources asks for more memory than its limit: write a request that is at most the limit"
 	Resources *Resources `json:"resources,omitempty"`
-	// DeletionPolicy says what becomes of the data in the repository when the Backup is deleted.
+	// DeletionPolicy says what becomes of the data in the repository when the Backup is deleted. It stays in any case when the
+	// whole namespace is deleted.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -80,4 +81,26 @@ func TestADeletionWaitsForAStoreThatIsAwayUntilThePersonLetsTheDataStay(t *testi
 	}
 	b.change(backup, func() { backup.Spec.DeletionPolicy = v1alpha1.BackupRetain })
 	b.eventuallyGone(backup)
+}
+
+// TestADeletedNamespaceTakesNoDataAlong, nor is it kept by a Backup: the Secret may go before it, and the repository.
+func TestADeletedNamespaceTakesNoDataAlong(t *testing.T) {
+	b := newBed(t)
+	repo := b.repository("minio")
+	b.make(repo)
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	key := b.commitBackup(backup.Status.Plan)
+	b.change(backup, func() { backup.Spec.Hold = true })
+	b.end(job, success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	b.must(b.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}))
+	b.remove(repo)
+	b.remove(backup)
+	b.eventuallyGone(backup)
+	if _, err := b.store.Stat(t.Context(), key); err != nil {
+		t.Errorf("the data: %v", err)
+	}
 }

@@ -50,7 +50,7 @@ const gatePause = 5 * time.Second
 
 // retained says that the data stays when the object goes.
 func (w *world) retained() bool {
-	return w.backup.Spec.DeletionPolicy == v1alpha1.BackupRetain && w.backup.Annotations[v1alpha1.AnnotationExpired] == ""
+	return w.namespaceGoes || w.backup.Spec.DeletionPolicy == v1alpha1.BackupRetain && w.backup.Annotations[v1alpha1.AnnotationExpired] == ""
 }
 
 func (r *Reconciler) deleteNow(ctx context.Context, w *world) found {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -26,6 +28,9 @@ type world struct {
 	siblings []v1alpha1.Backup
 	// job of the plan, and previous that of the attempt before it.
 	job, previous workload.State
+	// namespaceGoes: the Backup is deleted with all that is in its namespace. Its data stays then: the Secret that leads to
+	// it may be gone already, and who deletes a namespace by mistake can have the databases back.
+	namespaceGoes bool
 	// outdated says why the plan can't be carried out any more; empty while it can.
 	outdated string
 }
@@ -41,6 +46,9 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*wor
 	}
 	if w.ended() && !w.deleting() {
 		return w, nil
+	}
+	if err := r.observeNamespace(ctx, w); err != nil {
+		return w, err
 	}
 	if err := r.observeCluster(ctx, w); err != nil {
 		return w, err
@@ -59,6 +67,20 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*wor
 	w.siblings = siblings.Items
 	w.ahead = ahead(backup, w.siblings)
 	return w, nil
+}
+
+func (r *Reconciler) observeNamespace(ctx context.Context, w *world) error {
+	if !w.deleting() {
+		return nil
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Reader.Get(ctx, client.ObjectKey{Name: w.backup.Namespace}, namespace)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read Namespace %s: %w", w.backup.Namespace, err)
+	}
+	w.namespaceGoes = err != nil || !namespace.DeletionTimestamp.IsZero()
+	return nil
 }
 
 func (r *Reconciler) observeJobs(ctx context.Context, w *world) (err error) {

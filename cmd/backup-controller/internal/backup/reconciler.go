@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=get;create;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;delete
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets;namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 const (
@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) plan(w *world) steps {
 	switch {
-	case w.deleting() && !w.backup.Spec.Hold:
+	case w.deleting() && (!w.backup.Spec.Hold || w.namespaceGoes):
 		return steps{r.stopJob, r.deleteData, r.removeFinalizer}
 	case w.deleting() && w.ended():
 		return steps{r.removeJob, r.awaitRelease}
