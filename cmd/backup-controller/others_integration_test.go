@@ -121,7 +121,9 @@ func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
 	b := newBed(t)
 	repo := b.repository("minio")
 	b.make(repo)
-	b.eventually(repo, "Available", func() bool { return ready(repo.Status.Conditions, metav1.ConditionTrue, v1alpha1.ReasonAvailable) })
+	b.eventually(repo, "Available and looked through", func() bool {
+		return ready(repo.Status.Conditions, metav1.ConditionTrue, v1alpha1.ReasonAvailable) && repo.Status.SurveyedAt != nil
+	})
 	b.change(repo, func() { repo.Labels = map[string]string{"look": "again"} })
 	version := repo.ResourceVersion
 	time.Sleep(time.Second) // there is nothing to wait for: nothing must happen
