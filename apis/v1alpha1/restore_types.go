@@ -203,6 +203,13 @@ type NewCluster struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	// SuperuserAccess of the new cluster.
+	// +optional
+	SuperuserAccess *bool `json:"superuserAccess,omitempty"`
+	// Temporary makes a copy to look at: one instance that archives nowhere, takes no backup, and is deleted with its
+	// volume when the Restore is.
+	// +optional
+	Temporary bool `json:"temporary,omitempty"`
 }
 
 // NewStorage overrides the storage.

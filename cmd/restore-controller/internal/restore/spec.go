@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
@@ -40,6 +41,12 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	if repository != "" {
 		spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
 	}
+	if wanted.Temporary {
+		makeTemporary(spec)
+	}
+	if wanted.SuperuserAccess != nil {
+		spec.SuperuserAccess = *wanted.SuperuserAccess
+	}
 	if wanted.Resources != nil {
 		spec.Resources = *wanted.Resources
 	}
@@ -50,6 +57,12 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 		spec.PostgreSQL.Parameters = merged
 	}
 	return spec, resize(spec, wanted.Storage, head.Totals.LogicalBytes)
+}
+
+// makeTemporary makes it the spec of a copy that leaves nothing behind.
+func makeTemporary(spec *v1alpha1.PostgresClusterSpec) {
+	spec.Instances, spec.Synchronous, spec.Archive = 1, nil, nil
+	spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}
 }
 
 // recordedSpec reads what the backup says of its cluster: a PostgresCluster, or its spec alone.
@@ -108,13 +121,19 @@ func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, nee
 	return nil
 }
 
-// newCluster is the PostgresCluster to make. It has no owner: it outlives the Restore.
+// newCluster is the PostgresCluster to make. It has no owner, and outlives the Restore, unless it is temporary.
 func newCluster(restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) *v1alpha1.PostgresCluster {
-	return &v1alpha1.PostgresCluster{
+	cluster := &v1alpha1.PostgresCluster{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: restore.Namespace, Name: restore.Spec.Destination.ClusterName(),
 			Annotations: map[string]string{v1alpha1.AnnotationRestoredBy: string(restore.UID)},
 		},
 		Spec: *spec,
 	}
+	if restore.Spec.Destination.NewCluster.Temporary {
+		cluster.OwnerReferences = []metav1.OwnerReference{
+			*metav1.NewControllerRef(restore, v1alpha1.GroupVersion.WithKind(v1alpha1.KindRestore)),
+		}
+	}
+	return cluster
 }

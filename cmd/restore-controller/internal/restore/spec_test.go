@@ -155,3 +155,28 @@ func TestAClusterFromAReadOnlyRepositoryArchivesNowhereAtFirst(t *testing.T) {
 		t.Errorf("%+v, %v", spec, err)
 	}
 }
+
+func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
+	before := shopSpec()
+	before.Instances, before.Synchronous, before.SuperuserAccess = 3, &v1alpha1.Synchronous{Number: 1}, false
+	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
+	access := true
+	restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: true, SuperuserAccess: &access})
+	spec, err := newSpec(head, restore, "repo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec.Instances != 1 || spec.Synchronous != nil || spec.Archive != nil || !spec.SuperuserAccess {
+		t.Errorf("spec %+v", spec)
+	}
+	if policy := spec.DeletionPolicy; policy.FinalBackup == nil || *policy.FinalBackup || policy.Volumes != v1alpha1.VolumesDelete {
+		t.Errorf("it leaves something behind: %+v", policy)
+	}
+	if cluster := newCluster(restore, spec); !metav1.IsControlledBy(cluster, restore) {
+		t.Errorf("its owners are %+v", cluster.OwnerReferences)
+	}
+	restore.Spec.Destination.NewCluster.Temporary = false
+	if cluster := newCluster(restore, spec); len(cluster.OwnerReferences) != 0 {
+		t.Errorf("another one has owners: %+v", cluster.OwnerReferences)
+	}
+}
