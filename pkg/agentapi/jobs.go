@@ -124,6 +124,8 @@ type RestoreResult struct {
 	// FetchSeconds and ReplaySeconds are how long the two took.
 	FetchSeconds  int64 `json:"fetchSeconds,omitempty"`
 	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
+	// TakenBytes of the backup were not fetched, because the data of before still held them.
+	TakenBytes int64 `json:"takenBytes,omitempty"`
 }
 
 // UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.

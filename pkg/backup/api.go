@@ -132,6 +132,7 @@ type Progress struct {
 	Done   int64 // of the content
 	Total  int64 // of the content; may change while copying
 	Stored int64 // uploaded or downloaded
+	Taken  int64 // of what is done, from RestoreOptions.Present
 }
 
 // RestoreOptions change how a backup is restored.
@@ -139,6 +140,9 @@ type RestoreOptions struct {
 	// Tablespaces maps the OID of a tablespace to the directory for it. One that isn't named is
 	// restored in place, as a folder in pg_tblspc.
 	Tablespaces map[string]string
+	// Present is a data directory, such as that of before, from which frames are taken that it still holds. Nothing is
+	// changed there, and what can't be read is fetched. It may be missing.
+	Present     string
 	Workers     int   // 0 is the number of CPUs, at most 8
 	MemoryLimit int64 // of buffers in bytes; 0 is 80 MiB
 	Progress    func(Progress)

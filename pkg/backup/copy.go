@@ -242,7 +242,7 @@ func (w *worker) emit(ctx context.Context) error {
 	}
 	frame := Frame{
 		Pack: pack, Offset: offset, Stored: uint32(len(stored)), Content: uint32(len(w.content)),
-		ContentCRC: codec.CRC(w.content), Coding: coding,
+		ContentCRC: codec.CRC(w.content), Coding: coding, Digest: w.packer.digests.Digest(w.content),
 	}
 	frame.StoredCRC = frame.ContentCRC
 	if coding != codec.Raw {

@@ -191,7 +191,7 @@ func parseMode(octal string) (fs.FileMode, error) {
 }
 
 func parsePart(columns []int64) (Part, error) {
-	if len(columns) != partColumns || columns[0] < 0 {
+	if len(columns) != partColumns && len(columns) != minPartColumns || columns[0] < 0 {
 		return Part{}, errManifest
 	}
 	for _, n := range columns[1:] {
@@ -202,11 +202,15 @@ func parsePart(columns []int64) (Part, error) {
 	if columns[9] > math.MaxUint8 || !codec.Coding(columns[9]).Known() {
 		return Part{}, fmt.Errorf("%w: a frame has coding %d", ErrFormat, columns[9])
 	}
+	digest := uint64(0)
+	if len(columns) == partColumns {
+		digest = uint64(columns[10])<<32 | uint64(columns[11])
+	}
 	return Part{
 		FileOffset: columns[0], Length: uint32(columns[1]), Skip: uint32(columns[2]),
 		Frame: Frame{
 			Pack: uint32(columns[3]), Offset: uint32(columns[4]), Stored: uint32(columns[5]), Content: uint32(columns[6]),
-			StoredCRC: uint32(columns[7]), ContentCRC: uint32(columns[8]), Coding: codec.Coding(columns[9]),
+			StoredCRC: uint32(columns[7]), ContentCRC: uint32(columns[8]), Coding: codec.Coding(columns[9]), Digest: digest,
 		},
 	}, nil
 }

@@ -39,8 +39,11 @@ type line struct {
 }
 
 // partColumns is how many numbers describe a part: fileOffset, length, skip, pack, offset, stored,
-// content, storedCRC, contentCRC, coding.
-const partColumns = 10
+// content, storedCRC, contentCRC, coding, and the two halves of the digest. The digest may be left out.
+const (
+	partColumns    = 12
+	minPartColumns = 10
+)
 
 // encodeManifest makes the object.
 func encodeManifest(m *Manifest) ([]byte, error) {
@@ -122,9 +125,13 @@ func appendPart(b []byte, p Part) []byte {
 	columns := [partColumns]int64{
 		p.FileOffset, int64(p.Length), int64(p.Skip), int64(p.Frame.Pack), int64(p.Frame.Offset), int64(p.Frame.Stored),
 		int64(p.Frame.Content), int64(p.Frame.StoredCRC), int64(p.Frame.ContentCRC),
-		int64(p.Frame.Coding),
+		int64(p.Frame.Coding), int64(p.Frame.Digest >> 32), int64(uint32(p.Frame.Digest)),
 	}
-	for i, n := range columns {
+	count := partColumns
+	if p.Frame.Digest == 0 {
+		count = minPartColumns
+	}
+	for i, n := range columns[:count] {
 		b = append(b, "[,"[min(i, 1)])
 		b = strconv.AppendInt(b, n, 10)
 	}

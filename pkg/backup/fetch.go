@@ -44,9 +44,10 @@ type fetcher struct {
 	store   objstore.Store
 	head    *Head
 	newSink func() sink
+	present *present // nil: everything is fetched
 
 	stored  atomic.Int64 // bytes downloaded
-	content atomic.Int64 // bytes handed on
+	content atomic.Int64 // bytes handed on, of the store or of what is present
 }
 
 // batch is a run of bytes of one pack, with the wishes in it.
@@ -69,7 +70,8 @@ func wishes(files []File) []wish {
 		}
 	}
 	slices.SortFunc(all, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(a.part.Frame.Pack, b.part.Frame.Pack), cmp.Compare(a.part.Frame.Offset, b.part.Frame.Offset))
+		return cmp.Or(cmp.Compare(a.part.Frame.Pack, b.part.Frame.Pack), cmp.Compare(a.part.Frame.Offset, b.part.Frame.Offset),
+			cmp.Compare(a.part.Skip, b.part.Skip))
 	})
 	return all
 }
@@ -143,20 +145,57 @@ func (f *fetcher) feed(ctx context.Context, files []File, fetchers int, limit in
 	return whole && err == nil, err
 }
 
+// fetching is one goroutine of a fetcher, with its buffers.
+type fetching struct {
+	*fetcher
+	to         sink
+	taker      taker
+	raw, plain []byte // frames as they are stored, and their content
+}
+
 func (f *fetcher) work(ctx context.Context, queue <-chan batch) (err error) {
-	to := f.newSink()
-	defer func() { err = errors.Join(err, to.close()) }()
-	stored, content := make([]byte, 0, maxRange+maxGap), make([]byte, 0, minFrame)
+	g := &fetching{
+		fetcher: f, to: f.newSink(), taker: taker{present: f.present},
+		raw: make([]byte, 0, maxRange+maxGap), plain: make([]byte, 0, minFrame),
+	}
+	defer func() {
+		g.taker.close()
+		err = errors.Join(err, g.to.close())
+	}()
 	for b := range queue {
-		stored = slices.Grow(stored[:0], int(b.to-b.from))[:b.to-b.from]
-		if err := f.read(ctx, b, stored); err != nil {
-			return err
-		}
-		if content, err = f.unpack(ctx, b, stored, content, to); err != nil {
+		if err := g.serve(ctx, b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// serve takes what is present of a batch, and fetches the rest.
+func (g *fetching) serve(ctx context.Context, b batch) (err error) {
+	if g.present == nil {
+		return g.fetch(ctx, b)
+	}
+	left, plain, taken, err := g.taker.take(b.wishes, g.plain, g.to)
+	g.plain = plain
+	g.content.Add(taken)
+	if err != nil {
+		return err
+	}
+	for rest := range batches(left) {
+		if err := g.fetch(ctx, rest); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (g *fetching) fetch(ctx context.Context, b batch) (err error) {
+	g.raw = slices.Grow(g.raw[:0], int(b.to-b.from))[:b.to-b.from]
+	if err := g.read(ctx, b, g.raw); err != nil {
+		return err
+	}
+	g.plain, err = g.unpack(ctx, b, g.raw, g.plain, g.to)
+	return err
 }
 
 func (f *fetcher) key(pack uint32) string {

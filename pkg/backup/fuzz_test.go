@@ -19,7 +19,7 @@ func sampleManifest() *Manifest {
 			{Path: "base", Kind: Dir, Mode: 0o700, MTime: testStart, Parts: []Part{}},
 			{Path: "base/a\xff", Kind: Regular, Mode: 0o600, Size: 20, MTime: testStart.Add(time.Second), Parts: []Part{
 				{FileOffset: 0, Length: 10, Skip: 3, Frame: Frame{Offset: 100, Stored: 20, Content: 30, StoredCRC: 1, ContentCRC: 1 << 31}},
-				{FileOffset: 12, Length: 8, Frame: Frame{Offset: 120, Stored: 8, Content: 8, Coding: codec.Raw}},
+				{FileOffset: 12, Length: 8, Frame: Frame{Offset: 120, Stored: 8, Content: 8, Coding: codec.Raw, Digest: 1<<63 + 7}},
 			}},
 			{Path: "link", Kind: Symlink, Link: "a\xfe", MTime: testStart, Parts: []Part{}},
 		},

@@ -31,6 +31,7 @@ type database struct {
 	limits     map[postgres.RelationFork]uint32
 	summarized postgres.LSN
 	backups    int
+	taken      int64 // bytes, by restores from the present directory
 }
 
 func newDatabase(t testing.TB, seed uint64, summarize bool) *database {
@@ -157,7 +158,11 @@ func (d *database) restores(m *Manifest, kept string) {
 	must(d, err)
 	target := filepath.Join(d.TempDir(), "restored")
 	must(d, Restore(context.Background(), d.store, read, target, RestoreOptions{}))
-	same(d, kept, target, "backup_label", "pg_wal", "pg_replslot", "base/5/16400", "base/5/16400_vm")
+	ignored := []string{"backup_label", "pg_wal", "pg_replslot", "base/5/16400", "base/5/16400_vm"}
+	same(d, kept, target, ignored...)
+	target, last := deltaRestore(d, d.store, read, d.dir, RestoreOptions{})
+	same(d, kept, target, ignored...)
+	d.taken += last.Taken
 }
 
 // change does what sessions do to relations between two backups.

@@ -42,6 +42,9 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreExactly(t *testing.T) {
 				for id, m := range backups {
 					d.restores(m, kept[id])
 				}
+				if d.taken == 0 {
+					t.Error("no restore took anything from the present directory")
+				}
 				if partial < 4 {
 					t.Errorf("only %d backups referred to older ones", partial)
 				}

@@ -148,5 +148,6 @@ type Frame struct {
 	Content    uint32 // bytes of content
 	StoredCRC  uint32 // CRC-32C of the stored bytes
 	ContentCRC uint32 // CRC-32C of the content
+	Digest     uint64 // of the content, by the secret of its pack; 0: not known
 	Coding     codec.Coding
 }

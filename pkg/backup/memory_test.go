@@ -121,7 +121,7 @@ func TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase(t *testing.T) {
 	dir, place := pgdata(t), t.TempDir()
 	bulk(t, dir, memoryData)
 	sparse(t, dir, sparseSegments)
-	for _, work := range []string{"write", "restore"} {
+	for _, work := range []string{"write", "restore", "delta-restore"} {
 		command := exec.Command(os.Args[0], "-test.run=^TestWorkerForTheMeasurementOfMemory$", "-test.v")
 		command.Env = append(os.Environ(), memoryEnv+"="+work, "HOWDAH_TEST_PGDATA="+dir, "HOWDAH_TEST_PLACE="+place)
 		output, err := command.CombinedOutput()
@@ -156,6 +156,11 @@ func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
 		manifest, err := decodeManifest(readFile(t, saved))
 		must(t, err)
 		must(t, Restore(t.Context(), store, manifest, filepath.Join(place, "restored"), RestoreOptions{}))
+	case "delta-restore":
+		manifest, err := decodeManifest(readFile(t, saved))
+		must(t, err)
+		opts := RestoreOptions{Present: os.Getenv("HOWDAH_TEST_PGDATA")}
+		must(t, Restore(t.Context(), store, manifest, filepath.Join(place, "restored-by-delta"), opts))
 	}
 	t.Log(memoryMark + peakMemory(t))
 }

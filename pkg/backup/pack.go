@@ -3,9 +3,11 @@ package backup
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
@@ -25,6 +27,7 @@ type packer struct {
 	store   objstore.Store
 	header  packHeader // without the name
 	attempt string     // makes the names differ from those of another run of the same backup
+	digests *codec.Digester
 
 	mu      sync.Mutex // guards what follows
 	free    chan []byte
@@ -54,6 +57,7 @@ func (o *onceError) set(err error) {
 // with the error when one fails.
 func newPacker(ctx context.Context, cancel context.CancelCauseFunc, store objstore.Store, header packHeader, attempt string, buffers int, size int64) *packer {
 	p := &packer{ctx: ctx, store: store, header: header, attempt: attempt, free: make(chan []byte, buffers), failure: onceError{cancel: cancel}}
+	p.digests = codec.NewDigester(digestSecret(header.Lineage, header.Backup, attempt))
 	for range buffers {
 		p.free <- make([]byte, 0, size)
 	}
@@ -79,6 +83,18 @@ func (p *packer) add(ctx context.Context, frame []byte) (pack, offset uint32, er
 	offset = uint32(len(p.current))
 	p.current = append(p.current, frame...)
 	return uint32(len(p.packs) - 1), offset, nil
+}
+
+// digestSecret is what the digests of frames are made with. Nobody who only writes rows knows the name of a run, so nobody
+// can write such that other content has the digest of what was backed up.
+func digestSecret(lineage, backup, attempt string) string {
+	return lineage + "/" + backup + "/" + attempt
+}
+
+// secret is that of the frames in the pack.
+func (p Pack) secret(lineage string) string {
+	attempt, _, _ := strings.Cut(p.Name, "-")
+	return digestSecret(lineage, p.Backup, attempt)
 }
 
 // begin starts the next pack in a free buffer.

@@ -105,20 +105,36 @@ func (r *restoring) openPlace(oid, path string) error {
 
 // locate finds the place of a path, and the name in it.
 func (r *restoring) locate(path string) (*os.Root, string) {
-	if below, ok := strings.CutPrefix(path, "pg_tblspc/"); ok {
-		oid, name, deeper := strings.Cut(below, "/")
-		if p, mapped := r.places[oid]; mapped && deeper {
-			return p.root, name
-		}
+	oid, name := inTablespace(path)
+	if p, mapped := r.places[oid]; mapped {
+		return p.root, name
 	}
 	return r.places[""].root, path
 }
 
+// inTablespace splits the path of a file of a tablespace. Of any other file the OID is empty.
+func inTablespace(path string) (oid, name string) {
+	below, ok := strings.CutPrefix(path, "pg_tblspc/")
+	oid, name, deeper := strings.Cut(below, "/")
+	if !ok || !deeper {
+		return "", path
+	}
+	return oid, name
+}
+
 func (r *restoring) run(ctx context.Context, store objstore.Store) error {
-	fetcher := &fetcher{store: store, head: &r.manifest.Head, newSink: func() sink { return &fileSink{restoring: r} }}
+	present := openPresent(r.opts.Present, r.manifest)
+	defer present.close()
+	fetcher := &fetcher{
+		store: store, head: &r.manifest.Head, present: present, newSink: func() sink { return &fileSink{restoring: r} },
+	}
 	total := contentBytes(r.manifest.Files)
 	report := newReporter(r.opts.Progress, func() Progress {
-		return Progress{Done: fetcher.content.Load(), Total: total, Stored: fetcher.stored.Load()}
+		p := Progress{Done: fetcher.content.Load(), Total: total, Stored: fetcher.stored.Load()}
+		if present != nil {
+			p.Taken = present.taken.Load()
+		}
+		return p
 	})
 	defer report.close()
 	report.enter(Copying)
@@ -139,39 +155,6 @@ func fetchers(wanted int, limit int64) int {
 	}
 	const each = maxRange + 2*minFrame
 	return int(max(1, min(int64(workers(wanted)*fetchersPerWorker), limit/each)))
-}
-
-// fileSink writes parts into files, and keeps the last one open, because neighbours in a pack mostly
-// belong to one file.
-type fileSink struct {
-	*restoring
-	file   *os.File
-	opened *File
-}
-
-func (s *fileSink) write(w wish, content []byte) error {
-	if s.opened != w.file {
-		if err := s.close(); err != nil {
-			return err
-		}
-		root, name := s.locate(w.file.Path)
-		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
-		if err != nil {
-			return err
-		}
-		s.file, s.opened = file, w.file
-	}
-	_, err := s.file.WriteAt(content, w.part.FileOffset)
-	return err
-}
-
-func (s *fileSink) close() error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file, s.opened = nil, nil
-	return err
 }
 
 // finish makes what the packs don't hold: empty files, modes, links, and the files that tell

@@ -250,9 +250,14 @@ type outcome struct {
 // restore runs the worker on an empty volume.
 func (b *bed) restore(store objstore.Store, task agentapi.RestoreJob) *outcome {
 	b.t.Helper()
+	return b.restoreOn(generation.Volume(pgtest.Dir(b.t)), store, task)
+}
+
+func (b *bed) restoreOn(volume generation.Volume, store objstore.Store, task agentapi.RestoreJob) *outcome {
+	b.t.Helper()
 	o := &outcome{log: &bytes.Buffer{}}
 	o.worker = Worker{
-		Volume: generation.Volume(pgtest.Dir(b.t)), SocketDir: pgtest.Dir(b.t), RunDir: pgtest.Dir(b.t),
+		Volume: volume, SocketDir: pgtest.Dir(b.t), RunDir: pgtest.Dir(b.t),
 		Agent: os.Getenv(agentVariable), Run: postgres.Exec, Now: time.Now,
 		OpenStore: func(context.Context, objstore.Config) (objstore.Store, error) { return store, nil },
 		Report:    func(p job.Progress) { o.progress = append(o.progress, p) },

@@ -69,6 +69,7 @@ type restoring struct {
 	last     postgres.Segment
 	toTheEnd bool // replay had no target to stop at
 	fetched  time.Duration
+	taken    int64 // bytes that were not fetched, because the data of before still held them
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
@@ -81,13 +82,25 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 	result, err := r.make(ctx)
 	if err == nil {
 		total := r.manifest.Totals.LogicalBytes
-		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: total, TotalBytes: total, Message: "replayed to LSN " + result.ReachedLSN})
+		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: total, TotalBytes: total, Message: completed(result)})
 		return result, nil
 	}
 	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {
 		w.Log.Error("What was restored so far can't be removed; the next run removes it", "error", errRemove)
 	}
 	return agentapi.RestoreResult{}, classify(err, task.InPlace)
+}
+
+func completed(result agentapi.RestoreResult) string {
+	message := "replayed to LSN " + result.ReachedLSN
+	if result.TakenBytes > 0 {
+		message += "; " + taken(result.TakenBytes)
+	}
+	return message
+}
+
+func taken(bytes int64) string {
+	return fmt.Sprintf("%d MiB are taken from the data of before", bytes>>20)
 }
 
 func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
@@ -102,6 +115,7 @@ func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
 		return agentapi.RestoreResult{}, err
 	}
 	reached.FetchSeconds, reached.ReplaySeconds = seconds(r.fetched), seconds(r.Now().Sub(began))
+	reached.TakenBytes = r.taken
 	return r.complete(reached)
 }
 
@@ -161,21 +175,47 @@ func moreSpace(inPlace bool) string {
 func (r *restoring) fetch(ctx context.Context) error {
 	started := r.Now()
 	err := backup.Restore(ctx, r.store, r.manifest, r.pgdata, backup.RestoreOptions{
-		MemoryLimit: r.task.MemoryLimit,
-		Progress: func(p backup.Progress) {
-			phase := phaseFetching
-			if p.Phase == backup.Syncing {
-				phase = phaseSyncing
-			}
-			r.Report(job.Progress{Phase: phase, DoneBytes: p.Done, TotalBytes: p.Total})
-		},
+		MemoryLimit: r.task.MemoryLimit, Present: r.present(), Progress: r.fetching,
 	})
 	if err != nil {
 		return err
 	}
 	r.fetched = r.Now().Sub(started)
-	r.Log.Info("The backup is fetched", "backup", r.manifest.ID, "bytes", r.manifest.Totals.LogicalBytes, "seconds", r.Now().Sub(started).Seconds())
+	r.Log.Info("The backup is fetched", "backup", r.manifest.ID, "bytes", r.manifest.Totals.LogicalBytes, "taken", r.taken,
+		"seconds", r.Now().Sub(started).Seconds())
 	return nil
+}
+
+// fetching tells how far the engine is.
+func (r *restoring) fetching(p backup.Progress) {
+	r.taken = p.Taken
+	progress := job.Progress{Phase: phaseFetching, DoneBytes: p.Done, TotalBytes: p.Total}
+	if p.Phase == backup.Syncing {
+		progress.Phase = phaseSyncing
+	}
+	if p.Taken > 0 {
+		progress.Message = taken(p.Taken)
+	}
+	r.Report(progress)
+}
+
+// present is the data of before, where unchanged frames may be taken from; empty: there is none that could hold any.
+func (r *restoring) present() string {
+	if !r.task.InPlace {
+		return ""
+	}
+	id, err := r.Volume.Current()
+	if err != nil {
+		r.Log.Info("Everything is fetched: the data of before isn't found", "error", err)
+		return ""
+	}
+	before, err := r.Volume.Read(id)
+	if err != nil || before.SystemIdentifier != r.manifest.SystemIdentifier || before.MajorVersion != r.manifest.PGMajor {
+		r.Log.Info("Everything is fetched: the data of before is another database's", "dataGeneration", id,
+			"systemIdentifier", before.SystemIdentifier, "majorVersion", before.MajorVersion, "error", err)
+		return ""
+	}
+	return r.Volume.PGData(id)
 }
 
 // classify gives an error the reason that a person sees, and says whether trying again may help.

@@ -1,0 +1,159 @@
+package backup
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"howdah.dev/howdah/pkg/backup/internal/codec"
+)
+
+// present is a data directory that may still hold what a restore wants. It is only read; what can't be read of it, or isn't
+// what was backed up, is fetched.
+type present struct {
+	head    *Head
+	roots   map[string]*os.Root // PGDATA as "", tablespaces by their OID
+	digests []*codec.Digester   // by pack
+	taken   atomic.Int64        // bytes
+}
+
+// openPresent returns nil where there is nothing to take from.
+func openPresent(dir string, manifest *Manifest) *present {
+	if dir == "" {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	p := &present{head: &manifest.Head, roots: map[string]*os.Root{"": root}}
+	for i := range manifest.Files {
+		if f := &manifest.Files[i]; f.Kind == Tablespace {
+			// Through its link, which may lead anywhere.
+			if root, err := os.OpenRoot(filepath.Join(dir, f.Path)); err == nil {
+				p.roots[filepath.Base(f.Path)] = root
+			}
+		}
+	}
+	bySecret := map[string]*codec.Digester{}
+	for _, pack := range manifest.Packs {
+		secret := pack.secret(manifest.Lineage)
+		if bySecret[secret] == nil {
+			bySecret[secret] = codec.NewDigester(secret)
+		}
+		p.digests = append(p.digests, bySecret[secret])
+	}
+	return p
+}
+
+func (p *present) close() {
+	if p == nil {
+		return
+	}
+	for _, root := range p.roots {
+		root.Close()
+	}
+}
+
+// locate finds the root of a path, and the name in it.
+func (p *present) locate(path string) (*os.Root, string) {
+	oid, name := inTablespace(path)
+	if root, known := p.roots[oid]; known {
+		return root, name
+	}
+	return p.roots[""], path
+}
+
+// taker takes frames from a present directory, for one goroutine. It keeps the last file open.
+type taker struct {
+	*present
+	file   *os.File // nil: opened can't be read
+	opened *File
+	left   []wish
+}
+
+// take hands to a sink what is still there of the wishes, which are in the order of their frames, and returns the others.
+// They are valid until the next call.
+func (t *taker) take(all []wish, content []byte, to sink) (left []wish, buffer []byte, taken int64, err error) {
+	t.left = t.left[:0]
+	for len(all) > 0 {
+		frame := all[0].part.Frame
+		n := slices.IndexFunc(all, func(w wish) bool { return frameID(w.part.Frame) != frameID(frame) })
+		if n < 0 {
+			n = len(all)
+		}
+		content = slices.Grow(content[:0], int(frame.Content))[:frame.Content]
+		if !t.read(all[:n], frame, content) {
+			t.left = append(t.left, all[:n]...)
+			all = all[n:]
+			continue
+		}
+		for _, w := range all[:n] {
+			if err := to.write(w, content[w.part.Skip:w.part.Skip+w.part.Length]); err != nil {
+				return nil, content, taken, err
+			}
+		}
+		taken += int64(frame.Content)
+		all = all[n:]
+	}
+	t.taken.Add(taken)
+	return t.left, content, taken, nil
+}
+
+// read reads the content of a frame from the files that want it, and says whether it is what was backed up. A frame of which
+// a part isn't wanted, as that was changed later, can't be checked.
+func (t *taker) read(wishes []wish, frame Frame, content []byte) bool {
+	if frame.Digest == 0 {
+		return false
+	}
+	end := uint32(0)
+	for _, w := range wishes {
+		if w.part.Skip != end {
+			return false
+		}
+		end += w.part.Length
+	}
+	if end != frame.Content {
+		return false
+	}
+	for _, w := range wishes {
+		if !t.open(w.file) {
+			return false
+		}
+		if _, err := t.file.ReadAt(content[w.part.Skip:w.part.Skip+w.part.Length], w.part.FileOffset); err != nil {
+			return false // it is shorter, or can't be read
+		}
+	}
+	return codec.CRC(content) == frame.ContentCRC && t.digests[frame.Pack].Digest(content) == frame.Digest
+}
+
+// open says whether there is a file to read.
+func (t *taker) open(f *File) bool {
+	if t.opened == f {
+		return t.file != nil
+	}
+	t.close()
+	t.opened = f
+	root, name := t.locate(f.Path)
+	// Not blocking: a pipe would wait for somebody to write.
+	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return false
+	}
+	t.file = file
+	return true
+}
+
+func (t *taker) close() {
+	if t.file != nil {
+		t.file.Close()
+	}
+	t.file, t.opened = nil, nil
+}
