@@ -172,6 +172,10 @@ type BackupRepositoryStatus struct {
 	// StoredBytes of backups and WAL in the repository.
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
+	// Kept is what the bucket itself keeps of objects that were deleted or replaced; left out: nothing, or it is not allowed to
+	// ask (s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration, s3:ListBucketVersions).
+	// +optional
+	Kept *KeptStatus `json:"kept,omitempty"`
 	// Lineages in the repository, the one that was written last first; at most fifty.
 	// +optional
 	// +listType=map
@@ -186,6 +190,20 @@ type BackupRepositoryStatus struct {
 	// Verification of the backups in the repository.
 	// +optional
 	Verification *RepositoryVerification `json:"verification,omitempty"`
+}
+
+// KeptStatus says what a bucket with versions keeps, which is paid for and seen by nobody.
+type KeptStatus struct {
+	// Objects are versions of deleted or replaced objects.
+	// +optional
+	Objects int64 `json:"objects,omitempty"`
+	// Bytes that they take.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+	// ObjectLock of the bucket, such as "COMPLIANCE for 30 days": so long no version can be removed. Left out: versions stay
+	// until a lifecycle rule of the bucket removes them.
+	// +optional
+	ObjectLock string `json:"objectLock,omitempty"`
 }
 
 // Conditions and reasons of a BackupRepository. Written by the backup-controller; read by the db-controller (whether to

@@ -44,6 +44,10 @@ type Store interface {
 
 	// Delete removes objects. One that is not there counts as removed.
 	Delete(ctx context.Context, keys ...string) error
+
+	// Kept says what the bucket keeps of what was deleted or replaced below the store's prefix. It reads the list of all
+	// versions where there are any. Who may not ask gets ErrDenied.
+	Kept(ctx context.Context) (Kept, error)
 }
 
 // PutOptions change how an object is put.

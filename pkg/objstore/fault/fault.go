@@ -12,7 +12,7 @@ import (
 // Call is one operation on the store, before or after it was done.
 type Call struct {
 	Number int    // counted from 1 over all operations
-	Op     string // put, get, read, stat, list, folders, delete
+	Op     string // put, get, read, stat, list, folders, delete, kept
 	Key    string // of a delete the first
 }
 
@@ -154,4 +154,13 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	}
 	_, err := s.run("delete", first, func() error { return s.inner.Delete(ctx, keys...) })
 	return err
+}
+
+// Kept looks, or fails as planned.
+func (s *Store) Kept(ctx context.Context) (kept objstore.Kept, err error) {
+	_, err = s.run("kept", "", func() (err error) {
+		kept, err = s.inner.Kept(ctx)
+		return err
+	})
+	return kept, err
 }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -24,8 +25,9 @@ const defaultRegion = "us-east-1"
 
 // Store is one bucket and prefix. It doesn't retry: see package retry.
 type Store struct {
-	config objstore.Config
-	client minio.Core
+	config    objstore.Config
+	client    minio.Core
+	checksums atomic.Bool // the bucket takes no objects without
 }
 
 // Open returns the store of a valid config. It doesn't connect.
@@ -122,9 +124,21 @@ func (s *Store) fail(op, key string, err error) error {
 	}
 }
 
-// Put sends the body in one request. The client would add checksums of its own: frames, manifests
-// and WAL carry theirs, and TLS guards the way; over plain HTTP the payload is signed.
+// Put sends the body in one request, and again with a checksum where the bucket asks for one.
 func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
+	summed := s.checksums.Load()
+	err := s.put(ctx, key, body, opts, summed)
+	response := minio.ErrorResponse{}
+	if !summed && errors.As(err, &response) && client.WantsChecksum(response.Code, response.Message) {
+		s.checksums.Store(true)
+		err = s.put(ctx, key, body, opts, true)
+	}
+	return s.fail("put", key, err)
+}
+
+// put without checksums of the client's own: frames, manifests and WAL carry theirs, and TLS guards the way; over plain
+// HTTP the payload is signed.
+func (s *Store) put(ctx context.Context, key string, body []byte, opts objstore.PutOptions, summed bool) error {
 	options := minio.PutObjectOptions{
 		DisableMultipart:     true,
 		DisableContentSha256: strings.HasPrefix(s.config.Endpoint, "https://"),
@@ -132,11 +146,14 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if opts.IfAbsent {
 		options.SetMatchETagExcept("*")
 	}
+	if summed {
+		options.UserMetadata = map[string]string{client.ChecksumHeader: client.Checksum(body)}
+	}
 	if err := encryptBy(s.config.ServerSide, &options); err != nil {
-		return s.fail("put", key, err)
+		return err
 	}
 	_, err := s.client.Client.PutObject(ctx, s.config.Bucket, s.config.Key(key), bytes.NewReader(body), int64(len(body)), options)
-	return s.fail("put", key, err)
+	return err
 }
 
 // encryptBy asks the server to encrypt the object.

@@ -210,3 +210,6 @@ func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, er
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return s.do(ctx, func() error { return s.inner.Delete(ctx, keys...) })
 }
+
+// Kept is asked once: it can be had without.
+func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return s.inner.Kept(ctx) }

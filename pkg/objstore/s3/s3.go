@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -32,8 +33,9 @@ const (
 
 // Store is one bucket and prefix. It doesn't retry: see package retry.
 type Store struct {
-	config objstore.Config
-	client *s3.Client
+	config    objstore.Config
+	client    *s3.Client
+	checksums atomic.Bool // the bucket takes no objects without
 }
 
 // Open returns the store of a valid config. It doesn't connect.
@@ -134,8 +136,18 @@ func cause(err error) error {
 	return err
 }
 
-// Put sends the body in one request.
+// Put sends the body in one request, and again with a checksum where the bucket asks for one.
 func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
+	summed := s.checksums.Load()
+	err := s.put(ctx, key, body, opts, summed)
+	if api := smithy.APIError(nil); !summed && errors.As(err, &api) && client.WantsChecksum(api.ErrorCode(), api.ErrorMessage()) {
+		s.checksums.Store(true)
+		err = s.put(ctx, key, body, opts, true)
+	}
+	return s.fail("put", key, err)
+}
+
+func (s *Store) put(ctx context.Context, key string, body []byte, opts objstore.PutOptions, summed bool) error {
 	input := &s3.PutObjectInput{
 		Bucket: &s.config.Bucket, Key: aws.String(s.config.Key(key)),
 		Body: bytes.NewReader(body), ContentLength: aws.Int64(int64(len(body))),
@@ -143,9 +155,12 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if opts.IfAbsent {
 		input.IfNoneMatch = aws.String("*")
 	}
+	if summed {
+		input.ChecksumCRC32C = aws.String(client.Checksum(body))
+	}
 	s.encrypt(input)
 	_, err := s.client.PutObject(ctx, input, s.unsigned)
-	return s.fail("put", key, err)
+	return err
 }
 
 // encrypt asks the server to encrypt the object.

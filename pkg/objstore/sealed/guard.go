@@ -103,3 +103,6 @@ func (g *Guard) Delete(ctx context.Context, keys ...string) error {
 	}
 	return g.inner.Delete(ctx, keys...)
 }
+
+// Kept is what the bucket keeps.
+func (g *Guard) Kept(ctx context.Context) (objstore.Kept, error) { return g.inner.Kept(ctx) }

@@ -202,3 +202,6 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	s.openers.forget(keys...)
 	return s.inner.Delete(ctx, keys...)
 }
+
+// Kept is what the bucket keeps, sealed as it is.
+func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return s.inner.Kept(ctx) }

@@ -131,6 +131,11 @@ func (r *run) do(ctx context.Context) error {
 		}
 	}
 	r.result.describe(r.repo, r.lineages, r.facts)
+	kept, err := r.store.Kept(ctx)
+	if err != nil { // many a server knows no versions, many a key may not ask: nothing else depends on it
+		log.FromContext(ctx).V(1).Info("What the bucket keeps is not known", "repository", r.repo.Name, "error", err.Error())
+	}
+	r.result.Kept = describeKept(kept)
 	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, r.findable(), r.facts.backups)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/objstore"
 )
 
 // Result is what a run has found and done.
@@ -22,6 +23,7 @@ type Result struct {
 	Stored    int64
 	Lineages  []v1alpha1.LineageStatus
 	Catalogue string
+	Kept      *v1alpha1.KeptStatus
 
 	wouldRemove []string
 	wouldCount  int
@@ -90,6 +92,18 @@ func describeLineage(l *inventory.Lineage, owner owner, failed *metav1.Time) v1a
 	return s
 }
 
+// describeKept says what the bucket keeps.
+func describeKept(kept objstore.Kept) *v1alpha1.KeptStatus {
+	if !kept.Versions {
+		return nil
+	}
+	status := &v1alpha1.KeptStatus{Objects: kept.Objects, Bytes: kept.Bytes}
+	if kept.LockMode != "" {
+		status.ObjectLock = fmt.Sprintf("%s for %d days", kept.LockMode, int(kept.LockFor.Hours()/24))
+	}
+	return status
+}
+
 // stamp is a time as it stands in a status, to the second.
 func stamp(t time.Time) *metav1.Time {
 	if t.IsZero() {
@@ -123,6 +137,7 @@ func (r Result) Report(repo *v1alpha1.BackupRepository, explain func(error) stri
 		status.SurveyError = ""
 		status.SurveyedAt = stamp(r.Began)
 		status.Backups, status.StoredBytes, status.Lineages, status.Catalogue = r.Backups, r.Stored, r.Lineages, r.Catalogue
+		status.Kept = r.Kept
 	}
 	if repo.Spec.Retention == nil {
 		status.Retention = nil

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
 )
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -96,5 +98,22 @@ func TestALookThatFailsLeavesWhatIsKnownAndSaysWhy(t *testing.T) {
 	repo.Spec.Retention = nil
 	if (Result{Began: now}).Report(repo, explain); repo.Status.Retention != nil || repo.Status.SurveyError != "" {
 		t.Errorf("got %+v", repo.Status)
+	}
+}
+
+func TestWhatABucketKeepsIsSaid(t *testing.T) {
+	for name, test := range map[string]struct {
+		kept objstore.Kept
+		want *v1alpha1.KeptStatus
+	}{
+		"nothing":  {objstore.Kept{}, nil},
+		"versions": {objstore.Kept{Versions: true, Objects: 2, Bytes: 30}, &v1alpha1.KeptStatus{Objects: 2, Bytes: 30}},
+		"a lock": {
+			objstore.Kept{Versions: true, LockMode: "GOVERNANCE", LockFor: 365 * 24 * time.Hour}, &v1alpha1.KeptStatus{ObjectLock: "GOVERNANCE for 365 days"},
+		},
+	} {
+		if got := describeKept(test.kept); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }

@@ -249,3 +249,6 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	}
 	return nil
 }
+
+// Kept is nothing.
+func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return objstore.Kept{}, ctx.Err() }
