@@ -37,7 +37,7 @@ type RestoreList struct {
 // RestoreSpec says from where, to which point, into what.
 // +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source && self.destination == oldSelf.destination && self.mode == oldSelf.mode && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target)",message="spec.source, spec.target, spec.destination and spec.mode can't be changed: make another Restore"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made; to go the other way make another Restore"
-// +kubebuilder:validation:XValidation:rule="!has(self.target) || !has(self.target.xid) || has(self.source.backup)",message="spec.target.xid needs spec.source.backup: a transaction's number doesn't tell when it committed, so name a Backup that ended before that"
+// +kubebuilder:validation:XValidation:rule="!has(self.target) || !has(self.target.xid) || has(self.source.backup) || has(self.source.repository) && has(self.source.repository.path) && self.source.repository.path.contains('/backups/')",message="spec.target.xid needs spec.source.backup, or a spec.source.repository.path of one backup: a transaction's number doesn't tell when it committed, so name a backup that ended before that"
 // +kubebuilder:validation:XValidation:rule="has(self.destination.inPlace) || !has(self.decision) && !has(self.confirmWithin)",message="spec.decision and spec.confirmWithin belong to a restore in place (spec.destination.inPlace): leave them out, a new cluster can simply be deleted"
 type RestoreSpec struct {
 	// Source of the data.
@@ -96,7 +96,7 @@ const (
 )
 
 // RestoreSource is where the data comes from.
-// +kubebuilder:validation:XValidation:rule="has(self.backup) != has(self.cluster)",message="spec.source takes exactly one of backup and cluster"
+// +kubebuilder:validation:XValidation:rule="[has(self.backup), has(self.cluster), has(self.repository)].filter(x, x).size() == 1",message="spec.source takes exactly one of backup, cluster and repository"
 type RestoreSource struct {
 	// Backup is the Backup to begin with, in the same namespace; WAL is replayed from there to the target.
 	// +optional
@@ -104,6 +104,9 @@ type RestoreSource struct {
 	// Cluster is the cluster whose archive to use; the right backup is chosen for the target.
 	// +optional
 	Cluster *ClusterSource `json:"cluster,omitempty"`
+	// Repository is a bucket and a place in it, where nothing else is known of what lies there.
+	// +optional
+	Repository *RepositorySource `json:"repository,omitempty"`
 }
 
 // ClusterSource is the archive of a cluster, which may be gone.
@@ -114,6 +117,20 @@ type ClusterSource struct {
 	// Repository is the BackupRepository with its archive. Left out: that of the PostgresCluster, which must exist then.
 	// +optional
 	Repository *LocalReference `json:"repository,omitempty"`
+}
+
+// RepositorySource is a place in a repository. Clusters that are there have no part in it.
+type RepositorySource struct {
+	// Name of the BackupRepository.
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// Path of a lineage below the prefix of the repository, such as lineages/7412-g0; the right backup is chosen for the
+	// target. Or that of one backup in it, such as lineages/7412-g0/backups/shop-first, to begin with that one. Left out:
+	// what the repository has, where that is of one cluster only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=300
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(lineages/)?[A-Za-z0-9][A-Za-z0-9._-]*(/backups/[A-Za-z0-9][A-Za-z0-9._-]*(/manifest[.]zst)?)?/?$')",message="spec.source.repository.path must be that of a lineage or of one backup below the repository's prefix, such as lineages/7412-g0 or lineages/7412-g0/backups/shop-first"
+	Path string `json:"path,omitempty"`
 }
 
 // RestoreTarget is a point in the history of a cluster.
@@ -188,6 +205,7 @@ type InPlace struct {
 }
 
 // NewCluster describes the PostgresCluster to make. What is left out is as it was in the cluster that was backed up.
+// +kubebuilder:validation:XValidation:rule="!has(self.temporary) || !self.temporary || !has(self.instances) && !has(self.repository)",message="spec.destination.newCluster: a temporary cluster has one instance and archives nowhere; leave instances and repository out, or temporary"
 type NewCluster struct {
 	// Name of the PostgresCluster to make; it must not exist.
 	// +kubebuilder:validation:MaxLength=40
@@ -196,6 +214,15 @@ type NewCluster struct {
 	// Storage of the new cluster.
 	// +optional
 	Storage *NewStorage `json:"storage,omitempty"`
+	// Instances of the new cluster, such as 1 for a copy to look at. Where it leaves fewer replicas than spec.synchronous
+	// asked for, all that are left are asked for.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 9",message="spec.destination.newCluster.instances must be from 1 to 9: write 1 for a copy to look at"
+	Instances *int32 `json:"instances,omitempty"`
+	// Repository is the BackupRepository that the new cluster archives to. Left out: the one that its data comes from, or
+	// none if that is read-only.
+	// +optional
+	Repository *LocalReference `json:"repository,omitempty"`
 	// Resources of the new cluster.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
@@ -364,6 +391,14 @@ type RestorePlan struct {
 	StopAt *RestoreTarget `json:"stopAt,omitempty"`
 	// DataGeneration that the restore writes.
 	DataGeneration string `json:"dataGeneration"`
+	// ArchivesTo is the BackupRepository that the new cluster archives to. Left out: none, or the restore is in place.
+	// +optional
+	ArchivesTo string `json:"archivesTo,omitempty"`
+	// Secrets with logins that the backup has for the new cluster. Those of declared roles stay as they are where they are
+	// there.
+	// +optional
+	// +listType=atomic
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // MadeCluster names a PostgresCluster and its very instance.

@@ -43,6 +43,18 @@ var Edges = []Edge{
 		Functions: []string{"PendingHandover", "Adopt", "Adopted"},
 	},
 	{
+		Name:  "Logins",
+		Asker: "db-controller", Ask: "`PostgresCluster.spec.bootstrap.restore`, until there is data",
+		Answerer: "restore-controller", Answer: "Secrets `<cluster>-app` and `<cluster>-superuser`, and those of declared roles, as far as the backup has them",
+		Over: "a Handover is adopted",
+		Rules: []string{
+			"They are made before the hold is asked for, and owned by the PostgresCluster: when it goes, they go.",
+			"A Secret that is there is never changed. One of a name that the cluster needs for itself and that somebody else owns ends the Restore before anything is made; one of a declared role is used as it is.",
+			"The db-controller makes none of its own before it has adopted the data. Then it makes what is missing, and keeps the passwords that are there.",
+		},
+		Functions: []string{"MakesLogins", "LoginOwner", "LoginsOf"},
+	},
+	{
 		Name:  "Release",
 		Asker: "restore-controller", Ask: "`Restore.status.release`",
 		Answerer: "db-controller", Answer: "`PostgresCluster.status.releasedDataGenerations[]`",

@@ -48,6 +48,12 @@ func Current(obj metav1.Object, observedGeneration int64) bool {
 // PVCName is the name of the claim of one instance's data.
 func PVCName(instance string) string { return "data-" + instance }
 
+// AppSecret is the name of the Secret with the login of a cluster's application.
+func AppSecret(cluster string) string { return cluster + "-app" }
+
+// SuperuserSecret is the name of the Secret with the login of a cluster's superuser.
+func SuperuserSecret(cluster string) string { return cluster + "-superuser" }
+
 // InstanceOf is the instance that a claim is the data of.
 func InstanceOf(claim string) string { return strings.TrimPrefix(claim, "data-") }
 

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // Secrets are the logins that a backup keeps, for the cluster of this name that is made of it: those of declared roles under
@@ -16,9 +17,9 @@ func Secrets(head *backup.Head, namespace, cluster string) []*corev1.Secret {
 		name := kept.Name
 		switch kept.Purpose {
 		case backup.SecretApplication:
-			name = cluster + "-app"
+			name = protocol.AppSecret(cluster)
 		case backup.SecretSuperuser:
-			name = cluster + "-superuser"
+			name = protocol.SuperuserSecret(cluster)
 		}
 		secrets = append(secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: kept.Data,

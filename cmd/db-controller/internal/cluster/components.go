@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // putAll puts several objects that don't depend on each other. Each is written on its own, so a crash between two of them
@@ -63,8 +64,12 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, w *world) flow.Outc
 	return r.putAll(ctx, w, objects...)
 }
 
-// ensureLogins makes the application's Secret, and the superuser's where it is asked for; where not, it goes.
+// ensureLogins makes the application's Secret, and the superuser's where it is asked for; where not, it goes. Those of a
+// cluster that waits for a Restore may still come out of the backup, with the passwords of then.
 func (r *Reconciler) ensureLogins(ctx context.Context, w *world) flow.Outcome {
+	if !protocol.MakesLogins(w.cluster) {
+		return flow.Next
+	}
 	bundle := w.authority.Bundle
 	objects := []client.Object{secret.App(w.cluster, w.secret(w.names.App()), bundle)}
 	superuser := w.secret(w.names.Superuser())

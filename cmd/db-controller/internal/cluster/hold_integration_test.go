@@ -176,9 +176,13 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 		c.Spec.Bootstrap = &v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: "back", Database: "orders"}}
 	})
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonAwaitingRestore)
-	if message == "" || l.there(&batchv1.Job{}, "shop-init") || l.there(&appsv1.StatefulSet{}, "shop") {
-		t.Errorf("message %q, or something was started", message)
+	if message == "" || l.there(&batchv1.Job{}, "shop-init") || l.there(&appsv1.StatefulSet{}, "shop") || l.there(&corev1.Secret{}, "shop-app") {
+		t.Errorf("message %q, or something was started, or its logins were made", message)
 	}
+	l.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "shop-app", OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(shop, true)}},
+		Data:       map[string][]byte{"username": []byte("app"), "password": []byte("as it was")},
+	})
 	restore := &v1alpha1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "back"},
 		Spec: v1alpha1.RestoreSpec{
@@ -205,8 +209,8 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 		t.Errorf("status: %+v", shop.Status)
 	}
 	app := &corev1.Secret{}
-	if l.there(app, "shop-app"); string(app.Data["dbname"]) != "orders" {
-		t.Errorf("dbname %s", app.Data["dbname"])
+	if l.there(app, "shop-app"); string(app.Data["dbname"]) != "orders" || string(app.Data["password"]) != "as it was" {
+		t.Errorf("dbname %s, password %s", app.Data["dbname"], app.Data["password"])
 	}
 	l.say(restore, func() { restore.Status.Hold, restore.Status.Handover = nil, nil })
 	l.awaitRunning(shop)

@@ -81,10 +81,10 @@ func (n Names) Authority() string { return n.cluster + "-ca" }
 func (n Names) ServerTLS() string { return n.cluster + "-server-tls" }
 
 // App is the Secret with the application's password.
-func (n Names) App() string { return n.cluster + "-app" }
+func (n Names) App() string { return protocol.AppSecret(n.cluster) }
 
 // Superuser is the Secret with the password of postgres.
-func (n Names) Superuser() string { return n.cluster + "-superuser" }
+func (n Names) Superuser() string { return protocol.SuperuserSecret(n.cluster) }
 
 // Roles is the Secret with the passwords of declared roles, for the agents.
 func (n Names) Roles() string { return n.cluster + "-roles" }

@@ -28,6 +28,12 @@ func Minute(n int) time.Time { return time.Date(2026, 3, 1, 12, n, 0, 0, time.UT
 // at its number in minutes.
 func New(t testing.TB, numbers ...uint64) *mem.Store {
 	t.Helper()
+	return WithLogins(t, nil, numbers...)
+}
+
+// WithLogins makes the same, with Secrets in the backup.
+func WithLogins(t testing.TB, secrets []backup.Secret, numbers ...uint64) *mem.Store {
+	t.Helper()
 	store, ctx := mem.New(), t.Context()
 	Claim(t, store, Lineage, Minute(0))
 	archive := wal.New(store)
@@ -41,23 +47,34 @@ func New(t testing.TB, numbers ...uint64) *mem.Store {
 			t.Fatal(err)
 		}
 	}
-	writeBackup(t, store)
+	writeBackup(t, store, secrets)
 	return store
 }
 
 // Claim makes a lineage of the cluster shop.
 func Claim(t testing.TB, store *mem.Store, lineage string, created time.Time) {
 	t.Helper()
+	claim(t, store, lineage, created, repository.Writer{UID: "u", Namespace: "demo", Name: "shop"})
+}
+
+// ClaimFor makes a lineage of another cluster.
+func ClaimFor(t testing.TB, store *mem.Store, lineage string, writer repository.Writer) {
+	t.Helper()
+	claim(t, store, lineage, Minute(0), writer)
+}
+
+func claim(t testing.TB, store *mem.Store, lineage string, created time.Time, writer repository.Writer) {
+	t.Helper()
 	claim := repository.Lineage{
-		Lineage: lineage, Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"},
-		SystemIdentifier: "7", Generation: strings.TrimPrefix(lineage, "7-"), SegmentSize: seg, PGMajor: 17, Created: created,
+		Lineage: lineage, Writer: writer,
+		SystemIdentifier: "7", Generation: lineage[strings.Index(lineage, "-")+1:], SegmentSize: seg, PGMajor: 17, Created: created,
 	}
 	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func writeBackup(t testing.TB, store *mem.Store) {
+func writeBackup(t testing.TB, store *mem.Store, secrets []backup.Secret) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"PG_VERSION": "17\n", "global/pg_control": "control", "backup_me": "x"} {
@@ -70,7 +87,7 @@ func writeBackup(t testing.TB, store *mem.Store) {
 	}
 	_, err := backup.Write(t.Context(), store, backup.Source{
 		DataDir: dir, Lineage: Lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: seg,
-		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Object: []byte(`{"spec":{"version":17,"storage":{"size":"1Gi"},"bootstrap":{"initdb":{"database":"shop","owner":"keeper"}},"archive":{"repository":{"name":"repo"}}}}`)},
+		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Secrets: secrets, Object: []byte(`{"spec":{"version":17,"storage":{"size":"1Gi"},"bootstrap":{"initdb":{"database":"shop","owner":"keeper"}},"archive":{"repository":{"name":"repo"}}}}`)},
 		Start: func(context.Context) (backup.Started, error) {
 			return backup.Started{LSN: 3*seg + 0x28, Timeline: 1, Time: Minute(0)}, nil
 		},

@@ -69,6 +69,8 @@ func unreadable(repo string, err error) flow.Outcome {
 	switch {
 	case errors.Is(err, survey.ErrNotThere):
 		return flow.Stop(v1alpha1.ReasonBackupNotFound, err.Error())
+	case errors.Is(err, survey.ErrAmbiguous):
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
 		return flow.Stop(v1alpha1.ReasonDataCorrupt, err.Error())
 	case errors.Is(err, backup.ErrFormat):
@@ -117,12 +119,15 @@ func targetOf(restore *v1alpha1.Restore) (survey.Target, error) {
 
 func (w *world) question(target survey.Target) survey.Question {
 	q := survey.Question{Namespace: w.restore.Namespace, Target: target}
-	if w.backup != nil {
+	switch source := w.restore.Spec.Source; {
+	case w.backup != nil:
 		q.Lineage, q.BackupID = w.backup.Status.Plan.Lineage, w.backup.Status.Plan.ID
-		return q
+	case source.Repository != nil:
+		q.Lineage, q.BackupID = survey.ParsePath(source.Repository.Path)
+	default:
+		q.Cluster = source.Cluster.Name
 	}
-	q.Cluster = w.restore.Spec.Source.Cluster.Name
-	if w.source != nil {
+	if w.source != nil && w.backup == nil {
 		q.ClusterUID = string(w.source.UID)
 		q.Present = protocol.Lineage(w.source.Status.SystemIdentifier, w.source.Status.DataGeneration)
 	}
@@ -132,13 +137,20 @@ func (w *world) question(target survey.Target) survey.Question {
 // facts are what is known of the source besides its bucket.
 func (w *world) facts() survey.Facts {
 	facts := survey.Facts{Now: w.now, Asked: w.restore.CreationTimestamp.Time}
-	if w.backup != nil {
+	live := w.source
+	switch source := w.restore.Spec.Source; {
+	case w.backup != nil:
 		facts.Source = "Backup " + w.backup.Name
-	} else {
-		facts.Source = "cluster " + w.restore.Spec.Source.Cluster.Name
+	case source.Repository != nil:
+		facts.Source = strings.TrimSpace("BackupRepository " + source.Repository.Name + " " + source.Repository.Path)
+	default:
+		facts.Source = "cluster " + source.Cluster.Name
 	}
-	if archive := liveArchive(w.source); archive != nil && archive.Repository == w.repositoryName() {
-		facts.Live, facts.Settle = archive.Lineage, settle(w.source)
+	if w.restore.Spec.Source.Repository != nil && w.inPlace() {
+		live = w.cluster // the one whose archive it may be
+	}
+	if archive := liveArchive(live); archive != nil && archive.Repository == w.repositoryName() {
+		facts.Live, facts.Settle = archive.Lineage, settle(live)
 	}
 	return facts
 }
@@ -191,38 +203,46 @@ func parseSeconds(text string) (time.Duration, bool) {
 // pin records the plan, once it is known that the destination can take it.
 func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) flow.Outcome {
 	head, reach := choice.Lineage.Chosen, choice.Lineage.Reach
-	image, outcome := r.takes(w, head)
+	into, outcome := r.takes(w, head)
 	if !outcome.Finished() {
 		return outcome
 	}
 	w.restore.Status.Plan = &v1alpha1.RestorePlan{
 		Repository: w.repository.Name, Lineage: choice.Lineage.Name, BackupID: head.ID,
 		Timeline: int64(reach.Timeline), FirstWAL: reach.First.Name(), LastWAL: reach.Last.Name(), WALSegments: reach.Segments,
-		MajorVersion: int32(head.PGMajor), Image: image, SystemIdentifier: head.SystemIdentifier,
+		MajorVersion: int32(head.PGMajor), Image: into.image, SystemIdentifier: head.SystemIdentifier,
 		FetchBytes: fetchBytes(head), WriteBytes: head.Totals.LogicalBytes,
 		Target: target.String(), StopAt: stopAt(choice.StopAt),
 		DataGeneration: protocol.DataGeneration(w.restore.UID, 0),
+		ArchivesTo:     into.archive, Secrets: into.secrets,
 	}
 	w.foresee(choice)
 	w.restore.Status.StartedAt = &metav1.Time{Time: w.now}
 	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments, target))
 }
 
-// takes says whether the destination can take what a backup holds, and the image that runs it.
-func (r *Reconciler) takes(w *world, head *backup.Head) (string, flow.Outcome) {
+// taker is what becomes of the data: the image that runs it, and of a new cluster where it archives, and its Secrets.
+type taker struct {
+	image, archive string
+	secrets        []string
+}
+
+// takes says whether the destination can take what a backup holds.
+func (r *Reconciler) takes(w *world, head *backup.Head) (taker, flow.Outcome) {
 	if w.inPlace() {
 		w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: w.cluster.Name, UID: w.cluster.UID}
-		return w.cluster.Status.Image, fitsInPlace(w, head)
+		return taker{image: w.cluster.Status.Image}, fitsInPlace(w, head)
 	}
-	spec, err := newSpec(head, w.restore, archiveTo(w, w.repository.Name))
+	into := taker{archive: archiveTo(w, w.repository.Name)}
+	spec, err := newSpec(head, w.restore, into.archive)
+	if err == nil {
+		into.image, err = r.imageFor(head, spec)
+	}
 	if err != nil {
-		return "", flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	}
-	image, err := r.imageFor(head, spec)
-	if err != nil {
-		return "", flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
-	}
-	return image, flow.Next
+	into.secrets = secretsOf(head, w.restore, spec)
+	return into, flow.Next
 }
 
 func stopAt(target survey.Target) *v1alpha1.RestoreTarget {

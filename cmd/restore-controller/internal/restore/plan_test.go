@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -44,7 +45,7 @@ func made() *v1alpha1.PostgresCluster {
 
 func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
 	const (
-		normal = "ensureFinalizer preflight pinPlan ensureCluster askHold awaitHold runJob awaitJob handOver awaitAdopted finish"
+		normal = "ensureFinalizer preflight pinPlan awaitNamesFree ensureCluster ensureLogins askHold awaitHold runJob awaitJob handOver awaitAdopted finish"
 		giveUp = "pinFailure stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone conclude"
 		remove = "stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone removeFinalizer"
 	)
@@ -69,7 +70,17 @@ func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
 			w.job = workload.State{Exists: true, Failed: true}
 			w.restore.Status.Handover = &v1alpha1.Handover{}
 		}, normal},
-		"a Job of somebody else": {func(w *world) { w.job = workload.State{Foreign: true} }, giveUp},
+		"a Job of somebody else":             {func(w *world) { w.job = workload.State{Foreign: true} }, giveUp},
+		"a Secret of its name is somebody's": {func(w *world) { w.logins = map[string]*corev1.Secret{"copy-app": {}} }, giveUp},
+		"a Secret is its cluster's": {func(w *world) {
+			w.cluster = made()
+			recordMade(w)
+			w.logins = map[string]*corev1.Secret{"copy-app": {ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(w.cluster, true)}}}}
+		}, normal},
+		"a Secret is of a cluster of the name that is gone": {func(w *world) {
+			w.logins = map[string]*corev1.Secret{"copy-app": {ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(made(), true)}}}}
+		}, normal},
+		"a Secret of a declared role is somebody's": {func(w *world) { w.logins = map[string]*corev1.Secret{"reporting": {}} }, normal},
 		"its hold is refused": {func(w *world) {
 			w.cluster = made()
 			w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: "t"}
@@ -128,6 +139,30 @@ func TestPreflightSaysWhatIsWrong(t *testing.T) {
 			w.restore.Spec.Source.Cluster.Repository = &v1alpha1.LocalReference{Name: "repo"}
 			w.repository = repo("True")
 		}, flow.KindNext, ""},
+		"an archive of its own": {func(w *world) {
+			fromBackup(w)
+			w.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
+			w.backup, w.repository, w.archive = backup("True"), repo("True"), repo("True")
+		}, flow.KindNext, ""},
+		"an archive that isn't there": {func(w *world) {
+			fromBackup(w)
+			w.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
+			w.backup, w.repository, w.now = backup("True"), repo("True"), w.now.Add(time.Minute)
+		}, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
+		"an archive that is read-only": {func(w *world) {
+			fromBackup(w)
+			w.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
+			w.backup, w.repository, w.archive = backup("True"), repo("True"), repo("True")
+			w.archive.Spec.ReadOnly = true
+		}, flow.KindStop, v1alpha1.ReasonReadOnly},
+		"a place in a repository": {func(w *world) {
+			w.restore.Spec.Source.Repository = &v1alpha1.RepositorySource{Name: "repo", Path: "lineages/7-g0"}
+			w.repository = repo("True")
+		}, flow.KindNext, ""},
+		"a place in no repository": {func(w *world) {
+			w.restore.Spec.Source.Repository = &v1alpha1.RepositorySource{Name: "repo"}
+			w.now = w.now.Add(time.Minute)
+		}, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Reconciler{}).preflight(context.Background(), aWorld(test.change))

@@ -26,7 +26,7 @@ func (r *Reconciler) preflight(_ context.Context, w *world) flow.Outcome {
 	if w.restore.Status.Plan != nil {
 		return flow.Next
 	}
-	for _, policy := range []func(*world) flow.Outcome{backupIsThere, backupSucceeded, repositoryIsKnown, repositoryIsThere, repositoryIsReady} {
+	for _, policy := range []func(*world) flow.Outcome{backupIsThere, backupSucceeded, repositoryIsKnown, repositoryIsThere, repositoryIsReady, archiveIsThere} {
 		if outcome := policy(w); !outcome.Finished() {
 			return outcome
 		}
@@ -104,6 +104,24 @@ func repositoryIsReady(w *world) flow.Outcome {
 		return flow.Wait(v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s has not been checked yet", w.repository.Name))
 	case condition.Status != metav1.ConditionTrue:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s is not ready: %s", w.repository.Name, condition.Message))
+	}
+	return flow.Next
+}
+
+// archiveIsThere: the new cluster can archive to where it is told to.
+func archiveIsThere(w *world) flow.Outcome {
+	wanted := w.restore.Spec.Destination.NewCluster
+	switch {
+	case wanted == nil || wanted.Repository == nil:
+		return flow.Next
+	case w.archive == nil:
+		return missing(w, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
+			"there is no BackupRepository %s in namespace %s; make it, or name another in spec.destination.newCluster.repository.name",
+			wanted.Repository.Name, w.restore.Namespace))
+	case w.archive.Spec.ReadOnly:
+		return flow.Stop(v1alpha1.ReasonReadOnly, fmt.Sprintf(
+			"BackupRepository %s is read-only (spec.readOnly), so the new cluster can't archive to it: name another in spec.destination.newCluster.repository.name",
+			w.archive.Name))
 	}
 	return flow.Next
 }

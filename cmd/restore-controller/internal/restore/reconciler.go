@@ -107,7 +107,7 @@ func (r *Reconciler) plan(w *world) []step {
 		return steps
 	}
 	return append(steps,
-		r.ensureCluster, r.askHold, r.awaitHold,
+		r.awaitNamesFree, r.ensureCluster, r.ensureLogins, r.askHold, r.awaitHold,
 		r.runJob, r.awaitJob, r.handOver, r.awaitAdopted,
 		r.finish,
 	)

@@ -66,8 +66,18 @@ func summary(restore *v1alpha1.Restore) string {
 	if status.RestoredAt != nil && status.DownAt != nil {
 		text += fmt.Sprintf(", and the cluster took no connections for about %s", end.Sub(status.DownAt.Time).Round(time.Second))
 	}
+	text += unarchived(restore)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
 		text += "; confirmed: " + decided.Why
 	}
 	return text
+}
+
+// unarchived says that the new cluster has no archive, where that is so.
+func unarchived(restore *v1alpha1.Restore) string {
+	plan, into := restore.Status.Plan, restore.Spec.Destination.NewCluster
+	if into == nil || into.Temporary || plan.ArchivesTo != "" {
+		return ""
+	}
+	return fmt.Sprintf("; it archives nowhere, as BackupRepository %s is read-only: set its spec.archive.repository.name to another one", plan.Repository)
 }

@@ -15,10 +15,16 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 )
 
-// archiveTo is where the new cluster archives: where its data comes from, or, if that is read-only, nowhere until a person
-// says where.
+// archiveTo is where the new cluster archives: where it is told to, else where its data comes from, or, if that is
+// read-only, nowhere until a person says where. A temporary one never does.
 func archiveTo(w *world, repository string) string {
-	if w.repository != nil && w.repository.Spec.ReadOnly {
+	wanted := w.restore.Spec.Destination.NewCluster
+	switch {
+	case wanted.Temporary:
+		return ""
+	case wanted.Repository != nil:
+		return wanted.Repository.Name
+	case w.repository != nil && w.repository.Spec.ReadOnly:
 		return ""
 	}
 	return repository
@@ -37,10 +43,8 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	spec.Switchover, spec.Hibernate = nil, false
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
-	spec.Archive = nil
-	if repository != "" {
-		spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
-	}
+	archive(spec, repository)
+	staff(spec, wanted.Instances)
 	if wanted.Temporary {
 		makeTemporary(spec)
 	}
@@ -63,6 +67,30 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 func makeTemporary(spec *v1alpha1.PostgresClusterSpec) {
 	spec.Instances, spec.Synchronous, spec.Archive = 1, nil, nil
 	spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}
+}
+
+// archive sets where WAL and backups go. Without such a place there is no final backup either.
+func archive(spec *v1alpha1.PostgresClusterSpec, repository string) {
+	if repository == "" {
+		spec.Archive, spec.DeletionPolicy.FinalBackup = nil, nil
+		return
+	}
+	spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}}
+}
+
+// staff sets the number of instances, and has no more replicas confirm a commit than are left.
+func staff(spec *v1alpha1.PostgresClusterSpec, instances *int32) {
+	if instances == nil {
+		return
+	}
+	spec.Instances = *instances
+	switch replicas := *instances - 1; {
+	case spec.Synchronous == nil:
+	case replicas == 0:
+		spec.Synchronous = nil
+	default:
+		spec.Synchronous.Number = min(spec.Synchronous.Number, replicas)
+	}
 }
 
 // recordedSpec reads what the backup says of its cluster: a PostgresCluster, or its spec alone.

@@ -147,12 +147,54 @@ func TestAClusterThatNeverArchivesByTimeNeverSettles(t *testing.T) {
 	}
 }
 
-func TestAClusterFromAReadOnlyRepositoryArchivesNowhereAtFirst(t *testing.T) {
-	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
-	repo := &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: true}}
-	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), archiveTo(&world{repository: repo}, "repo"))
-	if err != nil || spec.Archive != nil {
-		t.Errorf("%+v, %v", spec, err)
+func TestTheNewClusterArchivesWhereItIsToldOrWhereItCanOrNowhere(t *testing.T) {
+	final := true
+	recordedShop := shopSpec()
+	recordedShop.DeletionPolicy.FinalBackup = &final
+	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, recordedShop, true)}}
+	for name, test := range map[string]struct {
+		told     *v1alpha1.LocalReference
+		readOnly bool
+		want     string
+	}{
+		"where its data comes from":         {nil, false, "repo"},
+		"that is read-only":                 {nil, true, ""},
+		"that is read-only, and it is told": {&v1alpha1.LocalReference{Name: "own"}, true, "own"},
+		"it is told":                        {&v1alpha1.LocalReference{Name: "own"}, false, "own"},
+	} {
+		restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Repository: test.told})
+		w := &world{restore: restore, repository: &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: test.readOnly}}}
+		spec, err := newSpec(head, restore, archiveTo(w, "repo"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.want == "" && (spec.Archive != nil || spec.DeletionPolicy.FinalBackup != nil) ||
+			test.want != "" && (spec.Archive == nil || spec.Archive.Repository.Name != test.want || spec.DeletionPolicy.FinalBackup == nil) {
+			t.Errorf("%s: archive %+v, deletion %+v", name, spec.Archive, spec.DeletionPolicy)
+		}
+		restore.Status.Plan = &v1alpha1.RestorePlan{Repository: "repo", ArchivesTo: test.want}
+		if said := unarchived(restore); (said == "") != (test.want != "") {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+}
+
+func TestFewerInstancesConfirmFewerCommits(t *testing.T) {
+	for instances, want := range map[int32]int32{1: 0, 2: 1, 3: 2, 5: 2} {
+		old := shopSpec()
+		old.Instances, old.Synchronous = 3, &v1alpha1.Synchronous{Number: 2}
+		head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
+		spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Instances: &instances}), "repo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := int32(0)
+		if spec.Synchronous != nil {
+			got = spec.Synchronous.Number
+		}
+		if spec.Instances != instances || got != want {
+			t.Errorf("%d: %d instances, %d of them confirm", instances, spec.Instances, got)
+		}
 	}
 }
 

@@ -30,6 +30,19 @@ func (r *Reconciler) ensureCluster(ctx context.Context, w *world) flow.Outcome {
 	case w.repository == nil:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s is gone; make it again", w.repositoryName()))
 	}
+	head, outcome := r.readHead(w)
+	if head == nil {
+		return outcome
+	}
+	spec, err := newSpec(head, w.restore, archiveTo(w, w.restore.Status.Plan.Repository))
+	if err != nil {
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+	}
+	return r.create(ctx, newCluster(w.restore, spec))
+}
+
+// readHead reads what the backup says of its cluster, which may take a while. Nil: the outcome says what about it.
+func (r *Reconciler) readHead(w *world) (*backup.Head, flow.Outcome) {
 	plan, repo := w.restore.Status.Plan, w.repository.DeepCopy()
 	head, err, done := look(r.heads, w.restore, func(ctx context.Context) (*backup.Head, error) {
 		store, err := r.open(ctx, r.live, repo)
@@ -38,18 +51,14 @@ func (r *Reconciler) ensureCluster(ctx context.Context, w *world) flow.Outcome {
 		}
 		return backup.ReadHead(ctx, store, plan.Lineage, plan.BackupID)
 	})
-	if !done {
-		return flow.Poll(lookInterval, v1alpha1.ReasonPlanned, "reading what the backup says of its cluster")
-	}
-	if err != nil {
+	switch {
+	case !done:
+		return nil, flow.Poll(lookInterval, v1alpha1.ReasonPlanned, "reading what the backup says of its cluster")
+	case err != nil:
 		r.heads.Forget(w.restore)
-		return unreadable(repo.Name, err)
+		return nil, unreadable(repo.Name, err)
 	}
-	spec, err := newSpec(head, w.restore, archiveTo(w, plan.Repository))
-	if err != nil {
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
-	}
-	return r.create(ctx, newCluster(w.restore, spec))
+	return head, flow.Next
 }
 
 func (r *Reconciler) create(ctx context.Context, cluster *v1alpha1.PostgresCluster) flow.Outcome {

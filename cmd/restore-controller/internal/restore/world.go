@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,11 @@ type world struct {
 	backup     *v1alpha1.Backup
 	source     *v1alpha1.PostgresCluster
 	repository *v1alpha1.BackupRepository
-	job        workload.State
+	// archive is the repository that spec.destination.newCluster names; nil: none is named, or it isn't there.
+	archive *v1alpha1.BackupRepository
+	// logins are the Secrets that are there of those that the new cluster needs, by name.
+	logins map[string]*corev1.Secret
+	job    workload.State
 	// last Restore that says how long it took; nil: none.
 	last *v1alpha1.Restore
 	// first is the Backup that answers status.backupWanted.
@@ -51,6 +56,9 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (w 
 	if err := r.observeLast(ctx, w); err != nil {
 		return nil, err
 	}
+	if err := r.observeLogins(ctx, w); err != nil {
+		return nil, err
+	}
 	return w, r.observeSource(ctx, w)
 }
 
@@ -59,23 +67,32 @@ func (r *Reconciler) observeSource(ctx context.Context, w *world) (err error) {
 	if w.ended() || w.deleting() {
 		return nil
 	}
-	spec := w.restore.Spec.Source
-	name := ""
-	if spec.Backup != nil {
+	if spec := w.restore.Spec.Source; spec.Backup != nil {
 		if w.backup, err = find(ctx, r.writer, w.restore, spec.Backup.Name, &v1alpha1.Backup{}); err != nil {
 			return err
 		}
-		if w.backup != nil {
-			name = w.backup.Spec.Cluster.Name
-		}
-	} else {
-		name = spec.Cluster.Name
 	}
-	if w.source, err = find(ctx, r.writer, w.restore, name, &v1alpha1.PostgresCluster{}); err != nil {
+	if w.source, err = find(ctx, r.writer, w.restore, w.sourceName(), &v1alpha1.PostgresCluster{}); err != nil {
 		return err
+	}
+	if wanted := w.restore.Spec.Destination.NewCluster; wanted != nil && wanted.Repository != nil {
+		if w.archive, err = find(ctx, r.writer, w.restore, wanted.Repository.Name, &v1alpha1.BackupRepository{}); err != nil {
+			return err
+		}
 	}
 	w.repository, err = find(ctx, r.writer, w.restore, w.repositoryName(), &v1alpha1.BackupRepository{})
 	return err
+}
+
+// sourceName is the PostgresCluster that the data is of, should it be there; empty: not known.
+func (w *world) sourceName() string {
+	switch source := w.restore.Spec.Source; {
+	case source.Cluster != nil:
+		return source.Cluster.Name
+	case w.backup != nil:
+		return w.backup.Spec.Cluster.Name
+	}
+	return ""
 }
 
 // find reads an object in the namespace of the Restore; nil if there is none.
@@ -104,6 +121,8 @@ func (w *world) repositoryName() string {
 		return w.backup.Status.Plan.Repository
 	case source.Backup != nil:
 		return ""
+	case source.Repository != nil:
+		return source.Repository.Name
 	case source.Cluster.Repository != nil:
 		return source.Cluster.Repository.Name
 	case w.source != nil && w.source.Spec.Archive != nil:
@@ -166,6 +185,9 @@ func (w *world) failure() *v1alpha1.RestoreFailure {
 	case w.cluster != nil && !w.inPlace() && !w.ours():
 		return fail(v1alpha1.ReasonNameTaken,
 			"PostgresCluster %s is there already, and a Restore never touches one: choose another spec.destination.newCluster.name", name)
+	case w.takenLogin() != "":
+		return fail(v1alpha1.ReasonNameTaken, "Secret %s is there already and belongs to somebody else, and PostgresCluster %s needs that name for its logins: "+
+			"delete the Secret, or choose another spec.destination.newCluster.name", w.takenLogin(), name)
 	case answer != nil && answer.State == v1alpha1.HoldRefused:
 		return fail(v1alpha1.ReasonHoldRefused, "the db-controller refuses the volume: %s", answer.Message)
 	case w.job.Foreign:

@@ -32,50 +32,6 @@ func Read(ctx context.Context, store objstore.Store, q Question, now func() time
 	return report, nil
 }
 
-// lineagesOf lists the lineages that a question is about, newest first.
-func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]repository.Lineage, error) {
-	if q.Lineage != "" {
-		owner, err := repository.ReadLineage(ctx, store, q.Lineage)
-		if errors.Is(err, objstore.ErrNotFound) {
-			return nil, fmt.Errorf("%w: the repository has no lineage %s", ErrNotThere, q.Lineage)
-		}
-		return []repository.Lineage{owner}, err
-	}
-	names, err := repository.Lineages(ctx, store)
-	if err != nil {
-		return nil, err
-	}
-	var found, elsewhere []repository.Lineage
-	for _, name := range names {
-		owner, err := repository.ReadLineage(ctx, store, name)
-		switch {
-		case errors.Is(err, objstore.ErrNotFound):
-		case err != nil:
-			return nil, err
-		case owner.Writer.Name != q.Cluster || q.ClusterUID != "" && owner.Writer.UID != q.ClusterUID:
-		case owner.Writer.Namespace == q.Namespace:
-			found = append(found, owner)
-		default:
-			elsewhere = append(elsewhere, owner)
-		}
-	}
-	if len(found) == 0 {
-		found = elsewhere
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: the repository has nothing of a cluster %s", ErrNotThere, q.Cluster)
-	}
-	slices.SortFunc(found, func(a, b repository.Lineage) int {
-		if present := (a.Lineage == q.Present) != (b.Lineage == q.Present); present && a.Lineage == q.Present {
-			return -1
-		} else if present {
-			return 1
-		}
-		return b.Created.Compare(a.Created)
-	})
-	return found, nil
-}
-
 func readLineage(ctx context.Context, store objstore.Store, owner repository.Lineage, q Question) (Lineage, error) {
 	l := Lineage{Name: owner.Lineage, Created: owner.Created}
 	if err := l.readHeads(ctx, store, q.BackupID); err != nil {

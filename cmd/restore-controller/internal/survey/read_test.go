@@ -2,10 +2,12 @@ package survey
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
+	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
@@ -53,4 +55,57 @@ func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
+	store := buckettest.New(t, 4)
+	whole := Question{Namespace: "elsewhere"}
+	if l := read(t, store, whole); l.Chosen == nil || l.Chosen.ID != "b" {
+		t.Errorf("%+v", l)
+	}
+	buckettest.ClaimFor(t, store, "8-g0", repository.Writer{UID: "v", Namespace: "prod", Name: "shop"})
+	for name, q := range map[string]Question{"the whole": whole, "a name": {Cluster: "shop", Namespace: "elsewhere"}} {
+		_, err := Read(t.Context(), store, q, time.Now)
+		if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "demo/shop (lineages/7-g0), prod/shop (lineages/8-g0)") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if l := read(t, store, Question{Cluster: "shop", Namespace: "demo"}); l.Name != "7-g0" {
+		t.Errorf("that of our namespace: %s", l.Name)
+	}
+	if _, err := Read(t.Context(), mem.New(), whole, time.Now); !errors.Is(err, ErrNotThere) {
+		t.Errorf("an empty bucket: %v", err)
+	}
+}
+
+func TestPathsAreReadAsTheyLieInTheBucket(t *testing.T) {
+	for path, want := range map[string][2]string{
+		"":                                      {},
+		"7-g0":                                  {"7-g0"},
+		"lineages/7-g0":                         {"7-g0"},
+		"lineages/7-g0/":                        {"7-g0"},
+		"lineages/7-g0/backups/b":               {"7-g0", "b"},
+		"7-g0/backups/b.1/":                     {"7-g0", "b.1"},
+		"lineages/7-g0/backups/b/manifest.zst":  {"7-g0", "b"},
+		"lineages/7-g0/backups/b/manifest.zst/": {"7-g0", "b"},
+	} {
+		lineage, id := ParsePath(path)
+		if got := [2]string{lineage, id}; got != want {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+func FuzzParsePath(f *testing.F) {
+	f.Add("lineages/7-g0/backups/b/manifest.zst")
+	f.Add("7-g0/")
+	f.Fuzz(func(t *testing.T, path string) {
+		lineage, id := ParsePath(path)
+		if repository.CheckName("lineage", lineage) != nil || repository.CheckName("backup", id) != nil {
+			return
+		}
+		if l, b := ParsePath(repository.ManifestKey(lineage, id)); l != lineage || b != id {
+			t.Errorf("%q is %q and %q, then %q and %q", path, lineage, id, l, b)
+		}
+	})
 }

@@ -15,11 +15,17 @@ import (
 // ErrNotThere is a backup or a cluster that the repository knows nothing of. The error's text is a sentence.
 var ErrNotThere = errors.New("not in the repository")
 
-// Question says what to look for: one backup (Lineage and BackupID), or the best one of a cluster.
+// ErrAmbiguous is a question that fits more than one cluster. The error's text is a sentence.
+var ErrAmbiguous = errors.New("more than one cluster")
+
+// Question says what to look for: one backup (Lineage and BackupID), the best one of a lineage, or the best one of a
+// cluster. Without any of them it is about the one cluster that the repository is of.
 type Question struct {
 	Lineage, BackupID string
 
-	Cluster, Namespace string
+	Cluster string
+	// Namespace whose cluster of the name goes before those of other namespaces.
+	Namespace string
 	// ClusterUID narrows it down to that very cluster; empty: any of the name.
 	ClusterUID string
 
