@@ -38,5 +38,5 @@ func patchFinalizers(ctx context.Context, writer client.Client, object client.Ob
 	if err != nil {
 		return Retry(fmt.Errorf("write finalizers: %w", err))
 	}
-	return Outcome{Kind: KindSave}
+	return Outcome{Kind: KindSave, Rewritten: true}
 }

@@ -127,3 +127,50 @@ func TestFinalizersComeAndGoWithoutTouchingTheStatusUnderWay(t *testing.T) {
 		t.Errorf("got %v, %v", after.Finalizers, err)
 	}
 }
+
+func TestWhatIsRecordedIsThereBeforeThePassGoesOn(t *testing.T) {
+	after, recorder, _, err := committed(t, Next, func(writer client.Client, b *v1alpha1.Backup) {
+		pass := Begin(writer, events.NewFakeRecorder(1), b)
+		version := b.ResourceVersion
+		b.Status.Version = "17.5"
+		if o := pass.Record(t.Context()); !o.Finished() {
+			t.Fatalf("recording: got %+v", o)
+		}
+		stored := &v1alpha1.Backup{}
+		if err := writer.Get(t.Context(), client.ObjectKeyFromObject(b), stored); err != nil || stored.Status.Version != "17.5" {
+			t.Fatalf("stored: %+v, %v", stored.Status, err)
+		}
+		b.Status.StoredBytes = 7
+		SetCondition(&b.Status.Conditions, b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, "Completed", "")
+		if _, err := pass.Commit(t.Context(), Next); err != nil {
+			t.Fatal(err)
+		}
+		if replaced := pass.Replaced(); len(replaced) != 2 || replaced[0] != version {
+			t.Errorf("replaced %v, began with %s", replaced, version)
+		}
+		if o := Begin(writer, events.NewFakeRecorder(1), stored).Record(t.Context()); !o.Finished() {
+			t.Errorf("recording what has not changed: got %+v", o)
+		}
+	})
+	if err != nil || after.Status.Version != "17.5" || after.Status.StoredBytes != 7 || len(recorder.Events) != 0 {
+		t.Errorf("got %v, status %+v, %d events", err, after.Status, len(recorder.Events))
+	}
+}
+
+func TestADecisionOnAnObjectThatSomebodyElseChangedIsNotRecorded(t *testing.T) {
+	after, _, _, err := committed(t, Outcome{Kind: KindSave, Rewritten: true}, func(writer client.Client, b *v1alpha1.Backup) {
+		other := b.DeepCopy()
+		other.Status.StoredBytes = 7
+		if err := writer.Status().Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		pass := Begin(writer, events.NewFakeRecorder(1), b)
+		b.Status.Version = "17.5"
+		if o := pass.Record(t.Context()); o.Kind != KindSave || !o.Rewritten {
+			t.Errorf("got %+v", o)
+		}
+	})
+	if err != nil || after.Status.Version != "" || after.Status.StoredBytes != 7 {
+		t.Errorf("got %v, status %+v", err, after.Status)
+	}
+}

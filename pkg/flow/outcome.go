@@ -31,6 +31,8 @@ type Outcome struct {
 	Reason  string
 	Message string
 	Err     error
+	// Rewritten: the object itself is another one now, so nothing can be said of it before it is read again.
+	Rewritten bool
 	// After is when to look again although nothing woke us; zero leaves it to watches.
 	After time.Duration
 }

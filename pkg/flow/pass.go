@@ -24,30 +24,63 @@ type Pass struct {
 	events events.EventRecorder
 	object client.Object
 	before client.Object
+	// told are the conditions as they were read: of what became of them people are told.
+	told []metav1.Condition
+	// replaced are the versions that were written over.
+	replaced []string
 }
 
 // Begin starts a pass over an object that was just read.
 func Begin(writer client.Client, recorder events.EventRecorder, object client.Object) *Pass {
-	return &Pass{
-		writer: writer, events: recorder, object: object,
-		before: object.DeepCopyObject().(client.Object),
-	}
+	before := object.DeepCopyObject().(client.Object)
+	return &Pass{writer: writer, events: recorder, object: object, before: before, told: ConditionsOf(before)}
 }
+
+// Record writes the status ahead of the end of the pass: what was decided is recorded before what the same pass does next.
+// If somebody else has changed the object, the pass ends and is repeated.
+func (p *Pass) Record(ctx context.Context) Outcome {
+	err := p.write(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return Outcome{Kind: KindWait, Rewritten: true}
+	case apierrors.IsConflict(err):
+		return Outcome{Kind: KindSave, Rewritten: true}
+	}
+	return Retry(err)
+}
+
+// write writes the status, if it changed.
+func (p *Pass) write(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(statusOf(p.before), statusOf(p.object)) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
+	if err := p.writer.Status().Patch(ctx, p.object, patch); err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	p.replaced = append(p.replaced, p.before.GetResourceVersion())
+	p.before = p.object.DeepCopyObject().(client.Object)
+	return nil
+}
+
+// Replaced are the versions of the object that the pass has written over: a cache that shows one of them is behind.
+func (p *Pass) Replaced() []string { return p.replaced }
 
 // Commit writes the status once, if it changed, then emits an event for each condition that changed, then says when to
 // come again. A status that somebody changed meanwhile is not overwritten: the pass is repeated on what is there now.
 func (p *Pass) Commit(ctx context.Context, outcome Outcome) (ctrl.Result, error) {
-	if !equality.Semantic.DeepEqual(statusOf(p.before), statusOf(p.object)) {
-		patch := client.MergeFromWithOptions(p.before, client.MergeFromWithOptimisticLock{})
-		switch err := p.writer.Status().Patch(ctx, p.object, patch); {
-		case apierrors.IsNotFound(err):
-			return ctrl.Result{}, nil
-		case apierrors.IsConflict(err):
-			log.FromContext(ctx).V(1).Info("Somebody else changed the object; looking again")
-			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
-		case err != nil:
-			return ctrl.Result{}, fmt.Errorf("write status: %w", err)
-		}
+	if outcome.Rewritten {
+		p.replaced = append(p.replaced, p.before.GetResourceVersion())
+		return result(ctx, outcome)
+	}
+	switch err := p.write(ctx); {
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case apierrors.IsConflict(err):
+		log.FromContext(ctx).V(1).Info("Somebody else changed the object; looking again")
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	case err != nil:
+		return ctrl.Result{}, err
 	}
 	p.announce(ctx)
 	return result(ctx, outcome)
@@ -55,7 +88,7 @@ func (p *Pass) Commit(ctx context.Context, outcome Outcome) (ctrl.Result, error)
 
 // announce tells people of every condition that changed its status or reason.
 func (p *Pass) announce(ctx context.Context) {
-	before := ConditionsOf(p.before)
+	before := p.told
 	for _, now := range ConditionsOf(p.object) {
 		old := meta.FindStatusCondition(before, now.Type)
 		if old != nil && old.Status == now.Status && old.Reason == now.Reason {

@@ -64,7 +64,8 @@ func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctr
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
 	config.UserAgent = name
-	config.QPS, config.Burst = 50, 100
+	// Enough for many clusters at a time: the API server itself sees to it that nobody is served at others' cost.
+	config.QPS, config.Burst = 200, 400
 	mgr, err := ctrl.NewManager(config, o.managerOptions(name, byObject))
 	if err != nil {
 		return nil, fmt.Errorf("start manager: %w", err)

@@ -27,6 +27,9 @@ type State struct {
 	Foreign bool
 	// Complete or Failed: it has ended. Neither: it runs.
 	Complete, Failed bool
+	// Done: a pod of it has done its work, and none does any. Kubernetes takes seconds more to say so of the pod, and then of
+	// the Job.
+	Done bool
 	// Pods that have not ended.
 	LivePods int
 	// Overdue is when the last of its pods that have not ended should have been gone, if all of them were told to go; zero
@@ -112,8 +115,15 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	told := true
+	done, busy := 0, 0
 	for i := range pods {
 		pod := &pods[i]
+		switch {
+		case EndedWell(pod):
+			done++
+		case pod.Status.Phase != corev1.PodFailed:
+			busy++
+		}
 		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 			state.LivePods++
 			state.Message = PodWaitingFor(pod)
@@ -133,7 +143,17 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	if !told {
 		state.Overdue = time.Time{}
 	}
+	state.Done = done > 0 && busy == 0
 	return state
+}
+
+// EndedWell: all containers of a pod that starts none again have ended without an error.
+func EndedWell(pod *corev1.Pod) bool {
+	statuses := pod.Status.ContainerStatuses
+	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(statuses) > 0 && len(statuses) == len(pod.Spec.Containers) &&
+		!slices.ContainsFunc(statuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+		})
 }
 
 func jobHas(job *batchv1.Job, kind batchv1.JobConditionType) bool {

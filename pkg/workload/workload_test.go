@@ -52,6 +52,45 @@ func TestAJobHasEndedOnlyWhenItsPodsHave(t *testing.T) {
 	}
 }
 
+func TestAJobIsDoneWhenTheContainersOfItsPodHaveEndedWell(t *testing.T) {
+	pod := func(phase corev1.PodPhase, codes ...int32) corev1.Pod {
+		p := corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}, Status: corev1.PodStatus{Phase: phase}}
+		for _, code := range codes {
+			state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+			if code >= 0 {
+				state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+			}
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{})
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{State: state})
+		}
+		return p
+	}
+	silent := pod(corev1.PodRunning, 0)
+	silent.Status.ContainerStatuses = nil
+	again := pod(corev1.PodRunning, 0)
+	again.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	for name, c := range map[string]struct {
+		pods []corev1.Pod
+		done bool
+	}{
+		"it has no pod":                                {nil, false},
+		"its pod runs":                                 {[]corev1.Pod{pod(corev1.PodRunning, -1)}, false},
+		"nothing is known of its containers":           {[]corev1.Pod{silent}, false},
+		"its container has ended, and its pod not yet": {[]corev1.Pod{pod(corev1.PodRunning, 0)}, true},
+		"its pod has ended, too":                       {[]corev1.Pod{pod(corev1.PodSucceeded, 0)}, true},
+		"its container has failed":                     {[]corev1.Pod{pod(corev1.PodRunning, 1)}, false},
+		"one of two containers runs":                   {[]corev1.Pod{pod(corev1.PodRunning, 0, -1)}, false},
+		"its container may be started again":           {[]corev1.Pod{again}, false},
+		"one has failed before":                        {[]corev1.Pod{pod(corev1.PodFailed, 1), pod(corev1.PodRunning, 0)}, true},
+		"another runs":                                 {[]corev1.Pod{pod(corev1.PodRunning, 0), pod(corev1.PodRunning, -1)}, false},
+		"another is of unknown fate":                   {[]corev1.Pod{pod(corev1.PodUnknown, -1), pod(corev1.PodSucceeded, 0)}, false},
+	} {
+		if got := stateOf(job(), c.pods).Done; got != c.done {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 func TestTheLastPodsWordCounts(t *testing.T) {
 	state := stateOf(job(batchv1.JobFailed), []corev1.Pod{
 		ended(2, `{"error":{"reason":"DataCorrupt","message":"object x"}}`),

@@ -77,10 +77,27 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 		return fmt.Errorf("%s %s %s: %w", verb, kind, name, err)
 	}
 	log.FromContext(ctx).Info("Wrote object", "kind", kind, "name", name, "verb", verb, "new", live == nil)
-	if secret, isSecret := object.(*corev1.Secret); isSecret {
+	secret, isSecret := object.(*corev1.Secret)
+	switch {
+	case isSecret:
 		r.secrets.drop(w.cluster, name)
+		if verb == "create" {
+			r.secrets.put(w.cluster, secret, w.now)
+		}
 		w.live[key(kind, name)] = secret
+	case live == nil && kind != "StatefulSet": // whether that is there counts too much
+		return r.noteMade(w, object, wanted)
 	}
+	return nil
+}
+
+// noteMade remembers an object until the cache shows it.
+func (r *Reconciler) noteMade(w *world, object client.Object, made *unstructured.Unstructured) error {
+	fields, typed := made.Object, object.DeepCopyObject().(client.Object)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, typed); err != nil {
+		return fmt.Errorf("read what became of %s %s: %w", made.GetKind(), made.GetName(), err)
+	}
+	r.written.put(w.cluster, key(made.GetKind(), made.GetName()), typed, w.now)
 	return nil
 }
 

@@ -121,6 +121,7 @@ func (r *Reconciler) ensureLease(ctx context.Context, w *world) flow.Outcome {
 	if err := r.Client.Create(ctx, empty, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
 		return flow.Retry(fmt.Errorf("create Lease %s: %w", empty.Name, err))
 	}
+	r.written.put(w.cluster, key("Lease", empty.Name), empty, w.now)
 	log.FromContext(ctx).Info("Wrote object", "kind", "Lease", "name", empty.Name, "new", true)
 	return flow.Next
 }
@@ -165,6 +166,7 @@ func (r *Reconciler) ensureVolume(ctx context.Context, w *world, ordinal int) er
 		if err := r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
+		r.written.put(w.cluster, key("PersistentVolumeClaim", claim.Name), claim, w.now)
 		log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
@@ -24,6 +25,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -31,18 +33,22 @@ import (
 var errStale = errors.New("the cache is behind")
 
 // observe reads all that a pass needs. No step reads anything.
-func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster) (*world, error) {
+func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, pass *flow.Pass) (*world, error) {
 	w := &world{
-		now: r.Now(), cluster: cluster, names: component.NamesOf(cluster), live: map[string]client.Object{},
+		now: r.Now(), cluster: cluster, record: pass.Record, names: component.NamesOf(cluster), live: map[string]client.Object{},
 		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage, refused: map[string]string{},
 	}
+	if !w.deleting() && !controllerutil.ContainsFinalizer(cluster, Finalizer) {
+		return w, nil // the first step writes it, and ends the pass
+	}
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readPeers, r.readInit, r.readAgents, r.readLease, r.readClasses,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
 		}
 	}
+	w.seen = true
 	return w, nil
 }
 
@@ -80,18 +86,11 @@ func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 }
 
 // readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks is looked
-// for in the API server: it may be somebody else's.
+// for in the API server: it may be somebody else's. What we have just made is not.
 func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 	for _, object := range wantedObjects(w.names, w.wanted()) {
-		found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
-		if err == nil && !found {
-			found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object)
-		}
-		if err != nil {
+		if err := r.readObject(ctx, w, object); err != nil {
 			return err
-		}
-		if found {
-			r.remember(w, object)
 		}
 	}
 	if err := r.readRemovedVolumes(ctx, w); err != nil {
@@ -108,6 +107,31 @@ func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 		}
 	}
 	return nil
+}
+
+func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Object) error {
+	name := key(r.kindOf(object), object.GetName())
+	found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
+	if err != nil {
+		return err
+	}
+	if found {
+		r.written.drop(w.cluster, name)
+		r.remember(w, object)
+		return nil
+	}
+	if made := r.written.get(w.cluster, name, madeAge, w.now); made != nil {
+		w.remembered = true
+		r.remember(w, made)
+		return nil
+	}
+	if _, isSet := object.(*appsv1.StatefulSet); isSet {
+		return nil // readPeers looks for it, where it counts that there is none
+	}
+	if found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object); found {
+		r.remember(w, object)
+	}
+	return err
 }
 
 // readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
@@ -192,22 +216,49 @@ func (r *Reconciler) readLease(ctx context.Context, w *world) error {
 	if w.wanted() == 1 && w.toldAlone() || w.leaseSeen() {
 		return nil
 	}
-	lease := &coordinationv1.Lease{}
-	found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.Lease(), lease)
-	if found {
+	name := key("Lease", w.names.Lease())
+	lease, known := r.written.get(w.cluster, name, leaseAge, w.now).(*coordinationv1.Lease)
+	if w.fresh || !known {
+		lease = &coordinationv1.Lease{}
+		found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.Lease(), lease)
+		if err != nil {
+			return err
+		}
+		r.written.drop(w.cluster, name)
+		if !found {
+			lease = nil
+		} else if !foreign(lease, w.cluster) {
+			r.written.put(w.cluster, name, lease, w.now)
+		}
+	}
+	if lease != nil {
 		r.remember(w, lease)
 		w.lease = lease
 	}
-	w.leaseRead = err == nil
-	return err
+	w.leaseRead = true
+	return nil
 }
 
-func (r *Reconciler) readInit(ctx context.Context, w *world) error {
+// readInit looks at the init Job until the cluster is initialized. While the cache shows that it runs, or it was made a
+// moment ago, nothing else is to be done. That it has ended, or is not there, is read from the API server itself.
+func (r *Reconciler) readInit(ctx context.Context, w *world) (err error) {
 	if w.initialized() || w.bootstrapsByRestore() {
 		return nil
 	}
-	state, err := workload.Observe(ctx, r.Live, r.Live, w.cluster, w.names.InitJob())
-	w.initJob = state
+	if w.initJob, err = workload.Observe(ctx, r.Client, r.Client, w.cluster, w.names.InitJob()); err != nil {
+		return err
+	}
+	name := key("Job", w.names.InitJob())
+	if w.initJob.Exists {
+		r.written.drop(w.cluster, name)
+	} else if !w.initJob.Foreign && r.written.get(w.cluster, name, madeAge, w.now) != nil {
+		w.initJob, w.remembered = workload.State{Exists: true}, true
+	}
+	w.initializing = w.initJob.Exists && !w.initJob.Deleting && !w.initJob.Complete && !w.initJob.Failed && !w.initJob.Done
+	if w.initializing {
+		return nil
+	}
+	w.initJob, err = workload.Observe(ctx, r.Live, r.Live, w.cluster, w.names.InitJob())
 	return err
 }
 

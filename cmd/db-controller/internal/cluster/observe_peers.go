@@ -21,8 +21,8 @@ func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
 		return err
 	}
 	reader := client.Reader(r.Client)
-	if w.idleSet() || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() || w.endsElections() {
-		reader = r.Live
+	if w.idleSet() && !w.initializing || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() || w.endsElections() {
+		reader, w.fresh = r.Live, true
 		if err := r.readFresh(ctx, w); err != nil {
 			return err
 		}
@@ -101,6 +101,7 @@ func (r *Reconciler) readPods(ctx context.Context, reader client.Reader, w *worl
 		switch kind := pod.Labels[v1alpha1.LabelComponent]; {
 		case kind == workload.ComponentInstance:
 			w.pods = append(w.pods, pod)
+		case kind == workload.ComponentInit && workload.EndedWell(&pod): // it has written all that it will
 		case slices.Contains(workload.WritingComponents, kind) && !ended(&pod):
 			w.workers = append(w.workers, pod)
 		}

@@ -14,7 +14,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome
 }
 
 // pinBeginning records what the cluster is, before anything of it is made: a new default of the suite changes none of it.
-func (r *Reconciler) pinBeginning(_ context.Context, w *world) flow.Outcome {
+func (r *Reconciler) pinBeginning(ctx context.Context, w *world) flow.Outcome {
 	if w.begun() {
 		return flow.Next
 	}
@@ -28,7 +28,7 @@ func (r *Reconciler) pinBeginning(_ context.Context, w *world) flow.Outcome {
 	}
 	status.AgentImage = r.AgentImage
 	status.DataInstance = w.names.Instance(0)
-	return flow.Save(v1alpha1.ReasonInitializing, "The cluster is being created.")
+	return w.record(ctx)
 }
 
 // pinImage takes over a changed spec.image, as long as it is one of the major version that runs.

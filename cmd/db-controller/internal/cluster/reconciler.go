@@ -46,6 +46,7 @@ type Reconciler struct {
 	Images manager.Images
 
 	secrets secretMemo
+	written written
 }
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.
@@ -53,11 +54,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	cluster := &v1alpha1.PostgresCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, cluster); err != nil {
 		r.secrets.forget(req.NamespacedName)
+		r.written.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("cluster", req.String()))
+	if r.written.stale(cluster, r.Now()) {
+		return ctrl.Result{RequeueAfter: staleInterval}, nil
+	}
 	pass := flow.Begin(r.Client, r.Events, cluster)
-	w, err := r.observe(ctx, cluster)
+	defer func() { r.written.replace(cluster, pass.Replaced(), r.Now()) }()
+	w, err := r.observe(ctx, cluster, pass)
 	if errors.Is(err, errStale) {
 		log.FromContext(ctx).V(1).Info("The cache is behind; looking again")
 		return ctrl.Result{RequeueAfter: staleInterval}, nil
@@ -65,19 +71,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	outcome := flow.Retry(err)
 	if err == nil {
 		outcome = flow.Run(ctx, w, r.plan(w)...)
+	}
+	if w.seen {
 		report(w, outcome)
 	} else {
 		reportUnseen(cluster, outcome)
 	}
-	if outcome.Finished() {
-		outcome.After = pollInterval(w)
-	}
+	outcome.After = lookAgain(w, outcome)
 	return pass.Commit(ctx, outcome)
+}
+
+// lookAgain is when to look although nothing woke us.
+func lookAgain(w *world, outcome flow.Outcome) time.Duration {
+	switch {
+	case outcome.Finished():
+		return pollInterval(w)
+	case w.remembered && outcome.After == 0:
+		return unknownInterval // what we go by may be gone
+	}
+	return outcome.After
 }
 
 // How soon to look again at what no watch tells of: the agents' answers.
 const (
-	staleInterval   = 50 * time.Millisecond
+	staleInterval   = 20 * time.Millisecond
 	busyInterval    = time.Second
 	unknownInterval = 5 * time.Second
 	quietInterval   = 15 * time.Second

@@ -34,6 +34,8 @@ type standIn struct {
 	mu sync.Mutex
 	// initError is what the init Job fails with.
 	initError *agentapi.JobError
+	// initRuns: the init Job has yet to end.
+	initRuns bool
 	// answer changes what agents say.
 	answer func(*agentapi.Status)
 	// silent agents don't answer.
@@ -188,7 +190,7 @@ func (s *standIn) runJob(ctx context.Context, job *batchv1.Job, pods []corev1.Po
 		_ = s.client.Update(ctx, job)
 		return
 	}
-	if len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil {
+	if len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil || s.initRuns {
 		return
 	}
 	now := metav1.Now()

@@ -36,6 +36,7 @@ type lab struct {
 	// patience is how long something may take.
 	patience time.Duration
 	writes   *writeCounter
+	requests *requestCounter
 	clock    *clock
 	stop     func()
 	// agentImage of the suite that is installed.
@@ -60,7 +61,10 @@ func (l *lab) startController() {
 	l.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	skip := true
-	mgr, err := ctrl.NewManager(apiserver.Config(), ctrl.Options{
+	l.requests = &requestCounter{asked: map[string]int{}}
+	apiConfig := apiserver.Config()
+	apiConfig.Wrap(l.requests.wrap)
+	mgr, err := ctrl.NewManager(apiConfig, ctrl.Options{
 		Scheme: manager.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{l.ns: {}}, ByObject: CacheOptions(),

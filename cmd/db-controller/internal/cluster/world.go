@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"path/filepath"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repository/location"
@@ -29,6 +31,11 @@ type world struct {
 	now     time.Time
 	cluster *v1alpha1.PostgresCluster
 	names   component.Names
+	// record writes the status now, ahead of what follows in the pass.
+	record func(context.Context) flow.Outcome
+	// seen: all was read. remembered: some of it is what we have just made, and the cache doesn't show yet. fresh: who uses
+	// the volumes was read from the API server itself.
+	seen, remembered, fresh bool
 
 	// repository that spec.archive names; nil: there is none of that name.
 	repository *v1alpha1.BackupRepository
@@ -47,8 +54,9 @@ type world struct {
 	// lease that the agents elect over. It is read only where no agent says that there is one.
 	lease     *coordinationv1.Lease
 	leaseRead bool
-	// initJob is looked at until the cluster is initialized.
-	initJob workload.State
+	// initJob is looked at until the cluster is initialized. initializing: it runs, as far as the cache shows.
+	initJob      workload.State
+	initializing bool
 
 	// classes of the volumes that are to grow, by name; nil: there is none of that name.
 	classes map[string]*storagev1.StorageClass
@@ -93,7 +101,7 @@ func (w *world) initialized() bool {
 	case w.bootstrapsByRestore():
 		return false
 	}
-	return w.statefulSet() != nil || (w.initJob.Complete && w.initJob.Ended())
+	return w.statefulSet() != nil || w.initJob.Done && !w.initJob.Deleting || w.initJob.Complete && w.initJob.Ended()
 }
 
 // statefulSet of this very cluster; nil: there is none.

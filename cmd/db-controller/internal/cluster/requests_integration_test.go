@@ -1,0 +1,139 @@
+//go:build integration
+
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// requestCounter counts what a controller asks of the API server, but for its watches.
+type requestCounter struct {
+	http.RoundTripper
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+// wrap is for rest.Config.Wrap.
+func (c *requestCounter) wrap(transport http.RoundTripper) http.RoundTripper {
+	c.RoundTripper = transport
+	return c
+}
+
+func (c *requestCounter) RoundTrip(request *http.Request) (*http.Response, error) {
+	if query := request.URL.Query(); query.Get("watch") == "" {
+		c.mu.Lock()
+		c.asked[strings.ToLower(request.Method)+" "+resourceOf(request.URL.Path)]++
+		c.mu.Unlock()
+	}
+	return c.RoundTripper.RoundTrip(request)
+}
+
+// resourceOf a path such as /apis/apps/v1/namespaces/test/statefulsets/shop is statefulsets/shop.
+func resourceOf(path string) string {
+	_, rest, _ := strings.Cut(path, "/namespaces/")
+	_, resource, _ := strings.Cut(rest, "/")
+	return resource
+}
+
+func (c *requestCounter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = map[string]int{}
+}
+
+// count is how many there were whose name begins so, and a list of them.
+func (c *requestCounter) count(prefix string) (total int, list string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, what := range slices.Sorted(maps.Keys(c.asked)) {
+		if strings.HasPrefix(what, prefix) {
+			total += c.asked[what]
+			list += fmt.Sprintf("%4d %s\n", c.asked[what], what)
+		}
+	}
+	return total, list
+}
+
+func TestMakingAClusterOfThreeAsksLittleOfTheAPIServer(t *testing.T) {
+	l := newLab(t)
+	l.requests.reset()
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.settle()
+	reads, readList := l.requests.count("get")
+	all, list := l.requests.count("")
+	t.Logf("%d requests, %d of them reads", all, reads)
+	if reads > 60 || all > 120 {
+		t.Errorf("%d reads, %d requests:\n%s\n%s", reads, all, readList, list)
+	}
+}
+
+func TestAPassThatDecidesNothingAsksNothing(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.settle()
+	l.requests.reset()
+	for range 5 {
+		l.change(shop, func() { metav1.SetMetaDataAnnotation(&shop.ObjectMeta, "example.com/seen", time.Now().String()) })
+		time.Sleep(100 * time.Millisecond)
+	}
+	if asked, list := l.requests.count(""); asked > 0 {
+		t.Errorf("%d requests:\n%s", asked, list)
+	}
+}
+
+func TestWhileTheInitJobRunsNothingIsAsked(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	shop := l.shop(three)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInitializing)
+	l.settle()
+	l.requests.reset()
+	for range 5 {
+		l.change(shop, func() { metav1.SetMetaDataAnnotation(&shop.ObjectMeta, "example.com/seen", time.Now().String()) })
+		time.Sleep(100 * time.Millisecond)
+	}
+	if asked, list := l.requests.count(""); asked > 0 {
+		t.Errorf("%d requests:\n%s", asked, list)
+	}
+	l.kube.set(func(s *standIn) { s.initRuns = false })
+	l.awaitReplicated(shop)
+}
+
+func TestPostgreSQLIsStartedAsSoonAsTheContainerOfTheInitJobHasEnded(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initRuns = true })
+	shop := l.shop(nil)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInitializing)
+	job := &batchv1.Job{}
+	l.eventually("the init Job is made", func() bool { return l.there(job, "shop-init") })
+	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = l.ns, "shop-init-x"
+	l.create(pod)
+	l.say(pod, func() { pod.Status.Phase = corev1.PodRunning })
+	l.settle()
+	if l.there(&appsv1.StatefulSet{}, "shop") {
+		t.Error("started while the init Job writes")
+	}
+	l.say(pod, func() {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 0},
+		}}}
+	})
+	l.awaitRunning(shop)
+}

@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+const (
+	// madeAge is how long what we have written counts while the cache doesn't show it.
+	madeAge = 5 * time.Second
+	// leaseAge is how long a Lease that was read counts as it was, where nothing is decided on it that can't be undone.
+	leaseAge = 10 * time.Second
+)
+
+// written is what this process has written and its cache may not show yet. It saves reads of the API server, and never
+// stands in for them: a process that has just begun knows nothing.
+type written struct {
+	mu    sync.Mutex
+	known map[types.NamespacedName]*writtenOf
+}
+
+// writtenOf is that of one cluster.
+type writtenOf struct {
+	uid types.UID
+	// replaced are the versions of the PostgresCluster that we have written over last, and when that was.
+	replaced   []string
+	replacedAt time.Time
+	objects    map[string]madeObject
+}
+
+type madeObject struct {
+	object client.Object
+	at     time.Time
+}
+
+// of a cluster; what was written for one of the same name before it counts for nothing.
+func (m *written) of(cluster *v1alpha1.PostgresCluster) *writtenOf {
+	name := client.ObjectKeyFromObject(cluster)
+	if m.known == nil {
+		m.known = map[types.NamespacedName]*writtenOf{}
+	}
+	if known := m.known[name]; known == nil || known.uid != cluster.UID {
+		m.known[name] = &writtenOf{uid: cluster.UID, objects: map[string]madeObject{}}
+	}
+	return m.known[name]
+}
+
+// stale: the cache still shows what we have written over.
+func (m *written) stale(cluster *v1alpha1.PostgresCluster, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.of(cluster)
+	return now.Sub(last.replacedAt) <= madeAge && slices.Contains(last.replaced, cluster.ResourceVersion)
+}
+
+// replace notes which versions we have written over.
+func (m *written) replace(cluster *v1alpha1.PostgresCluster, versions []string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.of(cluster)
+	last.replaced, last.replacedAt = versions, now
+}
+
+// put notes an object as it came from the API server. One without a UID did not.
+func (m *written) put(cluster *v1alpha1.PostgresCluster, key string, object client.Object, now time.Time) {
+	if object.GetUID() == "" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(cluster).objects[key] = madeObject{object.DeepCopyObject().(client.Object), now}
+}
+
+// get is nil for an object that was not noted, or too long ago.
+func (m *written) get(cluster *v1alpha1.PostgresCluster, key string, age time.Duration, now time.Time) client.Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	made, found := m.of(cluster).objects[key]
+	if !found || now.Sub(made.at) > age {
+		return nil
+	}
+	return made.object.DeepCopyObject().(client.Object)
+}
+
+// drop forgets an object: the cache has it, or it is about to go.
+func (m *written) drop(cluster *v1alpha1.PostgresCluster, key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of(cluster).objects, key)
+}
+
+// forget a cluster that is gone.
+func (m *written) forget(cluster types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, cluster)
+}
