@@ -17,20 +17,13 @@ import (
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/retry"
+	"howdah.dev/howdah/pkg/objstore/storetest"
 )
 
 // bucket is a prefix of its own on the S3 server that the environment names.
 func bucket(t testing.TB, driver string) objstore.Store {
 	t.Helper()
-	if os.Getenv("S3_ENDPOINT") == "" {
-		t.Skip("S3_ENDPOINT names no server")
-	}
-	bundle, err := os.ReadFile(os.Getenv("S3_CA_FILE"))
-	must(t, err)
-	store, err := open.Open(t.Context(), objstore.Config{
-		Driver: driver, Endpoint: os.Getenv("S3_ENDPOINT"), Region: os.Getenv("AWS_REGION"), Bucket: os.Getenv("S3_BUCKET"),
-		PathStyle: true, Prefix: fmt.Sprintf("backup-test-%x", rand.Uint32()), CABundle: string(bundle),
-	})
+	store, err := open.Open(t.Context(), storetest.Server(t, driver))
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Delete(context.Background(), keys(t, store)...)) })
 	return store

@@ -1,0 +1,98 @@
+//go:build s3
+
+package minio_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/objstore/storetest"
+)
+
+// TestABucketWithAnObjectLock takes objects, hides those that are deleted, and says that it keeps them.
+func TestABucketWithAnObjectLock(t *testing.T) {
+	for _, driver := range []string{objstore.DriverAWS, objstore.DriverMinIO} {
+		t.Run(driver, func(t *testing.T) {
+			config := storetest.Server(t, driver)
+			if kept, err := opened(t, config).Kept(t.Context()); err != nil || kept != (objstore.Kept{}) {
+				t.Errorf("a bucket without versions: %+v, %v", kept, err)
+			}
+			config.Bucket = fmt.Sprintf("locked-%x", rand.Uint32())
+			if !makeLocked(t, config) {
+				t.Skip("the server has no object lock")
+			}
+			store := opened(t, config)
+			for _, body := range []string{"first", "second one", "third"} {
+				if err := store.Put(t.Context(), "a/b", []byte(body), objstore.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := store.Put(t.Context(), "a/b", nil, objstore.PutOptions{IfAbsent: true}); !errors.Is(err, objstore.ErrExists) {
+				t.Errorf("a taken key: %v", err)
+			}
+			if err := store.Delete(t.Context(), "a/b"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Get(t.Context(), "a/b", 100); !errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("after it was deleted: %v", err)
+			}
+			want := objstore.Kept{Versions: true, LockMode: "GOVERNANCE", LockFor: 24 * time.Hour, Objects: 3, Bytes: 20}
+			if kept, err := store.Kept(t.Context()); err != nil || kept != want {
+				t.Errorf("kept %+v, %v", kept, err)
+			}
+			if findings := objstore.Probe(t.Context(), store, "t1"); len(findings) > 0 {
+				t.Errorf("the probe finds %+v", findings)
+			}
+		})
+	}
+}
+
+func opened(t *testing.T, config objstore.Config) objstore.Store {
+	t.Helper()
+	store, err := open.Plain(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// makeLocked makes a bucket with an object lock of a day, and says whether the server has such. What is in it goes with the
+// server's folder.
+func makeLocked(t *testing.T, config objstore.Config) bool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(config.CABundle))
+	client, err := minio.New(strings.TrimPrefix(config.Endpoint, "https://"), &minio.Options{
+		Creds: credentials.NewEnvAWS(), Secure: true, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+	})
+	if err == nil {
+		err = client.MakeBucket(t.Context(), config.Bucket, minio.MakeBucketOptions{ObjectLocking: true})
+	}
+	if minio.ToErrorResponse(err).Code == "NotImplemented" || minio.ToErrorResponse(err).Code == "VersioningNotConfigured" {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if versioning, err := client.GetBucketVersioning(t.Context(), config.Bucket); err != nil || !versioning.Enabled() {
+		t.Logf("the bucket has no versions: %v, %v", versioning.Status, err)
+		return false
+	}
+	mode, days, unit := minio.Governance, uint(1), minio.Days
+	if err := client.SetObjectLockConfig(t.Context(), config.Bucket, &mode, &days, &unit); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
