@@ -42,7 +42,7 @@ func Creation(t *testing.T, version int32) (*Subject, []Figure) {
 	first := time.Since(began)
 	s.awaitWhole()
 	whole := time.Since(began)
-	suite, all := countRequests(audit.Since(t, log, s.Namespace, began), s.Namespace)
+	suite, all := countRequests(audit.Between(t, log, s.Namespace, began, time.Now()), s.Namespace)
 	return s, []Figure{
 		{"first row after apply", "s", first.Seconds()},
 		{"3 of 3 after apply", "s", whole.Seconds()},

@@ -49,7 +49,7 @@ func idle(t *testing.T, instances int32) traffic {
 	b.awaitRest(cluster)
 	from := time.Now()
 	excused := b.newsOfTheDisk(cluster)
-	seen := trafficSince(t, log, b.Namespace, from)
+	seen := trafficOf(t, log, b.Namespace, from)
 	t.Logf("in %s: %d renewals of the lease, %d reads", idleWindow, seen.leases, seen.reads)
 	if len(seen.writes) > excused {
 		t.Errorf("in %s of idleness the suite wrote, %d times of them because others had filled the disk:\n%s",
@@ -112,11 +112,11 @@ type traffic struct {
 	leases, reads int
 }
 
-// trafficSince is that of a namespace.
-func trafficSince(t *testing.T, log, namespace string, from time.Time) traffic {
+// trafficOf a namespace in the window, however late its end was noticed.
+func trafficOf(t *testing.T, log, namespace string, from time.Time) traffic {
 	t.Helper()
 	var seen traffic
-	for _, r := range audit.Since(t, log, namespace, from) {
+	for _, r := range audit.Between(t, log, namespace, from, from.Add(idleWindow)) {
 		user := r.User.Username
 		if !strings.HasPrefix(user, "system:serviceaccount:howdah-system:") && !strings.HasPrefix(user, "system:serviceaccount:"+namespace+":") {
 			continue

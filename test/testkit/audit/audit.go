@@ -38,8 +38,8 @@ func Log(t *testing.T) string {
 	return path
 }
 
-// Since are the requests about a namespace that came in from then on.
-func Since(t *testing.T, log, namespace string, from time.Time) (requests []Request) {
+// Between are the requests about a namespace that came in from then until then.
+func Between(t *testing.T, log, namespace string, from, to time.Time) (requests []Request) {
 	t.Helper()
 	file, err := os.Open(log)
 	if err != nil {
@@ -50,7 +50,7 @@ func Since(t *testing.T, log, namespace string, from time.Time) (requests []Requ
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r Request
-		if json.Unmarshal(lines.Bytes(), &r) == nil && !r.Stamp.Before(from) && r.ObjectRef.Namespace == namespace {
+		if json.Unmarshal(lines.Bytes(), &r) == nil && !r.Stamp.Before(from) && r.Stamp.Before(to) && r.ObjectRef.Namespace == namespace {
 			requests = append(requests, r)
 		}
 	}
