@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -103,4 +104,55 @@ func write(c client.Client, object *unstructured.Unstructured, replace bool) err
 	}
 	object.SetResourceVersion(before.GetResourceVersion())
 	return c.Update(ctx, object)
+}
+
+// fences of YAML in a document.
+var fences = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+
+// TestTheAPIServerAcceptsTheExamplesInDocuments tries them without keeping them, in a namespace of the test's own.
+func TestTheAPIServerAcceptsTheExamplesInDocuments(t *testing.T) {
+	c := client.NewDryRunClient(client.WithFieldValidation(apiserver.Client(t), "Strict"))
+	namespace, tried := apiserver.Namespace(t, apiserver.Client(t)), 0
+	for _, pattern := range []string{"../../../README.md", "../../../docs/*.md", "../../../config/samples/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			examples := [][]byte{data}
+			if filepath.Ext(file) == ".md" {
+				examples = nil
+				for _, fence := range fences.FindAllSubmatch(data, -1) {
+					if bytes.HasPrefix(fence[1], []byte("apiVersion: ")) { // others are pieces
+						examples = append(examples, fence[1])
+					}
+				}
+			}
+			for _, example := range examples {
+				tried += try(t, c, file, example, namespace)
+			}
+		}
+	}
+	if tried < 10 {
+		t.Errorf("only %d objects of ours were tried", tried)
+	}
+}
+
+// try creates the objects of ours in some YAML, and counts them.
+func try(t *testing.T, c client.Client, file string, example []byte, namespace string) (tried int) {
+	t.Helper()
+	for _, object := range read(t, example, namespace) {
+		if object.GroupVersionKind().Group != "howdah.dev" {
+			continue
+		}
+		tried++
+		if err := c.Create(context.Background(), object); err != nil {
+			t.Errorf("%s: %s %s: %v", file, object.GetKind(), object.GetName(), err)
+		}
+	}
+	return tried
 }
