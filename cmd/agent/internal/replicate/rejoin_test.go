@@ -25,7 +25,8 @@ func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 			t.Errorf("the replica has %s instead of %s", got, want)
 		}
 
-		thaw, thawThird := next.freeze(old), third.freeze(old)
+		thawThird := third.freeze(old)
+		thaw := next.freeze(old) // last, so that it is not behind the other
 		old.insert(500) // that nobody else has
 		old.kill()
 		thaw()
