@@ -143,6 +143,13 @@ bench-backup: kube ## Measure backups beside pgBackRest and pg_basebackup on one
 	@go build -o $(BIN)/bench ./test/bench
 	@MINIO=$$($(BIN)/kube s3 program minio) SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench
 
+.PHONY: bench-restore
+bench-restore: kube ## Measure restores beside pgBackRest, from one MinIO (SCALE=1 RUNS=5 WORK=delta-restore TOOLS=howdah,pgbackrest)
+	@test/debian-packages
+	@go build -o $(BIN)/bench ./test/bench
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/agent ./cmd/agent
+	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench restore
+
 ##@ Images
 
 .PHONY: images

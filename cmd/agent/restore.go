@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
@@ -21,7 +23,8 @@ import (
 )
 
 func restoreCommand() *cobra.Command {
-	return &cobra.Command{
+	root := ""
+	cmd := &cobra.Command{
 		Use:   "restore",
 		Short: "Fetch a backup and replay WAL into a new data generation (in a restore Job)",
 		Args:  cobra.NoArgs,
@@ -29,12 +32,19 @@ func restoreCommand() *cobra.Command {
 			// The page cache needs the rest of the pod's memory more.
 			debug.SetGCPercent(50)
 			debug.SetMemoryLimit(208 << 20)
-			return exit(job.Run(cmd.Context(), job.PodFiles(), restore))
+			files := job.PodFiles()
+			files.Job, files.TerminationLog = filepath.Join(root, files.Job), filepath.Join(root, files.TerminationLog)
+			return exit(job.Run(cmd.Context(), files, func(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
+				return restore(ctx, root, task)
+			}))
 		},
 	}
+	cmd.Flags().StringVar(&root, "root", "/", "where the folders of the pod are, to measure a restore outside of one")
+	_ = cmd.Flags().MarkHidden("root") // fails for a flag that isn't there
+	return cmd
 }
 
-func restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
+func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
 	if err := postmaster.AdoptOrphans(); err != nil {
 		return agentapi.RestoreResult{}, err
 	}
@@ -46,7 +56,8 @@ func restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreRes
 	reporter := job.NewReporter(ctx, client, task.Object)
 	defer reporter.Close()
 	worker := recover.Worker{
-		Volume: agentapi.VolumeDir, SocketDir: agentapi.SocketDir, RunDir: agentapi.RunDir, Agent: agentapi.AgentPath,
+		Volume: generation.Volume(filepath.Join(root, agentapi.VolumeDir)), SocketDir: filepath.Join(root, agentapi.SocketDir),
+		RunDir: filepath.Join(root, agentapi.RunDir), Agent: filepath.Join(root, agentapi.AgentPath),
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
 	}
 	return worker.Restore(ctx, task)

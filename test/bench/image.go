@@ -37,6 +37,7 @@ func enterOwnMounts() error {
 		return err
 	}
 	args := []string{program, "--mount", "--propagation", "private", self}
+	args = append(args, os.Args[1:]...)
 	return unix.Exec(program, args, append(os.Environ(), unshared+"=yes"))
 }
 

@@ -1,5 +1,6 @@
-// Command bench measures backups: ours, pgBackRest's and pg_basebackup's of one data set, in turn, to one MinIO over TLS.
-// It prints a table and writes build/bench/backup.json. docs/benchmarks.md says what is measured, and how.
+// Command bench measures backups: ours, pgBackRest's and pg_basebackup's of one data set, in turn, to one MinIO over TLS; or
+// restores, when it is told so. It prints a table and writes build/bench/backup.json or restore.json. docs/benchmarks.md says
+// what is measured, and how.
 package main
 
 import (
@@ -18,8 +19,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	run := measureAll
+	run := func(ctx context.Context) error { return measureAll(ctx, backups) }
 	switch {
+	case len(os.Args) == 2 && os.Args[1] == restores.name:
+		run = func(ctx context.Context) error { return measureAll(ctx, restores) }
+	case len(os.Args) == 2 && os.Args[1] == recoverVerb:
+		run = runRecovery
 	case len(os.Args) == 2 && os.Args[1] == workerVerb:
 		run = work
 	case len(os.Args) == 2 && os.Args[1] == sequenceVerb:
@@ -45,17 +50,26 @@ type settings struct {
 	workers int
 }
 
-// allWorks are in the order in which they are measured.
-var allWorks = []string{workFull, workAdjacent, workRandom, workPush, workGet}
+// suite is what one run of the program measures.
+type suite struct {
+	name  string   // also of its file
+	works []string // in the order in which they are measured
+	tools []string
+}
 
-func readSettings() (settings, error) {
+var (
+	backups  = suite{"backup", []string{workFull, workAdjacent, workRandom, workPush, workGet}, allTools}
+	restores = suite{"restore", []string{workRestore, workDelta, workPITR}, []string{toolOurs, toolOursFast, toolPgBackRest}}
+)
+
+func readSettings(of suite) (settings, error) {
 	s := settings{minio: os.Getenv("MINIO"), workers: runtime.NumCPU()}
 	var err error
 	if s.folder, err = filepath.Abs("build/bench"); err != nil {
 		return s, err
 	}
 	if s.minio == "" {
-		return s, fmt.Errorf("MINIO names no program: run this with make bench-backup")
+		return s, fmt.Errorf("MINIO names no program: run this with make bench-backup or bench-restore")
 	}
 	if s.scale, err = strconv.ParseFloat(setting("SCALE", "0.25"), 64); err != nil || s.scale <= 0 {
 		return s, fmt.Errorf("SCALE must be a number above 0, where 1 is 5.4 GB")
@@ -63,10 +77,10 @@ func readSettings() (settings, error) {
 	if s.runs, err = strconv.Atoi(setting("RUNS", "3")); err != nil || s.runs < 1 {
 		return s, fmt.Errorf("RUNS must be a number of 1 or more")
 	}
-	if s.works, err = choose("WORK", allWorks); err != nil {
+	if s.works, err = choose("WORK", of.works); err != nil {
 		return s, err
 	}
-	s.tools, err = choose("TOOLS", allTools)
+	s.tools, err = choose("TOOLS", of.tools)
 	return s, err
 }
 
@@ -98,10 +112,11 @@ type bench struct {
 	pg     *server
 	store  *storage
 	runner runner
+	wal    *replayed // what a restore to a point replays
 }
 
-func measureAll(ctx context.Context) error {
-	s, err := readSettings()
+func measureAll(ctx context.Context, of suite) error {
+	s, err := readSettings(of)
 	if err != nil {
 		return err
 	}
@@ -124,7 +139,7 @@ func measureAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return results.publish(os.Stdout, filepath.Join(b.folder, "backup.json"))
+	return results.publish(os.Stdout, filepath.Join(b.folder, of.name+".json"))
 }
 
 // chooseRunner finds out with which programs, and as whom, servers and tools run.
@@ -142,10 +157,16 @@ func (b *bench) chooseRunner(ctx context.Context) (err error) {
 // them.
 func (b *bench) measure(ctx context.Context) (results, error) {
 	all := results{about: b.about(ctx)}
+	var err error
 	for _, work := range b.works {
 		tools := slices.DeleteFunc(slices.Clone(b.tools), func(tool string) bool { return actOf(work, tool) == nil })
 		for run := range b.runs {
-			if err := b.prepare(ctx, work, tools); err != nil {
+			if slices.Contains(restores.works, work) {
+				err = b.prepareRestore(ctx, work, tools)
+			} else {
+				err = b.prepare(ctx, work, tools)
+			}
+			if err != nil {
 				return all, fmt.Errorf("prepare %s: %w", work, err)
 			}
 			for _, tool := range tools {
@@ -163,6 +184,9 @@ func (b *bench) measure(ctx context.Context) (results, error) {
 
 // once counts what a tool has stored, beside what it says itself.
 func (b *bench) once(ctx context.Context, work, tool string) (measured, error) {
+	if slices.Contains(restores.works, work) {
+		return b.restoreOnce(ctx, work, tool)
+	}
 	if work == workFull || work == workPush { // the others build on what is there
 		if err := b.store.clear(ctx, ""); err != nil {
 			return measured{}, err

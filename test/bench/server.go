@@ -35,7 +35,7 @@ type server struct {
 func (s *server) parameters() map[string]string {
 	parameters := map[string]string{
 		"listen_addresses": "", "unix_socket_directories": s.sockets, "fsync": "off", "shared_buffers": "256MB",
-		"max_wal_size": "4GB", "wal_level": "replica", "archive_mode": "on", "archive_command": s.archiver(), "wal_keep_size": "256MB",
+		"max_wal_size": "4GB", "wal_level": "replica", "archive_mode": "on", "archive_command": s.archiver(), "wal_keep_size": "4GB",
 		"autovacuum": "off", "full_page_writes": "on", "checkpoint_timeout": "1h", "max_wal_senders": "10",
 	}
 	if s.version.Major >= 17 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"howdah.dev/howdah/pkg/backup"
@@ -18,6 +19,9 @@ const (
 	workRandom   = "incremental-random"
 	workPush     = "wal-push"
 	workGet      = "wal-get"
+	workRestore  = "restore"
+	workDelta    = "delta-restore"
+	workPITR     = "pitr"
 )
 
 // The tools, as they stand in the JSON.
@@ -43,6 +47,8 @@ type act func(ctx context.Context, b *bench, tool string) (measured, error)
 func actOf(work, tool string) act {
 	ours := compressions[tool] != ""
 	switch {
+	case slices.Contains(restores.works, work):
+		return restoreOf(work, tool)
 	case work == workFull && ours:
 		return oursFull
 	case work == workFull && tool == toolPgBackRest:
@@ -151,6 +157,8 @@ log-level-console=warn
 log-path=%[9]s
 lock-path=%[9]s
 spool-path=%[9]s
+[global:archive-get]
+archive-async=y
 [%[10]s]
 pg1-path=%[11]s
 pg1-socket-path=%[12]s

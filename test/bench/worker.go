@@ -40,6 +40,8 @@ type job struct {
 	Server      string // to connect to
 	Folder      string // with segments of WAL, or for them
 	Segments    []string
+	Target      string // of a restore
+	Present     string // where it may take unchanged frames from
 }
 
 func work(ctx context.Context) error {
@@ -64,6 +66,8 @@ func work(ctx context.Context) error {
 		return j.push(ctx, store)
 	case workGet:
 		return j.get(ctx, store)
+	case workRestore:
+		return j.restore(ctx, store)
 	}
 	return fmt.Errorf("no such work: %q", j.Work)
 }
