@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -109,10 +110,11 @@ func choose(name string, all []string) ([]string, error) {
 // bench is one run of the program.
 type bench struct {
 	settings
-	pg     *server
-	store  *storage
-	runner runner
-	wal    *replayed // what a restore to a point replays
+	pg       *server
+	store    *storage
+	runner   runner
+	wal      *replayed // what a restore to a point replays
+	restores int       // so far
 }
 
 func measureAll(ctx context.Context, of suite) error {
@@ -136,7 +138,7 @@ func measureAll(ctx context.Context, of suite) error {
 	}
 	defer b.store.stop()
 	results, err := b.measure(ctx)
-	if err != nil {
+	if err = errors.Join(err, os.RemoveAll(b.restoredBefore())); err != nil {
 		return err
 	}
 	return results.publish(os.Stdout, filepath.Join(b.folder, of.name+".json"))

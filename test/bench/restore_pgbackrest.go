@@ -119,27 +119,29 @@ func runRecovery(ctx context.Context) error {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- server.Wait() }()
-	if !awaitReady(ctx, ended, filepath.Join(r.PGData, "postmaster.pid")) {
-		_ = server.Process.Kill() // it may have ended by itself
-		return fmt.Errorf("PostgreSQL did not come up: %s", said.String())
+	alive, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		ended <- server.Wait()
+		end()
+	}()
+	ready := awaitReady(alive, filepath.Join(r.PGData, "postmaster.pid"))
+	_ = server.Process.Signal(os.Interrupt) // it may have ended by itself
+	if err := <-ended; err != nil || !ready {
+		return fmt.Errorf("PostgreSQL did not come up, or not down: %w: %s", err, said.String())
 	}
-	if err := server.Process.Signal(os.Interrupt); err != nil {
-		return err
-	}
-	return <-ended
+	return nil
 }
 
-// awaitReady returns when the server takes connections, which one without hot_standby does behind its recovery only.
-func awaitReady(ctx context.Context, ended chan error, pidFile string) bool {
+// awaitReady returns when the server takes connections, which one without hot_standby does behind its recovery only. False:
+// the server has ended.
+func awaitReady(ctx context.Context, pidFile string) bool {
 	for {
 		content, _ := os.ReadFile(pidFile) // it isn't there at first
 		if strings.Contains(string(content), "\nready") {
 			return true
 		}
 		select {
-		case <-ended:
-			return false
 		case <-ctx.Done():
 			return false
 		case <-time.After(sampling):
