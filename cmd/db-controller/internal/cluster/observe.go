@@ -68,7 +68,7 @@ func (r *Reconciler) readRepository(ctx context.Context, w *world) error {
 func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 	set, missing := w.statefulSet(), ""
 	for name, mounted := range map[string]string{w.s3Secret(): statefulset.S3Secret(set), w.keysSecret(): statefulset.KeysSecret(set)} {
-		if name == "" || name == mounted {
+		if name == "" || name == mounted || r.written.get(w.cluster, key("Secret", name), seenAge, w.now) != nil {
 			continue
 		}
 		secret := &metav1.PartialObjectMetadata{}
@@ -77,7 +77,9 @@ func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 		if err != nil {
 			return err
 		}
-		if !found {
+		if found {
+			r.written.put(w.cluster, key("Secret", name), secret, w.now)
+		} else {
 			missing = max(missing, name)
 		}
 	}
@@ -217,7 +219,7 @@ func (r *Reconciler) readLease(ctx context.Context, w *world) error {
 		return nil
 	}
 	name := key("Lease", w.names.Lease())
-	lease, known := r.written.get(w.cluster, name, leaseAge, w.now).(*coordinationv1.Lease)
+	lease, known := r.written.get(w.cluster, name, seenAge, w.now).(*coordinationv1.Lease)
 	if w.fresh || !known {
 		lease = &coordinationv1.Lease{}
 		found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.Lease(), lease)

@@ -14,12 +14,13 @@ import (
 const (
 	// madeAge is how long what we have written counts while the cache doesn't show it.
 	madeAge = 5 * time.Second
-	// leaseAge is how long a Lease that was read counts as it was, where nothing is decided on it that can't be undone.
-	leaseAge = 10 * time.Second
+	// seenAge is how long a Lease, or a Secret of a repository, that was read past the cache counts as it was, where nothing
+	// is decided on it that can't be undone.
+	seenAge = 10 * time.Second
 )
 
-// written is what this process has written and its cache may not show yet. It saves reads of the API server, and never
-// stands in for them: a process that has just begun knows nothing.
+// written is what this process has written and its cache may not show yet, and what it has just read that is in no cache.
+// It saves reads of the API server, and nothing depends on it: a process that has just begun knows nothing.
 type written struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]*writtenOf
