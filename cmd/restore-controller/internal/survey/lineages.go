@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
@@ -90,4 +91,24 @@ func ofOne(lineages []repository.Lineage) error {
 	}
 	slices.Sort(parts)
 	return fmt.Errorf("%w in the repository: %s; write one of these paths in spec.source.repository.path", ErrAmbiguous, strings.Join(parts, ", "))
+}
+
+// latestFirst puts the lineage first that was written last, where nobody says which one the cluster writes: a younger one
+// that ended before is of a restore that was undone.
+func latestFirst(lineages []Lineage) {
+	slices.SortStableFunc(lineages, func(a, b Lineage) int { return b.lastSign().Compare(a.lastSign()) })
+}
+
+// lastSign is the latest time of which the lineage knows.
+func (l *Lineage) lastSign() time.Time {
+	latest := l.Created
+	for _, head := range l.Heads {
+		if head.StopTime.After(latest) {
+			latest = head.StopTime
+		}
+	}
+	if last := l.Reach.LastCommit; last != nil && last.After(latest) {
+		latest = *last
+	}
+	return latest
 }

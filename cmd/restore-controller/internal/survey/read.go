@@ -29,6 +29,9 @@ func Read(ctx context.Context, store objstore.Store, q Question, now func() time
 		}
 		report.Lineages = append(report.Lineages, lineage)
 	}
+	if q.Present == "" {
+		latestFirst(report.Lineages)
+	}
 	return report, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
+	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
@@ -108,4 +109,21 @@ func FuzzParsePath(f *testing.F) {
 			t.Errorf("%q is %q and %q, then %q and %q", path, lineage, id, l, b)
 		}
 	})
+}
+
+func TestTheLineageThatWasWrittenLastGoesFirstWhereNobodyKnowsMore(t *testing.T) {
+	backupAt := func(at time.Time) []*backup.Head { return []*backup.Head{{StopTime: at}} }
+	last := clock(12, 30)
+	for name, test := range map[string]struct {
+		lineages []Lineage
+		want     string
+	}{
+		"a cluster that was restored": {[]Lineage{{Name: "new", Created: clock(12, 10), Heads: backupAt(clock(12, 11))}, {Name: "old", Heads: backupAt(clock(12, 5))}}, "new"},
+		"and that was undone":         {[]Lineage{{Name: "new", Created: clock(12, 10), Heads: backupAt(clock(12, 11))}, {Name: "old", Heads: backupAt(clock(12, 5)), Reach: Reach{LastCommit: &last}}}, "old"},
+		"and backed up since":         {[]Lineage{{Name: "new", Created: clock(12, 10)}, {Name: "old", Heads: backupAt(clock(12, 20))}}, "old"},
+	} {
+		if latestFirst(test.lineages); test.lineages[0].Name != test.want {
+			t.Errorf("%s: %s goes first", name, test.lineages[0].Name)
+		}
+	}
 }
