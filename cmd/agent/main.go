@@ -24,6 +24,7 @@ var commands = []func() *cobra.Command{
 	fetchCommand,
 	backupCommand,
 	verifyCommand,
+	drillCommand,
 	upgradeCommand,
 	restoreCommand,
 	wardenCommand,

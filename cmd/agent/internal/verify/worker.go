@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -62,7 +61,7 @@ func describe(wrong []*backup.CorruptError) []agentapi.WrongObject {
 	var named []agentapi.WrongObject
 	size := 0
 	for _, found := range wrong {
-		object := agentapi.WrongObject{Object: found.Object, File: shorten(found.File), Detail: shorten(found.Detail)}
+		object := agentapi.WrongObject{Object: found.Object, File: job.Shorten(found.File, mostText), Detail: job.Shorten(found.Detail, mostText)}
 		raw, err := json.Marshal(object)
 		size += len(raw) + 1
 		if err != nil || len(named) == mostWrong || size > mostWrongBytes {
@@ -71,11 +70,4 @@ func describe(wrong []*backup.CorruptError) []agentapi.WrongObject {
 		named = append(named, object)
 	}
 	return named
-}
-
-func shorten(text string) string {
-	if len(text) <= mostText {
-		return strings.ToValidUTF8(text, "?")
-	}
-	return strings.ToValidUTF8(text[:mostText], "") + " …"
 }

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/cmd/agent/internal/drill"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+func drillCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "drill", Short: "Look at a cluster that was restored aside, in a Job", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return exit(job.Run(cmd.Context(), job.PodFiles(), runDrill))
+		},
+	}
+}
+
+func runDrill(ctx context.Context, task agentapi.DrillJob) (agentapi.DrillResult, error) {
+	none := agentapi.DrillResult{}
+	programs, err := postgres.BinDir(ctx, postgres.Exec, task.MajorVersion)
+	if err != nil {
+		return none, job.Final(drill.ReasonBadImage, err)
+	}
+	superuser, err := drill.Superuser(task, "/tmp/drill")
+	if err != nil {
+		return none, err
+	}
+	worker := drill.Worker{
+		BinDir: programs, Superuser: superuser, Reader: drill.Reader(task.Host),
+		Patience: 2 * time.Minute, Pause: 2 * time.Second, Now: time.Now,
+	}
+	slog.Info("looking at the restored cluster", "host", task.Host, "assertions", len(task.Assertions))
+	result, err := worker.Run(ctx, task)
+	if err == nil {
+		slog.Info("looked at the restored cluster", "seconds", result.Seconds, "damaged", result.CorruptCount, "failedAssertions", result.FailedCount)
+	}
+	return result, err
+}
