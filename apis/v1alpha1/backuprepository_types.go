@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Backups",type=integer,JSONPath=`.status.backups`
 // +kubebuilder:printcolumn:name="Stored",type=integer,format=int64,JSONPath=`.status.storedBytes`
 // +kubebuilder:printcolumn:name="From",type=date,JSONPath=`.status.lineages[0].recoverableFrom`
+// +kubebuilder:printcolumn:name="Drilled",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Drilled")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type BackupRepository struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -60,6 +61,9 @@ type BackupRepositorySpec struct {
 	// Verify has every backup of the repository read and checked against its checksums, on a schedule.
 	// +optional
 	Verify *RepositoryVerify `json:"verify,omitempty"`
+	// Drill has a backup of the repository restored aside and looked at, on a schedule.
+	// +optional
+	Drill *RepositoryDrill `json:"drill,omitempty"`
 }
 
 // S3Spec describes a bucket and how to reach it.
@@ -152,7 +156,7 @@ type BackupRepositoryStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, Verified.
+	// Conditions: Ready, Verified, Drilled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -190,6 +194,9 @@ type BackupRepositoryStatus struct {
 	// Verification of the backups in the repository.
 	// +optional
 	Verification *RepositoryVerification `json:"verification,omitempty"`
+	// Drill says how the drills go.
+	// +optional
+	Drill *DrillStatus `json:"drill,omitempty"`
 }
 
 // KeptStatus says what a bucket with versions keeps, which is paid for and seen by nobody.

@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
+	"howdah.dev/howdah/cmd/backup-controller/internal/drill"
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
@@ -88,8 +89,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 			return err
 		}
 	}
-	if err := verify.Setup(mgr, agentImage); err != nil {
-		return err
+	for _, setup := range []func(ctrl.Manager, string) error{verify.Setup, drill.Setup} {
+		if err := setup(mgr, agentImage); err != nil {
+			return err
+		}
 	}
 	if err := repository.Measure(metrics.Registry, mgr.GetClient()); err != nil {
 		return err

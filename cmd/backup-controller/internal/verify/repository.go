@@ -72,30 +72,18 @@ func (r *Repositories) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return pass.Commit(ctx, outcome)
 }
 
-// plan says which time of the schedule has come last, and which comes next. After an outage the earliest of those that
-// have passed is the one that has come: a backup is verified once for all of them. Its error is a sentence for a person.
+// plan moves the schedule on: a backup is verified once for all times that have passed. Its error is a sentence for a
+// person.
 func plan(repo *v1alpha1.BackupRepository, now time.Time) (v1alpha1.RepositoryVerification, error) {
-	planned := v1alpha1.RepositoryVerification{}
-	spec := repo.Spec.Verify
+	spec, before := repo.Spec.Verify, cron.Times{}
 	if spec == nil {
-		return planned, nil
+		return v1alpha1.RepositoryVerification{}, nil
 	}
-	if before := repo.Status.Verification; before != nil {
-		planned.LastScheduleTime = before.LastScheduleTime
-		if next := before.NextScheduleTime; next != nil && !next.After(now) {
-			planned.LastScheduleTime = next
-		}
+	if status := repo.Status.Verification; status != nil {
+		before = cron.Times{Last: status.LastScheduleTime, Next: status.NextScheduleTime}
 	}
-	schedule, err := cron.Parse("spec.verify", spec.Schedule, spec.TimeZone)
-	if err != nil {
-		return planned, err
-	}
-	next, err := schedule.Next(now)
-	if err != nil {
-		return planned, err
-	}
-	planned.NextScheduleTime = &metav1.Time{Time: next}
-	return planned, nil
+	times, err := cron.Turn("spec.verify", spec.Schedule, spec.TimeZone, before, now)
+	return v1alpha1.RepositoryVerification{LastScheduleTime: times.Last, NextScheduleTime: times.Next}, err
 }
 
 // tally is how the backups of a repository stand.

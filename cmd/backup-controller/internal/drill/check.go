@@ -1,0 +1,119 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// ensureJob makes the Job that looks at the restored cluster.
+func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
+	if w.job.Exists {
+		return flow.Next
+	}
+	if connection := w.cluster.Status.Connection; connection == nil || connection.SuperuserSecret == "" {
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("waiting for the Secrets of PostgresCluster %s", w.cluster.Name))
+	}
+	if err := r.job(w).Ensure(ctx, r.Client); err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(w, ""))
+}
+
+// job connects to the restored cluster and does nothing else: it has no volume, no bucket and no access to the API server.
+func (r *Reconciler) job(w *world) workload.Job {
+	run, connection := w.underWay(), w.cluster.Status.Connection
+	task := agentapi.DrillJob{
+		Host: connection.Host, MajorVersion: int(w.restore.Status.Plan.MajorVersion), Database: applicationDatabase(w.cluster),
+		SuperuserSecret: connection.SuperuserSecret,
+	}
+	for _, assertion := range w.repo.Spec.Drill.Assertions {
+		task.Assertions = append(task.Assertions, agentapi.DrillAssertion(assertion))
+	}
+	return workload.Job{
+		Name: jobName(run), Owner: w.repo, Cluster: run.Name, Component: workload.ComponentBackup,
+		Image: w.restore.Status.Plan.Image, AgentImage: r.AgentImage, Args: []string{"drill"}, Spec: task,
+		ClientTLSSecret: connection.UpgradeSecret, Secrets: map[string][]string{connection.SuperuserSecret: {"password"}},
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		},
+	}
+}
+
+func applicationDatabase(cluster *v1alpha1.PostgresCluster) string {
+	if b := cluster.Spec.Bootstrap; b != nil && b.Restore != nil && b.Restore.Database != "" {
+		return b.Restore.Database
+	}
+	return "app"
+}
+
+func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
+	if w.job.Ended() {
+		return flow.Next
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(w, w.job.Trouble()))
+}
+
+func looking(w *world, trouble string) string {
+	return strings.TrimSpace(fmt.Sprintf("Job %s looks at the restored cluster. %s", jobName(w.underWay()), trouble))
+}
+
+// takeResult takes what the Job's pod has said.
+func (r *Reconciler) takeResult(_ context.Context, w *world) flow.Outcome {
+	result := agentapi.DrillResult{}
+	if !w.job.Result(&result) {
+		w.end(v1alpha1.DrillFailed, v1alpha1.ReasonJobFailed, fmt.Sprintf("Job %s has ended, and its result can't be read.", jobName(w.underWay())))
+		return flow.Save(v1alpha1.ReasonJobFailed, w.underWay().Message)
+	}
+	w.underWay().CheckSeconds = result.Seconds
+	w.end(outcomeOf(result, w.underWay(), len(w.repo.Spec.Drill.Assertions)))
+	return flow.Save(w.underWay().Reason, w.underWay().Message)
+}
+
+// outcomeOf makes a sentence of what was found. Damage comes first, for it may be why an assertion isn't true.
+func outcomeOf(result agentapi.DrillResult, run *v1alpha1.DrillRun, assertions int) (v1alpha1.DrillOutcome, string, string) {
+	restored := fmt.Sprintf("Backup %s was restored in %s", run.BackupID, time.Duration(run.RestoreSeconds)*time.Second)
+	if run.LastCommit != nil {
+		restored += ", with all until " + run.LastCommit.UTC().Format(time.RFC3339)
+	}
+	var failed []string
+	for _, f := range result.Failed {
+		failed = append(failed, fmt.Sprintf("assertion %s: %s", f.Name, f.Message))
+	}
+	switch {
+	case result.CorruptCount > 0:
+		text := fmt.Sprintf("%s, but pg_amcheck finds %d damaged: %s", restored, result.CorruptCount, strings.Join(result.Corrupt, ", "))
+		if result.FailedCount > 0 {
+			text += fmt.Sprintf("; and %d assertions are not true", result.FailedCount)
+		}
+		return v1alpha1.DrillFailed, v1alpha1.ReasonDataCorrupt, text + "."
+	case result.FailedCount > 0:
+		return v1alpha1.DrillFailed, v1alpha1.ReasonAssertionFailed, fmt.Sprintf("%s, but %d of %d assertions are not true: %s.",
+			restored, result.FailedCount, assertions, strings.Join(failed, "; "))
+	case assertions == 0:
+		return v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled, restored + "; pg_amcheck finds nothing wrong."
+	}
+	return v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled, fmt.Sprintf("%s; pg_amcheck finds nothing wrong, and %d of %d assertions are true.",
+		restored, assertions, assertions)
+}
+
+// removeJob deletes the Job, and waits until none of its pods asks the cluster any more.
+func (r *Reconciler) removeJob(ctx context.Context, w *world) flow.Outcome {
+	if !w.job.Exists {
+		return flow.Next
+	}
+	if err := workload.Remove(ctx, r.Client, r.Reader, w.repo, jobName(w.underWay()), w.job); err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Job %s", jobName(w.underWay())))
+}

@@ -1,0 +1,102 @@
+// Package drill restores what is in a BackupRepository aside, on a schedule, has a Job look at it, and records what was
+// found and how long it took. It makes a Restore, which makes the cluster, and deletes that in the end; nothing else is
+// touched.
+package drill
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories/status,verbs=patch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories/finalizers,verbs=update
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=get;create;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// lookAgain is how often what no watch tells of is looked at: a cluster that goes, a Job's pod.
+const lookAgain = 10 * time.Second
+
+// Reconciler of the drills of BackupRepositories, one at a time of each.
+type Reconciler struct {
+	Client client.Client
+	// Reader reads past the cache: a Restore that was made a moment ago must not be missed.
+	Reader     client.Reader
+	Events     events.EventRecorder
+	AgentImage string
+	Now        func() time.Time
+	// Random is from 0 to n-1.
+	Random func(n int64) int64
+}
+
+type steps = []flow.Step[*world]
+
+// Reconcile moves the drills of one repository on. plan is the algorithm; everything else serves it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	repo := &v1alpha1.BackupRepository{}
+	if err := r.Client.Get(ctx, req.NamespacedName, repo); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if repo.Spec.Drill == nil && repo.Status.Drill == nil {
+		return ctrl.Result{}, nil
+	}
+	pass := flow.Begin(r.Client, r.Events, repo)
+	w, err := r.observe(ctx, repo)
+	outcome := flow.Retry(err)
+	if err == nil {
+		outcome = flow.Run(ctx, w, r.plan(w)...)
+	}
+	report(w, outcome)
+	return pass.Commit(ctx, w.orNextTime(outcome))
+}
+
+// plan is the algorithm. What was made goes in the opposite order: nobody asks the cluster any more, then the Restore goes,
+// and the cluster with it.
+func (r *Reconciler) plan(w *world) steps {
+	run := w.underWay()
+	switch {
+	case run == nil && w.wanted():
+		return steps{r.begin}
+	case run == nil:
+		return nil
+	case run.Outcome != "":
+		return steps{r.removeJob, r.removeRestore, r.awaitClusterGone, r.putAway}
+	case w.ending() != nil:
+		return steps{r.conclude}
+	}
+	return steps{r.ensureRestore, r.awaitRestore, r.ensureJob, r.awaitJob, r.takeResult}
+}
+
+// orNextTime has a repository that nothing else wakes looked at when the next time of its schedule comes, or when its drill
+// has taken too long.
+func (w *world) orNextTime(outcome flow.Outcome) flow.Outcome {
+	var at time.Time
+	switch run, status := w.underWay(), w.repo.Status.Drill; {
+	case run != nil && run.Outcome == "":
+		at = w.deadline()
+	case run == nil && status != nil && status.NextScheduleTime != nil:
+		at = status.NextScheduleTime.Time
+	default:
+		return outcome
+	}
+	after := max(at.Sub(w.now), 0) + time.Millisecond
+	switch {
+	case outcome.Kind == flow.KindNext:
+		return flow.Outcome{Kind: flow.KindWait, After: after}
+	case outcome.Kind == flow.KindWait && (outcome.After == 0 || outcome.After > after):
+		outcome.After = after
+	}
+	return outcome
+}

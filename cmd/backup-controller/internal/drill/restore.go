@@ -1,0 +1,126 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// quiet are the parameters of a copy that nobody shall notice: a subscription in it would take the changes that are for
+// the subscriber it is a copy of, and pg_cron would do its jobs once more.
+var quiet = map[string]v1alpha1.ParameterValue{
+	"max_logical_replication_workers": "0",
+	"cron.launch_active_jobs":         "off",
+}
+
+// newRestore is the Restore of a drill. It belongs to the repository, and its cluster to it.
+func newRestore(repo *v1alpha1.BackupRepository, run *v1alpha1.DrillRun) *v1alpha1.Restore {
+	spec := repo.Spec.Drill
+	restore := &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: repo.Namespace, Name: run.Name,
+			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(repo, v1alpha1.GroupVersion.WithKind(v1alpha1.KindBackupRepository)),
+			},
+		},
+		Spec: v1alpha1.RestoreSpec{
+			Source: v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{
+				Name: spec.Cluster.Name, Repository: &v1alpha1.LocalReference{Name: repo.Name},
+			}},
+			Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{
+				Name: run.Name, Temporary: true, SuperuserAccess: ptr.To(true), Parameters: quiet,
+				Storage: spec.Storage, Resources: spec.Resources,
+			}},
+		},
+	}
+	if run.TargetTime != "" {
+		restore.Spec.Target = &v1alpha1.RestoreTarget{Time: run.TargetTime}
+	}
+	return restore
+}
+
+// ensureRestore makes the Restore, and records which one it is.
+func (r *Reconciler) ensureRestore(ctx context.Context, w *world) flow.Outcome {
+	run := w.underWay()
+	if w.restore != nil {
+		if run.RestoreUID != "" {
+			return flow.Next
+		}
+		run.RestoreUID = w.restore.UID
+		return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is made", run.Name))
+	}
+	err := r.Client.Create(ctx, newRestore(w.repo, run))
+	switch {
+	case apierrors.IsInvalid(err):
+		w.end(v1alpha1.DrillFailed, v1alpha1.ReasonRestoreFailed, fmt.Sprintf("The API server refuses the Restore: %v; correct spec.drill.", err))
+		return flow.Save(v1alpha1.ReasonRestoreFailed, run.Message)
+	case err != nil && !apierrors.IsAlreadyExists(err): // whose it is is seen in the next pass
+		return flow.Retry(fmt.Errorf("create Restore %s: %w", run.Name, err))
+	}
+	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is being made", run.Name))
+}
+
+// awaitRestore waits for the restored cluster, and records how long that took. A failure is ending's.
+func (r *Reconciler) awaitRestore(_ context.Context, w *world) flow.Outcome {
+	run, status := w.underWay(), &w.restore.Status
+	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded)
+	switch {
+	case condition == nil:
+		return flow.Wait(v1alpha1.ReasonRunning, fmt.Sprintf("The restore-controller has not looked at Restore %s yet.", run.Name))
+	case condition.Status != metav1.ConditionTrue || status.CompletedAt == nil:
+		return flow.Wait(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s: %s", run.Name, condition.Message))
+	case run.RestoreSeconds > 0:
+		return flow.Next
+	}
+	took := status.CompletedAt.Sub(w.restore.CreationTimestamp.Time)
+	run.RestoreSeconds = max(1, int64(took.Round(time.Second).Seconds()))
+	if status.Plan != nil {
+		run.BackupID = status.Plan.BackupID
+	}
+	if status.Reached != nil {
+		run.LastCommit = status.Reached.LastCommit
+	}
+	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("PostgresCluster %s is restored", run.Name))
+}
+
+// removeRestore deletes the Restore. What it has made goes with it, whatever it was at.
+func (r *Reconciler) removeRestore(ctx context.Context, w *world) flow.Outcome {
+	run := w.underWay()
+	switch {
+	case w.restore == nil:
+		return flow.Next
+	case run.RestoreUID == "":
+		run.RestoreUID = w.restore.UID // by which its cluster is known when it is gone
+		return flow.Save(v1alpha1.ReasonDeleting, "putting away what was made")
+	case w.restore.DeletionTimestamp.IsZero():
+		err := r.Client.Delete(ctx, w.restore, client.Preconditions{UID: ptr.To(w.restore.UID)})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return flow.Retry(fmt.Errorf("delete Restore %s: %w", run.Name, err))
+		}
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Restore %s and its PostgresCluster", run.Name))
+}
+
+// awaitClusterGone waits until nothing is left of the restored cluster, which goes with its owner.
+func (r *Reconciler) awaitClusterGone(_ context.Context, w *world) flow.Outcome {
+	if w.cluster == nil {
+		return flow.Next
+	}
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("waiting until PostgresCluster %s is gone", w.cluster.Name))
+}
+
+// putAway ends a drill of which nothing is left.
+func (r *Reconciler) putAway(_ context.Context, w *world) flow.Outcome {
+	w.repo.Status.Drill.UnderWay = nil
+	return flow.Save("", "")
+}
