@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ type Settings struct {
 
 // Main runs the program until it is told to end, and ends the process if it fails.
 func (p Program) Main() {
+	runtime.MemProfileRate = 0 // nobody can ask for the profile, and keeping it costs two MiB
 	if err := p.command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
 		os.Exit(1)

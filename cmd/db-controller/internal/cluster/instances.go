@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +61,16 @@ func (r *Reconciler) awaitReady(_ context.Context, w *world) flow.Outcome {
 		}
 		reason, message = unreachable(w)
 	}
-	return flow.Poll(busyInterval, reason, message)
+	return flow.Poll(w.readyInterval(), reason, message)
+}
+
+// readyInterval is how soon to look again whether the cluster takes connections. A pod that begins to run wakes us; what
+// its agent says does not.
+func (w *world) readyInterval() time.Duration {
+	if slices.ContainsFunc(w.pods, func(pod corev1.Pod) bool { return podRuns(&pod) }) {
+		return busyInterval
+	}
+	return unknownInterval
 }
 
 // notServing says why nobody takes connections that write.
