@@ -107,7 +107,7 @@ func forge(t *testing.T, path string) {
 
 func TestARestoreTakesFromThePresentDirectoryWhatIsStillTheSame(t *testing.T) {
 	store, dir := mem.New(), pgdata(t)
-	bulk(t, dir, 64)
+	write(t, dir, presentRelation, relationPages(4<<20/postgres.PageSize, pagesPerSegment, 100, 1), 0o600)
 	manifest := mustWrite(t, store, dir, "b1")
 	for name, test := range changesSince {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestARestoreTakesFromThePresentDirectoryWhatIsStillTheSame(t *testing.T) {
 
 func TestOnePageThatWasChangedCostsOneFrame(t *testing.T) {
 	store, dir := mem.New(), pgdata(t)
-	bulk(t, dir, 64)
+	write(t, dir, presentRelation, relationPages(4<<20/postgres.PageSize, pagesPerSegment, 100, 1), 0o600)
 	manifest := mustWrite(t, store, dir, "b1")
 	present := copyOf(t, dir)
 	changesSince["a page was changed"].harm(t, present)
