@@ -19,8 +19,11 @@ import (
 // secretsOf names the Secrets that a backup has for the new cluster. It has that of a superuser only if it may log in.
 func secretsOf(head *backup.Head, restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) []string {
 	var names []string
-	cluster := restore.Spec.Destination.ClusterName()
+	cluster, into := restore.Spec.Destination.ClusterName(), restore.Spec.Destination.NewCluster
 	for _, secret := range repository.Secrets(head, restore.Namespace, cluster) {
+		if into != nil && into.Temporary && secret.Name != protocol.AppSecret(cluster) && secret.Name != protocol.SuperuserSecret(cluster) {
+			continue // of a declared role: where it is missing, the cluster that was backed up would take it for its own
+		}
 		if secret.Name != protocol.SuperuserSecret(cluster) || spec.SuperuserAccess {
 			names = append(names, secret.Name)
 		}

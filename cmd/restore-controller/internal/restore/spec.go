@@ -63,8 +63,12 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	return spec, resize(spec, wanted.Storage, head.Totals.LogicalBytes)
 }
 
-// makeTemporary makes it the spec of a copy that leaves nothing behind.
+// makeTemporary makes it the spec of a copy that leaves nothing behind. Its declared roles keep the passwords that the data
+// has, as their Secrets are the other cluster's.
 func makeTemporary(spec *v1alpha1.PostgresClusterSpec) {
+	for i := range spec.Roles {
+		spec.Roles[i].PasswordSecret = nil
+	}
 	spec.Instances, spec.Synchronous, spec.Archive = 1, nil, nil
 	spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}
 }

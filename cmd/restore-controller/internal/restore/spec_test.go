@@ -200,6 +200,7 @@ func TestFewerInstancesConfirmFewerCommits(t *testing.T) {
 
 func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	before := shopSpec()
+	before.Roles = []v1alpha1.Role{{Name: "reporting", PasswordSecret: &v1alpha1.PasswordSecret{Name: "reporting"}}}
 	before.Instances, before.Synchronous, before.SuperuserAccess = 3, &v1alpha1.Synchronous{Number: 1}, false
 	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
 	access := true
@@ -211,6 +212,9 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	if spec.Instances != 1 || spec.Synchronous != nil || spec.Archive != nil || !spec.SuperuserAccess {
 		t.Errorf("spec %+v", spec)
 	}
+	if len(spec.Roles) != 1 || spec.Roles[0].PasswordSecret != nil {
+		t.Errorf("its roles are %+v", spec.Roles)
+	}
 	if policy := spec.DeletionPolicy; policy.FinalBackup == nil || *policy.FinalBackup || policy.Volumes != v1alpha1.VolumesDelete {
 		t.Errorf("it leaves something behind: %+v", policy)
 	}
@@ -220,5 +224,17 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	restore.Spec.Destination.NewCluster.Temporary = false
 	if cluster := newCluster(restore, spec); len(cluster.OwnerReferences) != 0 {
 		t.Errorf("another one has owners: %+v", cluster.OwnerReferences)
+	}
+}
+
+func TestATemporaryClusterMakesNoSecretsOfDeclaredRoles(t *testing.T) {
+	head := &backup.Head{Cluster: backup.Cluster{Secrets: []backup.Secret{
+		{Purpose: backup.SecretApplication, Name: "shop-app"}, {Purpose: backup.SecretRole, Name: "reporting"},
+	}}}
+	for temporary, want := range map[bool]string{true: "copy-app", false: "copy-app reporting"} {
+		names := secretsOf(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: temporary}), &v1alpha1.PostgresClusterSpec{})
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("temporary %t: %s, not %s", temporary, got, want)
+		}
 	}
 }
