@@ -56,7 +56,9 @@ func (b *bed) restored(restore *v1alpha1.Restore) *v1alpha1.PostgresCluster {
 		cluster.Spec.Archive = nil
 		cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: restore.Name, Database: "store", Owner: "keeper"}}
 	})
-	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.Connection.SuperuserSecret = cluster.Name + "-superuser" })
+	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) {
+		status.Connection.SuperuserSecret = cluster.Name + "-superuser"
+	})
 	restore.Status.Plan = &v1alpha1.RestorePlan{
 		Repository: "minio", Lineage: "7-g1", BackupID: "b1", Timeline: 1, FirstWAL: "a", LastWAL: "b", MajorVersion: 17,
 		Image: "postgresql:17", SystemIdentifier: "7", Target: "the end", DataGeneration: "g2",

@@ -27,7 +27,7 @@ func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 
 		thawThird := third.freeze(old)
 		thaw := next.freeze(old) // last, so that it is not behind the other
-		old.insert(500) // that nobody else has
+		old.insert(500)          // that nobody else has
 		old.kill()
 		thaw()
 		thawThird()
