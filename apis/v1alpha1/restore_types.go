@@ -424,6 +424,9 @@ type ReachedPoint struct {
 	// ReplaySeconds that replaying WAL took.
 	// +optional
 	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
+	// TakenBytes of the backup were not fetched, because the data of before still held them.
+	// +optional
+	TakenBytes int64 `json:"takenBytes,omitempty"`
 }
 
 // RestoreFailure is why a restore is given up.

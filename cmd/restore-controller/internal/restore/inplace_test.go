@@ -257,3 +257,15 @@ func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
 		t.Errorf("once it is noted: %+v, %v", got, w.restore.Status.Release)
 	}
 }
+
+func TestWhatWasTakenFromTheDataOfBeforeIsSaid(t *testing.T) {
+	restore := &v1alpha1.Restore{}
+	restore.Spec.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"}
+	restore.Status.Plan = &v1alpha1.RestorePlan{Target: "the end", WriteBytes: 100 << 20}
+	restore.Status.Reached = &v1alpha1.ReachedPoint{LSN: "0/1", TakenBytes: 90 << 20}
+	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	restore.Status.StartedAt, restore.Status.RestoredAt = &metav1.Time{Time: begun}, &metav1.Time{Time: begun.Add(time.Minute)}
+	if got := summary(restore); !strings.HasSuffix(got, "it took 1m0s; 90 of 100 MiB were taken from the data of before") {
+		t.Errorf("it says: %s", got)
+	}
+}

@@ -66,6 +66,9 @@ func summary(restore *v1alpha1.Restore) string {
 	if status.RestoredAt != nil && status.DownAt != nil {
 		text += fmt.Sprintf(", and the cluster took no connections for about %s", end.Sub(status.DownAt.Time).Round(time.Second))
 	}
+	if taken := status.Reached.TakenBytes; taken > 0 {
+		text += fmt.Sprintf("; %d of %d MiB were taken from the data of before", taken>>20, status.Plan.WriteBytes>>20)
+	}
 	text += unarchived(restore)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
 		text += "; confirmed: " + decided.Why

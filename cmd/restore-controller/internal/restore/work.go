@@ -190,6 +190,7 @@ func (r *Reconciler) handOver(ctx context.Context, w *world) flow.Outcome {
 	status.HandedOverAt = &metav1.Time{Time: w.now}
 	status.Reached = &v1alpha1.ReachedPoint{
 		LSN: result.ReachedLSN, Timeline: result.Timeline, FetchSeconds: result.FetchSeconds, ReplaySeconds: result.ReplaySeconds,
+		TakenBytes: result.TakenBytes,
 	}
 	if result.LastCommit != nil {
 		status.Reached.LastCommit = &metav1.MicroTime{Time: *result.LastCommit}
