@@ -18,6 +18,8 @@ const (
 	promotePoll = 10 * time.Millisecond
 	// standing in the way for so long, a session is ended.
 	conflictTime = 500 * time.Millisecond
+	// wakeTime is how often a summarizer that sleeps is woken where the promotion waits for it.
+	wakeTime = 50 * time.Millisecond
 )
 
 // Promote makes a primary of the replica and returns once it takes writes. It replays what it has first; sessions that
@@ -33,9 +35,10 @@ func promote(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_promote(wait => false)"); err != nil {
 		return err
 	}
-	poll, conflict := time.NewTicker(promotePoll), time.NewTicker(conflictTime)
+	poll, conflict, wake := time.NewTicker(promotePoll), time.NewTicker(conflictTime), time.NewTicker(wakeTime)
 	defer poll.Stop()
 	defer conflict.Stop()
+	defer wake.Stop()
 	for {
 		var recovers bool
 		if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&recovers); err != nil || !recovers {
@@ -46,6 +49,10 @@ func promote(ctx context.Context, conn *pgx.Conn) error {
 			return ctx.Err()
 		case <-conflict.C:
 			if _, err := conn.Exec(ctx, endConflicts); err != nil {
+				return err
+			}
+		case <-wake.C:
+			if _, err := conn.Exec(ctx, wakeSummarizer); err != nil {
 				return err
 			}
 		case <-poll.C:
@@ -75,3 +82,7 @@ func SkipTimelines(pgdata string, own, next int64) error {
 const endConflicts = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 	WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle' AND EXISTS (SELECT FROM pg_stat_activity
 		WHERE backend_type = 'startup' AND (wait_event LIKE 'RecoveryConflict%' OR wait_event_type IN ('Lock', 'BufferPin')))`
+
+// wakeSummarizer wakes the WAL summarizer where the end of recovery waits for it: it has nothing left to read, and writes its
+// last summary of the timeline only when it looks again, for which it sleeps up to half a minute. A reload wakes every process.
+const wakeSummarizer = `SELECT pg_reload_conf() FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'WalSummaryReady'`

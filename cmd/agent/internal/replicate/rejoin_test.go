@@ -3,7 +3,9 @@
 package replicate
 
 import (
+	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 
 	"howdah.dev/howdah/cmd/agent/internal/settings"
@@ -131,5 +133,42 @@ func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 		if remedy, err := ahead.Assess(t.Context(), next.upstream(), gone); remedy != ByClone || err != nil {
 			t.Errorf("one whose WAL is gone: %v, %v", remedy, err)
 		}
+	})
+}
+
+// TestASummarizerThatSleepsIsWokenForAPromotion: from PostgreSQL 17 on the end of recovery waits for it, and it may sleep for
+// half a minute. It is kept asleep here until it has been called.
+func TestASummarizerThatSleepsIsWokenForAPromotion(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		if pg.Major < 17 {
+			t.Skip("there is no summarizer before PostgreSQL 17")
+		}
+		b := newBed(t, pg, 2)
+		old, next := b.found(), b.nodes[1]
+		old.keepSlots(nil)
+		next.join(old)
+		old.insert(10)
+		next.awaitLevel(old)
+		old.kill()
+		pid := 0
+		await(t, "a summarizer", func() bool {
+			_, err := fmt.Sscan(next.sql("SELECT summarizer_pid::text FROM pg_get_wal_summarizer_state()"), &pid)
+			return err == nil
+		})
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		const loaded = "SELECT pg_conf_load_time()::text"
+		before, promoted := next.sql(loaded), make(chan struct{})
+		go func() {
+			defer close(promoted)
+			next.promote()
+		}()
+		await(t, "everybody to be called", func() bool { return next.sql(loaded) != before })
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		<-promoted
+		next.insert(10)
 	})
 }
