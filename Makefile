@@ -110,16 +110,17 @@ verify-docs:
 
 ##@ Chaos
 
-# What is tried, and how often; FAULTS left out is all of them.
+# What is tried, and how often; FAULTS left out is all of them. With ALONE=true there are no controllers meanwhile.
 ROUNDS ?= 1
 FAULTS ?=
 REPLICATION ?= async,sync
+ALONE ?= false
 MINUTES ?= 60
 CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=0 ./test/chaos -replication=$(REPLICATION)
 
 .PHONY: chaos
 chaos: cluster deploy ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
-	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS)
+	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS) -alone=$(ALONE)
 
 .PHONY: bench-lifecycle
 bench-lifecycle: cluster deploy ## Measure what making and changing clusters takes (ROUNDS=5)

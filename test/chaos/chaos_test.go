@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ var (
 	rounds      = flag.Int("rounds", 1, "how often each fault is tried")
 	faults      = flag.String("faults", "", "names of faults, parted by commas; all where left out")
 	replication = flag.String("replication", "async,sync", "kinds of replication, parted by commas")
+	alone       = flag.Bool("alone", false, "take the controllers away while faults are tried")
 	version     = flag.Int("version", 17, "major version of PostgreSQL")
 	out         = flag.String("out", "../../build/chaos.json", "file for the figures of each round")
 )
@@ -54,21 +56,28 @@ func TestFaults(t *testing.T) {
 // tryAll tries the faults that one cluster will do for together, and the others after that.
 func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 	for _, limited := range []bool{false, true} {
-		var subject *Subject
-		for _, fault := range chosen {
-			if fault.Limited != limited {
-				continue
-			}
-			if subject == nil {
-				subject = New(t, Options{Replication: kind, Version: int32(*version), Limited: limited})
-			}
-			for number := range *rounds {
-				result := Result{Fault: fault.Name, Replication: kind, Round: number + 1, Unfinished: true}
-				t.Run(fmt.Sprintf("%s %d", fault.Name, number+1), func(t *testing.T) {
-					result = subject.Try(t, fault, number+1)
-				})
-				*report = append(*report, result)
-			}
+		these := slices.DeleteFunc(slices.Clone(chosen), func(f Fault) bool { return f.Limited != limited || *alone && f.Attended })
+		if len(these) == 0 {
+			continue
 		}
+		subject := New(t, Options{Replication: kind, Version: int32(*version), Limited: limited})
+		attend := func() {}
+		if *alone {
+			attend = subject.LeaveAlone()
+		}
+		for _, fault := range these {
+			tryOften(t, subject, fault, report)
+		}
+		attend()
+	}
+}
+
+func tryOften(t *testing.T, subject *Subject, fault Fault, report *Report) {
+	for number := range *rounds {
+		result := Result{Fault: fault.Name, Replication: subject.Replication, Round: number + 1, Unfinished: true}
+		t.Run(fmt.Sprintf("%s %d", fault.Name, number+1), func(t *testing.T) {
+			result = subject.Try(t, fault, number+1)
+		})
+		*report = append(*report, result)
 	}
 }

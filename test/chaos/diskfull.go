@@ -65,7 +65,7 @@ func diskFull(r *round) {
 	_, err := r.Exec(r.primary.Name, "sh", "-c",
 		"fallocate -l $(( $(df --output=avail -B1 /var/lib/howdah | tail -n1) - 8388608 )) "+filler)
 	r.Must(err)
-	r.awaitSpace("the volume to be seen full", func(reason string) bool { return reason == v1alpha1.ReasonDiskFull })
+	r.awaitSpace("the volume to be seen full", true)
 	// The messages go into WAL and nowhere else; the server is expected to fall over them.
 	_, err = r.SQLOn(r.primary.Name, "SELECT count(pg_logical_emit_message(false, 'fill', repeat('x', 1000000))) FROM generate_series(1, 400)")
 	r.Logf("writing WAL to a full volume: %v", err)
@@ -75,15 +75,25 @@ func diskFull(r *round) {
 	})
 	r.pass(after)
 	heal()
-	r.awaitSpace("space", func(reason string) bool { return reason != v1alpha1.ReasonDiskFull })
+	r.awaitSpace("space", false)
 }
 
-// awaitSpace waits until the condition Space has such a reason.
-func (r *round) awaitSpace(what string, is func(reason string) bool) {
+// awaitSpace waits until clients are kept from writing, or no longer are, and until the condition Space says so.
+func (r *round) awaitSpace(what string, full bool) {
 	r.Helper()
+	r.until(what, mend, func(ctx context.Context) error {
+		shut, err := ask[bool](ctx, r.target, "SELECT current_setting('default_transaction_read_only')::bool")
+		if err == nil && shut != full {
+			err = fmt.Errorf("default_transaction_read_only is %t", shut)
+		}
+		return err
+	})
+	if r.alone {
+		return
+	}
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}
 	r.Await(cluster, what, func() bool {
 		condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionSpace)
-		return condition != nil && is(condition.Reason)
+		return condition != nil && (condition.Reason == v1alpha1.ReasonDiskFull) == full
 	})
 }

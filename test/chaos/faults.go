@@ -21,12 +21,14 @@ type Fault struct {
 	do   func(*round)
 	// Limited: it fills volumes, and wants a cluster whose volumes have a limit.
 	Limited bool
+	// Attended: it is asked of the controllers, or done to them.
+	Attended bool
 }
 
 // Faults are all there are, in the order of reports.
 func Faults() []Fault {
 	return []Fault{
-		{Name: "switchover", do: switchover},
+		{Name: "switchover", do: switchover, Attended: true},
 		{Name: "graceful-delete", do: func(r *round) { r.deletePod() }},
 		{Name: "force-delete", do: func(r *round) { r.deletePod(client.GracePeriodSeconds(0)) }},
 		{Name: "kill-postmaster", do: killPostmaster},
@@ -39,7 +41,7 @@ func Faults() []Fault {
 		{Name: "partition", do: partition},
 		{Name: "api-away", do: apiAway},
 		{Name: "api-flapping", do: apiFlapping},
-		{Name: "controllers-down", do: controllersDown},
+		{Name: "controllers-down", do: controllersDown, Attended: true},
 		{Name: "disk-full", do: diskFull, Limited: true},
 		{Name: "double", do: double},
 	}

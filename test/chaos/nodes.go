@@ -1,14 +1,8 @@
 package chaos
 
 import (
-	"context"
-	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -80,33 +74,10 @@ func apiFlapping(r *round) {
 
 // controllersDown takes every controller of the suite away, and then the primary.
 func controllersDown(r *round) {
-	deployments := &appsv1.DeploymentList{}
-	suite := client.InNamespace("howdah-system")
-	r.Must(r.List(r.Context(), deployments, suite))
-	heal := r.healing(func() {
-		for i := range deployments.Items {
-			r.Must(r.scale(&deployments.Items[i], ptr.Deref(deployments.Items[i].Spec.Replicas, 1)))
-		}
-	})
-	for i := range deployments.Items {
-		r.Must(r.scale(deployments.Items[i].DeepCopy(), 0))
-	}
-	r.until("the controllers to be gone", time.Minute, func(ctx context.Context) error {
-		pods := &corev1.PodList{}
-		if err := r.List(ctx, pods, suite); err != nil || meta.LenList(pods) == 0 {
-			return err
-		}
-		return fmt.Errorf("%d pods are left", meta.LenList(pods))
-	})
+	heal := r.healing(r.stopControllers())
 	r.deletePod(client.GracePeriodSeconds(0))
 	r.awaitFailover()
 	heal()
-}
-
-// scale sets the number of pods of a Deployment; it is used after the test's end too.
-func (r *round) scale(deployment *appsv1.Deployment, replicas int32) error {
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
-	return r.Patch(context.Background(), deployment, patch)
 }
 
 // double kills the primary's server while one of the replicas is cut off.
