@@ -4,7 +4,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Role is a role that the primary keeps as it is written here. Nobody is made a superuser by it.
 //
-// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.passwordSecret) || has(self.inRoles))",message="spec.roles: a role with ensure: Absent is dropped; leave the rest of it out"
+// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.passwordSecret) || has(self.certificateSecret) || has(self.inRoles))",message="spec.roles: a role with ensure: Absent is dropped; leave the rest of it out"
+// +kubebuilder:validation:XValidation:rule="self.login || !has(self.certificateSecret)",message="spec.roles: a role with login: false opens no session; leave its certificateSecret out, or have login: true"
 type Role struct {
 	// Name of the role.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
@@ -50,6 +51,19 @@ type Role struct {
 	// PasswordSecret has the password. A change there is a change of the password. Left out: it keeps the one it has.
 	// +optional
 	PasswordSecret *PasswordSecret `json:"passwordSecret,omitempty"`
+	// CertificateSecret is made with a certificate by which this role logs in where spec.postgresql.hba says cert.
+	// +optional
+	CertificateSecret *CertificateSecret `json:"certificateSecret,omitempty"`
+}
+
+// CertificateSecret is where a client's certificate is put: tls.crt and tls.key, and ca.crt to check the server by. It is
+// renewed there before it ends.
+type CertificateSecret struct {
+	// Name of the Secret, in the same namespace. It must not be there, or have been made for this role.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
 }
 
 // PasswordSecret is where a password stands.

@@ -93,6 +93,8 @@ func declared(w *world) finding {
 	switch {
 	case len(w.noPasswords) > 0:
 		return no(v1alpha1.ReasonSecretNotFound, few(w.noPasswords))
+	case len(w.noCertificates) > 0:
+		return no(v1alpha1.ReasonNameConflict, few(w.noCertificates))
 	case agent == nil || agent.Declared == nil || agent.Declared.Hash != w.agentConfig().Declared.Hash():
 		return no(v1alpha1.ReasonApplying, "The primary has yet to see to roles and databases.")
 	case len(agent.Declared.Problems) > 0:

@@ -3,7 +3,9 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -62,6 +65,55 @@ func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) 
 	copied := &corev1.Secret{}
 	l.eventually("the password is taken back", func() bool { return l.there(copied, "shop-roles") && len(copied.Data) == 0 })
 	l.awaitRunning(shop)
+}
+
+func TestARoleGetsItsCertificateWhichIsRenewedAndNeverAnothersSecret(t *testing.T) {
+	l := newLab(t)
+	l.password("taken", "mine")
+	shop := l.shop(func(shop *v1alpha1.PostgresCluster) {
+		shop.Spec.Roles = []v1alpha1.Role{
+			{Name: "web", CertificateSecret: &v1alpha1.CertificateSecret{Name: "web-tls"}},
+			{Name: "taken", CertificateSecret: &v1alpha1.CertificateSecret{Name: "taken"}},
+			{Name: "own", CertificateSecret: &v1alpha1.CertificateSecret{Name: "shop-ca"}},
+			{Name: "second", CertificateSecret: &v1alpha1.CertificateSecret{Name: "web-tls"}},
+		}
+	})
+	says := l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
+	for _, want := range []string{"taken is there and belongs to somebody else", "shop-ca is one of the cluster's own", "web-tls has the certificate of role web"} {
+		if !strings.Contains(says, want) {
+			t.Errorf("it doesn't say that %s: %s", want, says)
+		}
+	}
+	l.awaitRunning(shop)
+	made, taken := &corev1.Secret{}, &corev1.Secret{}
+	if !l.there(made, "web-tls") || !metav1.IsControlledBy(made, shop) || commonName(t, made) != "web" {
+		t.Errorf("web has %v", made.Annotations)
+	}
+	if !l.there(taken, "taken") || string(taken.Data["password"]) != "mine" || len(taken.OwnerReferences) > 0 {
+		t.Error("somebody else's Secret was touched")
+	}
+
+	l.change(shop, func() { shop.Spec.Roles = shop.Spec.Roles[:1] })
+	l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	l.clock.forward(certificate.LeafLife - time.Hour)
+	l.wake(shop)
+	renewed := &corev1.Secret{}
+	l.eventually("the certificate is renewed", func() bool {
+		return l.there(renewed, "web-tls") && !bytes.Equal(renewed.Data[corev1.TLSCertKey], made.Data[corev1.TLSCertKey])
+	})
+	if commonName(t, renewed) != "web" {
+		t.Error("the new one is somebody else's")
+	}
+}
+
+// commonName of the certificate in a Secret.
+func commonName(t *testing.T, secret *corev1.Secret) string {
+	t.Helper()
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair.Leaf.Subject.CommonName
 }
 
 // awaitCopied waits until the pods are brought a password, and returns its revision.

@@ -28,6 +28,9 @@ func TestTheConditionSaysWhatIsNotAsDeclared(t *testing.T) {
 			w.noPasswords = []string{"role web has no password: there is no Secret web"}
 			w.agents["shop-0"].Declared.Problems = []string{"role web: its password has not arrived"}
 		}, "False", v1alpha1.ReasonSecretNotFound, "there is no Secret web."},
+		"a certificate's Secret that is another's": {func(w *world) {
+			w.noCertificates = []string{"role web has no certificate: Secret web-tls is there and belongs to somebody else"}
+		}, "False", v1alpha1.ReasonNameConflict, "Secret web-tls is there"},
 	} {
 		w := running(func(w *world) { w.cluster.Spec.Roles = []v1alpha1.Role{{Name: "web"}} })
 		w.agents["shop-0"].Declared = &agentapi.DeclaredStatus{Hash: w.agentConfig().Declared.Hash()}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -186,9 +187,9 @@ func (r *Reconciler) kindOf(object client.Object) string {
 }
 
 func (r *Reconciler) readSecrets(ctx context.Context, w *world) error {
-	names := []string{w.names.Authority(), w.names.ServerTLS(), w.names.App(), w.names.Roles(), w.names.Backup(), w.names.Upgrade(), w.names.Replication()}
-	if w.cluster.Spec.SuperuserAccess || superuserSecretOf(w.cluster) != "" {
-		names = append(names, w.names.Superuser())
+	names := w.names.Secrets()
+	if !w.cluster.Spec.SuperuserAccess && superuserSecretOf(w.cluster) == "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == w.names.Superuser() })
 	}
 	for _, name := range names {
 		found, err := r.secrets.read(ctx, r.Client, w.cluster, name, w.now)

@@ -25,8 +25,8 @@ func (r *Reconciler) plan(w *world) steps {
 func (r *Reconciler) components() steps {
 	return steps{
 		r.settleBeginning, // recorded before there is a Lease to take
-		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensurePasswords, r.ensureIdentity, r.ensureConfigMaps,
-		r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureDisruptionBudget, r.ensureLease,
+		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensurePasswords, r.ensureRoleCertificates,
+		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureDisruptionBudget, r.ensureLease,
 	}
 }
 

@@ -63,9 +63,10 @@ type world struct {
 	// refused is why Kubernetes did not let a claim grow in this pass, by the claim's name.
 	refused map[string]string
 
-	// passwords of declared roles, by role, and a sentence for each that can't be had.
-	passwords   map[string][]byte
-	noPasswords []string
+	// passwords of declared roles, by role, and a sentence for each that can't be had, and for each certificate.
+	passwords      map[string][]byte
+	noPasswords    []string
+	noCertificates []string
 
 	// asks for the volumes, oldest first.
 	asks []protocol.HoldAsk

@@ -98,6 +98,13 @@ func (n Names) Upgrade() string { return n.cluster + "-upgrade" }
 // Replication is the Secret with the client certificate by which agents and replicas know each other.
 func (n Names) Replication() string { return n.cluster + "-replication" }
 
+// Secrets are the names of all of them.
+func (n Names) Secrets() []string {
+	return []string{
+		n.Authority(), n.ServerTLS(), n.App(), n.Superuser(), n.Roles(), n.Backup(), n.Upgrade(), n.Replication(),
+	}
+}
+
 // Lease is what the agents elect over.
 func (n Names) Lease() string { return n.cluster }
 

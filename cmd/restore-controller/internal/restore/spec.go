@@ -64,10 +64,10 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 }
 
 // makeTemporary makes it the spec of a copy that leaves nothing behind. Its declared roles keep the passwords that the data
-// has, as their Secrets are the other cluster's.
+// has, and get no certificates, as the Secrets are the other cluster's.
 func makeTemporary(spec *v1alpha1.PostgresClusterSpec) {
 	for i := range spec.Roles {
-		spec.Roles[i].PasswordSecret = nil
+		spec.Roles[i].PasswordSecret, spec.Roles[i].CertificateSecret = nil, nil
 	}
 	spec.Instances, spec.Synchronous, spec.Archive = 1, nil, nil
 	spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
@@ -68,6 +69,19 @@ func ServerTLS(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, authority
 // ClientTLS is the Secret with the client certificate of an internal role.
 func ClientTLS(cluster *v1alpha1.PostgresCluster, name, role string, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
 	return issued(cluster, name, certificate.Request{CommonName: role}, live, authority, now)
+}
+
+// AnnotationRole on a Secret is the declared role whose certificate it has.
+const AnnotationRole = "howdah.dev/role"
+
+// RoleTLS is the Secret with the client certificate of a declared role.
+func RoleTLS(cluster *v1alpha1.PostgresCluster, role *v1alpha1.Role, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
+	secret, err := ClientTLS(cluster, role.CertificateSecret.Name, role.Name, live, authority, now)
+	if err != nil {
+		return nil, err
+	}
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, AnnotationRole, role.Name)
+	return secret, nil
 }
 
 // issued keeps the certificate that is there while it is fit.
