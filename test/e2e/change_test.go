@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -79,6 +81,29 @@ func TestAMinorVersionComesByItsImageAndOneThatIsNowhereIsNamed(t *testing.T) {
 		if container.Image != image {
 			t.Errorf("container %s runs %s", container.Name, container.Image)
 		}
+	}
+	w.judge()
+}
+
+func TestARestartWaitsForTheMaintenanceWindowAndAReloadDoesNot(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "minio")
+	cluster := b.Cluster("shop", 17)
+	w, started := b.startWriter("shop"), b.SQL("shop", "SELECT pg_postmaster_start_time()")
+
+	shut := fmt.Sprintf("0 %d * * *", time.Now().UTC().Add(12*time.Hour).Hour())
+	b.Merge(cluster, `{"spec":{"maintenanceWindow":{"schedule":"`+shut+`","duration":"10m"},
+		"postgresql":{"parameters":{"max_connections":"77","work_mem":"5MB"}}}}`)
+	b.AwaitReason(cluster, v1alpha1.ConditionUpToDate, v1alpha1.ReasonRestartPending, "waits for the maintenance window, which opens on")
+	b.Await(cluster, "work_mem to be reloaded", func() bool { return b.SQL("shop", "SHOW work_mem") == "5MB" })
+	if again := b.SQL("shop", "SELECT pg_postmaster_start_time()"); again != started {
+		t.Errorf("PostgreSQL was restarted outside of the window: %s, then %s", started, again)
+	}
+
+	b.Merge(cluster, `{"spec":{"maintenanceWindow":{"schedule":"* * * * *"}}}`)
+	b.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
+	if got := b.SQL("shop", "SHOW max_connections"); got != "77" {
+		t.Errorf("in the window max_connections is %s", got)
 	}
 	w.judge()
 }

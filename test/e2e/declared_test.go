@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 )
@@ -18,6 +19,16 @@ import (
 func (b *bed) login(role, password, database string) (string, error) {
 	return b.Exec(b.Primary("shop"), "env", "PGPASSWORD="+password, "psql", "-XAtc", "SELECT current_user",
 		fmt.Sprintf("host=shop-rw port=5432 user=%s dbname=%s sslmode=require connect_timeout=5", role, database))
+}
+
+// loginWith opens a session with the certificate of a Secret and no password.
+func (b *bed) loginWith(secret, role string) (string, error) {
+	b.Helper()
+	made := &corev1.Secret{ObjectMeta: b.Meta(secret)}
+	b.Must(b.Get(b.Context(), client.ObjectKeyFromObject(made), made))
+	return b.Exec(b.Primary("shop"), "env", "CERT="+string(made.Data["tls.crt"]), "KEY="+string(made.Data["tls.key"]), "CA="+string(made.Data["ca.crt"]),
+		"bash", "-c", `umask 077; cd "$(mktemp -d -p /dev/shm)"; trap 'rm -r "$PWD"' EXIT; echo "$CERT" >crt; echo "$KEY" >key; echo "$CA" >ca
+			psql -wXAtc 'SELECT current_user' "host=shop-rw dbname=app user=$0 sslmode=verify-full sslcert=crt sslkey=key sslrootcert=ca connect_timeout=5"`, role)
 }
 
 // awaitLogin waits until a password lets a role in.
@@ -54,6 +65,18 @@ func TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts(t *t
 	b.awaitLogin(cluster, "reporting", "second-of-two", "reports")
 	if _, err := b.login("reporting", "first-of-two", "reports"); err == nil {
 		t.Error("the old password still lets in")
+	}
+
+	b.Merge(cluster, `{"spec":{
+		"roles":[{"name":"batch","certificateSecret":{"name":"batch-tls"}}],
+		"postgresql":{"hba":["hostssl app batch all cert"]}}}`)
+	b.AwaitTrue(cluster, v1alpha1.ConditionDeclared)
+	b.Await(cluster, "batch to log in by its certificate", func() bool {
+		out, err := b.loginWith("batch-tls", "batch")
+		return err == nil && strings.TrimSpace(out) == "batch"
+	})
+	if out, err := b.loginWith("batch-tls", "app"); err == nil {
+		t.Errorf("the certificate of batch lets in as %s", out)
 	}
 
 	b.Merge(cluster, `{"spec":{"postgresql":{"hba":["hostssl reports reporting all scram-sha-256","hostssl all reporting all reject"]}}}`)
