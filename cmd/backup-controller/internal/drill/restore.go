@@ -59,6 +59,12 @@ func (r *Reconciler) ensureRestore(ctx context.Context, w *world) flow.Outcome {
 		run.RestoreUID = w.restore.UID
 		return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is made", run.Name))
 	}
+	switch underWay, err := r.stillUnderWay(ctx, w); {
+	case err != nil:
+		return flow.Retry(err)
+	case !underWay:
+		return flow.Poll(cacheLag, "", "")
+	}
 	err := r.Client.Create(ctx, newRestore(w.repo, run))
 	switch {
 	case apierrors.IsInvalid(err):
@@ -68,6 +74,18 @@ func (r *Reconciler) ensureRestore(ctx context.Context, w *world) flow.Outcome {
 		return flow.Retry(fmt.Errorf("create Restore %s: %w", run.Name, err))
 	}
 	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is being made", run.Name))
+}
+
+// stillUnderWay reports that the API server itself says so of the drill: a cache that is behind may show one that is over
+// and put away, and nobody would delete what is made for that.
+func (r *Reconciler) stillUnderWay(ctx context.Context, w *world) (bool, error) {
+	now := &v1alpha1.BackupRepository{}
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(w.repo), now); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	fresh := world{repo: now}
+	run := fresh.underWay()
+	return now.UID == w.repo.UID && !fresh.leaving() && run != nil && run.Name == w.underWay().Name && run.Outcome == "", nil
 }
 
 // awaitRestore waits for the restored cluster, and records how long that took. A failure is ending's.
