@@ -106,7 +106,7 @@ func (b *bed) begin() {
 // archive switches segments, waits until PostgreSQL has archived all, and puts them into the bucket.
 func (b *bed) archive() {
 	b.t.Helper()
-	last := filepath.Join(b.archived, b.value("SELECT pg_walfile_name(pg_switch_wal())"))
+	last := filepath.Join(b.archived, b.value("SELECT pg_walfile_name(pg_switch_wal() - 1)"))
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for deadline := time.Now().Add(2 * time.Minute); ; <-look.C {

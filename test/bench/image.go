@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"howdah.dev/howdah/test/testkit/ociroot"
 )
 
 // A PostgreSQL that this machine's Debian doesn't have runs in the root of one of the test bed's images, whose archive PG_IMAGE
@@ -47,18 +47,12 @@ func (b *bench) useImage(ctx context.Context, archive string) error {
 	whole := filepath.Join(root, "whole") // made last
 	if _, err := os.Stat(whole); err != nil {
 		fmt.Printf("unpacking %s\n", archive)
-		if err := unpackImage(ctx, archive, root); err != nil {
+		if err := ociroot.Unpack(ctx, archive, root); err != nil {
 			return err
 		}
 	}
-	for _, folder := range []string{"/proc", "/dev", "/tmp", b.folder} {
-		inside := filepath.Join(root, folder)
-		if err := os.MkdirAll(inside, 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount(folder, inside, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return fmt.Errorf("mount %s: %w", inside, err)
-		}
+	if err := ociroot.Share(root, "/proc", "/dev", "/tmp", b.folder); err != nil {
+		return err
 	}
 	b.runner = runner{root: root, uid: imageUser, gid: imageUser}
 	if _, err := os.Stat(whole); err == nil || !slices.Contains(b.tools, toolPgBackRest) {
@@ -88,57 +82,4 @@ func installInside(ctx context.Context, root string) error {
 		}
 	}
 	return nil
-}
-
-// manifest is of an OCI image, as far as it is needed: its layers, and of an index its manifests.
-type manifest struct {
-	Manifests, Layers []struct{ Digest string }
-}
-
-// unpackImage unpacks the layers of an OCI archive.
-func unpackImage(ctx context.Context, archive, root string) error {
-	blobs := root + ".oci"
-	defer os.RemoveAll(blobs)
-	if err := errors.Join(os.RemoveAll(root), os.MkdirAll(root, 0o755), os.MkdirAll(blobs, 0o755)); err != nil {
-		return err
-	}
-	if err := untar(ctx, archive, blobs); err != nil {
-		return err
-	}
-	var index, image manifest
-	if err := readJSON(filepath.Join(blobs, "index.json"), &index); err != nil {
-		return err
-	}
-	if len(index.Manifests) == 0 {
-		return fmt.Errorf("%s holds no image", archive)
-	}
-	if err := readJSON(blob(blobs, index.Manifests[0].Digest), &image); err != nil {
-		return err
-	}
-	for _, layer := range image.Layers {
-		if err := untar(ctx, blob(blobs, layer.Digest), root); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func blob(folder, digest string) string {
-	return filepath.Join(folder, "blobs", strings.Replace(digest, ":", "/", 1))
-}
-
-func untar(ctx context.Context, archive, to string) error {
-	out, err := exec.CommandContext(ctx, "tar", "--extract", "--file="+archive, "--directory="+to, "--numeric-owner", "--same-owner").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("unpack %s: %w: %s", archive, err, out)
-	}
-	return nil
-}
-
-func readJSON(path string, into any) error {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(content, into)
 }

@@ -79,7 +79,7 @@ func TestRestoresReachTheirTargets(t *testing.T) {
 func awaitArchived(b *bed) {
 	b.Helper()
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: b.Meta("shop")}
-	segment := b.SQL("shop", "SELECT pg_walfile_name(pg_switch_wal())")
+	segment := b.SQL("shop", "SELECT pg_walfile_name(pg_switch_wal() - 1)")
 	b.Await(cluster, "WAL "+segment+" in the archive", func() bool {
 		return b.SQL("shop", fmt.Sprintf("SELECT coalesce(last_archived_wal >= '%s', false) FROM pg_stat_archiver", segment)) == "t"
 	})

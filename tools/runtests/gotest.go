@@ -21,6 +21,7 @@ type goSuite struct {
 	packages []string
 	timeout  time.Duration
 	env      []string
+	exec     string // what the tests are run by
 }
 
 // tally counts tests, subtests among them.
@@ -50,6 +51,9 @@ func goTest(ctx context.Context, t *tally, s goSuite) error {
 	}
 	if s.tags != "" {
 		args = append(args, "-tags="+s.tags)
+	}
+	if s.exec != "" {
+		args = append(args, "-exec="+s.exec)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Dir = s.dir

@@ -64,6 +64,10 @@ func stages() []*stage {
 			run: tagged("postgres", 20*time.Minute),
 		},
 		{
+			name: "postgres-18", about: "the same against the newest, in the root of its image", needs: servers,
+			run: func(ctx context.Context, t *tally) error { return postgresInImage(ctx, t, "18") },
+		},
+		{
 			name: "integration", about: "each controller against a real API server", needs: []string{"kubernetes"},
 			run: integration,
 		},
@@ -86,6 +90,34 @@ func tagged(tag string, timeout time.Duration, env ...string) func(context.Conte
 		}
 		return goTest(ctx, t, goSuite{name: tag, tags: tag, packages: packages, timeout: timeout, env: env})
 	}
+}
+
+// postgresInImage runs the tests of PostgreSQL against one that this machine's Debian doesn't have.
+func postgresInImage(ctx context.Context, t *tally, major string) error {
+	if err := command(ctx, "inimage", nil, "go", "build", "-o", "build/bin/inimage", "./test/inimage"); err != nil {
+		return err
+	}
+	archives, err := kube(ctx, "images")
+	if err != nil {
+		return err
+	}
+	packages, err := packagesWith(ctx, "postgres")
+	if err != nil {
+		return err
+	}
+	top, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for archive := range strings.FieldsSeq(archives) {
+		if strings.HasPrefix(filepath.Base(archive), "postgresql-"+major+"-") {
+			return goTest(ctx, t, goSuite{
+				name: "postgres-" + major, tags: "postgres", packages: packages, timeout: 20 * time.Minute,
+				exec: filepath.Join(top, "build/bin/inimage") + " " + archive,
+			})
+		}
+	}
+	return fmt.Errorf("there is no image of PostgreSQL %s among %s", major, archives)
 }
 
 // packagesWith finds the folders that have a test file with this build tag.

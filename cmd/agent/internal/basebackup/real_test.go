@@ -142,7 +142,7 @@ func (r *rig) write(t *testing.T) (stop func()) {
 // awaitArchived waits until everything that was written is in the folder of the archive.
 func (r *rig) awaitArchived(t *testing.T) {
 	t.Helper()
-	last := r.SQL("SELECT pg_walfile_name(pg_switch_wal())")
+	last := r.SQL("SELECT pg_walfile_name(pg_switch_wal() - 1)")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(r.archive, last)); err == nil {
 			return

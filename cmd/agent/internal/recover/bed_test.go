@@ -160,7 +160,7 @@ func (b *bed) rows(from, to int) {
 // archive switches segments, waits until PostgreSQL has archived all, and puts them into the store.
 func (b *bed) archive() {
 	b.t.Helper()
-	b.last = b.value("SELECT pg_walfile_name(pg_switch_wal())")
+	b.last = b.value("SELECT pg_walfile_name(pg_switch_wal() - 1)")
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(b.archived, b.last)); err == nil {
 			break

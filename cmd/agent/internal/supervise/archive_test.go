@@ -43,7 +43,7 @@ func (p *pod) fill() string {
 	p.t.Helper()
 	p.sql("CREATE TABLE IF NOT EXISTS public.t (i int)")
 	p.sql("INSERT INTO public.t SELECT 1")
-	return p.sql("SELECT pg_walfile_name(pg_switch_wal())")
+	return p.sql("SELECT pg_walfile_name(pg_switch_wal() - 1)")
 }
 
 func TestWALIsPushedWithTheTimesOfItsCommits(t *testing.T) {
