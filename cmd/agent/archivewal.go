@@ -46,6 +46,7 @@ const (
 
 func fetchCommand() *cobra.Command {
 	var dir string
+	var replica bool
 	command := &cobra.Command{
 		Use:   "fetch-wal NAME PATH",
 		Short: "Have the running agent or worker fetch one file from the archive (restore_command)",
@@ -59,10 +60,14 @@ func fetchCommand() *cobra.Command {
 				return exit(fetchNotArchived)
 			}
 			fmt.Fprintln(os.Stderr, "agent:", err)
+			if replica {
+				return exit(fetchNotArchived)
+			}
 			return exit(fetchFailed)
 		},
 	}
 	socketFlag(command, &dir)
+	command.Flags().BoolVar(&replica, "replica", false, "for a server that asks its primary where this fails: recovery doesn't end then")
 	return command
 }
 

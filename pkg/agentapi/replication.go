@@ -33,6 +33,8 @@ type ReplicationStatus struct {
 	// LagBytes behind the primary, and LagSeconds since the replica was level with it.
 	LagBytes   int64   `json:"lagBytes"`
 	LagSeconds float64 `json:"lagSeconds"`
+	// FromArchive: the primary has no more the WAL that the replica needs, so it reads the archive.
+	FromArchive bool `json:"fromArchive,omitempty"`
 }
 
 // RejoinStatus is the work that makes a copy fit to follow the primary.

@@ -24,6 +24,8 @@ type Ahead struct {
 	lineage string
 	dir     string
 	depth   int
+	ctx     context.Context // of what is fetched
+	cancel  context.CancelFunc
 
 	slots   chan struct{}
 	working sync.WaitGroup
@@ -42,22 +44,23 @@ type coming struct {
 // NewAhead fetches into a folder, which has to exist. A segment of that size at a time is fetched in any case.
 func NewAhead(archive *wal.Archive, lineage, dir string, segSize uint64) *Ahead {
 	depth := max(1, min(maxAhead, aheadBytes/int(segSize)))
+	ctx, cancel := context.WithCancel(context.Background())
 	return &Ahead{
-		archive: archive, lineage: lineage, dir: dir, depth: depth,
+		archive: archive, lineage: lineage, dir: dir, depth: depth, ctx: ctx, cancel: cancel,
 		slots: make(chan struct{}, min(fetches, depth)), coming: map[string]*coming{},
 	}
 }
 
 // Segment puts a segment at path, and fetches those after it as long as wanted says so. objstore.ErrNotFound: it is not
-// archived.
+// archived. When ctx ends it is waited for no more; what is on its way is there for who asks for it again.
 func (a *Ahead) Segment(ctx context.Context, segment postgres.Segment, path string, wanted func(postgres.Segment) bool) error {
-	this := a.want(ctx, segment, false)
+	this := a.want(segment, false)
 	next := segment
 	for range a.depth {
 		if next = next.Next(); !wanted(next) {
 			break
 		}
-		a.want(ctx, next, true)
+		a.want(next, true)
 	}
 	select {
 	case <-this.done:
@@ -78,7 +81,7 @@ func (a *Ahead) Segment(ctx context.Context, segment postgres.Segment, path stri
 }
 
 // want fetches a segment, unless it is on its way or there.
-func (a *Ahead) want(ctx context.Context, segment postgres.Segment, ahead bool) *coming {
+func (a *Ahead) want(segment postgres.Segment, ahead bool) *coming {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := segment.Name()
@@ -92,9 +95,9 @@ func (a *Ahead) want(ctx context.Context, segment postgres.Segment, ahead bool) 
 		select {
 		case a.slots <- struct{}{}:
 			defer func() { <-a.slots }()
-			this.err = a.File(ctx, name, this.path)
-		case <-ctx.Done():
-			this.err = ctx.Err()
+			this.err = a.File(a.ctx, name, this.path)
+		case <-a.ctx.Done():
+			this.err = a.ctx.Err()
 		}
 	})
 	return this
@@ -117,8 +120,9 @@ func (a *Ahead) File(ctx context.Context, name, path string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Close throws away what was fetched and not asked for, once the contexts of the requests have ended.
+// Close gives up what is on its way, and throws away what was fetched and not asked for. Nobody may ask any more.
 func (a *Ahead) Close() error {
+	a.cancel()
 	a.working.Wait()
 	a.mu.Lock()
 	defer a.mu.Unlock()

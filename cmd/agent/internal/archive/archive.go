@@ -67,7 +67,8 @@ type Archiver struct {
 	standing standing
 	changed  chan struct{} // closed, and made anew, when the target or the standing is another
 	pushes   map[string]*push
-	answered string // the last segment that the server was told is archived
+	answered string  // the last segment that the server was told is archived
+	supply   *supply // of a replica that reads the archive; nil: it doesn't
 	health   agentapi.ArchiveStatus
 	failures int64
 	pushed   int64
@@ -103,6 +104,7 @@ func New(walDir string, log *slog.Logger, now func() time.Time, limits Limits) *
 // SetTarget says where WAL goes from now on; nil is nowhere. What is on its way to the former target is given up; the
 // server asks again.
 func (a *Archiver) SetTarget(to *Target) {
+	a.EndSupply()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.wake()
@@ -229,11 +231,6 @@ func (a *Archiver) await(ctx context.Context, p *push, name string) error {
 			return fmt.Errorf("%s is not archived yet: %s", name, a.why(ctx.Err()))
 		}
 	}
-}
-
-// Fetch is restore_command, which the server of a pod never has.
-func (a *Archiver) Fetch(context.Context, string, string) error {
-	return errors.New("this agent serves no archived WAL: its server is no standby and doesn't recover from the archive")
 }
 
 // begin starts the push of a file, unless it is on its way already. The lock is held.

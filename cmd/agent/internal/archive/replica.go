@@ -69,6 +69,7 @@ func (a *Archiver) stand(change func(*standing)) {
 // has confirmed still holds.
 func (a *Archiver) SetPrimary(primary bool) {
 	if primary {
+		a.EndSupply()
 		if err := a.askForLeftovers(); err != nil {
 			a.log.Warn("segments of the former timeline may be archived late", "error", err)
 		}

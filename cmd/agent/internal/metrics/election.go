@@ -18,6 +18,7 @@ var (
 	streaming       = describe("replication_streaming", "1 while the replica receives WAL from its primary.")
 	replicationLag  = describe("replication_lag_bytes", "WAL that the primary has written and the replica has not replayed.")
 	replicationTime = describe("replication_lag_seconds", "Since the replica had all that its primary had.")
+	fromArchive     = describe("replication_from_archive", "1 while the replica reads the archive, as its primary has no more the WAL that it needs.")
 	rejoinBytes     = describe("rejoin_bytes", "Bytes of the clone that is being made, done and in all.", "of")
 	rejoinAttempts  = describe("rejoin_attempts", "Tries so far to make the data fit to follow; missing while there is nothing to mend.")
 )
@@ -38,6 +39,7 @@ func election(status agentapi.Status, gauge func(desc *prometheus.Desc, value fl
 		gauge(streaming, one(r.Streaming))
 		gauge(replicationLag, float64(r.LagBytes))
 		gauge(replicationTime, r.LagSeconds)
+		gauge(fromArchive, one(r.FromArchive))
 	}
 	if r := status.Rejoin; r != nil {
 		gauge(rejoinBytes, float64(r.BytesDone), "done")

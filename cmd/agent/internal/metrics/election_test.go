@@ -23,7 +23,7 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 	}}
 	replica := agentapi.Status{
 		Pod: "shop-0", Election: &agentapi.ElectionStatus{Leader: "shop-1"},
-		Replication: &agentapi.ReplicationStatus{Streaming: true, LagBytes: 512, LagSeconds: 1.5},
+		Replication: &agentapi.ReplicationStatus{Streaming: true, LagBytes: 512, LagSeconds: 1.5, FromArchive: true},
 		Rejoin:      &agentapi.RejoinStatus{Attempts: 2, BytesDone: 10, BytesTotal: 40},
 	}
 	for want, status := range map[string]agentapi.Status{
@@ -40,6 +40,7 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 		"howdah_replication_lag_bytes 512":                replica,
 		"howdah_replication_lag_seconds 1.5":              replica,
 		`howdah_rejoin_bytes{of="total"} 40`:              replica,
+		"howdah_replication_from_archive 1":               replica,
 		"howdah_rejoin_attempts 2":                        replica,
 	} {
 		answer := httptest.NewRecorder()

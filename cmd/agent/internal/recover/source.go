@@ -51,7 +51,7 @@ func (s *source) Fetch(ctx context.Context, name, path string) error {
 	return err
 }
 
-// close waits for what is still being fetched ahead, once the context of the requests has ended, and throws it away.
+// close gives up what is still being fetched ahead, once the context of the requests has ended, and throws it away.
 func (s *source) close() error { return s.ahead.Close() }
 
 // failed is the first error that ended recovery, or nil.

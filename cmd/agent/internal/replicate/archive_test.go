@@ -134,3 +134,69 @@ func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
 		}
 	})
 }
+
+// TestAReplicaThatFellBehindTakesTheWayOfItsPrimaryThroughTheArchive: the archive has WAL of a former primary that nobody
+// followed, under the names of the timeline that the replica was on.
+func TestAReplicaThatFellBehindTakesTheWayOfItsPrimaryThroughTheArchive(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b, store := newBed(t, pg, 3), mem.New()
+		for name, value := range map[string]string{"wal_keep_size": "0", "min_wal_size": "32MB", "wal_retrieve_retry_interval": "200ms"} {
+			b.config.Parameters[name] = value
+		}
+		old, next, late := b.found(), b.nodes[1], b.nodes[2]
+		system := old.sql("SELECT system_identifier::text FROM pg_control_system()")
+		b.nodes = b.nodes[:2]
+		old.keepSlots(nil)
+		old.stop()
+		ofOld := old.archives(store, system, true)
+		old.start(nil)
+		next.clone(old)
+		ofNext := next.archives(store, system, false)
+		next.start(old)
+		late.clone(old)
+
+		old.fill()
+		old.fill()
+		next.awaitStreaming(old)
+		next.awaitLevel(old)
+		thaw := next.freeze(old)
+		old.fill()
+		nobodys := old.fill()
+		await(t, "the old primary to archive what nobody follows", func() bool { return archived(t, ofOld) >= nobodys })
+		old.kill()
+		thaw()
+		ofNext.Confirmed(nobodys, true)
+		next.promote()
+		ofNext.SetPrimary(true)
+		last := ""
+		for range 5 {
+			last = next.fill()
+		}
+		await(t, "the next primary to archive", func() bool { return archived(t, ofNext) >= last })
+		next.sql("CHECKPOINT")
+		b.nodes = append(b.nodes, late)
+		next.keepSlots(nil)
+
+		ofLate := late.archives(store, system, false)
+		late.start(next)
+		await(t, "the replica to settle", func() bool { return late.position().Settled })
+		remedy, history, err := late.Assess(t.Context(), next.upstream(), late.position())
+		if err != nil || remedy != ByClone {
+			t.Fatalf("%v, %v", remedy, err)
+		}
+		ofLate.Confirmed(archived(t, ofNext), true)
+		if offers, err := ofLate.Offers(t.Context(), history, late.position().LSN); err != nil || !offers {
+			t.Fatalf("%v, %v", offers, err)
+		}
+		if err := ofLate.Supply(history, filepath.Join(b.dir, "fetched")); err != nil {
+			t.Fatal(err)
+		}
+		late.behind = true
+		late.follow(next)
+		late.awaitStreaming(next)
+		late.awaitLevel(next)
+		if got, want := late.sql(contents), next.sql(contents); got != want {
+			t.Errorf("%s instead of %s", got, want)
+		}
+	})
+}

@@ -29,7 +29,7 @@ import (
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// TestMain is the agent's archive_command as well.
+// TestMain is the agent's archive_command and restore_command as well.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "archive-wal" {
 		err := walsocket.Archive(context.Background(), os.Getenv("TEST_SOCKET_DIR"), os.Args[2])
@@ -37,6 +37,12 @@ func TestMain(m *testing.M) {
 		case errors.Is(err, walsocket.ErrGivenUp):
 			os.Exit(200)
 		case err != nil:
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == "fetch-wal" && os.Args[2] == "--replica" {
+		if err := walsocket.Fetch(context.Background(), os.Getenv("TEST_SOCKET_DIR"), os.Args[3], os.Args[4]); err != nil {
 			os.Exit(1)
 		}
 		return
@@ -72,6 +78,7 @@ type node struct {
 	local  local.Server
 	server *postmaster.Server
 	lock   *os.File
+	behind bool // it reads the archive
 }
 
 func newBed(t *testing.T, pg pgtest.Installation, nodes int) *bed {
@@ -181,7 +188,7 @@ func (n *node) startCopy(g generation.Generation, of *node) {
 // configure writes the files of a primary, or of a replica of another node.
 func (n *node) configure(of *node) settings.Files {
 	n.bed.t.Helper()
-	standing := settings.Standing{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30}
+	standing := settings.Standing{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30, FromArchive: n.behind}
 	if of != nil {
 		upstream := of.upstream()
 		standing.Upstream = &upstream

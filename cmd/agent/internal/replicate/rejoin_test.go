@@ -109,7 +109,7 @@ func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 		next.insert(10)
 
 		ahead.follow(next)
-		if remedy, err := ahead.Assess(t.Context(), next.upstream(), ahead.position()); remedy != ByRewind || err != nil {
+		if remedy, _, err := ahead.Assess(t.Context(), next.upstream(), ahead.position()); remedy != ByRewind || err != nil {
 			t.Errorf("the one ahead: %v, %v", remedy, err)
 		}
 		ahead.kill() // in the middle of recovery
@@ -126,11 +126,11 @@ func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 		if got, want := ahead.sql(contents), next.sql(contents); got != want || count(got) != "1010" {
 			t.Errorf("%s instead of %s", got, want)
 		}
-		if remedy, err := ahead.Assess(t.Context(), next.upstream(), ahead.position()); remedy != NoRemedy || err != nil {
+		if remedy, _, err := ahead.Assess(t.Context(), next.upstream(), ahead.position()); remedy != NoRemedy || err != nil {
 			t.Errorf("afterwards: %v, %v", remedy, err)
 		}
 		gone := Position{Timeline: 1, LSN: 0x1000100}
-		if remedy, err := ahead.Assess(t.Context(), next.upstream(), gone); remedy != ByClone || err != nil {
+		if remedy, _, err := ahead.Assess(t.Context(), next.upstream(), gone); remedy != ByClone || err != nil {
 			t.Errorf("one whose WAL is gone: %v, %v", remedy, err)
 		}
 	})

@@ -24,16 +24,18 @@ type Remedy int
 const (
 	NoRemedy Remedy = iota // it can follow as it is
 	ByRewind               // it has WAL that the source has not
-	ByClone                // the source has no more the WAL that it needs
+	ByClone                // the source has no more the WAL that it needs; the archive may have it
 )
 
-// Assess says what a replica that has settled at a position needs to follow the source. An error says nothing about that.
-func (i Instance) Assess(ctx context.Context, source settings.Upstream, at Position) (remedy Remedy, err error) {
+// Assess says what a replica that has settled at a position needs to follow the source, and what the history of that is. An
+// error says nothing about that.
+func (i Instance) Assess(ctx context.Context, source settings.Upstream, at Position) (remedy Remedy, history postgres.TimelineHistory, err error) {
 	err = i.with(ctx, source, func(conn *pgx.Conn) error {
 		to, err := readTarget(ctx, conn)
 		if err != nil {
 			return err
 		}
+		history = to.history
 		if diverged(to.history, at.Timeline, at.LSN) {
 			remedy = ByRewind
 			return nil
@@ -44,7 +46,7 @@ func (i Instance) Assess(ctx context.Context, source settings.Upstream, at Posit
 		}
 		return err
 	})
-	return remedy, err
+	return remedy, history, err
 }
 
 // diverged says whether WAL up to lsn of a timeline is no part of a history.

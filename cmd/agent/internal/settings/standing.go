@@ -22,6 +22,8 @@ type Standing struct {
 	Synchronous string
 	// VolumeBytes bounds the WAL; 0 is unknown.
 	VolumeBytes int64
+	// FromArchive: a replica reads archived WAL, as its upstream has no more what it needs.
+	FromArchive bool
 	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.
 	ReadOnly bool
 }
@@ -43,6 +45,9 @@ func (s Standing) parameters(paths Paths) []postgres.Parameter {
 	if s.Upstream != nil {
 		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", paths)
 		params["primary_slot_name"] = s.Slot
+	}
+	if s.Upstream != nil && s.FromArchive {
+		params["restore_command"] = quoteShell(paths.Agent) + ` fetch-wal --replica "%f" "%p"`
 	}
 	if s.ReadOnly {
 		params["default_transaction_read_only"] = "on"

@@ -47,6 +47,23 @@ func TestAReplicaFollowsItsPrimaryByCertificateAndAddress(t *testing.T) {
 	}
 }
 
+func TestOnlyAReplicaThatFellBehindHasARestoreCommand(t *testing.T) {
+	behind, primary := follows, Standing{Pod: "shop-0", FromArchive: true}
+	behind.FromArchive = true
+	for name, test := range map[string]struct {
+		standing Standing
+		want     string
+	}{"it follows": {follows, ""}, "it is behind": {behind, `'''/run/howdah/bin/agent'' fetch-wal --replica "%f" "%p"'`}, "it is the primary": {primary, ""}} {
+		files := render(t, agentapi.Config{Instances: 2}, test.standing)
+		if got := line(t, files, "restore_command"); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+		if arguments := strings.Join(files.Arguments(paths), " "); strings.Contains(arguments, "restore_command") {
+			t.Errorf("%s: %s", name, arguments)
+		}
+	}
+}
+
 func TestWhatAReloadChangesIsNotOnTheCommandLine(t *testing.T) {
 	follows := follows
 	follows.Synchronous = `ANY 1 ("shop-0")`

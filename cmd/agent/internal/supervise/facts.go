@@ -29,6 +29,7 @@ type facts struct {
 	slots    map[string]uint64
 	instance replicate.Instance // that follows
 	remedy   way                // that a replica needs to follow
+	reads    reading            // of the archive
 	config   agentapi.Config    // the newest
 	health   health
 }
@@ -93,7 +94,7 @@ func (r *runner) join(life context.Context) {
 			Generation: r.wanted, Original: r.Volume.Original(r.wanted), Whole: r.Volume.Whole(r.wanted),
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
-		Peers: &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir},
+		Peers: r.peers(config),
 		Now:   warden.Now, Permit: r.permit, Kill: r.fence, Locate: r.locate, Log: r.Log,
 	}, electorate(config))
 	r.setMember(r.member)
@@ -110,6 +111,13 @@ func (r *runner) guardWith() {
 	}
 	r.warded = true
 	go r.Warden.Run(r.life)
+}
+
+func (r *runner) peers(config agentapi.Config) member.Peers {
+	if r.Peers != nil {
+		return r.Peers
+	}
+	return &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir}
 }
 
 func (r *runner) kubernetes() member.API {

@@ -53,8 +53,8 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		if err := r.adopt(ctx); err != nil {
 			return r.unable(ctx, err)
 		}
-		r.stand(want)
 		r.beginFollowing()
+		r.stand(want)
 		return r.live(ctx, replicaMode)
 	}
 	if want.Leader.Name == "" {
@@ -68,6 +68,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 
 // beginFollowing forgets what was found out about the life before.
 func (r *runner) beginFollowing() {
+	r.endReading()
 	r.facts.mu.Lock()
 	defer r.facts.mu.Unlock()
 	r.facts.stuck, r.facts.followed, r.facts.remedy = time.Time{}, time.Time{}, asItIs
@@ -210,10 +211,13 @@ func (r *runner) restFor(ctx context.Context, d time.Duration, why string) error
 // stand makes the standing that of a replica.
 func (r *runner) stand(want elect.Want) {
 	r.told(want.Sync)
+	if !r.reads(want) {
+		r.endReading()
+	}
 	before := r.standing.Upstream
 	r.standing = settings.Standing{
 		Pod: r.Pod, Slot: replicate.SlotName(r.Pod), Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)),
-		ReadOnly: r.room.full(),
+		ReadOnly: r.room.full(), FromArchive: r.reads(want),
 	}
 	if leader := want.Leader; leader.Name != "" && leader.Address != "" {
 		before = r.upstream(leader)
@@ -222,7 +226,11 @@ func (r *runner) stand(want elect.Want) {
 }
 
 func (r *runner) upstream(leader elect.Member) *settings.Upstream {
-	return &settings.Upstream{Pod: leader.Name, Host: leader.Name + "." + r.config().PodDomain, Address: leader.Address}
+	upstream := &settings.Upstream{Pod: leader.Name, Host: leader.Name + "." + r.config().PodDomain, Address: leader.Address}
+	if r.PeerPort != nil {
+		upstream.Port = r.PeerPort(leader.Name)
+	}
+	return upstream
 }
 
 // primaryStanding is that of a primary whose commits wait for others as the election says.
@@ -271,6 +279,7 @@ func (r *runner) checkUp(ctx context.Context, server *postmaster.Server, as mode
 	if as != replicaMode {
 		return nil
 	}
+	r.keepReading(server)
 	r.facts.mu.Lock()
 	stuck, followed, remedy := r.facts.stuck, r.facts.followed, r.facts.remedy
 	r.facts.mu.Unlock()

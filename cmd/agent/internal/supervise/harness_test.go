@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -44,6 +45,8 @@ type pod struct {
 	ca     *authority
 	log    *syncBuffer
 
+	name   string
+	pair   *pair // nil: the pod is alone
 	agent  *Supervisor
 	public *recorder
 	stop   context.CancelFunc
@@ -59,6 +62,14 @@ func newPod(t *testing.T) *pod {
 // newPodOn makes one on a volume; empty: on a folder of its own.
 func newPodOn(t *testing.T, volume string) *pod {
 	t.Helper()
+	p := newEmptyPod(t, volume)
+	p.init("g1")
+	return p
+}
+
+// newEmptyPod makes one without data.
+func newEmptyPod(t *testing.T, volume string) *pod {
+	t.Helper()
 	installed := pgtest.Installed(t)
 	dir, err := os.MkdirTemp("", "pod") // short: sockets lie in it
 	if err != nil {
@@ -69,10 +80,10 @@ func newPodOn(t *testing.T, volume string) *pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pod{t: t, log: &syncBuffer{}, ca: newAuthority(t), Paths: Paths{
+	p := &pod{t: t, name: "shop-0", log: &syncBuffer{}, ca: newAuthority(t), Paths: Paths{
 		Volume: generation.Volume(filepath.Join(dir, "volume")), RunDir: filepath.Join(dir, "run"), SocketDir: filepath.Join(dir, "s"),
 		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
-		SuperuserDir: filepath.Join(dir, "super"), Agent: program, Port: freePort(t),
+		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), Agent: filepath.Join(dir, "agent"), Port: freePort(t),
 	}}
 	if volume != "" {
 		p.Volume = generation.Volume(volume)
@@ -82,7 +93,10 @@ func newPodOn(t *testing.T, volume string) *pod {
 			t.Fatal(err)
 		}
 	}
-	t.Setenv("TEST_SOCKET_DIR", p.SocketDir)
+	script := fmt.Sprintf("#!/bin/sh\nTEST_SOCKET_DIR='%s' exec '%s' \"$@\"\n", p.SocketDir, program)
+	if err := os.WriteFile(p.Agent, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	p.config = agentapi.Config{
 		Cluster: "shop", Namespace: "demo", ClusterUID: "uid-1", DataGeneration: "g1", MajorVersion: installed[len(installed)-1].Major,
 		Database: "shop", Owner: "app", EndpointSlice: "shop-rw",
@@ -91,7 +105,6 @@ func newPodOn(t *testing.T, volume string) *pod {
 	p.write(filepath.Join(p.AppDir, "password"), "first")
 	p.ca.issue(t, p.TLSDir)
 	p.configure(p.config)
-	p.init("g1")
 	return p
 }
 
@@ -151,12 +164,17 @@ func (p *pod) start() {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	p.public = &recorder{}
-	p.agent = New(Options{
-		Paths: p.Paths, Pod: "shop-0", Grace: p.grace, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	options := Options{
+		Paths: p.Paths, Pod: p.name, Grace: p.grace, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
 		Publish:       func(agentapi.Config) Publisher { return p.public },
 		ArchiveLimits: archive.Limits{Patience: 2 * time.Second, LastPatience: time.Second, Pause: 100 * time.Millisecond},
-	})
+	}
+	if p.pair != nil {
+		options.PodUID, options.Address = "uid of "+p.name, "127.0.0.1"
+		options.Kubernetes, options.Peers, options.PeerPort = p.pair.lease, p.pair, p.pair.port
+	}
+	p.agent = New(options)
 	p.stop, p.ended = cancel, make(chan error, 1)
 	go func() { p.ended <- p.agent.Run(ctx) }()
 	p.t.Cleanup(func() { p.terminate(60 * time.Second) })
@@ -357,7 +375,7 @@ func (a *authority) issueTo(t *testing.T, dir, name string) {
 	}
 	a.serial++
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost"},
+		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost", "shop-0.shop-pods", "shop-1.shop-pods"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

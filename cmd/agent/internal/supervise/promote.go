@@ -25,9 +25,14 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 		return replicaMode, nil // no more
 	}
 	r.report(func(server *elect.Server) { server.Mode = elect.Starting })
-	if want.Sync.Quorum > 0 && synchronousNames(want.Sync) != r.standing.Synchronous {
-		r.standing.Synchronous = synchronousNames(want.Sync)
-		r.told(want.Sync)
+	r.endReading()
+	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == r.standing.Synchronous
+	if !synced || r.standing.FromArchive {
+		r.standing.FromArchive = false
+		if !synced {
+			r.standing.Synchronous = synchronousNames(want.Sync)
+			r.told(want.Sync)
+		}
 		if err := r.restand(ctx, server); err != nil {
 			return r.unpromoted(server, err)
 		}

@@ -92,6 +92,9 @@ func (r *runner) look(ctx context.Context, leader agentapi.FollowAnswer, answers
 		}
 	})
 	r.noteProgress(found, answers)
+	if found.Streaming {
+		r.endReading()
+	}
 	if answers && r.idleFor(assessTime) {
 		r.assess(ctx, found)
 	}
@@ -120,7 +123,7 @@ func (r *runner) noteLag(found replicate.Position, leader agentapi.FollowAnswer,
 	r.set(func(status *agentapi.Status) {
 		status.Replication = &agentapi.ReplicationStatus{
 			Streaming: found.Streaming, ReceivedLSN: found.LSN.String(), ReplayedLSN: found.Replayed.String(),
-			LagBytes: lag, LagSeconds: behind,
+			LagBytes: lag, LagSeconds: behind, FromArchive: r.reads(r.member.Want()),
 		}
 	})
 }
@@ -137,7 +140,7 @@ func (r *runner) noteProgress(found replicate.Position, answers bool) {
 		if r.facts.followed.IsZero() {
 			r.facts.followed = now
 		}
-	case moves || !answers:
+	case moves || !answers || r.archiver.Fetching():
 		r.facts.stuck, r.facts.followed = time.Time{}, time.Time{}
 	case r.facts.stuck.IsZero():
 		r.facts.stuck, r.facts.followed = now, time.Time{}
@@ -206,34 +209,6 @@ func (r *runner) keepSlots(ctx context.Context, positions map[string]uint64) err
 	defer r.facts.mu.Unlock()
 	r.facts.slots = kept
 	return nil
-}
-
-// idleFor says whether the replica has made no way for so long though its primary answers.
-func (r *runner) idleFor(d time.Duration) bool {
-	r.facts.mu.Lock()
-	defer r.facts.mu.Unlock()
-	return !r.facts.stuck.IsZero() && time.Since(r.facts.stuck) >= d
-}
-
-// assess finds out what a replica that makes no way needs.
-func (r *runner) assess(ctx context.Context, found replicate.Position) {
-	want := r.member.Want()
-	if !found.Settled || want.Leader.Name == "" {
-		return
-	}
-	r.facts.mu.Lock()
-	instance := r.facts.instance
-	r.facts.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	remedy, err := instance.Assess(ctx, *r.upstream(want.Leader), found)
-	if err != nil {
-		r.Log.Debug("what the replica needs can't be found out", "error", err)
-		return
-	}
-	r.facts.mu.Lock()
-	defer r.facts.mu.Unlock()
-	r.facts.remedy = map[replicate.Remedy]way{replicate.ByRewind: byRewind, replicate.ByClone: byClone}[remedy]
 }
 
 // needed is what WAL the others need by the word of the primary, which itself needs what it has not written.

@@ -77,6 +77,10 @@ type Options struct {
 	Publish func(agentapi.Config) Publisher
 	// Kubernetes holds the Lease and the pod's labels; nil: the instance is alone.
 	Kubernetes member.API
+	// Peers are the agents of the other instances; nil: by HTTPS, as in a pod.
+	Peers member.Peers
+	// PeerPort is that of the PostgreSQL of another instance; nil: all have the same.
+	PeerPort func(pod string) int
 	// Warden kills the server when the agent does not; nil: nobody does.
 	Warden *warden.Leash
 	// ArchiveLimits say how long archiving waits.

@@ -46,12 +46,19 @@ func (w *world) behind(name string, agent *agentapi.Status) string {
 	switch {
 	case agent.Rejoin != nil:
 		return fmt.Sprintf("%s is being made fit to follow the primary (%s).", name, agent.Rejoin.Method)
+	case readsArchive(agent):
+		return fmt.Sprintf("%s reads the archive: the primary has no more the WAL that it needs.", name)
 	case agent.Replication == nil || !agent.Replication.Streaming:
 		return fmt.Sprintf("%s doesn't get WAL from the primary yet.", name)
 	case agent.Replication.LagBytes > w.maxLag():
 		return fmt.Sprintf("%s is %d MiB behind the primary.", name, agent.Replication.LagBytes>>20)
 	}
 	return ""
+}
+
+// readsArchive: the replica gets the WAL that the primary has no more.
+func readsArchive(agent *agentapi.Status) bool {
+	return agent != nil && agent.Replication != nil && agent.Replication.FromArchive
 }
 
 // configApplied: the agent has applied the configuration, or has said why it can't.

@@ -25,10 +25,13 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 		change          func(*world)
 		reason, message string
 	}{
-		"all follow":            {nil, "Following", "All replicas follow shop-0 and could take over."},
-		"one is missing":        {func(w *world) { lose(w, "shop-2") }, "ReplicaDown", "Pod shop-2 is being created."},
-		"one is not ready":      {func(w *world) { unready(w, 1) }, "ReplicaDown", "PostgreSQL in pod shop-1 runs; Kubernetes has yet to see"},
-		"one doesn't stream":    {func(w *world) { w.agents["shop-1"].Replication.Streaming = false }, "ReplicaDown", "shop-1 doesn't get WAL from the primary."},
+		"all follow":         {nil, "Following", "All replicas follow shop-0 and could take over."},
+		"one is missing":     {func(w *world) { lose(w, "shop-2") }, "ReplicaDown", "Pod shop-2 is being created."},
+		"one is not ready":   {func(w *world) { unready(w, 1) }, "ReplicaDown", "PostgreSQL in pod shop-1 runs; Kubernetes has yet to see"},
+		"one doesn't stream": {func(w *world) { w.agents["shop-1"].Replication.Streaming = false }, "ReplicaDown", "shop-1 doesn't get WAL from the primary."},
+		"one reads the archive": {func(w *world) {
+			w.agents["shop-1"].Replication = &agentapi.ReplicationStatus{FromArchive: true}
+		}, "Lagging", "shop-1 reads the archive: the primary has no more the WAL that it needs."},
 		"one is far behind":     {func(w *world) { w.agents["shop-1"].Replication.LagBytes = 100 << 20 }, "Lagging", "shop-1 is at least 64 MiB behind the primary."},
 		"one is a little":       {func(w *world) { w.agents["shop-1"].Replication.LagBytes = 5 << 20 }, "Following", ""},
 		"one is no member yet":  {func(w *world) { w.agents["shop-0"].Election.Members = []string{"shop-1"} }, "Joining", "shop-2 follows, and the primary has yet to count it"},

@@ -53,6 +53,8 @@ func follows(w *world, ordinal int, replica *v1alpha1.InstanceStatus) finding {
 	case !replica.Ready:
 		_, message := instanceTrouble(w, ordinal)
 		return no(v1alpha1.ReasonReplicaDown, message)
+	case readsArchive(w.agent(ordinal)):
+		return no(v1alpha1.ReasonLagging, w.behind(replica.Name, w.agent(ordinal)))
 	case !replica.Streaming:
 		return no(v1alpha1.ReasonReplicaDown, fmt.Sprintf("%s doesn't get WAL from the primary.%s", replica.Name, prefixed(" ", sentence(replica.Message))))
 	case replica.LagBytes >= w.maxLag():
