@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
@@ -34,7 +36,10 @@ import (
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-const agentVariable = "HOWDAH_TEST_AGENT"
+const (
+	agentVariable = "HOWDAH_TEST_AGENT"
+	smallVariable = "HOWDAH_TEST_SMALL"
+)
 
 // TestMain builds the agent, which restore_command calls, and runs the tests as the user of PostgreSQL, which refuses to
 // run as root.
@@ -79,6 +84,11 @@ func runAsPostgres() (int, error) {
 	cmd.Env = append(os.Environ(), agentVariable+"="+agent, "TMPDIR="+dir, "HOME="+dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
 	if os.Geteuid() == 0 {
+		small, err := mountSmall(dir)
+		if err != nil {
+			return 1, err
+		}
+		cmd.Env = append(cmd.Env, smallVariable+"="+small)
 		who, err := user.Lookup("postgres")
 		if err != nil {
 			return 1, err
@@ -92,6 +102,22 @@ func runAsPostgres() (int, error) {
 		return exit.ExitCode(), nil
 	}
 	return 1, err
+}
+
+// mountSmall mounts a file system of 224 MiB that this thread and what it starts see, and nobody else.
+func mountSmall(dir string) (string, error) {
+	runtime.LockOSThread() // for good: it has mounts of its own now
+	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
+		return "", fmt.Errorf("unshare mounts: %w", err)
+	}
+	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return "", fmt.Errorf("make mounts private: %w", err)
+	}
+	small := filepath.Join(dir, "small")
+	if err := os.Mkdir(small, 0o700); err != nil {
+		return "", err
+	}
+	return small, unix.Mount("tmpfs", small, "tmpfs", 0, "size=224m,mode=0777")
 }
 
 const segSize = 1 << 20

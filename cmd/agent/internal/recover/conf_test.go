@@ -102,3 +102,17 @@ func TestAFailureHasAReasonAndSaysWhetherToTryAgain(t *testing.T) {
 		t.Errorf("an unknown error has reason %s", failure.Reason)
 	}
 }
+
+func TestWhatPostgreSQLSaidLastIsToldWithItsReason(t *testing.T) {
+	r := &restoring{task: agentapi.RestoreJob{Lineage: "7-g0", LastWAL: "000000020000000000000009", Target: agentapi.RestoreTarget{LSN: "0/9000000"}}}
+	for said, test := range map[string]struct{ lacked, reason, part string }{
+		"could not write to file \"pg_wal/xlogtemp.7\": No space left on device": {"", ReasonNoSpace, "raise spec.storage.size"},
+		"FATAL: recovery ended before configured recovery target was reached":    {"", ReasonUnreachable, "doesn't lead to LSN 0/9000000"},
+		"recovery ended before configured recovery target was reached":           {"000000010000000000000005", ReasonUnreachable, "segment 000000010000000000000005 of lineage 7-g0"},
+	} {
+		failure := &job.Failure{}
+		if err := classify(r.complaint(said, test.lacked), true); !errors.As(err, &failure) || !failure.Final || failure.Reason != test.reason || !strings.Contains(err.Error(), test.part) {
+			t.Errorf("%s: %v", said, err)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // finish checks where replay has ended, and takes away what only recovery needed.
-func (r *restoring) finish(ctx context.Context, archive *wal.Archive, spool string, notes *notes) (agentapi.RestoreResult, error) {
+func (r *restoring) finish(ctx context.Context, archive *wal.Archive, lacked, spool string, notes *notes) (agentapi.RestoreResult, error) {
 	control, err := postgres.ReadControlData(ctx, r.Run, r.binDir, r.pgdata)
 	if err != nil {
 		return agentapi.RestoreResult{}, err
@@ -27,7 +27,7 @@ func (r *restoring) finish(ctx context.Context, archive *wal.Archive, spool stri
 	if err != nil {
 		return agentapi.RestoreResult{}, err
 	}
-	if err := r.checkReached(ctx, archive, end); err != nil {
+	if err := r.checkReached(ctx, archive, end, lacked); err != nil {
 		return agentapi.RestoreResult{}, err
 	}
 	if err := r.tidy(spool); err != nil {
@@ -56,9 +56,9 @@ func (r *restoring) endOfReplay(timeline uint32) (postgres.LSN, error) {
 	return history.Ancestors[len(history.Ancestors)-1].LSN, nil
 }
 
-// checkReached refuses data on which replay ended too early without PostgreSQL's noticing: it takes damaged WAL for the
-// end of WAL. A target that it was given it has checked itself.
-func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end postgres.LSN) error {
+// checkReached refuses data on which replay ended too early without PostgreSQL's noticing: it takes damaged WAL, and WAL
+// that is missing on a timeline that was left, for the end of WAL. A target that it was given it has checked itself.
+func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end postgres.LSN, lacked string) error {
 	if !r.toTheEnd {
 		return nil
 	}
@@ -68,6 +68,9 @@ func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end 
 	}
 	if end >= header.EndLSN {
 		return nil
+	}
+	if lacked != "" {
+		return r.explain(fmt.Errorf("%w: segment %s of lineage %s", errMissing, lacked, r.task.Lineage))
 	}
 	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive goes on to %s: the WAL behind it is damaged (segment %s of lineage %s)",
 		end, header.EndLSN, postgres.SegmentOf(r.last.Timeline, end, r.last.SegSize), r.task.Lineage))

@@ -16,6 +16,12 @@ import (
 func (b *bed) volumeOf(systemIdentifier string) generation.Volume {
 	b.t.Helper()
 	volume := generation.Volume(pgtest.Dir(b.t))
+	b.fillVolume(volume, systemIdentifier)
+	return volume
+}
+
+func (b *bed) fillVolume(volume generation.Volume, systemIdentifier string) {
+	b.t.Helper()
 	pgdata, err := volume.Begin("g0")
 	if err != nil {
 		b.t.Fatal(err)
@@ -33,7 +39,6 @@ func (b *bed) volumeOf(systemIdentifier string) generation.Volume {
 	if err := volume.Adopt("g0"); err != nil {
 		b.t.Fatal(err)
 	}
-	return volume
 }
 
 // restoresInPlace takes from the data of before what the backup has, too, and the rest from the store.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/walsocket"
@@ -63,7 +65,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 		return agentapi.RestoreResult{}, err
 	}
 	r.Report(job.Progress{Phase: phaseFinishing, Message: "making the data durable"})
-	return r.finish(context.WithoutCancel(ctx), archive, spool, notes)
+	return r.finish(context.WithoutCancel(ctx), archive, source.lacking(), spool, notes)
 }
 
 // endsInPlan says that the wanted LSN is not behind the last planned segment.
@@ -120,7 +122,7 @@ func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget,
 	case promoted:
 		return nil
 	}
-	return r.complaint(server)
+	return r.complaint(server.Complaint(), source.lacking())
 }
 
 // await waits until the server is no standby any more: then replay is over. False: it ended before, or ctx did.
@@ -145,10 +147,13 @@ func await(ctx context.Context, server *postmaster.Server, pgdata string) bool {
 	}
 }
 
-// complaint makes an error of what PostgreSQL said last.
-func (r *restoring) complaint(server *postmaster.Server) error {
-	said := server.Complaint()
+// complaint makes an error of what PostgreSQL said last, and of the segment that it asked for in vain.
+func (r *restoring) complaint(said, lacked string) error {
 	switch {
+	case strings.Contains(said, errShort.Error()) && lacked != "":
+		return r.explain(fmt.Errorf("%w: segment %s of lineage %s", errMissing, lacked, r.task.Lineage))
+	case strings.Contains(said, "No space left on device"):
+		return fmt.Errorf("%w: %s", unix.ENOSPC, said)
 	case strings.Contains(said, errShort.Error()):
 		return job.Final(ReasonUnreachable, fmt.Errorf("%w: WAL up to %s doesn't lead to %s", errShort, r.task.LastWAL, describe(r.task.Target)))
 	case strings.Contains(said, "before consistent recovery point"):

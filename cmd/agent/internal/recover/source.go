@@ -24,8 +24,9 @@ type source struct {
 	// served is told of each segment that replay has come to.
 	served func(postgres.Segment)
 
-	mu  sync.Mutex
-	err error
+	mu     sync.Mutex
+	err    error
+	lacked string
 }
 
 // newSource fetches into a spool on the volume.
@@ -61,6 +62,20 @@ func (s *source) failed() error {
 	return s.err
 }
 
+// lacks notes a segment that may not have been needed.
+func (s *source) lacks(segment postgres.Segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lacked = segment.Name()
+}
+
+// lacking is the segment without which replay may have ended too early, or empty.
+func (s *source) lacking() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lacked
+}
+
 func (s *source) fetch(ctx context.Context, name, path string) error {
 	file, err := postgres.ParseWALFile(name, s.last.SegSize)
 	if err != nil { // such as the history of timeline 1, which nobody writes
@@ -79,6 +94,7 @@ func (s *source) fetch(ctx context.Context, name, path string) error {
 	if errors.Is(err, objstore.ErrNotFound) {
 		if file.Timeline < s.last.Timeline {
 			// A timeline that was left: its end is no longer needed. That replay came far enough is checked at its end.
+			s.lacks(file.Segment)
 			return fmt.Errorf("%s: %w", name, walsocket.ErrNotArchived)
 		}
 		return fmt.Errorf("%w: segment %s of lineage %s", errMissing, name, s.lineage)

@@ -81,6 +81,9 @@ func TestRecoveryEndsOnlyWhereThePlanEnds(t *testing.T) {
 	if s.failed() != nil {
 		t.Errorf("a failure: %v", s.failed())
 	}
+	if got := s.lacking(); got != "000000010000000000000004" {
+		t.Errorf("of the timeline that was left %q is noted", got)
+	}
 	if content, err := fetched(t, s, "00000002.history"); err != nil || len(content) == 0 {
 		t.Errorf("history: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -34,7 +35,20 @@ func New(t testing.TB, numbers ...uint64) *mem.Store {
 // WithLogins makes the same, with Secrets in the backup.
 func WithLogins(t testing.TB, secrets []backup.Secret, numbers ...uint64) *mem.Store {
 	t.Helper()
-	store, ctx := mem.New(), t.Context()
+	store := mem.New()
+	fill(t, store, secrets, numbers...)
+	return store
+}
+
+// Fill makes the same in a store that is given, such as one that encrypts.
+func Fill(t testing.TB, store objstore.Store, numbers ...uint64) {
+	t.Helper()
+	fill(t, store, nil, numbers...)
+}
+
+func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, numbers ...uint64) {
+	t.Helper()
+	ctx := t.Context()
 	Claim(t, store, Lineage, Minute(0))
 	archive := wal.New(store)
 	for _, n := range append([]uint64{3}, numbers...) {
@@ -48,22 +62,21 @@ func WithLogins(t testing.TB, secrets []backup.Secret, numbers ...uint64) *mem.S
 		}
 	}
 	writeBackup(t, store, secrets)
-	return store
 }
 
 // Claim makes a lineage of the cluster shop.
-func Claim(t testing.TB, store *mem.Store, lineage string, created time.Time) {
+func Claim(t testing.TB, store objstore.Store, lineage string, created time.Time) {
 	t.Helper()
 	claim(t, store, lineage, created, repository.Writer{UID: "u", Namespace: "demo", Name: "shop"})
 }
 
 // ClaimFor makes a lineage of another cluster.
-func ClaimFor(t testing.TB, store *mem.Store, lineage string, writer repository.Writer) {
+func ClaimFor(t testing.TB, store objstore.Store, lineage string, writer repository.Writer) {
 	t.Helper()
 	claim(t, store, lineage, Minute(0), writer)
 }
 
-func claim(t testing.TB, store *mem.Store, lineage string, created time.Time, writer repository.Writer) {
+func claim(t testing.TB, store objstore.Store, lineage string, created time.Time, writer repository.Writer) {
 	t.Helper()
 	claim := repository.Lineage{
 		Lineage: lineage, Writer: writer,
@@ -74,7 +87,7 @@ func claim(t testing.TB, store *mem.Store, lineage string, created time.Time, wr
 	}
 }
 
-func writeBackup(t testing.TB, store *mem.Store, secrets []backup.Secret) {
+func writeBackup(t testing.TB, store objstore.Store, secrets []backup.Secret) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"PG_VERSION": "17\n", "global/pg_control": "control", "backup_me": "x"} {

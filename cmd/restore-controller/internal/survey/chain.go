@@ -33,6 +33,11 @@ func (r *reader) historyOf(timeline uint32) postgres.TimelineHistory {
 	return postgres.TimelineHistory{Timeline: timeline}
 }
 
+// linked says that it is known where a timeline begins. The first one has no history.
+func (r *reader) linked(timeline uint32) bool {
+	return timeline <= 1 || len(r.historyOf(timeline).Ancestors) > 0
+}
+
 // onward is the newest timeline with WAL that goes on from a backup.
 func onward(histories []postgres.TimelineHistory, head *backup.Head) postgres.TimelineHistory {
 	path := postgres.TimelineHistory{Timeline: head.Timeline}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Facts are what is known from outside of the bucket.
@@ -60,6 +61,9 @@ func Judge(report Report, target Target, facts Facts) Verdict {
 	if !lineage.Reach.covers(lineage.Chosen) {
 		return refuse("WAL segment %s is missing in the archive (lineage %s), and backup %s can't be restored without it: restore another backup",
 			missingOf(lineage), lineage.Name, lineage.Chosen.ID)
+	}
+	if lineage.Unlinked != 0 && !target.Immediate {
+		return unlinked(lineage)
 	}
 	b := &bench{report: report, lineage: lineage, target: target, facts: facts}
 	switch {
@@ -115,14 +119,27 @@ func noStart(report Report, target Target, facts Facts) Verdict {
 	case oldest != nil && target.Timeline != 0 && !slices.ContainsFunc(oldest.Heads, oldest.leadsFrom):
 		return refuse("no backup of %s leads to timeline %d: its history is not in the archive, or all backups are of other timelines",
 			facts.Source, target.Timeline)
+	case oldest != nil && oldest.Unlinked != 0:
+		return unlinked(oldest)
 	case oldest != nil:
 		head := oldest.Heads[0]
-		return refuse("%s can't be restored to %s: the earliest that its oldest backup (%s) leads to is %s (LSN %s)",
+		verdict := refuse("%s can't be restored to %s: the earliest that its oldest backup (%s) leads to is %s (LSN %s)",
 			facts.Source, target, head.ID, Stamp(head.StopTime), head.StopLSN)
+		if len(damaged) > 0 {
+			verdict.Refusal += "; what can't be read might lead there: " + strings.Join(damaged, "; ")
+		}
+		return verdict
 	case len(damaged) > 0:
 		return Verdict{Reason: v1alpha1.ReasonDataCorrupt, Refusal: "no backup of " + facts.Source + " can be read: " + strings.Join(damaged, "; ")}
 	}
 	return Verdict{Reason: v1alpha1.ReasonBackupNotFound, Refusal: "the repository has no backup of " + facts.Source + ": replay needs one to begin with"}
+}
+
+// unlinked refuses what may lie on a timeline of which nobody knows where it begins.
+func unlinked(l *Lineage) Verdict {
+	return refuse("the history of timeline %d (%s) is missing in the archive (lineage %s), so nothing tells where that timeline begins: "+
+		"write spec.target.timeline: %d to restore what is on the one before",
+		l.Unlinked, postgres.HistoryName(l.Unlinked), l.Name, l.Heads[len(l.Heads)-1].Timeline)
 }
 
 func refuse(format string, args ...any) Verdict {

@@ -126,6 +126,9 @@ func (l *Lineage) findPath(ctx context.Context, r *reader, q Question) error {
 		l.Path = r.historyOf(newest)
 	}
 	l.Left = l.Path.Timeline < newest
+	if q.Target.Timeline == 0 && !r.linked(newest) && !slices.ContainsFunc(l.Heads, func(h *backup.Head) bool { return h.Timeline == newest }) {
+		l.Unlinked = newest
+	}
 	if earlier := l.oldestNeeded(q.Target); earlier < from {
 		return r.open(ctx, earlier)
 	}

@@ -106,6 +106,8 @@ type Lineage struct {
 	Path postgres.TimelineHistory
 	// Left says that Path is not the newest timeline, so nothing more comes there.
 	Left bool
+	// Unlinked is a newer timeline with WAL whose history isn't in the archive, so that nothing tells where it begins; 0: none.
+	Unlinked uint32
 	// Points are the places of the wanted restore point, oldest first.
 	Points []wal.RestorePoint
 	// Chosen is the latest backup from which the target may be reached; nil: all are too young.
