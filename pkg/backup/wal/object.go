@@ -28,6 +28,8 @@ const (
 	// headerRoom is kept in front of the compressed bytes, so that the header, which is known last, needs no copy of them.
 	headerRoom = 4 << 10
 	firstRoom  = 2 << 20 // for the compressed bytes
+	// blockSize is that of the blocks of a frame, of which each takes a few bytes more than its content where that doesn't compress.
+	blockSize, blockRoom = 128 << 10, 16
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -41,11 +43,18 @@ type object struct {
 }
 
 // buffer takes what the encoder writes.
-type buffer []byte
+type buffer struct {
+	bytes []byte
+	most  int // that it may come to
+}
 
-// Write keeps the bytes.
+// Write keeps the bytes. Who runs out of the first room gets all that there may be, and no more: growing by and by would take
+// twice as much meanwhile.
 func (b *buffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
+	if need := len(b.bytes) + len(p); need > cap(b.bytes) {
+		b.bytes = append(make([]byte, 0, max(need, b.most)), b.bytes...)
+	}
+	b.bytes = append(b.bytes, p...)
 	return len(p), nil
 }
 
@@ -55,12 +64,13 @@ func newObject() (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &object{encoder: encoder, buffer: make(buffer, headerRoom, firstRoom)}, nil
+	return &object{encoder: encoder, buffer: buffer{bytes: make([]byte, headerRoom, firstRoom)}}, nil
 }
 
 // begin empties it, for content of that size.
 func (o *object) begin(size int64) {
-	o.buffer, o.size, o.crc = o.buffer[:headerRoom], 0, 0
+	o.buffer.bytes, o.size, o.crc = o.buffer.bytes[:headerRoom], 0, 0
+	o.buffer.most = headerRoom + blockRoom*(int(size)/blockSize+2) + int(size)
 	o.encoder.ResetContentSize(&o.buffer, size)
 }
 
@@ -72,7 +82,7 @@ func (o *object) Write(p []byte) (int, error) {
 }
 
 // compressed is the content as one zstd frame, once the encoder is closed.
-func (o *object) compressed() []byte { return o.buffer[headerRoom:] }
+func (o *object) compressed() []byte { return o.buffer.bytes[headerRoom:] }
 
 // seal is the whole object: the header, and the content as one zstd frame.
 func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error) {
@@ -95,8 +105,8 @@ func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error
 		return append(header, frame...), meta.Header, nil
 	}
 	begin := headerRoom - len(header)
-	copy(o.buffer[begin:], header)
-	return o.buffer[begin:], meta.Header, nil
+	copy(o.buffer.bytes[begin:], header)
+	return o.buffer.bytes[begin:], meta.Header, nil
 }
 
 // parseHeader reads the header at the start of an object, and says how long it is.

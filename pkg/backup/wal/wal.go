@@ -77,8 +77,10 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 // Archive reads and writes the WAL of all lineages in one store. It is safe for concurrent use.
 type Archive struct {
 	store    objstore.Store
-	objects  sync.Pool
 	decoders sync.Pool
+
+	mu   sync.Mutex
+	idle []*object // as many as were in use at a time: a sync.Pool would drop them while others are made
 }
 
 // New returns the archive in store.
@@ -139,7 +141,7 @@ func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64,
 	if err != nil && !taken {
 		return err // a request that was given up may still be reading the body: nobody else may write there
 	}
-	defer a.objects.Put(o)
+	defer a.keep(o)
 	if taken {
 		return a.compare(ctx, lineage, key, header, o.compressed())
 	}
@@ -147,10 +149,27 @@ func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64,
 }
 
 func (a *Archive) object() (*object, error) {
-	if o, ok := a.objects.Get().(*object); ok {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if last := len(a.idle) - 1; last >= 0 {
+		o := a.idle[last]
+		a.idle = a.idle[:last]
 		return o, nil
 	}
 	return newObject()
+}
+
+func (a *Archive) keep(o *object) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.idle = append(a.idle, o)
+}
+
+// Release lets go of the memory that is kept for further files.
+func (a *Archive) Release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.idle = nil
 }
 
 // compare tells a repeated put from a second writer: ours is the content that was to be put, as a frame.

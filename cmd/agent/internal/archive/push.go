@@ -101,6 +101,11 @@ func (t *target) put(ctx context.Context, path, name string) error {
 func (a *Archiver) releaseLater() {
 	if a.release == nil {
 		a.release = time.AfterFunc(idle, func() {
+			a.mu.Lock()
+			if a.target != nil {
+				a.target.archive.Release()
+			}
+			a.mu.Unlock()
 			runtime.GC() // a pool lets go at the second collection
 			debug.FreeOSMemory()
 		})
