@@ -16,7 +16,8 @@ import (
 
 // Policy bounds the retries. Zero values mean the defaults.
 type Policy struct {
-	// MaxElapsed is how long after its start an operation may still be tried again; 60 s.
+	// MaxElapsed is how long after its first failure an operation may still be tried again; 60 s. What came before
+	// doesn't count: a large body takes its time on a slow line, and a server that froze is noticed late.
 	MaxElapsed time.Duration
 	// FirstPause and MaxPause bound the pauses, which double in between; 100 ms and 5 s. The actual
 	// pause is random, between half of it and all of it.
@@ -82,19 +83,22 @@ func Retryable(err error) bool {
 
 // again counts the attempts of one operation.
 type again struct {
-	policy  Policy
-	started time.Time
-	pause   time.Duration
+	policy Policy
+	failed time.Time // for the first time; zero before
+	pause  time.Duration
 }
 
 func (s *Store) begin() *again {
-	return &again{policy: s.policy, started: s.policy.Now(), pause: s.policy.FirstPause}
+	return &again{policy: s.policy, pause: s.policy.FirstPause}
 }
 
 // after waits before the next attempt, or returns the error that is final.
 func (a *again) after(ctx context.Context, err error) error {
+	if a.failed.IsZero() {
+		a.failed = a.policy.Now()
+	}
 	pause := a.pause/2 + rand.N(a.pause/2+1)
-	if !Retryable(err) || a.policy.Now().Add(pause).Sub(a.started) > a.policy.MaxElapsed {
+	if !Retryable(err) || a.policy.Now().Add(pause).Sub(a.failed) > a.policy.MaxElapsed {
 		return err
 	}
 	a.pause = min(2*a.pause, a.policy.MaxPause)

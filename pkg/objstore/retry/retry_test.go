@@ -70,6 +70,24 @@ func TestItGivesUpAfterABoundedTime(t *testing.T) {
 	}
 }
 
+func TestWhatTookLongBeforeItFailedIsTriedAgain(t *testing.T) {
+	policy, pauses := clock()
+	now := policy.Now
+	begun := now()
+	slow := time.Duration(0)
+	policy.Now = func() time.Time { return now().Add(slow) }
+	store := retry.New(fault.New(mem.New(), fault.Plan{Before: func(c fault.Call) error {
+		if c.Number == 1 { // a large body over a slow line, and then the connection breaks
+			slow = 5 * time.Minute
+			return errAway
+		}
+		return nil
+	}}), policy)
+	if err := store.Put(t.Context(), "k", []byte("x"), objstore.PutOptions{}); err != nil || len(*pauses) != 1 {
+		t.Errorf("after %v and %d pauses: %v", policy.Now().Sub(begun), len(*pauses), err)
+	}
+}
+
 func TestWhatIsFinalIsNotTriedAgain(t *testing.T) {
 	for _, kind := range []error{objstore.ErrDenied, objstore.ErrNotFound, objstore.ErrExists, objstore.ErrNoBucket, objstore.ErrTorn, objstore.ErrConfig} {
 		policy, pauses := clock()
