@@ -14,7 +14,6 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/kube"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/objstore/open"
 )
 
 // backupMemory is where the garbage collector of a backup's worker starts to work hard: its buffers take about half of
@@ -54,7 +53,7 @@ func backupCommand() *cobra.Command {
 func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
 	debug.SetMemoryLimit(memoryFor(task.MemoryLimit))
 	shareMemory(&task)
-	store, err := open.Open(ctx, task.Repository)
+	store, err := openPatiently(ctx, task.Repository)
 	if err != nil {
 		return agentapi.BackupResult{}, job.Final(job.ReasonBadJob, errors.New(objstore.Explain(err)))
 	}

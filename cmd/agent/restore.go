@@ -63,9 +63,9 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 	return worker.Restore(ctx, task)
 }
 
-// restoreOutage is how long a restore sits out an outage of the store. After that its Job tries again, from the start.
-const restoreOutage = 10 * time.Minute
+// jobOutage is how long the worker of a Job sits out an outage of the store. After that its Job tries again, from the start.
+const jobOutage = 15 * time.Minute
 
 func openPatiently(ctx context.Context, config objstore.Config) (objstore.Store, error) {
-	return open.With(ctx, config, retry.Policy{MaxElapsed: restoreOutage})
+	return open.With(ctx, config, retry.Policy{MaxElapsed: jobOutage})
 }

@@ -15,13 +15,13 @@ import (
 
 	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/folder"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/sample"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/folder"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/sealed"
 )

@@ -135,7 +135,7 @@ func readHeads(ctx context.Context, store objstore.Store, entries []Entry) error
 // a crash leaves behind are orphans, which SweepOrphans finds. It returns the bytes that were freed this time.
 //
 // An incremental backup may be written meanwhile: it has claimed what it may point at. The writer of this one must have
-// ended.
+// ended; what it had sent may arrive meanwhile, and goes, too.
 func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int64, error) {
 	if err := checkNames(lineage, id); err != nil {
 		return 0, err
@@ -162,7 +162,7 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 			return freed, err
 		}
 	}
-	return freed, nil
+	return freed, store.Delete(ctx, repository.ManifestKey(lineage, id))
 }
 
 // packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known.
@@ -243,34 +243,6 @@ func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id strin
 		return 0, nil
 	}
 	return freed, store.Delete(ctx, keys...)
-}
-
-// checkPacks makes sure that every pack that a manifest points at is there, in its size.
-func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
-	sizes := map[string]int64{}
-	backups := map[string]bool{}
-	for _, pack := range head.Packs {
-		backups[pack.Backup] = true
-	}
-	for id := range backups {
-		for info, err := range store.List(ctx, repository.BackupPacksPrefix(head.Lineage, id), "") {
-			if err != nil {
-				return err
-			}
-			sizes[info.Key] = info.Size
-		}
-	}
-	for _, pack := range head.Packs {
-		key := repository.PackKey(head.Lineage, pack.Backup, pack.Name)
-		size, there := sizes[key]
-		if !there {
-			return &CorruptError{Object: key, Detail: "it was uploaded and is not there", Err: objstore.ErrNotFound}
-		}
-		if size != pack.Size {
-			return &CorruptError{Object: key, Detail: fmt.Sprintf("it has %d bytes instead of %d", size, pack.Size)}
-		}
-	}
-	return nil
 }
 
 // SweepOrphans removes the packs that no manifest points at and that were put before a time: what writers and deleters

@@ -24,10 +24,7 @@ func Write(ctx context.Context, store objstore.Store, source Source, opts Option
 	if err := errors.Join(opts.validate(), source.validate()); err != nil {
 		return nil, err
 	}
-	committed, err := ReadManifest(ctx, store, source.Lineage, opts.ID)
-	if err == nil && committed.Type == Incremental {
-		_ = dropClaims(ctx, store, source.Lineage, opts.ID, time.Time{}) // of a run that was killed behind its last put
-	}
+	committed, err := repeated(ctx, store, source.Lineage, opts.ID)
 	if !errors.Is(err, objstore.ErrNotFound) {
 		return committed, err
 	}
@@ -45,6 +42,24 @@ func Write(ctx context.Context, store objstore.Store, source Source, opts Option
 	w.unclaim(ctx)
 	w.sweep(ctx, manifest)
 	return manifest, nil
+}
+
+// repeated finds the backup if it is committed already. A manifest without its packs is removed: it is in the way of the one
+// that is to be put.
+func repeated(ctx context.Context, store objstore.Store, lineage, id string) (*Manifest, error) {
+	committed, err := readWhole(ctx, store, lineage, id)
+	if errors.Is(err, ErrCorrupt) && errors.Is(err, objstore.ErrNotFound) {
+		if err := store.Delete(ctx, repository.ManifestKey(lineage, id)); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if committed.Type == Incremental {
+		_ = dropClaims(ctx, store, lineage, id, time.Time{}) // of a run that was killed behind its last put
+	}
+	return committed, nil
 }
 
 // writing is one run of Write.
@@ -163,7 +178,7 @@ func (w *writing) copy(ctx context.Context, entries []*entry) error {
 func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 	if err := checkPacks(ctx, w.store, &w.manifest.Head); err != nil {
 		// Another run may have committed, and swept these packs away.
-		there, errThere := ReadManifest(ctx, w.store, w.source.Lineage, w.opts.ID)
+		there, errThere := readWhole(ctx, w.store, w.source.Lineage, w.opts.ID)
 		if errThere == nil {
 			return there, nil
 		}
@@ -194,7 +209,7 @@ func (w *writing) meet(ctx context.Context) (*Manifest, error) {
 	if len(there.Packs) > 0 && len(w.manifest.Packs) > 0 && there.Packs[0] == w.manifest.Packs[0] {
 		return w.manifest, nil
 	}
-	return there, nil
+	return there, withPacks(ctx, w.store, &there.Head) // else the next run clears it away
 }
 
 // awaitWAL waits until the archive holds what the backup can't be restored without.

@@ -74,7 +74,7 @@ func (r *Reconciler) lookAndClear(ctx context.Context, w *world) found {
 	if err != nil {
 		return found{err: err}
 	}
-	head, err := backup.ReadHead(ctx, store, plan.Lineage, plan.ID)
+	head, err := backup.Committed(ctx, store, plan.Lineage, plan.ID)
 	if !errors.Is(err, objstore.ErrNotFound) {
 		return found{head, err}
 	}

@@ -3,7 +3,7 @@ package folder_test
 import (
 	"testing"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/folder"
+	"howdah.dev/howdah/pkg/objstore/folder"
 	"howdah.dev/howdah/pkg/objstore/storetest"
 )
 

@@ -1,0 +1,66 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// Committed reads the head of a backup whose packs are all there, in their sizes. objstore.ErrNotFound: there is none, or
+// only a manifest that arrived after its packs had been cleared away: its writer was killed, and the server was late.
+func Committed(ctx context.Context, store objstore.Store, lineage, id string) (*Head, error) {
+	head, err := ReadHead(ctx, store, lineage, id)
+	if err != nil {
+		return nil, err
+	}
+	return head, withPacks(ctx, store, head)
+}
+
+// withPacks says whether the packs of a backup are there; objstore.ErrNotFound: not all of them.
+func withPacks(ctx context.Context, store objstore.Store, head *Head) error {
+	err := checkPacks(ctx, store, head)
+	if errors.Is(err, ErrCorrupt) {
+		return fmt.Errorf("%w: %w", objstore.ErrNotFound, err)
+	}
+	return err
+}
+
+// readWhole reads a manifest whose packs are there.
+func readWhole(ctx context.Context, store objstore.Store, lineage, id string) (*Manifest, error) {
+	m, err := ReadManifest(ctx, store, lineage, id)
+	if err != nil {
+		return nil, err
+	}
+	return m, withPacks(ctx, store, &m.Head)
+}
+
+// checkPacks makes sure that every pack that a manifest points at is there, in its size.
+func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
+	sizes := map[string]int64{}
+	backups := map[string]bool{}
+	for _, pack := range head.Packs {
+		backups[pack.Backup] = true
+	}
+	for id := range backups {
+		for info, err := range store.List(ctx, repository.BackupPacksPrefix(head.Lineage, id), "") {
+			if err != nil {
+				return err
+			}
+			sizes[info.Key] = info.Size
+		}
+	}
+	for _, pack := range head.Packs {
+		key := repository.PackKey(head.Lineage, pack.Backup, pack.Name)
+		size, there := sizes[key]
+		if !there {
+			return &CorruptError{Object: key, Detail: "it was uploaded and is not there", Err: objstore.ErrNotFound}
+		}
+		if size != pack.Size {
+			return &CorruptError{Object: key, Detail: fmt.Sprintf("it has %d bytes instead of %d", size, pack.Size)}
+		}
+	}
+	return nil
+}
