@@ -36,8 +36,9 @@ const (
 	segment = 16 * mib
 )
 
-// reserveSize is what we hold back: two segments at least, as recovery ends with a checkpoint, but no more than an eighth.
-func reserveSize(total int64) int64 { return min(max(total/100, 2*segment), 64*mib, total/8) }
+// reserveSize is what we hold back: three segments at least, as recovery ends with a checkpoint, and a server that archives
+// begins another segment when it is shut down; but no more than an eighth.
+func reserveSize(total int64) int64 { return min(max(total/100, 3*segment), 64*mib, total/8) }
 
 // fullMark is how little space there is on a full volume: three segments or two percent, but a tenth at most.
 func fullMark(total int64) int64 { return min(max(total/50, 3*segment), gib, total/10) }

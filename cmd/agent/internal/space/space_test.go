@@ -23,9 +23,9 @@ func TestTheStateOfAVolumeComesBackLaterThanItWent(t *testing.T) {
 		{10 * gib, 320 * mib, 64 * mib, Full, AlmostFull},
 		{10 * gib, 0, 64 * mib, Enough, Full},
 		{10 * gib, 264 * mib, 0, Full, Full}, // as with the reserve held back
-		{512 * mib, 47 * mib, 32 * mib, Enough, Full},
-		{512 * mib, 60 * mib, 32 * mib, Enough, AlmostFull},
-		{512 * mib, 100 * mib, 32 * mib, Enough, Enough},
+		{512 * mib, 47 * mib, 48 * mib, Enough, Full},
+		{512 * mib, 60 * mib, 48 * mib, Enough, AlmostFull},
+		{512 * mib, 100 * mib, 48 * mib, Enough, Enough},
 		{256 * mib, 100 * mib, 32 * mib, Enough, Enough},
 		{10 << 40, 900 * mib, 64 * mib, Enough, Full},
 		{10 << 40, 2 * gib, 64 * mib, Enough, AlmostFull},
@@ -51,7 +51,7 @@ func TestTheReserveDoesNotChangeTheState(t *testing.T) {
 }
 
 func TestTheReserveIsAPartOfTheVolume(t *testing.T) {
-	for total, want := range map[int64]int64{256 * mib: 32 * mib, 128 * mib: 16 * mib, gib: 32 * mib, 5 * gib: 5 * gib / 100, 1 << 40: 64 * mib} {
+	for total, want := range map[int64]int64{256 * mib: 32 * mib, 128 * mib: 16 * mib, gib: 48 * mib, 5 * gib: 5 * gib / 100, 1 << 40: 64 * mib} {
 		if got := reserveSize(total); got != want {
 			t.Errorf("of %d MiB %d MiB, want %d", total/mib, got/mib, want/mib)
 		}
@@ -82,14 +82,14 @@ func TestAReserveIsHeldAndReleased(t *testing.T) {
 		t.Skip(err) // not every file system can
 	}
 	info, err := os.Stat(filepath.Join(dir, reserveFile))
-	if err != nil || !held || info.Size() != 32*mib {
+	if err != nil || !held || info.Size() != 48*mib {
 		t.Fatalf("%v, %v", info, err)
 	}
 	measured, err := v.Measure()
-	if err != nil || measured.Reserve != 32*mib || measured.Total < measured.Free {
+	if err != nil || measured.Reserve != 48*mib || measured.Total < measured.Free {
 		t.Errorf("%+v, %v", measured, err)
 	}
-	u.Reserve = 32 * mib
+	u.Reserve = 48 * mib
 	if again, err := v.Hold(u); again || err != nil {
 		t.Errorf("held twice: %v", err)
 	}

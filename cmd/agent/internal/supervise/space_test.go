@@ -153,7 +153,7 @@ func TestAServerThatFellOverAFullVolumeComesBackForReaders(t *testing.T) {
 	})
 	p.awaitVolume(agentapi.VolumeFull)
 	if err := p.terminate(time.Minute); err != nil {
-		t.Errorf("it can't be shut down in order: %v", err)
+		t.Errorf("it can't be shut down in order: %v\n%s", err, p.log)
 	}
 	drain()
 	p.run()
