@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -106,6 +107,28 @@ func TestDeletingTheParentMeanwhileLeavesWhatIsClaimed(t *testing.T) {
 	must(t, err)
 	if left := keys(t, d.store); contains(left, "/packs/") || contains(left, "/claims/") {
 		t.Errorf("left are %v", left)
+	}
+}
+
+func TestTheRunThatCommitsTakesTheClaimsOfThoseThatWereKilledAlong(t *testing.T) {
+	d, full := withBigRelation(t, true)
+	opts := Options{ID: "b2", Parent: full.ID}
+	for from := 1; ; from++ {
+		broken := crashing(d.store, from, true)
+		if _, err := Write(t.Context(), broken, d.source, opts); err != nil && !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		if contains(keys(t, d.store), "/claims/b2/") {
+			break
+		}
+		if broken.Calls() < from {
+			t.Fatal("no crash has left a claim")
+		}
+	}
+	_, err := Write(t.Context(), d.store, d.source, opts)
+	must(t, err)
+	if left := keys(t, d.store); contains(left, "/claims/") {
+		t.Errorf("claims are left: %v", left)
 	}
 }
 

@@ -39,7 +39,6 @@ func Write(ctx context.Context, store objstore.Store, source Source, opts Option
 	if err != nil {
 		return nil, err
 	}
-	w.unclaim(ctx)
 	w.sweep(ctx, manifest)
 	return manifest, nil
 }
@@ -255,6 +254,7 @@ func (w *writing) discard(ctx context.Context) {
 // else can commit it, and its own packs are known. What can't be removed now is an orphan, which
 // SweepOrphans finds.
 func (w *writing) sweep(ctx context.Context, manifest *Manifest) {
+	_ = dropClaims(ctx, w.store, w.source.Lineage, w.opts.ID, time.Time{})
 	used := usedPacks{}
 	used.add(&manifest.Head)
 	_, _ = removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)

@@ -15,6 +15,8 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -28,7 +30,12 @@ type history struct {
 }
 
 func newHistory(t *testing.T, pg pgtest.Installation, seed uint64, summarize bool) *history {
-	h := &history{rig: newRigOn(t, pg, generation.Generation{ID: dataGeneration}), t: t, random: rand.New(rand.NewPCG(seed, 2))}
+	return newHistoryIn(t, pg, seed, summarize, mem.New())
+}
+
+func newHistoryIn(t *testing.T, pg pgtest.Installation, seed uint64, summarize bool, store objstore.Store) *history {
+	rig := newRigIn(t, pg, generation.Generation{ID: dataGeneration}, store)
+	h := &history{rig: rig, t: t, random: rand.New(rand.NewPCG(seed, 2))}
 	params := map[string]string{"allow_in_place_tablespaces": "on", "autovacuum": "off", "checkpoint_timeout": "30s"}
 	if pg.Major >= 17 {
 		params["summarize_wal"] = map[bool]string{true: "on", false: "off"}[summarize]

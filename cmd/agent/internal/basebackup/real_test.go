@@ -44,8 +44,14 @@ func newRig(t *testing.T, pg pgtest.Installation) *rig {
 // newRigOn makes a rig that runs on a copy of the data generation.
 func newRigOn(t *testing.T, pg pgtest.Installation, g generation.Generation) *rig {
 	t.Helper()
+	return newRigIn(t, pg, g, mem.New())
+}
+
+// newRigIn makes a rig whose backups go to a store.
+func newRigIn(t *testing.T, pg pgtest.Installation, g generation.Generation, store objstore.Store) *rig {
+	t.Helper()
 	g.SystemIdentifier, g.MajorVersion = "1", pg.Major
-	r := &rig{Server: pgtest.Init(t, pgtest.Options{Major: pg.Major}), store: mem.New(), archive: pgtest.Dir(t)}
+	r := &rig{Server: pgtest.Init(t, pgtest.Options{Major: pg.Major}), store: store, archive: pgtest.Dir(t)}
 	r.Configure(map[string]string{
 		"archive_mode": "on", "archive_command": "cp %p " + r.archive + "/%f.new && mv " + r.archive + "/%f.new " + r.archive + "/%f",
 	})
@@ -189,19 +195,27 @@ func TestABackupTakenUnderWritesRestoresToTheSameContents(t *testing.T) {
 // restore starts a server on what the store has, replayed to the end of the archive.
 func (r *rig) restore(t *testing.T, pg pgtest.Installation) *pgtest.Server {
 	t.Helper()
+	return r.restoreWith(t, pg, backup.RestoreOptions{})
+}
+
+func (r *rig) restoreWith(t *testing.T, pg pgtest.Installation, opts backup.RestoreOptions) *pgtest.Server {
+	t.Helper()
 	manifest, err := backup.ReadManifest(t.Context(), r.store, r.task.Lineage, r.task.BackupID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := pgtest.Dir(t)
 	target := filepath.Join(dir, "pgdata")
-	if err := backup.Restore(t.Context(), r.store, manifest, target, backup.RestoreOptions{}); err != nil {
+	if err := backup.Restore(t.Context(), r.store, manifest, target, opts); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(target, "recovery.signal"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Own(t, dir)
+	for _, place := range opts.Tablespaces {
+		pgtest.Own(t, place)
+	}
 	restored := pgtest.Init(t, pgtest.Options{Major: pg.Major})
 	restored.DataDir = target
 	restored.Configure(map[string]string{
