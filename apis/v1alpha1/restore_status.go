@@ -51,6 +51,10 @@ type RestoreStatus struct {
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// DisabledSubscriptions are the logical subscriptions that were enabled in the restored data, as database.subscription.
+	// +optional
+	// +listType=atomic
+	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`
 	// DownAt is when the db-controller was asked to stop the cluster.
 	// +optional
 	DownAt *metav1.Time `json:"downAt,omitempty"`
@@ -133,6 +137,9 @@ type RestorePlan struct {
 	// FreeBytes on the volume when the plan was made, of a restore in place, where that was known.
 	// +optional
 	FreeBytes int64 `json:"freeBytes,omitempty"`
+	// DiscardsBefore says that the volume has no room for both, so the data of before is given up ahead of the restore.
+	// +optional
+	DiscardsBefore bool `json:"discardsBefore,omitempty"`
 	// ArchiveEnds is the latest point that could be reached.
 	// +optional
 	ArchiveEnds *ReachedPoint `json:"archiveEnds,omitempty"`
@@ -226,6 +233,8 @@ const (
 	ReasonAnotherDatabase = "AnotherDatabase"
 	// ReasonNoSpace: the volume has no room for the restored data beside that of before.
 	ReasonNoSpace = "NoSpace"
+	// ReasonBeforeDiscarded: the restore failed after the data of before was given up for it.
+	ReasonBeforeDiscarded = "BeforeDiscarded"
 	// ReasonNotStarted: the cluster did not take connections on the restored data in time.
 	ReasonNotStarted = "NotStarted"
 	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.

@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name is too long: the Job of the restore is named after it; use at most 52 characters"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'Undo' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.plan) || !has(self.status.plan.discardsBefore) || !self.status.plan.discardsBefore",messageExpression="'this restore can\\'t be undone, as spec.destination.inPlace.discardBefore gave up the data of before: restore Backup ' + (has(self.status.safetyBackup) ? self.status.safetyBackup : 'that status.safetyBackup names') + ' in place'",message="this restore can't be undone, as spec.destination.inPlace.discardBefore gave up the data of before: restore the Backup that status.safetyBackup names in place"
 type Restore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -192,7 +193,8 @@ func (d RestoreDestination) ClusterName() string {
 }
 
 // InPlace names the PostgresCluster to bring back. The data of before stays on its volumes until spec.decision, or for
-// spec.confirmWithin, so there has to be room for both.
+// spec.confirmWithin, so there has to be room for both, unless discardBefore gives it up.
+// +kubebuilder:validation:XValidation:rule="!has(self.discardBefore) || !self.discardBefore || has(self.safetyBackup) && self.safetyBackup",message="spec.destination.inPlace.discardBefore gives up the data of before, so there has to be another way back: write safetyBackup: true beside it"
 type InPlace struct {
 	// Name of the PostgresCluster, in the same namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -201,6 +203,10 @@ type InPlace struct {
 	// SafetyBackup takes a backup before anything is touched; if it fails, nothing is.
 	// +optional
 	SafetyBackup bool `json:"safetyBackup,omitempty"`
+	// DiscardBefore gives up the data of before ahead of the restore where the volume has no room for both. That can't be
+	// undone but by restoring the safety backup. Where there is room it changes nothing.
+	// +optional
+	DiscardBefore bool `json:"discardBefore,omitempty"`
 }
 
 // NewCluster describes the PostgresCluster to make. What is left out is as it was in the cluster that was backed up.
@@ -236,7 +242,22 @@ type NewCluster struct {
 	// volume when the Restore is.
 	// +optional
 	Temporary bool `json:"temporary,omitempty"`
+	// Subscriptions says what becomes of logical subscriptions in the restored data: Disabled, or Enabled as they were. Those
+	// of a copy would take the changes away that are for the cluster it is a copy of. Left out: Disabled.
+	// +optional
+	Subscriptions SubscriptionPolicy `json:"subscriptions,omitempty"`
 }
+
+// SubscriptionPolicy says what becomes of logical subscriptions in restored data.
+// +kubebuilder:validation:Enum=Disabled;Enabled
+type SubscriptionPolicy string
+
+const (
+	// SubscriptionsDisabled disables those that are enabled; ALTER SUBSCRIPTION ... ENABLE starts one again.
+	SubscriptionsDisabled SubscriptionPolicy = "Disabled"
+	// SubscriptionsEnabled leaves them as they were.
+	SubscriptionsEnabled SubscriptionPolicy = "Enabled"
+)
 
 // NewStorage overrides the storage.
 type NewStorage struct {

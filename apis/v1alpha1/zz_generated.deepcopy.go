@@ -1950,6 +1950,11 @@ func (in *RestoreStatus) DeepCopyInto(out *RestoreStatus) {
 		in, out := &in.StartedAt, &out.StartedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.DisabledSubscriptions != nil {
+		in, out := &in.DisabledSubscriptions, &out.DisabledSubscriptions
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.DownAt != nil {
 		in, out := &in.DownAt, &out.DownAt
 		*out = (*in).DeepCopy()

@@ -94,6 +94,11 @@ type RestoreJob struct {
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 	// InPlace: the volume is that of a cluster that has run, and keeps its data.
 	InPlace bool `json:"inPlace,omitempty"`
+	// DiscardBefore is the data generation to remove from the volume first, once it is known that all that the restore needs
+	// can be read. Empty: nothing is removed.
+	DiscardBefore string `json:"discardBefore,omitempty"`
+	// DisableSubscriptions: the data becomes another cluster's, and must not take what is for the first one.
+	DisableSubscriptions bool `json:"disableSubscriptions,omitempty"`
 }
 
 // RestoreTarget is a point; all empty is the end of the archive.

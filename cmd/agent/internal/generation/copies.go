@@ -188,7 +188,8 @@ func (v Volume) RemoveOldCopies(keep string, olderThan time.Duration, now time.T
 // Release removes every copy of a data generation, whole or not, and returns what it removed. ErrCurrent: a server may run
 // on one of them, so nothing was removed.
 func (v Volume) Release(unwanted string) ([]string, error) {
-	if err := checkID(unwanted); err != nil {
+	ids, err := v.idsOf(unwanted)
+	if err != nil {
 		return nil, err
 	}
 	current, err := v.readCurrent()
@@ -198,22 +199,59 @@ func (v Volume) Release(unwanted string) ([]string, error) {
 	if err == nil && current.DataGeneration() == unwanted {
 		return nil, fmt.Errorf("%w: %s", ErrCurrent, unwanted)
 	}
+	for i, id := range ids {
+		if err := v.Remove(id); err != nil {
+			return ids[:i], err
+		}
+	}
+	return ids, nil
+}
+
+// Abandon is Release of a data generation even if it is the current one; `current` goes first, so nobody starts a server
+// on what is left of it.
+func (v Volume) Abandon(unwanted string) ([]string, error) {
+	ids, err := v.idsOf(unwanted)
+	if err != nil {
+		return nil, err
+	}
+	if now, err := v.Current(); err == nil && slices.Contains(ids, now) {
+		if err := v.removePointer(); err != nil {
+			return nil, err
+		}
+	}
+	return v.Release(unwanted)
+}
+
+// Used are the bytes that all copies of a data generation take.
+func (v Volume) Used(by string) (int64, error) {
+	ids, err := v.idsOf(by)
+	var total int64
+	for _, id := range ids {
+		bytes, err := diskUsage(v.Dir(id))
+		if err != nil {
+			return 0, err
+		}
+		total += bytes
+	}
+	return total, err
+}
+
+// idsOf are the copies of a data generation, whole or not.
+func (v Volume) idsOf(wanted string) ([]string, error) {
+	if err := checkID(wanted); err != nil {
+		return nil, err
+	}
 	ids, err := v.ids()
 	if err != nil {
 		return nil, err
 	}
-	var removed []string
+	var found []string
 	for _, id := range ids {
-		g, err := v.Read(id)
-		if id != unwanted && copyNumber(id, unwanted) == 0 && (err != nil || g.DataGeneration() != unwanted) {
-			continue
+		if g, err := v.Read(id); id == wanted || copyNumber(id, wanted) > 0 || err == nil && g.DataGeneration() == wanted {
+			found = append(found, id)
 		}
-		if err := v.Remove(id); err != nil {
-			return removed, err
-		}
-		removed = append(removed, id)
 	}
-	return removed, nil
+	return found, nil
 }
 
 // replacedAt reads when a copy was found replaced; where that is not noted yet it is now.
@@ -233,12 +271,16 @@ func (v Volume) replacedAt(id string, now time.Time) (time.Time, error) {
 // new one would find no room beside it.
 func (v Volume) Discard(id string) error {
 	if now, err := v.Current(); err == nil && now == id {
-		if err := os.Remove(filepath.Join(string(v), pointer)); err != nil {
-			return err
-		}
-		if err := syncPaths(string(v)); err != nil {
+		if err := v.removePointer(); err != nil {
 			return err
 		}
 	}
 	return v.Remove(id)
+}
+
+func (v Volume) removePointer() error {
+	if err := os.Remove(filepath.Join(string(v), pointer)); err != nil {
+		return err
+	}
+	return syncPaths(string(v))
 }

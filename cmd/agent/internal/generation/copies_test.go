@@ -201,3 +201,37 @@ func TestAllCopiesOfAnUnwantedDataGenerationGoButNeverTheCurrentOne(t *testing.T
 		t.Errorf("a name that is no name: %v", err)
 	}
 }
+
+func TestAnAbandonedDataGenerationGoesEvenIfItIsTheCurrentOne(t *testing.T) {
+	v := Volume(t.TempDir())
+	complete(t, v, "g0")
+	clone(t, v, "g0.c1", "g0")
+	complete(t, v, "g00")
+	if err := v.Adopt("g0.c1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(v.PGData("g0")+".x", make([]byte, 9000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if used, err := v.Used("g0"); err != nil || used < 9000 || used > 100000 {
+		t.Errorf("%d bytes, %v", used, err)
+	}
+	if removed, err := v.Abandon("g0"); err != nil || !slices.Equal(removed, []string{"g0", "g0.c1"}) {
+		t.Errorf("it removed %v, %v", removed, err)
+	}
+	if _, err := v.Current(); !errors.Is(err, ErrNotFound) {
+		t.Errorf("current: %v", err)
+	}
+	if removed, err := v.Abandon("g0"); err != nil || len(removed) > 0 {
+		t.Errorf("again it removed %v, %v", removed, err)
+	}
+	if err := v.Adopt("g00"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Abandon("g0"); err != nil {
+		t.Error(err)
+	}
+	if id, err := v.Current(); err != nil || id != "g00" {
+		t.Errorf("that of another: %s, %v", id, err)
+	}
+}

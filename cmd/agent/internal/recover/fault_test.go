@@ -32,7 +32,6 @@ func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
 		hole := b.last
 		b.rows(141, 160)
 		b.archive()
-		segment := func(name string) string { return repository.TimelinePrefix(b.lineage, 1) + name }
 		for name, test := range map[string]struct {
 			harm   func(*bed, *mem.Store) objstore.Store
 			change func(*agentapi.RestoreJob)
@@ -45,10 +44,10 @@ func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
 			"the manifest is cut off":     {cutOff(b.manifestKey()), nil, ReasonDataCorrupt, []string{b.manifestKey()}},
 			"the manifest is empty":       {empty(b.manifestKey()), nil, ReasonDataCorrupt, []string{b.manifestKey()}},
 			"the manifest is gone":        {gone(b.manifestKey()), nil, ReasonNoBackup, []string{"backup first is gone"}},
-			"a segment is cut off":        {cutOff(segment(hole)), nil, ReasonDataCorrupt, []string{segment(hole)}},
-			"a segment is empty":          {empty(segment(hole)), nil, ReasonDataCorrupt, []string{segment(hole)}},
-			"there is a hole in the WAL":  {gone(segment(hole)), nil, ReasonUnreachable, []string{hole, b.lineage, "restore another backup"}},
-			"the first segment is gone":   {gone(segment(b.manifest.WAL.First)), nil, ReasonUnreachable, []string{b.manifest.WAL.First, "restore another backup"}},
+			"a segment is cut off":        {cutOff(b.segment(hole)), nil, ReasonDataCorrupt, []string{b.segment(hole)}},
+			"a segment is empty":          {empty(b.segment(hole)), nil, ReasonDataCorrupt, []string{b.segment(hole)}},
+			"there is a hole in the WAL":  {gone(b.segment(hole)), nil, ReasonUnreachable, []string{hole, b.lineage, "restore another backup"}},
+			"the first segment is gone":   {gone(b.segment(b.manifest.WAL.First)), nil, ReasonUnreachable, []string{b.manifest.WAL.First, "restore another backup"}},
 			"the key is another":          {sealWith("01", "k1", "02"), nil, "WrongKey", []string{"k1"}},
 			"the key is not there":        {sealWith("01", "k2", "02"), nil, "KeyNotFound", []string{"k1"}},
 			"there are no such programs":  {nil, func(job *agentapi.RestoreJob) { job.MajorVersion = 99 }, ReasonWrongPrograms, []string{"99"}},
@@ -70,6 +69,8 @@ func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
 		}
 	})
 }
+
+func (b *bed) segment(name string) string { return repository.TimelinePrefix(b.lineage, 1) + name }
 
 func (b *bed) manifestKey() string { return repository.ManifestKey(b.lineage, "first") }
 
@@ -233,7 +234,7 @@ func (b *bed) leave(volume generation.Volume, left int64) {
 		b.t.Fatalf("the small file system has %d bytes free, and the test wants %d", free, left)
 	}
 	chunk := make([]byte, 1<<20)
-	f, err := os.Create(filepath.Join(string(volume), "ballast"))
+	f, err := os.CreateTemp(string(volume), "ballast")
 	b.must(err)
 	for ; free > left; free -= int64(len(chunk)) {
 		_, err = f.Write(chunk)

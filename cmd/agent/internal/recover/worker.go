@@ -31,10 +31,13 @@ const (
 	ReasonStore         = "RepositoryNotReady" // the store can't be used now
 	ReasonNoSpace       = "NoSpace"            // the volume is too small
 	ReasonWrongPrograms = "UnknownVersion"     // the image has another PostgreSQL
+	// ReasonBeforeDiscarded: it failed after the data of before was given up for it.
+	ReasonBeforeDiscarded = "BeforeDiscarded"
 )
 
 // Phases of the progress.
 const (
+	phaseVerifying = "Verifying"
 	phaseFetching  = "Fetching"
 	phaseSyncing   = "Syncing"
 	phaseReplaying = "Replaying"
@@ -70,6 +73,8 @@ type restoring struct {
 	toTheEnd bool // replay had no target to stop at
 	fetched  time.Duration
 	taken    int64 // bytes that were not fetched, because the data of before still held them
+	// discarded says that the data of before is given up.
+	discarded bool
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
@@ -88,7 +93,11 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {
 		w.Log.Error("What was restored so far can't be removed; the next run removes it", "error", errRemove)
 	}
-	return agentapi.RestoreResult{}, classify(err, task.InPlace)
+	err = classify(err, task.InPlace)
+	if r.discarded {
+		err = afterDiscard(err)
+	}
+	return agentapi.RestoreResult{}, err
 }
 
 func completed(result agentapi.RestoreResult) string {
@@ -104,7 +113,7 @@ func taken(bytes int64) string {
 }
 
 func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
-	for _, do := range []func(context.Context) error{r.open, r.checkSpace, r.fetch} {
+	for _, do := range []func(context.Context) error{r.open, r.checkSpace, r.discard, r.fetch} {
 		if err := do(ctx); err != nil {
 			return agentapi.RestoreResult{}, err
 		}
@@ -151,14 +160,21 @@ func seconds(d time.Duration) int64 { return max(1, int64(d.Round(time.Second)/t
 const spareBytes = 64 << 20
 
 func (r *restoring) checkSpace(context.Context) error {
-	stat := unix.Statfs_t{}
-	if err := unix.Statfs(string(r.Volume), &stat); err != nil {
+	_, free, err := r.Volume.Space()
+	if err != nil {
 		return fmt.Errorf("look for space on the volume: %w", err)
 	}
-	free, needed := int64(stat.Bavail)*stat.Bsize, r.manifest.Totals.LogicalBytes+spareBytes
-	if free < needed {
-		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free, and the restore needs %d MiB at least: %s",
-			free>>20, needed>>20, moreSpace(r.task.InPlace)))
+	beside := ""
+	if before := r.task.DiscardBefore; before != "" {
+		used, err := r.Volume.Used(before)
+		if err != nil {
+			return fmt.Errorf("look for space on the volume: %w", err)
+		}
+		free, beside = free+used, " without the data of before"
+	}
+	if needed := r.manifest.Totals.LogicalBytes + spareBytes; free < needed {
+		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free%s, and the restore needs %d MiB at least: %s",
+			free>>20, beside, needed>>20, moreSpace(r.task.InPlace)))
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ func (w *world) foresee(choice *survey.Choice) {
 	}
 	if w.inPlace() {
 		plan.FreeBytes, _ = freeBytes(w.cluster)
+		plan.DiscardsBefore = mustDiscard(w, plan.NeedsBytes)
 	}
 	plan.ExpectedSeconds = expected(plan, w.last)
 }
@@ -82,6 +83,9 @@ func planned(plan *v1alpha1.RestorePlan) string {
 		if ends.LastCommit != nil {
 			text += fmt.Sprintf(", with a commit of %s", survey.Stamp(ends.LastCommit.Time))
 		}
+	}
+	if plan.DiscardsBefore {
+		text += "; the data of before is given up first, as there is no room for both, so nothing can be undone but by restoring the safety backup"
 	}
 	if plan.ExpectedSeconds > 0 {
 		text += fmt.Sprintf("; it takes about %ds, by the last restore", plan.ExpectedSeconds)

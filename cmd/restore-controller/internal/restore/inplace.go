@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -41,7 +40,7 @@ func (r *Reconciler) planInPlace(w *world) []step {
 		return []step{r.letGoOfBefore, r.finishConfirmed}
 	case w.restored():
 		return []step{r.decide}
-	case w.deleting():
+	case w.deleting() && (!w.discarding() || w.failure() != nil):
 		return append(giveUp, r.removeFinalizer)
 	case w.failure() != nil:
 		return append(append([]step{r.pinFailure}, giveUp...), r.concludeInPlace)
@@ -125,41 +124,7 @@ func fitsInPlace(w *world, head *backup.Head) flow.Outcome {
 			"backup %s is of another database (system identifier %s) than the one of %s (%s); %s",
 			head.ID, head.SystemIdentifier, w.cluster.Name, status.SystemIdentifier, instead))
 	}
-	free, known := freeBytes(w.cluster)
-	if needed := head.Totals.LogicalBytes + spareBytes; known && free < needed {
-		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
-			"the data of before stays until the restore is confirmed, so %s is needed beside it, and the volume of %s has %s free: raise spec.storage.size of PostgresCluster %s, and make another Restore",
-			bytes(needed), w.cluster.Status.Primary, bytes(free), w.cluster.Name))
-	}
-	return flow.Next
-}
-
-// bytes are a number of them for a person: whole MiB, where there is one.
-func bytes(n int64) string {
-	if n >= 1<<20 {
-		n = n >> 20 << 20
-	}
-	return resource.NewQuantity(n, resource.BinarySI).String()
-}
-
-// freeBytes of the volume that takes the restored data, as far as the db-controller says. The Job looks itself, before it
-// writes anything.
-func freeBytes(cluster *v1alpha1.PostgresCluster) (int64, bool) {
-	for _, instance := range cluster.Status.Instances {
-		if s := instance.Storage; instance.Name == cluster.Status.Primary && s != nil && s.Capacity != nil && s.Used != nil {
-			return freeOf(s), true
-		}
-	}
-	return 0, false
-}
-
-// freeOf a volume, to a percent of it. Where a class gives out folders, the file system is larger than the volume, and used by
-// others too; so what counts is the part of it that is used.
-func freeOf(s *v1alpha1.InstanceStorage) int64 {
-	if s.Percent == 0 {
-		return max(0, s.Capacity.Value()-s.Used.Value())
-	}
-	return s.Used.Value() / int64(s.Percent) * int64(100-s.Percent)
+	return hasRoom(w, head.Totals.LogicalBytes+spareBytes)
 }
 
 // askSafetyBackup asks for a backup of what is there, before anything is touched.
@@ -198,6 +163,9 @@ func (r *Reconciler) pinBefore(_ context.Context, w *world) flow.Outcome {
 		DataGeneration: now.DataGeneration, Instance: w.answer().Volumes[0].Instance,
 		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image,
 	}
+	if w.discarding() {
+		return flow.Save(v1alpha1.ReasonRunning, "the cluster is stopped; its data generation "+now.DataGeneration+" is given up")
+	}
 	return flow.Save(v1alpha1.ReasonRunning, "the cluster is stopped; its data generation "+now.DataGeneration+" is kept")
 }
 
@@ -222,7 +190,7 @@ func (r *Reconciler) awaitRestored(_ context.Context, w *world) flow.Outcome {
 // takeBack hands the data of before over where the restored data was.
 func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if status.Handover == nil || status.Before == nil || w.clusterGone() || status.Handover.DataGeneration == status.Before.DataGeneration {
+	if status.Handover == nil || status.Before == nil || w.clusterGone() || w.discarding() || status.Handover.DataGeneration == status.Before.DataGeneration {
 		return flow.Next
 	}
 	status.Handover = handoverOf(status.Before, status.Handover.Token)
@@ -232,7 +200,7 @@ func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 // awaitTakenBack waits until the db-controller has it in its status, before the hold is given up.
 func (r *Reconciler) awaitTakenBack(_ context.Context, w *world) flow.Outcome {
 	status := w.restore.Status
-	if status.Handover == nil || status.Hold == nil || w.clusterGone() || w.cluster.Status.DataGeneration == status.Before.DataGeneration {
+	if status.Handover == nil || status.Hold == nil || w.clusterGone() || w.discarding() || w.cluster.Status.DataGeneration == status.Before.DataGeneration {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonUndoing, "waiting until the db-controller takes the data of before")
@@ -252,6 +220,8 @@ func (r *Reconciler) concludeInPlace(_ context.Context, w *world) flow.Outcome {
 	message := status.Failure.Message
 	switch {
 	case w.clusterGone():
+	case w.discarding():
+		message += "; " + discarded(w)
 	case status.DownAt == nil:
 		message += fmt.Sprintf("; PostgresCluster %s was not touched", w.cluster.Name)
 	default:
@@ -279,7 +249,7 @@ func (w *world) failureInPlace() *v1alpha1.RestoreFailure {
 	switch {
 	case answer != nil && answer.State == v1alpha1.HoldGranted && status.Before == nil && w.otherData():
 		return fail(v1alpha1.ReasonClusterReplaced, "the data of PostgresCluster %s was replaced since the plan was made; make another Restore", w.cluster.Name)
-	case status.HandedOverAt != nil && w.now.After(status.HandedOverAt.Add(startLimit)) && !clusterReady(w.cluster):
+	case status.HandedOverAt != nil && !w.discarding() && w.now.After(status.HandedOverAt.Add(startLimit)) && !clusterReady(w.cluster):
 		return fail(v1alpha1.ReasonNotStarted, "the cluster did not take connections on the restored data within %s; it says %s", startLimit, stateOf(w.cluster))
 	case status.Hold == nil && status.BackupWanted != nil:
 		if outcome, message := protocol.BackupAnswerFor(w.first, status.BackupWanted); outcome == protocol.BackupFailed {

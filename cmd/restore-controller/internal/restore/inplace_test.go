@@ -53,6 +53,13 @@ func run(w *world) {
 	w.cluster.Status.DataGeneration = "g1"
 }
 
+// discard lets the Job be giving up the data of before.
+func discard(w *world) {
+	grant(w)
+	w.restore.Status.Plan.DiscardsBefore, w.restore.Status.SafetyBackup = true, "shop-safety"
+	w.restore.Status.Before = &v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1"}
+}
+
 func decide(w *world, decision v1alpha1.RestoreDecision) {
 	run(w)
 	w.restore.Status.Decided = &v1alpha1.DecidedRestore{Decision: decision}
@@ -95,7 +102,19 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 			grant(w)
 			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-time.Minute)}
 		}, normal},
-		"deleted before":        {func(w *world) { grant(w); w.restore.DeletionTimestamp = &deleted }, back + " removeFinalizer"},
+		"deleted before": {func(w *world) { grant(w); w.restore.DeletionTimestamp = &deleted }, back + " removeFinalizer"},
+		"cancelled while it gives up what was before": {func(w *world) { discard(w); w.restore.Spec.Cancel = true }, normal},
+		"deleted then":        {func(w *world) { discard(w); w.restore.DeletionTimestamp = &deleted }, normal},
+		"its Job failed then": {func(w *world) { discard(w); w.job = workload.State{Exists: true, Failed: true} }, giveUp},
+		"its Job failed then, deleted": {func(w *world) {
+			discard(w)
+			w.job = workload.State{Exists: true, Failed: true}
+			w.restore.DeletionTimestamp = &deleted
+		}, back + " removeFinalizer"},
+		"it doesn't come up then": {func(w *world) {
+			discard(w)
+			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-startLimit - time.Second)}
+		}, normal},
 		"restored":              {run, "decide"},
 		"cancelled too late":    {func(w *world) { run(w); w.restore.Spec.Cancel = true }, "decide"},
 		"deleted when restored": {func(w *world) { run(w); w.restore.DeletionTimestamp = &deleted }, "decide"},
@@ -154,6 +173,14 @@ func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
 		"it fits":          {func(*world, *backup.Head) {}, ""},
 		"there is room":    {func(w *world, _ *backup.Head) { storage(w, "7Gi") }, ""},
 		"there is no room": {func(w *world, _ *backup.Head) { storage(w, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free: raise spec.storage.size of PostgresCluster shop"},
+		"there is no room, and what was before may go": {func(w *world, _ *backup.Head) {
+			storage(w, "9Gi")
+			w.restore.Spec.Destination.InPlace.DiscardBefore = true
+		}, ""},
+		"there is no room in all": {func(w *world, h *backup.Head) {
+			storage(w, "9Gi")
+			w.restore.Spec.Destination.InPlace.DiscardBefore, h.Totals.LogicalBytes = true, 10<<30
+		}, "10304Mi is needed, and the volume of shop-1 has 10Gi in all: raise spec.storage.size of PostgresCluster shop"},
 		"another version":  {func(_ *world, h *backup.Head) { h.PGMajor = 15 }, "is of PostgreSQL 15, and shop runs 17"},
 		"another database": {func(_ *world, h *backup.Head) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than the one of shop (7)"},
 	} {
@@ -206,6 +233,9 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 		"there is a day where nothing is said": {func(w *world) { w.now = w.now.Add(25 * time.Hour) }, v1alpha1.DecisionConfirm},
 		"the Restore is deleted":               {func(w *world) { w.restore.DeletionTimestamp = &metav1.Time{Time: w.now} }, v1alpha1.DecisionConfirm},
 		"the cluster is gone":                  {func(w *world) { w.cluster = nil }, v1alpha1.DecisionConfirm},
+		"there is nothing to go back to": {func(w *world) {
+			w.restore.Status.Plan.DiscardsBefore, w.restore.Spec.Decision = true, v1alpha1.DecisionUndo
+		}, v1alpha1.DecisionConfirm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := inPlaceWorld(func(w *world) { run(w); test.change(w) })
@@ -238,6 +268,43 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 				t.Errorf("%+v, hold %v", got, w.restore.Status.Hold)
 			}
 		})
+	}
+}
+
+func TestTheDataOfBeforeIsGivenUpOnlyForWantOfRoom(t *testing.T) {
+	for name, test := range map[string]struct {
+		used     string
+		may, can bool
+	}{
+		"there is room":                   {"7Gi", true, false},
+		"there is none":                   {"9Gi", true, true},
+		"nothing is known":                {"", true, true},
+		"there is none, and it must stay": {"9Gi", false, false},
+	} {
+		w := inPlaceWorld(func(w *world) {
+			w.restore.Spec.Destination.InPlace.DiscardBefore = test.may
+			if test.used != "" {
+				capacity, used := resource.MustParse("10Gi"), resource.MustParse(test.used)
+				w.cluster.Status.Instances[1].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &used}
+			}
+		})
+		if got := mustDiscard(w, 2<<30); got != test.can {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
+	w := inPlaceWorld(func(w *world) {
+		discard(w)
+		w.restore.Status.DownAt, w.restore.Status.Handover = &metav1.Time{Time: w.now}, &v1alpha1.Handover{DataGeneration: "g1"}
+		w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: "x", Message: "it failed"}
+	})
+	r := &Reconciler{} // without a client: a write would panic
+	got := flow.Run(context.Background(), w, r.takeBack, r.awaitTakenBack, r.concludeInPlace)
+	if got.Kind != flow.KindStop || w.restore.Status.Handover.DataGeneration != "g1" || !strings.Contains(got.Message, "restore Backup shop-safety in place") ||
+		strings.Contains(got.Message, "goes on with its data of before") {
+		t.Errorf("%+v, %+v", got, w.restore.Status.Handover)
 	}
 }
 

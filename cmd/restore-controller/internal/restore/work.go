@@ -134,6 +134,9 @@ func (r *Reconciler) job(w *world) workload.Job {
 		DataGeneration: plan.DataGeneration, MajorVersion: int(plan.MajorVersion), Timeline: plan.Timeline,
 		LastWAL: plan.LastWAL, MemoryLimit: bufferLimit, InPlace: w.inPlace(),
 	}
+	if w.discarding() && w.restore.Status.SafetyBackup != "" {
+		spec.DiscardBefore = w.restore.Status.Before.DataGeneration
+	}
 	if stop := plan.StopAt; stop != nil {
 		spec.Target = agentapi.RestoreTarget{
 			LSN: stop.LSN, RestorePoint: stop.RestorePoint, XID: stop.XID, Immediate: stop.Immediate, Inclusive: stop.Inclusive,

@@ -178,7 +178,7 @@ func (w *world) failure() *v1alpha1.RestoreFailure {
 	switch {
 	case w.restore.Status.Failure != nil:
 		return w.restore.Status.Failure
-	case w.restore.Spec.Cancel:
+	case w.restore.Spec.Cancel && !w.discarding():
 		return fail(v1alpha1.ReasonCancelled, "cancelled by spec.cancel")
 	case made != nil && (w.cluster == nil || w.cluster.UID != made.UID || !w.cluster.DeletionTimestamp.IsZero()):
 		return fail(v1alpha1.ReasonClusterReplaced, "PostgresCluster %s was deleted before it ran on the restored data; make another Restore", name)

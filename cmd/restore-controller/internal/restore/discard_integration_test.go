@@ -1,0 +1,105 @@
+//go:build integration
+
+package restore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// fills lets the volume of the cluster shop be full but for 10 MiB.
+func (l *lab) fills(shop *v1alpha1.PostgresCluster) {
+	l.Helper()
+	before := shop.DeepCopy()
+	capacity, used := resource.MustParse("1Gi"), resource.MustParse("1014Mi")
+	shop.Status.Instances[0].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &used}
+	if err := l.Status().Patch(context.Background(), shop, client.MergeFrom(before)); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func discarding(s *v1alpha1.RestoreSpec) {
+	s.Destination.InPlace.SafetyBackup, s.Destination.InPlace.DiscardBefore = true, true
+}
+
+func TestWithoutRoomTheDataOfBeforeIsGivenUpAfterASafetyBackup(t *testing.T) {
+	l := newLab(t)
+	shop := l.running()
+	l.fills(shop)
+	restore := l.inPlace(discarding)
+	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+	if !restore.Status.Plan.DiscardsBefore || restore.Status.Hold != nil {
+		t.Errorf("%+v", restore.Status)
+	}
+	l.answerBackupWith(restore, metav1.ConditionTrue)
+	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	what := "no Job yet"
+	l.eventually("the Job is told", func() bool {
+		job := &corev1.ConfigMap{ObjectMeta: l.meta("r-restore")}
+		return l.there(job) && strings.Contains(strings.Join(slices.Collect(maps.Values(job.Data)), ""), `"discardBefore":"g0"`)
+	}, &what)
+	l.patchSpec(restore, `{"cancel":true}`) // too late
+	l.jobEnds(success(restore))
+	message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	safety := restore.Status.SafetyBackup
+	if safety == "" || !strings.Contains(message, "is in Backup "+safety) {
+		t.Errorf("%s; %+v", message, restore.Status)
+	}
+	l.expectShop(string(shop.UID), restore.Status.Plan.DataGeneration, "g0")
+	err := l.Patch(context.Background(), restore, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
+	if err == nil || !strings.Contains(err.Error(), "gave up the data of before: restore Backup "+safety+" in place") {
+		t.Errorf("undone: %v", err)
+	}
+}
+
+func TestWhereThereIsRoomNothingIsGivenUp(t *testing.T) {
+	l := newLab(t)
+	l.fills(l.running())
+	short := l.inPlace(nil)
+	if message := l.await(short, metav1.ConditionFalse, v1alpha1.ReasonNoSpace); !strings.Contains(message, "write discardBefore: true and safetyBackup: true") {
+		t.Error(message)
+	}
+
+	l = newLab(t)
+	shop := l.running()
+	before := shop.DeepCopy()
+	capacity, used := resource.MustParse("1Gi"), resource.MustParse("10Mi")
+	shop.Status.Instances[0].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &used}
+	if err := l.Status().Patch(context.Background(), shop, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	restore := l.inPlace(discarding)
+	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+	l.answerBackupWith(restore, metav1.ConditionTrue)
+	l.jobEnds(success(restore))
+	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation)
+	l.patchSpec(restore, `{"decision":"Undo"}`)
+	l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonUndone)
+	l.expectShop(string(shop.UID), "g0", restore.Status.Plan.DataGeneration)
+}
+
+func TestAJobThatFailsAfterItGaveUpTheDataOfBeforeSaysWhereThatIs(t *testing.T) {
+	l := newLab(t)
+	shop := l.running()
+	l.fills(shop)
+	restore := l.inPlace(discarding)
+	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+	l.answerBackupWith(restore, metav1.ConditionTrue)
+	l.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonBeforeDiscarded, Message: "the volume is full", Final: true}})
+	message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonBeforeDiscarded)
+	if !strings.Contains(message, "restore Backup "+restore.Status.SafetyBackup+" in place") {
+		t.Error(message)
+	}
+	l.expectShop(string(shop.UID), "g0", restore.Status.Plan.DataGeneration)
+}

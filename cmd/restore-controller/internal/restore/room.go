@@ -1,0 +1,91 @@
+package restore
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// hasRoom refuses a volume that is too small: for the restored data beside that of before, or, where that is given up, for the
+// restored data alone.
+func hasRoom(w *world, needed int64) flow.Outcome {
+	name := w.cluster.Name
+	free, known := freeBytes(w.cluster)
+	switch {
+	case !known || free >= needed:
+		return flow.Next
+	case !w.restore.Spec.Destination.InPlace.DiscardBefore:
+		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
+			"the data of before stays until the restore is confirmed, so %s is needed beside it, and the volume of %s has %s free: "+
+				"raise spec.storage.size of PostgresCluster %s, and make another Restore; or write discardBefore: true and safetyBackup: true in "+
+				"its spec.destination.inPlace, to give the data of before up",
+			bytes(needed), w.cluster.Status.Primary, bytes(free), name))
+	}
+	if capacity := storageOf(w.cluster).Capacity.Value(); capacity < needed {
+		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
+			"%s is needed, and the volume of %s has %s in all: raise spec.storage.size of PostgresCluster %s, and make another Restore",
+			bytes(needed), w.cluster.Status.Primary, bytes(capacity), name))
+	}
+	return flow.Next
+}
+
+// mustDiscard says that the data of before may be given up, and has to be: there is no room for both, as far as known.
+func mustDiscard(w *world, needed int64) bool {
+	if into := w.restore.Spec.Destination.InPlace; into == nil || !into.DiscardBefore {
+		return false
+	}
+	free, known := freeBytes(w.cluster)
+	return !known || free < needed
+}
+
+// discarding says that the data of before is being given up, or is already, so that nothing leads back to it.
+func (w *world) discarding() bool {
+	status := w.restore.Status
+	return status.Plan != nil && status.Plan.DiscardsBefore && status.Before != nil
+}
+
+// discarded says where the data of before still is.
+func discarded(w *world) string {
+	status := w.restore.Status
+	return fmt.Sprintf("the data of before may be gone from the volume of %s: unless PostgresCluster %s becomes Ready by itself, restore Backup %s in place",
+		status.Before.Instance, status.Cluster.Name, status.SafetyBackup)
+}
+
+// bytes are a number of them for a person: whole MiB, where there is one.
+func bytes(n int64) string {
+	if n >= 1<<20 {
+		n = n >> 20 << 20
+	}
+	return resource.NewQuantity(n, resource.BinarySI).String()
+}
+
+// freeBytes of the volume that takes the restored data, as far as the db-controller says. The Job looks itself, before it
+// writes anything.
+func freeBytes(cluster *v1alpha1.PostgresCluster) (int64, bool) {
+	if s := storageOf(cluster); s != nil {
+		return freeOf(s), true
+	}
+	return 0, false
+}
+
+// storageOf the primary, where it is known.
+func storageOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.InstanceStorage {
+	for _, instance := range cluster.Status.Instances {
+		if s := instance.Storage; instance.Name == cluster.Status.Primary && s != nil && s.Capacity != nil && s.Used != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// freeOf a volume, to a percent of it. Where a class gives out folders, the file system is larger than the volume, and used by
+// others too; so what counts is the part of it that is used.
+func freeOf(s *v1alpha1.InstanceStorage) int64 {
+	if s.Percent == 0 {
+		return max(0, s.Capacity.Value()-s.Used.Value())
+	}
+	return s.Used.Value() / int64(s.Percent) * int64(100-s.Percent)
+}
