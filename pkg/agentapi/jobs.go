@@ -131,6 +131,8 @@ type RestoreResult struct {
 	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
 	// TakenBytes of the backup were not fetched, because the data of before still held them.
 	TakenBytes int64 `json:"takenBytes,omitempty"`
+	// DisabledSubscriptions as database.subscription, the first of them.
+	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`
 }
 
 // UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.

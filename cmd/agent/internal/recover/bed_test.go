@@ -298,8 +298,17 @@ func (b *bed) restoreOn(volume generation.Volume, store objstore.Store, task age
 	return o
 }
 
-// rowsIn starts the restored data as the agent would, and says which rows it has.
+// rowsIn says which rows the restored data has.
 func (b *bed) rowsIn(o *outcome) (first, last, count int) {
+	b.t.Helper()
+	b.ask(o, func(conn *pgx.Conn) error {
+		return conn.QueryRow(b.t.Context(), "SELECT min(n), max(n), count(*) FROM public.rows").Scan(&first, &last, &count)
+	})
+	return first, last, count
+}
+
+// ask starts the restored data as the agent would, and asks it.
+func (b *bed) ask(o *outcome, do func(*pgx.Conn) error) {
 	b.t.Helper()
 	if o.err != nil {
 		b.t.Fatal(o.err)
@@ -322,11 +331,7 @@ func (b *bed) rowsIn(o *outcome) (first, last, count int) {
 	if !await(b.t.Context(), server, pgdata) {
 		b.t.Fatalf("the restored data doesn't start: %s", server.Complaint())
 	}
-	err = local.Server{SocketDir: sockets, Port: 5432}.With(b.t.Context(), "postgres", func(conn *pgx.Conn) error {
-		return conn.QueryRow(b.t.Context(), "SELECT min(n), max(n), count(*) FROM public.rows").Scan(&first, &last, &count)
-	})
-	if err != nil {
+	if err := (local.Server{SocketDir: sockets, Port: 5432}).With(b.t.Context(), "postgres", do); err != nil {
 		b.t.Fatal(err)
 	}
-	return first, last, count
 }

@@ -109,6 +109,10 @@ func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget,
 		return err
 	}
 	promoted := await(ctx, server, r.pgdata)
+	var errQuiet error
+	if promoted {
+		errQuiet = r.disableSubscriptions(ctx)
+	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	errStop := server.Stop(patience)
@@ -117,6 +121,8 @@ func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget,
 		return r.explain(source.failed())
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errQuiet != nil:
+		return errQuiet
 	case promoted && errStop != nil:
 		return fmt.Errorf("PostgreSQL was not shut down cleanly after replay: %w", errStop)
 	case promoted:
@@ -208,7 +214,7 @@ func (r *restoring) configure(ctx context.Context, target agentapi.RestoreTarget
 	}
 	for path, content := range map[string]string{
 		filepath.Join(r.configDir(), confFile):        conf,
-		filepath.Join(r.configDir(), hbaFile):         "local all all reject\n",
+		filepath.Join(r.configDir(), hbaFile):         "local all postgres peer\nlocal all all reject\n",
 		filepath.Join(r.configDir(), identFile):       "",
 		filepath.Join(r.pgdata, "recovery.signal"):    "",
 		filepath.Join(r.pgdata, "standby.signal"):     remove,

@@ -75,6 +75,7 @@ type restoring struct {
 	taken    int64 // bytes that were not fetched, because the data of before still held them
 	// discarded says that the data of before is given up.
 	discarded bool
+	disabled  []string // subscriptions
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
@@ -124,9 +125,12 @@ func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
 		return agentapi.RestoreResult{}, err
 	}
 	reached.FetchSeconds, reached.ReplaySeconds = seconds(r.fetched), seconds(r.Now().Sub(began))
-	reached.TakenBytes = r.taken
+	reached.TakenBytes, reached.DisabledSubscriptions = r.taken, r.disabled[:min(len(r.disabled), namedSubscriptions)]
 	return r.complete(reached)
 }
+
+// namedSubscriptions is how many are named: a termination message has 4 KiB.
+const namedSubscriptions = 16
 
 // open finds the programs, the store and the backup.
 func (r *restoring) open(ctx context.Context) (err error) {

@@ -18,11 +18,11 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// fills lets the volume of the cluster shop be full but for 10 MiB.
-func (l *lab) fills(shop *v1alpha1.PostgresCluster) {
+// fills lets so much of the volume of the cluster shop be in use, which has 1 GiB.
+func (l *lab) fills(shop *v1alpha1.PostgresCluster, by string) {
 	l.Helper()
 	before := shop.DeepCopy()
-	capacity, used := resource.MustParse("1Gi"), resource.MustParse("1014Mi")
+	capacity, used := resource.MustParse("1Gi"), resource.MustParse(by)
 	shop.Status.Instances[0].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &used}
 	if err := l.Status().Patch(context.Background(), shop, client.MergeFrom(before)); err != nil {
 		l.Fatal(err)
@@ -36,7 +36,7 @@ func discarding(s *v1alpha1.RestoreSpec) {
 func TestWithoutRoomTheDataOfBeforeIsGivenUpAfterASafetyBackup(t *testing.T) {
 	l := newLab(t)
 	shop := l.running()
-	l.fills(shop)
+	l.fills(shop, "1014Mi")
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	if !restore.Status.Plan.DiscardsBefore || restore.Status.Hold != nil {
@@ -63,22 +63,19 @@ func TestWithoutRoomTheDataOfBeforeIsGivenUpAfterASafetyBackup(t *testing.T) {
 	}
 }
 
-func TestWhereThereIsRoomNothingIsGivenUp(t *testing.T) {
+func TestWithoutRoomAndWithoutTheWordNothingIsTouched(t *testing.T) {
 	l := newLab(t)
-	l.fills(l.running())
+	l.fills(l.running(), "1014Mi")
 	short := l.inPlace(nil)
 	if message := l.await(short, metav1.ConditionFalse, v1alpha1.ReasonNoSpace); !strings.Contains(message, "write discardBefore: true and safetyBackup: true") {
 		t.Error(message)
 	}
+}
 
-	l = newLab(t)
+func TestWhereThereIsRoomNothingIsGivenUp(t *testing.T) {
+	l := newLab(t)
 	shop := l.running()
-	before := shop.DeepCopy()
-	capacity, used := resource.MustParse("1Gi"), resource.MustParse("10Mi")
-	shop.Status.Instances[0].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &used}
-	if err := l.Status().Patch(context.Background(), shop, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
+	l.fills(shop, "10Mi")
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	l.answerBackupWith(restore, metav1.ConditionTrue)
@@ -92,7 +89,7 @@ func TestWhereThereIsRoomNothingIsGivenUp(t *testing.T) {
 func TestAJobThatFailsAfterItGaveUpTheDataOfBeforeSaysWhereThatIs(t *testing.T) {
 	l := newLab(t)
 	shop := l.running()
-	l.fills(shop)
+	l.fills(shop, "1014Mi")
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	l.answerBackupWith(restore, metav1.ConditionTrue)

@@ -216,7 +216,15 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 	spec := job.Spec.(agentapi.RestoreJob)
 	want := time.Date(2026, 3, 1, 11, 3, 10, 250e6, time.UTC)
 	if job.Name != "r-restore" || job.DataClaim != "data-copy-0" || job.Image != "postgres:17" || job.Cluster != "copy" ||
-		spec.Target.Time == nil || !spec.Target.Time.Equal(want) || spec.Timeline != 3 || spec.LastWAL != "000000030000000000000009" || spec.DataGeneration != "g1" {
+		spec.Target.Time == nil || !spec.Target.Time.Equal(want) || spec.Timeline != 3 || spec.LastWAL != "000000030000000000000009" || spec.DataGeneration != "g1" || !spec.DisableSubscriptions {
 		t.Errorf("%+v\n%+v", job, spec)
+	}
+	w.restore.Spec.Destination.NewCluster.Subscriptions = v1alpha1.SubscriptionsEnabled
+	if spec := (&Reconciler{}).job(w).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
+		t.Error("subscriptions that shall go on are disabled")
+	}
+	w.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
+	if spec := (&Reconciler{}).job(w).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
+		t.Error("those of the cluster itself are disabled")
 	}
 }

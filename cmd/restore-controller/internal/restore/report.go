@@ -2,6 +2,7 @@ package restore
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,11 +70,21 @@ func summary(restore *v1alpha1.Restore) string {
 	if taken := status.Reached.TakenBytes; taken > 0 {
 		text += fmt.Sprintf("; %d of %d MiB were taken from the data of before", taken>>20, status.Plan.WriteBytes>>20)
 	}
-	text += unarchived(restore)
+	text += unarchived(restore) + unsubscribed(status.DisabledSubscriptions)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
 		text += "; confirmed: " + decided.Why
 	}
 	return text
+}
+
+// unsubscribed says which subscriptions don't go on, where there are any.
+func unsubscribed(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the subscriptions %s are disabled, as the changes they bring are for the cluster that was backed up: "+
+		"if that is gone, start each with ALTER SUBSCRIPTION ... ENABLE; if not, drop them after ALTER SUBSCRIPTION ... SET (slot_name = NONE)",
+		strings.Join(names, ", "))
 }
 
 // unarchived says that the new cluster has no archive, where that is so.

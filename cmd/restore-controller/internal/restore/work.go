@@ -134,6 +134,9 @@ func (r *Reconciler) job(w *world) workload.Job {
 		DataGeneration: plan.DataGeneration, MajorVersion: int(plan.MajorVersion), Timeline: plan.Timeline,
 		LastWAL: plan.LastWAL, MemoryLimit: bufferLimit, InPlace: w.inPlace(),
 	}
+	if into := w.restore.Spec.Destination.NewCluster; into != nil {
+		spec.DisableSubscriptions = into.Subscriptions != v1alpha1.SubscriptionsEnabled
+	}
 	if w.discarding() && w.restore.Status.SafetyBackup != "" {
 		spec.DiscardBefore = w.restore.Status.Before.DataGeneration
 	}
@@ -191,6 +194,7 @@ func (r *Reconciler) handOver(ctx context.Context, w *world) flow.Outcome {
 		MajorVersion: int32(result.MajorVersion), Image: status.Plan.Image,
 	}
 	status.HandedOverAt = &metav1.Time{Time: w.now}
+	status.DisabledSubscriptions = result.DisabledSubscriptions
 	status.Reached = &v1alpha1.ReachedPoint{
 		LSN: result.ReachedLSN, Timeline: result.Timeline, FetchSeconds: result.FetchSeconds, ReplaySeconds: result.ReplaySeconds,
 		TakenBytes: result.TakenBytes,
