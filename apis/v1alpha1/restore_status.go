@@ -211,6 +211,8 @@ const (
 	ReasonTargetUnreachable = "TargetUnreachable"
 	// ReasonNameTaken: the new cluster's name is taken.
 	ReasonNameTaken = "NameTaken"
+	// ReasonAwaitingNames: what a former cluster of the new one's name has left is not gone yet.
+	ReasonAwaitingNames = "AwaitingNames"
 	// ReasonPlanning: the repository is being read for the plan.
 	ReasonPlanning = "Planning"
 	// ReasonAwaitingWAL: the WAL up to the target is not archived yet.

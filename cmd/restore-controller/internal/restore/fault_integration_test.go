@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/objstore/sealed"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 // TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched, wherever the data was to go.

@@ -82,7 +82,7 @@ func (w *world) leftBehind(secret *corev1.Secret) bool {
 func (r *Reconciler) awaitNamesFree(_ context.Context, w *world) flow.Outcome {
 	for _, name := range w.ownLogins() {
 		if secret := w.logins[name]; secret != nil && w.leftBehind(secret) {
-			return flow.Poll(2*time.Second, v1alpha1.ReasonNameTaken, fmt.Sprintf(
+			return flow.Poll(2*time.Second, v1alpha1.ReasonAwaitingNames, fmt.Sprintf(
 				"waiting until Secret %s of a former PostgresCluster %s is gone", name, w.restore.Spec.Destination.ClusterName()))
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 func keptLogins() []backup.Secret {
@@ -137,7 +137,7 @@ func TestARestoreWaitsForTheSecretsOfAFormerClusterToGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	restore := l.fromBucket("", nil)
-	message := l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonNameTaken)
+	message := l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingNames)
 	if !strings.Contains(message, "waiting until Secret copy-app of a former PostgresCluster copy is gone") || l.there(l.cluster("copy")) {
 		t.Error(message)
 	}

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 // success is what the worker of this Restore would say.

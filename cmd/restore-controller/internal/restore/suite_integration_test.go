@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,17 +21,15 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/test/testkit/apiserver"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
-
-const patience = 20 * time.Second
 
 // lab is one namespace with a restore-controller, a bucket, and a stand-in for the other controllers and the Job.
 type lab struct {
@@ -38,17 +37,26 @@ type lab struct {
 	client.Client
 	ns    string
 	store objstore.Store
+	// patience is how long something may take.
+	patience time.Duration
 
 	mu      sync.Mutex
 	outcome *agentapi.Outcome // of the Job; nil: it runs on
+	refuses string            // data generation that the cluster doesn't start on
 	stop    func()
+
+	// mortal: a controller dies with each write; process is the one that lives.
+	mortal  bool
+	process *mortal
+	// ahead is how far the controller's clock is before the real one.
+	ahead atomic.Int64
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
-	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), store: buckettest.New(t, 4, 5, 6)}
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), store: buckettest.New(t, 4, 5, 6), patience: time.Minute}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -107,6 +115,11 @@ func (l *lab) startController() {
 	reconciler := New(ctx, mgr, "agent:1", manager.Images{17: "postgres:17"})
 	reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
 		return l.store, nil
+	}
+	reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
+	if l.mortal {
+		l.process = l.newMortal(reconciler.writer, l.process)
+		reconciler.writer = l.process
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		l.Fatal(err)
@@ -167,7 +180,13 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 	if ask := protocol.PendingHandover(status.Holds, asks); ask != nil {
 		status.Holds = protocol.Adopt(status.Holds, ask)
 		status.DataGeneration = ask.Handover.DataGeneration
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning})
+		l.mu.Lock()
+		ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}
+		if status.DataGeneration == l.refuses {
+			ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonStarting
+		}
+		l.mu.Unlock()
+		meta.SetStatusCondition(&status.Conditions, ready)
 	}
 	_ = l.Status().Patch(ctx, cluster, client.MergeFrom(before))
 }
@@ -270,9 +289,9 @@ func (l *lab) await(restore *v1alpha1.Restore, status metav1.ConditionStatus, re
 
 func (l *lab) eventually(what string, holds func() bool, now *string) {
 	l.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(l.patience); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			l.Fatalf("not within %s: %s; now: %s", patience, what, *now)
+			l.Fatalf("not within %s: %s; now: %s", l.patience, what, *now)
 		}
 	}
 }

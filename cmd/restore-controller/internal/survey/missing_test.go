@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
+	"howdah.dev/howdah/test/testkit/buckettest"
 	"howdah.dev/howdah/pkg/backup/repository"
 )
 

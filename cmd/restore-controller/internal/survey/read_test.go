@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 func read(t *testing.T, store *mem.Store, q Question) *Lineage {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"testing"
 
-	"howdah.dev/howdah/cmd/restore-controller/internal/buckettest"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 // failedOver is an archive that has a failover in segment 5: what the former primary archived behind it, in segments 5 to
