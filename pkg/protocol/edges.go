@@ -27,7 +27,7 @@ var Edges = []Edge{
 			"An asker that clears its hold without a Handover gets the cluster back as it was: the db-controller starts it on the generation of before.",
 			"A cluster that is being deleted refuses new holds; its deletion waits for the one that is held.",
 		},
-		Functions: []string{"HoldAsks", "AnswerHolds", "Holder", "MustBeStopped", "HoldAnswerFor"},
+		Functions: []string{"HoldAsks", "AnswerHolds", "Holder", "MustBeStopped", "HoldAnswerFor", "HoldBefore"},
 	},
 	{
 		Name:  "Handover",

@@ -120,6 +120,23 @@ func HoldAnswerFor(cluster *v1alpha1.PostgresCluster, asker types.UID, request *
 	return findAnswer(cluster.Status.Holds, HoldAsk{UID: asker, Request: *request})
 }
 
+// HoldBefore is the answer to whoever else has the cluster, or is to have it next; nil: nobody else asks. Who has yet to ask
+// waits for that one.
+func HoldBefore(cluster *v1alpha1.PostgresCluster, asker types.UID) *v1alpha1.HoldAnswer {
+	var next *v1alpha1.HoldAnswer
+	for i := range cluster.Status.Holds {
+		answer := &cluster.Status.Holds[i]
+		switch {
+		case answer.AskerUID == asker:
+		case holds(answer.State):
+			return answer
+		case next == nil:
+			next = answer
+		}
+	}
+	return next
+}
+
 // PendingHandover is the handover that the db-controller has to adopt now: the holder's, under its granted token, with
 // a generation that is not adopted yet. Naming the generation of before takes an adoption back.
 func PendingHandover(answers []v1alpha1.HoldAnswer, asks []HoldAsk) *HoldAsk {

@@ -159,3 +159,30 @@ func TestAsksOfOtherClustersAreNotCollected(t *testing.T) {
 		t.Errorf("got %v", asks)
 	}
 }
+
+func TestWhoHasYetToAskWaitsForWhoHolds(t *testing.T) {
+	queued, refused := v1alpha1.HoldQueued, v1alpha1.HoldRefused
+	for name, c := range map[string]struct {
+		holds []v1alpha1.HoldAnswer
+		want  types.UID
+	}{
+		"nobody asks":                       {nil, ""},
+		"only itself asks":                  {[]v1alpha1.HoldAnswer{answered("me", v1alpha1.HoldGranted)}, ""},
+		"nobody holds yet":                  {[]v1alpha1.HoldAnswer{answered("a", queued), answered("b", queued)}, "a"},
+		"one holds":                         {[]v1alpha1.HoldAnswer{answered("a", v1alpha1.HoldGranted), answered("b", queued)}, "a"},
+		"a younger one holds":               {[]v1alpha1.HoldAnswer{answered("a", queued), answered("b", v1alpha1.HoldGranted)}, "b"},
+		"a younger one's data is adopted":   {[]v1alpha1.HoldAnswer{answered("a", queued), answered("b", v1alpha1.HoldAdopted)}, "b"},
+		"it asks before them":               {[]v1alpha1.HoldAnswer{answered("me", queued), answered("b", queued)}, "b"},
+		"one that is refused has yet to go": {[]v1alpha1.HoldAnswer{answered("a", refused)}, "a"},
+	} {
+		cluster := &v1alpha1.PostgresCluster{}
+		cluster.Status.Holds = c.holds
+		got := types.UID("")
+		if before := HoldBefore(cluster, "me"); before != nil {
+			got = before.AskerUID
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}

@@ -103,10 +103,8 @@ func clusterIsAwake(w *world) flow.Outcome {
 
 // nobodyElseWorks keeps this one out of another's way; the hold would queue it, but its plan would be out of date then.
 func nobodyElseWorks(w *world) flow.Outcome {
-	for _, hold := range w.cluster.Status.Holds {
-		if hold.AskerUID != w.restore.UID {
-			return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("%s %s works on %s first", hold.Kind, hold.Name, w.cluster.Name))
-		}
+	if before := protocol.HoldBefore(w.cluster, w.restore.UID); before != nil {
+		return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("%s %s works on %s first", before.Kind, before.Name, w.cluster.Name))
 	}
 	return flow.Next
 }
