@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -88,10 +87,7 @@ func TestAPassThatDecidesNothingAsksNothing(t *testing.T) {
 	l.awaitReplicated(shop)
 	l.settle()
 	l.requests.reset()
-	for range 5 {
-		l.change(shop, func() { metav1.SetMetaDataAnnotation(&shop.ObjectMeta, "example.com/seen", time.Now().String()) })
-		time.Sleep(100 * time.Millisecond)
-	}
+	l.passes(shop, 5)
 	if asked, list := l.requests.count(""); asked > 0 {
 		t.Errorf("%d requests:\n%s", asked, list)
 	}
@@ -109,10 +105,7 @@ func TestWhileTheInitJobRunsNextToNothingIsAsked(t *testing.T) {
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInitializing)
 	l.settle()
 	l.requests.reset()
-	for range 5 {
-		l.change(shop, func() { metav1.SetMetaDataAnnotation(&shop.ObjectMeta, "example.com/seen", time.Now().String()) })
-		time.Sleep(100 * time.Millisecond)
-	}
+	l.passes(shop, 5)
 	// The Lease and the repository's Secret are looked at again now and then.
 	if asked, list := l.requests.count(""); asked > 4 {
 		t.Errorf("%d requests:\n%s", asked, list)

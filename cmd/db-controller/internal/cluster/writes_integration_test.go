@@ -4,13 +4,18 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
 )
 
 // writeCounter counts what the controller writes.
@@ -23,6 +28,8 @@ type writeCounter struct {
 	died   chan struct{}
 	// hidden pods are not in the cache yet.
 	hidden []string
+	// seen is what the annotation of lab.passes said at the beginning of the last pass.
+	seen string
 }
 
 var errDead = errors.New("this process is dead")
@@ -76,6 +83,36 @@ func (c *writeCounter) hide(pods ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hidden = pods
+}
+
+// Get of a cluster is how a pass begins.
+func (c *writeCounter) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := c.Client.Get(ctx, key, o, opts...)
+	if _, isCluster := o.(*v1alpha1.PostgresCluster); isCluster {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.seen = o.GetAnnotations()[annotationSeen]
+	}
+	return err
+}
+
+func (c *writeCounter) hasSeen(mark string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.seen == mark
+}
+
+const annotationSeen = "example.com/seen"
+
+// passes wakes the controller so many times with something that changes nothing for it, and waits until as many passes are
+// over: one is when the next has begun.
+func (l *lab) passes(cluster *v1alpha1.PostgresCluster, count int) {
+	l.Helper()
+	for n := range count + 1 {
+		mark := fmt.Sprintf("%d of %s", n, rand.Text())
+		l.change(cluster, func() { metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, annotationSeen, mark) })
+		l.eventually("a pass", func() bool { return l.writes.hasSeen(mark) })
+	}
 }
 
 func (c *writeCounter) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
