@@ -219,58 +219,6 @@ func copyEntries(t *testing.T, store objstore.Store, dir string, entries []*entr
 	return manifest
 }
 
-func TestADamagedPageFailsTheBackupByNameAndBlock(t *testing.T) {
-	store, dir := mem.New(), pgdata(t)
-	path := filepath.Join(dir, "base/5/16385.1")
-	pages := readFile(t, path)
-	pages[postgres.PageSize+4000] ^= 1
-	must(t, os.WriteFile(path, pages, 0o600))
-	_, err := Write(t.Context(), store, source(t, store, dir), Options{ID: "b1"})
-	var damage *DamageError
-	if !errors.As(err, &damage) || !errors.Is(err, ErrDamagedPages) {
-		t.Fatalf("got %v", err)
-	}
-	want := DamagedPage{File: "base/5/16385.1", Block: pagesPerSegment + 1, LSN: 100}
-	if damage.Count != 1 || damage.Pages[0] != want {
-		t.Errorf("got %+v", damage)
-	}
-	if left := keys(t, store); contains(left, "/packs/") || contains(left, "manifest") {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-func TestATornPageThatWasChangedSinceTheStartIsLeftToTheWAL(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		lsn    postgres.LSN
-		damage bool
-	}{
-		{"before the start", 0x2000027, true},
-		{"between start and stop", 0x2000029, false},
-		{"after the stop, which can't be", 0x3000101, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			store, dir := mem.New(), pgdata(t)
-			pages := relationPages(2, 0, test.lsn, 8)
-			pages[300] ^= 1
-			write(t, dir, "base/5/17000", pages, 0o600)
-			_, err := Write(t.Context(), store, source(t, store, dir), Options{ID: "b1"})
-			if errors.Is(err, ErrDamagedPages) != test.damage || (err != nil && !test.damage) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
-func TestWithoutChecksumsPagesAreNotChecked(t *testing.T) {
-	store, dir := mem.New(), pgdata(t)
-	write(t, dir, "base/5/17000", randomBytes(postgres.PageSize, 5), 0o600)
-	src := source(t, store, dir)
-	src.DataChecksums = false
-	_, err := Write(t.Context(), store, src, Options{ID: "b1"})
-	must(t, err)
-}
-
 func TestATablespaceIsRestoredInPlaceOrWhereItIsAskedFor(t *testing.T) {
 	store, dir := mem.New(), pgdata(t)
 	outside := t.TempDir()

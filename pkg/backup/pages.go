@@ -20,6 +20,7 @@ const (
 // WAL replaces it anyway.
 type pageChecker struct {
 	start postgres.LSN
+	wait  func(context.Context, time.Duration) error // before a page is read again
 
 	mu     sync.Mutex
 	damage DamageError
@@ -49,7 +50,7 @@ func (c *pageChecker) again(ctx context.Context, e *entry, file io.ReaderAt, pag
 	fresh := make([]byte, postgres.PageSize)
 	lsn := postgres.LSN(0)
 	for range rereads {
-		if err := pause(ctx, rereadPause); err != nil {
+		if err := c.wait(ctx, rereadPause); err != nil {
 			return err
 		}
 		n, err := file.ReadAt(fresh, position)

@@ -149,7 +149,7 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 		packer: w.packer, level: w.opts.level(), frameSize: fit.frame, throttle: newThrottle(w.opts.MaxBytesPerSecond),
 	}
 	if w.source.DataChecksums {
-		w.copier.checker = &pageChecker{start: started.LSN}
+		w.copier.checker = &pageChecker{start: started.LSN, wait: pause}
 	}
 	return started, entries, nil
 }
