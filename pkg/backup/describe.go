@@ -28,6 +28,7 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 		m.Type, m.Parent, m.Compared = Incremental, w.parent.ID, w.compared
 		m.Packs = w.parent.adoptKept(entries, m.Packs)
 	}
+	m.Files = make([]File, 0, len(entries))
 	for _, e := range entries {
 		m.Files = append(m.Files, e.finished())
 	}

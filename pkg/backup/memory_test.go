@@ -77,8 +77,8 @@ func bulk(t testing.TB, dir string, mebibytes int) {
 	}
 }
 
-// sparseSegments make a relation of 32 GiB.
-const sparseSegments = 32
+// sparseSegments make a relation of 40 GiB.
+const sparseSegments = 40
 
 // sparse adds a relation that is almost all holes: one page in the middle of every other segment is not.
 func sparse(t testing.TB, dir string, segments int) {
@@ -105,11 +105,24 @@ func sparseName(segment int) string {
 	return fmt.Sprintf("30000.%d", segment)
 }
 
+// manyTables makes a database with so many small tables: each has one page, an index of one, and an empty TOAST relation.
+func manyTables(t testing.TB, dir string, count int) {
+	t.Helper()
+	page := relationPages(2, 0, 100, 12)
+	for i := range count {
+		for fork, content := range [][]byte{page[:postgres.PageSize], page[:postgres.PageSize], nil} {
+			write(t, dir, fmt.Sprintf("base/6/%d", 100000+3*i+fork), content, 0o600)
+		}
+	}
+}
+
 const (
 	memoryData  = 384 // MiB of data
 	memoryBound = 128 // MiB of resident memory
-	memoryEnv   = "HOWDAH_TEST_MEMORY"
-	memoryMark  = "peak KiB: "
+	// memoryBoundOfTables has room for the manifest of tens of thousands of files; the Job's pod may have 256 MiB.
+	memoryBoundOfTables = 192
+	memoryEnv           = "HOWDAH_TEST_MEMORY"
+	memoryMark          = "peak KiB: "
 )
 
 // TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase measures processes of their own, because the
@@ -118,10 +131,28 @@ func TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes several hundred MiB")
 	}
-	dir, place := pgdata(t), t.TempDir()
+	dir := pgdata(t)
 	bulk(t, dir, memoryData)
 	sparse(t, dir, sparseSegments)
-	for _, work := range []string{"write", "restore", "delta-restore"} {
+	measureMemory(t, dir, memoryBound, "write", "restore", "delta-restore")
+}
+
+func TestTwentyThousandTablesComeBackAndFitIntoTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 60,000 files, twice")
+	}
+	dir := pgdata(t)
+	manyTables(t, dir, 20_000)
+	bulk(t, dir, 192) // enough to fill every buffer
+	place := measureMemory(t, dir, memoryBoundOfTables, "write", "restore")
+	same(t, filepath.Join(dir, "base/6"), filepath.Join(place, "restored/base/6"))
+}
+
+// measureMemory does works on a directory, and returns where.
+func measureMemory(t *testing.T, dir string, bound int, works ...string) string {
+	t.Helper()
+	place := t.TempDir()
+	for _, work := range works {
 		command := exec.Command(os.Args[0], "-test.run=^TestWorkerForTheMeasurementOfMemory$", "-test.v")
 		command.Env = append(os.Environ(), memoryEnv+"="+work, "HOWDAH_TEST_PGDATA="+dir, "HOWDAH_TEST_PLACE="+place)
 		output, err := command.CombinedOutput()
@@ -133,11 +164,12 @@ func TestMemoryStaysBoundedWhateverTheSizeOfTheDatabase(t *testing.T) {
 		if !found || err != nil {
 			t.Fatalf("no measurement in %s", output)
 		}
-		t.Logf("%s: peak %d MiB resident for %d MiB of data", work, peak>>10, memoryData)
-		if peak>>10 > memoryBound {
-			t.Errorf("%s: peak %d MiB resident, more than %d", work, peak>>10, memoryBound)
+		t.Logf("%s: peak %d MiB resident", work, peak>>10)
+		if peak>>10 > bound {
+			t.Errorf("%s: peak %d MiB resident, more than %d", work, peak>>10, bound)
 		}
 	}
+	return place
 }
 
 func TestWorkerForTheMeasurementOfMemory(t *testing.T) {

@@ -146,6 +146,13 @@ func (p *packer) wait() error {
 	return p.failure.err
 }
 
+// release gives the buffers back when everything is uploaded: the manifest of many files takes memory, too.
+func (p *packer) release() {
+	for len(p.free) > 0 {
+		<-p.free
+	}
+}
+
 // keys are those of all packs that were begun.
 func (p *packer) keys() []string {
 	p.mu.Lock()

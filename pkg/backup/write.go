@@ -110,6 +110,7 @@ func (w *writing) run(ctx context.Context) (*Manifest, error) {
 	if err := w.packer.wait(); err != nil {
 		return nil, err
 	}
+	w.packer.release()
 	if w.copier.checker != nil {
 		if err := w.copier.checker.result(stopped.LSN); err != nil {
 			return nil, err
