@@ -52,6 +52,9 @@ func run(archive string, command []string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keep mounts to itself: %w", err)
 	}
+	if err := unix.Mount(root, root, "", unix.MS_BIND, ""); err != nil { // the root of a program is to be a mount itself
+		return fmt.Errorf("mount %s: %w", root, err)
+	}
 	shared := []string{"/proc", "/dev", "/sys", "/tmp", "/usr/local", home}
 	if top := module(here); !strings.HasPrefix(top, "/tmp/") && !strings.HasPrefix(top, home+"/") {
 		shared = append(shared, top)
