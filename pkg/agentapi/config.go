@@ -63,6 +63,8 @@ type Synchronous struct {
 type Archive struct {
 	// Repository with CredentialsDir set to S3Dir where there is a Secret.
 	Repository objstore.Config `json:"repository"`
+	// ShipEverySeconds is how often what is written of the open segment is shipped; 0: only whole segments are archived.
+	ShipEverySeconds int32 `json:"shipEverySeconds,omitempty"`
 }
 
 // Hash identifies the configuration; the agent answers with the hash that it has applied.

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -110,7 +111,11 @@ func (e expiry) run(ctx context.Context) (Removed, error) {
 		if err != nil {
 			return done, errors.Join(err, remove())
 		}
-		file, err := postgres.ParseWALFile(path.Base(info.Key), e.segSize)
+		name := path.Base(info.Key)
+		if open, is := wal.OpenSegment(name); is {
+			name = open // a piece of it, which whoever wrote it has left
+		}
+		file, err := postgres.ParseWALFile(name, e.segSize)
 		if err != nil || file.Kind != postgres.WALSegment && file.Kind != postgres.WALPartial {
 			continue
 		}

@@ -29,6 +29,7 @@ type Timeline struct {
 	Segments    int
 	Holes       []Hole
 	Partial     string // name of a partial segment behind Last, if there is one
+	Open        bool   // Last is still written, and there in pieces
 	Bytes       int64  // as stored
 }
 
@@ -88,6 +89,10 @@ func beforeSegment(prefix string, segment postgres.Segment) string {
 
 // add takes in the next object of a list in order. Names that are none of the archive's are left out.
 func (c *Coverage) add(info objstore.Info) {
+	if p, is := parsePiece(path.Base(info.Key)); is {
+		c.addOpen(p, info.Size)
+		return
+	}
 	file, err := postgres.ParseWALFile(path.Base(info.Key), c.SegmentSize)
 	if err != nil || file.Kind != postgres.WALHistory && file.Segment.End() <= c.from {
 		return
@@ -105,7 +110,42 @@ func (c *Coverage) add(info objstore.Info) {
 	}
 }
 
+// addOpen takes in a piece of an open segment, if it is the one behind all that are whole.
+func (c *Coverage) addOpen(p piece, size int64) {
+	segment, err := postgres.ParseSegment(p.segment, c.SegmentSize)
+	if err != nil || segment.End() <= c.from {
+		return
+	}
+	n := len(c.Timelines)
+	known := n > 0 && c.Timelines[n-1].ID == segment.Timeline
+	switch {
+	case known && c.Timelines[n-1].Open && c.Timelines[n-1].Last == segment:
+		c.Timelines[n-1].Bytes += size
+	case p.from == 0 && (!known || c.Timelines[n-1].Last.Next() == segment):
+		c.addSegment(segment, size)
+		c.Timelines[len(c.Timelines)-1].Open = true
+	}
+}
+
+// closed takes an open segment out again that has whole ones behind it: nothing goes on from it.
+func (c *Coverage) closed() {
+	n := len(c.Timelines)
+	if n == 0 || !c.Timelines[n-1].Open {
+		return
+	}
+	t := &c.Timelines[n-1]
+	if t.Open = false; t.Segments == 1 {
+		c.Timelines = c.Timelines[:n-1]
+		return
+	}
+	t.Segments--
+	t.Last.Number--
+}
+
 func (c *Coverage) addSegment(segment postgres.Segment, size int64) {
+	if n := len(c.Timelines); n > 0 && c.Timelines[n-1].ID == segment.Timeline {
+		c.closed()
+	}
 	n := len(c.Timelines)
 	if n == 0 || c.Timelines[n-1].ID != segment.Timeline {
 		c.Timelines = append(c.Timelines, Timeline{ID: segment.Timeline, First: segment, Last: segment, Segments: 1, Bytes: size})
@@ -143,6 +183,7 @@ func (a *Archive) segments(ctx context.Context, lineage string, from postgres.Se
 // Horizon is how far the unbroken WAL of one timeline reaches.
 type Horizon struct {
 	Segment    postgres.Segment // the last one before a hole or the end
+	Open       bool             // it is still written, and there in pieces: no other timeline goes on from it
 	EndLSN     postgres.LSN     // behind the last whole record, or the segment's end if unknown
 	LastCommit *time.Time       // of the last commit up to there; nil if none is known
 }
@@ -155,22 +196,33 @@ func (a *Archive) Horizon(ctx context.Context, lineage string, timeline uint32, 
 		return Horizon{}, err
 	}
 	first := postgres.SegmentOf(timeline, from, owner.SegmentSize)
-	next := first
+	next, broken, isOpen := first, false, false
 	for segment, err := range a.segments(ctx, lineage, first) {
 		if err != nil {
 			return Horizon{}, err
 		}
-		if segment != next {
+		if broken = segment != next; broken {
 			break
 		}
 		next = next.Next()
+	}
+	if !broken {
+		end, err := a.OpenEnd(ctx, lineage, next)
+		if err != nil {
+			return Horizon{}, err
+		}
+		if isOpen = end > 0; isOpen {
+			next = next.Next()
+		}
 	}
 	if next == first {
 		return Horizon{}, fmt.Errorf("%w: WAL segment %s of lineage %s is not archived", objstore.ErrNotFound, first, lineage)
 	}
 	last := next
 	last.Number--
-	return a.horizon(ctx, lineage, first, last)
+	result, err := a.horizon(ctx, lineage, first, last)
+	result.Open = isOpen
+	return result, err
 }
 
 // horizonDepth bounds how many headers are read for the time of the last commit.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -49,6 +48,8 @@ type Info struct {
 	LastCommit  *time.Time `json:"lastCommit,omitempty"`
 	// RestorePoints in the file, in order.
 	RestorePoints []RestorePoint `json:"restorePoints,omitempty"`
+	// SegmentSize of a segment that is still written, of which this is a piece; else 0.
+	SegmentSize int64 `json:"segmentSize,omitempty"`
 }
 
 // RestorePoint is a name that pg_create_restore_point gave to a position.
@@ -123,6 +124,10 @@ func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64,
 	if err != nil {
 		return err
 	}
+	return a.put(ctx, lineage, key, name, size, write)
+}
+
+func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64, write func(io.Writer) (Info, error)) error {
 	o, err := a.object()
 	if err != nil {
 		return err
@@ -172,61 +177,6 @@ func (a *Archive) Release() {
 	a.idle = nil
 }
 
-// compare tells a repeated put from a second writer: ours is the content that was to be put, as a frame.
-func (a *Archive) compare(ctx context.Context, lineage, key string, ours Header, frame []byte) error {
-	there, theirs, err := a.read(ctx, key, ours.Name)
-	if err != nil {
-		return fmt.Errorf("%s is archived already, and can't be compared: %w", ours.Name, err)
-	}
-	same := theirs.RawSize == ours.RawSize && theirs.CRC32C == ours.CRC32C
-	if same && !bytes.Equal(there, frame) {
-		if same, err = a.sameContent(there, theirs, frame, ours); err != nil {
-			return fmt.Errorf("%s is archived already, and can't be compared: %s: %w", ours.Name, key, err)
-		}
-	}
-	if !same {
-		return &ConflictError{Lineage: lineage, Name: ours.Name, Writer: ours.Writer, Other: theirs.Writer}
-	}
-	return nil
-}
-
-// sameContent compares what two frames hold, byte by byte: an older version may have compressed it in another way.
-func (a *Archive) sameContent(there []byte, theirs Header, frame []byte, ours Header) (bool, error) {
-	decoder, err := newDecoder()
-	if err != nil {
-		return false, err
-	}
-	defer decoder.Close()
-	if err := decoder.Reset(bytes.NewReader(frame)); err != nil {
-		return false, err
-	}
-	other := &comparer{with: decoder}
-	err = a.decompress(there, theirs, other)
-	if errors.Is(err, errDiffers) {
-		return false, nil
-	}
-	return err == nil && theirs.RawSize == ours.RawSize, err
-}
-
-// comparer compares what is written to it with what a reader gives.
-type comparer struct {
-	with   io.Reader
-	buffer []byte
-}
-
-var errDiffers = errors.New("another content")
-
-func (c *comparer) Write(p []byte) (int, error) {
-	c.buffer = slices.Grow(c.buffer[:0], len(p))[:len(p)]
-	if _, err := io.ReadFull(c.with, c.buffer); err != nil {
-		return 0, err
-	}
-	if !bytes.Equal(c.buffer, p) {
-		return 0, errDiffers
-	}
-	return len(p), nil
-}
-
 // read gets an object, and returns its header and its frame, which is what was stored.
 func (a *Archive) read(ctx context.Context, key, name string) ([]byte, Header, error) {
 	object, err := a.store.Get(ctx, key, maxStored)
@@ -252,7 +202,7 @@ func (a *Archive) decompress(frame []byte, header Header, w io.Writer) (err erro
 }
 
 // Get reads one file, checked against its checksum. objstore.ErrNotFound: it isn't archived;
-// ErrCorrupt: it is damaged.
+// ErrCorrupt: it is damaged. A segment that is still written is there as far as it is archived, with zeroes behind.
 func (a *Archive) Get(ctx context.Context, lineage, name string) ([]byte, Header, error) {
 	content := bytes.Buffer{}
 	header, err := a.GetTo(ctx, lineage, name, &content)
@@ -269,6 +219,11 @@ func (a *Archive) GetTo(ctx context.Context, lineage, name string, w io.Writer) 
 	if err != nil {
 		return Header{}, err
 	}
+	return orOpen(name, func() (Header, error) { return a.getWhole(ctx, key, name, w) },
+		func() (Header, error) { return a.getOpen(ctx, lineage, name, w) })
+}
+
+func (a *Archive) getWhole(ctx context.Context, key, name string, w io.Writer) (Header, error) {
 	frame, header, err := a.read(ctx, key, name)
 	if err != nil {
 		return header, err
@@ -289,6 +244,11 @@ func (a *Archive) ReadHeader(ctx context.Context, lineage, name string) (Header,
 	if err != nil {
 		return Header{}, err
 	}
+	return orOpen(name, func() (Header, error) { return a.readHeader(ctx, key, name) },
+		func() (Header, error) { return a.headerOfOpen(ctx, lineage, name) })
+}
+
+func (a *Archive) readHeader(ctx context.Context, key, name string) (Header, error) {
 	for size := headerGuess; ; {
 		b := make([]byte, size)
 		n, err := a.store.ReadAt(ctx, key, b, 0)

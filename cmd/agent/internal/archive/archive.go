@@ -31,6 +31,8 @@ type Target struct {
 	Memory int64
 	// Timeout is archive_timeout; 0: segments are ended only when they are full.
 	Timeout time.Duration
+	// ShipEvery is how often what is written of the open segment is shipped; 0: never.
+	ShipEvery time.Duration
 }
 
 const (
@@ -85,6 +87,8 @@ type target struct {
 
 	claiming sync.Mutex // held while the store is asked
 	claimed  bool
+
+	shipped shipped // written with the archiver's lock held, by who ships
 
 	mu    sync.Mutex
 	tails map[string]postgres.WALTail // by the name of the segment that goes on

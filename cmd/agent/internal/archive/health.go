@@ -54,11 +54,18 @@ func Explain(err error) string {
 func (a *Archiver) Status() *agentapi.ArchiveStatus {
 	a.mu.Lock()
 	health, t := a.health, a.target
+	until := time.Time{}
+	if t != nil {
+		until = t.shipped.at
+	}
 	a.mu.Unlock()
 	if t == nil {
 		return nil
 	}
 	if behind, err := readBacklog(a.walDir); err == nil {
+		if until.After(behind.complete) {
+			behind.complete = until
+		}
 		health.Waiting, health.WaitingSince, health.CompleteUntil = behind.waiting, behind.since, behind.complete
 		health.RPOSeconds = behind.atRisk(a.walDir, t.Claim.SegmentSize, t.Timeout, a.now()).Seconds()
 	}

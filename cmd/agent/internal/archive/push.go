@@ -58,6 +58,9 @@ func (a *Archiver) put(t *target, name string) error {
 	for {
 		err := t.put(ctx, filepath.Join(a.walDir, name), name)
 		a.note(t, name, err)
+		if err == nil {
+			a.replacePieces(t, name)
+		}
 		if err == nil || lasting(err) {
 			return err
 		}

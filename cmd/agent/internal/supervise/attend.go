@@ -42,6 +42,7 @@ func (r *runner) attend(ctx context.Context) {
 	var beside sync.WaitGroup
 	beside.Go(func() { r.maintain(ctx) })
 	beside.Go(func() { r.attendDeclared(ctx) })
+	beside.Go(func() { r.shipOpenSegment(ctx) })
 	defer beside.Wait()
 	tick := time.NewTicker(factsInterval)
 	defer tick.Stop()

@@ -210,7 +210,8 @@ func (r *runner) setArchive() {
 	g := r.adopted.generation
 	r.archiver.SetTarget(&archive.Target{
 		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes), Timeout: postgres.ArchiveTimeout(config.Parameters),
-		Writer: fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
+		ShipEvery: shipEvery(config),
+		Writer:    fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
 		Claim: repository.Lineage{
 			Lineage:          repository.LineageName(g.SystemIdentifier, g.DataGeneration()),
 			Writer:           repository.Writer{UID: config.ClusterUID, Namespace: config.Namespace, Name: config.Cluster},

@@ -120,7 +120,7 @@ func (r *Reach) walk(coverage wal.Coverage, l leg, open bool) string {
 	if !open && first.Number >= end.Number {
 		return ""
 	}
-	last, there := unbroken(coverage, first)
+	last, there := unbroken(coverage, first, open)
 	if !there {
 		if open && len(r.runs) > 0 && newest(coverage, l.timeline) < first.Number {
 			return "" // the timeline was begun, and has archived nothing yet
@@ -138,8 +138,9 @@ func (r *Reach) walk(coverage wal.Coverage, l leg, open bool) string {
 	return ""
 }
 
-// unbroken is the last segment of the row that begins with the given one.
-func unbroken(coverage wal.Coverage, first postgres.Segment) (postgres.Segment, bool) {
+// unbroken is the last segment of the row that begins with the given one. One that is there in pieces counts only at the end of
+// the way: what goes on on the next timeline goes on behind the whole one.
+func unbroken(coverage wal.Coverage, first postgres.Segment, open bool) (postgres.Segment, bool) {
 	for _, t := range coverage.Timelines {
 		if t.ID != first.Timeline || first.Number < t.First.Number || first.Number > t.Last.Number {
 			continue
@@ -154,7 +155,11 @@ func unbroken(coverage wal.Coverage, first postgres.Segment) (postgres.Segment, 
 				return last, true
 			}
 		}
-		return t.Last, true
+		last := t.Last
+		if t.Open && !open {
+			last.Number--
+		}
+		return last, last.Number >= first.Number
 	}
 	return first, false
 }

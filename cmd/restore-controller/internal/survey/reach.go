@@ -74,6 +74,12 @@ func (r *reader) walk(ctx context.Context, l leg, open bool) (stretch, string, e
 		return stretch{}, "", err
 	}
 	last := horizon.Segment
+	if horizon.Open && !open { // what goes on on the next timeline goes on behind the whole segment
+		if last == first {
+			return stretch{}, first.Name(), nil
+		}
+		last.Number--
+	}
 	if open {
 		needed = r.lastOf(l.timeline)
 	}

@@ -29,6 +29,9 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 	}
 	if store != nil {
 		config.Archive = &agentapi.Archive{Repository: *store}
+		if spec := cluster.Spec.Archive; spec != nil && spec.ShipEverySeconds != nil {
+			config.Archive.ShipEverySeconds = *spec.ShipEverySeconds
+		}
 	}
 	if instances > 1 {
 		electing(cluster, instances, &config)
