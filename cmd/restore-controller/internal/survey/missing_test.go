@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"howdah.dev/howdah/test/testkit/buckettest"
 	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 func TestATimelineWithoutItsHistoryIsNamedAndNotPassedOver(t *testing.T) {
