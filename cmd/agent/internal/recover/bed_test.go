@@ -5,6 +5,7 @@ package recover
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -110,7 +111,8 @@ func mountSmall(dir string) (string, error) {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return "", fmt.Errorf("unshare mounts: %w", err)
 	}
-	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+	// In the root of an image, which is no mount, mounts are this process's own already.
+	if err := unix.Mount("none", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil && !errors.Is(err, unix.EINVAL) {
 		return "", fmt.Errorf("make mounts private: %w", err)
 	}
 	small := filepath.Join(dir, "small")
