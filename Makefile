@@ -41,6 +41,11 @@ test: ## Run every test, with a real cluster (KUBECONFIG=... takes yours; KEEP=1
 test-unit: ## Run the tests that need neither root nor a server; seconds
 	@go test ./... ./apis/...
 
+.PHONY: test-targets
+test-targets: ## Restore a history with failovers to TARGETS=30 random points, and compare every value (SEED=... repeats one)
+	HOWDAH_RESTORE_TARGETS=$(or $(TARGETS),30) HOWDAH_RESTORE_SEED=$(SEED) go test -tags postgres -count=1 -timeout 1h -v \
+		-run TestWhatIsRestoredIsWhatWasCommittedAtTheTarget ./cmd/agent/internal/recover
+
 .PHONY: verify
 verify: verify-generated verify-lint verify-chart verify-docs ## Check generated files, lint, import rules, chart and documents
 

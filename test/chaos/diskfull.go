@@ -3,57 +3,12 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 )
-
-// limitedSize of a volume that can be filled without filling the machine's disk: it is memory.
-const limitedSize = "512Mi"
-
-// limitVolumes gives a cluster volumes with a limit, one on each worker.
-func limitVolumes(s *Subject, cluster *v1alpha1.PostgresCluster) {
-	s.Helper()
-	class := &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}, Provisioner: "kubernetes.io/no-provisioner",
-		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
-	}
-	s.Must(s.Create(s.Context(), class))
-	s.Cleanup(func() { _ = s.Delete(context.Background(), class) })
-	for i := range instances {
-		s.limitedVolume(class.Name, fmt.Sprintf("w%d", i+1))
-	}
-	cluster.Spec.Storage = v1alpha1.StorageSpec{Size: resource.MustParse(limitedSize), StorageClassName: &class.Name}
-}
-
-func (s *Subject) limitedVolume(class, node string) {
-	s.Helper()
-	folder := "/run/" + class
-	s.Kube("exec", node, "mkdir", "-p", folder)
-	s.Kube("exec", node, "mount", "-t", "tmpfs", "-o", "mode=0777,size="+strings.TrimSuffix(limitedSize, "i"), class, folder)
-	s.Cleanup(func() { s.Kube("exec", node, "umount", "--lazy", folder) })
-	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: class + "-" + node},
-		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(limitedSize)},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: folder}},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
-			}}}},
-		},
-	}
-	s.Must(s.Create(s.Context(), volume))
-	s.Cleanup(func() { _ = s.Delete(context.Background(), volume) })
-}
 
 // diskFull fills the primary's volume, and then has it write WAL until it falls over, past what keeps clients from writing.
 // Whoever is primary then can be read, and once there is space all is as before.

@@ -68,7 +68,7 @@ func New(t *testing.T, options Options) *Subject {
 		cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1}
 	}
 	if options.Limited {
-		limitVolumes(s, cluster)
+		s.LimitVolumes(cluster, instances)
 	}
 	s.Must(s.Create(t.Context(), cluster))
 	s.AwaitTrue(cluster, v1alpha1.ConditionReady)

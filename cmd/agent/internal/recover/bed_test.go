@@ -140,7 +140,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 	b := &bed{t: t, archived: pgtest.Dir(t), store: mem.New()}
 	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=1", "--data-checksums"}, Params: map[string]string{
 		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
-		"max_wal_size": "32MB", "wal_keep_size": "0", "autovacuum": "off",
+		"max_wal_size": "32MB", "wal_keep_size": "0", "autovacuum": "off", "track_commit_timestamp": "on",
 	}})
 	var err error
 	if b.conn, err = pgx.Connect(t.Context(), b.server.DSN()); err != nil {
@@ -226,18 +226,25 @@ func (b *bed) archive() {
 // backup takes one while rows are written.
 func (b *bed) backup() {
 	b.t.Helper()
+	b.manifest = b.backupAs("first", func() { b.rows(101, 120) })
+}
+
+// backupAs takes a backup while something is done.
+func (b *bed) backupAs(id string, meanwhile func()) *backup.Manifest {
+	b.t.Helper()
 	start := func(ctx context.Context) (backup.Started, error) {
 		at := time.Now()
 		var lsn string
-		err := b.conn.QueryRow(ctx, "SELECT pg_backup_start('test', true)::text").Scan(&lsn)
+		var timeline int64
+		err := b.conn.QueryRow(ctx, "SELECT pg_backup_start('test', true)::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint").Scan(&lsn, &timeline)
 		if err != nil {
 			return backup.Started{}, err
 		}
 		parsed, err := postgres.ParseLSN(lsn)
-		return backup.Started{LSN: parsed, Timeline: 1, Time: at}, err
+		return backup.Started{LSN: parsed, Timeline: uint32(timeline), Time: at}, err
 	}
 	stop := func(ctx context.Context) (backup.Stopped, error) {
-		b.rows(101, 120)
+		meanwhile()
 		s := backup.Stopped{}
 		var lsn string
 		err := b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM pg_backup_stop(false)").Scan(&lsn, &s.BackupLabel, &s.TablespaceMap)
@@ -249,14 +256,14 @@ func (b *bed) backup() {
 		s.LSN, err = postgres.ParseLSN(lsn)
 		return s, err
 	}
-	var err error
-	b.manifest, err = backup.Write(b.t.Context(), b.store, backup.Source{
+	manifest, err := backup.Write(b.t.Context(), b.store, backup.Source{
 		DataDir: b.server.DataDir, Start: start, Stop: stop, Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"),
 		PGVersion: b.server.Version.String(), PGMajor: b.server.Major, DataChecksums: true, WALSegmentSize: segSize,
-	}, backup.Options{ID: "first", WALTimeout: 30 * time.Second})
+	}, backup.Options{ID: id, WALTimeout: 30 * time.Second})
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	return manifest
 }
 
 // task is a restore job for a target.

@@ -25,6 +25,8 @@ type Wanted struct {
 	SystemIdentifier string
 	// Replaces is the copy that is unfit; empty: none. It is removed first where there is no room for both.
 	Replaces string
+	// Released are data generations that nobody wants any more. What is left of them is removed first where there is no room.
+	Released []string
 }
 
 // Clone makes a new copy of what the source serves, a replica of it, and returns it whole but not adopted. It reports
@@ -39,7 +41,7 @@ func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wa
 	if wanted.SystemIdentifier != "" && at.system != wanted.SystemIdentifier {
 		return none, fmt.Errorf("%w: %s is of system %s, and this one is of system %s", ErrForeign, source.Pod, at.system, wanted.SystemIdentifier)
 	}
-	if err := i.makeRoom(at.bytes, wanted.Replaces); err != nil {
+	if err := i.makeRoom(at.bytes, wanted); err != nil {
 		return none, err
 	}
 	id, err := i.Volume.NextCopy(wanted.DataGeneration)
@@ -86,12 +88,14 @@ func (i Instance) inspect(ctx context.Context, source settings.Upstream) (at ori
 const spareRoom = 128 << 20
 
 // makeRoom sees to it that a clone of this size finds room, if need be by the removal of copies that are of no more use.
-func (i Instance) makeRoom(bytes int64, unfit string) error {
+func (i Instance) makeRoom(bytes int64, wanted Wanted) error {
+	unfit := wanted.Replaces
 	needed := bytes + bytes/20 + spareRoom
 	steps := []func() error{
 		func() error { return nil },
 		func() error { _, err := i.Volume.RemoveIncomplete(); return err },
 		func() error { _, err := i.Volume.RemoveOldCopies(unfit, 0, i.Now()); return err },
+		func() error { return i.abandon(wanted) },
 		func() error {
 			if unfit == "" {
 				return nil
@@ -111,6 +115,23 @@ func (i Instance) makeRoom(bytes int64, unfit string) error {
 		}
 	}
 	return fmt.Errorf("%w: it needs %d MB, and %d MB are free", ErrNoRoom, needed>>20, free>>20)
+}
+
+// abandon removes what nobody wants any more, even if `current` still points there: nobody starts it again.
+func (i Instance) abandon(wanted Wanted) error {
+	for _, unwanted := range wanted.Released {
+		if unwanted == wanted.DataGeneration {
+			continue
+		}
+		removed, err := i.Volume.Abandon(unwanted)
+		if err != nil {
+			return err
+		}
+		if len(removed) > 0 {
+			i.Log.Info("removed data that nobody wants any more before there is new: there is no room for both", "generations", removed)
+		}
+	}
+	return nil
 }
 
 // baseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does.

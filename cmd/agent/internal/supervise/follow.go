@@ -149,6 +149,7 @@ func (r *runner) mendBy(ctx context.Context, want elect.Want, g generation.Gener
 	began := time.Now()
 	made, err := instance.Clone(ctx, source, replicate.Wanted{
 		DataGeneration: r.wanted, MajorVersion: r.inputs.config.MajorVersion, Replaces: g.ID,
+		Released: r.inputs.config.Released,
 	}, func(done, total int64) {
 		r.set(func(status *agentapi.Status) {
 			if status.Rejoin != nil {

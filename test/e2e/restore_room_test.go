@@ -1,0 +1,82 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
+)
+
+// TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup on volumes that hold the data once: refused without the
+// words, done with them, and undone by a restore of the safety backup.
+func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testing.T) {
+	t.Parallel()
+	place.NeedKube(t)
+	b := newBed(t, "minio")
+	shop := b.NewCluster("shop", 17)
+	shop.Spec.Instances = 2
+	b.LimitVolumes(shop, 2)
+	b.Must(b.Create(t.Context(), shop))
+	b.awaitInstances(shop, 2)
+	b.SQL("shop", "CREATE TABLE t AS SELECT n, repeat(md5(n::text), 10) AS m FROM generate_series(1, 250000) AS n") // 90 MB
+	b.Backup("base", "shop")
+	b.SQL("shop", "SELECT pg_create_restore_point('here')")
+	before := b.SQL("shop", sum)
+	b.SQL("shop", "INSERT INTO t SELECT -n, 'later' FROM generate_series(1, 5000) AS n")
+	later := b.SQL("shop", sum)
+	awaitArchived(b)
+	b.Await(shop, "its volume to be seen in use", func() bool {
+		storage := shop.Status.Instances[0].Storage
+		return storage != nil && storage.Used != nil && storage.Used.Value() > 280<<20
+	})
+
+	target := &v1alpha1.RestoreTarget{RestorePoint: "here"}
+	short := b.inPlace("short", target)
+	b.Must(b.Create(t.Context(), short))
+	b.AwaitReason(short, v1alpha1.ConditionSucceeded, v1alpha1.ReasonNoSpace, "discardBefore: true and safetyBackup: true")
+	if got := b.SQL("shop", sum); got != later {
+		t.Errorf("refused, and the table has %s, not %s", got, later)
+	}
+
+	there := b.withoutRoom("there", target)
+	if got := b.SQL("shop", sum); got != before {
+		t.Errorf("the table has %s, not %s", got, before)
+	}
+	b.awaitInstances(shop, 2)
+	err := b.Patch(t.Context(), there, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
+	if err == nil {
+		t.Error("what can't be undone can be asked for")
+	}
+	t.Log(err)
+
+	back := b.inPlace("back", nil)
+	back.Spec.Source = v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: there.Status.SafetyBackup}}
+	b.discards(back)
+	if got := b.SQL("shop", sum); got != later {
+		t.Errorf("back again the table has %s, not %s", got, later)
+	}
+	b.awaitInstances(shop, 2)
+}
+
+// withoutRoom restores the cluster `shop` in place and gives the data of before up for it.
+func (b *bed) withoutRoom(name string, target *v1alpha1.RestoreTarget) *v1alpha1.Restore {
+	b.Helper()
+	restore := b.inPlace(name, target)
+	b.discards(restore)
+	if !restore.Status.Plan.DiscardsBefore {
+		b.Errorf("%s: there was room: %+v", name, restore.Status.Plan)
+	}
+	return restore
+}
+
+func (b *bed) discards(restore *v1alpha1.Restore) {
+	b.Helper()
+	restore.Spec.Destination.InPlace.SafetyBackup, restore.Spec.Destination.InPlace.DiscardBefore = true, true
+	b.Must(b.Create(b.Context(), restore))
+	b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)
+	b.Log(place.Condition(restore, v1alpha1.ConditionSucceeded).Message)
+}
