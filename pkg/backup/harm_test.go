@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -259,40 +258,6 @@ func TestOfTwoRunsOneCommitsAndTheOtherReturnsItsManifest(t *testing.T) {
 	}
 	must(t, onlyUsed(t, store, got))
 	must(t, roundTrip(t.Context(), store, t.TempDir()))
-}
-
-// A worker that was killed may have put its manifest all the same: what was sent lies in a server that hangs, and is done
-// once that goes on.
-func TestAManifestThatArrivesAfterItsPacksWereClearedAwayIsNoBackup(t *testing.T) {
-	store, dir := mem.New(), pgdata(t)
-	mustWrite(t, store, dir, "b1")
-	key := repository.ManifestKey(testLineage, "b1")
-	late, err := store.Get(t.Context(), key, 1<<30)
-	must(t, err)
-	arrive := func() { must(t, store.Put(t.Context(), key, late, objstore.PutOptions{})) }
-
-	meanwhile := fault.New(store, fault.Plan{After: func(c fault.Call) error {
-		if c.Op == "delete" && strings.Contains(c.Key, "/packs/") {
-			arrive()
-		}
-		return nil
-	}})
-	_, err = Delete(t.Context(), meanwhile, testLineage, "b1")
-	must(t, err)
-	if left := keys(t, store); contains(left, "/b1/") {
-		t.Errorf("the deleted backup is back: %v", left)
-	}
-
-	arrive()
-	if head, err := Committed(t.Context(), store, testLineage, "b1"); !errors.Is(err, objstore.ErrNotFound) {
-		t.Errorf("it counts as %+v, %v", head, err)
-	}
-	manifest := mustWrite(t, store, dir, "b1")
-	must(t, onlyUsed(t, store, manifest))
-	must(t, roundTrip(t.Context(), store, t.TempDir()))
-	if head, err := Committed(t.Context(), store, testLineage, "b1"); err != nil || head.Packs[0] != manifest.Packs[0] {
-		t.Errorf("the next one counts as %+v, %v", head, err)
-	}
 }
 
 func TestTheCatalogueShowsWholeAndBrokenBackups(t *testing.T) {
