@@ -69,7 +69,7 @@ func countRequests(requests []audit.Request, namespace string) (suite, all int) 
 func RollingRestart(t *testing.T, s *Subject) []Figure {
 	t.Helper()
 	r := &round{Subject: s.in(t)}
-	r.Must(writes.Clear(t.Context(), r.target))
+	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept, r.fresh = r.client("kept", r.target, true), r.client("fresh", r.target, false)
 	r.awaitRows(r.kept, rows)
 	r.awaitRows(r.fresh, rows)

@@ -47,7 +47,7 @@ func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	r := &round{Subject: s.in(t)}
 	r.awaitWhole()
 	r.primary = r.Subject.primary()
-	r.Must(writes.Clear(t.Context(), r.target))
+	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept = r.client("kept", r.target, true)
 	r.fresh = r.client("fresh", r.target, false)
 	r.awaitRows(r.kept, rows)
@@ -135,8 +135,11 @@ func (r *round) judge(whole time.Time) Result {
 	for _, c := range r.inside {
 		all = append(all, r.stop(c)...)
 	}
-	present, err := writes.Present(r.Context(), r.target)
-	r.Must(err)
+	var present map[writes.Row]bool
+	r.until("the rows that are there", mend, func(ctx context.Context) (err error) {
+		present, err = writes.Present(ctx, r.target)
+		return err
+	})
 	lost, doubled := writes.Lost(all, present), writes.Doubled(all)
 	for what, acks := range map[string][]writes.Ack{"lost": lost, "acknowledged by a server that was replaced": doubled} {
 		if len(acks) > 0 {
