@@ -28,6 +28,8 @@ const (
 func (r *Reconciler) planInPlace(w *world) []step {
 	giveUp := []step{r.stopJob, r.takeBack, r.awaitTakenBack, r.withdrawHold, r.awaitHoldGone, r.letGoOfRestored}
 	switch {
+	case w.deleting() && w.ended() && w.decided() == v1alpha1.DecisionUndo && !w.undone(): // it could not be undone
+		return []step{r.letGoOfBefore, r.removeFinalizer}
 	case w.deleting() && w.ended():
 		return []step{r.removeFinalizer}
 	case w.ended():

@@ -118,6 +118,34 @@ func TestARestoreInPlaceIsUndone(t *testing.T) {
 	}
 }
 
+func TestARestoreInPlaceCannotBeUndoneOnceAnotherOneOnTopOfItIsConfirmed(t *testing.T) {
+	l := newLab(t)
+	shop := l.running()
+	first := l.inPlace(nil)
+	l.jobEnds(success(first))
+	l.await(first, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation)
+	second := &v1alpha1.Restore{ObjectMeta: l.meta("second"), Spec: *first.Spec.DeepCopy()}
+	if err := l.Create(context.Background(), second); err != nil {
+		t.Fatal(err)
+	}
+	l.jobEnds(success(second))
+	l.await(second, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation)
+	l.patchSpec(first, `{"decision":"Undo"}`)
+	l.await(first, metav1.ConditionUnknown, v1alpha1.ReasonUndoing)
+	l.patchSpec(second, `{"decision":"Confirm"}`)
+	l.await(second, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	l.await(first, metav1.ConditionFalse, v1alpha1.ReasonUndoImpossible)
+	l.expectShop(string(shop.UID), second.Status.Plan.DataGeneration, first.Status.Plan.DataGeneration)
+	if err := l.Delete(context.Background(), first); err != nil {
+		t.Fatal(err)
+	}
+	what := "still there"
+	l.eventually("it is gone", func() bool { return !l.there(first) }, &what)
+	if l.there(shop); !slices.Contains(shop.Status.ReleasedDataGenerations, "g0") {
+		t.Errorf("released: %v", shop.Status.ReleasedDataGenerations)
+	}
+}
+
 func TestARestoreInPlaceThatNobodyDecidesOnIsConfirmed(t *testing.T) {
 	l := newLab(t)
 	shop := l.running()

@@ -128,6 +128,18 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 			decide(w, v1alpha1.DecisionUndo)
 			w.restore.Status.UndoneAt = &deleted
 		}, "awaitHoldGone letGoOfRestored concludeUndone"},
+		"deleted when it could not be undone": {func(w *world) {
+			decide(w, v1alpha1.DecisionUndo)
+			w.restore.Status.CompletedAt, w.restore.DeletionTimestamp = &deleted, &deleted
+		}, "letGoOfBefore removeFinalizer"},
+		"deleted when it was undone": {func(w *world) {
+			decide(w, v1alpha1.DecisionUndo)
+			w.restore.Status.UndoneAt, w.restore.Status.CompletedAt, w.restore.DeletionTimestamp = &deleted, &deleted, &deleted
+		}, "removeFinalizer"},
+		"deleted when it was confirmed": {func(w *world) {
+			decide(w, v1alpha1.DecisionConfirm)
+			w.restore.Status.CompletedAt, w.restore.DeletionTimestamp = &deleted, &deleted
+		}, "removeFinalizer"},
 		"ended": {func(w *world) { run(w); w.restore.Status.CompletedAt = &deleted }, "awaitFirstBackup expire"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -256,8 +268,19 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		kind   flow.Kind
 		want   string
 	}{
-		"it can be":                   {func(*world) {}, flow.KindSave, ""},
-		"it runs on other data":       {func(w *world) { w.cluster.Status.DataGeneration = "g5" }, flow.KindWait, "it runs on data generation g5"},
+		"it can be":             {func(*world) {}, flow.KindSave, ""},
+		"it runs on other data": {func(w *world) { w.cluster.Status.DataGeneration = "g5" }, flow.KindWait, "it runs on data generation g5"},
+		"what it runs on may be undone": {func(w *world) {
+			w.cluster.Status.DataGeneration, w.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3"}
+		}, flow.KindWait, "when what replaced it is undone"},
+		"what replaced it was confirmed": {func(w *world) {
+			w.cluster.Status.DataGeneration, w.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
+		}, flow.KindStop, "can't come back, as what replaced it was confirmed; the data of before is on the volume of shop-1 still, and is removed with this Restore"},
+		"it was upgraded since": {func(w *world) { w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g5", 18 }, flow.KindStop, "is PostgreSQL 18 now, which can't go back to 17"},
+		"an upgrade may be taken back": {func(w *world) {
+			w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g5", 18
+			w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "up", State: v1alpha1.HoldAdopted}}
+		}, flow.KindWait, "when what replaced it is undone"},
 		"the cluster is gone":         {func(w *world) { w.cluster = nil }, flow.KindStop, "is gone, and its data of before with it"},
 		"the instance was taken away": {func(w *world) { w.cluster.Status.Instances = w.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
 	} {

@@ -89,7 +89,7 @@ func (w *world) undone() bool { return w.restore.Status.UndoneAt != nil }
 // orGo lets a Restore that is being deleted go where it would have to stop.
 func (r *Reconciler) orGo(ctx context.Context, w *world, outcome flow.Outcome) flow.Outcome {
 	if outcome.Stopped() && w.deleting() {
-		return r.removeFinalizer(ctx, w)
+		return flow.Run(ctx, w, r.letGoOfBefore, r.removeFinalizer)
 	}
 	return outcome
 }
@@ -102,13 +102,29 @@ func undoable(w *world) flow.Outcome {
 	case w.clusterGone():
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("PostgresCluster %s is gone, and its data of before with it", status.Cluster.Name))
 	case w.cluster.Status.DataGeneration != status.Plan.DataGeneration:
-		return flow.Wait(v1alpha1.ReasonUndoing, fmt.Sprintf(
-			"the data of %s was replaced since (it runs on data generation %s): this restore can be undone when what replaced it is undone", w.cluster.Name, w.cluster.Status.DataGeneration))
+		return undoableAfter(w)
 	case !slices.ContainsFunc(w.cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return i.Name == before.Instance }):
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
 			"the data of before is on the volume of %s, and that instance is not there any more; the cluster goes on with the restored data", before.Instance))
 	}
 	return flow.Next
+}
+
+// undoableAfter waits for what has replaced the restored data to be undone, as long as that may be.
+func undoableAfter(w *world) flow.Outcome {
+	now, plan, before := w.cluster.Status, w.restore.Status.Plan, w.restore.Status.Before
+	never := func(why string) flow.Outcome {
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
+			"%s; the data of before is on the volume of %s still, and is removed with this Restore", why, before.Instance))
+	}
+	switch {
+	case slices.Contains(now.ReleasedDataGenerations, plan.DataGeneration):
+		return never("the data that this restore made can't come back, as what replaced it was confirmed")
+	case now.MajorVersion != plan.MajorVersion && protocol.HoldBefore(w.cluster, w.restore.UID) == nil:
+		return never(fmt.Sprintf("%s is PostgreSQL %d now, which can't go back to %d", w.cluster.Name, now.MajorVersion, plan.MajorVersion))
+	}
+	return flow.Wait(v1alpha1.ReasonUndoing, fmt.Sprintf(
+		"the data of %s was replaced since (it runs on data generation %s): this restore can be undone when what replaced it is undone", w.cluster.Name, now.DataGeneration))
 }
 
 // awaitUndo waits until the cluster is stopped.

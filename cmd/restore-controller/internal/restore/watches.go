@@ -55,7 +55,7 @@ func beyondProgress(e event.UpdateEvent) bool {
 }
 
 // goingOn are the Restores in the namespace of an object that may wait for it: those that have not ended, and those
-// that ended but want their first backup. They are few.
+// that ended but want their first backup, or are being deleted. They are few.
 func (r *Reconciler) goingOn(ctx context.Context, object client.Object) []reconcile.Request {
 	restores := &v1alpha1.RestoreList{}
 	if err := r.writer.List(ctx, restores, client.InNamespace(object.GetNamespace())); err != nil {
@@ -65,7 +65,7 @@ func (r *Reconciler) goingOn(ctx context.Context, object client.Object) []reconc
 	var requests []reconcile.Request
 	for i := range restores.Items {
 		status := &restores.Items[i].Status
-		if status.CompletedAt == nil || status.BackupWanted != nil {
+		if status.CompletedAt == nil || status.BackupWanted != nil || !restores.Items[i].DeletionTimestamp.IsZero() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&restores.Items[i])})
 		}
 	}
