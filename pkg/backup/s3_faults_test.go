@@ -167,7 +167,9 @@ func puts(r storetest.Request) bool { return r.Method == http.MethodPut }
 
 func packs(r storetest.Request) bool { return isPut(r, "/packs/") }
 
-func reads(r storetest.Request) bool { return r.Method == http.MethodGet && r.URL.RawQuery == "" }
+func reads(r storetest.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/packs/")
+}
 
 func deletes(r storetest.Request) bool {
 	return r.Method == http.MethodDelete || r.Method == http.MethodPost && r.URL.Query().Has("delete")
@@ -218,7 +220,7 @@ var storeFaults = []struct {
 		b.succeeds()
 	}},
 	{"cuts answers off in the middle", func(b *bed) {
-		b.relay.Spoil(every(3, reads, storetest.Fault{CutOut: 20_000}))
+		b.relay.Spoil(every(2, reads, storetest.Fault{CutOut: 20_000}))
 		b.succeeds()
 	}},
 	{"does every put and says nothing", func(b *bed) {
@@ -227,9 +229,11 @@ var storeFaults = []struct {
 		b.relay.Spoil(func(r storetest.Request) storetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
-			first := puts(r) && !lost[r.URL.Path]
+			if !puts(r) || lost[r.URL.Path] {
+				return storetest.Fault{}
+			}
 			lost[r.URL.Path] = true
-			return storetest.Fault{NoAnswer: first}
+			return storetest.Fault{NoAnswer: true}
 		})
 		b.succeeds()
 	}},
