@@ -22,7 +22,14 @@ func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testin
 	b.LimitVolumes(shop, 2)
 	b.Must(b.Create(t.Context(), shop))
 	b.awaitInstances(shop, 2)
-	b.SQL("shop", "CREATE TABLE t AS SELECT n, repeat(md5(n::text), 10) AS m FROM generate_series(1, 250000) AS n") // 90 MB
+	b.SQL("shop", "CREATE TABLE t (n int, m text)")
+	for range 4 { // 40 MB each, and its WAL goes before the next
+		b.SQL("shop", "INSERT INTO t SELECT n, repeat(md5(n::text), 10) FROM generate_series(1, 100000) AS n")
+		_, err := b.SQLOn(b.Primary("shop"), "CHECKPOINT")
+		b.Must(err)
+	}
+	_, err := b.Exec(b.Primary("shop"), "fallocate", "-l", "40M", "/var/lib/howdah/filler")
+	b.Must(err)
 	b.Backup("base", "shop")
 	b.SQL("shop", "SELECT pg_create_restore_point('here')")
 	before := b.SQL("shop", sum)
@@ -30,8 +37,12 @@ func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testin
 	later := b.SQL("shop", sum)
 	awaitArchived(b)
 	b.Await(shop, "its volume to be seen in use", func() bool {
-		storage := shop.Status.Instances[0].Storage
-		return storage != nil && storage.Used != nil && storage.Used.Value() > 280<<20
+		for _, instance := range shop.Status.Instances {
+			if s := instance.Storage; instance.Name == shop.Status.Primary && s != nil && s.Used != nil {
+				return s.Used.Value() > 280<<20
+			}
+		}
+		return false
 	})
 
 	target := &v1alpha1.RestoreTarget{RestorePoint: "here"}
@@ -47,7 +58,7 @@ func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testin
 		t.Errorf("the table has %s, not %s", got, before)
 	}
 	b.awaitInstances(shop, 2)
-	err := b.Patch(t.Context(), there, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
+	err = b.Patch(t.Context(), there, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
 	if err == nil {
 		t.Error("what can't be undone can be asked for")
 	}
