@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -76,6 +77,32 @@ func TestAResultThatCannotBeReadIsFoundInTheRepository(t *testing.T) {
 	if backup.Status.Version != "17.5" || backup.Status.LogicalBytes == 0 {
 		t.Errorf("status %+v", backup.Status)
 	}
+}
+
+func TestAManifestWhosePacksWereClearedAwayIsNoResult(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	manifest := b.commitBackup(backup.Status.Plan)
+	for info, err := range b.store.List(t.Context(), "lineages/", "") {
+		if err == nil && strings.Contains(info.Key, "/packs/") {
+			err = b.store.Delete(t.Context(), info.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.end(job, nil)
+	second := b.job("first-backup-2")
+	if _, err := b.store.Stat(t.Context(), manifest); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("the manifest is still there: %v", err)
+	}
+	b.commitBackup(backup.Status.Plan)
+	b.end(second, success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 }
 
 func TestABackupThatIsNotPossibleFailsAtOnceWithASentence(t *testing.T) {
