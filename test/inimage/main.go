@@ -25,14 +25,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: inimage ARCHIVE PROGRAM [ARGUMENT...]")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
-		fmt.Fprintln(os.Stderr, "inimage:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "inimage:", become(os.Args[1], os.Args[2:]))
+	os.Exit(1)
 }
 
-// run becomes the program.
-func run(archive string, command []string) error {
+// become becomes the program, or says why it can't.
+func become(archive string, command []string) error {
 	root, err := unpacked(archive)
 	if err != nil {
 		return err
