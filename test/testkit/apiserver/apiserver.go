@@ -37,6 +37,8 @@ func Main(m *testing.M) {
 	environment := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd")}, ErrorIfCRDPathMissing: true,
 	}
+	// The default has room for 254 Services, of which every cluster has three.
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
 	started, err := environment.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
