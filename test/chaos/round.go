@@ -140,7 +140,7 @@ func (r *round) judge(whole time.Time) Result {
 		present, err = writes.Present(ctx, r.target)
 		return err
 	})
-	lost, doubled := writes.Lost(all, present), writes.Doubled(all)
+	lost, doubled := writes.Lost(all, present), writes.Doubled(all, present)
 	for what, acks := range map[string][]writes.Ack{"lost": lost, "acknowledged by a server that was replaced": doubled} {
 		if len(acks) > 0 {
 			first, last := acks[0], acks[len(acks)-1]

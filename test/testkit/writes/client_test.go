@@ -69,7 +69,7 @@ func TestClientsWriteThroughARestartAndKnowWhatIsThere(t *testing.T) {
 	if lost := Lost(acks, present); len(lost) > 0 || len(present) < 40 {
 		t.Errorf("of %d rows %d are lost", len(present), len(lost))
 	}
-	if len(Doubled(acks)) > 0 || Failovers(acks) > 0 || acks[0].Server != "127.0.0.1" || acks[0].Timeline != "00000001" {
+	if len(Doubled(acks, nil)) > 0 || Failovers(acks) > 0 || acks[0].Server != "127.0.0.1" || acks[0].Timeline != "00000001" {
 		t.Errorf("%d failovers of one server, which is %s", Failovers(acks), acks[0].Reign())
 	}
 	if err := Clear(t.Context(), target); err != nil {

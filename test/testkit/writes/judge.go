@@ -54,13 +54,15 @@ func Lost(acks []Ack, present map[Row]bool) []Ack {
 }
 
 // Doubled are the acknowledgements of a server that came when another one that began to reign later had acknowledged
-// something already.
-func Doubled(acks []Ack) []Ack {
+// something already. One whose row is there is none: it was committed while its server reigned, as the later one has it, and
+// only the answer was late, as that of a machine that stood still.
+func Doubled(acks []Ack, present map[Row]bool) []Ack {
 	var doubled []Ack
 	seen, latest := map[string]bool{}, ""
 	for _, ack := range ordered(acks) {
 		switch reign := ack.Reign(); {
 		case reign == latest:
+		case seen[reign] && present[ack.Row]:
 		case seen[reign]:
 			doubled = append(doubled, ack)
 		default:

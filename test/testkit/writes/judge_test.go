@@ -36,17 +36,19 @@ func TestAnAcknowledgedRowThatIsNotThereIsLost(t *testing.T) {
 
 func TestAnAcknowledgementByAServerThatWasReplacedCounts(t *testing.T) {
 	for name, c := range map[string]struct {
-		acks []Ack
-		want int
+		acks    []Ack
+		want    int
+		present map[Row]bool
 	}{
-		"one server":                       {[]Ack{at(1, "a"), at(2, "a")}, 0},
-		"one after the other":              {[]Ack{at(1, "a"), at(2, "a"), at(3, "b"), at(4, "b")}, 0},
-		"the old one goes on":              {[]Ack{at(1, "a"), at(2, "b"), at(3, "a"), at(4, "b"), at(5, "a")}, 2},
-		"told by clients in another order": {[]Ack{at(4, "b"), at(3, "b"), at(1, "a"), at(2, "a")}, 0},
-		"back with another timeline":       {[]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "a 3")}, 0},
-		"the first of three":               {[]Ack{at(1, "a"), at(2, "b"), at(3, "c"), at(4, "b"), at(5, "a")}, 2},
+		"one server":                       {[]Ack{at(1, "a"), at(2, "a")}, 0, nil},
+		"one after the other":              {[]Ack{at(1, "a"), at(2, "a"), at(3, "b"), at(4, "b")}, 0, nil},
+		"the old one goes on":              {[]Ack{at(1, "a"), at(2, "b"), at(3, "a"), at(4, "b"), at(5, "a")}, 2, nil},
+		"one of its answers was late":      {[]Ack{at(1, "a"), at(2, "b"), at(3, "a")}, 0, map[Row]bool{{"c", 3}: true}},
+		"told by clients in another order": {[]Ack{at(4, "b"), at(3, "b"), at(1, "a"), at(2, "a")}, 0, nil},
+		"back with another timeline":       {[]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "a 3")}, 0, nil},
+		"the first of three":               {[]Ack{at(1, "a"), at(2, "b"), at(3, "c"), at(4, "b"), at(5, "a")}, 2, nil},
 	} {
-		if got := Doubled(c.acks); len(got) != c.want {
+		if got := Doubled(c.acks, c.present); len(got) != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
