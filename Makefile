@@ -46,6 +46,11 @@ test-targets: ## Restore a history with failovers to TARGETS=30 random points, a
 	HOWDAH_RESTORE_TARGETS=$(or $(TARGETS),30) HOWDAH_RESTORE_SEED=$(SEED) go test -tags postgres -count=1 -timeout 1h -v \
 		-run TestWhatIsRestoredIsWhatWasCommittedAtTheTarget ./cmd/agent/internal/recover
 
+.PHONY: test-orders
+test-orders: kube ## Have two Restores and an Upgrade want one cluster in ORDERS=100 random orders, while controllers die (SEED=... repeats the draws)
+	KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) HOWDAH_ORDERS=$(or $(ORDERS),100) HOWDAH_SEED=$(SEED) \
+		go test -tags integration -count=1 -timeout 1h -v ./test/integration/together
+
 .PHONY: verify
 verify: verify-generated verify-lint verify-chart verify-docs ## Check generated files, lint, import rules, chart and documents
 

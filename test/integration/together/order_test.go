@@ -29,30 +29,30 @@ import (
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
 const (
-	rounds = 100
-	// beginFor is until when rounds begin: on a machine that has much else to do there are fewer of them.
-	beginFor = 4 * time.Minute
-	atOnce   = 12 // rounds
+	fewRounds = 16 // where HOWDAH_ORDERS says nothing
+	atOnce    = 12 // rounds
 	// statesBetween is after how many states of clusters, about, a controller is hurt.
 	statesBetween = 60
 )
 
-func seed(t *testing.T) uint64 {
+// setting is a number that a person may set.
+func setting(t *testing.T, variable string, otherwise uint64) uint64 {
 	t.Helper()
-	if text := os.Getenv("HOWDAH_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return seed
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
 	}
-	return uint64(time.Now().UnixNano())
+	number, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return number
 }
 
 // TestTwoRestoresAndAnUpgradeAtOnceNeverHoldTheClusterTogether has them made in any order for one cluster, many times, while
 // controllers die: at no moment two of them have the volume, each of them ends, and who waits says behind whom.
 func TestTwoRestoresAndAnUpgradeAtOnceNeverHoldTheClusterTogether(t *testing.T) {
-	number := seed(t)
+	number, rounds := setting(t, "HOWDAH_SEED", uint64(time.Now().UnixNano())), setting(t, "HOWDAH_ORDERS", fewRounds)
 	t.Logf("HOWDAH_SEED=%d", number)
 	random := rand.New(rand.NewPCG(number, 0)) //nolint:gosec // it has to be the same again
 	endpoint, k := serveBucket(t), startKube(t)
@@ -61,7 +61,7 @@ func TestTwoRestoresAndAnUpgradeAtOnceNeverHoldTheClusterTogether(t *testing.T) 
 	var all sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	var places []*place
-	for began := time.Now(); len(places) < rounds && time.Since(began) < beginFor; {
+	for range rounds {
 		slots <- struct{}{}
 		own := rand.New(rand.NewPCG(number, random.Uint64())) //nolint:gosec // as above
 		p := k.newPlace(own)
