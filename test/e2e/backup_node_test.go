@@ -1,0 +1,53 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/place"
+)
+
+// TestABackupWhoseNodeDiesIsFinishedOnceTheNodeIsBackAndRestores is not parallel: it breaks a node.
+func TestABackupWhoseNodeDiesIsFinishedOnceTheNodeIsBackAndRestores(t *testing.T) {
+	place.NeedKube(t)
+	b := newBed(t, "minio")
+	cluster := b.Cluster("shop", 17)
+	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 300000) AS n")
+	want := b.SQL("shop", sum)
+	backup := &v1alpha1.Backup{ObjectMeta: b.Meta("slow"), Spec: v1alpha1.BackupSpec{
+		Cluster: v1alpha1.LocalReference{Name: "shop"}, MaxBytesPerSecond: ptr.To(resource.MustParse("2Mi")),
+	}}
+	b.Must(b.Create(t.Context(), backup))
+	b.Await(backup, "to have copied something", func() bool {
+		progress := backup.Status.Progress
+		return progress != nil && progress.DoneBytes > 0 && progress.DoneBytes < progress.TotalBytes
+	})
+
+	node := b.Pod("shop-0").Spec.NodeName
+	start := func() { b.Kube("start-node", node) }
+	t.Cleanup(start)
+	b.Kube("kill-node", node)
+	start()
+	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
+	b.Merge(backup, `{"spec":{"maxBytesPerSecond":null}}`)
+	b.AwaitTrue(backup, v1alpha1.ConditionSucceeded)
+	for _, key := range b.keys("lineages/" + backup.Status.Plan.Lineage + "/") {
+		if strings.Contains(key, "/claims/") {
+			t.Errorf("of the worker that died %s is left", key)
+		}
+	}
+
+	restore := b.restoreOf("copy", nil)
+	restore.Spec.Source = v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: backup.Name}}
+	b.Must(b.Create(t.Context(), restore))
+	b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)
+	if got := b.SQL("copy", sum); got != want {
+		t.Errorf("it has %s instead of %s", got, want)
+	}
+}
