@@ -297,6 +297,7 @@ func (p *pod) connect(user, password, database, certificate string) (*pgx.Conn, 
 type recorder struct {
 	mu   sync.Mutex
 	told []bool
+	left int // how often clients were left to another primary
 }
 
 func (r *recorder) Set(ready bool) {
@@ -306,8 +307,19 @@ func (r *recorder) Set(ready bool) {
 }
 
 func (r *recorder) Withdraw(context.Context) { r.Set(false) }
-func (r *recorder) Yield()                   {}
 func (r *recorder) Role(string)              {}
+
+func (r *recorder) Yield() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left++
+}
+
+func (r *recorder) yielded() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left
+}
 
 func (r *recorder) ready() bool {
 	all := r.all()

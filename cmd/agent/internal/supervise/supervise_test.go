@@ -69,6 +69,11 @@ func TestAKilledPostmasterComesBack(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
+	// Another instance may have been given the clients meanwhile, and this one must not take them back on its own.
+	p.await("be where clients are sent", p.public.ready)
+	if p.public.yielded() == 0 {
+		t.Error("while it was down it kept the clients")
+	}
 }
 
 func TestSIGTERMShutsDownCleanlyAndTellsClientsFirst(t *testing.T) {
