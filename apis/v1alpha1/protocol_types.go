@@ -110,6 +110,10 @@ type BackupRequest struct {
 	Token string `json:"token"`
 	// Purpose says what the backup is for.
 	Purpose BackupPurpose `json:"purpose"`
+	// Hold says that the backup is the only way back: the Backup is made with spec.hold, which a person sets to false when it
+	// is needed no more.
+	// +optional
+	Hold bool `json:"hold,omitempty"`
 }
 
 // BackupPurpose is the reason for a backup that a controller asks for.

@@ -48,6 +48,7 @@ func NewBackup(ask *BackupAsk) *v1alpha1.Backup {
 		Spec: v1alpha1.BackupSpec{
 			Cluster:        v1alpha1.LocalReference{Name: ask.Request.Cluster},
 			DeletionPolicy: v1alpha1.BackupDelete,
+			Hold:           ask.Request.Hold,
 			RequestedBy: &v1alpha1.Requester{
 				Kind: ask.Kind, Name: ask.Asker.Name, UID: ask.Asker.UID,
 				Token: ask.Request.Token, Purpose: ask.Request.Purpose,

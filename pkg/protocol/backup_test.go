@@ -22,6 +22,13 @@ func TestAskingTwiceMakesOneBackup(t *testing.T) {
 	if NewBackup(BackupAskOf(restore)).Name == first.Name {
 		t.Error("the next attempt has the name of the one before")
 	}
+	if first.Spec.Hold {
+		t.Error("a backup that nobody wanted held is held")
+	}
+	restore.Status.BackupWanted.Hold = true
+	if !NewBackup(BackupAskOf(restore)).Spec.Hold {
+		t.Error("a backup that is the only way back isn't held")
+	}
 	if long := BackupName(v1alpha1.BackupRequest{Cluster: string(make([]byte, 40)), Purpose: v1alpha1.PurposeSafety}); len(long) > 56 {
 		t.Errorf("the name of a cluster with 40 letters makes a Backup's name of %d, more than 56", len(long))
 	}

@@ -58,6 +58,11 @@ func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testin
 		t.Errorf("the table has %s, not %s", got, before)
 	}
 	b.awaitInstances(shop, 2)
+	safety := &v1alpha1.Backup{ObjectMeta: b.Meta(there.Status.SafetyBackup)}
+	b.Must(b.Get(t.Context(), client.ObjectKeyFromObject(safety), safety))
+	if !safety.Spec.Hold {
+		t.Errorf("retention may take %s, the only way back", safety.Name)
+	}
 	err = b.Patch(t.Context(), there, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
 	if err == nil {
 		t.Error("what can't be undone can be asked for")

@@ -39,7 +39,7 @@ func TestWithoutRoomTheDataOfBeforeIsGivenUpAfterASafetyBackup(t *testing.T) {
 	l.fills(shop, "1014Mi")
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
-	if !restore.Status.Plan.DiscardsBefore || restore.Status.Hold != nil {
+	if !restore.Status.Plan.DiscardsBefore || restore.Status.Hold != nil || !restore.Status.BackupWanted.Hold {
 		t.Errorf("%+v", restore.Status)
 	}
 	l.answerBackupWith(restore, metav1.ConditionTrue)
@@ -78,6 +78,9 @@ func TestWhereThereIsRoomNothingIsGivenUp(t *testing.T) {
 	l.fills(shop, "10Mi")
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+	if restore.Status.BackupWanted.Hold {
+		t.Error("the safety backup is to be held, where undo is at hand")
+	}
 	l.answerBackupWith(restore, metav1.ConditionTrue)
 	l.jobEnds(success(restore))
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation)

@@ -135,6 +135,7 @@ func (r *Reconciler) askSafetyBackup(_ context.Context, w *world) flow.Outcome {
 	}
 	status.BackupWanted = &v1alpha1.BackupRequest{
 		Cluster: status.Cluster.Name, ClusterUID: status.Cluster.UID, Token: protocol.Token(w.restore.UID, 0), Purpose: v1alpha1.PurposeSafety,
+		Hold: status.Plan != nil && status.Plan.DiscardsBefore, // else there is undo
 	}
 	return flow.Save(v1alpha1.ReasonAwaitingBackup, "asking for the safety backup")
 }
