@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -86,3 +87,45 @@ func ensurePrograms(ctx context.Context, tools []string) error {
 	}
 	return nil
 }
+
+// processorTime is what the machine's processors did, in ticks, all of them together.
+type processorTime struct {
+	total  int64
+	idle   int64 // also while something waited for a disk
+	stolen int64 // by other machines on the same host: it makes every wall time longer, and nobody here sees who took it
+}
+
+// Places of columns behind the first word of /proc/stat.
+const (
+	cpuIdle   = 3
+	cpuWait   = 4
+	cpuStolen = 7
+	cpuKinds  = 8 // what follows is counted among these already
+)
+
+// readProcessorTime returns nothing where there is no /proc: it only says more.
+func readProcessorTime() (t processorTime) {
+	content, _ := os.ReadFile("/proc/stat")
+	first, _, _ := strings.Cut(string(content), "\n")
+	for place, field := range strings.Fields(strings.TrimPrefix(first, "cpu")) {
+		ticks, _ := strconv.ParseInt(field, 10, 64) // the kernel writes numbers
+		switch {
+		case place >= cpuKinds:
+			continue
+		case place == cpuIdle || place == cpuWait:
+			t.idle += ticks
+		case place == cpuStolen:
+			t.stolen += ticks
+		}
+		t.total += ticks
+	}
+	return t
+}
+
+func (t processorTime) since(before processorTime) processorTime {
+	return processorTime{total: t.total - before.total, idle: t.idle - before.idle, stolen: t.stolen - before.stolen}
+}
+
+func (t processorTime) idleShare() float64 { return float64(t.idle) / float64(max(1, t.total)) }
+
+func (t processorTime) stolenShare() float64 { return float64(t.stolen) / float64(max(1, t.total)) }

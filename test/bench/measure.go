@@ -21,11 +21,12 @@ type measured struct {
 	stored   int64         // bytes
 	objects  int
 	segments int // of WAL, where that is what was moved
+	machine  processorTime
 }
 
 func (m measured) String() string {
-	return fmt.Sprintf("%.2f s, CPU %.2f s, %d MiB, stored %.1f MB in %d objects",
-		m.wall.Seconds(), m.cpu.Seconds(), m.peak>>20, float64(m.stored)/1e6, m.objects)
+	return fmt.Sprintf("%.2f s, CPU %.2f s, %d MiB, stored %.1f MB in %d objects; processors idle %.0f%%, stolen %.0f%%",
+		m.wall.Seconds(), m.cpu.Seconds(), m.peak>>20, float64(m.stored)/1e6, m.objects, 100*m.machine.idleShare(), 100*m.machine.stolenShare())
 }
 
 // sampling is how often memory is looked at.
@@ -38,7 +39,7 @@ func measure(ctx context.Context, cmd *exec.Cmd) (measured, error) {
 		cmd.Stdout = &said
 	}
 	cmd.Stderr = &said
-	began := time.Now()
+	before, began := readProcessorTime(), time.Now()
 	if err := cmd.Start(); err != nil {
 		return measured{}, err
 	}
@@ -48,7 +49,7 @@ func measure(ctx context.Context, cmd *exec.Cmd) (measured, error) {
 	err := cmd.Wait()
 	wall := time.Since(began)
 	cancel()
-	result := measured{wall: wall, peak: <-peak, cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+	result := measured{wall: wall, machine: readProcessorTime().since(before), peak: <-peak, cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if err != nil {
 		return result, fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, said.String())
 	}

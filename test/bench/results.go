@@ -24,6 +24,8 @@ type line struct {
 	StoredBytes       int64   `json:"storedBytes"`
 	Objects           int     `json:"objects"`
 	SegmentsPerSecond float64 `json:"segmentsPerSecond,omitempty"`
+	IdleShare         float64 `json:"idleShare"`   // of the processors' time
+	StolenShare       float64 `json:"stolenShare"` // by other machines of the host
 }
 
 // results are all runs, in the order of their works and tools.
@@ -65,6 +67,8 @@ func (r *results) line(k key) line {
 		PeakMiB:     median(runs, func(m measured) float64 { return float64(m.peak) / (1 << 20) }),
 		StoredBytes: median(runs, func(m measured) int64 { return m.stored }),
 		Objects:     median(runs, func(m measured) int { return m.objects }),
+		IdleShare:   median(runs, func(m measured) float64 { return m.machine.idleShare() }),
+		StolenShare: median(runs, func(m measured) float64 { return m.machine.stolenShare() }),
 		SegmentsPerSecond: median(runs, func(m measured) float64 {
 			if m.segments == 0 {
 				return 0
@@ -94,13 +98,14 @@ func (r *results) publish(to io.Writer, path string) error {
 // writeTable writes Markdown, so that it can stand in a document as it is. In brackets is the ratio to pgBackRest.
 func writeTable(to io.Writer, lines []line) error {
 	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
-	fmt.Fprintln(w, "| work\t| tool\t| wall s\t| CPU s\t| MiB\t| stored MB\t| objects\t| segments/s\t|")
-	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
+	fmt.Fprintln(w, "| work\t| tool\t| wall s\t| CPU s\t| MiB\t| stored MB\t| objects\t| segments/s\t| idle\t| stolen\t|")
+	fmt.Fprintln(w, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
 	for _, l := range lines {
 		peer := peerOf(l, lines)
-		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.0f\t| %s\t| %d\t| %s\t|\n", l.Work, l.Tool,
+		fmt.Fprintf(w, "| %s\t| %s\t| %s\t| %s\t| %.0f\t| %s\t| %d\t| %s\t| %.0f%%\t| %.0f%%\t|\n", l.Work, l.Tool,
 			ratio("%.2f", l.WallSeconds, peer.WallSeconds), ratio("%.2f", l.CPUSeconds, peer.CPUSeconds), l.PeakMiB,
-			ratio("%.1f", float64(l.StoredBytes)/1e6, float64(peer.StoredBytes)/1e6), l.Objects, rate(l.SegmentsPerSecond))
+			ratio("%.1f", float64(l.StoredBytes)/1e6, float64(peer.StoredBytes)/1e6), l.Objects, rate(l.SegmentsPerSecond),
+			100*l.IdleShare, 100*l.StolenShare)
 	}
 	return w.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"runtime/pprof"
 
 	"github.com/jackc/pgx/v5"
@@ -54,6 +55,7 @@ func work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	j.boundMemory()
 	stop, err := profile()
 	if err != nil {
 		return err
@@ -70,6 +72,20 @@ func work(ctx context.Context) error {
 		return j.restore(ctx, store)
 	}
 	return fmt.Errorf("no such work: %q", j.Work)
+}
+
+// boundMemory collects garbage as the agent does at the same work.
+func (j job) boundMemory() {
+	switch j.Work {
+	case workFull:
+		debug.SetMemoryLimit(176 << 20)
+	case workPush, workGet:
+		debug.SetGCPercent(50)
+		debug.SetMemoryLimit(96 << 20)
+	case workRestore:
+		debug.SetGCPercent(50)
+		debug.SetMemoryLimit(208 << 20)
+	}
 }
 
 // backUp does what the worker of a backup Job does.
