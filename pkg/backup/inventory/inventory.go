@@ -87,7 +87,7 @@ func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, err
 }
 
 func (r *Reader) read(ctx context.Context, store objstore.Store, owner repository.Lineage, seen *Reader) (Lineage, error) {
-	l := listing{Lineage: Lineage{Lineage: owner, LastWritten: owner.Created}, segments: map[uint32][]run{}}
+	l := listing{Lineage: Lineage{Lineage: owner, LastWritten: owner.Created}, segments: map[uint32][]run{}, open: map[uint32]uint64{}}
 	for info, err := range store.List(ctx, repository.LineagePrefix(owner.Lineage), "") {
 		if err != nil {
 			return Lineage{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,19 @@ func (b bucket) archive(timeline uint32, first, last uint64) {
 		name := postgres.Segment{Timeline: timeline, Number: n, SegSize: segSize}.Name()
 		b.must(wal.New(b).Put(b.Context(), lineage, name, []byte(name), wal.Info{Writer: "test", LastCommit: &at}))
 	}
+}
+
+// ship puts a piece of an open segment, from one percent of it to another, with a commit so many seconds after its minute.
+func (b bucket) ship(timeline uint32, number uint64, from, to int64, seconds int) {
+	b.Helper()
+	at := began.Add(time.Duration(number)*time.Minute + time.Duration(seconds)*time.Second)
+	segment := postgres.Segment{Timeline: timeline, Number: number, SegSize: segSize}
+	write := func(w io.Writer) error {
+		_, err := w.Write(make([]byte, (to-from)*segSize/100))
+		return err
+	}
+	info := wal.Info{Writer: "test", LastCommit: &at}
+	b.must(wal.New(b).PutOpen(b.Context(), lineage, segment, from*segSize/100, to*segSize/100, info, write))
 }
 
 // backUp makes a backup that begins and ends in one segment.
@@ -123,6 +137,33 @@ func TestWhatCanBeRestored(t *testing.T) {
 			from, to := began.Add(time.Duration(test.from)*time.Minute), began.Add(time.Duration(test.to)*time.Minute)
 			if !got.From.Equal(from) || !got.To.Equal(to) || got.Missing != test.missing {
 				t.Errorf("got %s to %s, %q missing; want %s to %s, %q", got.From, got.To, got.Missing, from, to, test.missing)
+			}
+		})
+	}
+}
+
+func TestTheOpenSegmentCountsAsFarAsItWasShipped(t *testing.T) {
+	for name, test := range map[string]struct {
+		fill func(bucket)
+		to   time.Duration
+	}{
+		"its last piece": {func(b bucket) { b.ship(1, 6, 0, 20, 1); b.ship(1, 6, 20, 30, 5) }, 6*time.Minute + 5*time.Second},
+		"but not behind a missing one": {func(b bucket) { b.ship(1, 6, 0, 20, 1); b.ship(1, 6, 25, 30, 5) },
+			6*time.Minute + time.Second},
+		"but not without its begin":           {func(b bucket) { b.ship(1, 6, 20, 30, 5) }, 5 * time.Minute},
+		"but not behind a missing segment":    {func(b bucket) { b.ship(1, 7, 0, 20, 5) }, 5 * time.Minute},
+		"but not when the whole one is there": {func(b bucket) { b.ship(1, 5, 0, 20, 5) }, 5 * time.Minute},
+		"the first one of a timeline": {func(b bucket) { b.failOver(5); b.ship(2, 5, 0, 60, 30) },
+			5*time.Minute + 30*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket(t)
+			b.archive(1, 1, 5)
+			b.backUp(1, 2)
+			test.fill(b)
+			got := b.window()
+			if from := began.Add(2 * time.Minute); !got.From.Equal(from) || !got.To.Equal(began.Add(test.to)) || got.Missing != "" {
+				t.Errorf("got %s to %s, %q missing; want %s to %s", got.From, got.To, got.Missing, from, began.Add(test.to))
 			}
 		})
 	}

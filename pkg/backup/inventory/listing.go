@@ -30,6 +30,7 @@ type listing struct {
 	manifests []manifest
 	histories []objstore.Info
 	segments  map[uint32][]run
+	open      map[uint32]uint64 // by timeline, the last segment of which there are pieces
 	lastWAL   time.Time
 }
 
@@ -58,7 +59,12 @@ func (l *listing) wrote(at time.Time) {
 }
 
 func (l *listing) addWAL(info objstore.Info) {
-	file, err := postgres.ParseWALFile(path.Base(info.Key), l.SegmentSize)
+	name := path.Base(info.Key)
+	if segment, is := wal.OpenSegment(name); is {
+		l.addOpen(segment, info)
+		return
+	}
+	file, err := postgres.ParseWALFile(name, l.SegmentSize)
 	if err != nil {
 		return
 	}
@@ -66,16 +72,30 @@ func (l *listing) addWAL(info objstore.Info) {
 	case postgres.WALHistory:
 		l.histories = append(l.histories, info)
 	case postgres.WALSegment:
-		l.wrote(info.Modified)
-		if info.Modified.After(l.lastWAL) {
-			l.lastWAL = info.Modified
-		}
+		l.wroteWAL(info.Modified)
 		runs := l.segments[file.Segment.Timeline]
 		if n := len(runs); n > 0 && runs[n-1].last+1 == file.Segment.Number {
 			runs[n-1].last++
 			return
 		}
 		l.segments[file.Segment.Timeline] = append(runs, run{file.Segment.Number, file.Segment.Number})
+	}
+}
+
+// addOpen takes in a piece of a segment that is, or was, still written.
+func (l *listing) addOpen(name string, info objstore.Info) {
+	segment, err := postgres.ParseSegment(name, l.SegmentSize)
+	if err != nil {
+		return
+	}
+	l.wroteWAL(info.Modified)
+	l.open[segment.Timeline] = segment.Number
+}
+
+func (l *listing) wroteWAL(at time.Time) {
+	l.wrote(at)
+	if at.After(l.lastWAL) {
+		l.lastWAL = at
 	}
 }
 
@@ -106,12 +126,9 @@ func (r *Reader) readHistories(ctx context.Context, store objstore.Store, l *lis
 // window finds out what can be restored: it goes back from the last segment of the newest timeline as far as there is
 // none missing, and takes the oldest backup from which replay gets there.
 func (l *listing) window(ctx context.Context, store objstore.Store) error {
-	newest := uint32(0)
-	for timeline := range l.segments {
-		newest = max(newest, timeline)
-	}
-	if newest == 0 {
-		return nil
+	newest := l.newest()
+	if err := l.adoptOpen(ctx, store, newest); err != nil || len(l.segments[newest]) == 0 {
+		return err
 	}
 	history := l.historyOf(newest)
 	runs := l.segments[newest]
@@ -133,6 +150,38 @@ func (l *listing) window(ctx context.Context, store objstore.Store) error {
 		}
 		l.Window.To = to
 		return err
+	}
+	return nil
+}
+
+// newest is the last timeline with WAL.
+func (l *listing) newest() (newest uint32) {
+	for timeline := range l.segments {
+		newest = max(newest, timeline)
+	}
+	for timeline := range l.open {
+		newest = max(newest, timeline)
+	}
+	return newest
+}
+
+// adoptOpen counts the segment of a timeline that is still written, if it is there in pieces from its begin on, and comes
+// right behind those that are whole.
+func (l *listing) adoptOpen(ctx context.Context, store objstore.Store, timeline uint32) error {
+	number, there := l.open[timeline]
+	runs := l.segments[timeline]
+	if !there || len(runs) > 0 && runs[len(runs)-1].last+1 != number {
+		return nil
+	}
+	segment := postgres.Segment{Timeline: timeline, Number: number, SegSize: l.SegmentSize}
+	end, err := wal.New(store).OpenEnd(ctx, l.Lineage.Lineage.Lineage, segment)
+	switch {
+	case err != nil || end == 0:
+		return err
+	case len(runs) == 0:
+		l.segments[timeline] = []run{{number, number}}
+	default:
+		runs[len(runs)-1].last = number
 	}
 	return nil
 }
