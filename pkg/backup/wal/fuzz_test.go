@@ -15,7 +15,7 @@ const fuzzed = "000000010000000000000002"
 
 func sealed(t testing.TB, content []byte) []byte {
 	t.Helper()
-	o, err := newObject()
+	o, err := newObject(Thorough)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (a *Archive) PutOpen(ctx context.Context, lineage string, segment postgres.
 		return fmt.Errorf("%w: %s", repository.ErrName, name)
 	}
 	info.SegmentSize = int64(segment.SegSize)
-	return a.put(ctx, lineage, repository.TimelinePrefix(lineage, segment.Timeline)+name, name, to-from, func(w io.Writer) (Info, error) {
+	return a.put(ctx, lineage, repository.TimelinePrefix(lineage, segment.Timeline)+name, name, to-from, Thorough, func(w io.Writer) (Info, error) {
 		return info, write(w)
 	})
 }

@@ -111,7 +111,7 @@ func Key(lineage, name string) (string, error) {
 // history. It returns when the store has acknowledged it. Putting the same content again succeeds;
 // a different one is a *ConflictError, and what was there stays.
 func (a *Archive) Put(ctx context.Context, lineage, name string, content []byte, info Info) error {
-	return a.PutFrom(ctx, lineage, name, int64(len(content)), func(w io.Writer) (Info, error) {
+	return a.PutFrom(ctx, lineage, name, int64(len(content)), Thorough, func(w io.Writer) (Info, error) {
 		_, err := w.Write(content)
 		return info, err
 	})
@@ -119,16 +119,16 @@ func (a *Archive) Put(ctx context.Context, lineage, name string, content []byte,
 
 // PutFrom is Put of a content that is never held whole: write writes as many bytes as size says, and finds out meanwhile
 // what is known about them. What is held is the compressed content.
-func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64, write func(io.Writer) (Info, error)) error {
+func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64, effort Effort, write func(io.Writer) (Info, error)) error {
 	key, err := Key(lineage, name)
 	if err != nil {
 		return err
 	}
-	return a.put(ctx, lineage, key, name, size, write)
+	return a.put(ctx, lineage, key, name, size, effort, write)
 }
 
-func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64, write func(io.Writer) (Info, error)) error {
-	o, err := a.object()
+func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64, effort Effort, write func(io.Writer) (Info, error)) error {
+	o, err := a.object(effort)
 	if err != nil {
 		return err
 	}
@@ -153,15 +153,18 @@ func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64
 	return nil
 }
 
-func (a *Archive) object() (*object, error) {
+// object takes one that is kept, if it is of that effort; one of another makes room.
+func (a *Archive) object(effort Effort) (*object, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if last := len(a.idle) - 1; last >= 0 {
 		o := a.idle[last]
-		a.idle = a.idle[:last]
-		return o, nil
+		a.idle[last], a.idle = nil, a.idle[:last]
+		if o.effort == effort {
+			return o, nil
+		}
 	}
-	return newObject()
+	return newObject(effort)
 }
 
 func (a *Archive) keep(o *object) {

@@ -110,12 +110,50 @@ func TestAnOlderVersionsCompressionOfTheSameContentIsTheSameContent(t *testing.T
 	}
 }
 
+// words are like WAL of text: some words, over and over, in any order.
+func words(size int) []byte {
+	random, b := rand.New(rand.NewPCG(1, 2)), make([]byte, 0, size+16)
+	for len(b) < size {
+		b = fmt.Appendf(b, "word %d ", random.IntN(2000))
+	}
+	return b[:size]
+}
+
+func TestWhatIsPushedInHasteIsLargerAndTheSameContent(t *testing.T) {
+	store := claimed(t)
+	archive := wal.New(store)
+	name, other, text := segment(1, 2).Name(), segment(1, 3).Name(), words(1<<20)
+	push := func(name string, effort wal.Effort) error {
+		return archive.PutFrom(t.Context(), lineage, name, int64(len(text)), effort, func(w io.Writer) (wal.Info, error) {
+			_, err := w.Write(text)
+			return wal.Info{Writer: "w"}, err
+		})
+	}
+	must(t, push(name, wal.Hasty))
+	must(t, push(other, wal.Thorough))
+	must(t, push(name, wal.Thorough)) // again
+	got, _, err := archive.Get(t.Context(), lineage, name)
+	if err != nil || !bytes.Equal(got, text) {
+		t.Errorf("another content came back: %v", err)
+	}
+	size := func(name string) int64 {
+		key, err := wal.Key(lineage, name)
+		must(t, err)
+		info, err := store.Stat(t.Context(), key)
+		must(t, err)
+		return info.Size
+	}
+	if size(name) <= size(other) {
+		t.Errorf("in haste %d bytes, else %d", size(name), size(other))
+	}
+}
+
 func TestAContentOfAnotherSizeThanWasSaidIsNotArchived(t *testing.T) {
 	store := claimed(t)
 	archive := wal.New(store)
 	name := segment(1, 2).Name()
 	for _, size := range []int{99, 101} {
-		err := archive.PutFrom(t.Context(), lineage, name, 100, func(w io.Writer) (wal.Info, error) {
+		err := archive.PutFrom(t.Context(), lineage, name, 100, wal.Hasty, func(w io.Writer) (wal.Info, error) {
 			_, err := w.Write(content(1, size))
 			return wal.Info{}, err
 		})

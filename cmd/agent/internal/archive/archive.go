@@ -69,6 +69,7 @@ type Archiver struct {
 	standing standing
 	changed  chan struct{} // closed, and made anew, when the target or the standing is another
 	pushes   map[string]*push
+	behind   bool    // more files waited than may be on their way, when they were last counted
 	answered string  // the last segment that the server was told is archived
 	supply   *supply // of a replica that reads the archive; nil: it doesn't
 	health   agentapi.ArchiveStatus
@@ -268,6 +269,7 @@ func (a *Archiver) lookAhead(t *target, current string) {
 	if a.target != t || a.standing.replica || a.standing.ending == givingUp || !a.health.FailingSince.IsZero() {
 		return
 	}
+	a.behind = len(names) > 2*cap(t.slots)
 	for _, name := range names {
 		if len(a.pushes) >= 2*cap(t.slots) {
 			return

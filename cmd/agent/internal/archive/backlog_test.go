@@ -1,11 +1,16 @@
 package archive
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -56,5 +61,36 @@ func TestWhatIsAtRiskIsKnownByTheServersNotes(t *testing.T) {
 				t.Errorf("%+v, at risk %s", got, risk)
 			}
 		})
+	}
+}
+
+func TestALongBacklogIsPushedInHaste(t *testing.T) {
+	files := map[string]string{}
+	for n := range 30 {
+		files[fmt.Sprintf("%08X.history", n+2)] = fmt.Sprintf("1\t0/%X000000\treason\n", n+1)
+	}
+	a := newArchiver(t, mem.New(), files)
+	if a.effort() != wal.Thorough {
+		t.Error("before anything waits there is haste")
+	}
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
+		if err := a.askFor(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, name := range names {
+		if err := <-a.ask(name); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 && a.effort() != wal.Hasty {
+			t.Error("30 files wait, and there is no haste")
+		}
+		if err := os.Remove(filepath.Join(a.walDir, "archive_status", name+".ready")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a.effort() != wal.Thorough {
+		t.Error("all is pushed, and there is haste still")
 	}
 }

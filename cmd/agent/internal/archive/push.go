@@ -56,7 +56,7 @@ func (a *Archiver) put(t *target, name string) error {
 	ctx, cancel := context.WithTimeout(t.ctx, a.limits.Patience)
 	defer cancel()
 	for {
-		err := t.put(ctx, filepath.Join(a.walDir, name), name)
+		err := t.put(ctx, filepath.Join(a.walDir, name), name, a.effort())
 		a.note(t, name, err)
 		if err == nil {
 			a.replacePieces(t, name)
@@ -82,7 +82,17 @@ func lasting(err error) bool {
 	return false
 }
 
-func (t *target) put(ctx context.Context, path, name string) error {
+// effort is less while there is more to push than may be on its way.
+func (a *Archiver) effort() wal.Effort {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.behind {
+		return wal.Hasty
+	}
+	return wal.Thorough
+}
+
+func (t *target) put(ctx context.Context, path, name string, effort wal.Effort) error {
 	if err := t.claim(ctx); err != nil {
 		return err
 	}
@@ -95,7 +105,7 @@ func (t *target) put(ctx context.Context, path, name string) error {
 	if err != nil {
 		return err
 	}
-	return t.archive.PutFrom(ctx, t.Claim.Lineage, name, info.Size(), func(w io.Writer) (wal.Info, error) {
+	return t.archive.PutFrom(ctx, t.Claim.Lineage, name, info.Size(), effort, func(w io.Writer) (wal.Info, error) {
 		return t.copy(w, io.LimitReader(f, info.Size()), name)
 	})
 }
