@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -38,23 +39,6 @@ func (j job) push(ctx context.Context, store objstore.Store) error {
 				return err
 			}
 			return archive.Put(ctx, lineage, name, content, wal.Info{Writer: "bench", EndLSN: scan.End})
-		})
-	}
-	return group.Wait()
-}
-
-// get does what the agent does for a server that recovers.
-func (j job) get(ctx context.Context, store objstore.Store) error {
-	archive := wal.New(store)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelWAL)
-	for _, name := range j.Segments {
-		group.Go(func() error {
-			content, _, err := archive.Get(ctx, lineage, name)
-			if err != nil {
-				return err
-			}
-			return os.WriteFile(filepath.Join(j.Folder, name), content, 0o600)
 		})
 	}
 	return group.Wait()
@@ -103,29 +87,48 @@ func segmentsIn(folder string) ([]string, error) {
 	return names, err
 }
 
+// oursPush is the archiver of the agent, and the agent's archive_command for each segment.
 func oursPush(ctx context.Context, b *bench, tool string) (measured, error) {
 	folder, names, err := b.segments(ctx)
 	if err != nil {
 		return measured{}, err
 	}
-	result, err := b.runWorker(ctx, tool, job{Work: workPush, Folder: folder, Segments: names})
-	result.segments = len(names)
-	return result, err
+	if err := b.runner.folderFor(filepath.Join(folder, "archive_status")); err != nil {
+		return measured{}, err
+	}
+	return b.runArchiver(ctx, tool, workPush, folder, len(names))
 }
 
+// oursGet is what answers a server that recovers, and its restore_command.
 func oursGet(ctx context.Context, b *bench, tool string) (measured, error) {
-	_, names, err := b.segments(ctx)
+	folder, names, err := b.segments(ctx)
 	if err != nil {
 		return measured{}, err
 	}
-	folder := filepath.Join(b.folder, "fetched")
-	if err := errors.Join(os.RemoveAll(folder), b.runner.folderFor(folder)); err != nil {
+	return b.runArchiver(ctx, tool, workGet, folder, len(names))
+}
+
+// archiverTests are what a program of the agent's tests does for each work: what is inside of the agent can be called from
+// there only.
+var archiverTests = map[string]string{workPush: "TestABacklogIsPushed", workGet: "TestABacklogIsFetched"}
+
+// runArchiver runs one of them.
+func (b *bench) runArchiver(ctx context.Context, tool, work, folder string, segments int) (measured, error) {
+	config := b.store.config(prefixOf(tool))
+	config.CredentialsDir = filepath.Join(b.folder, "credentials")
+	agent, tests := filepath.Join(b.folder, "agent"), filepath.Join(b.folder, "archiver")
+	store, err := json.Marshal(config)
+	err = errors.Join(err, os.MkdirAll(config.CredentialsDir, 0o755),
+		os.WriteFile(filepath.Join(config.CredentialsDir, objstore.AccessKeyIDFile), []byte(config.Credentials.AccessKeyID), 0o644),
+		os.WriteFile(filepath.Join(config.CredentialsDir, objstore.SecretAccessKeyFile), []byte(config.Credentials.SecretAccessKey), 0o644),
+		copyFile(os.Getenv("AGENT"), agent), copyFile(os.Getenv("ARCHIVER"), tests), os.Chmod(agent, 0o755), os.Chmod(tests, 0o755))
+	if err != nil {
 		return measured{}, err
 	}
-	result, err := b.runWorker(ctx, tool, job{Work: workGet, Folder: folder, Segments: names})
-	result.segments = len(names)
-	if got, errGot := segmentsIn(folder); err == nil && (errGot != nil || len(got) != len(names)) {
-		err = fmt.Errorf("%d of %d segments were fetched: %w", len(got), len(names), errGot)
-	}
+	cmd := b.runner.command(ctx, tests, "-test.run", "^"+archiverTests[work]+"$", "-test.timeout", "1h")
+	cmd.Env = append(os.Environ(), "HOWDAH_BENCH="+work, "HOWDAH_BENCH_WAL="+folder, "HOWDAH_BENCH_AGENT="+agent,
+		"HOWDAH_BENCH_STORE="+string(store), "HOWDAH_BENCH_SEGMENTS="+strconv.Itoa(segments))
+	result, err := measure(ctx, cmd)
+	result.segments = segments
 	return result, err
 }

@@ -66,8 +66,6 @@ func work(ctx context.Context) error {
 		return j.backUp(ctx, store)
 	case workPush:
 		return j.push(ctx, store)
-	case workGet:
-		return j.get(ctx, store)
 	case workRestore:
 		return j.restore(ctx, store)
 	}
@@ -79,9 +77,6 @@ func (j job) boundMemory() {
 	switch j.Work {
 	case workFull:
 		debug.SetMemoryLimit(176 << 20)
-	case workPush, workGet:
-		debug.SetGCPercent(50)
-		debug.SetMemoryLimit(96 << 20)
 	case workRestore:
 		debug.SetGCPercent(50)
 		debug.SetMemoryLimit(208 << 20)

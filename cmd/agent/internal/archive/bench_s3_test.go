@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -38,6 +40,8 @@ func newBed(t testing.TB, work string) *bed {
 	if os.Getenv("HOWDAH_BENCH") != work {
 		t.Skip("make bench-backup runs this")
 	}
+	debug.SetGCPercent(50) // as the agent has it
+	debug.SetMemoryLimit(96 << 20)
 	b := &bed{TB: t, segments: os.Getenv("HOWDAH_BENCH_WAL"), agent: os.Getenv("HOWDAH_BENCH_AGENT")}
 	config := objstore.Config{}
 	b.must(json.Unmarshal([]byte(os.Getenv("HOWDAH_BENCH_STORE")), &config))
@@ -80,7 +84,9 @@ func (b *bed) names() (names []string) {
 		b.Fatal("there are no segments")
 	}
 	slices.Sort(names)
-	return names
+	wanted, err := strconv.Atoi(os.Getenv("HOWDAH_BENCH_SEGMENTS"))
+	b.must(err)
+	return names[:min(wanted, len(names))]
 }
 
 func (b *bed) serve(handler walsocket.Handler) {
@@ -98,7 +104,7 @@ func (b *bed) call(verb string, args ...string) {
 }
 
 func TestABacklogIsPushed(t *testing.T) {
-	b := newBed(t, "push")
+	b := newBed(t, "wal-push")
 	notes := filepath.Join(b.segments, "archive_status")
 	names := b.names()
 	for _, name := range names {
@@ -132,7 +138,7 @@ func (f fetching) Fetch(ctx context.Context, name, path string) error {
 }
 
 func TestABacklogIsFetched(t *testing.T) {
-	b := newBed(t, "get")
+	b := newBed(t, "wal-get")
 	names := b.names()
 	last, err := postgres.ParseSegment(names[len(names)-1], b.claim.SegmentSize)
 	b.must(err)
