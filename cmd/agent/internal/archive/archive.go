@@ -49,11 +49,14 @@ type Limits struct {
 	LastPatience time.Duration
 	// Pause between two tries.
 	Pause time.Duration
+	// Overdue is after how long a push that the store has not answered counts as failing, besides a second for each MiB; it
+	// is waited for all the same. 0: it never does.
+	Overdue time.Duration
 }
 
 // DefaultLimits are those of a running agent.
 func DefaultLimits() Limits {
-	return Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 3 * time.Second}
+	return Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 3 * time.Second, Overdue: 10 * time.Second}
 }
 
 // Archiver pushes the WAL of one server, while that is a primary; see SetPrimary. Without a target it takes every file for

@@ -30,6 +30,11 @@ func (a *Archiver) note(t *target, name string, err error) {
 		}
 		return
 	}
+	a.noteFailure(name, err)
+}
+
+// noteFailure is note of an error. The lock is held.
+func (a *Archiver) noteFailure(name string, err error) {
 	a.failures++
 	sentence := Explain(err)
 	if a.health.FailingSince.IsZero() {

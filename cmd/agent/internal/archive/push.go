@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,7 +57,9 @@ func (a *Archiver) put(t *target, name string) error {
 	ctx, cancel := context.WithTimeout(t.ctx, a.limits.Patience)
 	defer cancel()
 	for {
+		ended := a.watch(t, name)
 		err := t.put(ctx, filepath.Join(a.walDir, name), name, a.effort())
+		ended()
 		a.note(t, name, err)
 		if err == nil {
 			a.replacePieces(t, name)
@@ -80,6 +83,27 @@ func lasting(err error) bool {
 		}
 	}
 	return false
+}
+
+// watch notes a push that takes too long, until it is told that the push has an end.
+func (a *Archiver) watch(t *target, name string) (ended func()) {
+	if a.limits.Overdue == 0 {
+		return func() {}
+	}
+	limit, over := a.limits.Overdue+time.Duration(t.Claim.SegmentSize>>20)*time.Second, false
+	timer := time.AfterFunc(limit, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if !over && a.target == t {
+			a.noteFailure(name, fmt.Errorf("the store has not answered for %s, and is still waited for", limit))
+		}
+	})
+	return func() {
+		timer.Stop()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		over = true // the timer may have just gone off
+	}
 }
 
 // effort is less while there is more to push than may be on its way.

@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
@@ -154,5 +156,25 @@ func TestABacklogThatDoesNotCompressTakesNoMoreMemoryThanItsBound(t *testing.T) 
 	t.Logf("%d MiB at most", most>>20)
 	if most > bound+bound/2 { // encoders, and what was given up and not yet collected
 		t.Errorf("%d MiB, where segments of %d MiB may be held", most>>20, bound>>20)
+	}
+}
+
+func TestAStoreThatHangsShowsBeforeItIsGivenUp(t *testing.T) {
+	store := &together{Store: mem.New(), waiting: map[string]chan struct{}{}} // the other writer never comes
+	name := "00000002.history"
+	a := newArchiver(t, nil, map[string]string{name: "1\t0/3000000\treason\n"})
+	a.limits.Overdue = time.Millisecond
+	a.SetTarget(&Target{Store: store, Writer: "test", Claim: repository.Lineage{
+		Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: 1 << 20,
+		Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
+	}})
+	answer := a.ask(name)
+	for !strings.Contains(a.Status().Error, "has not answered for") {
+		select {
+		case err := <-answer:
+			t.Fatalf("it was given up: %v", err)
+		default:
+			runtime.Gosched()
+		}
 	}
 }
