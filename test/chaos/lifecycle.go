@@ -1,10 +1,13 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +36,7 @@ func Creation(t *testing.T, version int32) (*Subject, []Figure) {
 	t.Helper()
 	log := audit.Log(t)
 	s := newSubject(t, Async)
+	s.AwaitTrue(&v1alpha1.BackupRepository{ObjectMeta: s.Meta("repo")}, v1alpha1.ConditionReady) // it is no part of the cluster
 	began := time.Now()
 	cluster := s.NewCluster(name, version)
 	cluster.Spec.Instances = instances
@@ -42,7 +46,9 @@ func Creation(t *testing.T, version int32) (*Subject, []Figure) {
 	first := time.Since(began)
 	s.awaitWhole()
 	whole := time.Since(began)
-	suite, all := countRequests(audit.Between(t, log, s.Namespace, began, time.Now()), s.Namespace)
+	requests := audit.Between(t, log, s.Namespace, began, time.Now())
+	t.Logf("requests to create one of 3, by whom:\n%s", byUser(requests, s.Namespace))
+	suite, all := countRequests(requests, s.Namespace)
 	return s, []Figure{
 		{"first row after apply", "s", first.Seconds()},
 		{"3 of 3 after apply", "s", whole.Seconds()},
@@ -64,6 +70,40 @@ func countRequests(requests []audit.Request, namespace string) (suite, all int) 
 	}
 	return suite, all
 }
+
+// byUser says how many requests each of those who count made, and of what kinds, the most first.
+func byUser(requests []audit.Request, namespace string) string {
+	kinds := map[string]map[string]int{}
+	for _, r := range requests {
+		if _, all := countRequests([]audit.Request{r}, namespace); all == 0 {
+			continue
+		}
+		user := nodes.ReplaceAllString(strings.TrimPrefix(r.User.Username, "system:"), "node")
+		if kinds[user] == nil {
+			kinds[user] = map[string]int{}
+		}
+		kinds[user][""]++
+		kinds[user][r.Verb+" "+strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")]++
+	}
+	byCount := func(counts func(string) int) func(a, b string) int {
+		return func(a, b string) int { return cmp.Or(counts(b)-counts(a), strings.Compare(a, b)) }
+	}
+	var text strings.Builder
+	for _, user := range slices.SortedFunc(maps.Keys(kinds), byCount(func(user string) int { return kinds[user][""] })) {
+		of := kinds[user]
+		fmt.Fprintf(&text, "%4d %s:", of[""], user)
+		for _, kind := range slices.SortedFunc(maps.Keys(of), byCount(func(kind string) int { return of[kind] })) {
+			if kind != "" {
+				fmt.Fprintf(&text, " %d %s,", of[kind], kind)
+			}
+		}
+		text.WriteString("\n")
+	}
+	return text.String()
+}
+
+// nodes are counted together.
+var nodes = regexp.MustCompile(`^node:.*`)
 
 // RollingRestart changes a parameter that takes a restart, and measures what clients notice.
 func RollingRestart(t *testing.T, s *Subject) []Figure {

@@ -13,6 +13,7 @@ import (
 
 // Request is what the log has of one.
 type Request struct {
+	ID        string                    `json:"auditID"`
 	Verb      string                    `json:"verb"`
 	Stamp     time.Time                 `json:"requestReceivedTimestamp"`
 	User      struct{ Username string } `json:"user"`
@@ -38,7 +39,8 @@ func Log(t *testing.T) string {
 	return path
 }
 
-// Between are the requests about a namespace that came in from then until then.
+// Between are the requests about a namespace that came in from then until then. A watch is in the log twice, when it begins
+// and when it ends.
 func Between(t *testing.T, log, namespace string, from, to time.Time) (requests []Request) {
 	t.Helper()
 	file, err := os.Open(log)
@@ -46,11 +48,13 @@ func Between(t *testing.T, log, namespace string, from, to time.Time) (requests 
 		t.Fatal(err)
 	}
 	defer file.Close()
+	known := map[string]bool{}
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r Request
-		if json.Unmarshal(lines.Bytes(), &r) == nil && !r.Stamp.Before(from) && r.Stamp.Before(to) && r.ObjectRef.Namespace == namespace {
+		if json.Unmarshal(lines.Bytes(), &r) == nil && !r.Stamp.Before(from) && r.Stamp.Before(to) && r.ObjectRef.Namespace == namespace && !known[r.ID] {
+			known[r.ID] = true
 			requests = append(requests, r)
 		}
 	}

@@ -22,7 +22,8 @@ import (
 // Agent answers.
 type Agent interface {
 	Alive() bool
-	Started() bool
+	// Started waits for the start as long as the context lets it.
+	Started(ctx context.Context) bool
 	Ready(ctx context.Context) error
 	Status() agentapi.Status
 	// Restart says whether a restart has begun.
@@ -42,6 +43,9 @@ type Election interface {
 const (
 	requestTime = 10 * time.Second
 	maxRequest  = 64 << 10
+	// startTime is how long a startup probe waits for the start. Each that fails is an event of the pod, and the next comes a
+	// second later. Kubelet gives a probe 5 s.
+	startTime = 4 * time.Second
 )
 
 // Handler has the routes of agentapi.
@@ -51,8 +55,10 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.HandleFunc("GET "+agentapi.RouteLive, func(w http.ResponseWriter, _ *http.Request) {
 		probe(w, unless(agent.Alive(), "the supervisor does not answer"))
 	})
-	mux.HandleFunc("GET "+agentapi.RouteStartup, func(w http.ResponseWriter, _ *http.Request) {
-		probe(w, unless(agent.Started(), "PostgreSQL has not come up yet"))
+	mux.HandleFunc("GET "+agentapi.RouteStartup, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), startTime)
+		defer cancel()
+		probe(w, unless(agent.Started(ctx), "PostgreSQL has not come up yet"))
 	})
 	mux.HandleFunc("GET "+agentapi.RouteReady, func(w http.ResponseWriter, r *http.Request) {
 		probe(w, agent.Ready(r.Context()))

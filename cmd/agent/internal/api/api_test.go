@@ -26,15 +26,26 @@ import (
 
 type agent struct {
 	alive, started bool
+	starting       chan struct{} // closed by the start; nil: it never starts
 	ready          error
 	asked          []agentapi.RestartRequest
 }
 
 func (a *agent) Alive() bool                 { return a.alive }
-func (a *agent) Started() bool               { return a.started }
 func (a *agent) Ready(context.Context) error { return a.ready }
 func (a *agent) Status() agentapi.Status     { return agentapi.Status{Pod: "shop-0"} }
 func (a *agent) Election() Election          { return nil }
+func (a *agent) Started(ctx context.Context) bool {
+	if a.started || a.starting == nil {
+		return a.started
+	}
+	select {
+	case <-a.starting:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 func (a *agent) Restart(_ context.Context, r agentapi.RestartRequest) (bool, error) {
 	a.asked = append(a.asked, r)
 	return r.ConfigHash == "pending", nil
@@ -176,6 +187,21 @@ func TestProbesSayNo(t *testing.T) {
 		if got := get(t, client(t, ca, ca, ""), url+route); got != http.StatusServiceUnavailable {
 			t.Errorf("%s answers %d", route, got)
 		}
+	}
+}
+
+func TestAStartupProbeWaitsSomeSecondsForTheStart(t *testing.T) {
+	ca := newAuthority(t)
+	a := &agent{starting: make(chan struct{})}
+	url := serve(t, a, ca) + agentapi.RouteStartup
+	asked := time.Now()
+	if got := get(t, client(t, ca, ca, ""), url); got != http.StatusServiceUnavailable || time.Since(asked) < startTime {
+		t.Errorf("it answers %d after %s", got, time.Since(asked))
+	}
+	time.AfterFunc(100*time.Millisecond, func() { close(a.starting) })
+	asked = time.Now()
+	if got := get(t, client(t, ca, ca, ""), url); got != http.StatusOK {
+		t.Errorf("it answers %d after %s, when it has begun", got, time.Since(asked))
 	}
 }
 

@@ -30,7 +30,8 @@ type State struct {
 	promotedAt    time.Time
 	promotionTook time.Duration
 
-	cameUp    bool
+	started   chan struct{} // closed when Started
+	startOnce sync.Once
 	lastBeat  time.Time
 	patient   bool // something that may take long is being waited for
 	probed    time.Time
@@ -39,7 +40,7 @@ type State struct {
 }
 
 func newState(pod string) *State {
-	return &State{status: agentapi.Status{Pod: pod, State: agentapi.StateStarting}, lastBeat: time.Now()}
+	return &State{status: agentapi.Status{Pod: pod, State: agentapi.StateStarting}, lastBeat: time.Now(), started: make(chan struct{})}
 }
 
 // set changes the status and says whether it is another one now.
@@ -48,6 +49,9 @@ func (s *State) set(change func(*agentapi.Status)) bool {
 	defer s.mu.Unlock()
 	before := s.status
 	change(&s.status)
+	if s.status.State == agentapi.StateFailed {
+		s.markStarted() // a restart of the pod won't mend it
+	}
 	return !reflect.DeepEqual(before, s.status)
 }
 
@@ -134,11 +138,22 @@ func (s *State) Alive() bool {
 	return s.patient || time.Since(s.lastBeat) < deadTime
 }
 
-// Started says whether the server took connections once. A failure counts too: a restart of the pod won't mend it.
-func (s *State) Started() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cameUp || s.status.State == agentapi.StateFailed
+// markStarted says that the server took connections once, or can't.
+func (s *State) markStarted() { s.startOnce.Do(func() { close(s.started) }) }
+
+// Started waits until the server took connections once, or failed, and says whether it did before the context ended.
+func (s *State) Started(ctx context.Context) bool {
+	select {
+	case <-s.started:
+		return true
+	default:
+	}
+	select {
+	case <-s.started:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 const (

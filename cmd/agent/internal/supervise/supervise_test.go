@@ -271,7 +271,7 @@ func TestAnUnusableGenerationIsShownAndNotStarted(t *testing.T) {
 			p.configure(config)
 			p.start()
 			status := p.awaitStatus("say it", func(s agentapi.Status) bool { return s.State == agentapi.StateFailed })
-			if !strings.Contains(status.Message, test.want) || !p.agent.Started() || !p.agent.Alive() {
+			if !strings.Contains(status.Message, test.want) || !p.agent.Started(t.Context()) || !p.agent.Alive() {
 				t.Errorf("%+v", status)
 			}
 			if err := p.terminate(10 * time.Second); err != nil {
