@@ -82,6 +82,35 @@ func TestCommitWritesTheStatusOnceAndTellsOfTransitions(t *testing.T) {
 	}
 }
 
+func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
+	conditions := func(ready, space metav1.ConditionStatus) []metav1.Condition {
+		return []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: ready, Reason: "R" + string(ready)},
+			{Type: v1alpha1.ConditionSpace, Status: space, Reason: "S" + string(space)},
+		}
+	}
+	for name, c := range map[string]struct {
+		before, after []metav1.Condition
+		told          int
+	}{
+		"a new object":                      {nil, conditions("False", "Unknown"), 1},
+		"a side that turns out to be well":  {conditions("False", "Unknown"), conditions("False", "True"), 0},
+		"a side that turns out to be wrong": {conditions("False", "Unknown"), conditions("False", "False"), 1},
+		"a side that is well again":         {conditions("False", "False"), conditions("False", "True"), 1},
+		"the whole":                         {conditions("Unknown", "True"), conditions("True", "True"), 1},
+		"nothing":                           {conditions("True", "True"), conditions("True", "True"), 0},
+	} {
+		recorder := events.NewFakeRecorder(10)
+		object := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Conditions: c.before}}
+		pass := Begin(nil, recorder, object)
+		object.Status.Conditions = c.after
+		pass.announce(t.Context())
+		if len(recorder.Events) != c.told {
+			t.Errorf("%s: %d events", name, len(recorder.Events))
+		}
+	}
+}
+
 func TestCommitWritesNothingWhenNothingChanged(t *testing.T) {
 	var before string
 	after, recorder, _, err := committed(t, Next, func(_ client.Client, b *v1alpha1.Backup) { before = b.ResourceVersion })

@@ -63,6 +63,9 @@ func (p *Pass) write(ctx context.Context) error {
 	return nil
 }
 
+// Before is the object as it was read, or as the pass has written it last.
+func (p *Pass) Before() client.Object { return p.before }
+
 // Replaced are the versions of the object that the pass has written over: a cache that shows one of them is behind.
 func (p *Pass) Replaced() []string { return p.replaced }
 
@@ -86,7 +89,8 @@ func (p *Pass) Commit(ctx context.Context, outcome Outcome) (ctrl.Result, error)
 	return result(ctx, outcome)
 }
 
-// announce tells people of every condition that changed its status or reason.
+// announce tells people of every condition that changed its status or reason. Of a new object its first condition says it
+// all, and of the others it is no news that they are good once they are known.
 func (p *Pass) announce(ctx context.Context) {
 	before := p.told
 	for _, now := range ConditionsOf(p.object) {
@@ -96,12 +100,20 @@ func (p *Pass) announce(ctx context.Context) {
 		}
 		log.FromContext(ctx).Info("Condition changed", "condition", now.Type, "status", now.Status,
 			"reason", now.Reason, "message", now.Message)
+		if !sums(now.Type) && (len(before) == 0 || old != nil && old.Status == metav1.ConditionUnknown && now.Status == metav1.ConditionTrue) {
+			continue
+		}
 		kind := corev1.EventTypeNormal
 		if now.Status == metav1.ConditionFalse {
 			kind = corev1.EventTypeWarning
 		}
 		p.events.Eventf(p.object, nil, kind, now.Reason, now.Type, "%s", truncate(now.Message, 1000))
 	}
+}
+
+// sums: the condition says how the object is as a whole.
+func sums(kind string) bool {
+	return kind == v1alpha1.ConditionReady || kind == v1alpha1.ConditionSucceeded
 }
 
 func result(ctx context.Context, outcome Outcome) (ctrl.Result, error) {

@@ -134,7 +134,11 @@ func (r *Reconciler) ensureServices(ctx context.Context, w *world) flow.Outcome 
 	return r.putAll(ctx, w, append(objects, service.PrimarySlice(w.cluster))...)
 }
 
+// ensureDisruptionBudget makes it once there is a pod that it is about: Kubernetes complains of one without.
 func (r *Reconciler) ensureDisruptionBudget(ctx context.Context, w *world) flow.Outcome {
+	if len(w.pods) == 0 {
+		return flow.Next
+	}
 	return r.putAll(ctx, w, disruption.Budget(w.cluster))
 }
 

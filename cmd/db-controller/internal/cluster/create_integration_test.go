@@ -277,6 +277,6 @@ func (l *lab) settle() {
 		if now := l.writes.mark(); now != last {
 			last, since = now, time.Now()
 		}
-		return time.Since(since) > time.Second
+		return time.Since(since) > pace+pace/2 // no small news wait any more
 	})
 }

@@ -128,8 +128,13 @@ func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Obj
 		r.remember(w, made)
 		return nil
 	}
-	if _, isSet := object.(*appsv1.StatefulSet); isSet {
+	switch object.(type) {
+	case *appsv1.StatefulSet:
 		return nil // readPeers looks for it, where it counts that there is none
+	case *policyv1.PodDisruptionBudget:
+		if w.begun() && w.statefulSet() == nil {
+			return nil // it comes with the pods
+		}
 	}
 	if found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object); found {
 		r.remember(w, object)
@@ -160,8 +165,7 @@ func wantedObjects(n component.Names, instances int) []client.Object {
 		named(&corev1.Service{}, n.Primary()), named(&corev1.Service{}, n.Replicas()),
 		named(&corev1.Service{}, n.Any()), named(&corev1.Service{}, n.Pods()),
 		named(&discoveryv1.EndpointSlice{}, n.Primary()),
-		named(&policyv1.PodDisruptionBudget{}, n.DisruptionBudget()),
-		named(&appsv1.StatefulSet{}, n.StatefulSet()),
+		named(&appsv1.StatefulSet{}, n.StatefulSet()), named(&policyv1.PodDisruptionBudget{}, n.DisruptionBudget()),
 	}
 	for ordinal := range instances {
 		objects = append(objects, named(&corev1.PersistentVolumeClaim{}, n.Volume(ordinal)))

@@ -26,7 +26,7 @@ func (r *Reconciler) components() steps {
 	return steps{
 		r.settleBeginning, // recorded before there is a Lease to take
 		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensurePasswords, r.ensureRoleCertificates,
-		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureDisruptionBudget, r.ensureLease,
+		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureLease,
 	}
 }
 
@@ -38,7 +38,7 @@ func (r *Reconciler) instances() steps {
 		r.release,       // recorded before the instances are told
 		r.pinImage,
 		r.initialize,
-		r.renewStatefulSet, r.ensureStatefulSet,
+		r.renewStatefulSet, r.ensureStatefulSet, r.ensureDisruptionBudget,
 		r.awaitHoldOver, r.awaitWaking,
 		r.refreshConfig, r.resize, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
 	}

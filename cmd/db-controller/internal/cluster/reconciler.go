@@ -78,6 +78,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		reportUnseen(cluster, outcome)
 	}
 	outcome.After = lookAgain(w, outcome)
+	if wait := r.pause(w, pass, outcome); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	return pass.Commit(ctx, outcome)
 }
 

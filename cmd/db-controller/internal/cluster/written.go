@@ -32,7 +32,9 @@ type writtenOf struct {
 	// replaced are the versions of the PostgresCluster that we have written over last, and when that was.
 	replaced   []string
 	replacedAt time.Time
-	objects    map[string]madeObject
+	// wroteAt is when we have written it last.
+	wroteAt time.Time
+	objects map[string]madeObject
 }
 
 type madeObject struct {
@@ -66,6 +68,16 @@ func (m *written) replace(cluster *v1alpha1.PostgresCluster, versions []string, 
 	defer m.mu.Unlock()
 	last := m.of(cluster)
 	last.replaced, last.replacedAt = versions, now
+	if len(versions) > 0 {
+		last.wroteAt = now
+	}
+}
+
+// lastWrite is when we have written the PostgresCluster last; zero: this process never did.
+func (m *written) lastWrite(cluster *v1alpha1.PostgresCluster) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of(cluster).wroteAt
 }
 
 // put notes an object as it came from the API server. One without a UID did not.
