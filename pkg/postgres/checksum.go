@@ -35,11 +35,15 @@ func PageChecksum(page []byte, blkno uint32) uint16 {
 	copy(first[:], page)
 	first[8], first[9] = 0, 0
 
-	var sum uint32
+	return uint16((sumPage((*[PageSize]byte)(page), &first)^blkno)%65535) + 1
+}
+
+// sumPagePlain hashes all lanes, with another first row than the page's.
+func sumPagePlain(page *[PageSize]byte, first *[checksumRow]byte) (sum uint32) {
 	for lane := 0; lane < checksumLanes; lane += 8 {
-		sum ^= sumLanes((*[PageSize]byte)(page), &first, lane)
+		sum ^= sumLanes(page, first, lane)
 	}
-	return uint16((sum^blkno)%65535) + 1
+	return sum
 }
 
 // sumLanes hashes eight neighbouring lanes: as many as registers hold, and enough to hide the
