@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/test/testkit/buckettest"
+	"howdah.dev/howdah/test/testkit/mortal"
 )
 
 // crashed is a Restore whose controllers die with each of their writes.
@@ -194,7 +195,7 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 			c.works()
 			c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingAdoption)
 			c.ahead.Store(int64(startLimit + time.Minute))
-			c.wake(c.restore)
+			mortal.Wake(c.Client, c.restore)
 			c.reach(metav1.ConditionFalse, v1alpha1.ReasonNotStarted)
 			c.asBefore()
 		}},
@@ -203,7 +204,7 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 			c := &crashed{lab: newLab(t)}
 			c.patience = 4 * time.Minute
 			c.store = buckettest.WithLogins(t, keptLogins(), 4, 5, 6)
-			wrote := c.dieAtEachWrite()
+			wrote := c.dieAtEachWrite(mortal.Only(&v1alpha1.Restore{}))
 			spec := &v1alpha1.RestoreSpec{}
 			if test.change != nil {
 				test.change(spec)

@@ -4,14 +4,12 @@ package restore
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,6 +25,8 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/test/testkit/apiserver"
 	"howdah.dev/howdah/test/testkit/buckettest"
+	"howdah.dev/howdah/test/testkit/jobs"
+	"howdah.dev/howdah/test/testkit/mortal"
 )
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
@@ -45,9 +45,8 @@ type lab struct {
 	refuses string            // data generation that the cluster doesn't start on
 	stop    func()
 
-	// mortal: a controller dies with each write; process is the one that lives.
-	mortal  bool
-	process *mortal
+	// process: the controller dies with its first write; nil: it doesn't.
+	process *mortal.Process
 	// ahead is how far the controller's clock is before the real one.
 	ahead atomic.Int64
 }
@@ -117,9 +116,8 @@ func (l *lab) startController() {
 		return l.store, nil
 	}
 	reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
-	if l.mortal {
-		l.process = l.newMortal(reconciler.writer, l.process)
-		reconciler.writer = l.process
+	if l.process != nil {
+		reconciler.writer = l.process.Wrap(reconciler.writer)
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		l.Fatal(err)
@@ -142,6 +140,18 @@ func (l *lab) restartController() {
 	l.startController()
 }
 
+// dieAtEachWrite lets one controller after the other live for one write, until the function that it returns is called; that
+// returns what they wrote.
+func (l *lab) dieAtEachWrite(behind mortal.Behind) (stop func() []string) {
+	l.Helper()
+	l.stop()
+	return mortal.Run(l.T, l.Client, &v1alpha1.Restore{}, behind, func(process *mortal.Process) func() {
+		l.process = process
+		l.startController()
+		return l.stop
+	})
+}
+
 // jobEnds lets every Job end like that from now on.
 func (l *lab) jobEnds(outcome agentapi.Outcome) {
 	l.mu.Lock()
@@ -151,8 +161,8 @@ func (l *lab) jobEnds(outcome agentapi.Outcome) {
 
 // standIn does what the db-controller, the Job controller and the agent would do now. What fails is tried again.
 func (l *lab) standIn(ctx context.Context) {
-	clusters, restores, jobs := &v1alpha1.PostgresClusterList{}, &v1alpha1.RestoreList{}, &batchv1.JobList{}
-	for _, list := range []client.ObjectList{clusters, restores, jobs} {
+	clusters, restores, all := &v1alpha1.PostgresClusterList{}, &v1alpha1.RestoreList{}, &batchv1.JobList{}
+	for _, list := range []client.ObjectList{clusters, restores, all} {
 		if l.List(ctx, list, client.InNamespace(l.ns)) != nil {
 			return
 		}
@@ -160,8 +170,11 @@ func (l *lab) standIn(ctx context.Context) {
 	for i := range clusters.Items {
 		l.asDBController(ctx, &clusters.Items[i], restores.Items)
 	}
-	for i := range jobs.Items {
-		l.runJob(ctx, &jobs.Items[i])
+	l.mu.Lock()
+	outcome := l.outcome
+	l.mu.Unlock()
+	for i := range all.Items {
+		jobs.Run(ctx, l, &all.Items[i], outcome)
 	}
 }
 
@@ -189,56 +202,6 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 		meta.SetStatusCondition(&status.Conditions, ready)
 	}
 	_ = l.Status().Patch(ctx, cluster, client.MergeFrom(before))
-}
-
-// runJob ends a Job with the outcome of the lab, and finishes its deletion.
-func (l *lab) runJob(ctx context.Context, job *batchv1.Job) {
-	l.mu.Lock()
-	outcome := l.outcome
-	l.mu.Unlock()
-	switch {
-	case job.DeletionTimestamp != nil:
-		job.Finalizers = nil
-		_ = l.Update(ctx, job)
-		return
-	case outcome == nil || len(job.Status.Conditions) > 0 || !l.endPod(ctx, job, outcome):
-		return
-	}
-	now := metav1.Now()
-	job.Status.StartTime = &now
-	if outcome.Error != nil {
-		job.Status.Failed = 1
-		job.Status.Conditions = []batchv1.JobCondition{
-			{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue}, {Type: batchv1.JobFailed, Status: corev1.ConditionTrue},
-		}
-	} else {
-		job.Status.CompletionTime, job.Status.Succeeded = &now, 1
-		job.Status.Conditions = []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
-		}
-	}
-	_ = l.Status().Update(ctx, job)
-}
-
-// endPod has the pod of a Job leave its termination message.
-func (l *lab) endPod(ctx context.Context, job *batchv1.Job, outcome *agentapi.Outcome) bool {
-	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
-	pod.Namespace, pod.Name = l.ns, job.Name+"-x"
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
-	if err := l.Create(ctx, pod); err != nil {
-		if l.Get(ctx, client.ObjectKeyFromObject(pod), pod) != nil || !metav1.IsControlledBy(pod, job) {
-			return false
-		}
-	}
-	message, _ := json.Marshal(outcome)
-	pod.Status.Phase = corev1.PodSucceeded
-	if outcome.Error != nil {
-		pod.Status.Phase = corev1.PodFailed
-	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Message: string(message)},
-	}}}
-	return l.Status().Update(ctx, pod) == nil
 }
 
 func (l *lab) createWithStatus(object client.Object, set func(client.Object)) {

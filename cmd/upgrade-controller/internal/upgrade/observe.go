@@ -30,11 +30,15 @@ func workJob(u *v1alpha1.Upgrade) string  { return u.Name + "-upgrade" }
 // observe does every read of a pass.
 func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*world, error) {
 	w := &world{upgrade: upgrade}
+	jobs := client.Reader(r.writer)
+	if w.deleting() || w.rollingBack() {
+		jobs = r.live // a cache may not show yet what was started last
+	}
 	var err error
-	if w.check, err = workload.Observe(ctx, r.writer, r.live, upgrade, checkJob(upgrade)); err != nil {
+	if w.check, err = workload.Observe(ctx, jobs, r.live, upgrade, checkJob(upgrade)); err != nil {
 		return nil, err
 	}
-	if w.work, err = workload.Observe(ctx, r.writer, r.live, upgrade, workJob(upgrade)); err != nil {
+	if w.work, err = workload.Observe(ctx, jobs, r.live, upgrade, workJob(upgrade)); err != nil {
 		return nil, err
 	}
 	if err := r.observeCluster(ctx, w); err != nil {
@@ -43,9 +47,10 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*w
 	return w, r.observeBackup(ctx, w)
 }
 
+// observeCluster reads past the cache: who goes by a hold that is over writes beside PostgreSQL.
 func (r *Reconciler) observeCluster(ctx context.Context, w *world) error {
 	cluster := &v1alpha1.PostgresCluster{}
-	err := r.writer.Get(ctx, client.ObjectKey{Namespace: w.upgrade.Namespace, Name: w.upgrade.Spec.Cluster.Name}, cluster)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: w.upgrade.Namespace, Name: w.upgrade.Spec.Cluster.Name}, cluster)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read PostgresCluster %s: %w", w.upgrade.Spec.Cluster.Name, err)
 	}

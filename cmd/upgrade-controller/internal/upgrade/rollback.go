@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -65,10 +66,12 @@ func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonRollingBack, "handing the old data back")
 }
 
-// awaitTakenBack waits until the db-controller has the old generation in its status, before the hold is given up.
+// awaitTakenBack waits until the db-controller says that it has taken the old generation, before the hold is given up. That it
+// still has it says nothing: it may be about to take the new one.
 func (r *Reconciler) awaitTakenBack(_ context.Context, w *world) flow.Outcome {
 	status := w.upgrade.Status
-	if status.Handover == nil || status.Hold == nil || w.cluster == nil || w.cluster.Status.DataGeneration == status.Plan.FromGeneration {
+	if status.Handover == nil || status.Hold == nil || w.cluster == nil ||
+		protocol.Adopted(w.cluster, w.upgrade.UID, status.Hold, status.Handover) {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonRollingBack, "waiting until the db-controller takes the old data")

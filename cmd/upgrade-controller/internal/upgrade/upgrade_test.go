@@ -158,6 +158,21 @@ func TestPassesEndWhereTheWorldSaysSo(t *testing.T) {
 				w.upgrade.Status.RollingBack = "why"
 				w.upgrade.Status.Handover.DataGeneration = "g1"
 			}, v1alpha1.ReasonRollingBack, "", func(s v1alpha1.UpgradeStatus) bool { return s.Hold != nil }},
+		"and until the db-controller says so, though it has not taken the new one yet": {
+			func(w *world) {
+				handedOver(w)
+				w.work.Exists = false
+				w.upgrade.Status.RollingBack = "why"
+				w.upgrade.Status.Handover.DataGeneration = "g1"
+			}, v1alpha1.ReasonRollingBack, "waiting until the db-controller", func(s v1alpha1.UpgradeStatus) bool { return s.Hold != nil }},
+		"the hold ends when it has said so": {
+			func(w *world) {
+				adopted(w)
+				w.work.Exists = false
+				w.upgrade.Status.RollingBack = "why"
+				w.upgrade.Status.Handover.DataGeneration = "g1"
+				w.cluster.Status.Holds[0].AdoptedGeneration, w.cluster.Status.DataGeneration = "g1", "g1"
+			}, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.Hold == nil }},
 		"gone back, it ends": {
 			func(w *world) { checked(w); w.upgrade.Status.RollingBack = "disk full" }, v1alpha1.ReasonRolledBack, "disk full",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil }},

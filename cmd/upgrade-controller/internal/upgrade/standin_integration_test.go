@@ -1,0 +1,102 @@
+//go:build integration
+
+package upgrade
+
+import (
+	"context"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/jobs"
+)
+
+// standIn does what the db-controller, the backup-controller, the Job controller and the agent would do now. What fails is tried
+// again.
+func (l *lab) standIn(ctx context.Context) {
+	upgrades, all := &v1alpha1.UpgradeList{}, &batchv1.JobList{}
+	if l.List(ctx, all, client.InNamespace(l.ns)) != nil || l.List(ctx, upgrades, client.InNamespace(l.ns)) != nil {
+		return
+	}
+	shop := &v1alpha1.PostgresCluster{ObjectMeta: l.meta("shop")}
+	if l.Get(ctx, client.ObjectKeyFromObject(shop), shop) == nil {
+		l.asDBController(ctx, shop, upgrades.Items)
+	}
+	for i := range upgrades.Items {
+		l.asBackupController(ctx, &upgrades.Items[i])
+	}
+	for i := range all.Items {
+		l.judge(ctx, &all.Items[i])
+		jobs.Run(ctx, l, &all.Items[i], l.outcome(&all.Items[i]))
+	}
+}
+
+func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster, upgrades []v1alpha1.Upgrade) {
+	status := &shop.Status
+	before := shop.DeepCopy()
+	status.ObservedGeneration = shop.Generation
+	asks := protocol.HoldAsks(shop, nil, upgrades)
+	status.Holds = protocol.AnswerHolds(status.Holds, asks, protocol.HoldFacts{
+		Stopped: true, Volumes: []v1alpha1.HeldVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
+	})
+	if ask := protocol.PendingHandover(status.Holds, asks); ask != nil {
+		status.Holds = protocol.Adopt(status.Holds, ask)
+		status.DataGeneration, status.MajorVersion, status.Image = ask.Handover.DataGeneration, ask.Handover.MajorVersion, ask.Handover.Image
+		status.SystemIdentifier = ask.Handover.SystemIdentifier
+	}
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}
+	l.set(func() {
+		if status.DataGeneration == l.refuses || protocol.MustBeStopped(status.Holds, asks) {
+			ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonStarting
+		}
+	})
+	meta.SetStatusCondition(&status.Conditions, ready)
+	_ = l.Status().Patch(ctx, shop, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// asBackupController takes the backup that an Upgrade asks for.
+func (l *lab) asBackupController(ctx context.Context, upgrade *v1alpha1.Upgrade) {
+	ask, backsUp := protocol.BackupAskOf(upgrade), false
+	l.set(func() { backsUp = l.backsUp })
+	if ask == nil || !backsUp {
+		return
+	}
+	backup := protocol.NewBackup(ask)
+	if client.IgnoreAlreadyExists(l.Create(ctx, backup)) != nil || l.Get(ctx, client.ObjectKeyFromObject(backup), backup) != nil {
+		return
+	}
+	before := backup.DeepCopy()
+	backup.Status.ObservedGeneration = backup.Generation
+	meta.SetStatusCondition(&backup.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted,
+	})
+	_ = l.Status().Patch(ctx, backup, client.MergeFrom(before))
+}
+
+func (l *lab) outcome(job *batchv1.Job) (outcome *agentapi.Outcome) {
+	l.set(func() {
+		outcome = l.work
+		if job.Labels[v1alpha1.LabelComponent] == workload.ComponentUpgradeCheck {
+			outcome = l.check
+		}
+	})
+	return outcome
+}
+
+// judge says whether a Job may write to the volume: it is there before and after a look at the cluster, which is its Upgrade's.
+func (l *lab) judge(ctx context.Context, job *batchv1.Job) {
+	shop, after := &v1alpha1.PostgresCluster{ObjectMeta: l.meta("shop")}, l.job(job.Name)
+	if job.Labels[v1alpha1.LabelComponent] != workload.ComponentUpgrade || len(job.Status.Conditions) > 0 ||
+		l.Get(ctx, client.ObjectKeyFromObject(shop), shop) != nil || l.Get(ctx, client.ObjectKeyFromObject(job), after) != nil || after.UID != job.UID {
+		return
+	}
+	if holds := shop.Status.Holds; len(holds) != 1 || holds[0].State != v1alpha1.HoldGranted {
+		l.Errorf("Job %s may write, and nobody granted it the volume: %+v", job.Name, holds)
+	}
+}
