@@ -128,6 +128,9 @@ func (b *bench) runArchiver(ctx context.Context, tool, work, folder string, segm
 	cmd := b.runner.command(ctx, tests, "-test.run", "^"+archiverTests[work]+"$", "-test.timeout", "1h")
 	cmd.Env = append(os.Environ(), "HOWDAH_BENCH="+work, "HOWDAH_BENCH_WAL="+folder, "HOWDAH_BENCH_AGENT="+agent,
 		"HOWDAH_BENCH_STORE="+string(store), "HOWDAH_BENCH_SEGMENTS="+strconv.Itoa(segments))
+	if path := os.Getenv("PROFILE"); path != "" {
+		cmd.Args = append(cmd.Args, "-test.cpuprofile", path+".cpu", "-test.memprofile", path+".mem")
+	}
 	result, err := measure(ctx, cmd)
 	result.segments = segments
 	return result, err
