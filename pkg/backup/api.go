@@ -112,6 +112,8 @@ type Options struct {
 	WALPoll time.Duration
 	// Progress is called about every second and at the end, from one goroutine at a time.
 	Progress func(Progress)
+
+	mostParts int // instead of manyParts, in tests
 }
 
 // Phase is what Write or Restore is busy with.

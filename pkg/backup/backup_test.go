@@ -76,7 +76,7 @@ func TestAnUnknownCompressionAndAnUnknownCodingAreRefused(t *testing.T) {
 	if !errors.Is(err, ErrFormat) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := parsePart([]int64{0, 1, 0, 0, 0, 1, 1, 0, 0, 3}); !errors.Is(err, ErrFormat) {
+	if _, err := parsePart([]byte("0,1,0,0,0,1,1,0,0,3"), &sharedFrames{}); !errors.Is(err, ErrFormat) {
 		t.Errorf("coding 3: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func BenchmarkWrite(b *testing.B) {
 			b.SetBytes(size)
 			stored := int64(0)
 			for b.Loop() {
-				store := onDisk{mem.New(), b.TempDir()}
+				store := onDisk{Store: mem.New(), dir: b.TempDir()}
 				manifest, err := Write(b.Context(), store, source(b, store, dir), Options{ID: "b1", Compression: compression})
 				must(b, err)
 				stored = manifest.Totals.StoredBytes
@@ -44,7 +44,7 @@ func BenchmarkWrite(b *testing.B) {
 
 func BenchmarkRestore(b *testing.B) {
 	dir, size := benchData(b)
-	store := onDisk{mem.New(), b.TempDir()}
+	store := onDisk{Store: mem.New(), dir: b.TempDir()}
 	manifest, err := Write(b.Context(), store, source(b, store, dir), Options{ID: "b1"})
 	must(b, err)
 	b.SetBytes(size)
@@ -61,7 +61,7 @@ func BenchmarkRestore(b *testing.B) {
 
 func BenchmarkVerify(b *testing.B) {
 	dir, size := benchData(b)
-	store := onDisk{mem.New(), b.TempDir()}
+	store := onDisk{Store: mem.New(), dir: b.TempDir()}
 	manifest, err := Write(b.Context(), store, source(b, store, dir), Options{ID: "b1"})
 	must(b, err)
 	b.SetBytes(size)

@@ -240,7 +240,7 @@ func (w *worker) emit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	frame := Frame{
+	frame := &Frame{
 		Pack: pack, Offset: offset, Stored: uint32(len(stored)), Content: uint32(len(w.content)),
 		ContentCRC: codec.CRC(w.content), Coding: coding, Digest: w.packer.digests.Digest(w.content),
 	}

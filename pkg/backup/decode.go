@@ -3,15 +3,12 @@ package backup
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"path/filepath"
-	"strconv"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -24,6 +21,8 @@ const (
 	maxManifest = 1 << 30
 	maxHead     = 64 << 20
 	maxLine     = 512 << 20
+	// shortestLine is less than what a file takes in the list of files.
+	shortestLine = 40
 )
 
 // errManifest is a manifest that doesn't make sense.
@@ -106,10 +105,11 @@ func (m *Manifest) decodeFiles(body []byte, size int64) error {
 	}
 	defer reader.Close()
 	content := &countingReader{Reader: reader}
-	lines := bufio.NewScanner(content)
+	m.Files = make([]File, 0, max(0, min(int64(m.Totals.Files), size/shortestLine)))
+	lines, frames := bufio.NewScanner(content), &sharedFrames{}
 	lines.Buffer(make([]byte, 64<<10), maxLine)
 	for lines.Scan() {
-		file, err := parseFile(lines.Bytes())
+		file, err := parseFile(lines.Bytes(), frames)
 		if err == nil {
 			err = m.checkFile(&file)
 		}
@@ -148,71 +148,6 @@ func totals(files []File) Totals {
 		}
 	}
 	return t
-}
-
-func parseFile(b []byte) (File, error) {
-	l := line{}
-	if err := json.Unmarshal(b, &l); err != nil {
-		return File{}, err
-	}
-	f := File{Kind: l.Kind, Size: l.Size, MTime: l.MTime}
-	var errPath, errLink, errMode error
-	f.Path, errPath = unprintable(l.Path, l.Path64)
-	f.Link, errLink = unprintable(l.Link, l.Link64)
-	f.Mode, errMode = parseMode(l.Mode)
-	if err := errors.Join(errPath, errLink, errMode); err != nil {
-		return f, err
-	}
-	f.Parts = make([]Part, len(l.Columns))
-	for i, columns := range l.Columns {
-		part, err := parsePart(columns)
-		if err != nil {
-			return f, err
-		}
-		f.Parts[i] = part
-	}
-	return f, nil
-}
-
-func unprintable(plain, encoded string) (string, error) {
-	if encoded == "" {
-		return plain, nil
-	}
-	name, err := base64.StdEncoding.DecodeString(encoded)
-	return string(name), err
-}
-
-func parseMode(octal string) (fs.FileMode, error) {
-	if octal == "" {
-		return 0, nil
-	}
-	mode, err := strconv.ParseUint(octal, 8, 9)
-	return fs.FileMode(mode), err
-}
-
-func parsePart(columns []int64) (Part, error) {
-	if len(columns) != partColumns && len(columns) != minPartColumns || columns[0] < 0 {
-		return Part{}, errManifest
-	}
-	for _, n := range columns[1:] {
-		if n < 0 || n > math.MaxUint32 {
-			return Part{}, errManifest
-		}
-	}
-	if columns[9] > math.MaxUint8 || !codec.Coding(columns[9]).Known() {
-		return Part{}, fmt.Errorf("%w: a frame has coding %d", ErrFormat, columns[9])
-	}
-	digest := uint64(0)
-	if len(columns) == partColumns {
-		digest = uint64(columns[10])<<32 | uint64(columns[11])
-	}
-	return Part{
-		FileOffset: columns[0], Length: uint32(columns[1]), Skip: uint32(columns[2]),
-		Frame: Frame{
-			Pack: uint32(columns[3]), Offset: uint32(columns[4]), Stored: uint32(columns[5]), Content: uint32(columns[6]),
-			StoredCRC: uint32(columns[7]), ContentCRC: uint32(columns[8]), Coding: codec.Coding(columns[9]), Digest: digest,
-		},
-	}, nil
 }
 
 // maxFrameContent bounds what a manifest may claim about a frame, with room for larger ones.

@@ -1,10 +1,10 @@
 package backup
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -27,15 +27,16 @@ type manifestHeader struct {
 
 // line is a file as one line of JSON. A name that isn't UTF-8 is base64 in its own field.
 type line struct {
-	Path    string    `json:"path,omitempty"`
-	Path64  string    `json:"pathBase64,omitempty"`
-	Kind    Kind      `json:"kind"`
-	Mode    string    `json:"mode,omitempty"` // octal
-	Size    int64     `json:"size,omitempty"`
-	MTime   time.Time `json:"mtime"`
-	Link    string    `json:"link,omitempty"`
-	Link64  string    `json:"linkBase64,omitempty"`
-	Columns [][]int64 `json:"parts,omitempty"`
+	Path   string    `json:"path,omitempty"`
+	Path64 string    `json:"pathBase64,omitempty"`
+	Kind   Kind      `json:"kind"`
+	Mode   string    `json:"mode,omitempty"` // octal
+	Size   int64     `json:"size,omitempty"`
+	MTime  time.Time `json:"mtime"`
+	Link   string    `json:"link,omitempty"`
+	Link64 string    `json:"linkBase64,omitempty"`
+	// Parts are written and read on their own.
+	Parts json.RawMessage `json:"parts,omitempty"`
 }
 
 // partColumns is how many numbers describe a part: fileOffset, length, skip, pack, offset, stored,
@@ -62,19 +63,46 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 	}
 	object, err := envelope.Seal(envelope.Manifest, manifestHeader{
 		HeadStored: int64(len(storedHead)), HeadCRC32C: codec.CRC(storedHead),
-		BodyStored: int64(len(body)), BodyCRC32C: codec.CRC(body), BodySize: size,
+		BodyStored: body.size, BodyCRC32C: body.crc, BodySize: size,
 	})
 	if err != nil {
 		return nil, err
 	}
+	object = slices.Grow(object, len(storedHead)+int(body.size))
 	object = append(object, storedHead...)
-	return append(object, body...), nil
+	for _, chunk := range body.chunks {
+		object = append(object, chunk...)
+	}
+	return object, nil
+}
+
+// chunked takes in bytes without the memory that one growing buffer would need.
+type chunked struct {
+	chunks [][]byte
+	size   int64
+	crc    uint32
+}
+
+const chunkSize = 1 << 20
+
+func (c *chunked) Write(p []byte) (int, error) {
+	c.size += int64(len(p))
+	c.crc = codec.AddCRC(c.crc, p)
+	for rest := p; len(rest) > 0; {
+		if n := len(c.chunks); n == 0 || len(c.chunks[n-1]) == chunkSize {
+			c.chunks = append(c.chunks, make([]byte, 0, chunkSize))
+		}
+		last := &c.chunks[len(c.chunks)-1]
+		n := min(len(rest), chunkSize-len(*last))
+		*last, rest = append(*last, rest[:n]...), rest[n:]
+	}
+	return len(p), nil
 }
 
 // encodeFiles compresses the lines while they are made: a large database has many.
-func encodeFiles(files []File) (body []byte, size int64, err error) {
-	var stored bytes.Buffer
-	writer, err := zstd.NewWriter(&stored, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+func encodeFiles(files []File) (body *chunked, size int64, err error) {
+	body = &chunked{}
+	writer, err := zstd.NewWriter(body, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -92,7 +120,7 @@ func encodeFiles(files []File) (body []byte, size int64, err error) {
 	if err := writer.Close(); err != nil {
 		return nil, 0, err
 	}
-	return stored.Bytes(), size, nil
+	return body, size, nil
 }
 
 // appendFile appends the line of a file.

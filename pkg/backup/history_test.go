@@ -130,10 +130,12 @@ func (m *model) backUp() {
 		file := File{Path: fmt.Sprint(i), Kind: Regular, Mode: 0o600, Size: int64(len(content)), MTime: m.now}
 		if parent != nil && m.content[parent.ID][i] == content {
 			part := parent.Files[i].Parts[0]
-			part.Frame.Pack = packIndex(manifest, parent.Packs[part.Frame.Pack])
+			frame := *part.Frame
+			frame.Pack = packIndex(manifest, parent.Packs[frame.Pack])
+			part.Frame = &frame
 			file.Parts = []Part{part}
 		} else {
-			frame := Frame{Pack: packIndex(manifest, Pack{Backup: id, Name: "p"}), Offset: uint32(len(pack)), Coding: codec.Raw}
+			frame := &Frame{Pack: packIndex(manifest, Pack{Backup: id, Name: "p"}), Offset: uint32(len(pack)), Coding: codec.Raw}
 			frame.Stored, frame.Content = uint32(len(content)), uint32(len(content))
 			frame.StoredCRC, frame.ContentCRC = codec.CRC([]byte(content)), codec.CRC([]byte(content))
 			file.Parts = []Part{{Length: uint32(len(content)), Frame: frame}}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ func (w *writing) buildOn(ctx context.Context, started Started, entries []*entry
 	if err := w.findChanges(ctx, parent, paired); err != nil {
 		return err
 	}
-	(&reuse{parent, paired}).plan(size)
+	(&reuse{parent, paired}).plan(size, cmp.Or(w.opts.mostParts, manyParts))
 	w.parent = parent
 	return nil
 }

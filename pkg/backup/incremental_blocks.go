@@ -78,18 +78,3 @@ func (s *blockSet) runs(in bool) iter.Seq2[uint32, uint32] {
 		}
 	}
 }
-
-// join adds what lies between two runs and is at most so many blocks long. It returns the number of runs.
-func (s *blockSet) join(gap uint32) (runs int) {
-	end := uint32(0)
-	for from, to := range s.runs(true) {
-		if runs > 0 && from-end <= gap {
-			s.add(end, from)
-			end = to
-			continue
-		}
-		end = to
-		runs++
-	}
-	return runs
-}

@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	// manyParts bounds the runs of blocks that are told apart: with more of them the manifest would not fit into memory,
-	// and neighbours are joined by reading what lies between.
-	manyParts = 1 << 18
+	// manyParts is how many parts may be told apart, beside two for each frame of a full backup: with more of them the
+	// manifest would not fit into memory, and the extents with the most are read whole. An extent of three parts or less
+	// is never worth that.
+	manyParts    = 1 << 20
+	extentBlocks = minFrame / postgres.PageSize
+	fewParts     = 3
 	// A file of which more than so much was changed is read whole, and a frame of which less than so much is still needed
 	// is not referred to any more: so a restore reads little that it throws away, however long the chain.
 	mostChanged   = 0.6
@@ -29,46 +32,88 @@ type reuse struct {
 }
 
 // plan fills in what each entry keeps; what it doesn't is read.
-func (r *reuse) plan(total int64) {
+func (r *reuse) plan(total int64, most int) {
 	for _, e := range r.paired {
 		if e.base != nil && float64(e.changed.count()) > mostChanged*float64(e.changed.blocks) {
 			e.base = nil
 		}
 	}
-	r.join()
+	r.thin(most + 2*int(total/frameSize(total)))
 	frames := r.liveFrames()
-	r.release(func(f Frame) bool {
+	r.release(func(f *Frame) bool {
 		live, counted := frames[frameID(f)]
 		return counted && float64(live) < leastOfAFrame*float64(f.Content)
 	})
 	lean := r.leanPacks(leastPacks + int(total/packPer))
-	r.release(func(f Frame) bool { return lean[f.Pack] })
+	r.release(func(f *Frame) bool { return lean[f.Pack] })
 	for _, e := range r.paired {
-		e.kept = slices.Collect(e.keeps())
-		e.reach = e.keptEnd()
+		e.keep()
 	}
 	for i := range r.Files { // a large database has many
 		r.Files[i].Parts = nil
 	}
 }
 
-// join makes few enough runs.
-func (r *reuse) join() {
-	for gap := uint32(0); ; gap = 2*gap + 1 {
-		runs := 0
-		for _, e := range r.paired {
-			if e.base != nil {
-				runs += e.changed.join(gap)
-			}
+// thin makes few enough parts. What is kept counts, too: each backup of a chain would add to it.
+func (r *reuse) thin(most int) {
+	var extents [extentBlocks + 1]int // by their number of parts
+	parts := 0
+	for _, e := range r.paired {
+		for _, n := range e.crowds() {
+			extents[min(n, extentBlocks)]++
+			parts += n
 		}
-		if runs <= manyParts {
-			return
+	}
+	crowd, quota := len(extents), 0 // extents with more parts are read whole, and so many with just as many
+	for parts > most && crowd > fewParts+1 {
+		crowd--
+		saved := crowd - 2 // it is one part, and cuts another in two
+		quota = min(extents[crowd], (parts-most+saved-1)/saved)
+		parts -= quota * saved
+	}
+	for _, e := range r.paired {
+		for i, n := range e.crowds() {
+			if n = min(n, extentBlocks); n < crowd || n == crowd && quota == 0 {
+				continue
+			}
+			if n == crowd {
+				quota--
+			}
+			e.changed.add(uint32(i)*extentBlocks, uint32(i+1)*extentBlocks)
 		}
 	}
 }
 
+// crowds are how many parts begin in each extent of a file.
+func (e *entry) crowds() []int {
+	if e.base == nil {
+		return nil
+	}
+	counts := make([]int, e.changed.blocks/extentBlocks+1)
+	for from := range e.changed.runs(true) {
+		counts[from/extentBlocks]++
+	}
+	for p := range e.keeps() {
+		counts[p.FileOffset/minFrame]++
+	}
+	return counts
+}
+
+// keep makes a list of what is kept, in no more memory than it needs, and lets go of the parent's.
+func (e *entry) keep() {
+	count := 0
+	for range e.keeps() {
+		count++
+	}
+	e.kept = slices.AppendSeq(make([]Part, 0, count), e.keeps())
+	e.reach = e.keptEnd()
+	if e.base != nil {
+		e.base.Parts = nil
+	}
+}
+
 // frameID tells frames of one manifest apart.
-func frameID(f Frame) uint64 { return uint64(f.Pack)<<32 | uint64(f.Offset) }
+func frameID(f *Frame) uint64 { return uint64(f.Pack)<<32 | uint64(f.Offset) }
 
 // liveFrames counts the bytes that are still needed of each frame, but for those that are needed whole by one file.
 func (r *reuse) liveFrames() map[uint64]int64 {
@@ -105,7 +150,7 @@ func (r *reuse) leanPacks(most int) map[uint32]bool {
 }
 
 // release has everything read anew that lies in such frames.
-func (r *reuse) release(such func(Frame) bool) {
+func (r *reuse) release(such func(*Frame) bool) {
 	for _, e := range r.paired {
 		var gone []Part
 		for p := range e.keeps() {
@@ -184,17 +229,26 @@ func (e *entry) wanted() iter.Seq2[int64, int64] {
 // returns all packs.
 func (b *base) adoptKept(entries []*entry, own []Pack) []Pack {
 	packs, index := slices.Clone(own), map[uint32]uint32{}
+	const moved = 1 << 31 // marks the frames that know their pack's new index: parts share them
 	for _, e := range entries {
 		for _, p := range e.kept {
+			if p.Frame.Pack&moved != 0 {
+				continue
+			}
 			at, known := index[p.Frame.Pack]
 			if !known {
 				at = uint32(len(packs))
 				index[p.Frame.Pack] = at
 				packs = append(packs, b.Packs[p.Frame.Pack])
 			}
-			p.Frame.Pack = at
-			e.Parts = append(e.Parts, p)
+			p.Frame.Pack = at | moved
 		}
+	}
+	for _, e := range entries {
+		for _, p := range e.kept {
+			p.Frame.Pack &^= moved
+		}
+		e.Parts = append(slices.Grow(e.Parts, len(e.kept)), e.kept...)
 		e.kept = nil
 	}
 	return packs

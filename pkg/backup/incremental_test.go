@@ -19,6 +19,7 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreExactly(t *testing.T) {
 			t.Run(fmt.Sprintf("summaries %t, %d", summarize, seed), func(t *testing.T) {
 				t.Parallel()
 				d := newDatabase(t, seed, summarize)
+				d.mostParts = int(seed) * 60
 				backups, kept, parent, partial := map[string]*Manifest{}, map[string]string{}, "", 0
 				for range 12 {
 					for range 1 + d.random.IntN(6) {
@@ -208,6 +209,33 @@ func TestAChainOfIncrementalBackupsStaysCheapToRestore(t *testing.T) {
 	d.restores(last, kept)
 }
 
+func TestPartsAreFewEnoughHoweverLongTheChain(t *testing.T) {
+	const most = 200
+	d := newDatabase(t, 1, true)
+	d.mostParts = most
+	write(t, d.dir, bigRelation, relationPages(6000, 0, 0x2000050, 8), 0o600)
+	last, _ := d.backup("")
+	copied, kept := int64(0), ""
+	for range 5 {
+		for range 60 {
+			d.set(bigRelation, d.random.Uint32N(6000))
+		}
+		last, kept = d.backup(last.ID)
+		copied += last.Totals.CopiedBytes
+		parts := 0
+		for i := range last.Files {
+			parts += len(last.Files[i].Parts)
+		}
+		if bound := most + 3*int(last.Totals.LogicalBytes/minFrame); parts > bound {
+			t.Errorf("%d parts, more than %d", parts, bound)
+		}
+	}
+	if copied > 3*last.Totals.LogicalBytes {
+		t.Errorf("%d bytes were copied", copied)
+	}
+	d.restores(last, kept)
+}
+
 func TestADatabaseThatWasMadeAnewIsCopiedWhole(t *testing.T) {
 	d, full := withBigRelation(t, false)
 	// Dropped, and copied from a template under the same OID: other old pages under the same names.
@@ -255,11 +283,6 @@ func TestBlockSets(t *testing.T) {
 		}
 		if !slices.Equal(got, want) || free != s.blocks-s.count() {
 			t.Fatalf("%v is %v, %d free", want, got, free)
-		}
-		gap := random.Uint32N(9)
-		runs, before := s.join(gap), s.count()
-		if again := s.join(gap); again != runs || s.count() != before {
-			t.Fatalf("joined twice: %d runs of %d, then %d of %d", runs, before, again, s.count())
 		}
 	}
 }

@@ -131,13 +131,13 @@ type File struct {
 	Parts []Part
 }
 
-// Part is a run of a file's bytes within a frame. There is one for each frame of each file, so
+// Part is a run of a file's bytes within a frame. There may be a million of them, many to a frame, so
 // it is kept small.
 type Part struct {
 	FileOffset int64  // where the run starts in the file
 	Length     uint32 // bytes
 	Skip       uint32 // where the run starts in the frame's content: small files share a frame
-	Frame      Frame
+	Frame      *Frame // which other parts may have, too
 }
 
 // Frame is a run of bytes that was compressed on its own.

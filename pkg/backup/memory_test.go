@@ -25,18 +25,27 @@ import (
 type onDisk struct {
 	*mem.Store
 	dir string
+	all bool // manifests, too
 }
 
 func (d onDisk) path(key string) string { return filepath.Join(d.dir, hex.EncodeToString([]byte(key))) }
 
 func (d onDisk) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
-	if !strings.Contains(key, "/packs/") {
+	if inFile := strings.Contains(key, "/packs/") || d.all && strings.Contains(key, "/backups/"); !inFile {
 		return d.Store.Put(ctx, key, body, opts)
 	}
 	if err := os.WriteFile(d.path(key), body, 0o600); err != nil {
 		return err
 	}
 	return d.Store.Put(ctx, key, nil, opts)
+}
+
+func (d onDisk) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
+	body, err := os.ReadFile(d.path(key))
+	if errors.Is(err, os.ErrNotExist) {
+		return d.Store.Get(ctx, key, limit)
+	}
+	return body, err
 }
 
 func (d onDisk) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
@@ -151,6 +160,12 @@ func TestTwentyThousandTablesComeBackAndFitIntoTheMemory(t *testing.T) {
 func measureMemory(t *testing.T, dir string, bound int, works ...string) string {
 	t.Helper()
 	place := t.TempDir()
+	measureMemoryIn(t, place, dir, bound, works...)
+	return place
+}
+
+func measureMemoryIn(t *testing.T, place, dir string, bound int, works ...string) {
+	t.Helper()
 	for _, work := range works {
 		command := exec.Command(os.Args[0], "-test.run=^TestWorkerForTheMeasurementOfMemory$", "-test.v")
 		command.Env = append(os.Environ(), memoryEnv+"="+work, "HOWDAH_TEST_PGDATA="+dir, "HOWDAH_TEST_PLACE="+place)
@@ -168,12 +183,11 @@ func measureMemory(t *testing.T, dir string, bound int, works ...string) string 
 			t.Errorf("%s: peak %d MiB resident, more than %d", work, peak>>10, bound)
 		}
 	}
-	return place
 }
 
 func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
 	place := os.Getenv("HOWDAH_TEST_PLACE")
-	store := onDisk{mem.New(), place}
+	store := onDisk{Store: mem.New(), dir: place}
 	saved := filepath.Join(place, "manifest")
 	switch os.Getenv(memoryEnv) {
 	case "":
@@ -193,11 +207,14 @@ func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
 		opts := RestoreOptions{Present: os.Getenv("HOWDAH_TEST_PGDATA")}
 		must(t, Restore(t.Context(), store, manifest, filepath.Join(place, "restored-by-delta"), opts))
 	}
+	if n, is := strings.CutPrefix(os.Getenv(memoryEnv), "chain-"); is {
+		chainWork(t, n, os.Getenv("HOWDAH_TEST_PGDATA"), place)
+	}
 	t.Log(memoryMark + peakMemory(t))
 }
 
 // peakMemory is the highest resident memory so far, in KiB.
-func peakMemory(t *testing.T) string {
+func peakMemory(t testing.TB) string {
 	file, err := os.Open("/proc/self/status")
 	must(t, err)
 	defer file.Close()

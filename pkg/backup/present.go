@@ -105,7 +105,7 @@ func (t *taker) take(all []wish, content []byte, to sink) (left []wish, buffer [
 
 // read reads the content of a frame from the files that want it, and says whether it is what was backed up. A frame of which
 // a part isn't wanted, as that was changed later, can't be checked.
-func (t *taker) read(wishes []wish, frame Frame, content []byte) bool {
+func (t *taker) read(wishes []wish, frame *Frame, content []byte) bool {
 	if frame.Digest == 0 {
 		return false
 	}

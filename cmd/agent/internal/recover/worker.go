@@ -200,6 +200,7 @@ func (r *restoring) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.manifest.Files = nil // of a large database they take memory that replay has use for
 	r.fetched = r.Now().Sub(started)
 	r.Log.Info("The backup is fetched", "backup", r.manifest.ID, "bytes", r.manifest.Totals.LogicalBytes, "taken", r.taken,
 		"seconds", r.Now().Sub(started).Seconds())

@@ -38,7 +38,7 @@ func TestTheChecksumOfAFileComesFromItsFrames(t *testing.T) {
 	clear(content[1<<20 : 2<<20])      // a hole
 	clear(content[len(content)-1000:]) // and one at the end
 	part := func(from, to int) backup.Part {
-		frame := backup.Frame{Content: uint32(to - from), ContentCRC: sum(content[from:to])}
+		frame := &backup.Frame{Content: uint32(to - from), ContentCRC: sum(content[from:to])}
 		return backup.Part{FileOffset: int64(from), Length: uint32(to - from), Frame: frame}
 	}
 	f := &backup.File{Size: int64(len(content)), Parts: []backup.Part{part(0, 1<<20), part(2<<20, len(content)-1000)}}
@@ -72,7 +72,7 @@ func sample(t *testing.T) (string, *backup.Manifest) {
 		if name != "backup_label" {
 			file := backup.File{Path: strings.TrimSuffix(name, ".new"), Kind: backup.Regular, Size: int64(len(content)), MTime: time.Unix(1e9, 0)}
 			if name != "postgresql.auto.conf" {
-				frame := backup.Frame{Content: 1 << 20}
+				frame := &backup.Frame{Content: 1 << 20}
 				file.Parts = []backup.Part{{Length: uint32(len(content)), Skip: 5, Frame: frame}}
 			}
 			m.Files = append(m.Files, file)
