@@ -35,7 +35,7 @@ var Edges = []Edge{
 		Answerer: "db-controller", Answer: "`PostgresCluster.status.holds[].adoptedGeneration`, `PostgresCluster.status.dataGeneration`",
 		Over: "the asker clears its `hold`",
 		Rules: []string{
-			"Said only under a granted hold, with its token, after the Job that wrote the generation has ended.",
+			"Said only under a granted hold, with its token, after the containers of the Job that wrote the generation have ended.",
 			"Adopting is recorded in status before a pod starts on it. From then on the volumes are the cluster's again.",
 			"A Handover that names the generation of before, under the same hold or a later one, takes the adoption back; `instance` says whose volume has it.",
 			"The asker clears its hold only when the cluster is Ready on what it handed over.",

@@ -54,6 +54,12 @@ func (s State) Lost(now time.Time) bool {
 // Ended reports that no pod of the Job runs and none will.
 func (s State) Ended() bool { return (s.Complete || s.Failed) && s.LivePods == 0 }
 
+// Said reports that the work is done and that its result is known. Its containers have ended; Kubernetes has yet to say so of
+// the Job.
+func (s State) Said() bool {
+	return s.Done && !s.Deleting && s.Outcome != nil && s.Outcome.Result != nil
+}
+
 // Result decodes the result of a complete Job. False: it said none that could be read, and the Job has to be made
 // again; its work is done, so that is quick.
 func (s State) Result(into any) bool {
@@ -131,7 +137,9 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 			if told && pod.DeletionTimestamp.After(state.Overdue) {
 				state.Overdue = pod.DeletionTimestamp.Time
 			}
-			continue
+			if !EndedWell(pod) {
+				continue
+			}
 		}
 		if outcome := outcomeOf(pod); outcome != nil {
 			state.Outcome = outcome

@@ -91,6 +91,34 @@ func TestAJobIsDoneWhenTheContainersOfItsPodHaveEndedWell(t *testing.T) {
 	}
 }
 
+func TestWhatAPodHasSaidIsHeardBeforeKubernetesSaysThatItsJobHasEnded(t *testing.T) {
+	says := func(message string, code int32) corev1.Pod {
+		pod := ended(1, message)
+		pod.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{}}}
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.ContainerStatuses[0].State.Terminated.ExitCode = code
+		return pod
+	}
+	const result = `{"result":{"dataGeneration":"g2"}}`
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		said bool
+	}{
+		"it has done its work": {says(result, 0), true},
+		"nothing can be read":  {says("", 0), false},
+		"it has failed":        {says(result, 1), false},
+	} {
+		state := stateOf(job(), []corev1.Pod{c.pod})
+		if state.Said() != c.said || state.Ended() {
+			t.Errorf("%s: %+v", name, state)
+		}
+		state.Deleting = true
+		if state.Said() {
+			t.Errorf("%s: a Job that is going away has said something", name)
+		}
+	}
+}
+
 func TestTheLastPodsWordCounts(t *testing.T) {
 	state := stateOf(job(batchv1.JobFailed), []corev1.Pod{
 		ended(2, `{"error":{"reason":"DataCorrupt","message":"object x"}}`),

@@ -101,7 +101,7 @@ func (r *Reconciler) readPods(ctx context.Context, reader client.Reader, w *worl
 		switch kind := pod.Labels[v1alpha1.LabelComponent]; {
 		case kind == workload.ComponentInstance:
 			w.pods = append(w.pods, pod)
-		case kind == workload.ComponentInit && workload.EndedWell(&pod): // it has written all that it will
+		case workload.EndedWell(&pod): // it has written all that it will
 		case slices.Contains(workload.WritingComponents, kind) && !ended(&pod):
 			w.workers = append(w.workers, pod)
 		}

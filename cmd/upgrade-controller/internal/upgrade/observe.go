@@ -25,7 +25,9 @@ type world struct {
 }
 
 func checkJob(u *v1alpha1.Upgrade) string { return u.Name + "-upgrade-check" }
-func workJob(u *v1alpha1.Upgrade) string  { return u.Name + "-upgrade" }
+func workJob(u *v1alpha1.Upgrade) string  { return u.Name + workSuffix }
+
+const workSuffix = "-upgrade"
 
 // observe does every read of a pass.
 func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*world, error) {

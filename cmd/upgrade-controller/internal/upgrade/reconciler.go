@@ -4,9 +4,11 @@ package upgrade
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +18,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 const finalizer = "howdah.dev/upgrade"
@@ -56,6 +59,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Upgrade{}).
 		Owns(&batchv1.Job{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(worksFor)).
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.upgradesOf)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.askerOf)).
 		Complete(r)
@@ -75,6 +79,15 @@ func (r *Reconciler) upgradesOf(ctx context.Context, cluster client.Object) []re
 		}
 	}
 	return requests
+}
+
+// worksFor is the Upgrade whose work a pod does: that its containers have ended shows there before it shows in the Job.
+func worksFor(_ context.Context, pod client.Object) []reconcile.Request {
+	upgrade, works := strings.CutSuffix(pod.GetLabels()[batchv1.JobNameLabel], workSuffix)
+	if !works || pod.GetLabels()[v1alpha1.LabelComponent] != workload.ComponentUpgrade {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: upgrade}}}
 }
 
 // askerOf is the Upgrade that a Backup was made for.

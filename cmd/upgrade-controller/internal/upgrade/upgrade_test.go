@@ -137,6 +137,14 @@ func TestPassesEndWhereTheWorldSaysSo(t *testing.T) {
 			func(s v1alpha1.UpgradeStatus) bool {
 				return s.Handover.DataGeneration == "g2" && s.Handover.Image == "pg17"
 			}},
+		"a Job whose container has ended is handed over before Kubernetes says that it has": {
+			func(w *world) {
+				held(w)
+				w.work = workload.State{Exists: true, Done: true, LivePods: 1, Outcome: result(agentapi.UpgradeResult{DataGeneration: "g2", MajorVersion: 17, SystemIdentifier: "8"})}
+			}, v1alpha1.ReasonAwaitingAdoption, "",
+			func(s v1alpha1.UpgradeStatus) bool { return s.Handover.DataGeneration == "g2" }},
+		"one that has ended and said nothing is waited for": {
+			func(w *world) { held(w); w.work = workload.State{Exists: true, Done: true, LivePods: 1} }, v1alpha1.ReasonUpgrading, "", nil},
 		"cancel while the Job runs leads back": {
 			func(w *world) { held(w); w.upgrade.Spec.Cancel = true }, v1alpha1.ReasonRollingBack, cancelled, nil},
 		"cancel comes too late after the handover": {

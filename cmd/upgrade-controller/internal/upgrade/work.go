@@ -81,7 +81,7 @@ func (r *Reconciler) awaitUpgrade(_ context.Context, w *world) flow.Outcome {
 	case w.work.Ended() && w.work.Failed:
 		_, message := w.work.FailureReason()
 		return r.rollBack(w, message)
-	case !w.work.Ended():
+	case !w.work.Ended() && !w.work.Said():
 		return flow.Wait(v1alpha1.ReasonUpgrading, orElse(w.work.Message, "pg_upgrade runs; the cluster is down"))
 	}
 	return flow.Next
