@@ -12,7 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -49,14 +48,15 @@ func (c *crashed) running() {
 	c.eventually("the Job is there", func() bool { return c.there(&batchv1.Job{ObjectMeta: c.meta("r-restore")}) }, &what)
 }
 
-// delete deletes the Restore, and waits until it is gone.
-func (c *crashed) delete() {
+func (c *crashed) beginDeletion() {
 	c.Helper()
 	if err := c.Delete(context.Background(), c.restore); err != nil {
 		c.Fatal(err)
 	}
-	c.gone()
 }
+
+// delete deletes the Restore, and waits until it is gone.
+func (c *crashed) delete() { c.Helper(); c.beginDeletion(); c.gone() }
 
 func (c *crashed) gone() {
 	c.Helper()
@@ -102,135 +102,52 @@ func (c *crashed) backedUp() {
 	c.answerBackup(c.restore)
 }
 
-// TestEachWriteMayBeTheLastOfAProcess has the controller die with each write, in every mode and on every way out, and begin again
-// on a cache that is behind that write: the cluster is as it was or as was asked in the end, never between.
-func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*v1alpha1.RestoreSpec)
-		story  func(*crashed)
-	}{
-		"a new cluster": {nil, func(c *crashed) { c.works(); c.completed(); c.made() }},
-		"a new cluster from a bare bucket": {fromBareBucket, func(c *crashed) {
-			c.works()
-			c.completed()
-			c.made()
-			if password, controlled, _ := c.password("copy-app"); password != "as it was" || !controlled {
-				c.Errorf("copy-app has %q, controlled by the cluster: %t", password, controlled)
-			}
-		}},
-		"a new cluster, and the Restore expires": {func(s *v1alpha1.RestoreSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](1) }, func(c *crashed) {
-			c.works()
-			c.backedUp()
-			c.gone()
-			c.made()
-		}},
-		"a new cluster whose Job fails": {nil, func(c *crashed) {
-			c.jobEnds(corrupt)
-			c.reach(metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt)
-			c.nothing()
-		}},
-		"a new cluster that is cancelled": {nil, func(c *crashed) {
-			c.running()
-			c.patchSpec(c.restore, `{"cancel":true}`)
-			c.reach(metav1.ConditionFalse, v1alpha1.ReasonCancelled)
-			c.nothing()
-		}},
-		"a new cluster that is not wanted any more": {nil, func(c *crashed) { c.running(); c.delete(); c.nothing() }},
-		"a plan": {func(s *v1alpha1.RestoreSpec) { inPlace(s); s.Mode = v1alpha1.RestorePlanOnly }, func(c *crashed) {
-			c.completed()
-			c.expectShop(string(c.shop.UID), "g0", "")
-		}},
-		"in place, confirmed": {inPlace, func(c *crashed) {
-			c.works()
-			c.restored()
-			c.patchSpec(c.restore, `{"decision":"Confirm"}`)
-			c.completed()
-			c.asRestored()
-		}},
-		"in place, undone": {inPlace, func(c *crashed) {
-			c.works()
-			c.restored()
-			c.patchSpec(c.restore, `{"decision":"Undo"}`)
-			c.reach(metav1.ConditionFalse, v1alpha1.ReasonUndone)
-			c.asBefore()
-		}},
-		"in place, and nobody decides": {func(s *v1alpha1.RestoreSpec) {
-			inPlace(s)
-			s.ConfirmWithin = &metav1.Duration{Duration: time.Second}
-		}, func(c *crashed) { c.works(); c.completed(); c.asRestored() }},
-		"in place, and the Restore is deleted before a decision": {inPlace, func(c *crashed) { c.works(); c.restored(); c.delete(); c.asRestored() }},
-		"in place, and the Restore is deleted while it is undone": {inPlace, func(c *crashed) {
-			c.works()
-			c.restored()
-			c.patchSpec(c.restore, `{"decision":"Undo"}`)
-			c.reach(metav1.ConditionUnknown, v1alpha1.ReasonUndoing)
-			c.delete()
-			c.asBefore()
-		}},
-		"in place, with a safety backup": {func(s *v1alpha1.RestoreSpec) { inPlace(s); s.Destination.InPlace.SafetyBackup = true }, func(c *crashed) {
-			c.backedUp()
-			c.works()
-			c.restored()
-			if !strings.HasPrefix(c.restore.Status.SafetyBackup, "shop-safety-") {
-				c.Errorf("%+v", c.restore.Status)
-			}
-			c.expectShop(string(c.shop.UID), c.generation(), "")
-		}},
-		"in place, and its Job fails": {inPlace, func(c *crashed) {
-			c.jobEnds(corrupt)
-			c.reach(metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt)
-			c.asBefore()
-		}},
-		"in place, cancelled": {inPlace, func(c *crashed) {
-			c.running()
-			c.patchSpec(c.restore, `{"cancel":true}`)
-			c.reach(metav1.ConditionFalse, v1alpha1.ReasonCancelled)
-			c.asBefore()
-		}},
-		"in place, not wanted any more": {inPlace, func(c *crashed) { c.running(); c.delete(); c.asBefore() }},
-		"in place, and the cluster doesn't start in time": {inPlace, func(c *crashed) {
-			c.mu.Lock()
-			c.refuses = c.generation()
-			c.mu.Unlock()
-			c.works()
-			c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingAdoption)
-			c.ahead.Store(int64(startLimit + time.Minute))
-			mortal.Wake(c.Client, c.restore)
-			c.reach(metav1.ConditionFalse, v1alpha1.ReasonNotStarted)
-			c.asBefore()
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := &crashed{lab: newLab(t)}
-			c.patience = 4 * time.Minute
-			c.store = buckettest.WithLogins(t, keptLogins(), 4, 5, 6)
-			wrote := c.dieAtEachWrite(mortal.Only(&v1alpha1.Restore{}))
-			spec := &v1alpha1.RestoreSpec{}
-			if test.change != nil {
-				test.change(spec)
-			}
-			if spec.Destination.InPlace != nil {
-				c.shop = c.lab.running()
-			}
-			c.restore = c.lab.restore(test.change)
-			test.story(c)
-			// A plan is the shortest of all. How many there are exactly depends on what is met first.
-			if writes := wrote(); len(writes) < 3 || len(writes) < 10 && spec.Mode != v1alpha1.RestorePlanOnly {
-				t.Errorf("only %d processes died, with:\n%s", len(writes), strings.Join(writes, "\n"))
-			}
-			if c.there(c.restore) {
-				c.clean()
-			}
-		})
+// safelyBackedUp expects the Restore to name its safety backup.
+func (c *crashed) safelyBackedUp() {
+	c.Helper()
+	if !strings.HasPrefix(c.restore.Status.SafetyBackup, "shop-safety-") {
+		c.Errorf("%+v", c.restore.Status)
 	}
 }
 
-func inPlace(s *v1alpha1.RestoreSpec) {
-	s.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
+// TestEachWriteMayBeTheLastOfAProcess has the controller die with each write, in every mode and on every way out, and begin again
+// on a cache that is behind: what it shows of Restores, or of anything else, is from before that write. The cluster is as it was or
+// as was asked in the end, never between.
+func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
+	for caches, behind := range map[string]mortal.Behind{
+		"behind on Restores": mortal.Only(&v1alpha1.Restore{}), "behind on the rest": mortal.AllBut(&v1alpha1.Restore{}),
+	} {
+		for name, way := range ways {
+			t.Run(name+", "+caches, func(t *testing.T) { (&crashed{lab: newLab(t)}).try(way, behind) })
+		}
+	}
 }
 
-func fromBareBucket(s *v1alpha1.RestoreSpec) {
-	s.Source = v1alpha1.RestoreSource{Repository: &v1alpha1.RepositorySource{Name: "repo"}}
+func (c *crashed) try(w way, behind mortal.Behind) {
+	c.patience = 4 * time.Minute
+	c.store = buckettest.WithLogins(c.T, keptLogins(), 4, 5, 6)
+	wrote := c.dieAtEachWrite(behind)
+	spec := &v1alpha1.RestoreSpec{}
+	if w.change != nil {
+		w.change(spec)
+	}
+	if spec.Destination.InPlace != nil {
+		c.shop = c.lab.running()
+		if spec.Destination.InPlace.DiscardBefore {
+			c.fills(c.shop, "1014Mi")
+		}
+	}
+	c.restore = c.lab.restore(w.change)
+	w.story(c)
+	// A plan is the shortest of all. How many there are exactly depends on what is met first.
+	writes := wrote()
+	c.Logf("%d processes died", len(writes))
+	if len(writes) < 3 || len(writes) < 5 && spec.Mode != v1alpha1.RestorePlanOnly {
+		c.Errorf("only %d processes died, with:\n%s", len(writes), strings.Join(writes, "\n"))
+	}
+	if c.there(c.restore) {
+		c.clean()
+	}
 }
 
 // clean expects a Restore that asks for nothing any more but its backup.

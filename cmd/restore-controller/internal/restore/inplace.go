@@ -198,10 +198,12 @@ func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonUndoing, "handing the data of before back")
 }
 
-// awaitTakenBack waits until the db-controller has it in its status, before the hold is given up.
+// awaitTakenBack waits until the db-controller says that it has taken it, before the hold is given up. That it still has it says
+// nothing: it may be about to take the restored data.
 func (r *Reconciler) awaitTakenBack(_ context.Context, w *world) flow.Outcome {
 	status := w.restore.Status
-	if status.Handover == nil || status.Hold == nil || w.clusterGone() || w.discarding() || w.cluster.Status.DataGeneration == status.Before.DataGeneration {
+	if status.Handover == nil || status.Hold == nil || w.clusterGone() || w.discarding() ||
+		protocol.Adopted(w.cluster, w.restore.UID, status.Hold, status.Handover) {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonUndoing, "waiting until the db-controller takes the data of before")

@@ -331,6 +331,25 @@ func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
 	}
 }
 
+func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testing.T) {
+	w := inPlaceWorld(func(w *world) {
+		grant(w)
+		w.restore.Status.Before = &v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1"}
+		w.restore.Status.Handover = &v1alpha1.Handover{Token: protocol.Token("uid", 0), DataGeneration: "g1"}
+	})
+	r := &Reconciler{}
+	if got := r.takeBack(t.Context(), w); got.Kind != flow.KindSave || w.restore.Status.Handover.DataGeneration != "g0" {
+		t.Fatalf("%+v, %+v", got, w.restore.Status.Handover)
+	}
+	if got := r.awaitTakenBack(t.Context(), w); got.Kind != flow.KindWait { // it may be about to take g1
+		t.Errorf("it runs on g0 still: %+v", got)
+	}
+	w.cluster.Status.Holds[0].State, w.cluster.Status.Holds[0].AdoptedGeneration = v1alpha1.HoldAdopted, "g0"
+	if got := r.awaitTakenBack(t.Context(), w); !got.Finished() {
+		t.Errorf("it says that it took g0: %+v", got)
+	}
+}
+
 func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
 	w := inPlaceWorld(func(w *world) { decide(w, v1alpha1.DecisionConfirm) })
 	if got := letGo(w, "g1"); !got.Finished() || w.restore.Status.Release != nil {

@@ -45,7 +45,11 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (w 
 	if w.cluster, err = find(ctx, r.live, restore, restore.Spec.Destination.ClusterName(), &v1alpha1.PostgresCluster{}); err != nil {
 		return nil, err
 	}
-	if w.job, err = workload.Observe(ctx, r.writer, r.live, restore, jobName(restore)); err != nil {
+	jobs := client.Reader(r.writer)
+	if w.deleting() || restore.Status.Failure != nil {
+		jobs = r.live // a cache may not show yet what was started last
+	}
+	if w.job, err = workload.Observe(ctx, jobs, r.live, restore, jobName(restore)); err != nil {
 		return nil, err
 	}
 	if wanted := restore.Status.BackupWanted; wanted != nil {
