@@ -42,8 +42,10 @@ test-unit: ## Run the tests that need neither root nor a server; seconds
 	@go test ./... ./apis/...
 
 .PHONY: test-targets
-test-targets: ## Restore a history with failovers to TARGETS=30 random points, and compare every value (SEED=... repeats one)
+test-targets: $(if $(PG),kube) ## Restore a history with failovers to TARGETS=30 random points, and compare every value (SEED=... repeats one, PG=17 does it on PostgreSQL 17)
+	$(if $(PG),go build -o $(BIN)/inimage ./test/inimage)
 	HOWDAH_RESTORE_TARGETS=$(or $(TARGETS),30) HOWDAH_RESTORE_SEED=$(SEED) go test -tags postgres -count=1 -timeout 1h -v \
+		$(if $(PG),-exec "$(BIN)/inimage $$($(BIN)/kube images | tr ' ' '\n' | grep /postgresql-$(PG)-)") \
 		-run TestWhatIsRestoredIsWhatWasCommittedAtTheTarget ./cmd/agent/internal/recover
 
 .PHONY: test-orders

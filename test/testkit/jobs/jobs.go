@@ -62,12 +62,11 @@ func endPod(ctx context.Context, c client.Client, job *batchv1.Job, outcome *age
 		}
 	}
 	message, _ := json.Marshal(outcome)
+	end := &corev1.ContainerStateTerminated{Message: string(message)}
 	pod.Status.Phase = corev1.PodSucceeded
 	if outcome.Error != nil {
-		pod.Status.Phase = corev1.PodFailed
+		pod.Status.Phase, end.ExitCode = corev1.PodFailed, agentapi.ExitFinal
 	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{Message: string(message)},
-	}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{Terminated: end}}}
 	return c.Status().Update(ctx, pod) == nil
 }
