@@ -37,7 +37,7 @@ var Edges = []Edge{
 		Rules: []string{
 			"Said only under a granted hold, with its token, after the containers of the Job that wrote the generation have ended.",
 			"Adopting is recorded in status before a pod starts on it. From then on the volumes are the cluster's again.",
-			"A Handover that names the generation of before, under the same hold or a later one, takes the adoption back; `instance` says whose volume has it.",
+			"A Handover that names the generation of before, under the same hold or a later one, takes the adoption back; `instance` says whose volume has it. Its asker waits for `adoptedGeneration`: that the cluster is on it still says nothing, for a handover may be on its way.",
 			"The asker clears its hold only when the cluster is Ready on what it handed over.",
 		},
 		Functions: []string{"PendingHandover", "Adopt", "Adopted"},
