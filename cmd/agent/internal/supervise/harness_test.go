@@ -297,13 +297,14 @@ func (p *pod) connect(user, password, database, certificate string) (*pgx.Conn, 
 type recorder struct {
 	mu   sync.Mutex
 	told []bool
-	left int // how often clients were left to another primary
+	here bool // whether clients are to come here
+	left int  // how often they were left to another primary
 }
 
 func (r *recorder) Set(ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, ready)
+	r.told, r.here = append(r.told, ready), ready
 }
 
 func (r *recorder) Withdraw(context.Context) { r.Set(false) }
@@ -312,6 +313,7 @@ func (r *recorder) Role(string)              {}
 func (r *recorder) Yield() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.here = false
 	r.left++
 }
 
@@ -322,8 +324,9 @@ func (r *recorder) yielded() int {
 }
 
 func (r *recorder) ready() bool {
-	all := r.all()
-	return len(all) > 0 && all[len(all)-1]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.here
 }
 
 func (r *recorder) all() []bool {

@@ -1,0 +1,49 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// killFirst kills the postmaster of the first of two, once the second may take over. Until the Lease says that it is a member
+// again after a fall, the first one has nobody to give the lease to, and starts in place however often it falls.
+func (c *pair) killFirst() (pid int) {
+	c.first.t.Helper()
+	c.first.awaitStatus("have somebody who may take over", func(s agentapi.Status) bool {
+		return s.Election != nil && slices.Contains(s.Election.Members, "shop-1")
+	})
+	pid = c.first.pid()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		c.first.t.Fatal(err)
+	}
+	return pid
+}
+
+func TestAPrimaryThatFellTwiceLeavesClientsToTheNextOne(t *testing.T) {
+	two, _ := newPair(t)
+	two.run()
+	before := two.killFirst()
+	two.first.await("come back in place", func() bool {
+		return two.first.agent.Ready(t.Context()) == nil && two.first.public.ready() && two.first.pid() != before
+	})
+	if two.second.public.ready() {
+		t.Error("the second took over when the first fell once")
+	}
+	two.awaitStreaming()
+	two.killFirst()
+	two.second.await("take over", two.second.public.ready)
+	two.first.awaitStatus("follow", func(s agentapi.Status) bool { return s.Replication != nil && s.Replication.Streaming })
+	if two.first.public.ready() {
+		t.Error("the former primary still has clients sent to it")
+	}
+	two.second.sql("CREATE TABLE public.later (n int)")
+	two.first.await("have what was written since", func() bool { return two.first.sql("SELECT to_regclass('public.later') IS NOT NULL || ''") == "true" })
+	if !two.second.public.ready() || two.first.public.ready() {
+		t.Error("clients are not sent to the new primary alone")
+	}
+}
