@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,7 @@ type restoring struct {
 	manifest *Manifest
 	opts     RestoreOptions
 	places   map[string]*place // PGDATA as "", mapped tablespaces by their OID
+	buffered atomic.Bool       // the file system wants everything through the page cache
 }
 
 // place is a folder that files are restored into. Nothing outside of it is touched, whatever the
@@ -153,7 +155,7 @@ func fetchers(wanted int, limit int64) int {
 	if limit == 0 {
 		limit = defaultMemory
 	}
-	const each = maxRange + 2*minFrame
+	const each = maxRange + 3*minFrame
 	return int(max(1, min(int64(workers(wanted)*fetchersPerWorker), limit/each)))
 }
 
