@@ -48,6 +48,8 @@ func goTest(ctx context.Context, t *tally, s goSuite) error {
 	args := []string{"test", "-json"}
 	if s.timeout > 0 {
 		args = append(args, "-timeout="+s.timeout.String(), "-count=1")
+	} else {
+		args = append(args, "-timeout=20m") // go's own 10 are little for a busy machine
 	}
 	if s.tags != "" {
 		args = append(args, "-tags="+s.tags)
