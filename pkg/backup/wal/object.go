@@ -70,16 +70,20 @@ func (b *buffer) Write(p []byte) (int, error) {
 }
 
 func newObject(effort Effort) (*object, error) {
+	o := &object{buffer: buffer{bytes: make([]byte, headerRoom, firstRoom)}}
+	return o, o.use(effort)
+}
+
+// use gives it an encoder for that effort. What comes out goes to the same memory.
+func (o *object) use(effort Effort) (err error) {
 	level := zstd.SpeedDefault
 	if effort == Hasty {
 		level = zstd.SpeedFastest
 	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithNoEntropyCompression(effort == Hasty),
+	o.effort = effort
+	o.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithNoEntropyCompression(effort == Hasty),
 		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return nil, err
-	}
-	return &object{effort: effort, encoder: encoder, buffer: buffer{bytes: make([]byte, headerRoom, firstRoom)}}, nil
+	return err
 }
 
 // begin empties it, for content of that size.

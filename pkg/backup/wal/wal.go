@@ -153,18 +153,21 @@ func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64
 	return nil
 }
 
-// object takes one that is kept, if it is of that effort; one of another makes room.
+// object takes one that is kept, or makes one.
 func (a *Archive) object(effort Effort) (*object, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if last := len(a.idle) - 1; last >= 0 {
-		o := a.idle[last]
-		a.idle[last], a.idle = nil, a.idle[:last]
-		if o.effort == effort {
-			return o, nil
-		}
+	last := len(a.idle) - 1
+	if last < 0 {
+		a.mu.Unlock()
+		return newObject(effort)
 	}
-	return newObject(effort)
+	o := a.idle[last]
+	a.idle = a.idle[:last]
+	a.mu.Unlock()
+	if o.effort == effort {
+		return o, nil
+	}
+	return o, o.use(effort)
 }
 
 func (a *Archive) keep(o *object) {
