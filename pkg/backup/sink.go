@@ -9,10 +9,13 @@ import (
 )
 
 const (
-	// directLeast is what is worth writing past the page cache, which costs twice the time and four times the processor's for
-	// what nobody reads soon, and takes the memory of a small Job. A run that is smaller is better joined with its neighbours.
+	// directLeast is what is worth writing past the page cache, which nobody reads from soon, and which takes the memory of a
+	// small Job. A run that is smaller is better joined with its neighbours.
 	directLeast = 128 << 10
-	// directAlign is what devices ask of offsets, lengths and addresses.
+	// directUnit is the largest page or block of a file system: a run that goes through the page cache must share none with
+	// what is written past it, for the kernel may write the whole of it back as it was before.
+	directUnit = 64 << 10
+	// directAlign is what devices ask of addresses.
 	directAlign = 4 << 10
 )
 
@@ -45,7 +48,7 @@ func (s *fileSink) write(w wish, content []byte) error {
 
 // writeDirect writes past the page cache, and says whether it could.
 func (s *fileSink) writeDirect(content []byte, offset int64) (bool, error) {
-	if s.buffered.Load() || len(content) < directLeast || len(content)%directAlign != 0 || offset%directAlign != 0 {
+	if s.buffered.Load() || len(content) < directLeast || len(content)%directUnit != 0 || offset%directUnit != 0 {
 		return false, nil
 	}
 	if !aligned(content) {

@@ -29,8 +29,8 @@ func TestWhatIsWrittenPastThePageCacheIsTheSame(t *testing.T) {
 			put(unaligned, 1<<20, 1<<20)   // at an address that is not aligned
 			put(content, 3<<20, 8192)      // small
 			put(content, 3<<20+8192, 100)  // the end
-			put(content, 4096, 1<<20-4096) // aligned, but for no frame of its own
-			put(content, 0, 4096)          // before it
+			put(content, 4096, 1<<20-4096) // shares a unit with what comes before it
+			put(content, 0, 4096)
 			direct := sink.direct != nil && !r.buffered.Load()
 			must(t, sink.close())
 			got, err := os.ReadFile(filepath.Join(dir, "16384"))
