@@ -1,6 +1,7 @@
 package postmaster
 
 import (
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -71,5 +72,23 @@ func TestTheWardenOfAContainerEndsAllOfItAtOnce(t *testing.T) {
 func TestOutsideOfAContainerNothingElseIsKilled(t *testing.T) {
 	if inContainer() {
 		t.Fatal("this machine is taken for a container")
+	}
+}
+
+func TestAServerThatHasOnlyBegunIsKilledWithTheRest(t *testing.T) {
+	bin, pgdata := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(bin+"/postgres", []byte("#!/bin/sh\nexec sleep 600\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	server, err := Start(Spec{BinDir: bin, PGData: pgdata, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.signal(syscall.SIGKILL) })
+	KillAll(pgdata)
+	select {
+	case <-server.Done():
+	case <-time.After(time.Minute):
+		t.Error("it runs on")
 	}
 }

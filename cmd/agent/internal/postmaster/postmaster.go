@@ -47,7 +47,7 @@ func Start(spec Spec) (*Server, error) {
 		return nil, err
 	}
 	cmd := exec.Command(filepath.Join(spec.BinDir, "postgres"), append([]string{"-D", spec.PGData}, spec.Args...)...)
-	cmd.Dir = "/"
+	cmd.Dir = spec.PGData // where it goes by itself: who kills all that works there must not miss one that has just begun
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGTZ=UTC", "TZ=UTC")
 	// A group of its own, so that no signal to the agent's group reaches it; and no server outlives its agent.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
