@@ -84,7 +84,7 @@ generate-rbac: $(BIN)/controller-gen
 # the chart renders, so that the two ways to install never differ.
 .PHONY: generate-chart
 generate-chart: generate-apis generate-rbac $(BIN)/helm
-	rm -rf charts/howdah/files
+	rm -rf charts/howdah/files/crds charts/howdah/files/rbac
 	mkdir -p charts/howdah/files/crds charts/howdah/files/rbac
 	cp config/crd/howdah.dev_*.yaml charts/howdah/files/crds/
 	for name in $(CONTROLLERS); do cp config/rbac/$$name/role.yaml charts/howdah/files/rbac/$$name.yaml; done
@@ -159,7 +159,7 @@ bench-backup: kube ## Measure backups beside pgBackRest and pg_basebackup on one
 	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent ARCHIVER=$(BIN)/archiver.test SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench
 
 .PHONY: bench-restore
-bench-restore: kube ## Measure restores beside pgBackRest, from one MinIO (SCALE=1 RUNS=5 WORK=delta-restore TOOLS=howdah,pgbackrest)
+bench-restore: kube ## Measure restores beside pgBackRest, from one MinIO (SCALE=1 RUNS=5 WORK=delta-restore TOOLS=howdah,howdah-undo,pgbackrest)
 	@test/debian-packages
 	@go build -o $(BIN)/bench ./test/bench
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/agent ./cmd/agent

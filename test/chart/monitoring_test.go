@@ -1,0 +1,121 @@
+//go:build chart
+
+package chart
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func fileOf(t *testing.T, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(chart + "/files/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func only(t *testing.T, objects []unstructured.Unstructured, kind string) unstructured.Unstructured {
+	t.Helper()
+	found := ofKind(objects, kind)
+	if len(found) != 1 {
+		t.Fatalf("%d objects of kind %s", len(found), kind)
+	}
+	return found[0]
+}
+
+func TestNothingForPrometheusOrGrafanaIsThereUnlessItIsAskedFor(t *testing.T) {
+	for _, kind := range []string{"PrometheusRule", "PodMonitor", "ConfigMap"} {
+		if found := ofKind(render(t), kind); len(found) != 0 {
+			t.Errorf("%d objects of kind %s", len(found), kind)
+		}
+	}
+}
+
+func TestEachPartOfMonitoringBringsOneObjectWithTheLabelsThatAreWanted(t *testing.T) {
+	before := len(render(t))
+	for part, kind := range map[string]string{"rules": "PrometheusRule", "dashboard": "ConfigMap", "controllers": "PodMonitor"} {
+		objects := render(t, "monitoring."+part+".enabled=true", "monitoring."+part+".labels.release=mine")
+		if len(objects) != before+1 {
+			t.Errorf("%s brings %d objects", part, len(objects)-before)
+		}
+		object := only(t, objects, kind)
+		if labels := object.GetLabels(); labels["release"] != "mine" || labels["app.kubernetes.io/part-of"] != "howdah" {
+			t.Errorf("%s has labels %v", part, labels)
+		}
+	}
+}
+
+func TestTheRulesAreThoseOfTheFile(t *testing.T) {
+	var want map[string]any
+	if err := yaml.Unmarshal(fileOf(t, "alerts.yaml"), &want); err != nil {
+		t.Fatal(err)
+	}
+	got := only(t, render(t, "monitoring.rules.enabled=true"), "PrometheusRule").Object["spec"]
+	if !equality.Semantic.DeepEqual(got, any(want)) {
+		t.Errorf("the chart makes of the rules\n%v", got)
+	}
+}
+
+func TestWithTheAddressOfTheDocumentsEachAlertHasThatOfItsPage(t *testing.T) {
+	objects := render(t, "monitoring.rules.enabled=true", "monitoring.rules.runbookURL=https://docs.example/v1/")
+	groups, _, err := unstructured.NestedSlice(only(t, objects, "PrometheusRule").Object, "spec", "groups")
+	if err != nil || len(groups) == 0 {
+		t.Fatalf("%d groups: %v", len(groups), err)
+	}
+	for _, group := range groups {
+		for _, rule := range group.(map[string]any)["rules"].([]any) {
+			annotations := rule.(map[string]any)["annotations"].(map[string]any)
+			if want := "https://docs.example/v1/" + annotations["runbook"].(string); annotations["runbook_url"] != want {
+				t.Errorf("an alert has %v, want %s", annotations["runbook_url"], want)
+			}
+		}
+	}
+}
+
+func TestTheDashboardIsThatOfTheFileAndIsFoundByTheSidecar(t *testing.T) {
+	object := only(t, render(t, "monitoring.dashboard.enabled=true"), "ConfigMap")
+	content, _, err := unstructured.NestedString(object.Object, "data", "howdah.json")
+	if err != nil || !bytes.Equal(bytes.TrimSpace([]byte(content)), bytes.TrimSpace(fileOf(t, "dashboard.json"))) {
+		t.Errorf("the dashboard is not the file's (%v)", err)
+	}
+	if object.GetLabels()["grafana_dashboard"] != "1" {
+		t.Errorf("labels %v", object.GetLabels())
+	}
+}
+
+func TestThePodMonitorFindsThePodsOfAllControllers(t *testing.T) {
+	objects := render(t, "monitoring.controllers.enabled=true")
+	selector, _, err := unstructured.NestedStringMap(only(t, objects, "PodMonitor").Object, "spec", "selector", "matchLabels")
+	if err != nil || len(selector) != 2 {
+		t.Fatalf("selector %v: %v", selector, err)
+	}
+	for _, object := range ofKind(objects, "Deployment") {
+		labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+		for key, value := range selector {
+			if labels[key] != value {
+				t.Errorf("%s isn't scraped: %s is %q", object.GetName(), key, labels[key])
+			}
+		}
+	}
+}
+
+func TestSettingsOfMonitoringThatNothingActsOnAreRefused(t *testing.T) {
+	for _, set := range []string{
+		"monitoring.rule.enabled=true", "monitoring.rules.enabled=maybe", "monitoring.rules.runbookURL=docs",
+		"monitoring.dashboard.folder=x", "monitoring.controllers.interval=30s",
+	} {
+		if out, err := try(set); err == nil {
+			t.Errorf("--set %s was taken", set)
+		} else if !strings.Contains(string(out), "don't meet the specifications of the schema") {
+			t.Errorf("--set %s failed for another reason:\n%s", set, out)
+		}
+	}
+}
