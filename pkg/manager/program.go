@@ -65,7 +65,7 @@ func (p Program) command() *cobra.Command {
 
 // gcPercent is how much the heap may grow before it is collected, in percent of what is in use. A controller rests most of
 // the time, so it is little work to keep its heap small. GOGC says otherwise.
-const gcPercent = 50
+const gcPercent = 25
 
 func (p Program) run(ctx context.Context, options Options, settings Settings) error {
 	if os.Getenv("GOGC") == "" {
@@ -77,6 +77,9 @@ func (p Program) run(ctx context.Context, options Options, settings Settings) er
 	}
 	if err := p.Setup(ctx, mgr, settings); err != nil {
 		return fmt.Errorf("set up: %w", err)
+	}
+	if err := mgr.Add(giveBackOnceStarted(mgr)); err != nil {
+		return err
 	}
 	ctrl.Log.Info("Starting", "version", p.Version)
 	return mgr.Start(ctx)
