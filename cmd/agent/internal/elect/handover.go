@@ -75,7 +75,7 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	if h.stopped == 0 {
 		h.stopped, c.asking = now, 0
 	}
-	if len(c.record.Members) == 0 {
+	if len(c.record.Members) == 0 || c.server.Deserted {
 		return c.released("", false), true
 	}
 	c.ask(now, acts, c.record.Members)

@@ -140,6 +140,18 @@ func TestAPodThatEndsGivesTheLeaseUp(t *testing.T) {
 	}
 }
 
+func TestAPodThatAllReplicasHaveLeftGivesTheLeaseUpAtOnce(t *testing.T) {
+	a := leader(t, required(1), held(1, "b", "c"))
+	a.follow("b", "c")
+	a.core.Leave()
+	a.step()
+	a.observes(Server{Mode: Starting, Deserted: true}).waits()
+	a.observes(Server{Mode: Down, End: 120, Deserted: true, Position: agentapi.Position{Timeline: 1, LSN: 121}})
+	if r := a.writes(Written); r.Holder != "" || r.LastHolder != "a" || r.Successor != "" || r.Complete || r.Quorum != 1 || len(r.Members) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestAPodWithoutMembersThatEndsGivesTheLeaseUpAtOnce(t *testing.T) {
 	a := leader(t, asynchronous(), held(0))
 	a.core.Leave()

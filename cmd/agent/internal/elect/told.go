@@ -57,6 +57,9 @@ type Server struct {
 	// End is where the record of the checkpoint begins with which a primary was shut down in order; 0: it wasn't. Who has
 	// received more than that has everything.
 	End uint64
+	// Deserted: no replica was connected any more when the primary was told to end, so none can get the last of its WAL. It
+	// says nothing about a server that isn't Down.
+	Deserted bool
 	// Hopeless: it was primary and doesn't come up again. It says nothing about a server that isn't Down.
 	Hopeless bool
 }

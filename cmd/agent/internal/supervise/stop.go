@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -20,7 +21,8 @@ func (r *runner) stop(server *postmaster.Server, as mode) error {
 	defer r.waiting()()
 	r.member.Leave()
 	if as == primaryMode && r.elects() {
-		r.checkpoint(context.WithoutCancel(context.Background()))
+		r.checkpoint(context.Background())
+		r.noteDeserted(context.Background())
 	}
 	err := r.end(server, as)
 	r.set(func(status *agentapi.Status) { status.State = agentapi.StateStopped })
@@ -30,6 +32,21 @@ func (r *runner) stop(server *postmaster.Server, as mode) error {
 		r.Log.Info("PostgreSQL has been stopped")
 	}
 	return stopped{err}
+}
+
+// noteDeserted looks whether any replica is left to take over. Where all pods end at one time they are gone by now: nobody is
+// waited for then, and clients are told at once that there is no primary, rather than when a connection to this pod hangs.
+func (r *runner) noteDeserted(ctx context.Context) {
+	var left []replicate.Follower
+	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		_, left, err = replicate.Followers(ctx, conn)
+		return err
+	})
+	if err != nil || len(left) > 0 {
+		return
+	}
+	r.withdraw(ctx)
+	r.report(func(server *elect.Server) { server.Deserted = true })
 }
 
 // handOver ends the server because the election wants that: the replicas get everything before.
@@ -70,9 +87,7 @@ func (r *runner) end(server *postmaster.Server, as mode) error {
 	}
 	r.probe.Close()
 	if as == primaryMode && !r.elects() {
-		withdraw, cancelWithdraw := context.WithTimeout(patience, withdrawTime)
-		defer cancelWithdraw()
-		r.publisher.Withdraw(withdraw)
+		r.withdraw(patience)
 	} else {
 		r.publisher.Yield()
 	}
@@ -86,6 +101,13 @@ func (r *runner) end(server *postmaster.Server, as mode) error {
 		server.Mode, server.End, server.Position.Timeline = elect.Down, end, timeline
 	})
 	return err
+}
+
+// withdraw sends clients here no more, if the API server hears it in time.
+func (r *runner) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawTime)
+	defer cancel()
+	r.publisher.Withdraw(ctx)
 }
 
 // kill ends the server at once.
