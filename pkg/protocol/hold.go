@@ -46,7 +46,7 @@ func HoldAsks(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, up
 
 // HoldFacts is what the db-controller knows when it answers.
 type HoldFacts struct {
-	// Stopped: no pod of the cluster exists and PostgreSQL was shut down cleanly (or never ran).
+	// Stopped: no pod of the cluster writes to a volume or will, and PostgreSQL was shut down cleanly (or never ran).
 	Stopped bool
 	// Refusal is why nobody may hold the cluster now, such as that it is being deleted. Empty: somebody may.
 	Refusal string

@@ -314,6 +314,49 @@ func TestStoppedTakesTheWordOfTheStatefulSetsController(t *testing.T) {
 	}
 }
 
+func TestVolumesAreVacatedWhenAllContainersHaveEndedForGood(t *testing.T) {
+	going := func(phase corev1.PodPhase) func(w *world) {
+		return func(w *world) {
+			set := w.statefulSet()
+			set.Spec.Replicas, set.Generation, set.Status.ObservedGeneration, set.Status.Replicas = ptr.To[int32](0), 2, 2, 1
+			w.pods[0].Status.Phase, w.pods[0].DeletionTimestamp = phase, &metav1.Time{Time: w.now}
+		}
+	}
+	and := func(changes ...func(*world)) func(*world) {
+		return func(w *world) {
+			for _, change := range changes {
+				change(w)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   bool
+	}{
+		"running":                              {nil, false},
+		"going":                                {going(corev1.PodRunning), false},
+		"going, its containers have ended":     {going(corev1.PodSucceeded), true},
+		"going, they have ended with an error": {going(corev1.PodFailed), true},
+		"they have ended, but nobody has told it to go": {
+			and(going(corev1.PodFailed), func(w *world) { w.pods[0].DeletionTimestamp = nil }), false},
+		"scaled down, not yet seen": {
+			and(going(corev1.PodSucceeded), func(w *world) { w.statefulSet().Status.ObservedGeneration = 1 }), false},
+		"there is another pod that isn't seen yet": {
+			and(going(corev1.PodSucceeded), func(w *world) { w.statefulSet().Status.Replicas = 2 }), false},
+		"a worker still writes": {and(going(corev1.PodSucceeded), func(w *world) { w.workers = make([]corev1.Pod, 1) }), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := running(c.change)
+			if got := w.vacated(); got != c.want {
+				t.Errorf("got %v", got)
+			}
+			if w.stopped() {
+				t.Error("the pod is still there")
+			}
+		})
+	}
+}
+
 func TestPausesBetweenFinalBackupsGrow(t *testing.T) {
 	for attempt, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 6: 32 * time.Minute, 7: time.Hour, 1000: time.Hour} {
 		if got := pauseBefore(attempt); got != want {

@@ -73,7 +73,7 @@ func (w *world) holdFacts() protocol.HoldFacts {
 	for _, claim := range w.volumesMade() {
 		facts.Volumes = append(facts.Volumes, v1alpha1.HeldVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
 	}
-	facts.Stopped = w.stopped() && len(facts.Volumes) > 0
+	facts.Stopped = w.vacated() && len(facts.Volumes) > 0
 	if w.deleting() {
 		facts.Refusal = "the PostgresCluster is being deleted"
 	}

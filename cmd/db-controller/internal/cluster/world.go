@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -134,14 +135,19 @@ func (w *world) pod(ordinal int) *corev1.Pod {
 	return nil
 }
 
-// stopped: no pod of the cluster writes to a volume, and none will be started. The StatefulSet's own controller has
-// seen that it is scaled to nothing, so it starts none that we can't see yet.
-func (w *world) stopped() bool {
-	if len(w.pods) > 0 || len(w.workers) > 0 {
+// stopped: no pod of the cluster is there, and none will be started.
+func (w *world) stopped() bool { return len(w.pods) == 0 && w.vacated() }
+
+// vacated: no pod of the cluster writes to a volume, and none will be started. Who waits for the volumes needs no more: until a
+// pod whose containers have ended for good is gone takes kubelet a while. The StatefulSet's own controller has seen that it
+// is scaled to nothing, so it starts none that we can't see yet.
+func (w *world) vacated() bool {
+	writes := func(pod corev1.Pod) bool { return pod.DeletionTimestamp.IsZero() || !ended(&pod) }
+	if slices.ContainsFunc(w.pods, writes) || len(w.workers) > 0 {
 		return false
 	}
 	set := w.statefulSet()
-	return set == nil || (*set.Spec.Replicas == 0 && set.Status.ObservedGeneration >= set.Generation && set.Status.Replicas == 0)
+	return set == nil || (*set.Spec.Replicas == 0 && set.Status.ObservedGeneration >= set.Generation && int(set.Status.Replicas) <= len(w.pods))
 }
 
 // idleSet: the StatefulSet has no pod and is to have none; bringing one up is a decision that takes fresh reads.
