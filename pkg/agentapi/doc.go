@@ -26,6 +26,7 @@ const (
 	ClientTLSDir   = "/etc/howdah/client-tls" // client certificate of an internal role, in Jobs
 	PeerTLSDir     = "/etc/howdah/peer-tls"   // client certificate of ReplicationRole, in database pods
 	OldImageDir    = "/old"                   // image volume of the old version, in upgrade Jobs
+	AgentImageDir  = "/howdah"                // image volume of the agent, in upgrade Jobs
 	TerminationLog = "/dev/termination-log"
 )
 

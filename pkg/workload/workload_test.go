@@ -2,6 +2,8 @@ package workload
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -198,6 +200,31 @@ func TestEveryPodKeepsToTheRestrictedProfile(t *testing.T) {
 		if mount.MountPath == agentapi.VolumeDir && !mount.ReadOnly {
 			t.Error("the volume is mounted for writing")
 		}
+	}
+}
+
+func TestAnUpgradesPodHasTheAgentFromItsImageWithoutAContainerForThat(t *testing.T) {
+	pod := Job{Name: "j", Owner: &v1alpha1.Upgrade{}, Image: "postgres:18", AgentImage: "agent", OldImage: "postgres:17", Args: []string{"upgrade"}}.pod()
+	if len(pod.InitContainers) > 0 {
+		t.Errorf("it starts %d containers before its own", len(pod.InitContainers))
+	}
+	images := map[string]string{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		for _, v := range pod.Volumes {
+			if v.Name == mount.Name && v.Image != nil {
+				images[mount.MountPath] = v.Image.Reference
+			}
+		}
+	}
+	if !maps.Equal(images, map[string]string{agentapi.OldImageDir: "postgres:17", agentapi.AgentImageDir: "agent"}) {
+		t.Errorf("it has the images %v", images)
+	}
+	if got := pod.Containers[0].Command; !slices.Equal(got, []string{agentapi.AgentImageDir + "/agent", "upgrade"}) {
+		t.Errorf("it runs %v", got)
+	}
+	with := Job{Name: "j", Owner: &v1alpha1.Backup{}, Image: "postgres:18", AgentImage: "agent"}.pod()
+	if len(with.InitContainers) != 1 || with.Containers[0].Command[0] != agentapi.AgentPath {
+		t.Errorf("without image volumes nobody brings the agent: %v", with.Containers[0].Command)
 	}
 }
 

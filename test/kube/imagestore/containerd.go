@@ -83,10 +83,27 @@ func (c Client) Load(ctx context.Context, archive string) (bool, error) {
 	if hasAll(have, wanted) {
 		return false, nil
 	}
+	if err := c.forget(ctx, have, wanted); err != nil {
+		return false, err
+	}
 	if err := c.Import(ctx, archive); err != nil {
 		return false, fmt.Errorf("import %s: %w", filepath.Base(archive), err)
 	}
 	return true, nil
+}
+
+// forget takes the names of older images away. Kubernetes' part of containerd finds an image for a volume by its id, and notes
+// the id of an image that is new, but not that of another one which an old name is given to.
+func (c Client) forget(ctx context.Context, have map[string]string, wanted []oci.Image) error {
+	for _, image := range wanted {
+		if old := have[image.Name]; old == "" || old == image.Digest {
+			continue
+		}
+		if _, err := c.ctr(ctx, "images", "rm", image.Name); err != nil {
+			return fmt.Errorf("forget the older %s: %w", image.Name, err)
+		}
+	}
+	return nil
 }
 
 func hasAll(have map[string]string, wanted []oci.Image) bool {

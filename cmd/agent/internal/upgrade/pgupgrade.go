@@ -20,6 +20,7 @@ import (
 const (
 	modeCopy  = "--copy"
 	modeClone = "--clone"
+	modeRange = "--copy-file-range" // within the kernel; from 17 on
 )
 
 // pgUpgrade runs pg_upgrade, and reports what it is busy with. What it has found wrong is in the error.
@@ -80,8 +81,9 @@ func reports(newData string) string {
 	return all.String()
 }
 
-// transferMode clones where the filesystem of dir can, else copies.
-func transferMode(dir string) (mode string, err error) {
+// transferMode clones where the filesystem of dir can, else copies, without leaving the kernel where pg_upgrade of that version
+// and the kernel can.
+func transferMode(dir string, major int) (mode string, err error) {
 	source, err := os.CreateTemp(dir, "clone-from-*")
 	if err != nil {
 		return "", err
@@ -94,6 +96,12 @@ func transferMode(dir string) (mode string, err error) {
 	defer func() { err = errors.Join(err, target.Close(), os.Remove(target.Name())) }()
 	if unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil {
 		return modeClone, nil
+	}
+	if _, err := source.WriteString("x"); err != nil {
+		return "", err
+	}
+	if n, err := unix.CopyFileRange(int(source.Fd()), new(int64), int(target.Fd()), nil, 1, 0); major >= 17 && err == nil && n == 1 {
+		return modeRange, nil
 	}
 	return modeCopy, nil
 }

@@ -95,7 +95,7 @@ func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found progra
 	if err != nil {
 		return err
 	}
-	mode, err := transferMode(w.Volume.Dir(task.ToGeneration))
+	mode, err := transferMode(w.Volume.Dir(task.ToGeneration), task.ToVersion)
 	if err != nil {
 		return err
 	}

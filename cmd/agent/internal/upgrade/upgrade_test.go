@@ -122,7 +122,16 @@ func TestSpaceCountsFiles(t *testing.T) {
 	if err != nil || used != 5000 || free <= 0 {
 		t.Errorf("used %d, free %d, %v", used, free, err)
 	}
-	if mode, err := transferMode(dir); err != nil || mode != modeCopy && mode != modeClone {
-		t.Errorf("%s, %v", mode, err)
+}
+
+func TestFilesAreBroughtOverAsPgUpgradeOfThatVersionCan(t *testing.T) {
+	dir := t.TempDir()
+	for major, modes := range map[int][]string{16: {modeClone, modeCopy}, 17: {modeClone, modeRange, modeCopy}} {
+		if mode, err := transferMode(dir, major); err != nil || !slices.Contains(modes, mode) {
+			t.Errorf("%d: %s, %v", major, mode, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }
