@@ -52,7 +52,7 @@ type BackupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type can't be changed: make another Backup"
 	Type BackupType `json:"type,omitempty"`
 	// Compression says what matters more. Fast takes the least cpu and the most space, Small the least space; Balanced is
-	// nearly as small at half of Small's cpu.
+	// nearly as small at two thirds of Small's cpu.
 	// +optional
 	// +kubebuilder:default=Balanced
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.compression can't be changed: make another Backup"

@@ -119,9 +119,10 @@ type Options struct {
 // Phase is what Write or Restore is busy with.
 type Phase string
 
-// The phases, in order; a restore knows only Copying and Syncing.
+// The phases; a restore knows only Copying and Syncing.
 const (
 	Starting   Phase = "Starting"   // waiting for the checkpoint
+	Comparing  Phase = "Comparing"  // of Compare
 	Copying    Phase = "Copying"    //
 	AwaitWAL   Phase = "AwaitWAL"   // waiting until the last WAL is archived
 	Committing Phase = "Committing" //
@@ -134,7 +135,7 @@ type Progress struct {
 	Done   int64 // of the content
 	Total  int64 // of the content; may change while copying
 	Stored int64 // uploaded or downloaded
-	Taken  int64 // of what is done, from RestoreOptions.Present
+	Taken  int64 // of what is done, from RestoreOptions.Present or what was in place
 }
 
 // RestoreOptions change how a backup is restored.
@@ -143,8 +144,16 @@ type RestoreOptions struct {
 	// restored in place, as a folder in pg_tblspc.
 	Tablespaces map[string]string
 	// Present is a data directory, such as that of before, from which frames are taken that it still holds. Nothing is
-	// changed there, and what can't be read is fetched. It may be missing.
-	Present     string
+	// changed there, nobody may write there meanwhile, and what can't be read is fetched. It may be missing. On a file system
+	// whose files can share blocks the target shares with it what is the same, and only the rest is written.
+	Present string
+	// InPlace lets the target, and the directories of Tablespaces, hold files already, such as the data of before, of which
+	// what is as in the backup stays. All else is changed to be so: whatever the backup doesn't have there is removed. After
+	// an error they are neither as before nor as in the backup, and another restore in place goes on. Not with Present.
+	InPlace bool
+	// Difference is what Compare has found in the target, which nobody may have changed since. Without it a restore in place
+	// finds that out itself.
+	Difference  *Difference
 	Workers     int   // 0 is the number of CPUs, at most 8
 	MemoryLimit int64 // of buffers in bytes; 0 is 80 MiB
 	Progress    func(Progress)

@@ -17,7 +17,7 @@ const (
 	minPack        = 8 << 20
 	maxWorkers     = 8
 	defaultWALPoll = 250 * time.Millisecond
-	// encoderMemory is about what one encoder keeps beside its input and output.
+	// encoderMemory is about what one encoder keeps beside its input, its output and what is in between.
 	encoderMemory = 2 << 20
 )
 
@@ -37,7 +37,7 @@ func (o Options) fit(total int64) sizes {
 		limit = defaultMemory
 	}
 	s := sizes{workers: workers(o.Workers), frame: frameSize(total)}
-	perWorker := s.frame*5/2 + encoderMemory
+	perWorker := s.frame*4 + encoderMemory
 	for s.workers > 1 && int64(s.workers)*perWorker > limit/2 {
 		s.workers--
 	}

@@ -26,7 +26,7 @@ type Level int
 
 // The levels that are used.
 const (
-	Quick   Level = 0 // S2, for frames only
+	Quick   Level = 0 // S2 alone, for frames only
 	Fastest Level = Level(zstd.SpeedFastest)
 	Default Level = Level(zstd.SpeedDefault)
 )
@@ -37,21 +37,28 @@ func NewEncoder(level Level, maxInput int) (*zstd.Encoder, error) {
 	for window < maxInput && window < 4<<20 {
 		window *= 2
 	}
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevel(level)), zstd.WithEncoderConcurrency(1),
+	// Digests and the like compress though nothing in them comes again.
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevel(level)), zstd.WithEncoderConcurrency(1), zstd.WithAllLitEntropyCompression(true),
 		zstd.WithWindowSize(window), zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
 }
 
+// decoder is for one goroutine at a time.
+type decoder struct {
+	*zstd.Decoder
+	blocks [2][]byte // what comes out in between where something was compressed several times
+}
+
 var decoders = sync.Pool{New: func() any {
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
+	one, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // only for options that exclude each other
 	}
-	return decoder
+	return &decoder{Decoder: one}
 }}
 
 // Decode decompresses into dst, which has the exact size of the content.
 func Decode(stored, dst []byte) error {
-	decoder := decoders.Get().(*zstd.Decoder)
+	decoder := decoders.Get().(*decoder)
 	defer decoders.Put(decoder)
 	content, err := decoder.DecodeAll(stored, dst[:0:len(dst)])
 	if err != nil {

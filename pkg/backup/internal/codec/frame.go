@@ -4,68 +4,106 @@ import (
 	"fmt"
 
 	"github.com/klauspost/compress/s2"
-	"github.com/klauspost/compress/zstd"
 )
 
 // Coding is how a frame is stored. The numbers stand in manifests.
 type Coding uint8
 
-// The codings.
+// The codings. From S2 on half of the number says how often S2 was used, and an odd one that zstd came last.
 const (
-	Zstd Coding = iota // one zstd frame
-	Raw                // as it is, because it doesn't compress
-	S2                 // one S2 block
+	Zstd        Coding = iota // one zstd frame
+	Raw                       // as it is, because it doesn't compress
+	S2                        // one S2 block
+	S2Zstd                    // one zstd frame, of one S2 block
+	S2Twice                   // one S2 block, of one S2 block
+	S2TwiceZstd               // and so on
+	S2Thrice
+	S2ThriceZstd
 )
 
+// mostPasses of S2: a fourth one saves next to nothing.
+const mostPasses = 3
+
 // Known says whether this code can read the coding.
-func (c Coding) Known() bool { return c <= S2 }
+func (c Coding) Known() bool { return c <= S2ThriceZstd }
 
-// worthwhile is the part of the content that compression has to save: less isn't worth decompressing.
-const worthwhile = 32
+// Passes is how often S2 was used.
+func (c Coding) Passes() int {
+	if c < S2 {
+		return 0
+	}
+	return int(c / 2)
+}
 
-// frameWindow is how far back matches are looked for: a larger one takes memory and finds nothing more in pages.
+// Zstd says whether zstd came last.
+func (c Coding) Zstd() bool { return c == Zstd || c > S2 && c%2 == 1 }
+
+// coded is the coding of what S2 compressed so often, and then zstd.
+func coded(passes int, zstd bool) Coding {
+	switch {
+	case passes > 0 && zstd:
+		return Coding(2*passes + 1)
+	case passes > 0:
+		return Coding(2 * passes)
+	case zstd:
+		return Zstd
+	}
+	return Raw
+}
+
+// worthwhile is the part of the content that compression has to save: less isn't worth the time of both directions.
+const worthwhile = 16
+
+// frameWindow is how far back zstd looks for matches: a larger one takes memory and finds nothing more in pages.
 const frameWindow = 256 << 10
-
-// FrameEncoder makes frames, one at a time.
-type FrameEncoder struct {
-	zstd *zstd.Encoder // nil: S2
-}
-
-// NewFrameEncoder returns an encoder for one goroutine, for contents of up to maxInput bytes.
-func NewFrameEncoder(level Level, maxInput int) (*FrameEncoder, error) {
-	if level == Quick {
-		return &FrameEncoder{}, nil
-	}
-	encoder, err := NewEncoder(level, min(maxInput, frameWindow))
-	return &FrameEncoder{zstd: encoder}, err
-}
-
-// Encode compresses content into the buffer, or into a larger one. What doesn't compress is returned as it is.
-func (e *FrameEncoder) Encode(content, buffer []byte) (stored []byte, coding Coding) {
-	if e.zstd != nil {
-		stored, coding = e.zstd.EncodeAll(content, buffer[:0]), Zstd
-	} else {
-		stored, coding = s2.Encode(buffer[:cap(buffer)], content), S2
-	}
-	if len(stored) >= len(content)-len(content)/worthwhile {
-		return content, Raw
-	}
-	return stored, coding
-}
 
 // DecodeFrame decompresses into dst, which has the exact size of the content. One that is stored as it is is copied.
 func DecodeFrame(coding Coding, stored, dst []byte) error {
-	switch coding {
-	case Zstd:
+	switch {
+	case coding == Zstd:
 		return Decode(stored, dst)
-	case S2:
+	case coding == Raw && len(stored) == len(dst):
+		copy(dst, stored)
+		return nil
+	case coding == Raw || !coding.Known():
+		return fmt.Errorf("%w: coding %d, %d bytes stored for %d", ErrDamaged, coding, len(stored), len(dst))
+	case coding == S2:
 		return decodeS2(stored, dst)
-	case Raw:
-		if copy(dst, stored) == len(dst) && len(stored) == len(dst) {
-			return nil
+	}
+	decoder := decoders.Get().(*decoder)
+	defer decoders.Put(decoder)
+	return decoder.unwind(coding, stored, dst)
+}
+
+// unwind takes back what was done several times.
+func (d *decoder) unwind(coding Coding, stored, dst []byte) (err error) {
+	room := s2.MaxEncodedLen(len(dst))
+	for i := range d.blocks {
+		if cap(d.blocks[i]) < room {
+			d.blocks[i] = make([]byte, room)
 		}
 	}
-	return fmt.Errorf("%w: coding %d, %d bytes stored for %d", ErrDamaged, coding, len(stored), len(dst))
+	block, next := stored, 0
+	if coding.Zstd() {
+		if block, err = d.DecodeAll(stored, d.blocks[0][:0:room]); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		next = 1
+	}
+	for range coding.Passes() - 1 {
+		size, err := s2.DecodedLen(block)
+		if err == nil && size > room {
+			err = s2.ErrTooLarge
+		}
+		if err == nil {
+			block, err = s2.Decode(d.blocks[next][:size:size], block)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		next = 1 - next
+	}
+	return decodeS2(block, dst)
 }
 
 // decodeS2 looks at the size first, because s2 would make room for whatever a damaged block claims.

@@ -2,9 +2,13 @@ package codec
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"math/rand"
 	"testing"
+
+	"github.com/klauspost/compress/s2"
 )
 
 var levels = map[string]Level{"quick": Quick, "fastest": Fastest, "default": Default}
@@ -43,6 +47,121 @@ func TestAFrameDecodesToItsContentAtEveryLevel(t *testing.T) {
 	}
 }
 
+// rows are what many tables hold: lines that differ in a few digits.
+func rows(n int) []byte {
+	b := make([]byte, 0, n+100)
+	for i := 0; len(b) < n; i++ {
+		b = fmt.Appendf(b, "%08d|%032d|account of a customer, with room for more%30s|", i, i*7919, "")
+	}
+	return b[:n]
+}
+
+// documents have names that come again, and values that don't.
+func documents(n int) []byte {
+	r, b := rand.New(rand.NewSource(1)), make([]byte, 0, n+200)
+	for len(b) < n {
+		b = fmt.Appendf(b, `{"user": %d, "email": "%016x@example.com", "items": [%d, %d], "status": "paid"}`, r.Intn(1e6), r.Uint64(), r.Intn(99), r.Intn(99))
+	}
+	return b[:n]
+}
+
+// hexadecimals have nothing that comes again, but half of the bits.
+func hexadecimals(n int) []byte { return []byte(hex.EncodeToString(random(n / 2))) }
+
+func TestTheWayIsChosenByWhatIsThere(t *testing.T) {
+	for name, test := range map[string]struct {
+		level   Level
+		content []byte
+		want    Coding
+	}{
+		"rows":                  {Fastest, rows(1 << 20), S2TwiceZstd},
+		"rows, in little time":  {Quick, rows(1 << 20), S2Twice},
+		"documents":             {Fastest, documents(1 << 20), Zstd},
+		"documents, in no time": {Quick, documents(1 << 20), S2},
+		"hexadecimals":          {Fastest, hexadecimals(1 << 20), S2Zstd},
+		"random":                {Fastest, random(1 << 20), Raw},
+		"random, in no time":    {Quick, random(1 << 20), Raw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := encoder(t, test.level)
+			if _, coding := e.Encode(test.content, nil); coding != test.want {
+				t.Errorf("coding %d", coding)
+			}
+		})
+	}
+}
+
+func TestEveryCodingDecodes(t *testing.T) {
+	content := rows(1 << 20)
+	e := encoder(t, Fastest)
+	for coding := S2; coding.Known(); coding++ {
+		stored := content
+		for range coding.Passes() {
+			stored = s2.Encode(nil, stored)
+		}
+		if coding.Zstd() {
+			stored = e.zstd.EncodeAll(stored, nil)
+		}
+		again := make([]byte, len(content))
+		if err := DecodeFrame(coding, stored, again); err != nil || !bytes.Equal(again, content) || coded(coding.Passes(), coding.Zstd()) != coding {
+			t.Errorf("coding %d: %v", coding, err)
+		}
+	}
+}
+
+// A few bytes may claim to be very many: nobody makes room for them.
+func TestABlockThatClaimsTooMuchIsDamaged(t *testing.T) {
+	bomb := s2.Encode(nil, s2.Encode(nil, make([]byte, 64<<20)))
+	if err := DecodeFrame(S2Thrice, bomb, make([]byte, 1000)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("it is %v", err)
+	}
+}
+
+func TestAnEncoderFindsAnotherWayWhenItIsTold(t *testing.T) {
+	e := encoder(t, Fastest)
+	codings := func() (all []Coding) {
+		for _, content := range [][]byte{rows(1 << 20), documents(1 << 20)} {
+			_, coding := e.Encode(content, nil)
+			all = append(all, coding)
+		}
+		return all
+	}
+	if got := codings(); got[1].Passes() == 0 {
+		t.Errorf("without being told: %v", got)
+	}
+	e.Turn()
+	if _, coding := e.Encode(documents(1<<20), nil); coding != Zstd {
+		t.Errorf("when told: %v", coding)
+	}
+}
+
+func TestWhatDoesNotCompressIsNotTakenForAllThatFollows(t *testing.T) {
+	e := encoder(t, Fastest)
+	for i, test := range []struct {
+		content []byte
+		want    Coding
+	}{{random(1 << 20), Raw}, {rows(1 << 20), S2TwiceZstd}, {random(1 << 20), Raw}} {
+		if _, coding := e.Encode(test.content, nil); coding != test.want {
+			t.Errorf("content %d has coding %d", i, coding)
+		}
+	}
+}
+
+func BenchmarkWays(b *testing.B) {
+	for what, content := range map[string][]byte{"rows": rows(1 << 20), "documents": documents(1 << 20), "hexadecimals": hexadecimals(1 << 20)} {
+		for name, by := range map[string]way{"s2Often": s2Often, "s2Once": s2Once, "s2Better": s2Better, "zstdOnly": zstdOnly} {
+			b.Run(what+"/"+name, func(b *testing.B) {
+				e, stored := encoder(b, Fastest), []byte(nil)
+				b.SetBytes(int64(len(content)))
+				for b.Loop() {
+					stored, _ = e.encode(by, content, stored)
+				}
+				b.ReportMetric(float64(len(content))/float64(len(stored)), "times-smaller")
+			})
+		}
+	}
+}
+
 func TestADamagedFrameIsFoundOrDecodesToTheSameSize(t *testing.T) {
 	content := bytes.Repeat([]byte("a row of a table, "), 1000)
 	for name, level := range levels {
@@ -56,7 +175,7 @@ func TestADamagedFrameIsFoundOrDecodesToTheSameSize(t *testing.T) {
 			t.Errorf("%s into another size: %v", name, err)
 		}
 	}
-	if err := DecodeFrame(S2+1, content, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
+	if err := DecodeFrame(S2ThriceZstd+1, content, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
 		t.Errorf("an unknown coding: %v", err)
 	}
 }
@@ -66,6 +185,12 @@ func FuzzDecodeFrame(f *testing.F) {
 	for _, level := range levels {
 		stored, coding := encoder(f, level).Encode(content, nil)
 		f.Add(byte(coding), stored, uint16(len(content)))
+	}
+	for _, level := range []Level{Quick, Fastest} {
+		for _, content := range [][]byte{documents(1000), rows(20000)} {
+			stored, coding := encoder(f, level).Encode(content, nil)
+			f.Add(byte(coding), stored, uint16(len(content)))
+		}
 	}
 	f.Add(byte(S2), []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, uint16(10))
 	f.Fuzz(func(t *testing.T, coding byte, stored []byte, size uint16) {
