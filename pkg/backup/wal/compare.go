@@ -29,15 +29,11 @@ func (a *Archive) compare(ctx context.Context, lineage, key string, ours Header,
 
 // sameContent compares what two frames hold, byte by byte: an older version may have compressed it in another way.
 func (a *Archive) sameContent(there []byte, theirs Header, frame []byte, ours Header) (bool, error) {
-	decoder, err := newDecoder()
+	content, err := (&unpacker{}).open(frame, ours.S2)
 	if err != nil {
 		return false, err
 	}
-	defer decoder.Close()
-	if err := decoder.Reset(bytes.NewReader(frame)); err != nil {
-		return false, err
-	}
-	other := &comparer{with: decoder}
+	other := &comparer{with: content}
 	err = a.decompress(there, theirs, other)
 	if errors.Is(err, errDiffers) {
 		return false, nil

@@ -1,13 +1,8 @@
 package wal
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-
-	"github.com/klauspost/compress/zstd"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
@@ -22,14 +17,10 @@ type stored struct {
 }
 
 const (
-	// window fits a processor's cache; WAL compresses no better with a larger one, and faster with this.
-	window    = 256 << 10
-	maxWindow = 8 << 20 // that a reader accepts
 	// headerRoom is kept in front of the compressed bytes, so that the header, which is known last, needs no copy of them.
 	headerRoom = 4 << 10
-	firstRoom  = 2 << 20 // for the compressed bytes
-	// blockSize is that of the blocks of a frame, of which each takes a few bytes more than its content where that doesn't compress.
-	blockSize, blockRoom = 128 << 10, 16
+	// firstRoom is for the compressed bytes: what segments of 16 MiB mostly take.
+	firstRoom = 2 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -40,20 +31,20 @@ type Effort int
 const (
 	// Thorough is for who keeps up with what is written.
 	Thorough Effort = iota
-	// Hasty takes a quarter less time and makes objects that are an eighth larger: for who has fallen behind.
+	// Hasty leaves zstd out: it takes half of the time and makes larger objects, for who has fallen behind, and waits for the
+	// processor and not for the store.
 	Hasty
 )
 
 // object is one that is being made. It compresses what is written to it, and holds only what comes out.
 type object struct {
-	effort  Effort
-	encoder *zstd.Encoder
-	buffer  buffer
-	size    int64 // of the content so far
-	crc     uint32
+	packer packer
+	buffer buffer
+	size   int64 // of the content so far
+	crc    uint32
 }
 
-// buffer takes what the encoder writes.
+// buffer takes what the packer writes.
 type buffer struct {
 	bytes []byte
 	most  int // that it may come to
@@ -69,51 +60,38 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func newObject(effort Effort) (*object, error) {
-	o := &object{buffer: buffer{bytes: make([]byte, headerRoom, firstRoom)}}
-	return o, o.use(effort)
-}
-
-// use gives it an encoder for that effort. What comes out goes to the same memory.
-func (o *object) use(effort Effort) (err error) {
-	level := zstd.SpeedDefault
-	if effort == Hasty {
-		level = zstd.SpeedFastest
-	}
-	o.effort = effort
-	o.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithNoEntropyCompression(effort == Hasty),
-		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
-	return err
+func newObject() *object {
+	return &object{buffer: buffer{bytes: make([]byte, headerRoom, firstRoom)}}
 }
 
 // begin empties it, for content of that size.
-func (o *object) begin(size int64) {
+func (o *object) begin(effort Effort, size int64) {
 	o.buffer.bytes, o.size, o.crc = o.buffer.bytes[:headerRoom], 0, 0
-	o.buffer.most = headerRoom + blockRoom*(int(size)/blockSize+2) + int(size)
-	o.encoder.ResetContentSize(&o.buffer, size)
+	o.buffer.most = headerRoom + mostPasses*blockRoom*(int(size)/onceSize+2) + int(size)
+	o.packer.begin(&o.buffer, effort, size)
 }
 
 // Write takes the next bytes of the content.
 func (o *object) Write(p []byte) (int, error) {
 	o.crc = crc32.Update(o.crc, castagnoli, p)
 	o.size += int64(len(p))
-	return o.encoder.Write(p)
+	return o.packer.Write(p)
 }
 
-// compressed is the content as one zstd frame, once the encoder is closed.
+// compressed is the content as a frame, once the packer is closed.
 func (o *object) compressed() []byte { return o.buffer.bytes[headerRoom:] }
 
-// seal is the whole object: the header, and the content as one zstd frame.
+// seal is the whole object: the header, and the content as a frame.
 func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error) {
 	if o.size != size {
 		return nil, Header{}, fmt.Errorf("%s has %d bytes instead of %d", name, o.size, size)
 	}
-	if err := o.encoder.Close(); err != nil {
+	if err := o.packer.Close(); err != nil {
 		return nil, Header{}, fmt.Errorf("compress %s: %w", name, err)
 	}
 	frame := o.compressed()
 	meta := stored{
-		Header: Header{Name: name, RawSize: size, CRC32C: o.crc, Info: info},
+		Header: Header{Name: name, RawSize: size, CRC32C: o.crc, S2: o.packer.passes, Info: info},
 		Stored: int64(len(frame)), StoredCRC32C: codec.CRC(frame),
 	}
 	header, err := envelope.Seal(envelope.WAL, meta)
@@ -141,6 +119,9 @@ func parseHeader(object []byte, name string) (stored, int, error) {
 	if header.RawSize < 0 || header.RawSize > postgres.MaxSegSize {
 		return stored{}, 0, fmt.Errorf("%w: content of %d bytes", ErrCorrupt, header.RawSize)
 	}
+	if header.S2 < 0 || header.S2 > mostPasses {
+		return stored{}, 0, fmt.Errorf("%w: compressed %d times", ErrCorrupt, header.S2)
+	}
 	return header, size, nil
 }
 
@@ -155,47 +136,4 @@ func open(object []byte, name string) (header Header, frame []byte, err error) {
 		return meta.Header, nil, fmt.Errorf("%w: its bytes are not what was stored", ErrCorrupt)
 	}
 	return meta.Header, frame, nil
-}
-
-func newDecoder() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-}
-
-// decompress writes the content of a frame, a piece at a time. The header says what it has to be; what was written before
-// an error is worth nothing.
-func decompress(decoder *zstd.Decoder, frame []byte, header Header, w io.Writer) error {
-	if err := decoder.Reset(bytes.NewReader(frame)); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	checked := &checkedWriter{to: w, left: header.RawSize}
-	_, err := decoder.WriteTo(checked)
-	switch {
-	case checked.err != nil:
-		return checked.err
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	case checked.left != 0 || checked.crc != header.CRC32C:
-		return fmt.Errorf("%w: the checksum of its content is wrong", ErrCorrupt)
-	}
-	return nil
-}
-
-// checkedWriter passes content on, no more than there should be.
-type checkedWriter struct {
-	to   io.Writer
-	left int64
-	crc  uint32
-	err  error // of the writer behind it
-}
-
-var errLonger = errors.New("it is longer than its header says")
-
-func (c *checkedWriter) Write(p []byte) (int, error) {
-	if c.left -= int64(len(p)); c.left < 0 {
-		return 0, errLonger
-	}
-	c.crc = crc32.Update(c.crc, castagnoli, p)
-	n, err := c.to.Write(p)
-	c.err = err
-	return n, err
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
@@ -32,6 +30,8 @@ type Header struct {
 	Name    string `json:"name"`
 	RawSize int64  `json:"rawSize"` // bytes of the content
 	CRC32C  uint32 `json:"crc32c"`  // of the content
+	// S2 is how often the content was compressed with S2, before zstd or without it.
+	S2 int `json:"s2,omitempty"`
 	Info
 }
 
@@ -77,8 +77,8 @@ func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // Archive reads and writes the WAL of all lineages in one store. It is safe for concurrent use.
 type Archive struct {
-	store    objstore.Store
-	decoders sync.Pool
+	store     objstore.Store
+	unpackers sync.Pool
 
 	mu   sync.Mutex
 	idle []*object // as many as were in use at a time: a sync.Pool would drop them while others are made
@@ -128,11 +128,8 @@ func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64,
 }
 
 func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64, effort Effort, write func(io.Writer) (Info, error)) error {
-	o, err := a.object(effort)
-	if err != nil {
-		return err
-	}
-	o.begin(size)
+	o := a.object()
+	o.begin(effort, size)
 	info, err := write(o)
 	if err != nil {
 		return err
@@ -154,20 +151,16 @@ func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64
 }
 
 // object takes one that is kept, or makes one.
-func (a *Archive) object(effort Effort) (*object, error) {
+func (a *Archive) object() *object {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	last := len(a.idle) - 1
 	if last < 0 {
-		a.mu.Unlock()
-		return newObject(effort)
+		return newObject()
 	}
 	o := a.idle[last]
 	a.idle = a.idle[:last]
-	a.mu.Unlock()
-	if o.effort == effort {
-		return o, nil
-	}
-	return o, o.use(effort)
+	return o
 }
 
 func (a *Archive) keep(o *object) {
@@ -196,15 +189,13 @@ func (a *Archive) read(ctx context.Context, key, name string) ([]byte, Header, e
 	return frame, header, nil
 }
 
-func (a *Archive) decompress(frame []byte, header Header, w io.Writer) (err error) {
-	decoder, ok := a.decoders.Get().(*zstd.Decoder)
+func (a *Archive) decompress(frame []byte, header Header, w io.Writer) error {
+	one, ok := a.unpackers.Get().(*unpacker)
 	if !ok {
-		if decoder, err = newDecoder(); err != nil {
-			return err
-		}
+		one = &unpacker{}
 	}
-	defer a.decoders.Put(decoder)
-	return decompress(decoder, frame, header, w)
+	defer a.unpackers.Put(one)
+	return one.decompress(frame, header, w)
 }
 
 // Get reads one file, checked against its checksum. objstore.ErrNotFound: it isn't archived;

@@ -119,6 +119,43 @@ func words(size int) []byte {
 	return b[:size]
 }
 
+// images are like those of pages of a table: rows that differ in a few digits.
+func images(size int) []byte {
+	b := make([]byte, 0, size+100)
+	for i := 0; len(b) < size; i++ {
+		b = fmt.Appendf(b, "%08d|%032d|account of a customer, with room for more%30s|", i, i*7919, "")
+	}
+	return b[:size]
+}
+
+func TestEveryWayToCompressGivesTheSameContentBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		content []byte
+		passes  map[wal.Effort]int
+	}{
+		"words":           {words(1 << 20), map[wal.Effort]int{wal.Thorough: 0, wal.Hasty: 1}},
+		"images of pages": {images(1 << 20), map[wal.Effort]int{wal.Thorough: 2, wal.Hasty: 3}},
+		"random":          {content(1, 1<<20), map[wal.Effort]int{wal.Thorough: 0, wal.Hasty: 1}},
+		"few bytes":       {content(1, 100), map[wal.Effort]int{wal.Thorough: 0, wal.Hasty: 1}},
+		"nothing":         {nil, map[wal.Effort]int{wal.Thorough: 0, wal.Hasty: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive := wal.New(claimed(t))
+			for effort, passes := range test.passes {
+				name := segment(1, uint64(2+effort)).Name()
+				must(t, archive.PutFrom(t.Context(), lineage, name, int64(len(test.content)), effort, func(w io.Writer) (wal.Info, error) {
+					_, err := io.CopyBuffer(struct{ io.Writer }{w}, bytes.NewReader(test.content), make([]byte, 10_000))
+					return wal.Info{}, err
+				}))
+				got, header, err := archive.Get(t.Context(), lineage, name)
+				if err != nil || !bytes.Equal(got, test.content) || header.S2 != passes {
+					t.Errorf("%d bytes, compressed %d times with S2, %v", len(got), header.S2, err)
+				}
+			}
+		})
+	}
+}
+
 func TestWhatIsPushedInHasteIsLargerAndTheSameContent(t *testing.T) {
 	store := claimed(t)
 	archive := wal.New(store)

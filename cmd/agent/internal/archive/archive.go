@@ -96,6 +96,7 @@ type target struct {
 
 	mu    sync.Mutex
 	tails map[string]postgres.WALTail // by the name of the segment that goes on
+	pace  pace
 }
 
 // push is one file on its way, or archived and not yet asked for by the server.

@@ -70,7 +70,7 @@ func TestALongBacklogIsPushedInHaste(t *testing.T) {
 		files[fmt.Sprintf("%08X.history", n+2)] = fmt.Sprintf("1\t0/%X000000\treason\n", n+1)
 	}
 	a := newArchiver(t, mem.New(), files)
-	if a.effort() != wal.Thorough {
+	if a.effort(a.target) != wal.Thorough {
 		t.Error("before anything waits there is haste")
 	}
 	names := slices.Sorted(maps.Keys(files))
@@ -83,14 +83,51 @@ func TestALongBacklogIsPushedInHaste(t *testing.T) {
 		if err := <-a.ask(name); err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 && a.effort() != wal.Hasty {
+		if n == 0 && a.effort(a.target) != wal.Hasty {
 			t.Error("30 files wait, and there is no haste")
 		}
 		if err := os.Remove(filepath.Join(a.walDir, "archive_status", name+".ready")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if a.effort() != wal.Thorough {
+	if a.effort(a.target) != wal.Thorough {
 		t.Error("all is pushed, and there is haste still")
+	}
+}
+
+func TestWhoWaitsForTheStoreSendsLess(t *testing.T) {
+	for name, test := range map[string]struct {
+		pushes [][2]time.Duration // packing, sending
+		waits  bool
+	}{
+		"nothing was pushed yet":         {nil, false},
+		"a store nearby":                 {[][2]time.Duration{{40, 80}, {40, 120}}, false},
+		"a store far away":               {[][2]time.Duration{{40, 1400}, {100, 700}}, true},
+		"it was slow once, long ago":     {[][2]time.Duration{{40, 1400}, {40, 60}, {40, 60}, {40, 60}, {40, 60}}, false},
+		"it has become slow just now":    {[][2]time.Duration{{40, 60}, {40, 60}, {40, 60}, {40, 1400}}, true},
+		"the processor has become slow":  {[][2]time.Duration{{40, 200}, {400, 800}}, false},
+		"a store far away, done in care": {[][2]time.Duration{{100, 700}, {100, 700}, {100, 700}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pace{}
+			for _, push := range test.pushes {
+				p.add(push[0], push[1])
+			}
+			if p.waitsForStore() != test.waits {
+				t.Errorf("it waits for the store: %t", p.waitsForStore())
+			}
+		})
+	}
+}
+
+func TestALongBacklogForASlowStoreIsPushedWithCare(t *testing.T) {
+	a := newArchiver(t, mem.New(), nil)
+	a.behind = true
+	if a.effort(a.target) != wal.Hasty {
+		t.Error("there is no haste before the store is known to be slow")
+	}
+	a.target.pace.add(time.Millisecond, time.Second)
+	if a.effort(a.target) != wal.Thorough {
+		t.Error("there is haste though the store is slow")
 	}
 }

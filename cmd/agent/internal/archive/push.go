@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,7 +57,7 @@ func (a *Archiver) put(t *target, name string) error {
 	defer cancel()
 	for {
 		ended := a.watch(t, name)
-		err := t.put(ctx, filepath.Join(a.walDir, name), name, a.effort())
+		err := t.put(ctx, filepath.Join(a.walDir, name), name, a.effort(t))
 		ended()
 		a.note(t, name, err)
 		if err == nil {
@@ -104,34 +103,6 @@ func (a *Archiver) watch(t *target, name string) (ended func()) {
 		defer a.mu.Unlock()
 		over = true // the timer may have just gone off
 	}
-}
-
-// effort is less while there is more to push than may be on its way.
-func (a *Archiver) effort() wal.Effort {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.behind {
-		return wal.Hasty
-	}
-	return wal.Thorough
-}
-
-func (t *target) put(ctx context.Context, path, name string, effort wal.Effort) error {
-	if err := t.claim(ctx); err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return t.archive.PutFrom(ctx, t.Claim.Lineage, name, info.Size(), effort, func(w io.Writer) (wal.Info, error) {
-		return t.copy(w, io.LimitReader(f, info.Size()), name)
-	})
 }
 
 // releaseLater gives memory back to the system when there was nothing to push for a while. The lock is held.
