@@ -137,7 +137,7 @@ type RestorePlan struct {
 	// FreeBytes on the volume when the plan was made, of a restore in place, where that was known.
 	// +optional
 	FreeBytes int64 `json:"freeBytes,omitempty"`
-	// DiscardsBefore says that the volume has no room for both, so the data of before is given up ahead of the restore.
+	// DiscardsBefore says that the data of before is given up, as discardBefore asks, and changed where it is.
 	// +optional
 	DiscardsBefore bool `json:"discardsBefore,omitempty"`
 	// ArchiveEnds is the latest point that could be reached.

@@ -203,8 +203,8 @@ type InPlace struct {
 	// SafetyBackup takes a backup before anything is touched; if it fails, nothing is.
 	// +optional
 	SafetyBackup bool `json:"safetyBackup,omitempty"`
-	// DiscardBefore gives up the data of before ahead of the restore where the volume has no room for both. That can't be
-	// undone but by restoring the safety backup. Where there is room it changes nothing.
+	// DiscardBefore gives up the data of before: it is changed where it is, which takes no room beside it and no more time than
+	// what is other in the backup needs. That can't be undone but by restoring the safety backup.
 	// +optional
 	DiscardBefore bool `json:"discardBefore,omitempty"`
 }

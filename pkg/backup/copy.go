@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,7 +33,6 @@ type copier struct {
 
 // run copies all files but the control file, with several workers.
 func (c *copier) run(ctx context.Context, entries []*entry, workers int) error {
-	c.level = levelFor(c.level, entries)
 	group, ctx := errgroup.WithContext(ctx)
 	queue := make(chan []frameJob)
 	group.Go(func() error {
@@ -54,16 +52,6 @@ func (c *copier) run(ctx context.Context, entries []*entry, workers int) error {
 	return group.Wait()
 }
 
-// levelFor takes more care of an incremental backup: there is little to copy, and changed pages from all over a table, which
-// have less in common, take a fifth less with it.
-func levelFor(level codec.Level, entries []*entry) codec.Level {
-	builds := slices.ContainsFunc(entries, func(e *entry) bool { return e.base != nil })
-	if level == codec.Fastest && builds {
-		return codec.Default
-	}
-	return level
-}
-
 func (c *copier) work(ctx context.Context, queue <-chan []frameJob) error {
 	w, err := c.newWorker()
 	if err != nil {
@@ -71,7 +59,10 @@ func (c *copier) work(ctx context.Context, queue <-chan []frameJob) error {
 	}
 	defer w.close()
 	for piece := range queue {
-		for _, job := range piece {
+		for i, job := range piece {
+			if i == 0 || job[0].file != piece[i-1][0].file {
+				w.encoder.Turn()
+			}
 			if err := w.copy(ctx, job); err != nil {
 				return err
 			}

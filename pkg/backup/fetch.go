@@ -69,11 +69,14 @@ func wishes(files []File) []wish {
 			all = append(all, wish{file: &files[i], part: &files[i].Parts[j]})
 		}
 	}
-	slices.SortFunc(all, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(a.part.Frame.Pack, b.part.Frame.Pack), cmp.Compare(a.part.Frame.Offset, b.part.Frame.Offset),
-			cmp.Compare(a.part.Skip, b.part.Skip))
-	})
+	slices.SortFunc(all, inPacks)
 	return all
+}
+
+// inPacks is the order in which wishes lie in the packs.
+func inPacks(a, b wish) int {
+	return cmp.Or(cmp.Compare(a.part.Frame.Pack, b.part.Frame.Pack), cmp.Compare(a.part.Frame.Offset, b.part.Frame.Offset),
+		cmp.Compare(a.part.Skip, b.part.Skip))
 }
 
 // contentBytes is what there is to fetch of files: all but the zeroes that are left out.
@@ -113,19 +116,20 @@ func batches(all []wish) iter.Seq[batch] {
 	}
 }
 
-// run fetches with so many goroutines, until limit bytes were read (0: everything). It says whether
-// it read everything.
-func (f *fetcher) run(ctx context.Context, files []File, fetchers int, limit int64) (whole bool, err error) {
-	return f.feed(ctx, files, fetchers, limit, f.work)
+// run fetches all with so many goroutines.
+func (f *fetcher) run(ctx context.Context, all []wish, fetchers int) error {
+	_, err := f.feed(ctx, all, fetchers, 0, f.work)
+	return err
 }
 
-// feed is run with other work than handing content to sinks.
-func (f *fetcher) feed(ctx context.Context, files []File, fetchers int, limit int64, work func(context.Context, <-chan batch) error) (whole bool, err error) {
+// feed is run with other work than handing content to sinks, until limit bytes were read (0: everything). It says whether it
+// read everything.
+func (f *fetcher) feed(ctx context.Context, all []wish, fetchers int, limit int64, work func(context.Context, <-chan batch) error) (whole bool, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	queue := make(chan batch)
 	group.Go(func() error {
 		defer close(queue)
-		for b := range batches(wishes(files)) {
+		for b := range batches(all) {
 			if limit > 0 && f.stored.Load() >= limit {
 				return nil
 			}
@@ -175,7 +179,7 @@ func (g *fetching) serve(ctx context.Context, b batch) (err error) {
 	if g.present == nil {
 		return g.fetch(ctx, b)
 	}
-	left, plain, taken, err := g.taker.take(b.wishes, g.plain, g.to)
+	left, plain, taken, err := g.taker.take(ctx, b.wishes, g.plain, g.to)
 	g.plain = plain
 	g.content.Add(taken)
 	if err != nil {
@@ -186,7 +190,7 @@ func (g *fetching) serve(ctx context.Context, b batch) (err error) {
 			return err
 		}
 	}
-	return context.Cause(ctx)
+	return nil
 }
 
 func (g *fetching) fetch(ctx context.Context, b batch) (err error) {

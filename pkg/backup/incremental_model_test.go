@@ -164,6 +164,9 @@ func (d *database) restores(m *Manifest, kept string) {
 	target, last := deltaRestore(d, d.store, read, d.dir, RestoreOptions{})
 	same(d, kept, target, ignored...)
 	d.taken += last.Taken
+	target = copyOf(d, d.dir)
+	d.taken += inPlace(d, d.store, read, target, d.random.IntN(2) == 0, RestoreOptions{}).Taken
+	same(d, kept, target, ignored...)
 }
 
 // change does what sessions do to relations between two backups.

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,10 +15,13 @@ import (
 // present is a data directory that may still hold what a restore wants. It is only read; what can't be read of it, or isn't
 // what was backed up, is fetched.
 type present struct {
-	head    *Head
 	roots   map[string]*os.Root // PGDATA as "", tablespaces by their OID
 	digests []*codec.Digester   // by pack
-	taken   atomic.Int64        // bytes
+	// there are files of the target itself that have the same content in the same place: what is taken of them needn't be
+	// written. onlyThere: nothing is taken of others.
+	there     map[*File]state
+	onlyThere bool
+	taken     atomic.Int64 // bytes
 }
 
 // openPresent returns nil where there is nothing to take from.
@@ -29,7 +33,7 @@ func openPresent(dir string, manifest *Manifest) *present {
 	if err != nil {
 		return nil
 	}
-	p := &present{head: &manifest.Head, roots: map[string]*os.Root{"": root}}
+	p := &present{roots: map[string]*os.Root{"": root}, digests: digestersOf(manifest)}
 	for i := range manifest.Files {
 		if f := &manifest.Files[i]; f.Kind == Tablespace {
 			// Through its link, which may lead anywhere.
@@ -38,24 +42,32 @@ func openPresent(dir string, manifest *Manifest) *present {
 			}
 		}
 	}
+	return p
+}
+
+// digestersOf the packs of a backup.
+func digestersOf(manifest *Manifest) (digests []*codec.Digester) {
 	bySecret := map[string]*codec.Digester{}
 	for _, pack := range manifest.Packs {
 		secret := pack.secret(manifest.Lineage)
 		if bySecret[secret] == nil {
 			bySecret[secret] = codec.NewDigester(secret)
 		}
-		p.digests = append(p.digests, bySecret[secret])
+		digests = append(digests, bySecret[secret])
 	}
-	return p
+	return digests
 }
 
 func (p *present) close() {
-	if p == nil {
-		return
+	if p != nil && !p.onlyThere { // those are the target's
+		closeAll(p.roots)
 	}
-	for _, root := range p.roots {
-		root.Close()
-	}
+}
+
+// mayHold says whether a file may have something to take.
+func (p *present) mayHold(f *File) bool {
+	_, there := p.there[f]
+	return there || !p.onlyThere
 }
 
 // locate finds the root of a path, and the name in it.
@@ -77,9 +89,12 @@ type taker struct {
 
 // take hands to a sink what is still there of the wishes, which are in the order of their frames, and returns the others.
 // They are valid until the next call.
-func (t *taker) take(all []wish, content []byte, to sink) (left []wish, buffer []byte, taken int64, err error) {
+func (t *taker) take(ctx context.Context, all []wish, content []byte, to sink) (left []wish, buffer []byte, taken int64, err error) {
 	t.left = t.left[:0]
 	for len(all) > 0 {
+		if ctx.Err() != nil {
+			return nil, content, taken, context.Cause(ctx)
+		}
 		frame := all[0].part.Frame
 		n := slices.IndexFunc(all, func(w wish) bool { return frameID(w.part.Frame) != frameID(frame) })
 		if n < 0 {
@@ -92,6 +107,9 @@ func (t *taker) take(all []wish, content []byte, to sink) (left []wish, buffer [
 			continue
 		}
 		for _, w := range all[:n] {
+			if _, there := t.there[w.file]; there {
+				continue
+			}
 			if err := to.write(w, content[w.part.Skip:w.part.Skip+w.part.Length]); err != nil {
 				return nil, content, taken, err
 			}
@@ -137,18 +155,26 @@ func (t *taker) open(f *File) bool {
 	}
 	t.close()
 	t.opened = f
-	root, name := t.locate(f.Path)
+	if !t.mayHold(f) {
+		return false
+	}
+	t.file = t.openRegular(f)
+	return t.file != nil
+}
+
+// openRegular returns nil where there is no file to read.
+func (p *present) openRegular(f *File) *os.File {
+	root, name := p.locate(f.Path)
 	// Not blocking: a pipe would wait for somebody to write.
 	file, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return nil
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
 		file.Close()
-		return false
+		return nil
 	}
-	t.file = file
-	return true
+	return file
 }
 
 func (t *taker) close() {

@@ -58,7 +58,7 @@ var changesSince = map[string]struct {
 	"a file has become shorter": {harm: func(t *testing.T, dir string) { must(t, os.Truncate(filepath.Join(dir, presentRelation), 1<<20+5)) }},
 	"a file is empty":           {harm: func(t *testing.T, dir string) { must(t, os.Truncate(filepath.Join(dir, presentRelation), 0)) }},
 	"a file was dropped":        {harm: func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, presentRelation))) }},
-	"a file has grown":          {func(t *testing.T, dir string) { must(t, os.Truncate(filepath.Join(dir, presentRelation), 1<<30)) }, true, false},
+	"a file has grown":          {func(t *testing.T, dir string) { must(t, os.Truncate(filepath.Join(dir, presentRelation), 1<<26)) }, true, false},
 	"there are more files":      {func(t *testing.T, dir string) { write(t, dir, "base/5/99999", []byte("x"), 0o600) }, true, false},
 	"a folder is in a file's place": {harm: func(t *testing.T, dir string) {
 		replace(t, dir, func(path string) error { return os.Mkdir(path, 0o700) })
@@ -85,7 +85,7 @@ func replace(t *testing.T, dir string, by func(path string) error) {
 	must(t, by(path))
 }
 
-func writeAt(t *testing.T, path string, content []byte, offset int64) {
+func writeAt(t testing.TB, path string, content []byte, offset int64) {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
 	_, err = file.WriteAt(content, offset)

@@ -16,10 +16,10 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Restore writes the backup into target, which must be empty or missing, checks every byte against
-// its checksums, adds backup_label and tablespace_map, and makes it all durable. Recovery settings
-// and recovery.signal are the caller's. After an error the target is empty again, as far as that
-// could be done; only Restore's success means that target is whole.
+// Restore writes the backup into target, which must be empty or missing unless opts.InPlace, checks
+// every byte against its checksums, adds backup_label and tablespace_map, and makes it all durable.
+// Recovery settings and recovery.signal are the caller's. After an error the target is empty again,
+// as far as that could be done; only Restore's success means that target is whole.
 //
 // Errors: *CorruptError (ErrCorrupt), ErrTarget, those of objstore.
 func Restore(ctx context.Context, store objstore.Store, manifest *Manifest, target string, opts RestoreOptions) error {
@@ -39,8 +39,12 @@ type restoring struct {
 	manifest *Manifest
 	opts     RestoreOptions
 	places   map[string]*place // PGDATA as "", mapped tablespaces by their OID
+	had      map[*File]state   // files that had content before anything was written
 	buffered atomic.Bool       // the file system wants everything through the page cache
 }
+
+// madeMode is the mode that files are made with.
+const madeMode = 0o600
 
 // place is a folder that files are restored into. Nothing outside of it is touched, whatever the
 // manifest says.
@@ -50,8 +54,30 @@ type place struct {
 	created bool // by this restore
 }
 
-// prepare opens the places, which must be empty, and makes the folders.
+// prepare opens the places, and makes the folders.
 func (r *restoring) prepare(target string) error {
+	if err := r.openPlaces(target); err != nil {
+		return err
+	}
+	if err := r.keep(); err != nil {
+		return err
+	}
+	for i := range r.manifest.Files {
+		f := &r.manifest.Files[i]
+		_, mapped := r.mapped(f)
+		_, had := r.had[f]
+		if mapped || had || f.Kind != Dir && f.Kind != Tablespace {
+			continue
+		}
+		root, name := r.locate(f.Path)
+		if err := root.Mkdir(name, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restoring) openPlaces(target string) error {
 	if err := r.openPlace("", target); err != nil {
 		return err
 	}
@@ -61,17 +87,38 @@ func (r *restoring) prepare(target string) error {
 			if err := r.openPlace(filepath.Base(f.Path), dir); err != nil {
 				return err
 			}
-			continue
-		}
-		if f.Kind != Dir && f.Kind != Tablespace {
-			continue
-		}
-		root, name := r.locate(f.Path)
-		if err := root.Mkdir(name, 0o700); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+// keep looks what is in place already, and removes all else.
+func (r *restoring) keep() error {
+	if !r.opts.InPlace {
+		return nil
+	}
+	if d := r.opts.Difference; d != nil {
+		now, err := r.survey(false)
+		if err == nil {
+			err = d.stillSo(r.manifest, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var err error
+	r.had, err = r.survey(true)
+	return err
+}
+
+func (r *restoring) survey(change bool) (map[*File]state, error) {
+	survey := newSurvey(r.manifest, r.opts.Tablespaces, change)
+	for oid, p := range r.places {
+		if err := survey.place(oid, p.root); err != nil {
+			return nil, fmt.Errorf("make ready what is in %s: %w", p.path, err)
+		}
+	}
+	return survey.kept, nil
 }
 
 // mapped says where a tablespace goes that has a place of its own.
@@ -94,7 +141,7 @@ func (r *restoring) openPlace(oid, path string) error {
 		created = true
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrTarget, err)
-	case len(children) > 0:
+	case len(children) > 0 && !r.opts.InPlace:
 		return fmt.Errorf("%w: %s is not empty, it holds %s", ErrTarget, path, children[0].Name())
 	}
 	root, err := os.OpenRoot(path)
@@ -125,14 +172,23 @@ func inTablespace(path string) (oid, name string) {
 }
 
 func (r *restoring) run(ctx context.Context, store objstore.Store) error {
-	present := openPresent(r.opts.Present, r.manifest)
+	present, known := r.present(), int64(0)
 	defer present.close()
+	if err := r.share(ctx, present); err != nil {
+		return fmt.Errorf("share what is in %s: %w", r.opts.Present, err)
+	}
+	if present != nil {
+		present.there = r.had
+	}
 	fetcher := &fetcher{
 		store: store, head: &r.manifest.Head, present: present, newSink: func() sink { return &fileSink{restoring: r} },
 	}
+	if d := r.opts.Difference; d != nil {
+		known = d.Same
+	}
 	total := contentBytes(r.manifest.Files)
 	report := newReporter(r.opts.Progress, func() Progress {
-		p := Progress{Done: fetcher.content.Load(), Total: total, Stored: fetcher.stored.Load()}
+		p := Progress{Done: known + fetcher.content.Load(), Total: total, Stored: fetcher.stored.Load(), Taken: known}
 		if present != nil {
 			p.Taken = present.taken.Load()
 		}
@@ -140,7 +196,7 @@ func (r *restoring) run(ctx context.Context, store objstore.Store) error {
 	})
 	defer report.close()
 	report.enter(Copying)
-	if _, err := fetcher.run(ctx, r.manifest.Files, fetchers(r.opts.Workers, r.opts.MemoryLimit), 0); err != nil {
+	if err := fetcher.run(ctx, r.wishes(), fetchers(r.opts.Workers, r.opts.MemoryLimit)); err != nil {
 		return err
 	}
 	report.enter(Syncing)
@@ -148,6 +204,29 @@ func (r *restoring) run(ctx context.Context, store objstore.Store) error {
 		return err
 	}
 	return r.sync()
+}
+
+// present is where something may be taken from; nil: nowhere, or it is known already.
+func (r *restoring) present() *present {
+	switch {
+	case !r.opts.InPlace:
+		return openPresent(r.opts.Present, r.manifest)
+	case r.opts.Difference != nil || len(r.had) == 0:
+		return nil
+	}
+	roots := map[string]*os.Root{}
+	for oid, p := range r.places {
+		roots[oid] = p.root
+	}
+	return &present{roots: roots, digests: digestersOf(r.manifest), onlyThere: true}
+}
+
+// wishes are what isn't known to be in place.
+func (r *restoring) wishes() []wish {
+	if r.opts.Difference != nil {
+		return r.opts.Difference.missing
+	}
+	return wishes(r.manifest.Files)
 }
 
 // fetchers is how many goroutines fit into the memory.
@@ -180,36 +259,44 @@ func (r *restoring) finish() error {
 
 func (r *restoring) finishFile(f *File) error {
 	root, name := r.locate(f.Path)
-	if dir, mapped := r.mapped(f); mapped {
+	_, had := r.had[f]
+	if dir, mapped := r.mapped(f); mapped && !had {
 		return os.Symlink(dir, filepath.Join(r.places[""].path, f.Path))
 	}
 	switch f.Kind {
 	case Symlink:
+		if had {
+			return nil
+		}
 		return root.Symlink(f.Link, name)
 	case Dir, Tablespace:
-		return chmod(root, name, f, 0o700)
+		return chmod(root, name, f, r.modeNow(f, 0o700))
 	}
-	end := int64(0)
-	if n := len(f.Parts); n > 0 {
-		end = f.Parts[n-1].FileOffset + int64(f.Parts[n-1].Length)
-	}
-	if end < f.Size || len(f.Parts) == 0 {
+	if contentEnd(f) < f.Size || len(f.Parts) == 0 {
 		if err := truncate(root, name, f.Size); err != nil {
 			return err
 		}
 	}
-	return chmod(root, name, f, 0o600)
+	return chmod(root, name, f, r.modeNow(f, madeMode))
 }
 
-func chmod(root *os.Root, name string, f *File, created fs.FileMode) error {
-	if f.Mode == created || f.Kind == Tablespace {
+// modeNow is that which a file was made with, unless it was there.
+func (r *restoring) modeNow(f *File, made fs.FileMode) fs.FileMode {
+	if before, had := r.had[f]; had {
+		return before.mode
+	}
+	return made
+}
+
+func chmod(root *os.Root, name string, f *File, now fs.FileMode) error {
+	if f.Mode == now || f.Kind == Tablespace {
 		return nil // a tablespace's mode is that of its link
 	}
 	return root.Chmod(name, f.Mode)
 }
 
 func truncate(root *os.Root, name string, size int64) error {
-	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE, madeMode)
 	if err != nil {
 		return err
 	}
@@ -260,8 +347,11 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// clear empties the places that were opened, after a failure.
+// clear empties the places that were opened, after a failure. What is in place serves the next restore.
 func (r *restoring) clear() error {
+	if r.opts.InPlace {
+		return nil
+	}
 	var errs []error
 	for _, p := range r.places {
 		children, err := os.ReadDir(p.path)

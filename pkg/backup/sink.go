@@ -24,6 +24,8 @@ const (
 type fileSink struct {
 	*restoring
 	opened *File
+	// kept: the page cache may hold more of the file in one piece than a run, with what was there before.
+	kept   bool
 	file   *os.File
 	direct *os.File // the same one, past the page cache
 	copied []byte   // of content that is not aligned
@@ -35,6 +37,7 @@ func (s *fileSink) write(w wish, content []byte) error {
 			return err
 		}
 		s.opened = w.file
+		_, s.kept = s.had[w.file]
 	}
 	if written, err := s.writeDirect(content, w.part.FileOffset); written || err != nil {
 		return err
@@ -48,7 +51,7 @@ func (s *fileSink) write(w wish, content []byte) error {
 
 // writeDirect writes past the page cache, and says whether it could.
 func (s *fileSink) writeDirect(content []byte, offset int64) (bool, error) {
-	if s.buffered.Load() || len(content) < directLeast || len(content)%directUnit != 0 || offset%directUnit != 0 {
+	if s.buffered.Load() || s.kept || len(content) < directLeast || len(content)%directUnit != 0 || offset%directUnit != 0 {
 		return false, nil
 	}
 	if !aligned(content) {
@@ -75,7 +78,7 @@ func aligned(content []byte) bool {
 func (s *fileSink) open(file **os.File, flags int) (err error) {
 	if *file == nil {
 		root, name := s.locate(s.opened.Path)
-		*file, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, 0o600)
+		*file, err = root.OpenFile(name, os.O_WRONLY|os.O_CREATE|flags, madeMode)
 	}
 	return err
 }

@@ -80,7 +80,7 @@ func Verify(ctx context.Context, store objstore.Store, manifest *Manifest, opts 
 	if err := v.readWAL(ctx); err != nil {
 		return v.result(false), err
 	}
-	whole, err := v.fetcher.feed(ctx, manifest.Files, fetchers(opts.Workers, opts.MemoryLimit), opts.MaxBytes, v.work)
+	whole, err := v.fetcher.feed(ctx, wishes(manifest.Files), fetchers(opts.Workers, opts.MemoryLimit), opts.MaxBytes, v.work)
 	result := v.result(whole && err == nil)
 	if err == nil && len(result.Wrong) > 0 {
 		err = result.Wrong[0]
@@ -155,12 +155,8 @@ func (v *verifier) work(ctx context.Context, queue <-chan batch) error {
 	stored, content := make([]byte, 0, maxRange+maxGap), make([]byte, 0, minFrame)
 	for b := range queue {
 		stored = slices.Grow(stored[:0], int(b.to-b.from))[:b.to-b.from]
-		_, err := twice(ctx, func() (_ struct{}, err error) {
-			if err = v.fetcher.read(ctx, b, stored); err == nil {
-				content, err = v.fetcher.unpack(ctx, b, stored, content, nowhere{})
-			}
-			return struct{}{}, err
-		})
+		var err error
+		content, err = v.fetcher.check(ctx, b, stored, content)
 		if err == nil {
 			continue
 		}

@@ -84,7 +84,7 @@ func (b *bed) withoutRoom(name string, target *v1alpha1.RestoreTarget) *v1alpha1
 	restore := b.inPlace(name, target)
 	b.discards(restore)
 	if !restore.Status.Plan.DiscardsBefore {
-		b.Errorf("%s: there was room: %+v", name, restore.Status.Plan)
+		b.Errorf("%s: the data of before stays: %+v", name, restore.Status.Plan)
 	}
 	return restore
 }

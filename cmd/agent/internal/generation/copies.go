@@ -188,7 +188,7 @@ func (v Volume) RemoveOldCopies(keep string, olderThan time.Duration, now time.T
 // Release removes every copy of a data generation, whole or not, and returns what it removed. ErrCurrent: a server may run
 // on one of them, so nothing was removed.
 func (v Volume) Release(unwanted string) ([]string, error) {
-	ids, err := v.idsOf(unwanted)
+	ids, err := v.IDsOf(unwanted)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +210,7 @@ func (v Volume) Release(unwanted string) ([]string, error) {
 // Abandon is Release of a data generation even if it is the current one; `current` goes first, so nobody starts a server
 // on what is left of it.
 func (v Volume) Abandon(unwanted string) ([]string, error) {
-	ids, err := v.idsOf(unwanted)
+	ids, err := v.IDsOf(unwanted)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (v Volume) Abandon(unwanted string) ([]string, error) {
 
 // Used are the bytes that all copies of a data generation take.
 func (v Volume) Used(by string) (int64, error) {
-	ids, err := v.idsOf(by)
+	ids, err := v.IDsOf(by)
 	var total int64
 	for _, id := range ids {
 		bytes, err := diskUsage(v.Dir(id))
@@ -236,8 +236,8 @@ func (v Volume) Used(by string) (int64, error) {
 	return total, err
 }
 
-// idsOf are the copies of a data generation, whole or not.
-func (v Volume) idsOf(wanted string) ([]string, error) {
+// IDsOf are the copies of a data generation, whole or not.
+func (v Volume) IDsOf(wanted string) ([]string, error) {
 	if err := checkID(wanted); err != nil {
 		return nil, err
 	}

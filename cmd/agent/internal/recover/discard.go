@@ -16,39 +16,75 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// discard gives up the data of before where there is no room for both. It goes for good, so everything that the restore needs
-// is read first. A run that dies begins again: from the first step on `current` points at nothing.
+// begin makes the folder of the new data generation. Data of before that it has taken over stays in it: a former run has begun
+// to change that, and this one goes on.
+func (r *restoring) begin() error {
+	id, before := r.task.DataGeneration, r.task.DiscardBefore
+	if before == "" {
+		var err error
+		r.pgdata, err = r.Volume.Begin(id)
+		return err
+	}
+	begin := r.Volume.Continue
+	found, err := r.Volume.Resolve(before)
+	switch {
+	case err == nil:
+		r.before, begin = found.ID, r.Volume.Begin
+	case !errors.Is(err, generation.ErrNotFound):
+		return err
+	}
+	if r.pgdata, err = begin(id); err != nil {
+		return err
+	}
+	return r.clearOthers()
+}
+
+// clearOthers removes what restores that were given up have left, for there may be no room beside it.
+func (r *restoring) clearOthers() error {
+	keep, err := r.Volume.IDsOf(r.task.DiscardBefore)
+	if err != nil {
+		return err
+	}
+	removed, err := r.Volume.RemoveIncomplete(append(keep, r.task.DataGeneration)...)
+	if len(removed) > 0 {
+		r.Log.Info("What other restores left is removed", "removed", removed)
+	}
+	return err
+}
+
+// discard gives up the data of before, which the restore then changes where it is. Nothing leads back, so everything that the
+// restore needs is read first. A run that dies begins again: from the first step on `current` points at nothing.
 func (r *restoring) discard(ctx context.Context) error {
 	before := r.task.DiscardBefore
 	if before == "" {
 		return nil
 	}
-	_, err := r.Volume.Resolve(before)
-	if err != nil && !errors.Is(err, generation.ErrNotFound) {
-		return err
-	}
-	if err == nil {
+	if r.before != "" {
 		if err := r.readAll(ctx); err != nil {
 			return err
 		}
 	}
 	r.discarded = true
-	removed, err := r.Volume.Abandon(before)
+	removed, err := r.Volume.Inherit(r.task.DataGeneration, before, r.before)
 	if err != nil {
 		return fmt.Errorf("give up data generation %s: %w", before, err)
 	}
-	r.Log.Info("The data of before is given up: there is no room for both", "dataGeneration", before, "removed", removed)
+	r.Log.Info("The data of before is given up: it is changed where it is", "dataGeneration", before, "removed", removed)
 	return nil
 }
 
-// readAll reads every byte of the backup, and of the WAL of the plan.
+// readAll reads every byte of the backup that the data of before lacks, and of the WAL of the plan.
 func (r *restoring) readAll(ctx context.Context) error {
-	_, err := backup.Verify(ctx, r.store, r.manifest, backup.VerifyOptions{MemoryLimit: r.task.MemoryLimit, Progress: func(p backup.Progress) {
-		r.Report(job.Progress{Phase: phaseVerifying, DoneBytes: p.Done, TotalBytes: p.Total, Message: "the data of before is kept until all is known to be readable"})
-	}})
+	lacks, err := backup.Compare(ctx, r.store, r.manifest, r.Volume.PGData(r.before), backup.RestoreOptions{
+		MemoryLimit: r.task.MemoryLimit, Progress: func(p backup.Progress) {
+			r.Report(job.Progress{Phase: phaseVerifying, DoneBytes: p.Done, TotalBytes: p.Total, Message: "the data of before is kept until all that it lacks is known to be readable"})
+		},
+	})
 	if err != nil {
 		return err
 	}
+	r.lacks = lacks
+	r.Log.Info("What the data of before lacks can be read", "missing", lacks.Bytes, "same", lacks.Same)
 	archive := wal.New(r.store)
 	segments, err := r.segments(ctx, archive)
 	if err != nil {
@@ -106,8 +142,7 @@ func timelineOf(history postgres.TimelineHistory, number, segSize uint64) uint32
 
 // afterDiscard says of a failure that there is no data of before any more.
 func afterDiscard(err error) error {
-	failure := &job.Failure{}
-	final := errors.As(err, &failure) && failure.Final
+	final := final(err)
 	err = fmt.Errorf("the data of before is given up already, and the restore failed: %w", err)
 	return &job.Failure{Reason: ReasonBeforeDiscarded, Final: final, Err: err}
 }

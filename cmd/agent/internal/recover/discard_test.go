@@ -16,8 +16,8 @@ import (
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// TestWithoutRoomTheDataOfBeforeGivesWay on a volume that has no room for both.
-func TestWithoutRoomTheDataOfBeforeGivesWay(t *testing.T) {
+// TestTheDataOfBeforeBecomesTheRestoredData on a volume that has no room for both.
+func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
 	small := os.Getenv(smallVariable)
 	if small == "" {
 		t.Skip("a small file system takes root")
@@ -45,6 +45,9 @@ func TestWithoutRoomTheDataOfBeforeGivesWay(t *testing.T) {
 			if first, last, count := b.rowsIn(o); first != 1 || last != 140 || count != 140 {
 				t.Errorf("rows %d to %d, %d of them", first, last, count)
 			}
+			if total := b.manifest.Totals.LogicalBytes; o.result.TakenBytes < total/4 || o.result.TakenBytes > total {
+				t.Errorf("of %d bytes %d stayed", total, o.result.TakenBytes)
+			}
 			b.onlyHas(volume, "g1")
 		})
 		t.Run("not before all is known to be readable", func(t *testing.T) {
@@ -71,7 +74,10 @@ func TestWithoutRoomTheDataOfBeforeGivesWay(t *testing.T) {
 			if !errors.As(o.err, &failure) || failure.Reason != ReasonBeforeDiscarded || failure.Final {
 				t.Errorf("%v", o.err)
 			}
-			b.onlyHas(volume)
+			b.onlyHas(volume, "g1") // as far as it came: the next run goes on with it
+			if volume.Whole("g1") {
+				t.Error("g1 is whole")
+			}
 			if first, last, count := b.rowsIn(b.restoreOn(volume, b.store, task)); first != 1 || last != 140 || count != 140 {
 				t.Errorf("rows %d to %d, %d of them", first, last, count)
 			}

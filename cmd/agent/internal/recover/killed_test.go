@@ -169,7 +169,7 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing
 	b.backup()
 	b.rows(121, 140)
 	b.archive()
-	for name, discards := range map[string]string{"in place": "", "in place, with no room for both": "g0"} {
+	for name, discards := range map[string]string{"in place": "", "in place, and the data of before is given up": "g0"} {
 		t.Run(name, func(t *testing.T) {
 			b, task := b.at(t), b.task(agentapi.RestoreTarget{})
 			task.InPlace, task.DiscardBefore = true, discards

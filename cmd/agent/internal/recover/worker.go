@@ -73,13 +73,17 @@ type restoring struct {
 	toTheEnd bool // replay had no target to stop at
 	fetched  time.Duration
 	taken    int64 // bytes that were not fetched, because the data of before still held them
+	// before is the copy of the data of before that is given up; empty: none is whole, as a former run had begun with it.
+	before string
+	// lacks is what the data of before lacks of the backup.
+	lacks *backup.Difference
 	// discarded says that the data of before is given up.
 	discarded bool
 	disabled  []string // subscriptions
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
-// it is left.
+// it is left, unless it has taken over the data of before, and another run may go on with that.
 func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
 	if _, err := w.Volume.Read(task.DataGeneration); err == nil {
 		return w.recorded(task.DataGeneration)
@@ -91,14 +95,23 @@ func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi
 		w.Report(job.Progress{Phase: phaseCompleted, DoneBytes: total, TotalBytes: total, Message: completed(result)})
 		return result, nil
 	}
-	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {
-		w.Log.Error("What was restored so far can't be removed; the next run removes it", "error", errRemove)
-	}
 	err = classify(err, task.InPlace)
 	if r.discarded {
 		err = afterDiscard(err)
 	}
+	if r.discarded && !final(err) {
+		return agentapi.RestoreResult{}, err
+	}
+	if errRemove := w.Volume.Remove(task.DataGeneration); errRemove != nil {
+		w.Log.Error("What was restored so far can't be removed; the next run removes it", "error", errRemove)
+	}
 	return agentapi.RestoreResult{}, err
+}
+
+// final says that no other run is tried.
+func final(err error) bool {
+	failure := &job.Failure{}
+	return errors.As(err, &failure) && failure.Final
 }
 
 func completed(result agentapi.RestoreResult) string {
@@ -153,8 +166,7 @@ func (r *restoring) open(ctx context.Context) (err error) {
 	if r.last, err = postgres.ParseSegment(r.task.LastWAL, r.manifest.WAL.SegmentSize); err != nil {
 		return job.Final(job.ReasonBadJob, fmt.Errorf("lastWAL: %w", err))
 	}
-	r.pgdata, err = r.Volume.Begin(r.task.DataGeneration)
-	return err
+	return r.begin()
 }
 
 // seconds are whole ones, and never none.
@@ -171,10 +183,11 @@ func (r *restoring) checkSpace(context.Context) error {
 	beside := ""
 	if before := r.task.DiscardBefore; before != "" {
 		used, err := r.Volume.Used(before)
-		if err != nil {
+		inherited, errInherited := r.Volume.Used(r.task.DataGeneration) // by a former run
+		if err = errors.Join(err, errInherited); err != nil {
 			return fmt.Errorf("look for space on the volume: %w", err)
 		}
-		free, beside = free+used, " without the data of before"
+		free, beside = free+used+inherited, " without the data of before"
 	}
 	if needed := r.manifest.Totals.LogicalBytes + spareBytes; free < needed {
 		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free%s, and the restore needs %d MiB at least: %s",
@@ -194,13 +207,16 @@ func moreSpace(inPlace bool) string {
 // fetch writes the backup's files.
 func (r *restoring) fetch(ctx context.Context) error {
 	started := r.Now()
-	err := backup.Restore(ctx, r.store, r.manifest, r.pgdata, backup.RestoreOptions{
-		MemoryLimit: r.task.MemoryLimit, Present: r.present(), Progress: r.fetching,
-	})
-	if err != nil {
+	opts := backup.RestoreOptions{MemoryLimit: r.task.MemoryLimit, Progress: r.fetching}
+	if r.discarded {
+		opts.InPlace, opts.Difference = true, r.lacks
+	} else {
+		opts.Present = r.present()
+	}
+	if err := backup.Restore(ctx, r.store, r.manifest, r.pgdata, opts); err != nil {
 		return err
 	}
-	r.manifest.Files = nil // of a large database they take memory that replay has use for
+	r.manifest.Files, r.lacks = nil, nil // of a large database they take memory that replay has use for
 	r.fetched = r.Now().Sub(started)
 	r.Log.Info("The backup is fetched", "backup", r.manifest.ID, "bytes", r.manifest.Totals.LogicalBytes, "taken", r.taken,
 		"seconds", r.Now().Sub(started).Seconds())

@@ -33,14 +33,19 @@ func discarding(s *v1alpha1.RestoreSpec) {
 	s.Destination.InPlace.SafetyBackup, s.Destination.InPlace.DiscardBefore = true, true
 }
 
-func TestWithoutRoomTheDataOfBeforeIsGivenUpAfterASafetyBackup(t *testing.T) {
-	l := newLab(t)
+func TestTheDataOfBeforeIsGivenUpAfterASafetyBackupWhetherThereIsRoomOrNot(t *testing.T) {
+	for _, used := range []string{"10Mi", "1014Mi"} {
+		t.Run(used, func(t *testing.T) { givesUp(newLab(t), used) })
+	}
+}
+
+func givesUp(l *lab, used string) {
 	shop := l.running()
-	l.fills(shop, "1014Mi")
+	l.fills(shop, used)
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	if !restore.Status.Plan.DiscardsBefore || restore.Status.Hold != nil || !restore.Status.BackupWanted.Hold {
-		t.Errorf("%+v", restore.Status)
+		l.Errorf("%+v", restore.Status)
 	}
 	l.answerBackupWith(restore, metav1.ConditionTrue)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
@@ -54,12 +59,12 @@ func TestWithoutRoomTheDataOfBeforeIsGivenUpAfterASafetyBackup(t *testing.T) {
 	message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 	safety := restore.Status.SafetyBackup
 	if safety == "" || !strings.Contains(message, "is in Backup "+safety) {
-		t.Errorf("%s; %+v", message, restore.Status)
+		l.Errorf("%s; %+v", message, restore.Status)
 	}
 	l.expectShop(string(shop.UID), restore.Status.Plan.DataGeneration, "g0")
 	err := l.Patch(context.Background(), restore, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
 	if err == nil || !strings.Contains(err.Error(), "gave up the data of before: restore Backup "+safety+" in place") {
-		t.Errorf("undone: %v", err)
+		l.Errorf("undone: %v", err)
 	}
 }
 
@@ -70,23 +75,6 @@ func TestWithoutRoomAndWithoutTheWordNothingIsTouched(t *testing.T) {
 	if message := l.await(short, metav1.ConditionFalse, v1alpha1.ReasonNoSpace); !strings.Contains(message, "write discardBefore: true and safetyBackup: true") {
 		t.Error(message)
 	}
-}
-
-func TestWhereThereIsRoomNothingIsGivenUp(t *testing.T) {
-	l := newLab(t)
-	shop := l.running()
-	l.fills(shop, "10Mi")
-	restore := l.inPlace(discarding)
-	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
-	if restore.Status.BackupWanted.Hold {
-		t.Error("the safety backup is to be held, where undo is at hand")
-	}
-	l.answerBackupWith(restore, metav1.ConditionTrue)
-	l.jobEnds(success(restore))
-	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation)
-	l.patchSpec(restore, `{"decision":"Undo"}`)
-	l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonUndone)
-	l.expectShop(string(shop.UID), "g0", restore.Status.Plan.DataGeneration)
 }
 
 func TestAJobThatFailsAfterItGaveUpTheDataOfBeforeSaysWhereThatIs(t *testing.T) {

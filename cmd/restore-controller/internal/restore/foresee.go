@@ -23,7 +23,7 @@ func (w *world) foresee(choice *survey.Choice) {
 	}
 	if w.inPlace() {
 		plan.FreeBytes, _ = freeBytes(w.cluster)
-		plan.DiscardsBefore = mustDiscard(w, plan.NeedsBytes)
+		plan.DiscardsBefore = w.restore.Spec.Destination.InPlace.DiscardBefore
 	}
 	plan.ExpectedSeconds = expected(plan, w.last)
 }
@@ -85,7 +85,7 @@ func planned(plan *v1alpha1.RestorePlan) string {
 		}
 	}
 	if plan.DiscardsBefore {
-		text += "; the data of before is given up first, as there is no room for both, so nothing can be undone but by restoring the safety backup"
+		text += "; the data of before is given up for it, as discardBefore asks, so nothing can be undone but by restoring the safety backup"
 	}
 	if plan.ExpectedSeconds > 0 {
 		text += fmt.Sprintf("; it takes about %ds, by the last restore", plan.ExpectedSeconds)

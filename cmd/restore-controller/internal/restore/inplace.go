@@ -165,7 +165,7 @@ func (r *Reconciler) pinBefore(_ context.Context, w *world) flow.Outcome {
 		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image,
 	}
 	if w.discarding() {
-		return flow.Save(v1alpha1.ReasonRunning, "the cluster is stopped; its data generation "+now.DataGeneration+" is given up")
+		return flow.Save(v1alpha1.ReasonRunning, "the cluster is stopped; its data generation "+now.DataGeneration+" is given up, and changed where it is")
 	}
 	return flow.Save(v1alpha1.ReasonRunning, "the cluster is stopped; its data generation "+now.DataGeneration+" is kept")
 }

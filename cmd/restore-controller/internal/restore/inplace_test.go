@@ -294,29 +294,6 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 	}
 }
 
-func TestTheDataOfBeforeIsGivenUpOnlyForWantOfRoom(t *testing.T) {
-	for name, test := range map[string]struct {
-		used     string
-		may, can bool
-	}{
-		"there is room":                   {"7Gi", true, false},
-		"there is none":                   {"9Gi", true, true},
-		"nothing is known":                {"", true, true},
-		"there is none, and it must stay": {"9Gi", false, false},
-	} {
-		w := inPlaceWorld(func(w *world) {
-			w.restore.Spec.Destination.InPlace.DiscardBefore = test.may
-			if test.used != "" {
-				capacity, used := resource.MustParse("10Gi"), resource.MustParse(test.used)
-				w.cluster.Status.Instances[1].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &used}
-			}
-		})
-		if got := mustDiscard(w, 2<<30); got != test.can {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
 	w := inPlaceWorld(func(w *world) {
 		discard(w)

@@ -9,8 +9,8 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// hasRoom refuses a volume that is too small: for the restored data beside that of before, or, where that is given up, for the
-// restored data alone.
+// hasRoom refuses a volume that is too small: for the restored data beside that of before, or, where that becomes the restored
+// data, for the larger of the two.
 func hasRoom(w *world, needed int64) flow.Outcome {
 	name := w.cluster.Name
 	free, known := freeBytes(w.cluster)
@@ -30,15 +30,6 @@ func hasRoom(w *world, needed int64) flow.Outcome {
 			bytes(needed), w.cluster.Status.Primary, bytes(capacity), name))
 	}
 	return flow.Next
-}
-
-// mustDiscard says that the data of before may be given up, and has to be: there is no room for both, as far as known.
-func mustDiscard(w *world, needed int64) bool {
-	if into := w.restore.Spec.Destination.InPlace; into == nil || !into.DiscardBefore {
-		return false
-	}
-	free, known := freeBytes(w.cluster)
-	return !known || free < needed
 }
 
 // discarding says that the data of before is being given up, or is already, so that nothing leads back to it.

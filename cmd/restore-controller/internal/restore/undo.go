@@ -36,7 +36,7 @@ func (r *Reconciler) decide(_ context.Context, w *world) flow.Outcome {
 	status.ConfirmBy = &metav1.Time{Time: by}
 	switch {
 	case w.discarding():
-		return record(w, v1alpha1.DecisionConfirm, "the data of before was given up for want of room, and is in Backup "+status.SafetyBackup+
+		return record(w, v1alpha1.DecisionConfirm, "the data of before was given up, and is in Backup "+status.SafetyBackup+
 			", which is held: set its spec.hold to false when you are sure")
 	case w.deleting():
 		return record(w, v1alpha1.DecisionConfirm, "the Restore is deleted")
