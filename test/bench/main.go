@@ -60,7 +60,7 @@ type suite struct {
 
 var (
 	backups  = suite{"backup", []string{workFull, workAdjacent, workRandom, workPush, workGet}, allTools}
-	restores = suite{"restore", []string{workRestore, workDelta, workPITR}, []string{toolOurs, toolOursFast, toolPgBackRest}}
+	restores = suite{"restore", []string{workRestore, workDelta, workPITR}, []string{toolOurs, toolOursFast, toolOursUndo, toolPgBackRest}}
 )
 
 func readSettings(of suite) (settings, error) {

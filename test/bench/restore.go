@@ -30,6 +30,10 @@ type replayed struct {
 func restoreOf(work, tool string) act {
 	ours := compressions[tool] != ""
 	switch {
+	case tool == toolOursUndo && work != workDelta:
+		return nil // it is only another way of that
+	case tool == toolOursUndo:
+		return oursDeltaBeside
 	case work == workPITR && ours:
 		return oursToPoint
 	case work == workPITR:
@@ -69,7 +73,7 @@ func (b *bench) nextRestored() error {
 // prepareRestore makes full backups, once, and of delta-restore and pitr what comes behind them: the change, and WAL.
 func (b *bench) prepareRestore(ctx context.Context, work string, tools []string) error {
 	if b.wal == nil {
-		if err := b.prepareBackups(ctx, tools); err != nil {
+		if err := b.prepareBackups(ctx, b.tools); err != nil { // what comes later may want others
 			return err
 		}
 	}
@@ -163,19 +167,46 @@ func (b *bench) restoreOnce(ctx context.Context, work, tool string) (measured, e
 
 // oursRestore runs the engine in a process of its own.
 func oursRestore(ctx context.Context, b *bench, tool string) (measured, error) {
-	return b.restoreBy(ctx, tool, "")
+	return b.restoreBeside(ctx, tool, "")
 }
 
-// oursDelta takes from the server's own folder, where nobody writes meanwhile.
+// oursDelta changes a copy of the data where it is, as a restore does that gives up the data of before.
 func oursDelta(ctx context.Context, b *bench, tool string) (measured, error) {
-	return b.restoreBy(ctx, tool, b.pg.data)
+	if err := b.copyData(ctx); err != nil {
+		return measured{}, err
+	}
+	return b.runWorker(ctx, tool, job{Work: workRestore, ID: "full", Target: b.restored(), InPlace: true})
 }
 
-func (b *bench) restoreBy(ctx context.Context, tool, present string) (measured, error) {
+// oursDeltaBeside takes from the server's own folder, where nobody writes meanwhile, and leaves it as it is.
+func oursDeltaBeside(ctx context.Context, b *bench, tool string) (measured, error) {
+	return b.restoreBeside(ctx, tool, b.pg.data)
+}
+
+func (b *bench) restoreBeside(ctx context.Context, tool, present string) (measured, error) {
 	if err := b.runner.folderFor(b.restored()); err != nil {
 		return measured{}, err
 	}
 	return b.runWorker(ctx, tool, job{Work: workRestore, ID: "full", Target: b.restored(), Present: present})
+}
+
+// copyData makes a copy of the server's data to restore over, all of it on the disk.
+func (b *bench) copyData(ctx context.Context) error {
+	children, err := os.ReadDir(b.pg.data)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(b.runner.folderFor(b.restored()), b.runner.folderFor(filepath.Join(b.restored(), "pg_wal")))
+	for _, child := range children {
+		if err != nil {
+			return err
+		}
+		if child.Name() != "pg_wal" && child.Name() != "postmaster.pid" {
+			err = b.copyTree(ctx, filepath.Join(b.pg.data, child.Name()), b.restored())
+		}
+	}
+	unix.Sync()
+	return err
 }
 
 // restore does what the worker of a restore Job does before it replays.
@@ -185,10 +216,14 @@ func (j job) restore(ctx context.Context, store objstore.Store) error {
 		return err
 	}
 	last := backup.Progress{}
-	err = backup.Restore(ctx, store, manifest, j.Target, backup.RestoreOptions{
-		Workers: j.Workers, Present: j.Present, Progress: func(p backup.Progress) { last = p },
-	})
-	if err == nil && j.Present != "" && last.Taken < last.Total/2 {
+	opts := backup.RestoreOptions{Workers: j.Workers, Present: j.Present, InPlace: j.InPlace, Progress: func(p backup.Progress) { last = p }}
+	if j.InPlace {
+		if opts.Difference, err = backup.Compare(ctx, store, manifest, j.Target, opts); err != nil {
+			return err
+		}
+	}
+	err = backup.Restore(ctx, store, manifest, j.Target, opts)
+	if err == nil && (j.Present != "" || j.InPlace) && last.Taken < last.Total/2 {
 		return fmt.Errorf("only %d of %d bytes were taken from the present data", last.Taken, last.Total)
 	}
 	return err

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // restTo runs pgBackRest's restore into the folder of all restores.
@@ -29,20 +27,9 @@ func restRestore(ctx context.Context, b *bench, _ string) (measured, error) {
 
 // restDelta restores over a copy of the data: pgBackRest knows no other way.
 func restDelta(ctx context.Context, b *bench, _ string) (measured, error) {
-	children, err := os.ReadDir(b.pg.data)
-	if err != nil {
+	if err := b.copyData(ctx); err != nil {
 		return measured{}, err
 	}
-	err = errors.Join(b.runner.folderFor(b.restored()), b.runner.folderFor(filepath.Join(b.restored(), "pg_wal")))
-	for _, child := range children {
-		if err != nil {
-			return measured{}, err
-		}
-		if child.Name() != "pg_wal" && child.Name() != "postmaster.pid" {
-			err = b.copyTree(ctx, filepath.Join(b.pg.data, child.Name()), b.restored())
-		}
-	}
-	unix.Sync()
 	return measure(ctx, b.runner.command(ctx, restProgram, append(b.restTo("--delta"), "restore")...))
 }
 

@@ -29,6 +29,7 @@ const (
 	toolOurs       = "howdah"
 	toolOursFast   = "howdah-fast"
 	toolOursSmall  = "howdah-small"
+	toolOursUndo   = "howdah-undo"
 	toolPgBackRest = "pgbackrest"
 	toolBaseBackup = "pg_basebackup"
 )
@@ -38,6 +39,7 @@ var allTools = []string{toolOurs, toolOursFast, toolOursSmall, toolPgBackRest, t
 // compressions are those of our own tools.
 var compressions = map[string]backup.Compression{
 	toolOurs: backup.CompressionBalanced, toolOursFast: backup.CompressionFast, toolOursSmall: backup.CompressionSmall,
+	toolOursUndo: backup.CompressionBalanced,
 }
 
 // act does one work with one tool, once, and says what it cost. What it stored is counted afterwards unless it says so.

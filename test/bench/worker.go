@@ -43,6 +43,7 @@ type job struct {
 	Segments    []string
 	Target      string // of a restore
 	Present     string // where it may take unchanged frames from
+	InPlace     bool   // the target holds data
 }
 
 func work(ctx context.Context) error {
