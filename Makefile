@@ -154,16 +154,16 @@ TOOLS ?=
 bench-backup: kube ## Measure backups beside pgBackRest and pg_basebackup on one MinIO (SCALE=1 RUNS=5 WORK=full TOOLS=howdah,pgbackrest)
 	@test/debian-packages
 	@go build -o $(BIN)/bench ./test/bench
-	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/agent ./cmd/agent
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/agent ./cmd/wal
 	@CGO_ENABLED=0 go test -c -trimpath -tags s3 -o $(BIN)/archiver.test ./cmd/agent/internal/archive
-	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent ARCHIVER=$(BIN)/archiver.test SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench
+	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent WAL=$(BIN)/wal ARCHIVER=$(BIN)/archiver.test SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench
 
 .PHONY: bench-restore
 bench-restore: kube ## Measure restores beside pgBackRest, from one MinIO (SCALE=1 RUNS=5 WORK=delta-restore TOOLS=howdah,howdah-undo,pgbackrest)
 	@test/debian-packages
 	@go build -o $(BIN)/bench ./test/bench
-	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/agent ./cmd/agent
-	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench restore
+	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/agent ./cmd/wal
+	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent WAL=$(BIN)/wal SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench restore
 
 ##@ Images
 

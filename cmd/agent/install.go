@@ -8,24 +8,31 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 func installCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install DIR",
-		Short: "Copy this program to DIR/agent",
+		Short: "Copy this program to DIR/agent, and those beside it that a pod needs",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			program, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			return install(program, args[0])
+			for _, name := range []string{filepath.Base(agentapi.WALPath), filepath.Base(agentapi.AgentPath)} {
+				if err := install(filepath.Join(filepath.Dir(program), name), args[0]); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 }
 
-// install copies the program in one step, so that nobody ever runs half of it.
+// install copies a program in one step, so that nobody ever runs half of it.
 func install(program, dir string) error {
 	from, err := os.Open(program)
 	if err != nil {
@@ -35,14 +42,14 @@ func install(program, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	to, err := os.CreateTemp(dir, ".agent-*")
+	to, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(to.Name()) // gone once it is renamed
 	_, err = io.Copy(to, from)
 	if err := errors.Join(err, to.Chmod(0o755), to.Sync(), to.Close()); err != nil {
-		return fmt.Errorf("copy the agent to %s: %w", dir, err)
+		return fmt.Errorf("copy %s to %s: %w", program, dir, err)
 	}
-	return os.Rename(to.Name(), filepath.Join(dir, "agent"))
+	return os.Rename(to.Name(), filepath.Join(dir, filepath.Base(program)))
 }

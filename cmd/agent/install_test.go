@@ -7,7 +7,7 @@ import (
 )
 
 func TestInstallReplacesTheProgramInOneStep(t *testing.T) {
-	from, dir := filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "bin")
+	from, dir := filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "bin")
 	for _, content := range []string{"old", "new"} {
 		if err := os.WriteFile(from, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestAnAnnotationIsFoundAndUnquoted(t *testing.T) {
 }
 
 func TestEveryCommandHasItsName(t *testing.T) {
-	for _, path := range [][]string{{"install"}, {"init"}, {"run"}, {"archive-wal"}, {"fetch-wal"}, {"backup"}, {"restore"}, {"upgrade", "check"}, {"upgrade", "run"}} {
+	for _, path := range [][]string{{"install"}, {"init"}, {"run"}, {"backup"}, {"restore"}, {"upgrade", "check"}, {"upgrade", "run"}} {
 		command, rest, err := root().Find(path)
 		if err != nil || len(rest) != 0 || command.Name() != path[len(path)-1] {
 			t.Errorf("%v: %v, %v", path, command.Name(), err)

@@ -20,8 +20,6 @@ var commands = []func() *cobra.Command{
 	installCommand,
 	initCommand,
 	runCommand,
-	archiveCommand,
-	fetchCommand,
 	backupCommand,
 	verifyCommand,
 	drillCommand,

@@ -57,7 +57,7 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 	defer reporter.Close()
 	worker := recover.Worker{
 		Volume: generation.Volume(filepath.Join(root, agentapi.VolumeDir)), SocketDir: filepath.Join(root, agentapi.SocketDir),
-		RunDir: filepath.Join(root, agentapi.RunDir), Agent: filepath.Join(root, agentapi.AgentPath),
+		RunDir: filepath.Join(root, agentapi.RunDir), WAL: filepath.Join(root, agentapi.WALPath),
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
 	}
 	return worker.Restore(ctx, task)

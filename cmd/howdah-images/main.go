@@ -1,5 +1,5 @@
 // Command howdah-images builds the container images of the suite without a daemon and without a base image:
-// one static binary each, on top of nothing but certificates and a user. The same source gives the same digest.
+// a static binary each, and a small one beside the agent, on top of nothing but certificates and a user. The same source gives the same digest.
 package main
 
 import (
@@ -20,6 +20,9 @@ import (
 
 // names are the binaries that have an image; each is built from cmd/NAME.
 var names = []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "agent"}
+
+// beside are the binaries that stand in another one's image.
+var beside = map[string][]string{"agent": {"wal"}}
 
 type options struct {
 	image.Source
@@ -87,7 +90,7 @@ func (o *options) push(ctx context.Context) error {
 // each compiles every wanted binary with one call of the compiler and hands each to do, several at a time;
 // do says in one line what came of it.
 func (o *options) each(ctx context.Context, do func(*image.Binary) (string, error)) error {
-	binaries, err := image.Compile(ctx, o.Source, filepath.Join(o.dir, "bin"), o.only)
+	binaries, err := image.Compile(ctx, o.Source, filepath.Join(o.dir, "bin"), o.only, beside)
 	if err != nil {
 		return err
 	}

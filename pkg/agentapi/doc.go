@@ -11,6 +11,7 @@ const (
 	RunDir         = "/run/howdah"
 	BinDir         = "/run/howdah/bin"
 	AgentPath      = "/run/howdah/bin/agent"
+	WALPath        = "/run/howdah/bin/wal" // archive_command and restore_command
 	SocketDir      = "/var/run/postgresql"
 	ConfigFile     = "/etc/howdah/config/agent.json"
 	TLSDir         = "/etc/howdah/tls"

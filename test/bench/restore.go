@@ -262,7 +262,8 @@ func (b *bench) podRoot(tool string) (root string, err error) {
 		os.WriteFile(filepath.Join(root, agentapi.JobFile), task, 0o644),
 		os.WriteFile(filepath.Join(config.CredentialsDir, objstore.AccessKeyIDFile), []byte(config.Credentials.AccessKeyID), 0o644),
 		os.WriteFile(filepath.Join(config.CredentialsDir, objstore.SecretAccessKeyFile), []byte(config.Credentials.SecretAccessKey), 0o644),
-		copyFile(os.Getenv("AGENT"), filepath.Join(root, agentapi.AgentPath)), os.Chmod(filepath.Join(root, agentapi.AgentPath), 0o755))
+		copyFile(os.Getenv("AGENT"), filepath.Join(root, agentapi.AgentPath)), os.Chmod(filepath.Join(root, agentapi.AgentPath), 0o755),
+		copyFile(os.Getenv("WAL"), filepath.Join(root, agentapi.WALPath)), os.Chmod(filepath.Join(root, agentapi.WALPath), 0o755))
 	if out, errChown := exec.Command("chown", "-R", fmt.Sprintf("%d:%d", b.runner.uid, b.runner.gid), root).CombinedOutput(); errChown != nil {
 		err = errors.Join(err, fmt.Errorf("%w: %s", errChown, out))
 	}

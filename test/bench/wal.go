@@ -87,7 +87,7 @@ func segmentsIn(folder string) ([]string, error) {
 	return names, err
 }
 
-// oursPush is the archiver of the agent, and the agent's archive_command for each segment.
+// oursPush is the archiver of the agent, and archive_command for each segment.
 func oursPush(ctx context.Context, b *bench, tool string) (measured, error) {
 	folder, names, err := b.segments(ctx)
 	if err != nil {
@@ -116,17 +116,17 @@ var archiverTests = map[string]string{workPush: "TestABacklogIsPushed", workGet:
 func (b *bench) runArchiver(ctx context.Context, tool, work, folder string, segments int) (measured, error) {
 	config := b.store.config(prefixOf(tool))
 	config.CredentialsDir = filepath.Join(b.folder, "credentials")
-	agent, tests := filepath.Join(b.folder, "agent"), filepath.Join(b.folder, "archiver")
+	program, tests := filepath.Join(b.folder, "wal"), filepath.Join(b.folder, "archiver")
 	store, err := json.Marshal(config)
 	err = errors.Join(err, os.MkdirAll(config.CredentialsDir, 0o755),
 		os.WriteFile(filepath.Join(config.CredentialsDir, objstore.AccessKeyIDFile), []byte(config.Credentials.AccessKeyID), 0o644),
 		os.WriteFile(filepath.Join(config.CredentialsDir, objstore.SecretAccessKeyFile), []byte(config.Credentials.SecretAccessKey), 0o644),
-		copyFile(os.Getenv("AGENT"), agent), copyFile(os.Getenv("ARCHIVER"), tests), os.Chmod(agent, 0o755), os.Chmod(tests, 0o755))
+		copyFile(os.Getenv("WAL"), program), copyFile(os.Getenv("ARCHIVER"), tests), os.Chmod(program, 0o755), os.Chmod(tests, 0o755))
 	if err != nil {
 		return measured{}, err
 	}
 	cmd := b.runner.command(ctx, tests, "-test.run", "^"+archiverTests[work]+"$", "-test.timeout", "1h")
-	cmd.Env = append(os.Environ(), "HOWDAH_BENCH="+work, "HOWDAH_BENCH_WAL="+folder, "HOWDAH_BENCH_AGENT="+agent,
+	cmd.Env = append(os.Environ(), "HOWDAH_BENCH="+work, "HOWDAH_BENCH_WAL="+folder, "HOWDAH_BENCH_COMMAND="+program,
 		"HOWDAH_BENCH_STORE="+string(store), "HOWDAH_BENCH_SEGMENTS="+strconv.Itoa(segments))
 	if path := os.Getenv("PROFILE"); path != "" {
 		cmd.Args = append(cmd.Args, "-test.cpuprofile", path+".cpu", "-test.memprofile", path+".mem")

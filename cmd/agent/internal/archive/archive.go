@@ -10,12 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // Target is where WAL goes and whose it is.

@@ -17,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // bed is what `make bench-backup` measures with: the process that stays, and the command that PostgreSQL starts for each
@@ -30,7 +30,7 @@ import (
 type bed struct {
 	testing.TB
 	segments string // folder with a pg_wal
-	agent    string // program
+	program  string // of the command
 	store    objstore.Store
 	claim    repository.Lineage
 	socket   string
@@ -42,7 +42,7 @@ func newBed(t testing.TB, work string) *bed {
 	}
 	debug.SetGCPercent(50) // as the agent has it
 	debug.SetMemoryLimit(96 << 20)
-	b := &bed{TB: t, segments: os.Getenv("HOWDAH_BENCH_WAL"), agent: os.Getenv("HOWDAH_BENCH_AGENT")}
+	b := &bed{TB: t, segments: os.Getenv("HOWDAH_BENCH_WAL"), program: os.Getenv("HOWDAH_BENCH_COMMAND")}
 	config := objstore.Config{}
 	b.must(json.Unmarshal([]byte(os.Getenv("HOWDAH_BENCH_STORE")), &config))
 	var err error
@@ -97,7 +97,7 @@ func (b *bed) serve(handler walsocket.Handler) {
 
 // call does what PostgreSQL does for each file.
 func (b *bed) call(verb string, args ...string) {
-	args = append([]string{"-c", `exec "$0" "$@"`, b.agent, verb, "--socket-dir", b.socket}, args...)
+	args = append([]string{"-c", `exec "$0" "$@"`, b.program, verb, b.socket}, args...)
 	if out, err := exec.CommandContext(b.Context(), "/bin/sh", args...).CombinedOutput(); err != nil {
 		b.Fatal(err, string(out))
 	}
@@ -115,7 +115,7 @@ func TestABacklogIsPushed(t *testing.T) {
 	a.SetTarget(&Target{Store: b.store, Writer: "bench", Memory: 64 << 20, Claim: b.claim})
 	b.serve(a)
 	for _, name := range names {
-		b.call("archive-wal", filepath.Join(b.segments, name))
+		b.call(walsocket.VerbArchive, filepath.Join(b.segments, name))
 		b.must(os.Rename(filepath.Join(notes, name+".ready"), filepath.Join(notes, name+".done")))
 	}
 }
@@ -147,6 +147,6 @@ func TestABacklogIsFetched(t *testing.T) {
 	defer os.RemoveAll(dir)
 	b.serve(fetching{NewAhead(wal.New(b.store), b.claim.Lineage, dir, b.claim.SegmentSize), b.claim.SegmentSize, last})
 	for _, name := range names {
-		b.call("fetch-wal", name, filepath.Join(dir, "RECOVERYXLOG"))
+		b.call(walsocket.VerbFetch, name, filepath.Join(dir, "RECOVERYXLOG"))
 	}
 }

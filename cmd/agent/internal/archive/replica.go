@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // A replica keeps its WAL until the primary has archived it, and so has what the primary had not when it takes over. It

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // A replica that fell behind finds WAL in the archive that its primary has no more. It gets what is part of the primary's

@@ -38,14 +38,14 @@ import (
 )
 
 const (
-	agentVariable = "HOWDAH_TEST_AGENT"
+	walVariable   = "HOWDAH_TEST_WAL"
 	smallVariable = "HOWDAH_TEST_SMALL"
 )
 
-// TestMain builds the agent, which restore_command calls, and runs the tests as the user of PostgreSQL, which refuses to
+// TestMain builds the program of restore_command, and runs the tests as the user of PostgreSQL, which refuses to
 // run as root.
 func TestMain(m *testing.M) {
-	if os.Getenv(agentVariable) != "" {
+	if os.Getenv(walVariable) != "" {
 		os.Exit(m.Run())
 	}
 	code, err := runAsPostgres()
@@ -62,9 +62,9 @@ func runAsPostgres() (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	agent := filepath.Join(dir, "agent")
-	if out, err := exec.Command("go", "build", "-o", agent, "howdah.dev/howdah/cmd/agent").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build the agent: %w: %s", err, out)
+	wal := filepath.Join(dir, "wal")
+	if out, err := exec.Command("go", "build", "-o", wal, "howdah.dev/howdah/cmd/wal").CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build restore_command: %w: %s", err, out)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -82,7 +82,7 @@ func runAsPostgres() (int, error) {
 	}
 	args := slices.DeleteFunc(slices.Clone(os.Args[1:]), func(arg string) bool { return strings.HasPrefix(arg, "-test.testlogfile") })
 	cmd := exec.Command(filepath.Join(dir, "test"), args...)
-	cmd.Env = append(os.Environ(), agentVariable+"="+agent, "TMPDIR="+dir, "HOME="+dir)
+	cmd.Env = append(os.Environ(), walVariable+"="+wal, "TMPDIR="+dir, "HOME="+dir)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
 	if os.Geteuid() == 0 {
 		small, err := mountSmall(dir)
@@ -293,7 +293,7 @@ func (b *bed) restoreOn(volume generation.Volume, store objstore.Store, task age
 	o := &outcome{log: &bytes.Buffer{}}
 	o.worker = Worker{
 		Volume: volume, SocketDir: pgtest.Dir(b.t), RunDir: pgtest.Dir(b.t),
-		Agent: os.Getenv(agentVariable), Run: postgres.Exec, Now: time.Now,
+		WAL: os.Getenv(walVariable), Run: postgres.Exec, Now: time.Now,
 		OpenStore: func(context.Context, objstore.Config) (objstore.Store, error) { return store, nil },
 		Report:    func(p job.Progress) { o.progress = append(o.progress, p) },
 		Log:       slog.New(slog.NewTextHandler(o.log, nil)),

@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 const port = 5432
@@ -41,7 +42,7 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 			"max_worker_processes":            fmt.Sprint(control.MaxWorkerProcesses),
 			"port":                            fmt.Sprint(port),
 			"restart_after_crash":             "off",
-			"restore_command":                 quoteShell(r.Agent) + " fetch-wal --socket-dir " + quoteShell(r.SocketDir) + ` "%f" "%p"`,
+			"restore_command":                 walsocket.CommandLine(r.WAL, walsocket.VerbFetch, r.SocketDir, "%f", "%p"),
 			"shared_preload_libraries":        preload(r.manifest.Cluster.Object),
 			"ssl":                             "off",
 			"timezone":                        "UTC",
@@ -103,11 +104,6 @@ func preload(object json.RawMessage) string {
 		return value
 	}
 	return recorded.PostgreSQL.Parameters[name]
-}
-
-// quoteShell makes one word of the shell that runs restore_command; a percent sign would start an escape there.
-func quoteShell(path string) string {
-	return "'" + strings.NewReplacer(`'`, `'\''`, `%`, `%%`).Replace(path) + "'"
 }
 
 // recoverySettings are those that must not outlive a restore.

@@ -106,7 +106,7 @@ func TestWorkerThatIsKilled(t *testing.T) {
 	}
 	times := 0
 	worker := Worker{
-		Volume: s.Volume, SocketDir: s.SocketDir, RunDir: s.RunDir, Agent: os.Getenv(agentVariable), Run: postgres.Exec,
+		Volume: s.Volume, SocketDir: s.SocketDir, RunDir: s.RunDir, WAL: os.Getenv(walVariable), Run: postgres.Exec,
 		OpenStore: func(context.Context, objstore.Config) (objstore.Store, error) {
 			return fault.New(inner, fault.Plan{Before: call("before"), After: call("after")}), nil
 		},

@@ -15,10 +15,10 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 const (

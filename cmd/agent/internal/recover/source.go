@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // errMissing is a segment that should be in the archive.

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 func segment(n uint64) postgres.Segment {

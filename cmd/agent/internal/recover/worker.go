@@ -50,10 +50,10 @@ type Worker struct {
 	Volume generation.Volume
 	// SocketDir takes the server's socket and that of restore_command, RunDir the server's configuration.
 	SocketDir, RunDir string
-	// Agent is the program that restore_command calls.
-	Agent string
-	Run   postgres.Run
-	Now   func() time.Time
+	// WAL is the program of restore_command.
+	WAL string
+	Run postgres.Run
+	Now func() time.Time
 	// OpenStore opens the repository, with patience for outages.
 	OpenStore func(ctx context.Context, config objstore.Config) (objstore.Store, error)
 	// Report is told of the progress.

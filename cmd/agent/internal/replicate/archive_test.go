@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -34,8 +34,7 @@ func (n *node) archives(store objstore.Store, system string, primary bool) *arch
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Paths.Agent = program
-	t.Setenv("TEST_SOCKET_DIR", n.Paths.SocketDir)
+	n.Paths.WAL = program
 	a := archive.New(filepath.Join(n.Volume.PGData(g.ID), "pg_wal"), n.Log, time.Now,
 		archive.Limits{Patience: 5 * time.Second, LastPatience: 5 * time.Second, Pause: 50 * time.Millisecond})
 	t.Cleanup(a.Close)

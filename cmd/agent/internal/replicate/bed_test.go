@@ -4,7 +4,6 @@ package replicate
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -23,29 +22,16 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
-	"howdah.dev/howdah/cmd/agent/internal/walsocket"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // TestMain is the agent's archive_command and restore_command as well.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == "archive-wal" {
-		err := walsocket.Archive(context.Background(), os.Getenv("TEST_SOCKET_DIR"), os.Args[2])
-		switch {
-		case errors.Is(err, walsocket.ErrGivenUp):
-			os.Exit(200)
-		case err != nil:
-			os.Exit(1)
-		}
-		return
-	}
-	if len(os.Args) == 5 && os.Args[1] == "fetch-wal" && os.Args[2] == "--replica" {
-		if err := walsocket.Fetch(context.Background(), os.Getenv("TEST_SOCKET_DIR"), os.Args[3], os.Args[4]); err != nil {
-			os.Exit(1)
-		}
-		return
+	if len(os.Args) > 1 && (os.Args[1] == walsocket.VerbArchive || os.Args[1] == walsocket.VerbFetchReplica) {
+		os.Exit(walsocket.Command(os.Args[1:]))
 	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
@@ -107,7 +93,7 @@ func (b *bed) newNode(pod string) *node {
 		Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)).With("pod", pod),
 		Paths: settings.Paths{
 			SocketDir: filepath.Join(dir, "s"), TLSDir: filepath.Join(dir, "tls"), PeerTLSDir: filepath.Join(dir, "peer"),
-			Agent: "/bin/true", Port: freePort(b.t),
+			WAL: "/bin/true", Port: freePort(b.t),
 		},
 	}}
 	for _, path := range []string{string(n.Volume), n.Paths.SocketDir, n.Paths.TLSDir, n.Paths.PeerTLSDir} {

@@ -5,11 +5,11 @@ package settings
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // Paths are where the server finds what it is configured with.
@@ -20,9 +20,9 @@ type Paths struct {
 	TLSDir string
 	// PeerTLSDir has the same of the client certificate that a replica comes to its primary with.
 	PeerTLSDir string
-	// Agent is the program that archive_command calls.
-	Agent string
-	Port  int
+	// WAL is the program of archive_command and restore_command.
+	WAL  string
+	Port int
 }
 
 // Files are the content of the configuration files.
@@ -85,7 +85,7 @@ func check(config agentapi.Config) error {
 // ours are the fixed parameters that name paths and commands.
 func ours(config agentapi.Config, paths Paths) []postgres.Parameter {
 	return postgres.ParameterList(map[string]string{
-		"archive_command":         quoteShell(paths.Agent) + ` archive-wal "%p"`,
+		"archive_command":         walsocket.CommandLine(paths.WAL, walsocket.VerbArchive, paths.SocketDir, "%p"),
 		"cluster_name":            config.Cluster,
 		"hba_file":                filepath.Join(paths.Dir, hbaFile),
 		"ident_file":              filepath.Join(paths.Dir, identFile),
@@ -97,11 +97,6 @@ func ours(config agentapi.Config, paths Paths) []postgres.Parameter {
 		"ssl_key_file":            filepath.Join(paths.TLSDir, KeyFile),
 		"unix_socket_directories": paths.SocketDir,
 	})
-}
-
-// quoteShell makes one word of the shell that runs archive_command; a percent sign would start an escape there.
-func quoteShell(path string) string {
-	return "'" + strings.NewReplacer(`'`, `'\''`, `%`, `%%`).Replace(path) + "'"
 }
 
 const (

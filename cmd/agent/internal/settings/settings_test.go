@@ -9,7 +9,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-var paths = Paths{SocketDir: "/s", Dir: "/c", TLSDir: "/t", Agent: "/run/howdah/bin/agent", Port: 5432}
+var paths = Paths{SocketDir: "/s", Dir: "/c", TLSDir: "/t", WAL: "/run/howdah/bin/wal", Port: 5432}
 
 func line(t *testing.T, files Files, name string) string {
 	t.Helper()
@@ -32,7 +32,7 @@ func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
 		"archive_timeout":      "'1min'",
 		"shared_buffers":       "'256MB'",
 		"max_parallel_workers": "'2'",
-		"archive_command":      `'''/run/howdah/bin/agent'' archive-wal "%p"'`,
+		"archive_command":      `'''/run/howdah/bin/wal'' archive ''/s'' "%p"'`,
 		"ssl_key_file":         "'/t/tls.key'",
 		"listen_addresses":     "'*'",
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/walsocket"
 )
 
 // Standing is the place of a server among the instances of its cluster. The zero value is that of the only one.
@@ -47,7 +48,7 @@ func (s Standing) parameters(paths Paths) []postgres.Parameter {
 		params["primary_slot_name"] = s.Slot
 	}
 	if s.Upstream != nil && s.FromArchive {
-		params["restore_command"] = quoteShell(paths.Agent) + ` fetch-wal --replica "%f" "%p"`
+		params["restore_command"] = walsocket.CommandLine(paths.WAL, walsocket.VerbFetchReplica, paths.SocketDir, "%f", "%p")
 	}
 	if s.ReadOnly {
 		params["default_transaction_read_only"] = "on"

@@ -53,7 +53,7 @@ func TestOnlyAReplicaThatFellBehindHasARestoreCommand(t *testing.T) {
 	for name, test := range map[string]struct {
 		standing Standing
 		want     string
-	}{"it follows": {follows, ""}, "it is behind": {behind, `'''/run/howdah/bin/agent'' fetch-wal --replica "%f" "%p"'`}, "it is the primary": {primary, ""}} {
+	}{"it follows": {follows, ""}, "it is behind": {behind, `'''/run/howdah/bin/wal'' fetch-replica ''/s'' "%f" "%p"'`}, "it is the primary": {primary, ""}} {
 		files := render(t, agentapi.Config{Instances: 2}, test.standing)
 		if got := line(t, files, "restore_command"); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)

@@ -83,7 +83,7 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 	p := &pod{t: t, name: "shop-0", log: &syncBuffer{}, ca: newAuthority(t), Paths: Paths{
 		Volume: generation.Volume(filepath.Join(dir, "volume")), RunDir: filepath.Join(dir, "run"), SocketDir: filepath.Join(dir, "s"),
 		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
-		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), Agent: filepath.Join(dir, "agent"), Port: freePort(t),
+		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), WAL: program, Port: freePort(t),
 	}}
 	if volume != "" {
 		p.Volume = generation.Volume(volume)
@@ -92,10 +92,6 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
-	}
-	script := fmt.Sprintf("#!/bin/sh\nTEST_SOCKET_DIR='%s' exec '%s' \"$@\"\n", p.SocketDir, program)
-	if err := os.WriteFile(p.Agent, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
 	}
 	p.config = agentapi.Config{
 		Cluster: "shop", Namespace: "demo", ClusterUID: "uid-1", DataGeneration: "g1", MajorVersion: installed[len(installed)-1].Major,

@@ -38,7 +38,7 @@ type Paths struct {
 	AppDir       string
 	SuperuserDir string
 	RolesDir     string
-	Agent        string // program for archive_command
+	WAL          string // program of archive_command
 	Port         int    // of PostgreSQL
 }
 
@@ -47,7 +47,7 @@ func DefaultPaths() Paths {
 	return Paths{
 		Volume: agentapi.VolumeDir, RunDir: agentapi.RunDir, SocketDir: agentapi.SocketDir, ConfigFile: agentapi.ConfigFile,
 		TLSDir: agentapi.TLSDir, PeerTLSDir: agentapi.PeerTLSDir, AppDir: agentapi.AppDir, SuperuserDir: agentapi.SuperuserDir,
-		RolesDir: agentapi.RolesDir, Agent: agentapi.AgentPath, Port: agentapi.PostgresPort,
+		RolesDir: agentapi.RolesDir, WAL: agentapi.WALPath, Port: agentapi.PostgresPort,
 	}
 }
 
@@ -267,7 +267,7 @@ func (s *Supervisor) inspect(ctx context.Context, g generation.Generation) (binD
 func (s *Supervisor) configPaths(id string) settings.Paths {
 	return settings.Paths{
 		SocketDir: s.SocketDir, Dir: filepath.Join(s.Volume.Dir(id), "conf"), TLSDir: filepath.Join(s.RunDir, "tls"),
-		PeerTLSDir: filepath.Join(s.RunDir, "peer-tls"), Agent: s.Agent, Port: s.Port,
+		PeerTLSDir: filepath.Join(s.RunDir, "peer-tls"), WAL: s.WAL, Port: s.Port,
 	}
 }
 

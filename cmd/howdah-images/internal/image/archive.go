@@ -59,7 +59,7 @@ func (b *Binary) stamp(reference string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, path := range []string{b.Path, self} {
+	for _, path := range append([]string{b.Path, self}, b.Beside...) {
 		if err := hashFile(sum, path); err != nil {
 			return "", err
 		}

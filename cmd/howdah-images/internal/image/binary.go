@@ -20,14 +20,15 @@ type Source struct {
 // Binary is a compiled command, ready to become an image.
 type Binary struct {
 	Source
-	Name string
-	Path string
+	Name   string
+	Path   string
+	Beside []string // paths of smaller programs that come along; they use no module that it doesn't use itself
 }
 
 // Compile builds cmd/NAME of every name into dir. Nothing of the machine or the folder goes into a binary, so that
 // the same source gives the same bytes. The time zones are compiled in, so that they are there in whatever image
-// the agent is copied to.
-func Compile(ctx context.Context, source Source, dir string, names []string) ([]*Binary, error) {
+// the agent is copied to. Beside says which other commands the images of some names have, too.
+func Compile(ctx context.Context, source Source, dir string, names []string, beside map[string][]string) ([]*Binary, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -38,8 +39,13 @@ func Compile(ctx context.Context, source Source, dir string, names []string) ([]
 	}
 	binaries := make([]*Binary, 0, len(names))
 	for _, name := range names {
+		binary := &Binary{Source: source, Name: name, Path: filepath.Join(dir, name)}
 		args = append(args, "./cmd/"+name)
-		binaries = append(binaries, &Binary{Source: source, Name: name, Path: filepath.Join(dir, name)})
+		for _, other := range beside[name] {
+			args = append(args, "./cmd/"+other)
+			binary.Beside = append(binary.Beside, filepath.Join(dir, other))
+		}
+		binaries = append(binaries, binary)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -26,17 +27,21 @@ type file struct {
 	data []byte
 }
 
-// Image puts the binary on top of certificates and users. Two calls give one digest.
+// Image puts the binary, and what comes along, on top of certificates and users. Two calls give one digest.
 func (b *Binary) Image() (v1.Image, error) {
-	program, err := os.ReadFile(b.Path)
-	if err != nil {
-		return nil, err
+	var programs []file
+	for _, path := range append([]string{b.Path}, b.Beside...) {
+		program, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, file{path: filepath.Base(path), mode: 0o755, data: program})
 	}
 	base, err := layer(baseFiles())
 	if err != nil {
 		return nil, err
 	}
-	top, err := layer([]file{{path: b.Name, mode: 0o755, data: program}})
+	top, err := layer(programs)
 	if err != nil {
 		return nil, err
 	}

@@ -39,9 +39,10 @@ func compileHello(t *testing.T) *Binary {
 	}
 	write("go.mod", "module example.test/hello\n\ngo 1.26\n")
 	write("cmd/hello/main.go", "package main\n\nvar version = \"none\"\n\nfunc main() { println(version) }\n")
+	write("cmd/small/main.go", "package main\n\nfunc main() {}\n")
 	t.Setenv("GOWORK", "off")
 	source := Source{Dir: folder, Version: "1.2.3", Revision: "abc", Arch: "amd64"}
-	binaries, err := Compile(context.Background(), source, filepath.Join(folder, "out"), []string{"hello"})
+	binaries, err := Compile(context.Background(), source, filepath.Join(folder, "out"), []string{"hello"}, map[string][]string{"hello": {"small"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,8 +120,10 @@ func TestAnImageHoldsTheBinaryCertificatesAndAUserThatIsNotRoot(t *testing.T) {
 		}
 	}
 	files := contents(t, img)
-	if header := files["hello"].header; header == nil || header.FileInfo().Mode().Perm() != 0o755 {
-		t.Errorf("the binary is %v", header)
+	for _, name := range []string{"hello", "small"} {
+		if header := files[name].header; header == nil || header.FileInfo().Mode().Perm() != 0o755 || len(files[name].data) == 0 {
+			t.Errorf("the binary %s is %v", name, header)
+		}
 	}
 	if got := countCertificates(t, files["etc/ssl/certs/ca-certificates.crt"].data); got < 50 {
 		t.Errorf("%d certificates", got)
@@ -271,7 +274,7 @@ func TestAPushedImageIsTheOneThatWasBuiltAndItsSBOMIsFound(t *testing.T) {
 
 func TestTheSBOMNamesTheModulesOfTheBinary(t *testing.T) {
 	source := Source{Dir: "../../../..", Version: "1", Arch: "amd64"}
-	binaries, err := Compile(context.Background(), source, t.TempDir(), []string{"howdah-images"})
+	binaries, err := Compile(context.Background(), source, t.TempDir(), []string{"howdah-images"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
