@@ -108,7 +108,7 @@ type Options struct {
 	MaxBytesPerSecond int64
 	// WALTimeout is how long to wait for the last WAL segments after the copy; 0 waits until ctx ends.
 	WALTimeout time.Duration
-	// WALPoll is the time between two looks at the archive; 0 is a quarter of a second.
+	// WALPoll is the longest time between two looks at the archive, of which the first are closer; 0 is a quarter of a second.
 	WALPoll time.Duration
 	// Progress is called about every second and at the end, from one goroutine at a time.
 	Progress func(Progress)

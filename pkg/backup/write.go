@@ -219,7 +219,8 @@ func (w *writing) awaitWAL(ctx context.Context, needed WALRange) error {
 	if poll == 0 {
 		poll = defaultWALPoll
 	}
-	for begun := time.Now(); ; {
+	// Mostly the last segment is on its way, and there in a moment.
+	for begun, wait := time.Now(), poll/16; ; wait = min(2*wait, poll) {
 		missing, err := missingWAL(ctx, archive, w.source.Lineage, needed)
 		if err != nil || len(missing) == 0 {
 			return err
@@ -227,7 +228,7 @@ func (w *writing) awaitWAL(ctx context.Context, needed WALRange) error {
 		if w.opts.WALTimeout > 0 && time.Since(begun) > w.opts.WALTimeout {
 			return fmt.Errorf("%w: %d segments from %s on, after %s", ErrWALMissing, len(missing), missing[0], w.opts.WALTimeout)
 		}
-		if err := pause(ctx, poll); err != nil {
+		if err := pause(ctx, wait); err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrWALMissing, missing[0], err)
 		}
 	}
