@@ -105,8 +105,16 @@ func oursGet(ctx context.Context, b *bench, tool string) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
+	into := b.fetchedInto()
+	defer os.RemoveAll(into) // behind what is measured, as for all tools
+	if err := b.runner.folderFor(into); err != nil {
+		return measured{}, err
+	}
 	return b.runArchiver(ctx, tool, workGet, folder, len(names))
 }
+
+// fetchedInto is where fetched segments go.
+func (b *bench) fetchedInto() string { return filepath.Join(filepath.Dir(b.pg.data), "fetched") }
 
 // archiverTests are what a program of the agent's tests does for each work: what is inside of the agent can be called from
 // there only.
@@ -126,7 +134,7 @@ func (b *bench) runArchiver(ctx context.Context, tool, work, folder string, segm
 		return measured{}, err
 	}
 	cmd := b.runner.command(ctx, tests, "-test.run", "^"+archiverTests[work]+"$", "-test.timeout", "1h")
-	cmd.Env = append(os.Environ(), "HOWDAH_BENCH="+work, "HOWDAH_BENCH_WAL="+folder, "HOWDAH_BENCH_COMMAND="+program,
+	cmd.Env = append(os.Environ(), "HOWDAH_BENCH="+work, "HOWDAH_BENCH_WAL="+folder, "HOWDAH_BENCH_COMMAND="+program, "HOWDAH_BENCH_FETCHED="+b.fetchedInto(),
 		"HOWDAH_BENCH_STORE="+string(store), "HOWDAH_BENCH_SEGMENTS="+strconv.Itoa(segments))
 	if path := os.Getenv("PROFILE"); path != "" {
 		cmd.Args = append(cmd.Args, "-test.cpuprofile", path+".cpu", "-test.memprofile", path+".mem")

@@ -104,9 +104,14 @@ func restGet(ctx context.Context, b *bench, _ string) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
+	into := b.fetchedInto()
+	defer os.RemoveAll(into)
+	if err := b.runner.folderFor(into); err != nil {
+		return measured{}, err
+	}
 	var each [][]string
 	for _, name := range names {
-		each = append(each, []string{"archive-get", name, filepath.Join(b.restPGDATA(), "pg_wal", "fetched-"+name)})
+		each = append(each, []string{"archive-get", name, filepath.Join(into, "fetched-"+name)})
 	}
 	return b.runSequence(ctx, each)
 }

@@ -176,7 +176,8 @@ func (u *unpacker) open(frame []byte, passes int) (content io.Reader, err error)
 	}
 	for i := range passes {
 		if u.s2[i] == nil {
-			u.s2[i] = s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize), s2.ReaderAllocBlock(onceSize))
+			u.s2[i] = s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize), s2.ReaderAllocBlock(onceSize),
+				s2.ReaderIgnoreCRC()) // the whole content has a checksum of its own
 		}
 		u.s2[i].Reset(content)
 		content = u.s2[i]

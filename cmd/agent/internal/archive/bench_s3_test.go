@@ -120,6 +120,10 @@ func TestABacklogIsPushed(t *testing.T) {
 	}
 }
 
+// fetched is what a segment's name begins with where the command has put it. Each has a name of its own: PostgreSQL keeps them,
+// and whoever overwrites one waits until its blocks are free.
+const fetched = "fetched-"
+
 // fetching serves a restore.
 type fetching struct {
 	ahead *Ahead
@@ -142,11 +146,9 @@ func TestABacklogIsFetched(t *testing.T) {
 	names := b.names()
 	last, err := postgres.ParseSegment(names[len(names)-1], b.claim.SegmentSize)
 	b.must(err)
-	dir, err := os.MkdirTemp(filepath.Dir(b.segments), "fetch")
-	b.must(err)
-	defer os.RemoveAll(dir)
+	dir := os.Getenv("HOWDAH_BENCH_FETCHED")
 	b.serve(fetching{NewAhead(wal.New(b.store), b.claim.Lineage, dir, b.claim.SegmentSize), b.claim.SegmentSize, last})
 	for _, name := range names {
-		b.call(walsocket.VerbFetch, name, filepath.Join(dir, "RECOVERYXLOG"))
+		b.call(walsocket.VerbFetch, name, filepath.Join(dir, fetched+name))
 	}
 }
