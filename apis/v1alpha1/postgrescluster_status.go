@@ -24,7 +24,7 @@ type PostgresClusterStatus struct {
 	// Image of PostgreSQL that runs; a changed default of the suite doesn't change it.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// AgentImage that was copied into the pods; a newer suite changes it only when the pods restart for another reason.
+	// AgentImage that the pods got their agent from; a newer suite changes it only when the pods restart for another reason.
 	// +optional
 	AgentImage string `json:"agentImage,omitempty"`
 	// SystemIdentifier of the database, as pg_controldata prints it.

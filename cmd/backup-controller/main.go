@@ -41,7 +41,7 @@ func main() {
 	manager.Program{
 		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(),
 		Setup: func(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
-			return setup(ctx, mgr, settings.AgentImage, stores.Open)
+			return setup(ctx, mgr, settings.Agent, stores.Open)
 		},
 	}.Main()
 }
@@ -69,7 +69,7 @@ func paced(open opener) opener {
 }
 
 // setup registers all that this process does.
-func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener) error {
+func setup(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, open opener) error {
 	recorder, deletions := mgr.GetEventRecorder(name), &gate.Gate{}
 	repositories := &repository.Reconciler{
 		Client: mgr.GetClient(), Events: recorder, Open: repository.Opener(open), Checks: repository.Checker(ctx), Now: time.Now,
@@ -81,7 +81,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 	}
 	backups := &backup.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(paced(open)),
-		Stores: backup.Stores(ctx), Gate: deletions, AgentImage: agentImage, Now: time.Now,
+		Stores: backup.Stores(ctx), Gate: deletions, Agent: agent, Now: time.Now,
 	}
 	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Events: recorder, Now: time.Now}
 	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{repositories, backups, schedules} {
@@ -89,8 +89,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, agentImage string, open opener
 			return err
 		}
 	}
-	for _, setup := range []func(ctrl.Manager, string) error{verify.Setup, drill.Setup} {
-		if err := setup(mgr, agentImage); err != nil {
+	for _, setup := range []func(ctrl.Manager, workload.Agent) error{verify.Setup, drill.Setup} {
+		if err := setup(mgr, agent); err != nil {
 			return err
 		}
 	}

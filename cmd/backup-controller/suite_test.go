@@ -28,6 +28,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 )
 
@@ -70,7 +71,7 @@ var start = sync.OnceValue(func() error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err == nil {
-		err = setup(context.Background(), mgr, "agent:test", buckets.open)
+		err = setup(context.Background(), mgr, workload.Agent{Image: "agent:test"}, buckets.open)
 	}
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func main() {
 func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error {
 	reconciler := &cluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name),
-		Agents: agents.New(time.Now), Now: time.Now, AgentImage: settings.AgentImage, Images: settings.Images,
+		Agents: agents.New(time.Now), Now: time.Now, Agent: settings.Agent, Images: settings.Images,
 	}
 	return reconciler.SetupWithManager(mgr)
 }

@@ -23,5 +23,5 @@ func main() {
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
-	return restore.New(ctx, mgr, settings.AgentImage, settings.Images).SetupWithManager(mgr)
+	return restore.New(ctx, mgr, settings.Agent, settings.Images).SetupWithManager(mgr)
 }

@@ -23,5 +23,5 @@ func main() {
 }
 
 func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error {
-	return upgrade.New(mgr, settings.AgentImage, settings.Images).SetupWithManager(mgr)
+	return upgrade.New(mgr, settings.Agent, settings.Images).SetupWithManager(mgr)
 }

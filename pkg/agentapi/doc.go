@@ -9,7 +9,7 @@ package agentapi
 const (
 	VolumeDir      = "/var/lib/howdah"
 	RunDir         = "/run/howdah"
-	BinDir         = "/run/howdah/bin"
+	BinDir         = "/run/howdah/bin" // the agent is copied there, or its image is mounted there
 	AgentPath      = "/run/howdah/bin/agent"
 	WALPath        = "/run/howdah/bin/wal" // archive_command and restore_command
 	SocketDir      = "/var/run/postgresql"
@@ -27,7 +27,6 @@ const (
 	ClientTLSDir   = "/etc/howdah/client-tls" // client certificate of an internal role, in Jobs
 	PeerTLSDir     = "/etc/howdah/peer-tls"   // client certificate of ReplicationRole, in database pods
 	OldImageDir    = "/old"                   // image volume of the old version, in upgrade Jobs
-	AgentImageDir  = "/howdah"                // image volume of the agent, in upgrade Jobs
 	TerminationLog = "/dev/termination-log"
 )
 

@@ -11,6 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // Program is a controller's process.
@@ -26,8 +28,8 @@ type Program struct {
 
 // Settings are flags that not every controller has.
 type Settings struct {
-	AgentImage string
-	Images     Images
+	Agent  workload.Agent
+	Images Images
 }
 
 // Main runs the program until it is told to end, and ends the process if it fails.
@@ -53,7 +55,9 @@ func (p Program) command() *cobra.Command {
 		},
 	}
 	options.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&settings.AgentImage, "agent-image", "", "image of the agent, which is copied into database pods and Jobs")
+	cmd.Flags().StringVar(&settings.Agent.Image, "agent-image", "", "image of the agent, which database pods and Jobs get it from")
+	cmd.Flags().BoolVar(&settings.Agent.Mounted, "agent-image-volume", false,
+		"mount the agent's image as a volume into database pods and Jobs, instead of starting a container in each that copies the agent")
 	if p.PostgresImages {
 		cmd.Flags().StringSliceVar(&images, "postgres-images", nil, "images of PostgreSQL by major version, such as 17=IMAGE,18=IMAGE")
 	}

@@ -40,8 +40,9 @@ type Job struct {
 	Owner     client.Object
 	Cluster   string
 	Component string
-	// Image to run in; AgentImage is copied in, unless it is the same.
-	Image, AgentImage string
+	// Image to run in; the Agent is brought in, unless it is the agent's own image.
+	Image string
+	Agent Agent
 	// Args of the agent, such as backup.
 	Args []string
 	// Spec is marshalled into job.json.
@@ -53,8 +54,8 @@ type Job struct {
 	// DataClaim is mounted at agentapi.VolumeDir.
 	DataClaim    string
 	DataReadOnly bool
-	// OldImage is mounted as an image volume at agentapi.OldImageDir. Then the agent is mounted, too, instead of copied in:
-	// starting a container for that takes about a second, in which nobody is served.
+	// OldImage is mounted as an image volume at agentapi.OldImageDir. Where that can be done, the agent is mounted, too: to
+	// start a container that copies it takes about a second, in which nobody is served.
 	OldImage string
 	// S3Secret, KeysSecret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
 	S3Secret, KeysSecret, ConnectionConfigMap, ClientTLSSecret string
@@ -185,7 +186,6 @@ func (j Job) pod() corev1.PodSpec {
 	}
 	if j.OldImage != "" {
 		add("old-image", agentapi.OldImageDir, true, image(j.OldImage))
-		add("agent-image", agentapi.AgentImageDir, true, image(j.AgentImage))
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, SecurityContext: PodSecurity(), Volumes: volumes,
@@ -197,7 +197,7 @@ func (j Job) pod() corev1.PodSpec {
 		pod.ServiceAccountName = j.Name
 	}
 	if j.binary() == agentapi.AgentPath {
-		pod.InitContainers = []corev1.Container{InstallAgent(j.AgentImage)}
+		Agent{Image: j.Agent.Image, Mounted: j.Agent.Mounted || j.OldImage != ""}.Bring(&pod)
 	}
 	return pod
 }
@@ -220,18 +220,10 @@ func (j Job) container(mounts []corev1.VolumeMount) corev1.Container {
 
 // binary is where the container has the agent.
 func (j Job) binary() string {
-	const inImage = "/agent"
-	switch {
-	case j.Image == j.AgentImage:
+	if j.Image == j.Agent.Image {
 		return inImage
-	case j.OldImage != "":
-		return agentapi.AgentImageDir + inImage
 	}
 	return agentapi.AgentPath
-}
-
-func image(reference string) corev1.VolumeSource {
-	return corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: reference, PullPolicy: corev1.PullIfNotPresent}}
 }
 
 func onNode(node string) *corev1.Affinity {

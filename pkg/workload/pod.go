@@ -1,5 +1,5 @@
 // Package workload builds what every pod of Howdah has in common, and the Jobs that do long work: restricted security,
-// the agent copied in by an init container, an identity that may patch the progress of one object, job.json in a
+// the agent, mounted or copied in, an identity that may patch the progress of one object, job.json in a
 // ConfigMap, and the reading of what came of it.
 package workload
 
@@ -28,16 +28,6 @@ func ContainerSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false), ReadOnlyRootFilesystem: ptr.To(true), RunAsNonRoot: ptr.To(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
-}
-
-// InstallAgent is the init container that copies the agent into the RunVolume.
-func InstallAgent(agentImage string) corev1.Container {
-	return corev1.Container{
-		Name: "install-agent", Image: agentImage,
-		Command:         []string{"/agent", "install", agentapi.BinDir},
-		SecurityContext: ContainerSecurity(),
-		VolumeMounts:    []corev1.VolumeMount{{Name: "run", MountPath: agentapi.RunDir}},
 	}
 }
 

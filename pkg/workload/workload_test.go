@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -183,7 +184,7 @@ func TestAPodThatCannotStartSaysWhy(t *testing.T) {
 }
 
 func TestEveryPodKeepsToTheRestrictedProfile(t *testing.T) {
-	pod := Job{Name: "j", Owner: &v1alpha1.Backup{}, Image: "postgres", AgentImage: "agent", DataClaim: "d", DataReadOnly: true}.pod()
+	pod := Job{Name: "j", Owner: &v1alpha1.Backup{}, Image: "postgres", Agent: Agent{Image: "agent"}, DataClaim: "d", DataReadOnly: true}.pod()
 	if s := pod.SecurityContext; !*s.RunAsNonRoot || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the pod has %+v", s)
 	}
@@ -203,29 +204,63 @@ func TestEveryPodKeepsToTheRestrictedProfile(t *testing.T) {
 	}
 }
 
-func TestAnUpgradesPodHasTheAgentFromItsImageWithoutAContainerForThat(t *testing.T) {
-	pod := Job{Name: "j", Owner: &v1alpha1.Upgrade{}, Image: "postgres:18", AgentImage: "agent", OldImage: "postgres:17", Args: []string{"upgrade"}}.pod()
-	if len(pod.InitContainers) > 0 {
-		t.Errorf("it starts %d containers before its own", len(pod.InitContainers))
+func TestEveryPodHasTheAgentInTheSamePlaceHoweverItComesThere(t *testing.T) {
+	copied, mounted := Agent{Image: "agent"}, Agent{Image: "agent", Mounted: true}
+	upgrade := Job{Owner: &v1alpha1.Upgrade{}, Image: "postgres:18", OldImage: "postgres:17"}
+	restore := Job{Owner: &v1alpha1.Restore{}, Image: "postgres:18"}
+	backup := Job{Owner: &v1alpha1.Backup{}, Image: "agent"}
+	for name, c := range map[string]struct {
+		job    Job
+		agent  Agent
+		inits  int
+		images map[string]string
+		path   string
+	}{
+		"it is copied":                   {restore, copied, 1, map[string]string{}, agentapi.AgentPath},
+		"it is mounted":                  {restore, mounted, 0, map[string]string{agentapi.BinDir: "agent"}, agentapi.AgentPath},
+		"an upgrade mounts images":       {upgrade, copied, 0, map[string]string{agentapi.OldImageDir: "postgres:17", agentapi.BinDir: "agent"}, agentapi.AgentPath},
+		"it is told to":                  {upgrade, mounted, 0, map[string]string{agentapi.OldImageDir: "postgres:17", agentapi.BinDir: "agent"}, agentapi.AgentPath},
+		"its own image has it":           {backup, copied, 0, map[string]string{}, "/agent"},
+		"its own image needs no other's": {backup, mounted, 0, map[string]string{}, "/agent"},
+	} {
+		c.job.Name, c.job.Args, c.job.Agent = "j", []string{"work"}, c.agent
+		spec := c.job.pod()
+		if len(spec.InitContainers) != c.inits {
+			t.Errorf("%s: it starts %d containers before its own", name, len(spec.InitContainers))
+		}
+		if got := imagesOf(spec); !maps.Equal(got, c.images) {
+			t.Errorf("%s: it has the images %v", name, got)
+		}
+		if got := spec.Containers[0].Command; !slices.Equal(got, []string{c.path, "work"}) {
+			t.Errorf("%s: it runs %v", name, got)
+		}
+		want := "agent"
+		if c.path != agentapi.AgentPath {
+			want = ""
+		}
+		if got := AgentImage(&corev1.Pod{Spec: spec}); got != want {
+			t.Errorf("%s: it is said to have the agent of %q", name, got)
+		}
 	}
+	// An image has its programs in its root.
+	for _, program := range []string{agentapi.AgentPath, agentapi.WALPath} {
+		if filepath.Dir(program) != agentapi.BinDir {
+			t.Errorf("%s is not where the image is mounted", program)
+		}
+	}
+}
+
+// imagesOf a pod's first container, by where they are mounted, all of them for reading only.
+func imagesOf(spec corev1.PodSpec) map[string]string {
 	images := map[string]string{}
-	for _, mount := range pod.Containers[0].VolumeMounts {
-		for _, v := range pod.Volumes {
-			if v.Name == mount.Name && v.Image != nil {
+	for _, mount := range spec.Containers[0].VolumeMounts {
+		for _, v := range spec.Volumes {
+			if v.Name == mount.Name && v.Image != nil && mount.ReadOnly {
 				images[mount.MountPath] = v.Image.Reference
 			}
 		}
 	}
-	if !maps.Equal(images, map[string]string{agentapi.OldImageDir: "postgres:17", agentapi.AgentImageDir: "agent"}) {
-		t.Errorf("it has the images %v", images)
-	}
-	if got := pod.Containers[0].Command; !slices.Equal(got, []string{agentapi.AgentImageDir + "/agent", "upgrade"}) {
-		t.Errorf("it runs %v", got)
-	}
-	with := Job{Name: "j", Owner: &v1alpha1.Backup{}, Image: "postgres:18", AgentImage: "agent"}.pod()
-	if len(with.InitContainers) != 1 || with.Containers[0].Command[0] != agentapi.AgentPath {
-		t.Errorf("without image volumes nobody brings the agent: %v", with.Containers[0].Command)
-	}
+	return images
 }
 
 func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {

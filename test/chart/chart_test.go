@@ -203,6 +203,17 @@ func TestOneControllerCanBeSetApartFromTheOthers(t *testing.T) {
 	}
 }
 
+func TestEveryControllerIsToldHowPodsGetTheAgent(t *testing.T) {
+	for _, mounted := range []string{"false", "true"} {
+		for _, object := range ofKind(render(t, "agent.imageVolume="+mounted), "Deployment") {
+			args := as[appsv1.Deployment](t, object).Spec.Template.Spec.Containers[0].Args
+			if got := slices.Contains(args, "--agent-image-volume"); got != (mounted == "true") {
+				t.Errorf("%s has arguments %v where it is %s", object.GetName(), args, mounted)
+			}
+		}
+	}
+}
+
 func TestValuesThatNothingActsOnAreRefused(t *testing.T) {
 	for _, set := range []string{
 		"controllers.db-controller.replica=2",
@@ -212,6 +223,7 @@ func TestValuesThatNothingActsOnAreRefused(t *testing.T) {
 		"postgres.images.seventeen=x",
 		"log.level=loud",
 		"image.pullPolicy=Sometimes",
+		"agent.imageVolume=perhaps",
 	} {
 		if out, err := try(set); err == nil {
 			t.Errorf("--set %s was taken", set)

@@ -56,7 +56,7 @@ func (r *Reconciler) job(w *world) (workload.Job, error) {
 	}
 	return workload.Job{
 		Name: jobName(w.backup, plan.Attempt), Owner: w.backup, Cluster: w.cluster.Name, Component: workload.ComponentBackup,
-		Image: r.AgentImage, AgentImage: r.AgentImage, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
+		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
 		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
 		S3Secret: repository.SecretName(w.planned), KeysSecret: repository.KeysSecretName(w.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,

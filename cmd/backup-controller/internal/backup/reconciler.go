@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;patch
@@ -54,9 +55,9 @@ type Reconciler struct {
 	// Stores does what takes long in an object store.
 	Stores *background.Runner[found]
 	// Gate keeps Jobs from starting while something is deleted from their lineage.
-	Gate       *gate.Gate
-	AgentImage string
-	Now        func() time.Time
+	Gate  *gate.Gate
+	Agent workload.Agent
+	Now   func() time.Time
 }
 
 // Stores makes the Runner of work in object stores.

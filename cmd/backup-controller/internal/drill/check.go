@@ -41,7 +41,7 @@ func (r *Reconciler) job(w *world) workload.Job {
 	}
 	return workload.Job{
 		Name: jobName(run), Owner: w.repo, Cluster: run.Name, Component: workload.ComponentBackup,
-		Image: w.restore.Status.Plan.Image, AgentImage: r.AgentImage, Args: []string{"drill"}, Spec: task,
+		Image: w.restore.Status.Plan.Image, Agent: r.Agent, Args: []string{"drill"}, Spec: task,
 		ClientTLSSecret: connection.UpgradeSecret, Secrets: map[string][]string{connection.SuperuserSecret: {"password"}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},

@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch
@@ -36,10 +37,10 @@ const cacheLag = 100 * time.Millisecond
 type Reconciler struct {
 	Client client.Client
 	// Reader reads past the cache: a Restore that was made a moment ago must not be missed.
-	Reader     client.Reader
-	Events     events.EventRecorder
-	AgentImage string
-	Now        func() time.Time
+	Reader client.Reader
+	Events events.EventRecorder
+	Agent  workload.Agent
+	Now    func() time.Time
 	// Random is from 0 to n-1.
 	Random func(n int64) int64
 }

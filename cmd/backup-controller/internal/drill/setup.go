@@ -9,13 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // Setup registers all that drills. It is woken by the repository, by what it has made, and by the clock.
-func Setup(mgr ctrl.Manager, agentImage string) error {
+func Setup(mgr ctrl.Manager, agent workload.Agent) error {
 	r := &Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("backup-controller"),
-		AgentImage: agentImage, Now: time.Now, Random: rand.Int64N,
+		Agent: agent, Now: time.Now, Random: rand.Int64N,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("drill").

@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch
@@ -36,10 +37,10 @@ const (
 type Reconciler struct {
 	Client client.Client
 	// Reader reads past the cache.
-	Reader     client.Reader
-	Events     events.EventRecorder
-	AgentImage string
-	Now        func() time.Time
+	Reader client.Reader
+	Events events.EventRecorder
+	Agent  workload.Agent
+	Now    func() time.Time
 }
 
 type steps = []flow.Step[*world]

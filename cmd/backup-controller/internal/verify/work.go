@@ -110,7 +110,7 @@ func (r *Reconciler) job(w *world) workload.Job {
 	}
 	return workload.Job{
 		Name: jobName(w.backup, w.backup.Status.Verification.Attempt), Owner: w.backup, Cluster: w.backup.Spec.Cluster.Name,
-		Component: workload.ComponentBackup, Image: r.AgentImage, AgentImage: r.AgentImage, Args: []string{"verify"},
+		Component: workload.ComponentBackup, Image: r.Agent.Image, Agent: r.Agent, Args: []string{"verify"},
 		Spec: task, Progress: &task.Object,
 		S3Secret: repository.SecretName(w.repo), KeysSecret: repository.KeysSecretName(w.repo),
 		Resources: corev1.ResourceRequirements{

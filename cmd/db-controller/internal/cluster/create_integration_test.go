@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 func TestAClusterIsMadeOfEverythingThatTheArchitectureNames(t *testing.T) {
@@ -252,7 +254,7 @@ func TestANewSuiteWithAnotherAgentReplacesNoPod(t *testing.T) {
 	before, after := &corev1.Pod{}, &corev1.Pod{}
 	l.there(before, "shop-0")
 	l.stop()
-	l.agentImage = "agent:2"
+	l.agent.Image = "agent:2"
 	l.startController()
 	set := &appsv1.StatefulSet{}
 	l.eventually("pods that start from now on get the new agent", func() bool {
@@ -266,6 +268,36 @@ func TestANewSuiteWithAnotherAgentReplacesNoPod(t *testing.T) {
 	l.awaitRunning(shop)
 	if shop.Status.AgentImage != "agent:1" {
 		t.Errorf("status says %s runs", shop.Status.AgentImage)
+	}
+}
+
+func TestPodsGetTheAgentAnotherWayOnlyWhenTheyAreReplaced(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	before, after := &corev1.Pod{}, &corev1.Pod{}
+	for _, mounted := range []bool{true, false} {
+		l.there(before, "shop-0")
+		l.stop()
+		l.agent = workload.Agent{Image: fmt.Sprint("agent:mounted-", mounted), Mounted: mounted}
+		l.startController()
+		set := &appsv1.StatefulSet{}
+		l.eventually("pods that start from now on get the agent otherwise", func() bool {
+			return l.there(set, "shop") && workload.AgentImage(&corev1.Pod{Spec: set.Spec.Template.Spec}) == l.agent.Image
+		})
+		l.settle()
+		if l.there(after, "shop-0"); after.UID != before.UID {
+			t.Errorf("mounted %v: the pod was replaced", mounted)
+		}
+		if err := l.Delete(t.Context(), after); err != nil {
+			t.Fatal(err)
+		}
+		l.eventually("another pod", func() bool { return l.there(after, "shop-0") && after.UID != before.UID })
+		if inits := len(after.Spec.InitContainers); mounted != (inits == 0) {
+			t.Errorf("mounted %v: the next pod has %d init containers", mounted, inits)
+		}
+		l.eventually("status says which agent it has", func() bool { return l.there(shop, "shop") && shop.Status.AgentImage == l.agent.Image })
+		l.awaitRunning(shop)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -39,7 +40,7 @@ func running(change func(*world)) *world {
 	}
 	w := &world{
 		now: noon, cluster: cluster, names: component.NamesOf(cluster), live: map[string]client.Object{},
-		agents: map[string]*agentapi.Status{}, agentImage: "agent:1",
+		agents: map[string]*agentapi.Status{}, agentOfPods: workload.Agent{Image: "agent:1"},
 	}
 	set := statefulset.Build(cluster, w.inputs(1))
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cluster, v1alpha1.GroupVersion.WithKind("PostgresCluster"))}

@@ -67,7 +67,7 @@ func (r *Reconciler) initJob(w *world) workload.Job {
 	resources := w.cluster.Spec.Resources
 	return workload.Job{
 		Name: w.names.InitJob(), Owner: w.cluster, Cluster: w.cluster.Name, Component: workload.ComponentInit,
-		Image: w.cluster.Status.Image, AgentImage: r.AgentImage, Args: []string{"init"},
+		Image: w.cluster.Status.Image, Agent: r.Agent, Args: []string{"init"},
 		Spec: agentapi.InitJob{
 			DataGeneration: w.cluster.Status.DataGeneration, MajorVersion: int(w.cluster.Status.MajorVersion),
 		},

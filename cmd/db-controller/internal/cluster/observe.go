@@ -37,7 +37,7 @@ var errStale = errors.New("the cache is behind")
 func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, pass *flow.Pass) (*world, error) {
 	w := &world{
 		now: r.Now(), cluster: cluster, record: pass.Record, names: component.NamesOf(cluster), live: map[string]client.Object{},
-		agents: map[string]*agentapi.Status{}, agentImage: r.AgentImage, refused: map[string]string{},
+		agents: map[string]*agentapi.Status{}, agentOfPods: r.Agent, refused: map[string]string{},
 	}
 	if !w.deleting() && !controllerutil.ContainsFinalizer(cluster, Finalizer) {
 		return w, nil // the first step writes it, and ends the pass

@@ -26,7 +26,7 @@ func (r *Reconciler) pinBeginning(ctx context.Context, w *world) flow.Outcome {
 	if status.Image == "" {
 		status.Image = r.Images[w.cluster.Spec.Version]
 	}
-	status.AgentImage = r.AgentImage
+	status.AgentImage = r.Agent.Image
 	status.DataInstance = w.names.Instance(0)
 	return w.record(ctx)
 }

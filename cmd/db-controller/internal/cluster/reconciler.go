@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // Finalizer keeps a PostgresCluster until its last backup is taken and its volumes are dealt with.
@@ -40,8 +41,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Agents Agents
 	Now    func() time.Time
-	// AgentImage is copied into pods that start from now on.
-	AgentImage string
+	// Agent of pods that are made from now on.
+	Agent workload.Agent
 	// Images of PostgreSQL by major version.
 	Images manager.Images
 

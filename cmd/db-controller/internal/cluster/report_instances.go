@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // reportInstances publishes what is known of each instance. What only an agent knows stays as it was last said, as long
@@ -26,7 +27,7 @@ func reportInstances(w *world) {
 	primary := w.primary()
 	if pod := w.pod(primary); pod != nil && status.Instances[primary].Role == v1alpha1.RolePrimary {
 		status.Primary = pod.Name
-		if image := agentImageOf(pod); image != "" {
+		if image := workload.AgentImage(pod); image != "" {
 			status.AgentImage = image
 		}
 	}
@@ -161,13 +162,4 @@ func synchronousOf(w *world, agent *agentapi.Status) *v1alpha1.SynchronousStatus
 	return &v1alpha1.SynchronousStatus{
 		Members: slices.Sorted(slices.Values(agent.Election.Members)), Quorum: int32(agent.Election.Quorum),
 	}
-}
-
-func agentImageOf(pod *corev1.Pod) string {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == "install-agent" {
-			return pod.Spec.InitContainers[i].Image
-		}
-	}
-	return ""
 }

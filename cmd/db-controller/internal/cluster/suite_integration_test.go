@@ -21,6 +21,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 )
 
@@ -39,8 +40,8 @@ type lab struct {
 	requests *requestCounter
 	clock    *clock
 	stop     func()
-	// agentImage of the suite that is installed.
-	agentImage string
+	// agent of the suite that is installed.
+	agent workload.Agent
 	// lifetime is how many writes a controller lives for; 0 is for ever.
 	lifetime int
 }
@@ -49,7 +50,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
-	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: 20 * time.Second, agentImage: "agent:1"}
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: 20 * time.Second, agent: workload.Agent{Image: "agent:1"}}
 	l.kube = newStandIn(c, l.ns)
 	l.kube.start(t)
 	l.startController()
@@ -79,7 +80,7 @@ func (l *lab) startController() {
 	l.writes = &writeCounter{Client: mgr.GetClient(), left: l.lifetime, mortal: l.lifetime > 0, died: make(chan struct{})}
 	reconciler := &Reconciler{
 		Client: l.writes, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("db-controller"),
-		Agents: l.kube, Now: l.clock.now, AgentImage: l.agentImage,
+		Agents: l.kube, Now: l.clock.now, Agent: l.agent,
 		Images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"},
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {

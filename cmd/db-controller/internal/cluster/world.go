@@ -78,8 +78,8 @@ type world struct {
 	// finalBackup that answers status.backupWanted; nil: it is not there.
 	finalBackup *v1alpha1.Backup
 
-	// agentImage that pods get from now on.
-	agentImage string
+	// agentOfPods that are made from now on.
+	agentOfPods workload.Agent
 }
 
 func (w *world) deleting() bool { return !w.cluster.DeletionTimestamp.IsZero() }
@@ -216,7 +216,7 @@ func (w *world) agentConfig() agentapi.Config {
 
 func (w *world) inputs(replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
-		Replicas: int32(replicas), Electing: w.electing(), Declaring: w.declaring(), AgentImage: w.agentImage,
+		Replicas: int32(replicas), Electing: w.electing(), Declaring: w.declaring(), Agent: w.agentOfPods,
 		ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(), KeysSecret: w.keysSecret(),
 	}
 }

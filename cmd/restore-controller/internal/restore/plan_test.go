@@ -212,7 +212,7 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 			Volumes: []v1alpha1.HeldVolume{{Instance: "copy-0", ClaimName: "data-copy-0"}},
 		}}
 	})
-	job := (&Reconciler{agentImage: "agent:1"}).job(w)
+	job := (&Reconciler{agent: workload.Agent{Image: "agent:1"}}).job(w)
 	spec := job.Spec.(agentapi.RestoreJob)
 	want := time.Date(2026, 3, 1, 11, 3, 10, 250e6, time.UTC)
 	if job.Name != "r-restore" || job.DataClaim != "data-copy-0" || job.Image != "postgres:17" || job.Cluster != "copy" ||

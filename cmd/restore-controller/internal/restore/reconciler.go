@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 const (
@@ -35,23 +36,23 @@ type OpenStore func(ctx context.Context, reader client.Reader, repo *v1alpha1.Ba
 type Reconciler struct {
 	writer client.Client
 	// live reads from the API server itself: a stale cache must not hide the cluster that was made a moment ago.
-	live       client.Reader
-	events     events.EventRecorder
-	agentImage string
-	images     manager.Images
-	open       OpenStore
-	now        func() time.Time
+	live   client.Reader
+	events events.EventRecorder
+	agent  workload.Agent
+	images manager.Images
+	open   OpenStore
+	now    func() time.Time
 
 	surveys *background.Runner[read[survey.Report]]
 	heads   *background.Runner[read[*backup.Head]]
 }
 
 // New makes the reconciler of Restores. Its reads end with ctx.
-func New(ctx context.Context, mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
+func New(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, images manager.Images) *Reconciler {
 	reads := background.Options{Timeout: readLimit, Limit: parallelReads, Now: time.Now}
 	return &Reconciler{
 		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("restore-controller"),
-		agentImage: agentImage, images: images, open: repository.Open, now: time.Now,
+		agent: agent, images: images, open: repository.Open, now: time.Now,
 		surveys: background.New[read[survey.Report]](ctx, reads),
 		heads:   background.New[read[*backup.Head]](ctx, reads),
 	}

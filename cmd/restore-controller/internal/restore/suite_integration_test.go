@@ -23,6 +23,7 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 	"howdah.dev/howdah/test/testkit/buckettest"
 	"howdah.dev/howdah/test/testkit/jobs"
@@ -111,7 +112,7 @@ func (l *lab) startController() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	reconciler := New(ctx, mgr, "agent:1", manager.Images{17: "postgres:17"})
+	reconciler := New(ctx, mgr, workload.Agent{Image: "agent:1"}, manager.Images{17: "postgres:17"})
 	reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
 		return l.store, nil
 	}

@@ -150,7 +150,7 @@ func (r *Reconciler) job(w *world) workload.Job {
 	}
 	return workload.Job{
 		Name: jobName(w.restore), Owner: w.restore, Cluster: w.cluster.Name, Component: workload.ComponentRestore,
-		Image: plan.Image, AgentImage: r.agentImage, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
+		Image: plan.Image, Agent: r.agent, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
 		DataClaim: w.answer().Volumes[0].ClaimName, S3Secret: location.SecretName(w.repository),
 		KeysSecret: location.KeysSecretName(w.repository), Resources: resourcesOf(w.cluster),
 	}

@@ -29,7 +29,7 @@ func (r *Reconciler) runCheck(ctx context.Context, w *world) flow.Outcome {
 	spec.Host = fmt.Sprintf("%s.%s-pods.%s.svc", w.cluster.Status.Primary, w.cluster.Name, w.cluster.Namespace)
 	job := workload.Job{
 		Name: checkJob(w.upgrade), Owner: w.upgrade, Cluster: w.cluster.Name, Component: workload.ComponentUpgradeCheck,
-		Image: plan.ToImage, AgentImage: r.agentImage, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
+		Image: plan.ToImage, Agent: r.agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, ConnectionConfigMap: w.cluster.Status.Connection.ConfigMap,
 		ClientTLSSecret: w.cluster.Status.Connection.UpgradeSecret,
 	}

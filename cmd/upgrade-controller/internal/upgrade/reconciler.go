@@ -28,19 +28,19 @@ const startLimit = 10 * time.Minute
 
 // Reconciler brings Upgrades to their end.
 type Reconciler struct {
-	writer     client.Client
-	live       client.Reader // past the cache
-	events     events.EventRecorder
-	agentImage string
-	images     manager.Images
-	now        func() time.Time
+	writer client.Client
+	live   client.Reader // past the cache
+	events events.EventRecorder
+	agent  workload.Agent
+	images manager.Images
+	now    func() time.Time
 }
 
 // New makes the reconciler of Upgrades.
-func New(mgr ctrl.Manager, agentImage string, images manager.Images) *Reconciler {
+func New(mgr ctrl.Manager, agent workload.Agent, images manager.Images) *Reconciler {
 	return &Reconciler{
 		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("upgrade-controller"),
-		agentImage: agentImage, images: images, now: time.Now,
+		agent: agent, images: images, now: time.Now,
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 	"howdah.dev/howdah/test/testkit/mortal"
 )
@@ -111,7 +112,7 @@ func (l *lab) startController() {
 	if err != nil {
 		l.Fatal(err)
 	}
-	reconciler := New(mgr, "agent:1", manager.Images{17: "postgres:17", 18: "postgres:18"})
+	reconciler := New(mgr, workload.Agent{Image: "agent:1"}, manager.Images{17: "postgres:17", 18: "postgres:18"})
 	reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
 	if l.process != nil {
 		reconciler.writer = l.process.Wrap(reconciler.writer)

@@ -22,7 +22,7 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func reconciler() *Reconciler {
-	return &Reconciler{agentImage: "agent", images: manager.Images{15: "pg15", 17: "pg17"}, now: func() time.Time { return noon }}
+	return &Reconciler{agent: workload.Agent{Image: "agent"}, images: manager.Images{15: "pg15", 17: "pg17"}, now: func() time.Time { return noon }}
 }
 
 // ready is a world with a cluster that runs PostgreSQL 15 and an Upgrade to 17 that nobody has looked at.

@@ -64,7 +64,7 @@ func (r *Reconciler) runUpgrade(ctx context.Context, w *world) flow.Outcome {
 	spec := r.job(w)
 	job := workload.Job{
 		Name: workJob(w.upgrade), Owner: w.upgrade, Cluster: w.cluster.Name, Component: workload.ComponentUpgrade,
-		Image: plan.ToImage, AgentImage: r.agentImage, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
+		Image: plan.ToImage, Agent: r.agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, DataClaim: answer.Volumes[0].ClaimName,
 	}
 	if err := job.Ensure(ctx, r.writer); err != nil {

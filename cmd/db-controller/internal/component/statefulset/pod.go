@@ -28,7 +28,7 @@ const gracePeriod = 120
 func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSpec {
 	volumes, mounts := volumesOf(cluster, in)
 	scheduling := cluster.Spec.Scheduling
-	return corev1.PodTemplateSpec{
+	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
 			// Who is primary is not said here: the agents label their pods.
 			Labels: component.Labels(cluster, workload.ComponentInstance),
@@ -46,7 +46,6 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 			EnableServiceLinks:            ptr.To(false),
 			TerminationGracePeriodSeconds: ptr.To[int64](gracePeriod),
 			SecurityContext:               workload.PodSecurity(),
-			InitContainers:                []corev1.Container{workload.InstallAgent(in.AgentImage)},
 			Containers:                    []corev1.Container{container(cluster, mounts)},
 			Volumes:                       volumes,
 			Affinity:                      affinity(scheduling),
@@ -55,6 +54,8 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 			TopologySpreadConstraints:     spread(cluster),
 		},
 	}
+	in.Agent.Bring(&template.Spec)
+	return template
 }
 
 func container(cluster *v1alpha1.PostgresCluster, mounts []corev1.VolumeMount) corev1.Container {

@@ -19,8 +19,8 @@ type Inputs struct {
 	Replicas int32
 	// Electing: the agents are told of more than one instance.
 	Electing bool
-	// AgentImage is copied into pods that start from now on.
-	AgentImage string
+	// Agent of pods that are made from now on.
+	Agent workload.Agent
 	// ConfigHash of agent.json.
 	ConfigHash string
 	// Declaring: the agents are told of roles, databases or rules of pg_hba.conf.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -12,6 +13,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -28,14 +30,27 @@ func shop() *v1alpha1.PostgresCluster {
 	}
 }
 
-var inputs = Inputs{Replicas: 1, AgentImage: "agent:1", ConfigHash: "c1", S3Secret: "s3"}
+var inputs = Inputs{Replicas: 1, Agent: workload.Agent{Image: "agent:1"}, ConfigHash: "c1", S3Secret: "s3"}
+
+// mounting is inputs with the agent as a volume.
+func mounting() Inputs {
+	in := inputs
+	in.Agent.Mounted = true
+	return in
+}
 
 func TestTheStatefulSetIsAsItIsWrittenDown(t *testing.T) {
-	got, err := yaml.Marshal(Build(shop(), inputs))
+	for file, in := range map[string]Inputs{"testdata/shop.yaml": inputs, "testdata/shop-agent-mounted.yaml": mounting()} {
+		compare(t, file, in)
+	}
+}
+
+func compare(t *testing.T, file string, in Inputs) {
+	t.Helper()
+	got, err := yaml.Marshal(Build(shop(), in))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const file = "testdata/shop.yaml"
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -63,15 +78,16 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 		"the same memory in other words": {func(c *v1alpha1.PostgresCluster, _ *Inputs) {
 			c.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1024Mi")}
 		}, false},
-		"no superuser any more": {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.SuperuserAccess = false }, true},
-		"other credentials":     {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.S3Secret = "s4" }, true},
-		"an encrypted archive":  {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.KeysSecret = "keys" }, true},
-		"a newer agent":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.AgentImage = "agent:2" }, false},
-		"another configuration": {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.ConfigHash = "c2" }, false},
-		"being stopped":         {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Replicas = 0 }, false},
-		"a higher version":      {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.Version = 18 }, false},
-		"declared roles":        {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Declaring = true }, false},
-		"more instances":        {func(c *v1alpha1.PostgresCluster, in *Inputs) { c.Spec.Instances, in.Electing = 3, true }, false},
+		"no superuser any more":    {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.SuperuserAccess = false }, true},
+		"other credentials":        {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.S3Secret = "s4" }, true},
+		"an encrypted archive":     {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.KeysSecret = "keys" }, true},
+		"a newer agent":            {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Agent.Image = "agent:2" }, false},
+		"an agent that is mounted": {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Agent.Mounted = true }, false},
+		"another configuration":    {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.ConfigHash = "c2" }, false},
+		"being stopped":            {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Replicas = 0 }, false},
+		"a higher version":         {func(c *v1alpha1.PostgresCluster, _ *Inputs) { c.Spec.Version = 18 }, false},
+		"declared roles":           {func(_ *v1alpha1.PostgresCluster, in *Inputs) { in.Declaring = true }, false},
+		"more instances":           {func(c *v1alpha1.PostgresCluster, in *Inputs) { c.Spec.Instances, in.Electing = 3, true }, false},
 		"another place": {func(c *v1alpha1.PostgresCluster, _ *Inputs) {
 			c.Spec.Scheduling = v1alpha1.Scheduling{PriorityClassName: "high", Spread: v1alpha1.SpreadRequired}
 		}, false},
@@ -86,6 +102,30 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 				t.Errorf("changes: %q", got)
 			}
 		})
+	}
+}
+
+func TestAPodStaysAsItWasMadeWhenTheAgentComesAnotherWayIntoNewOnes(t *testing.T) {
+	for name, c := range map[string]struct{ before, after Inputs }{
+		"mounted from now on": {inputs, mounting()}, "copied from now on": {mounting(), inputs},
+	} {
+		template := Build(shop(), c.before).Spec.Template
+		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+		pod.Spec.NodeName, pod.Status.Phase = "w1", corev1.PodRunning
+		in := c.after
+		in.Electing, in.Declaring = true, true
+		if got := Changes(pod, shop(), in); got != "" {
+			t.Errorf("%s: it is replaced for %s", name, got)
+		}
+		cluster := shop()
+		cluster.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")}
+		pod.Spec.Containers[0].Resources = Resources(shop()) // as Kubernetes completes them
+		if state, why := Resize(pod, cluster, in, time.Now()); state != ResizeDue {
+			t.Errorf("%s: it isn't given more memory while it runs: %d %s", name, state, why)
+		}
+		if got := workload.AgentImage(pod); got != "agent:1" {
+			t.Errorf("%s: it has the agent of %q", name, got)
+		}
 	}
 }
 
@@ -127,8 +167,10 @@ func TestTheHashOfWhatRunsNeverChanges(t *testing.T) {
 	} {
 		cluster := shop()
 		c.change(cluster)
-		if got := Hash(cluster, inputs); got != c.want {
-			t.Errorf("%s: %s: a suite that computes it otherwise restarts every database", name, got)
+		for _, in := range []Inputs{inputs, mounting()} {
+			if got := Hash(cluster, in); got != c.want {
+				t.Errorf("%s: %s: a suite that computes it otherwise restarts every database", name, got)
+			}
 		}
 	}
 }

@@ -1,0 +1,65 @@
+package workload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Agent says which agent pods get, and how.
+type Agent struct {
+	Image string
+	// Mounted: pods mount the image as a volume. Otherwise an init container copies the agent out of it, which any Kubernetes
+	// can, and which takes each pod about a second.
+	Mounted bool
+}
+
+const (
+	// installer is the init container that copies the agent into the RunVolume.
+	installer = "install-agent"
+	// agentVolume is the image of the agent.
+	agentVolume = "agent"
+	// inImage is where the image has the agent.
+	inImage = "/agent"
+)
+
+// Bring puts the agent into the first container of a pod. It is at agentapi.AgentPath either way, since that is written into
+// what outlives the pod, such as the configuration of PostgreSQL.
+func (a Agent) Bring(pod *corev1.PodSpec) {
+	if !a.Mounted {
+		pod.InitContainers = append(pod.InitContainers, a.install())
+		return
+	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: agentVolume, VolumeSource: image(a.Image)})
+	pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts, corev1.VolumeMount{
+		Name: agentVolume, MountPath: agentapi.BinDir, ReadOnly: true,
+	})
+}
+
+func (a Agent) install() corev1.Container {
+	return corev1.Container{
+		Name: installer, Image: a.Image,
+		Command:         []string{inImage, "install", agentapi.BinDir},
+		SecurityContext: ContainerSecurity(),
+		VolumeMounts:    []corev1.VolumeMount{{Name: "run", MountPath: agentapi.RunDir}},
+	}
+}
+
+// AgentImage is that of the agent in a pod, however it came there; empty: it has none.
+func AgentImage(pod *corev1.Pod) string {
+	for _, c := range pod.Spec.InitContainers {
+		if c.Name == installer {
+			return c.Image
+		}
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Name == agentVolume && v.Image != nil {
+			return v.Image.Reference
+		}
+	}
+	return ""
+}
+
+func image(reference string) corev1.VolumeSource {
+	return corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: reference, PullPolicy: corev1.PullIfNotPresent}}
+}
