@@ -41,9 +41,10 @@ type Publisher struct {
 	mu        sync.Mutex
 	wanted    bool
 	written   *bool // what the slice says, nil if unknown
+	coming    bool  // this pod is being put into the slice
 	reign     int   // counts the times that it was left to another primary
 	wake      chan struct{}
-	announced chan struct{} // closed and replaced at each write
+	announced chan struct{} // closed and replaced at the end of each write
 }
 
 // New makes a publisher that writes through client.
@@ -80,7 +81,7 @@ func (p *Publisher) Yield() {
 }
 
 // Withdraw says that no client may come here any more, and waits until that is written or ctx ends. Where the slice was
-// never written by this process there is nothing to withdraw.
+// never written by this process, nor is about to be, there is nothing to withdraw.
 func (p *Publisher) Withdraw(ctx context.Context) {
 	if p == nil {
 		return
@@ -88,7 +89,7 @@ func (p *Publisher) Withdraw(ctx context.Context) {
 	p.Set(false)
 	for {
 		p.mu.Lock()
-		done, announced := p.written == nil || !*p.written, p.announced
+		done, announced := !p.coming && (p.written == nil || !*p.written), p.announced
 		p.mu.Unlock()
 		if done {
 			return
@@ -140,27 +141,33 @@ func (p *Publisher) Run(ctx context.Context) {
 func (p *Publisher) write(ctx context.Context) error {
 	p.mu.Lock()
 	ready, before, reign := p.wanted, p.written, p.reign
-	p.mu.Unlock()
 	if !ready && before == nil {
+		p.mu.Unlock()
 		return nil // another pod may be in it: only who has put itself there takes itself out
 	}
+	p.coming = ready
+	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := p.API.Apply(ctx, p.path(), manager, p.body(ready)); err != nil {
-		return err
-	}
+	err := p.API.Apply(ctx, p.path(), manager, p.body(ready))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reign != reign { // it was left to somebody else meanwhile
-		return nil
+	defer p.announce()
+	if err != nil || p.reign != reign { // it was left to somebody else meanwhile
+		return err
 	}
 	if before == nil || *before != ready {
 		p.Log.Info("wrote the EndpointSlice of the primary", "slice", p.Slice, "ready", ready)
 	}
 	p.written = &ready
+	return nil
+}
+
+// announce tells those who wait that a write has ended. The lock is held.
+func (p *Publisher) announce() {
+	p.coming = false
 	close(p.announced)
 	p.announced = make(chan struct{})
-	return nil
 }
 
 func (p *Publisher) path() string {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/kube"
@@ -17,9 +18,13 @@ type server struct {
 	broken  bool
 	applied []slice
 	change  chan struct{}
+	asked   chan struct{} // nil, or what it waits for before it does anything
 }
 
 func (s *server) Apply(_ context.Context, _, manager string, object any) error {
+	if s.asked != nil {
+		<-s.asked
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken {
@@ -61,9 +66,40 @@ func TestThePrimaryWritesItsAddressAndTakesItAway(t *testing.T) {
 	}
 }
 
+func TestAPodThatIsJustBeingPutIntoTheSliceIsTakenOutOfItAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{change: make(chan struct{}, 9), asked: make(chan struct{})}
+		p := publisher(t, s)
+		p.Set(true)
+		synctest.Wait() // the server has been asked, and hasn't answered
+		go func() {
+			s.asked <- struct{}{}
+			s.asked <- struct{}{}
+		}()
+		p.Withdraw(t.Context())
+		if len(s.applied) != 2 || s.applied[1].Endpoints[0].Conditions.Ready {
+			t.Errorf("%+v", s.applied)
+		}
+	})
+}
+
+func TestAPodThatTheServerRefusesHasNothingToTakeAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{change: make(chan struct{}, 9), asked: make(chan struct{}), broken: true}
+		p := publisher(t, s)
+		p.Set(true)
+		synctest.Wait()
+		go func() { s.asked <- struct{}{} }()
+		p.Withdraw(t.Context())
+		if len(s.applied) != 0 {
+			t.Errorf("%+v", s.applied)
+		}
+	})
+}
+
 func TestAPodThatWasNeverInTheSliceDoesNotTouchIt(t *testing.T) {
 	s := &server{change: make(chan struct{}, 9)}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	publisher(t, s).Withdraw(ctx)
 	if ctx.Err() != nil || len(s.applied) != 0 {
@@ -72,19 +108,20 @@ func TestAPodThatWasNeverInTheSliceDoesNotTouchIt(t *testing.T) {
 }
 
 func TestASliceThatIsNotThereYetIsWrittenLater(t *testing.T) {
-	s := &server{change: make(chan struct{}, 9), broken: true}
-	p := publisher(t, s)
-	p.Set(true)
-	<-s.change
-	if !p.stands(t.Context()) {
-		t.Error("what was written is not what is there")
-	}
-	s.mu.Lock()
-	s.applied = append(s.applied, slice{})
-	s.mu.Unlock()
-	if p.stands(t.Context()) {
-		t.Error("an empty slice counts as written")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{change: make(chan struct{}, 9), broken: true}
+		p := publisher(t, s)
+		p.Set(true)
+		<-s.change
+		synctest.Wait() // the publisher knows that it is written
+		if !p.stands(t.Context()) {
+			t.Error("what was written is not what is there")
+		}
+		s.applied = append(s.applied, slice{})
+		if p.stands(t.Context()) {
+			t.Error("an empty slice counts as written")
+		}
+	})
 }
 
 func TestASixthVersionAddressIsOne(t *testing.T) {
