@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"howdah.dev/howdah/pkg/objstore"
@@ -32,21 +33,25 @@ func left(store objstore.Store) (n int) {
 }
 
 func TestManyObjectsAreDeletedAtTheRate(t *testing.T) {
-	store, keys := filled(t, 250)
-	began := time.Now()
-	if err := New(store, 1000).Delete(t.Context(), keys...); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took < 200*time.Millisecond || left(store) != 0 {
-		t.Errorf("took %s, %d left", took, left(store))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store, keys := filled(t, 250)
+		began := time.Now()
+		if err := New(store, 1000).Delete(t.Context(), keys...); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 200*time.Millisecond || left(store) != 0 {
+			t.Errorf("took %s, %d left", took, left(store))
+		}
+	})
 }
 
 func TestAPauseEndsWithItsContext(t *testing.T) {
-	store, keys := filled(t, 250)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := New(store, 1).Delete(ctx, keys...); !errors.Is(err, context.DeadlineExceeded) || left(store) != 150 {
-		t.Errorf("got %v, %d left", err, left(store))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store, keys := filled(t, 250)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := New(store, 1).Delete(ctx, keys...); !errors.Is(err, context.DeadlineExceeded) || left(store) != 150 {
+			t.Errorf("got %v, %d left", err, left(store))
+		}
+	})
 }
