@@ -76,6 +76,7 @@ type Archiver struct {
 	answered string  // the last segment that the server was told is archived
 	supply   *supply // of a replica that reads the archive; nil: it doesn't
 	health   agentapi.ArchiveStatus
+	failing  string // the file that health.Error is about; empty: it is about the lineage, or there is none
 	failures int64
 	pushed   int64
 	release  *time.Timer
@@ -120,7 +121,7 @@ func (a *Archiver) SetTarget(to *Target) {
 	if a.target != nil {
 		a.target.cancel()
 	}
-	a.target, a.pushes, a.health, a.answered = nil, map[string]*push{}, agentapi.ArchiveStatus{}, ""
+	a.target, a.pushes, a.health, a.failing, a.answered = nil, map[string]*push{}, agentapi.ArchiveStatus{}, "", ""
 	if to == nil {
 		return
 	}

@@ -8,19 +8,20 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// note keeps what a try says about the health of the archive. An empty name is a try without a file.
+// note keeps what a try says about the health of the archive. An empty name is a try without a file: that the lineage is
+// ours says nothing about a file that can't be archived, and may be noted later than that.
 func (a *Archiver) note(t *target, name string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.target != t {
+	if a.target != t || err == nil && name == "" && a.failing != "" {
 		return
 	}
 	if err == nil {
 		if !a.health.FailingSince.IsZero() {
 			a.log.Info("WAL is archived again", "failingSince", a.health.FailingSince)
 		}
-		a.health.FailingSince, a.health.Error = time.Time{}, ""
-		if name != "" { // the health of the lineage alone says nothing about a file
+		a.health.FailingSince, a.health.Error, a.failing = time.Time{}, "", ""
+		if name != "" {
 			a.pushed++
 			a.health.LastTime = a.now().UTC()
 			if _, err := postgres.ParseSegment(name, t.Claim.SegmentSize); err == nil {
@@ -43,7 +44,7 @@ func (a *Archiver) noteFailure(name string, err error) {
 	if a.health.Error != sentence {
 		a.log.Error("WAL can't be archived; it stays on the volume", "file", name, "error", sentence)
 	}
-	a.health.Error = sentence
+	a.health.Error, a.failing = sentence, name
 	a.health.LastFailure, a.health.LastFailureTime = sentence, a.now().UTC()
 }
 

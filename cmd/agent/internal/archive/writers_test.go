@@ -107,6 +107,24 @@ func TestOfTwoWritersOfOneLineageOneIsRefusedAndBothAreNamed(t *testing.T) {
 	}
 }
 
+// The claim is made before a file is pushed, and may be noted after that.
+func TestThatTheLineageIsOursSaysNothingAboutAFileThatIsNotArchived(t *testing.T) {
+	a := newArchiver(t, nil, nil)
+	a.target = &target{}
+	file := aheadSegment(1).Name()
+	for _, test := range []struct {
+		failing, archived string
+		fails             bool
+	}{{file, "", true}, {file, file, false}, {"", "", false}, {"", file, false}} {
+		a.note(a.target, test.failing, wal.ErrConflict)
+		a.note(a.target, test.archived, nil)
+		if fails := a.health.Error != ""; fails != test.fails || a.health.FailingSince.IsZero() == fails {
+			t.Errorf("%q failed, and then %q did not: %+v", test.failing, test.archived, a.health)
+		}
+	}
+	a.target = nil
+}
+
 // swallow is a store that keeps nothing of WAL.
 type swallow struct{ objstore.Store }
 
