@@ -28,9 +28,7 @@ func TestAPrimaryThatFellTwiceLeavesClientsToTheNextOne(t *testing.T) {
 	two, _ := newPair(t)
 	two.run()
 	before := two.killFirst()
-	two.first.await("come back in place", func() bool {
-		return two.first.agent.Ready(t.Context()) == nil && two.first.public.ready() && two.first.pid() != before
-	})
+	two.first.await("come back in place", func() bool { return two.first.cameBack(before) && two.first.public.ready() })
 	if two.second.public.ready() {
 		t.Error("the second took over when the first fell once")
 	}

@@ -254,15 +254,26 @@ func (p *pod) sql(statement string) string {
 // pid is the postmaster's, as its own file says.
 func (p *pod) pid() int {
 	p.t.Helper()
+	pid, err := p.readPID()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return pid
+}
+
+func (p *pod) readPID() (int, error) {
 	content, err := os.ReadFile(filepath.Join(p.Volume.PGData(p.config.DataGeneration), "postmaster.pid"))
 	if err != nil {
-		p.t.Fatal(err)
+		return 0, err
 	}
 	pid, err := postgres.ParsePostmasterPID(content)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return pid.PID
+	return pid.PID, err
+}
+
+// cameBack says whether another server than that one is ready. In between there is a moment without the file of either.
+func (p *pod) cameBack(before int) bool {
+	pid, err := p.readPID()
+	return err == nil && pid != before && p.agent.Ready(p.t.Context()) == nil
 }
 
 // connect logs in over TCP and TLS; who has a certificate of that common name brings it.

@@ -148,6 +148,7 @@ func TestAServerThatFellOverAFullVolumeComesBackForReaders(t *testing.T) {
 		if err != nil {
 			return false
 		}
+		defer conn.Close(t.Context()) // there are few, and one is taken each time
 		_, err = conn.Exec(t.Context(), "CREATE TABLE t (i int)")
 		return isReadOnly(err)
 	})

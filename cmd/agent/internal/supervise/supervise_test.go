@@ -65,7 +65,7 @@ func TestAKilledPostmasterComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	p.await("come back", func() bool { return p.agent.Ready(t.Context()) == nil && p.pid() != before })
+	p.await("come back", func() bool { return p.cameBack(before) })
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -198,7 +198,7 @@ func TestARestartIsShownAndDoneWhenAskedFor(t *testing.T) {
 	if err := asked.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	p.await("come back", func() bool { return p.agent.Ready(t.Context()) == nil && p.pid() != pid && p.public.ready() })
+	p.await("come back", func() bool { return p.cameBack(pid) && p.public.ready() })
 	if got := p.sql("SHOW max_connections"); got != "25" {
 		t.Errorf("max_connections is %s", got)
 	}
