@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,9 @@ import (
 
 var config *rest.Config
 
+// startTime is how long etcd and the API server may take: on a busy machine more than the 20 s that they have by default.
+const startTime = 3 * time.Minute
+
 // Main runs the tests of a package with an API server that Config leads to.
 func Main(m *testing.M) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -36,6 +40,7 @@ func Main(m *testing.M) {
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	environment := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd")}, ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: startTime, ControlPlaneStopTimeout: startTime,
 	}
 	// The default has room for 254 Services, of which every cluster has three.
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")

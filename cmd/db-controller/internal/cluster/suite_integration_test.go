@@ -50,7 +50,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
-	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: 20 * time.Second, agent: workload.Agent{Image: "agent:1"}}
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: time.Minute, agent: workload.Agent{Image: "agent:1"}}
 	l.kube = newStandIn(c, l.ns)
 	l.kube.start(t)
 	l.startController()
