@@ -18,7 +18,7 @@ func (b *bed) schedule(change ...func(*v1alpha1.BackupScheduleSpec)) *v1alpha1.B
 	b.Helper()
 	schedule := &v1alpha1.BackupSchedule{}
 	schedule.Name = "hourly"
-	schedule.Spec = v1alpha1.BackupScheduleSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Schedule: "0 * * * *"}
+	schedule.Spec = v1alpha1.BackupScheduleSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Schedule: fmt.Sprintf("%d * * * *", b.due.Minute())}
 	for _, c := range change {
 		c(&schedule.Spec)
 	}
@@ -37,10 +37,10 @@ func (b *bed) plan(schedule *v1alpha1.BackupSchedule, at time.Time) {
 	}
 }
 
-// outage lets the schedule find that its planned time has passed hours ago.
+// outage lets the schedule find that a time was planned so many hours before the last one.
 func (b *bed) outage(schedule *v1alpha1.BackupSchedule, hours int) {
 	b.Helper()
-	b.plan(schedule, time.Now().Truncate(time.Hour).Add(-time.Duration(hours)*time.Hour))
+	b.plan(schedule, b.due.Add(-time.Duration(hours)*time.Hour))
 	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
 }
 
@@ -101,7 +101,7 @@ func TestABackupOfTheNeededNameThatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	b := newBed(t)
 	b.cluster("shop")
 	schedule := b.schedule()
-	taken := "hourly-" + time.Now().UTC().Truncate(time.Hour).Format("0601021504")
+	taken := "hourly-" + b.due.Format("0601021504")
 	b.backup(taken, "shop")
 	b.outage(schedule, 0)
 	b.eventually(schedule, "a Backup of another name", func() bool { return schedule.Status.LastBackup == taken+"-2" })
@@ -120,12 +120,8 @@ func TestABackupThatIsFoundDueTooLateIsMissed(t *testing.T) {
 	b := newBed(t)
 	b.cluster("shop")
 	deadline := int64(60)
-	now := time.Now().UTC().Add(-30 * time.Minute)
-	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) {
-		spec.StartingDeadlineSeconds, spec.Schedule = &deadline, fmt.Sprintf("%d * * * *", now.Minute())
-	})
-	b.plan(schedule, now.Truncate(time.Minute).Add(-time.Hour))
-	b.change(schedule, func() { schedule.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+	schedule := b.schedule(func(spec *v1alpha1.BackupScheduleSpec) { spec.StartingDeadlineSeconds = &deadline })
+	b.outage(schedule, 1)
 	b.eventually(schedule, "DeadlineExceeded", func() bool {
 		return ready(schedule.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonDeadlineExceeded)
 	})

@@ -90,6 +90,8 @@ type bed struct {
 	client.Client
 	namespace, bucket string
 	store             *mem.Store
+	// due is the last time of an hourly schedule: half an hour ago, so that none comes while the test runs.
+	due time.Time
 }
 
 func newBed(t *testing.T) *bed {
@@ -98,7 +100,10 @@ func newBed(t *testing.T) *bed {
 		t.Fatal(err)
 	}
 	c := apiserver.Client(t)
-	b := &bed{T: t, Client: c, namespace: apiserver.Namespace(t, c), store: mem.New()}
+	b := &bed{
+		T: t, Client: c, namespace: apiserver.Namespace(t, c), store: mem.New(),
+		due: time.Now().UTC().Add(-30 * time.Minute).Truncate(time.Minute),
+	}
 	b.bucket = b.namespace
 	buckets.set(b.bucket, b.store)
 	go b.collectGarbage(t.Context())
