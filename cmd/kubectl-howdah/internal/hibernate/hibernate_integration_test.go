@@ -4,6 +4,7 @@ package hibernate
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-// ask asks a cluster that is otherwise than wished, while say stands in for the db-controller once the wish is there.
-func ask(t *testing.T, wish Wish, say func(*v1alpha1.PostgresCluster)) (string, error) {
+// made is a cluster that is otherwise than wished.
+func made(t *testing.T, wish Wish) (client.Client, *v1alpha1.PostgresCluster) {
 	t.Helper()
 	c := apiserver.Client(t)
 	cluster := &v1alpha1.PostgresCluster{
@@ -33,6 +34,13 @@ func ask(t *testing.T, wish Wish, say func(*v1alpha1.PostgresCluster)) (string, 
 	if err := c.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
+	return c, cluster
+}
+
+// ask asks such a cluster, while say stands in for the db-controller once the wish is there.
+func ask(t *testing.T, wish Wish, say func(*v1alpha1.PostgresCluster)) (string, error) {
+	t.Helper()
+	c, cluster := made(t, wish)
 	key, answered := client.ObjectKeyFromObject(cluster), make(chan error, 1)
 	go func() {
 		answered <- wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -74,8 +82,14 @@ func TestAPersonIsToldWhenTheClusterSleepsAndWhenItServes(t *testing.T) {
 }
 
 func TestAWaitThatIsTooShortSaysWhatIsKnownAndTheWishStands(t *testing.T) {
-	stopping := says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "PostgreSQL is being stopped.")
-	_, err := ask(t, Wish{Hibernate: true, Wait: true, Timeout: 2 * time.Second}, stopping)
+	wish := Wish{Hibernate: true, Wait: true, Timeout: 2 * time.Second}
+	c, cluster := made(t, wish)
+	cluster.Status.ObservedGeneration = cluster.Generation + 1 // that of the wish
+	says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "PostgreSQL is being stopped.")(cluster)
+	if err := c.Status().Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	err := wish.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "not within 2s: PostgreSQL is being stopped.; the wish stands") {
 		t.Errorf("got %v", err)
 	}

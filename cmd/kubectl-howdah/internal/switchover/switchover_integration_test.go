@@ -4,6 +4,7 @@ package switchover
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -19,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-// ask asks for a switchover of a new cluster, while answer stands in for the db-controller.
-func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (string, error) {
+// made is a new cluster.
+func made(t *testing.T) (client.Client, *v1alpha1.PostgresCluster) {
 	t.Helper()
 	c := apiserver.Client(t)
 	cluster := &v1alpha1.PostgresCluster{
@@ -30,9 +31,16 @@ func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (strin
 	if err := c.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
+	return c, cluster
+}
+
+// ask asks for a switchover of a new cluster, while answer stands in for the db-controller.
+func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (string, error) {
+	t.Helper()
+	c, cluster := made(t)
 	key, answered := client.ObjectKeyFromObject(cluster), make(chan error, 1)
 	go func() {
-		answered <- wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+		answered <- wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			if err := c.Get(ctx, key, cluster); err != nil || cluster.Spec.Switchover == nil {
 				return false, err
 			}
@@ -53,7 +61,7 @@ func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (strin
 }
 
 func TestAPersonIsToldWhoIsThePrimaryNow(t *testing.T) {
-	out, err := ask(t, Wish{To: "shop-2", Token: "one", Wait: true, Timeout: 20 * time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+	out, err := ask(t, Wish{To: "shop-2", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{
 			Token: cluster.Spec.Switchover.Token, From: "shop-0", To: cluster.Spec.Switchover.To, State: v1alpha1.SwitchoverDone,
 		}
@@ -64,7 +72,7 @@ func TestAPersonIsToldWhoIsThePrimaryNow(t *testing.T) {
 }
 
 func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
-	_, err := ask(t, Wish{To: "shop-9", Token: "one", Wait: true, Timeout: 20 * time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+	_, err := ask(t, Wish{To: "shop-9", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverRefused, Message: "there is no shop-9"}
 	})
 	if err == nil || err.Error() != "refused: there is no shop-9" {
@@ -73,22 +81,24 @@ func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
 }
 
 func TestAnAnswerToAnOlderWishIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
-	_, err := ask(t, Wish{Token: "two", Wait: true, Timeout: time.Second}, func(cluster *v1alpha1.PostgresCluster) {
-		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverDone}
-	})
-	if err == nil || !strings.Contains(err.Error(), "no answer within 1s; the wish stands") {
-		t.Errorf("got %v", err)
-	}
-	_, err = ask(t, Wish{Token: "two", Wait: true, Timeout: time.Second}, func(cluster *v1alpha1.PostgresCluster) {
-		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}
-	})
-	if err == nil || !strings.Contains(err.Error(), "no answer within 1s: shop-1 catches up; the wish stands") {
-		t.Errorf("got %v", err)
+	for known, want := range map[v1alpha1.SwitchoverStatus]string{
+		{Token: "one", State: v1alpha1.SwitchoverDone}:                                  "no answer within 1s; the wish stands",
+		{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}: "no answer within 1s: shop-1 catches up; the wish stands",
+	} {
+		c, cluster := made(t)
+		cluster.Status.Switchover = &known
+		if err := c.Status().Update(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		err := Wish{Token: "two", Wait: true, Timeout: time.Second}.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 
 func TestAWishOfSomebodyElseEndsTheWait(t *testing.T) {
-	_, err := ask(t, Wish{Token: "one", Wait: true, Timeout: 20 * time.Second}, func(cluster *v1alpha1.PostgresCluster) {
+	_, err := ask(t, Wish{Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Spec.Switchover.Token = "another"
 	})
 	if err == nil || !strings.Contains(err.Error(), "somebody else") {
