@@ -12,9 +12,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -72,19 +72,6 @@ func (a *authority) save(t *testing.T, name, kind string, der []byte) {
 		t.Fatal(err)
 	}
 	pgtest.Own(t, path)
-}
-
-func freePort(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 func TestWhoMayConnectHow(t *testing.T) {
@@ -145,7 +132,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, port := newAuthority(t), freePort(t)
+	ca, port := newAuthority(t), strconv.Itoa(pgtest.Port(t))
 	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication} {
 		ca.issue(t, name, &x509.Certificate{})
 	}

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -93,7 +92,7 @@ func (b *bed) newNode(pod string) *node {
 		Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)).With("pod", pod),
 		Paths: settings.Paths{
 			SocketDir: filepath.Join(dir, "s"), TLSDir: filepath.Join(dir, "tls"), PeerTLSDir: filepath.Join(dir, "peer"),
-			WAL: "/bin/true", Port: freePort(b.t),
+			WAL: "/bin/true", Port: pgtest.Port(b.t),
 		},
 	}}
 	for _, path := range []string{string(n.Volume), n.Paths.SocketDir, n.Paths.TLSDir, n.Paths.PeerTLSDir} {
@@ -246,14 +245,4 @@ func await(t *testing.T, what string, holds func() bool) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }

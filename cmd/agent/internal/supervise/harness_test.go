@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"log/slog"
 	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +81,7 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 	p := &pod{t: t, name: "shop-0", log: &syncBuffer{}, ca: newAuthority(t), Paths: Paths{
 		Volume: generation.Volume(filepath.Join(dir, "volume")), RunDir: filepath.Join(dir, "run"), SocketDir: filepath.Join(dir, "s"),
 		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
-		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), WAL: program, Port: freePort(t),
+		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), WAL: program, Port: pgtest.Port(t),
 	}}
 	if volume != "" {
 		p.Volume = generation.Volume(volume)
@@ -101,16 +100,6 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 	p.ca.issue(t, p.TLSDir)
 	p.configure(p.config)
 	return p
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func (p *pod) init(id string) initialize.Result {
