@@ -10,7 +10,7 @@ import (
 type Agent struct {
 	Image string
 	// Mounted: pods mount the image as a volume. Otherwise an init container copies the agent out of it, which any Kubernetes
-	// can, and which takes each pod about a second.
+	// can, and which is one container more to start in each pod.
 	Mounted bool
 }
 
