@@ -31,11 +31,12 @@ const (
 
 // Command is the program of archive_command and restore_command. It returns the exit status.
 func Command(args []string) int {
-	// PostgreSQL ends archive_command by SIGQUIT when it shuts down at once: no reason to print every goroutine.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGQUIT, syscall.SIGTERM)
-	defer stop()
+	ctx := context.Background() // who fetches dies of a signal, which PostgreSQL doesn't take for the archive's end
 	switch {
 	case len(args) == 3 && args[0] == VerbArchive:
+		// PostgreSQL ends archive_command by SIGQUIT when it shuts down at once: no reason to print every goroutine.
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGQUIT, syscall.SIGTERM)
+		defer stop()
 		return status(Archive(ctx, args[1], args[2]), failed)
 	case len(args) == 4 && args[0] == VerbFetch:
 		return status(Fetch(ctx, args[1], args[2], args[3]), fetchFailed)
