@@ -204,7 +204,7 @@ func TestOneControllerCanBeSetApartFromTheOthers(t *testing.T) {
 }
 
 func TestEveryControllerIsToldHowPodsGetTheAgent(t *testing.T) {
-	for _, mounted := range []string{"false", "true"} {
+	for _, mounted := range []string{"false", "true", "auto"} { // no node can be seen here
 		for _, object := range ofKind(render(t, "agent.imageVolume="+mounted), "Deployment") {
 			args := as[appsv1.Deployment](t, object).Spec.Template.Spec.Containers[0].Args
 			if got := slices.Contains(args, "--agent-image-volume"); got != (mounted == "true") {

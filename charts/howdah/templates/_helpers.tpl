@@ -56,3 +56,32 @@ dict "rules" RULES "cluster" BOOL
 {{- end -}}
 {{ toYaml $picked }}
 {{- end }}
+
+{{/*
+Whether pods mount the image of the agent: as the values say, or as the nodes can
+*/}}
+{{- define "howdah.mountsAgent" -}}
+{{- $wanted := .Values.agent.imageVolume -}}
+{{- if kindIs "string" $wanted -}}
+{{- /* Who is given some namespaces only may not look at nodes, and a look that is refused ends the installation. */ -}}
+{{- $wanted = and (empty .Values.watchNamespaces) (include "howdah.runFromImages" (lookup "v1" "Node" "" "" | dig "items" list)) -}}
+{{- end -}}
+{{- if $wanted }}true{{ end -}}
+{{- end }}
+
+{{/*
+Whether each node of a list can run a program from an image that it mounts, and there is one: Kubernetes 1.35 and containerd 2.1.
+Only major and minor count of "v1.35.2+k3s1", "containerd://2.1.0-rc.1" and what else distributions write.
+*/}}
+{{- define "howdah.runFromImages" -}}
+{{- $all := gt (len .) 0 -}}
+{{- range . -}}
+{{- $info := dig "status" "nodeInfo" dict . -}}
+{{- $kubelet := regexFind "^v[0-9]+[.][0-9]+" (dig "kubeletVersion" "" $info) -}}
+{{- $containerd := dig "containerRuntimeVersion" "" $info | regexFind "^containerd://v?[0-9]+[.][0-9]+" | trimPrefix "containerd://" -}}
+{{- if not (and $kubelet $containerd (semverCompare ">=1.35" $kubelet) (semverCompare ">=2.1" $containerd)) -}}
+{{- $all = false -}}
+{{- end -}}
+{{- end -}}
+{{- if $all }}true{{ end -}}
+{{- end }}
