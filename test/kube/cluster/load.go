@@ -24,8 +24,12 @@ func (c *Cluster) LoadTemplate(ctx context.Context, archives []string) error {
 	return c.template().Load(ctx, archives...)
 }
 
-// Load gives archives to every node that runs, and to the template, from which the others catch up.
+// Load gives archives to every node that runs, and keeps them for the others; the template gets them, too, for the clusters that
+// come later.
 func (c *Cluster) Load(ctx context.Context, archives []string) error {
+	if err := c.keep(archives); err != nil {
+		return err
+	}
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return c.LoadTemplate(ctx, archives) })
 	for _, n := range c.nodes() {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"howdah.dev/test/kube/command"
@@ -125,56 +123,6 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 func (c *Cluster) client(n node.Node) (imagestore.Client, error) {
 	socket, err := n.ContainerdSocket()
 	return imagestore.Client{Bin: c.Bin, Socket: socket}, err
-}
-
-// catchUp imports what the template has and a node lacks.
-func (c *Cluster) catchUp(ctx context.Context, n node.Node) error {
-	client, err := c.client(n)
-	if err != nil {
-		return err
-	}
-	err = command.Until(ctx, probeEvery, "containerd of "+n.Name, func(ctx context.Context) (bool, error) { return client.Ready(ctx), nil })
-	if err != nil {
-		return err
-	}
-	missing, err := c.missing(ctx, client)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	folder, err := os.MkdirTemp(c.Dir(), "catch-up-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	archives, err := c.template().Export(ctx, folder, missing...)
-	if err != nil {
-		return err
-	}
-	for _, archive := range archives {
-		if err := client.Import(ctx, archive); err != nil {
-			return err
-		}
-	}
-	c.Report.Say("%s has caught up with %s", n.Name, strings.Join(missing, ", "))
-	return nil
-}
-
-func (c *Cluster) missing(ctx context.Context, client imagestore.Client) ([]string, error) {
-	wanted, err := c.template().Images()
-	if err != nil {
-		return nil, err
-	}
-	have, err := client.Images(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var missing []string
-	for name, digest := range wanted {
-		if have[name] != digest {
-			missing = append(missing, name)
-		}
-	}
-	return missing, nil
 }
 
 // Trouble returns what keeps the cluster from being up and well, or nil.

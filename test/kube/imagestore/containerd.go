@@ -58,12 +58,6 @@ func (c Client) Import(ctx context.Context, archive string) error {
 	return err
 }
 
-// Export writes an image to an archive.
-func (c Client) Export(ctx context.Context, archive, name string) error {
-	_, err := c.ctr(ctx, "images", "export", "--local", archive, name)
-	return err
-}
-
 // Tag gives an image another name; one that has it already is left alone.
 func (c Client) Tag(ctx context.Context, image, name string) error {
 	_, err := c.ctr(ctx, "images", "tag", "--force", image, name)

@@ -19,7 +19,7 @@ import (
 )
 
 // Template is a containerd root that holds the images which every new node starts with. It has no daemon: one runs
-// while something is imported or exported.
+// while something is imported.
 type Template struct {
 	Folder string
 	Bin    string // folder with containerd and ctr
@@ -82,27 +82,6 @@ func (t Template) Load(ctx context.Context, archives ...string) error {
 		}
 		return t.saveIndex(images)
 	})
-}
-
-// Export writes images of the template to archives in a folder, and returns the archives.
-func (t Template) Export(ctx context.Context, folder string, names ...string) ([]string, error) {
-	release, err := t.lock(ctx, lockfile.Exclusive)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	var archives []string
-	err = t.with(ctx, func(client Client) error {
-		for i, name := range names {
-			archive := filepath.Join(folder, fmt.Sprintf("%d.tar", i))
-			if err := client.Export(ctx, archive, name); err != nil {
-				return err
-			}
-			archives = append(archives, archive)
-		}
-		return nil
-	})
-	return archives, err
 }
 
 func (t Template) saveIndex(images map[string]string) error {

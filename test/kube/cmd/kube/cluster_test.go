@@ -28,6 +28,7 @@ func TestAClusterFromUpToDown(t *testing.T) {
 		{"up leaves a cluster alone that is well", upAgain},
 		{"a pod keeps its volume, and gets a larger one", volumes},
 		{"an image that is loaded while a node is down is there when it starts", loadWhileDown},
+		{"what another cluster was given stays there, and a newer image is found by its id", loadElsewhere},
 		{"a signal reaches the processes of a pod", signalPod},
 		{"an image is available under another name once it has it", tagImage},
 		{"a killed node takes its pods along, and starts again", killNode},
@@ -98,30 +99,59 @@ func volumes(t *testing.T, b bench) {
 	b.kubectl(t, "", "wait", "--for=jsonpath={.status.capacity.storage}=3Gi", "pvc/data", "--timeout=30s")
 }
 
-func loadWhileDown(t *testing.T, b bench) {
-	archive := filepath.Join(t.TempDir(), "image.tar")
-	// A new program each time, so that no earlier run has loaded it.
+// archiveOf makes an image of a program that is new each time, so that no earlier run has loaded it.
+func archiveOf(t *testing.T, name string) (archive string, image oci.Image) {
+	t.Helper()
+	archive = filepath.Join(t.TempDir(), "image.tar")
 	program := filepath.Join(filepath.Dir(archive), "program")
 	if err := os.WriteFile(program, fmt.Appendln(nil, time.Now()), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := oci.WriteProgram(archive, "registry.local/kubetest:1", program); err != nil {
+	if err := oci.WriteProgram(archive, name, program); err != nil {
 		t.Fatal(err)
 	}
-	b.kube(t, "kill-node", "w2")
-	b.kube(t, "load", archive)
-	b.kube(t, "start-node", "w2")
 	images, err := oci.Read(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return archive, images[0]
+}
+
+// imagesOf a node, with their digests and ids.
+func imagesOf(t *testing.T, b bench, node string) string {
+	t.Helper()
+	return b.kube(t, "exec", node, "ctr", "-n", "k8s.io", "images", "ls")
+}
+
+func loadWhileDown(t *testing.T, b bench) {
+	archive, image := archiveOf(t, "registry.local/kubetest:1")
+	b.kube(t, "kill-node", "w2")
+	b.kube(t, "load", archive)
+	b.kube(t, "start-node", "w2")
 	for _, node := range []string{"cp", "w1", "w2"} {
-		listing := b.kube(t, "exec", node, "ctr", "-n", "k8s.io", "images", "ls")
-		if !strings.Contains(listing, images[0].Digest) {
-			t.Errorf("%s lacks %s:\n%s", node, images[0].Digest, listing)
+		if listing := imagesOf(t, b, node); !strings.Contains(listing, image.Digest) {
+			t.Errorf("%s lacks %s:\n%s", node, image.Digest, listing)
 		}
 	}
 	b.kube(t, "load", archive)
+}
+
+func loadElsewhere(t *testing.T, b bench) {
+	const name = "registry.local/kubetest:2"
+	older, _ := archiveOf(t, name)
+	newer, image := archiveOf(t, name)
+	others, _ := archiveOf(t, name)
+	b.kube(t, "load", older)
+	b.kube(t, "kill-node", "w2")
+	b.kube(t, "load", newer)
+	other := []string{"--name", "kubeother"}
+	b.kube(t, append(other, "load", others)...)
+	defer b.kube(t, append(other, "down")...)
+	b.kube(t, "start-node", "w2")
+	for _, node := range []string{"w1", "w2"} {
+		// By its name, and by the id that images of volumes are found by.
+		until(t, node+" to know the image by its id", func() bool { return strings.Count(imagesOf(t, b, node), image.Digest) == 2 })
+	}
 }
 
 func killNode(t *testing.T, b bench) {
