@@ -98,7 +98,8 @@ func readOnlyRepository(cluster *v1alpha1.PostgresCluster) string {
 		cluster.Spec.Archive.Repository.Name)
 }
 
-// namesFree: nothing that the cluster needs to make is somebody else's already.
+// namesFree: nothing that the cluster needs to make is somebody else's already. Of a cluster that this process has begun, most
+// of that is only known when the making of it meets what is there, ahead of the first volume.
 func namesFree(w *world, _ manager.Images) (string, string) {
 	for _, name := range slices.Sorted(maps.Keys(w.live)) {
 		object := w.live[name]

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,12 +21,16 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
+// noVersion is the version of no object: the first revision of a store is an empty one. So to apply with it makes an object,
+// or meets a conflict where there is one. To create it instead would leave fields to us that a later apply doesn't take away.
+const noVersion = "1"
+
 // annotationApplied is the hash of what was applied last. A field that is no longer wanted shows only there.
 const annotationApplied = "howdah.dev/applied"
 
 // put makes an object be as it is wanted, by server-side apply, and writes only if it isn't: when a field that we own
-// has another value, or when we want another set of fields than the last time. An object that is not there is made;
-// that it isn't somebody else's was checked before (admit).
+// has another value, or when we want another set of fields than the last time. An object that is not there is made; that it
+// isn't somebody else's was checked before (admit), or is checked with the write.
 func (r *Reconciler) put(ctx context.Context, w *world, object client.Object) error {
 	if err := controllerutil.SetControllerReference(w.cluster, object, r.Client.Scheme()); err != nil {
 		return fmt.Errorf("own %s: %w", object.GetName(), err)
@@ -71,7 +76,13 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 		err = r.putBack(ctx, wanted)
 	default:
 		verb = "apply"
+		if live == nil && w.alone {
+			wanted.SetResourceVersion(noVersion)
+		}
 		err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldManager), client.ForceOwnership)
+	}
+	if live == nil {
+		err = w.taken(err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s %s: %w", verb, kind, name, err)
@@ -80,14 +91,37 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 	secret, isSecret := object.(*corev1.Secret)
 	switch {
 	case isSecret:
-		r.secrets.drop(w.cluster, name)
-		if verb == "create" {
-			r.secrets.put(w.cluster, secret, w.now)
-		}
-		w.live[key(kind, name)] = secret
-	case live == nil && kind != "StatefulSet": // whether that is there counts too much
+		return r.noteSecret(w, secret, wanted, verb)
+	case live == nil:
 		return r.noteMade(w, object, wanted)
 	}
+	return nil
+}
+
+// taken makes an error of making what was not looked for say that something is there by its name.
+func (w *world) taken(err error) error {
+	if w.alone && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)) {
+		return fmt.Errorf("%w: %s", errTaken, err.Error()) // no "already exists" any more, which is ignored elsewhere
+	}
+	return err
+}
+
+// noteSecret has the pass go on with a Secret as it was written. It is known from then on if it is new; else it is read again,
+// since it has more than what was written.
+func (r *Reconciler) noteSecret(w *world, secret *corev1.Secret, wanted *unstructured.Unstructured, verb string) error {
+	name := key("Secret", secret.Name)
+	isNew := w.live[name] == nil
+	if isNew && verb == "apply" {
+		secret = &corev1.Secret{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, secret); err != nil {
+			return fmt.Errorf("read what became of Secret %s: %w", wanted.GetName(), err)
+		}
+	}
+	r.secrets.drop(w.cluster, secret.Name)
+	if isNew {
+		r.secrets.put(w.cluster, secret, w.now)
+	}
+	w.live[name] = secret
 	return nil
 }
 

@@ -118,7 +118,8 @@ func (r *Reconciler) ensureLease(ctx context.Context, w *world) flow.Outcome {
 	if err := controllerutil.SetControllerReference(w.cluster, empty, r.Client.Scheme()); err != nil {
 		return flow.Retry(fmt.Errorf("own Lease %s: %w", empty.Name, err))
 	}
-	if err := r.Client.Create(ctx, empty, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
+	err := w.taken(r.Client.Create(ctx, empty, client.FieldOwner(FieldManager)))
+	if client.IgnoreAlreadyExists(err) != nil {
 		return flow.Retry(fmt.Errorf("create Lease %s: %w", empty.Name, err))
 	}
 	r.written.put(w.cluster, key("Lease", empty.Name), empty, w.now)
@@ -167,7 +168,8 @@ func (r *Reconciler) ensureVolume(ctx context.Context, w *world, ordinal int) er
 		log.FromContext(ctx).Info("Took volume back", "name", claim.Name)
 	case claim == nil:
 		claim = volume.Claim(w.cluster, ordinal)
-		if err := r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)); client.IgnoreAlreadyExists(err) != nil {
+		err := w.taken(r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)))
+		if client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
 		r.written.put(w.cluster, key("PersistentVolumeClaim", claim.Name), claim, w.now)

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 
@@ -12,10 +13,10 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// mortals lets one controller after the other live for one write each, until the function that it returns is called.
-func (l *lab) mortals() (stop func()) {
+// mortals lets one controller after the other live for so many writes each, until the function that it returns is called.
+func (l *lab) mortals(lifetime int) (stop func()) {
 	l.stop()
-	l.lifetime = 1
+	l.lifetime = lifetime
 	l.startController()
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -38,7 +39,7 @@ func (l *lab) mortals() (stop func()) {
 func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	l := newLab(t)
 	l.patience *= 4
-	stop := l.mortals()
+	stop := l.mortals(1)
 	l.create(repository(l.ns))
 	l.create(credentials(l.ns))
 	shop := l.shop(archived)
@@ -69,10 +70,24 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	}
 }
 
+// A process that begins a cluster doesn't look for what it makes; the one after it meets the half of it.
+func TestAProcessMayDieAnywhereInMakingACluster(t *testing.T) {
+	for lifetime := 2; lifetime < 30; lifetime += 3 {
+		t.Run(fmt.Sprintf("after %d writes", lifetime), func(t *testing.T) {
+			l := newLab(t)
+			l.patience *= 2
+			stop := l.mortals(lifetime)
+			shop := l.shop(three)
+			l.awaitReplicated(shop)
+			stop()
+		})
+	}
+}
+
 func TestEachWriteMayBeTheLastOfAProcessWithThreeInstances(t *testing.T) {
 	l := newLab(t)
 	l.patience *= 6
-	stop := l.mortals()
+	stop := l.mortals(1)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)
 	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })

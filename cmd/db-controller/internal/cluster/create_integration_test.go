@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -269,6 +270,31 @@ func TestANewSuiteWithAnotherAgentReplacesNoPod(t *testing.T) {
 	if shop.Status.AgentImage != "agent:1" {
 		t.Errorf("status says %s runs", shop.Status.AgentImage)
 	}
+}
+
+func TestWhatWasMadeWithoutALookLosesAFieldThatIsNotWantedAnyMore(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
+		c.Spec.SuperuserAccess = true
+		c.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "database"}}
+	})
+	l.awaitRunning(shop)
+	for name, object := range map[string]client.Object{
+		"shop": &appsv1.StatefulSet{}, "shop-rw": &corev1.Service{}, "shop-config": &corev1.ConfigMap{}, "shop-instance": &rbacv1.Role{},
+	} {
+		l.there(object, name)
+		ours := slices.DeleteFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager != FieldManager })
+		if len(ours) != 1 || ours[0].Operation != metav1.ManagedFieldsOperationApply {
+			t.Errorf("%T %s: our fields are %v", object, name, ours)
+		}
+	}
+	l.change(shop, func() { shop.Spec.SuperuserAccess, shop.Spec.Scheduling.Tolerations = false, nil })
+	set := &appsv1.StatefulSet{}
+	l.eventually("the fields go", func() bool {
+		l.there(set, "shop")
+		pod := set.Spec.Template.Spec
+		return len(pod.Tolerations) == 0 && !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "superuser" })
+	})
 }
 
 func TestPodsGetTheAgentAnotherWayOnlyWhenTheyAreReplaced(t *testing.T) {

@@ -33,6 +33,9 @@ import (
 // errStale: the cache is behind the API server where that matters.
 var errStale = errors.New("the cache is behind")
 
+// errTaken: something is there by a name that was taken to be free.
+var errTaken = errors.New("the name is taken")
+
 // observe reads all that a pass needs. No step reads anything.
 func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, pass *flow.Pass) (*world, error) {
 	w := &world{
@@ -42,8 +45,9 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 	if !w.deleting() && !controllerutil.ContainsFinalizer(cluster, Finalizer) {
 		return w, nil // the first step writes it, and ends the pass
 	}
+	w.alone = r.written.alone(cluster) && !w.hasRun() && !w.deleting()
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readAgents, r.readLease, r.readClasses,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
@@ -89,7 +93,8 @@ func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 }
 
 // readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks is looked
-// for in the API server: it may be somebody else's. What we have just made is not.
+// for in the API server: it may be somebody else's. What we have just made is not; and of a cluster that this process has
+// begun, it is taken to be missing until a write meets what is there (errTaken).
 func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 	for _, object := range wantedObjects(w.names, w.wanted()) {
 		if err := r.readObject(ctx, w, object); err != nil {
@@ -97,6 +102,9 @@ func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 		}
 	}
 	if err := r.readRemovedVolumes(ctx, w); err != nil {
+		return err
+	}
+	if err := r.readLast(ctx, w); err != nil {
 		return err
 	}
 	// What is left of the start is looked for in the cache alone: missing is the normal case.
@@ -123,23 +131,61 @@ func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Obj
 		r.remember(w, object)
 		return nil
 	}
-	if made := r.written.get(w.cluster, name, madeAge, w.now); made != nil {
+	made := r.written.get(w.cluster, name, madeAge, w.now)
+	switch object.(type) {
+	case *appsv1.StatefulSet:
+		if made != nil {
+			return errStale // whether it is there, and with what status, counts too much
+		}
+		return nil // readPeers looks for it, where it counts that there is none
+	case *policyv1.PodDisruptionBudget:
+		if made == nil && w.begun() && w.statefulSet() == nil {
+			return nil // it comes with the pods
+		}
+	}
+	switch {
+	case made != nil:
 		w.remembered = true
 		r.remember(w, made)
 		return nil
-	}
-	switch object.(type) {
-	case *appsv1.StatefulSet:
-		return nil // readPeers looks for it, where it counts that there is none
-	case *policyv1.PodDisruptionBudget:
-		if w.begun() && w.statefulSet() == nil {
-			return nil // it comes with the pods
-		}
+	case w.alone:
+		return nil
 	}
 	if found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object); found {
 		r.remember(w, object)
 	}
 	return err
+}
+
+// readLast looks, ahead of the first volume, for what is made after the volumes or with them: where one of those names is
+// taken, no volume is made. The init Job's is looked for anyway (readInit).
+func (r *Reconciler) readLast(ctx context.Context, w *world) error {
+	if !w.alone || len(w.volumesMade()) > 0 {
+		return nil
+	}
+	for _, object := range []client.Object{named(&appsv1.StatefulSet{}, w.names.StatefulSet()), named(&policyv1.PodDisruptionBudget{}, w.names.DisruptionBudget())} {
+		found, err := read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object)
+		if err != nil {
+			return err
+		}
+		if found {
+			r.remember(w, object)
+		}
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := r.Live.List(ctx, claims, client.InNamespace(w.cluster.Namespace)); err != nil {
+		return fmt.Errorf("list PersistentVolumeClaims: %w", err)
+	}
+	w.untouched = true
+	for ordinal := range w.wanted() {
+		for i := range claims.Items {
+			if claims.Items[i].Name == w.names.Volume(ordinal) {
+				r.remember(w, &claims.Items[i])
+				w.untouched = false
+			}
+		}
+	}
+	return nil
 }
 
 // readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
@@ -196,6 +242,12 @@ func (r *Reconciler) readSecrets(ctx context.Context, w *world) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == w.names.Superuser() })
 	}
 	for _, name := range names {
+		if w.alone {
+			if known := r.secrets.get(w.cluster, name, w.now); known != nil {
+				w.live[key("Secret", name)] = known
+			}
+			continue
+		}
 		found, err := r.secrets.read(ctx, r.Client, w.cluster, name, w.now)
 		if err != nil {
 			return err
@@ -223,6 +275,10 @@ func (r *Reconciler) readLease(ctx context.Context, w *world) error {
 	if w.wanted() == 1 && w.toldAlone() || w.leaseSeen() {
 		return nil
 	}
+	if w.untouched {
+		w.leaseRead = true // ensureLease makes it, or meets it
+		return nil
+	}
 	name := key("Lease", w.names.Lease())
 	lease, known := r.written.get(w.cluster, name, seenAge, w.now).(*coordinationv1.Lease)
 	if w.fresh || !known {
@@ -247,7 +303,7 @@ func (r *Reconciler) readLease(ctx context.Context, w *world) error {
 }
 
 // readInit looks at the init Job until the cluster is initialized. While the cache shows that it runs, or it was made a
-// moment ago, nothing else is to be done. That it has ended, or is not there, is read from the API server itself.
+// moment ago, nothing else is to be done.
 func (r *Reconciler) readInit(ctx context.Context, w *world) (err error) {
 	if w.initialized() || w.bootstrapsByRestore() {
 		return nil
@@ -262,11 +318,27 @@ func (r *Reconciler) readInit(ctx context.Context, w *world) (err error) {
 		w.initJob, w.remembered = workload.State{Exists: true}, true
 	}
 	w.initializing = w.initJob.Exists && !w.initJob.Deleting && !w.initJob.Complete && !w.initJob.Failed && !w.initJob.Done
-	if w.initializing {
+	return nil
+}
+
+// readInitEnd reads from the API server itself that the init Job has ended, or is not there. Of its pods the cache is enough:
+// one that has ended well stays so, and that none writes any more is known from all pods of the cluster (readPods).
+func (r *Reconciler) readInitEnd(ctx context.Context, w *world) (err error) {
+	if w.hasRun() || w.statefulSet() != nil || w.bootstrapsByRestore() || w.initializing {
 		return nil
 	}
-	w.initJob, err = workload.Observe(ctx, r.Live, r.Live, w.cluster, w.names.InitJob())
+	w.initJob, err = workload.Observe(ctx, podsFromCache{r.Live, r.Client}, r.Live, w.cluster, w.names.InitJob())
 	return err
+}
+
+// podsFromCache gets single objects from the API server, and lists of them from the cache.
+type podsFromCache struct {
+	client.Reader
+	cache client.Reader
+}
+
+func (r podsFromCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.cache.List(ctx, list, opts...)
 }
 
 // read says whether the object is there.

@@ -10,7 +10,11 @@ import (
 )
 
 func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
-	return flow.EnsureFinalizer(ctx, r.Client, w.cluster, Finalizer)
+	outcome := flow.EnsureFinalizer(ctx, r.Client, w.cluster, Finalizer)
+	if outcome.Rewritten && !w.begun() {
+		r.written.setAlone(w.cluster, true)
+	}
+	return outcome
 }
 
 // pinBeginning records what the cluster is, before anything of it is made: a new default of the suite changes none of it.

@@ -26,7 +26,8 @@ func (r *Reconciler) components() steps {
 	return steps{
 		r.settleBeginning, // recorded before there is a Lease to take
 		r.ensureAuthority, r.ensureCertificates, r.ensureLogins, r.ensurePasswords, r.ensureRoleCertificates,
-		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.growByItself, r.ensureVolumes, r.growVolumes, r.ensureLease,
+		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.ensureLease,
+		r.growByItself, r.ensureVolumes, r.growVolumes, // last: where a name is taken, no volume is made
 	}
 }
 

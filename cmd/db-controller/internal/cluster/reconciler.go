@@ -73,6 +73,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err == nil {
 		outcome = flow.Run(ctx, w, r.plan(w)...)
 	}
+	if outcome.Err != nil {
+		r.written.setAlone(cluster, false) // whatever it was, what is there is looked for from now on
+	}
+	if errors.Is(outcome.Err, errTaken) {
+		log.FromContext(ctx).V(1).Info("Looking for what is there", "error", outcome.Err.Error())
+		return ctrl.Result{RequeueAfter: staleInterval}, nil
+	}
 	if w.seen {
 		report(w, outcome)
 	} else {

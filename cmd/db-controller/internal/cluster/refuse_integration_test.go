@@ -7,8 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -86,14 +95,79 @@ func TestARepositoryThatVanishesLaterStopsNothing(t *testing.T) {
 }
 
 func TestANameThatIsTakenIsRefusedAndItsOwnerLeftAlone(t *testing.T) {
-	l := newLab(t)
-	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "shop-app"}, StringData: map[string]string{"a": "b"}})
-	shop := l.shop(nil)
-	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
-	if !strings.Contains(message, "Secret shop-app") {
-		t.Errorf("message: %s", message)
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+	pod := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "other"}},
+		Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}},
 	}
-	l.untouched()
+	always := *pod.DeepCopy()
+	always.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	claim := corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}
+	for kind, taken := range map[string]client.Object{
+		"Secret":                &corev1.Secret{ObjectMeta: named("shop-app"), StringData: map[string]string{"a": "b"}},
+		"ConfigMap":             &corev1.ConfigMap{ObjectMeta: named("shop-config")},
+		"ServiceAccount":        &corev1.ServiceAccount{ObjectMeta: named("shop-instance")},
+		"Service":               &corev1.Service{ObjectMeta: named("shop-rw"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
+		"EndpointSlice":         &discoveryv1.EndpointSlice{ObjectMeta: named("shop-rw"), AddressType: discoveryv1.AddressTypeIPv4},
+		"Lease":                 &coordinationv1.Lease{ObjectMeta: named("shop")},
+		"PodDisruptionBudget":   &policyv1.PodDisruptionBudget{ObjectMeta: named("shop")},
+		"PersistentVolumeClaim": &corev1.PersistentVolumeClaim{ObjectMeta: named("data-shop-1"), Spec: claim},
+		"Job":                   &batchv1.Job{ObjectMeta: named("shop-init"), Spec: batchv1.JobSpec{Template: pod}},
+		"StatefulSet": &appsv1.StatefulSet{ObjectMeta: named("shop"), Spec: appsv1.StatefulSetSpec{
+			Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: always.Labels}, Template: always,
+		}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t)
+			taken.SetNamespace(l.ns)
+			l.create(taken)
+			before := taken.DeepCopyObject().(client.Object)
+			shop := l.shop(three)
+			message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
+			if !strings.Contains(message, kind+" "+taken.GetName()+" is there and belongs to somebody else") {
+				t.Errorf("message: %s", message)
+			}
+			l.settle()
+			if l.get(taken); !equality.Semantic.DeepEqual(ours(taken), ours(before)) {
+				t.Errorf("it was changed: %+v", taken)
+			}
+			l.nothingStarted(taken)
+			if kind == "PersistentVolumeClaim" || kind == "Job" {
+				return // it is protected, and nothing here lets it go
+			}
+			if err := l.Delete(t.Context(), taken); err != nil {
+				t.Fatal(err)
+			}
+			l.awaitReplicated(shop)
+		})
+	}
+}
+
+// ours is what a db-controller could change of an object that is somebody else's.
+func ours(object client.Object) []any {
+	return []any{object.GetUID(), object.GetLabels(), object.GetAnnotations(), object.GetOwnerReferences(), object.GetGeneration(), object.GetDeletionTimestamp()}
+}
+
+// nothingStarted: no volume, no pod and no Job was made where something is by a name of theirs, or of anything else.
+func (l *lab) nothingStarted(taken client.Object) {
+	l.Helper()
+	for _, list := range []client.ObjectList{&corev1.PersistentVolumeClaimList{}, &appsv1.StatefulSetList{}, &batchv1.JobList{}, &corev1.PodList{}} {
+		if err := l.List(l.Context(), list, client.InNamespace(l.ns)); err != nil {
+			l.Fatal(err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			l.Fatal(err)
+		}
+		for _, item := range items {
+			if made := item.(client.Object); made.GetUID() != taken.GetUID() {
+				l.Errorf("%T %s was made", made, made.GetName())
+			}
+		}
+	}
 }
 
 func TestALeftVolumeOfAnotherClusterIsNotTaken(t *testing.T) {

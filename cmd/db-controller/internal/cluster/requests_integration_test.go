@@ -73,10 +73,18 @@ func TestMakingAClusterOfThreeAsksLittleOfTheAPIServer(t *testing.T) {
 	shop := l.shop(three)
 	l.awaitReplicated(shop)
 	l.settle()
+	for _, made := range []string{
+		"configmaps/shop-config", "serviceaccounts/shop-instance", "services/shop-rw", "endpointslices/shop-rw", "persistentvolumeclaims/",
+		"secrets/shop-ca", "secrets/shop-app",
+	} {
+		if looks, _ := l.requests.count("get " + made); looks > 0 {
+			t.Errorf("%s was looked for %d times before it was made", made, looks)
+		}
+	}
 	reads, readList := l.requests.count("get")
 	all, list := l.requests.count("")
 	t.Logf("%d requests, %d of them reads", all, reads)
-	if reads > 60 || all > 120 {
+	if reads > 20 || all > 65 {
 		t.Errorf("%d reads, %d requests:\n%s\n%s", reads, all, readList, list)
 	}
 }

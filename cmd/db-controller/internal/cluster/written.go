@@ -34,6 +34,8 @@ type writtenOf struct {
 	replacedAt time.Time
 	// wroteAt is when we have written it last.
 	wroteAt time.Time
+	// alone: this process has begun the cluster, and nothing has failed since, so it knows all that there is of it.
+	alone   bool
 	objects map[string]madeObject
 }
 
@@ -78,6 +80,19 @@ func (m *written) lastWrite(cluster *v1alpha1.PostgresCluster) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.of(cluster).wroteAt
+}
+
+// alone: this process has begun the cluster, and nothing has failed since, so it knows all that there is of it.
+func (m *written) alone(cluster *v1alpha1.PostgresCluster) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of(cluster).alone
+}
+
+func (m *written) setAlone(cluster *v1alpha1.PostgresCluster, alone bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(cluster).alone = alone
 }
 
 // put notes an object as it came from the API server. One without a UID did not.
