@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // templateKnown: the StatefulSet's controller has seen the template that was applied last.
@@ -48,13 +50,21 @@ func podTrouble(pod *corev1.Pod) (reason, message string) {
 		switch {
 		case waiting == nil || waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating":
 		case slices.Contains(imageWaits, waiting.Reason):
-			return v1alpha1.ReasonImageUnavailable, fmt.Sprintf("Pod %s can't have the image %s: %s: %s", pod.Name, status.Image, waiting.Reason, waiting.Message)
+			return v1alpha1.ReasonImageUnavailable, fmt.Sprintf("Pod %s can't have the image %s: %s: %s", pod.Name, imageWaited(pod, status), waiting.Reason, waiting.Message)
 		default:
 			return v1alpha1.ReasonUnavailable, fmt.Sprintf("Container %s of pod %s waits: %s%s%s", status.Name, pod.Name, waiting.Reason,
 				prefixed(": ", waiting.Message), lastWords(status))
 		}
 	}
 	return "", ""
+}
+
+// imageWaited is the image that a container waits for: its own, or that of the agent, which it mounts.
+func imageWaited(pod *corev1.Pod, status corev1.ContainerStatus) string {
+	if agent := workload.AgentImage(pod); agent != "" && strings.Contains(status.State.Waiting.Message, agent) {
+		return agent
+	}
+	return status.Image
 }
 
 // lastWords of a container that has ended before.
