@@ -89,6 +89,9 @@ func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
 			{Type: v1alpha1.ConditionSpace, Status: space, Reason: "S" + string(space)},
 		}
 	}
+	replicated := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: v1alpha1.ConditionReplicated, Status: status, Reason: reason}}
+	}
 	for name, c := range map[string]struct {
 		before, after []metav1.Condition
 		told          int
@@ -99,6 +102,10 @@ func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
 		"a side that is well again":         {conditions("False", "False"), conditions("False", "True"), 1},
 		"the whole":                         {conditions("Unknown", "True"), conditions("True", "True"), 1},
 		"nothing":                           {conditions("True", "True"), conditions("True", "True"), 0},
+		"a replica that goes on":            {replicated("False", "ReplicaDown"), replicated("False", "Cloning"), 0},
+		"a replica that follows":            {replicated("False", "Cloning"), replicated("True", "Following"), 1},
+		"a replica that is lost":            {replicated("True", "Following"), replicated("False", "ReplicaDown"), 1},
+		"something worse":                   {replicated("False", "Cloning"), replicated("False", "CommitsWaiting"), 1},
 	} {
 		recorder := events.NewFakeRecorder(10)
 		object := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Conditions: c.before}}

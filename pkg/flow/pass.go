@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,8 +90,7 @@ func (p *Pass) Commit(ctx context.Context, outcome Outcome) (ctrl.Result, error)
 	return result(ctx, outcome)
 }
 
-// announce tells people of every condition that changed its status or reason. Of a new object its first condition says it
-// all, and of the others it is no news that they are good once they are known.
+// announce tells people of every condition that changed its status or reason, but for what tells is about.
 func (p *Pass) announce(ctx context.Context) {
 	before := p.told
 	for _, now := range ConditionsOf(p.object) {
@@ -100,7 +100,7 @@ func (p *Pass) announce(ctx context.Context) {
 		}
 		log.FromContext(ctx).Info("Condition changed", "condition", now.Type, "status", now.Status,
 			"reason", now.Reason, "message", now.Message)
-		if !sums(now.Type) && (len(before) == 0 || old != nil && old.Status == metav1.ConditionUnknown && now.Status == metav1.ConditionTrue) {
+		if !sums(now.Type) && !tells(old, &now, len(before) == 0) {
 			continue
 		}
 		kind := corev1.EventTypeNormal
@@ -109,6 +109,25 @@ func (p *Pass) announce(ctx context.Context) {
 		}
 		p.events.Eventf(p.object, nil, kind, now.Reason, now.Type, "%s", truncate(now.Message, 1000))
 	}
+}
+
+// tells: of a condition beside the one that sums up, this is news. On a new object it is none, nor that it is good once it is
+// known, nor how far a replica has come on its way.
+func tells(old, now *metav1.Condition, isNew bool) bool {
+	switch {
+	case isNew:
+		return false
+	case old == nil:
+		return true
+	case old.Status == metav1.ConditionUnknown && now.Status == metav1.ConditionTrue:
+		return false
+	}
+	return old.Status != now.Status || !slices.Contains(onTheWay, old.Reason) || !slices.Contains(onTheWay, now.Reason)
+}
+
+// onTheWay are reasons that follow each other while a replica comes to follow; the last of them says that it does.
+var onTheWay = []string{
+	v1alpha1.ReasonElecting, v1alpha1.ReasonReplicaDown, v1alpha1.ReasonCloning, v1alpha1.ReasonRewinding, v1alpha1.ReasonJoining,
 }
 
 // sums: the condition says how the object is as a whole.
