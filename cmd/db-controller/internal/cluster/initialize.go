@@ -21,7 +21,7 @@ func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
 		return flow.Next
 	}
 	if w.bootstrapsByRestore() {
-		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(w))
+		return r.initializing(w)
 	}
 	state := w.initJob
 	switch {
@@ -38,7 +38,7 @@ func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
 			return flow.Retry(err)
 		}
 		r.written.put(w.cluster, key("Job", w.names.InitJob()), w.cluster, w.now) // that it was made is all that counts
-		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being started.")
+		return r.initializing(w)
 	case state.Failed && state.Ended():
 		_, message := state.FailureReason()
 		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s When that is mended, delete the Job; it is made again.",
@@ -47,7 +47,14 @@ func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
 		if reason, message := podTrouble(&w.workers[0]); reason != "" {
 			return flow.Wait(reason, message)
 		}
-		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
+	}
+	return r.initializing(w)
+}
+
+// initializing is the outcome of a pass that has begun to bring the first data onto the volume.
+func (r *Reconciler) initializing(w *world) flow.Outcome {
+	if w.bootstrapsByRestore() {
+		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(w))
 	}
 	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
 }

@@ -4,30 +4,51 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// pace is how long small news wait after the last write, so that several are one: on which node a pod is, how far a clone
-// has come, what an agent says. Decisions and what changes a condition never wait.
-const pace = time.Second
+// Decisions, and a condition that becomes true or false, are written at once. News of how something goes on wait for more of
+// them, so that several are one write.
+const (
+	// soon: another reason for the same, how many instances are ready, what the first agent says of a new cluster.
+	soon = time.Second
+	// later: a message, on which node a pod is, how far a clone has come, what an agent says of its instance.
+	later = 3 * time.Second
+)
 
 // pause is how long to wait before the status is written; 0: not at all.
 func (r *Reconciler) pause(w *world, pass *flow.Pass, outcome flow.Outcome) time.Duration {
-	if outcome.Kind != flow.KindWait && !outcome.Finished() || outcome.Rewritten || !w.seen {
+	if outcome.Kind != flow.KindWait && !outcome.Finished() || outcome.Rewritten || !w.seen || len(pass.Replaced()) > 0 {
 		return 0
 	}
 	before := pass.Before().(*v1alpha1.PostgresCluster)
-	if !onlySmallNews(&before.Status, &w.cluster.Status) {
+	patience := patienceWith(&before.Status, &w.cluster.Status)
+	if patience == 0 {
+		r.written.dropNews(w.cluster)
 		return 0
 	}
-	return max(0, pace-w.now.Sub(r.written.lastWrite(w.cluster)))
+	wait := max(0, patience-w.now.Sub(r.written.news(w.cluster, patience, w.now)))
+	if outcome.After > 0 {
+		return min(wait, outcome.After)
+	}
+	return wait
 }
 
-// onlySmallNews: the two differ, and in nothing that somebody acts on at once.
-func onlySmallNews(before, now *v1alpha1.PostgresClusterStatus) bool {
-	return !equality.Semantic.DeepEqual(before, now) && equality.Semantic.DeepEqual(withoutSmallNews(before), withoutSmallNews(now))
+// patienceWith is how long what differs between the two may wait for more; 0: it may not, or nothing differs.
+func patienceWith(before, now *v1alpha1.PostgresClusterStatus) time.Duration {
+	large, largeBefore := withoutSmallNews(now), withoutSmallNews(before)
+	switch {
+	case equality.Semantic.DeepEqual(before, now):
+		return 0
+	case equality.Semantic.DeepEqual(largeBefore, large):
+		return later
+	case equality.Semantic.DeepEqual(withoutSteps(largeBefore, large), withoutSteps(large, large)):
+		return soon
+	}
+	return 0
 }
 
 func withoutSmallNews(status *v1alpha1.PostgresClusterStatus) *v1alpha1.PostgresClusterStatus {
@@ -35,10 +56,30 @@ func withoutSmallNews(status *v1alpha1.PostgresClusterStatus) *v1alpha1.Postgres
 	for i := range large.Conditions {
 		large.Conditions[i].Message = ""
 	}
-	large.ReadyInstances, large.Tuning = 0, nil
+	large.Tuning = nil
 	for i := range large.Instances {
 		instance := large.Instances[i]
 		large.Instances[i] = v1alpha1.InstanceStatus{Name: instance.Name, Volume: instance.Volume, PendingRestart: instance.PendingRestart}
+	}
+	return large
+}
+
+// withoutSteps leaves out what is a step on a way, seen from what the status becomes.
+func withoutSteps(status, becomes *v1alpha1.PostgresClusterStatus) *v1alpha1.PostgresClusterStatus {
+	large := status.DeepCopy()
+	for i := range large.Conditions {
+		condition := &large.Conditions[i]
+		condition.Reason, condition.LastTransitionTime = "", metav1.Time{}
+		if condition.Status == metav1.ConditionUnknown && (condition.Type == v1alpha1.ConditionSpace || condition.Type == v1alpha1.ConditionArchiving) {
+			condition.Status = metav1.ConditionTrue // it is no news that it is well once it is known
+		}
+	}
+	large.ReadyInstances = 0
+	if large.SystemIdentifier == "" {
+		large.SystemIdentifier, large.Primary, large.Timeline, large.Version = becomes.SystemIdentifier, becomes.Primary, becomes.Timeline, becomes.Version
+		if large.Archive != nil && becomes.Archive != nil {
+			large.Archive.Lineage = becomes.Archive.Lineage
+		}
 	}
 	return large
 }

@@ -32,6 +32,7 @@ func (r *Reconciler) pinBeginning(ctx context.Context, w *world) flow.Outcome {
 	}
 	status.AgentImage = r.Agent.Image
 	status.DataInstance = w.names.Instance(0)
+	report(w, r.initializing(w)) // what the pass comes to if all goes well: to say it later would be another write
 	return w.record(ctx)
 }
 
