@@ -47,6 +47,9 @@ type Job struct {
 	Args []string
 	// Spec is marshalled into job.json.
 	Spec any
+	// Inline: it stands in an annotation of the pod, so that there is no ConfigMap to make, to watch and to remove. For a Spec
+	// of a fixed, small size.
+	Inline bool
 	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server.
 	Progress *agentapi.Object
 	// Node that the pod must run on; empty leaves it to the scheduler.
@@ -86,14 +89,35 @@ func (j Job) objects() ([]client.Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal job.json: %w", err)
 	}
-	objects := []client.Object{&corev1.ConfigMap{
-		ObjectMeta: j.meta(),
-		Data:       map[string]string{filepath.Base(agentapi.JobFile): string(spec)},
-	}}
+	var objects []client.Object
+	if !j.Inline {
+		objects = append(objects, &corev1.ConfigMap{
+			ObjectMeta: j.meta(),
+			Data:       map[string]string{filepath.Base(agentapi.JobFile): string(spec)},
+		})
+	}
 	if j.Progress != nil {
 		objects = append(objects, j.identity()...)
 	}
-	return append(objects, j.job()), nil
+	job := j.job()
+	if j.Inline {
+		metav1.SetMetaDataAnnotation(&job.Spec.Template.ObjectMeta, annotationSpec, string(spec))
+	}
+	return append(objects, job), nil
+}
+
+// annotationSpec of a pod is what job.json has, where that is inline.
+const annotationSpec = "howdah.dev/job"
+
+// specVolume has job.json.
+func (j Job) specVolume() corev1.VolumeSource {
+	if !j.Inline {
+		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: j.Name}}}
+	}
+	return corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{{
+		Path:     filepath.Base(agentapi.JobFile),
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + annotationSpec + "']"},
+	}}}}
 }
 
 func (j Job) meta() metav1.ObjectMeta {
@@ -163,7 +187,7 @@ func (j Job) pod() corev1.PodSpec {
 	configMap := func(name string) corev1.VolumeSource {
 		return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
 	}
-	add("job", filepath.Dir(agentapi.JobFile), true, configMap(j.Name))
+	add("job", filepath.Dir(agentapi.JobFile), true, j.specVolume())
 	if j.DataClaim != "" {
 		add("data", agentapi.VolumeDir, j.DataReadOnly, corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: j.DataClaim},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -261,6 +262,37 @@ func imagesOf(spec corev1.PodSpec) map[string]string {
 		}
 	}
 	return images
+}
+
+func TestASpecThatIsInlineNeedsNoConfigMapAndStandsInTheSameFile(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "owner", UID: "o"}}
+	writer := fake.NewClientBuilder().WithScheme(scheme).Build()
+	j := Job{Name: "shop-init", Owner: owner, Image: "agent:1", Agent: Agent{Image: "agent:1"}, Spec: map[string]int{"majorVersion": 17}, Inline: true}
+	if err := j.Ensure(t.Context(), writer); err != nil {
+		t.Fatal(err)
+	}
+	configMaps, made := &corev1.ConfigMapList{}, &batchv1.Job{}
+	if err := writer.List(t.Context(), configMaps); err != nil || len(configMaps.Items) > 0 {
+		t.Errorf("%d ConfigMaps, %v", len(configMaps.Items), err)
+	}
+	if err := writer.Get(t.Context(), client.ObjectKey{Namespace: "demo", Name: "shop-init"}, made); err != nil {
+		t.Fatal(err)
+	}
+	pod := made.Spec.Template
+	volume := pod.Spec.Volumes[slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "job" })]
+	mount := pod.Spec.Containers[0].VolumeMounts[slices.IndexFunc(pod.Spec.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "job" })]
+	item := volume.DownwardAPI.Items[0]
+	if filepath.Join(mount.MountPath, item.Path) != agentapi.JobFile {
+		t.Errorf("it stands in %s/%s", mount.MountPath, item.Path)
+	}
+	key, _ := strings.CutPrefix(item.FieldRef.FieldPath, "metadata.annotations['")
+	if got := pod.Annotations[strings.TrimSuffix(key, "']")]; got != `{"majorVersion":17}` {
+		t.Errorf("%s is %q", item.FieldRef.FieldPath, got)
+	}
 }
 
 func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {

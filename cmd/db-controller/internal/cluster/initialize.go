@@ -78,6 +78,7 @@ func (r *Reconciler) initJob(w *world) workload.Job {
 		Spec: agentapi.InitJob{
 			DataGeneration: w.cluster.Status.DataGeneration, MajorVersion: int(w.cluster.Status.MajorVersion),
 		},
+		Inline:    true,
 		DataClaim: w.names.Volume(0),
 		Resources: corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
 	}

@@ -84,7 +84,7 @@ func TestMakingAClusterOfThreeAsksLittleOfTheAPIServer(t *testing.T) {
 	reads, readList := l.requests.count("get")
 	all, list := l.requests.count("")
 	t.Logf("%d requests, %d of them reads", all, reads)
-	if reads > 16 || all > 55 {
+	if reads > 16 || all > 52 {
 		t.Errorf("%d reads, %d requests:\n%s\n%s", reads, all, readList, list)
 	}
 }
