@@ -40,7 +40,6 @@ const (
 const (
 	RouteLive    = "/livez"      // GET, no certificate: the agent runs and its supervisor answers
 	RouteReady   = "/readyz"     // GET, no certificate: PostgreSQL takes connections
-	RouteStartup = "/startupz"   // GET, no certificate: PostgreSQL has come up for the first time
 	RouteStatus  = "/v1/status"  // GET: Status
 	RouteRestart = "/v1/restart" // POST RestartRequest: restart PostgreSQL in place, if parameters wait for it
 	RouteMetrics = "/metrics"    // GET: Prometheus

@@ -22,7 +22,7 @@ import (
 // Agent answers.
 type Agent interface {
 	Alive() bool
-	// Started waits for the start as long as the context lets it.
+	// Started waits for the first start to end, well or not, as long as the context lets it.
 	Started(ctx context.Context) bool
 	Ready(ctx context.Context) error
 	Status() agentapi.Status
@@ -43,8 +43,8 @@ type Election interface {
 const (
 	requestTime = 10 * time.Second
 	maxRequest  = 64 << 10
-	// startTime is how long a startup probe waits for the start. Each that fails is an event of the pod, and the next comes a
-	// second later. Kubelet gives a probe 5 s.
+	// startTime is how long a readiness probe waits for the first start. Each that fails is an event of the pod, and the next
+	// comes two seconds later. Kubelet gives a probe 5 s.
 	startTime = 4 * time.Second
 )
 
@@ -55,13 +55,8 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.HandleFunc("GET "+agentapi.RouteLive, func(w http.ResponseWriter, _ *http.Request) {
 		probe(w, unless(agent.Alive(), "the supervisor does not answer"))
 	})
-	mux.HandleFunc("GET "+agentapi.RouteStartup, func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), startTime)
-		defer cancel()
-		probe(w, unless(agent.Started(ctx), "PostgreSQL has not come up yet"))
-	})
 	mux.HandleFunc("GET "+agentapi.RouteReady, func(w http.ResponseWriter, r *http.Request) {
-		probe(w, agent.Ready(r.Context()))
+		probe(w, ready(r.Context(), agent))
 	})
 	// Everything else is for who holds a certificate of the cluster's CA.
 	mux.Handle("GET "+agentapi.RouteStatus, controllerOnly(func(w http.ResponseWriter, _ *http.Request) {
@@ -77,6 +72,16 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.Handle("POST "+agentapi.RouteFailsafe, peerOnly(elected(agent, Election.Failsafe)))
 	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
 	return mux
+}
+
+// ready doesn't answer while the first start goes on, until it has to: so the first answer can be yes.
+func ready(ctx context.Context, agent Agent) error {
+	start, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if !agent.Started(start) {
+		return errors.New("PostgreSQL has not come up yet")
+	}
+	return agent.Ready(ctx)
 }
 
 func unless(ok bool, sentence string) error {

@@ -165,7 +165,6 @@ func TestWhoMayAskForWhat(t *testing.T) {
 	}{
 		{agentapi.RouteLive, 200, 0, 200, 200},
 		{agentapi.RouteReady, 200, 0, 200, 200},
-		{agentapi.RouteStartup, 200, 0, 200, 200},
 		{agentapi.RouteStatus, 401, 0, 403, 200},
 		{agentapi.RouteMetrics, 401, 0, 200, 200},
 		{agentapi.RouteRestart, 405, 0, 405, 405},
@@ -182,21 +181,25 @@ func TestWhoMayAskForWhat(t *testing.T) {
 
 func TestProbesSayNo(t *testing.T) {
 	ca := newAuthority(t)
-	url := serve(t, &agent{ready: errors.New("PostgreSQL is Starting")}, ca)
-	for _, route := range []string{agentapi.RouteLive, agentapi.RouteReady, agentapi.RouteStartup} {
+	url := serve(t, &agent{started: true, ready: errors.New("PostgreSQL is Stopped")}, ca)
+	for _, route := range []string{agentapi.RouteLive, agentapi.RouteReady} {
 		if got := get(t, client(t, ca, ca, ""), url+route); got != http.StatusServiceUnavailable {
 			t.Errorf("%s answers %d", route, got)
 		}
 	}
 }
 
-func TestAStartupProbeWaitsSomeSecondsForTheStart(t *testing.T) {
+func TestAReadinessProbeWaitsSomeSecondsForTheFirstStart(t *testing.T) {
 	ca := newAuthority(t)
-	a := &agent{starting: make(chan struct{})}
-	url := serve(t, a, ca) + agentapi.RouteStartup
+	a := &agent{alive: true, starting: make(chan struct{})}
+	server := serve(t, a, ca)
+	url := server + agentapi.RouteReady
 	asked := time.Now()
 	if got := get(t, client(t, ca, ca, ""), url); got != http.StatusServiceUnavailable || time.Since(asked) < startTime {
 		t.Errorf("it answers %d after %s", got, time.Since(asked))
+	}
+	if got := get(t, client(t, ca, ca, ""), server+agentapi.RouteLive); got != http.StatusOK {
+		t.Errorf("while it starts it is said to be dead: %d", got)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { close(a.starting) })
 	asked = time.Now()

@@ -143,7 +143,6 @@ func (r *runner) up(server *postmaster.Server, as mode) {
 		status.State, status.Message, status.StartedAt = agentapi.StateRunning, "", time.Now().UTC().Truncate(time.Second)
 		status.PendingRestart, status.Rejoin = nil, nil
 	})
-	r.markStarted()
 	if as == primaryMode {
 		r.fall = fall{last: r.fall.last, patience: r.fall.patience}
 		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when

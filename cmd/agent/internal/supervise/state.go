@@ -49,8 +49,8 @@ func (s *State) set(change func(*agentapi.Status)) bool {
 	defer s.mu.Unlock()
 	before := s.status
 	change(&s.status)
-	if s.status.State == agentapi.StateFailed {
-		s.markStarted() // a restart of the pod won't mend it
+	if s.status.State == agentapi.StateFailed || s.status.State == agentapi.StateRunning && s.status.Role != "" {
+		s.startOnce.Do(func() { close(s.started) })
 	}
 	return !reflect.DeepEqual(before, s.status)
 }
@@ -138,10 +138,7 @@ func (s *State) Alive() bool {
 	return s.patient || time.Since(s.lastBeat) < deadTime
 }
 
-// markStarted says that the server took connections once, or can't.
-func (s *State) markStarted() { s.startOnce.Do(func() { close(s.started) }) }
-
-// Started waits until the server took connections once, or failed, and says whether it did before the context ended.
+// Started waits until the server has served once, or failed, and says whether it did before the context ended.
 func (s *State) Started(ctx context.Context) bool {
 	select {
 	case <-s.started:

@@ -185,6 +185,7 @@ func (s *Supervisor) fail(wanted string, err error) {
 
 // open makes a copy ready to run a server on, and points `current` at it.
 func (s *Supervisor) open(ctx context.Context, g generation.Generation, major int) (*adopted, error) {
+	defer s.waiting()() // what killed workers left may be large
 	if major != 0 && g.MajorVersion != major {
 		return nil, fmt.Errorf("data generation %s is of PostgreSQL %d, and the cluster is to run %d", g.ID, g.MajorVersion, major)
 	}

@@ -76,9 +76,8 @@ func container(cluster *v1alpha1.PostgresCluster, mounts []corev1.VolumeMount) c
 		},
 		SecurityContext: workload.ContainerSecurity(),
 		VolumeMounts:    mounts,
-		// Recovery after a crash may take long: a day, and nothing is gained by killing it. It is asked often, because
-		// the others begin only when it has passed.
-		StartupProbe:   probe(agentapi.RouteStartup, 1, 24*60*60),
+		// There is no startup probe, which would be one more change of the pod's status: the agent answers from its first
+		// moment, and lives however long PostgreSQL recovers.
 		ReadinessProbe: probe(agentapi.RouteReady, 2, 2),
 		LivenessProbe:  probe(agentapi.RouteLive, 10, 6),
 	}
