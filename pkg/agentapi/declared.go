@@ -20,9 +20,12 @@ type Role struct {
 	ConnectionLimit int       `json:"connectionLimit"`
 	ValidUntil      time.Time `json:"validUntil,omitzero"`
 	InRoles         []string  `json:"inRoles,omitempty"`
-	// Password: it is in the file of the role's name in RolesDir. Else the role keeps the one that it has.
+	// Password: it is in RolesFile. Else the role keeps the one that it has.
 	Password bool `json:"password,omitempty"`
 }
+
+// Passwords of declared roles by name, as they stand in RolesFile.
+type Passwords map[string][]byte
 
 // Database that the cluster declares.
 type Database struct {

@@ -14,10 +14,12 @@ const (
 	WALPath        = "/run/howdah/bin/wal" // archive_command and restore_command
 	SocketDir      = "/var/run/postgresql"
 	ConfigFile     = "/etc/howdah/config/agent.json"
-	TLSDir         = "/etc/howdah/tls"
+	InstanceDir    = "/etc/howdah/instance"            // Secret <cluster>-instance, in database pods
+	TLSDir         = "/etc/howdah/instance/tls"        // certificate of the server and of the agent
+	PeerTLSDir     = "/etc/howdah/instance/peer-tls"   // client certificate of ReplicationRole
+	RolesFile      = "/etc/howdah/instance/roles.json" // Passwords of declared roles
 	AppDir         = "/etc/howdah/app"
 	SuperuserDir   = "/etc/howdah/superuser"
-	RolesDir       = "/etc/howdah/roles" // passwords of declared roles, a file each
 	S3Dir          = "/etc/howdah/s3"
 	KeysDir        = "/etc/howdah/keys"    // keys of an encrypted repository, a file each
 	SecretsDir     = "/etc/howdah/secrets" // Secrets that go into a backup, a folder each
@@ -25,7 +27,6 @@ const (
 	JobFile        = "/etc/howdah/job/job.json"
 	ConnectionDir  = "/etc/howdah/connection" // ConfigMap <cluster>-connection, in Jobs
 	ClientTLSDir   = "/etc/howdah/client-tls" // client certificate of an internal role, in Jobs
-	PeerTLSDir     = "/etc/howdah/peer-tls"   // client certificate of ReplicationRole, in database pods
 	OldImageDir    = "/old"                   // image volume of the old version, in upgrade Jobs
 	TerminationLog = "/dev/termination-log"
 )

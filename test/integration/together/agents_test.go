@@ -77,10 +77,10 @@ func podOf(host string) (namespace, cluster, pod string) {
 func (a *agents) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	namespace, cluster, _ := podOf(hello.ServerName)
 	secret := &corev1.Secret{}
-	if err := a.reader.Get(hello.Context(), client.ObjectKey{Namespace: namespace, Name: cluster + "-server-tls"}, secret); err != nil {
+	if err := a.reader.Get(hello.Context(), client.ObjectKey{Namespace: namespace, Name: cluster + "-instance"}, secret); err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	pair, err := tls.X509KeyPair(secret.Data["server.crt"], secret.Data["server.key"])
 	return &pair, err
 }
 

@@ -3,6 +3,8 @@
 package supervise
 
 import (
+	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,7 @@ import (
 
 func TestDeclaredRolesAndDatabasesFollowConfigurationAndSecrets(t *testing.T) {
 	p := newPod(t)
-	p.RolesDir = t.TempDir()
+	p.RolesFile = filepath.Join(t.TempDir(), "roles.json")
 	p.run()
 	pid := p.pid()
 	if declared := p.agent.Status().Declared; declared != nil {
@@ -28,7 +30,11 @@ func TestDeclaredRolesAndDatabasesFollowConfigurationAndSecrets(t *testing.T) {
 		return status.Declared != nil && len(status.Declared.Problems) == 1 && strings.Contains(status.Declared.Problems[0], "role reporting: its password")
 	})
 	for _, password := range []string{"geheim-1", "geheim-2"} {
-		p.write(p.RolesDir+"/reporting", password)
+		content, err := json.Marshal(agentapi.Passwords{"reporting": []byte(password), "somebody": []byte("else's")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(p.RolesFile, string(content))
 		p.await("let the role in with "+password, func() bool {
 			conn, err := p.connect("reporting", password, "reports", "")
 			if err == nil {

@@ -49,7 +49,7 @@ func (p Paths) read() inputs {
 	if in.config.SuperuserAccess {
 		super, errSuper = readSecret(p.SuperuserDir)
 	}
-	declared, errDeclared := readPasswords(p.RolesDir, in.config.Declared)
+	declared, errDeclared := readPasswords(p.RolesFile, in.config.Declared)
 	if err := errors.Join(errPassword, errSuper, errDeclared); err != nil {
 		return inputs{err: err}
 	}
@@ -86,23 +86,26 @@ func readSecret(dir string) (string, error) {
 }
 
 // readPasswords reads those of declared roles. One that isn't there is on its way.
-func readPasswords(dir string, declared *agentapi.Declared) (map[string]string, error) {
+func readPasswords(file string, declared *agentapi.Declared) (map[string]string, error) {
 	if declared == nil {
 		return nil, nil
 	}
+	content, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := agentapi.Passwords{}
+	if err := json.Unmarshal(content, &all); err != nil {
+		return nil, fmt.Errorf("the passwords of roles in %s can't be read", file) // the error may quote them
+	}
 	passwords := map[string]string{}
 	for _, role := range declared.Roles {
-		if !role.Password {
-			continue
+		if password, there := all[role.Name]; there && role.Password {
+			passwords[role.Name] = string(password)
 		}
-		content, err := os.ReadFile(filepath.Join(dir, role.Name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		passwords[role.Name] = string(content)
 	}
 	return passwords, nil
 }

@@ -37,7 +37,7 @@ type Paths struct {
 	PeerTLSDir   string
 	AppDir       string
 	SuperuserDir string
-	RolesDir     string
+	RolesFile    string
 	WAL          string // program of archive_command
 	Port         int    // of PostgreSQL
 }
@@ -47,7 +47,7 @@ func DefaultPaths() Paths {
 	return Paths{
 		Volume: agentapi.VolumeDir, RunDir: agentapi.RunDir, SocketDir: agentapi.SocketDir, ConfigFile: agentapi.ConfigFile,
 		TLSDir: agentapi.TLSDir, PeerTLSDir: agentapi.PeerTLSDir, AppDir: agentapi.AppDir, SuperuserDir: agentapi.SuperuserDir,
-		RolesDir: agentapi.RolesDir, WAL: agentapi.WALPath, Port: agentapi.PostgresPort,
+		RolesFile: agentapi.RolesFile, WAL: agentapi.WALPath, Port: agentapi.PostgresPort,
 	}
 }
 

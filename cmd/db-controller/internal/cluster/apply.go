@@ -58,9 +58,7 @@ func (r *Reconciler) put(ctx context.Context, w *world, object client.Object) er
 
 func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Object, wanted *unstructured.Unstructured) error {
 	kind, name := wanted.GetKind(), wanted.GetName()
-	// Passwords of roles are copied, not generated, and those of roles that are gone have to go: only Apply does that.
 	_, generated := object.(*corev1.Secret)
-	generated = generated && object.GetName() != w.names.Roles()
 	var verb string
 	var err error
 	switch {
@@ -91,7 +89,7 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 	secret, isSecret := object.(*corev1.Secret)
 	switch {
 	case isSecret:
-		return r.noteSecret(w, secret, wanted, verb)
+		r.noteSecret(w, secret)
 	case live == nil:
 		return r.noteMade(w, object, wanted)
 	}
@@ -108,21 +106,14 @@ func (w *world) taken(err error) error {
 
 // noteSecret has the pass go on with a Secret as it was written. It is known from then on if it is new; else it is read again,
 // since it has more than what was written.
-func (r *Reconciler) noteSecret(w *world, secret *corev1.Secret, wanted *unstructured.Unstructured, verb string) error {
+func (r *Reconciler) noteSecret(w *world, secret *corev1.Secret) {
 	name := key("Secret", secret.Name)
 	isNew := w.live[name] == nil
-	if isNew && verb == "apply" {
-		secret = &corev1.Secret{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, secret); err != nil {
-			return fmt.Errorf("read what became of Secret %s: %w", wanted.GetName(), err)
-		}
-	}
 	r.secrets.drop(w.cluster, secret.Name)
 	if isNew {
 		r.secrets.put(w.cluster, secret, w.now)
 	}
 	w.live[name] = secret
-	return nil
 }
 
 // noteMade remembers an object until the cache shows it.

@@ -46,15 +46,10 @@ func (r *Reconciler) ensureAuthority(ctx context.Context, w *world) flow.Outcome
 	return flow.Next
 }
 
+// ensureCertificates makes the Secrets by which Jobs come to the database.
 func (r *Reconciler) ensureCertificates(ctx context.Context, w *world) flow.Outcome {
-	server, err := secret.ServerTLS(w.cluster, w.secret(w.names.ServerTLS()), w.authority, w.now)
-	if err != nil {
-		return flow.Retry(err)
-	}
-	objects := []client.Object{server}
-	for name, role := range map[string]string{
-		w.names.Backup(): agentapi.BackupRole, w.names.Upgrade(): agentapi.UpgradeRole, w.names.Replication(): agentapi.ReplicationRole,
-	} {
+	var objects []client.Object
+	for name, role := range map[string]string{w.names.Backup(): agentapi.BackupRole, w.names.Upgrade(): agentapi.UpgradeRole} {
 		certificate, err := secret.ClientTLS(w.cluster, name, role, w.secret(name), w.authority, w.now)
 		if err != nil {
 			return flow.Retry(err)
@@ -62,6 +57,16 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, w *world) flow.Outc
 		objects = append(objects, certificate)
 	}
 	return r.putAll(ctx, w, objects...)
+}
+
+// ensureInstanceSecret makes what pods are let in by and let in with, and copies the passwords of declared roles to where
+// they find them.
+func (r *Reconciler) ensureInstanceSecret(ctx context.Context, w *world) flow.Outcome {
+	wanted, err := secret.Instance(w.cluster, w.secret(w.names.InstanceSecret()), w.authority, w.passwords, w.now)
+	if err != nil {
+		return flow.Retry(err)
+	}
+	return r.putAll(ctx, w, wanted)
 }
 
 // ensureLogins makes the application's Secret, and the superuser's where it is asked for; where not, it goes. Those of a

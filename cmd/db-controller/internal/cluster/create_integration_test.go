@@ -34,8 +34,7 @@ func TestAClusterIsMadeOfEverythingThatTheArchitectureNames(t *testing.T) {
 		"shop": &appsv1.StatefulSet{}, "data-shop-0": &corev1.PersistentVolumeClaim{}, "shop-rw": &corev1.Service{},
 		"shop-ro": &corev1.Service{}, "shop-r": &corev1.Service{}, "shop-pods": &corev1.Service{},
 		"shop-config": &corev1.ConfigMap{}, "shop-connection": &corev1.ConfigMap{}, "shop-ca": &corev1.Secret{},
-		"shop-server-tls": &corev1.Secret{}, "shop-app": &corev1.Secret{}, "shop-backup": &corev1.Secret{}, "shop-upgrade": &corev1.Secret{},
-		"shop-instance": &corev1.ServiceAccount{},
+		"shop-app": &corev1.Secret{}, "shop-backup": &corev1.Secret{}, "shop-upgrade": &corev1.Secret{}, "shop-instance": &corev1.Secret{},
 	} {
 		if !l.there(object, name) {
 			t.Errorf("%T %s is missing", object, name)
@@ -48,6 +47,9 @@ func TestAClusterIsMadeOfEverythingThatTheArchitectureNames(t *testing.T) {
 		if metav1.IsControlledBy(object, shop) == isClaim {
 			t.Errorf("%T %s: owned: %v", object, name, !isClaim)
 		}
+	}
+	if !l.there(&corev1.ServiceAccount{}, "shop-instance") {
+		t.Error("the ServiceAccount is missing")
 	}
 	for name, object := range map[string]client.Object{"shop-instance": &rbacv1.RoleBinding{}, "shop": &policyv1.PodDisruptionBudget{}, "shop-rw": &discoveryv1.EndpointSlice{}} {
 		if !l.there(object, name) {

@@ -12,7 +12,6 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
-	"howdah.dev/howdah/pkg/flow"
 )
 
 // declaring: the agents are told of something that those of the first suite don't know.
@@ -55,18 +54,13 @@ func passwordIn(source *corev1.Secret, where *v1alpha1.PasswordSecret) (password
 	return password, ""
 }
 
-// ensurePasswords copies the passwords to where the pods find them.
-func (r *Reconciler) ensurePasswords(ctx context.Context, w *world) flow.Outcome {
-	return r.putAll(ctx, w, secret.Roles(w.cluster, w.secret(w.names.Roles()), w.passwords))
-}
-
 // annotationRoles on a pod is the revision of the passwords that it is to have.
 const annotationRoles = "howdah.dev/roles-revision"
 
 // told are the annotations by which pods know that there is something new for them.
 func (w *world) told() map[string]string {
 	told := map[string]string{v1alpha1.AnnotationConfigHash: w.agentConfig().Hash()}
-	if copied := w.secret(w.names.Roles()); copied != nil && len(w.passwords) > 0 {
+	if copied := w.secret(w.names.InstanceSecret()); copied != nil && len(w.passwords) > 0 {
 		told[annotationRoles] = copied.Annotations[secret.AnnotationRevision]
 	}
 	return told

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) 
 	}
 	l.change(shop, func() { shop.Spec.Roles = nil })
 	copied := &corev1.Secret{}
-	l.eventually("the password is taken back", func() bool { return l.there(copied, "shop-roles") && len(copied.Data) == 0 })
+	l.eventually("the password is taken back", func() bool { return l.there(copied, "shop-instance") && string(copied.Data["roles.json"]) == "{}" })
 	l.awaitRunning(shop)
 }
 
@@ -122,10 +123,11 @@ func (l *lab) awaitCopied(password, before string) (revision string) {
 	copied, pod := &corev1.Secret{}, &corev1.Pod{}
 	l.eventually("the password is brought to the pod", func() bool {
 		revision = ""
-		if l.there(copied, "shop-roles") && l.there(pod, "shop-0") {
+		passwords := agentapi.Passwords{}
+		if l.there(copied, "shop-instance") && l.there(pod, "shop-0") && json.Unmarshal(copied.Data["roles.json"], &passwords) == nil {
 			revision = pod.Annotations[annotationRoles]
 		}
-		return string(copied.Data["web"]) == password && revision != "" && revision != before
+		return string(passwords["web"]) == password && revision != "" && revision != before
 	})
 	return revision
 }
@@ -172,17 +174,17 @@ func TestWhatTheAgentCouldNotDoIsInTheCondition(t *testing.T) {
 	l.awaitRunning(shop) // the rest of the cluster is well
 }
 
-func TestASecretOfRolesThatIsSomebodyElsesIsNotTouched(t *testing.T) {
+func TestASecretOfPodsThatIsSomebodyElsesIsNotTouched(t *testing.T) {
 	l := newLab(t)
-	l.password("shop-roles", "mine")
+	l.password("shop-instance", "mine")
 	shop := l.shop(nil)
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionUpToDate} {
-		if says := l.awaitCondition(shop, kind, metav1.ConditionFalse, v1alpha1.ReasonNameConflict); !strings.Contains(says, "Secret shop-roles") {
+		if says := l.awaitCondition(shop, kind, metav1.ConditionFalse, v1alpha1.ReasonNameConflict); !strings.Contains(says, "Secret shop-instance") {
 			t.Errorf("%s says: %s", kind, says)
 		}
 	}
 	kept := &corev1.Secret{}
-	if !l.there(kept, "shop-roles") || string(kept.Data["password"]) != "mine" || len(kept.OwnerReferences) > 0 {
+	if !l.there(kept, "shop-instance") || string(kept.Data["password"]) != "mine" || len(kept.OwnerReferences) > 0 {
 		t.Error("it was touched")
 	}
 	if err := l.Delete(context.Background(), kept); err != nil {

@@ -55,8 +55,8 @@ func TestThreeInstancesHaveAllThatTheyElectWith(t *testing.T) {
 	if !l.there(lease, "shop") || !metav1.IsControlledBy(lease, shop) || ptr.Deref(lease.Spec.HolderIdentity, "") != "shop-0" {
 		t.Errorf("the Lease: %+v", lease)
 	}
-	if !l.there(secret, "shop-replication") || secret.Type != corev1.SecretTypeTLS {
-		t.Errorf("the Secret of replication is missing")
+	if !l.there(secret, "shop-instance") || len(secret.Data) != 6 {
+		t.Errorf("the Secret of pods has %d keys", len(secret.Data))
 	}
 	for i := range 3 {
 		if !l.there(&corev1.PersistentVolumeClaim{}, []string{"data-shop-0", "data-shop-1", "data-shop-2"}[i]) {

@@ -103,7 +103,7 @@ func TestOneInstanceAtATimeIsTakenDownAndThePrimaryLast(t *testing.T) {
 			pod := w.pod(0)
 			var volumes []corev1.Volume
 			for _, v := range pod.Spec.Volumes {
-				if v.Name != "peer-tls" {
+				if v.Name != "instance" {
 					volumes = append(volumes, v)
 				}
 			}

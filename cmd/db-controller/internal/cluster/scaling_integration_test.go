@@ -69,12 +69,12 @@ func TestAPodThatCantElectIsReplacedBeforeInstancesAreAdded(t *testing.T) {
 	l.change(set, func() {
 		spec := &set.Spec.Template.Spec
 		for i := range spec.Volumes {
-			if spec.Volumes[i].Name == "peer-tls" {
+			if spec.Volumes[i].Name == "instance" {
 				spec.Volumes[i].Name = "other"
 			}
 		}
 		for i := range spec.Containers[0].VolumeMounts {
-			if mount := &spec.Containers[0].VolumeMounts[i]; mount.Name == "peer-tls" {
+			if mount := &spec.Containers[0].VolumeMounts[i]; mount.Name == "instance" {
 				mount.Name = "other"
 			}
 		}

@@ -77,8 +77,8 @@ func (n Names) Connection() string { return n.cluster + "-connection" }
 // Authority is the Secret with the CA and its key.
 func (n Names) Authority() string { return n.cluster + "-ca" }
 
-// ServerTLS is the Secret with the server's certificate.
-func (n Names) ServerTLS() string { return n.cluster + "-server-tls" }
+// InstanceSecret is the Secret of database pods.
+func (n Names) InstanceSecret() string { return n.cluster + "-instance" }
 
 // App is the Secret with the application's password.
 func (n Names) App() string { return protocol.AppSecret(n.cluster) }
@@ -86,23 +86,15 @@ func (n Names) App() string { return protocol.AppSecret(n.cluster) }
 // Superuser is the Secret with the password of postgres.
 func (n Names) Superuser() string { return protocol.SuperuserSecret(n.cluster) }
 
-// Roles is the Secret with the passwords of declared roles, for the agents.
-func (n Names) Roles() string { return n.cluster + "-roles" }
-
 // Backup is the Secret with the client certificate of the role howdah_backup.
 func (n Names) Backup() string { return n.cluster + "-backup" }
 
 // Upgrade is the Secret with the client certificate of the role howdah_upgrade.
 func (n Names) Upgrade() string { return n.cluster + "-upgrade" }
 
-// Replication is the Secret with the client certificate by which agents and replicas know each other.
-func (n Names) Replication() string { return n.cluster + "-replication" }
-
 // Secrets are the names of all of them.
 func (n Names) Secrets() []string {
-	return []string{
-		n.Authority(), n.ServerTLS(), n.App(), n.Superuser(), n.Roles(), n.Backup(), n.Upgrade(), n.Replication(),
-	}
+	return []string{n.Authority(), n.InstanceSecret(), n.App(), n.Superuser(), n.Backup(), n.Upgrade()}
 }
 
 // Lease is what the agents elect over.

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -80,33 +79,23 @@ func TestTheNamesOfADatabaseComeFromWhereItsDataComes(t *testing.T) {
 	}
 }
 
-func TestCertificatesStayUntilTheyHaveToBeMadeAnew(t *testing.T) {
+func TestTheAuthorityAndItsCertificatesStayWhileTheyAreGood(t *testing.T) {
 	cluster := shop()
 	ca, authority, err := Authority(cluster, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := ServerTLS(cluster, nil, authority, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, sameAuthority, err := Authority(cluster, ca, noon.Add(time.Hour))
+	again, _, err := Authority(cluster, ca, noon.Add(time.Hour))
 	if err != nil || !bytes.Equal(again.Data[KeyAuthorityKey], ca.Data[KeyAuthorityKey]) {
 		t.Fatalf("another CA after an hour: %v", err)
 	}
-	same, err := ServerTLS(cluster, server, sameAuthority, noon.Add(time.Hour))
-	if err != nil || !bytes.Equal(same.Data[KeyCertificate], server.Data[KeyCertificate]) {
+	certificate, err := ClientTLS(cluster, "shop-backup", "howdah_backup", nil, authority, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := ClientTLS(cluster, "shop-backup", "howdah_backup", certificate, authority, noon.Add(time.Hour))
+	if err != nil || !bytes.Equal(same.Data[KeyCertificate], certificate.Data[KeyCertificate]) {
 		t.Errorf("another certificate after an hour: %v", err)
-	}
-	late := noon.Add(certificate.LeafLife * 3 / 4)
-	renewed, err := ServerTLS(cluster, server, sameAuthority, late)
-	if err != nil || bytes.Equal(renewed.Data[KeyCertificate], server.Data[KeyCertificate]) {
-		t.Errorf("the same certificate near its end: %v", err)
-	}
-	delete(server.Data, KeyPrivate)
-	mended, err := ServerTLS(cluster, server, sameAuthority, noon)
-	if err != nil || len(mended.Data[KeyPrivate]) == 0 {
-		t.Errorf("a lost key is not made anew: %v", err)
 	}
 }
 

@@ -61,14 +61,17 @@ func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 	return request
 }
 
-// ServerTLS is the Secret with the server's certificate.
-func ServerTLS(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
-	return issued(cluster, component.NamesOf(cluster).ServerTLS(), ServerRequest(cluster), live, authority, now)
-}
-
-// ClientTLS is the Secret with the client certificate of an internal role.
+// ClientTLS is the Secret with the client certificate of a role.
 func ClientTLS(cluster *v1alpha1.PostgresCluster, name, role string, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
-	return issued(cluster, name, certificate.Request{CommonName: role}, live, authority, now)
+	pair, err := issued(certificate.Request{CommonName: role}, pairIn(live, KeyCertificate, KeyPrivate), authority, now)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Secret{
+		ObjectMeta: component.Meta(cluster, name, component.Access),
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{KeyCertificate: pair.Certificate, KeyPrivate: pair.Key, KeyAuthority: authority.Bundle},
+	}, nil
 }
 
 // AnnotationRole on a Secret is the declared role whose certificate it has.
@@ -84,25 +87,18 @@ func RoleTLS(cluster *v1alpha1.PostgresCluster, role *v1alpha1.Role, live *corev
 	return secret, nil
 }
 
-// issued keeps the certificate that is there while it is fit.
-func issued(cluster *v1alpha1.PostgresCluster, name string, request certificate.Request, live *corev1.Secret,
-	authority *certificate.Authority, now time.Time,
-) (*corev1.Secret, error) {
-	var pair certificate.Pair
-	if live != nil {
-		pair = certificate.Pair{Certificate: live.Data[KeyCertificate], Key: live.Data[KeyPrivate]}
+// pairIn is the certificate in a Secret, or an empty one.
+func pairIn(live *corev1.Secret, certificateKey, privateKey string) certificate.Pair {
+	if live == nil {
+		return certificate.Pair{}
 	}
-	if authority.Check(pair, request, now) != nil {
-		var err error
-		if pair, err = authority.Issue(request, now); err != nil {
-			return nil, err
-		}
+	return certificate.Pair{Certificate: live.Data[certificateKey], Key: live.Data[privateKey]}
+}
+
+// issued is the certificate that is there while it is fit, else a new one.
+func issued(request certificate.Request, live certificate.Pair, authority *certificate.Authority, now time.Time) (certificate.Pair, error) {
+	if authority.Check(live, request, now) == nil {
+		return live, nil
 	}
-	return &corev1.Secret{
-		ObjectMeta: component.Meta(cluster, name, component.Access),
-		Type:       corev1.SecretTypeTLS,
-		Data: map[string][]byte{
-			KeyCertificate: pair.Certificate, KeyPrivate: pair.Key, KeyAuthority: authority.Bundle,
-		},
-	}, nil
+	return authority.Issue(request, now)
 }

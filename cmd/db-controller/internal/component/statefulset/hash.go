@@ -66,10 +66,10 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 // outgrown says for what a pod has to be replaced that was current when it was made.
 func outgrown(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) []string {
 	var changes []string
-	if in.Electing && !mounts(pod, peerVolume) {
+	if in.Electing && !mounts(pod, instanceVolume) {
 		changes = append(changes, "an agent that elects, which its suite did not have yet")
 	}
-	if in.Declaring && !mounts(pod, rolesVolume) {
+	if in.Declaring && !mounts(pod, instanceVolume) {
 		changes = append(changes, "an agent that keeps what is declared, which its suite did not have yet")
 	}
 	if misplaced(pod, cluster) {

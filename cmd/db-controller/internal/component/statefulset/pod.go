@@ -2,6 +2,7 @@ package statefulset
 
 import (
 	"path/filepath"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/workload"
@@ -104,10 +106,8 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 		LocalObjectReference: corev1.LocalObjectReference{Name: names.Config()}, DefaultMode: ptr.To[int32](0o444),
 	}})
 	add("podinfo", agentapi.PodInfoDir, podInfo())
-	add("tls", agentapi.TLSDir, secretSource(names.ServerTLS()))
-	add(peerVolume, agentapi.PeerTLSDir, secretSource(names.Replication()))
+	add(instanceVolume, agentapi.InstanceDir, instanceSource(names.InstanceSecret()))
 	add("app", agentapi.AppDir, secretSource(names.App()))
-	add(rolesVolume, agentapi.RolesDir, optionalSource(names.Roles()))
 	if cluster.Spec.SuperuserAccess {
 		add(superuserVolume, agentapi.SuperuserDir, secretSource(names.Superuser()))
 	}
@@ -120,11 +120,8 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	return volumes, mounts
 }
 
-// peerVolume has the certificate by which agents know each other.
-const peerVolume = "peer-tls"
-
-// rolesVolume has the passwords of declared roles. It is always mounted, so that the first of them restarts nothing.
-const rolesVolume = "roles"
+// instanceVolume has the certificates of the server and of replication, and the passwords of declared roles.
+const instanceVolume = "instance"
 
 // superuserVolume has the password of the superuser, where it may connect with one.
 const superuserVolume = "superuser"
@@ -162,11 +159,24 @@ func secretSource(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: ptr.To[int32](0o440)}}
 }
 
-// optionalSource lets a pod start without the Secret, which may come later.
-func optionalSource(name string) corev1.VolumeSource {
+// instanceSource lays the Secret of database pods out as the agent looks for it.
+func instanceSource(name string) corev1.VolumeSource {
 	source := secretSource(name)
-	source.Secret.Optional = ptr.To(true)
+	source.Secret.Items = []corev1.KeyToPath{
+		{Key: secret.KeyServerCertificate, Path: within(agentapi.TLSDir, secret.KeyCertificate)},
+		{Key: secret.KeyServerPrivate, Path: within(agentapi.TLSDir, secret.KeyPrivate)},
+		{Key: secret.KeyAuthority, Path: within(agentapi.TLSDir, secret.KeyAuthority)},
+		{Key: secret.KeyReplicationCertificate, Path: within(agentapi.PeerTLSDir, secret.KeyCertificate)},
+		{Key: secret.KeyReplicationPrivate, Path: within(agentapi.PeerTLSDir, secret.KeyPrivate)},
+		{Key: secret.KeyAuthority, Path: within(agentapi.PeerTLSDir, secret.KeyAuthority)},
+		{Key: secret.KeyRoles, Path: within(agentapi.RolesFile)},
+	}
 	return source
+}
+
+// within is a path as seen from InstanceDir.
+func within(path ...string) string {
+	return strings.TrimPrefix(filepath.Join(path...), agentapi.InstanceDir+"/")
 }
 
 func podInfo() corev1.VolumeSource {
