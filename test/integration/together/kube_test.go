@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -214,11 +215,23 @@ func (k *kube) runJob(ctx context.Context, p *place, s *sight, job *batchv1.Job)
 	}
 }
 
-// jobSpec is job.json.
+// jobSpec is job.json, out of the annotation or the ConfigMap that the pod has it from.
 func (k *kube) jobSpec(ctx context.Context, job *batchv1.Job) (spec jobSpec) {
+	name := filepath.Base(agentapi.JobFile)
+	for _, volume := range job.Spec.Template.Spec.Volumes {
+		if volume.DownwardAPI == nil {
+			continue
+		}
+		for _, item := range volume.DownwardAPI.Items {
+			annotation, is := strings.CutPrefix(item.FieldRef.FieldPath, "metadata.annotations['")
+			if item.Path == name && is {
+				_ = json.Unmarshal([]byte(job.Spec.Template.Annotations[strings.TrimSuffix(annotation, "']")]), &spec)
+			}
+		}
+	}
 	configMap := &corev1.ConfigMap{}
 	if k.Get(ctx, client.ObjectKeyFromObject(job), configMap) == nil {
-		_ = json.Unmarshal([]byte(configMap.Data[filepath.Base(agentapi.JobFile)]), &spec)
+		_ = json.Unmarshal([]byte(configMap.Data[name]), &spec)
 	}
 	return spec
 }
