@@ -129,7 +129,7 @@ type Limits struct {
 // DefaultLimits are those of an agent.
 func DefaultLimits() Limits {
 	return Limits{
-		Renew: 3 * time.Second, Retry: time.Second, Failsafe: 4 * time.Second, Fence: 7 * time.Second, Kill: 7500 * time.Millisecond,
+		Renew: 3400 * time.Millisecond, Retry: time.Second, Failsafe: 4400 * time.Millisecond, Fence: 7 * time.Second, Kill: 7500 * time.Millisecond,
 		Expire: 9 * time.Second, Away: 5 * time.Second, Listen: 600 * time.Millisecond, Grace: 2 * time.Second,
 		Revive: 3 * time.Second, Handover: 2 * time.Second,
 	}
