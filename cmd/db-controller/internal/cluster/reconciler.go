@@ -4,8 +4,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,7 +115,8 @@ const (
 
 // pollInterval after a pass that found nothing to do.
 func pollInterval(w *world) time.Duration {
-	if primary := w.primaryAgent(); primary != nil && len(primary.Maintenance) > 0 || scaling(w).reason != "" || resizing(w).reason != "" {
+	primary := w.primaryAgent()
+	if primary != nil && len(primary.Maintenance) > 0 || scaling(w).reason != "" || resizing(w).reason != "" {
 		return busyInterval
 	}
 	interval := declaredInterval(w)
@@ -124,9 +127,28 @@ func pollInterval(w *world) time.Duration {
 			interval = unknownInterval
 		case !configApplied(agent, w.agentConfig().Hash()) || len(w.pending(ordinal)) > 0 && w.windowOpen():
 			return busyInterval
-		case ordinal != w.primary() && w.behind(agent.Pod, agent) != "":
+		case ordinal != w.primary() && (w.behind(agent.Pod, agent) != "" || !counted(primary, agent.Pod)):
+			if justReady(w.pod(ordinal), w.now) {
+				return busyInterval
+			}
 			interval = unknownInterval
 		}
 	}
 	return interval
+}
+
+// counted: the primary has the instance among those that may take over.
+func counted(primary *agentapi.Status, name string) bool {
+	return primary == nil || primary.Election == nil || slices.Contains(primary.Election.Members, name)
+}
+
+// joinTime is how long a replica may take, from when its pod is ready, until it follows and counts; then something is wrong.
+const joinTime = 30 * time.Second
+
+func justReady(pod *corev1.Pod, now time.Time) bool {
+	if pod == nil {
+		return false
+	}
+	condition := readyCondition(pod)
+	return condition != nil && condition.Status == corev1.ConditionTrue && now.Sub(condition.LastTransitionTime.Time) < joinTime
 }

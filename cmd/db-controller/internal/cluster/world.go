@@ -250,12 +250,18 @@ func (w *world) serving(ordinal int) bool {
 }
 
 func podReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
+	condition := readyCondition(pod)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+// readyCondition of a pod; nil until kubelet has written one.
+func readyCondition(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodReady {
+			return &pod.Status.Conditions[i]
 		}
 	}
-	return false
+	return nil
 }
 
 func key(kind, name string) string { return kind + "/" + name }
