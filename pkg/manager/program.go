@@ -71,10 +71,17 @@ func (p Program) command() *cobra.Command {
 // the time, so it is little work to keep its heap small. GOGC says otherwise.
 const gcPercent = 25
 
-func (p Program) run(ctx context.Context, options Options, settings Settings) error {
+// keepMemorySmall also keeps no profile of what was allocated where, which nobody could ask for: its table would come to be a
+// MiB, page by page.
+func keepMemorySmall() {
+	runtime.MemProfileRate = 0
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+}
+
+func (p Program) run(ctx context.Context, options Options, settings Settings) error {
+	keepMemorySmall()
 	mgr, err := New(p.Name, options, p.Cached)
 	if err != nil {
 		return err
