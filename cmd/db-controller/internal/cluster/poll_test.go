@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
 )
 
 func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
@@ -22,6 +24,13 @@ func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
 		"it isn't counted yet":      {func(w *world) { ready(w, time.Second); uncounted(w) }, busyInterval},
 		"it doesn't follow at all":  {func(w *world) { ready(w, time.Hour); silent(w) }, unknownInterval},
 		"it isn't counted for long": {func(w *world) { ready(w, time.Hour); uncounted(w) }, unknownInterval},
+		"it was one a moment ago": {func(w *world) {
+			ready(w, time.Hour)
+			uncounted(w)
+			w.cluster.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionReplicated, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now.Add(-joinTime / 2)),
+			}}
+		}, busyInterval},
 		"its pod is gone": {func(w *world) {
 			uncounted(w)
 			w.pods = append(w.pods[:1], w.pods[2:]...)

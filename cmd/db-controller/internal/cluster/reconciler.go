@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,7 +129,7 @@ func pollInterval(w *world) time.Duration {
 		case !configApplied(agent, w.agentConfig().Hash()) || len(w.pending(ordinal)) > 0 && w.windowOpen():
 			return busyInterval
 		case ordinal != w.primary() && (w.behind(agent.Pod, agent) != "" || !counted(primary, agent.Pod)):
-			if justReady(w.pod(ordinal), w.now) {
+			if w.joining(ordinal) {
 				return busyInterval
 			}
 			interval = unknownInterval
@@ -142,13 +143,19 @@ func counted(primary *agentapi.Status, name string) bool {
 	return primary == nil || primary.Election == nil || slices.Contains(primary.Election.Members, name)
 }
 
-// joinTime is how long a replica may take, from when its pod is ready, until it follows and counts; then something is wrong.
+// joinTime is how long a replica may take until it follows and counts, from when its pod is ready, or when Replicated has become
+// false; then something is wrong.
 const joinTime = 30 * time.Second
 
-func justReady(pod *corev1.Pod, now time.Time) bool {
-	if pod == nil {
-		return false
+// joining: the replica may follow and count any moment.
+func (w *world) joining(ordinal int) bool {
+	var since time.Time
+	if pod := w.pod(ordinal); pod != nil && podReady(pod) {
+		since = readyCondition(pod).LastTransitionTime.Time
 	}
-	condition := readyCondition(pod)
-	return condition != nil && condition.Status == corev1.ConditionTrue && now.Sub(condition.LastTransitionTime.Time) < joinTime
+	all := meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionReplicated)
+	if all != nil && all.Status == metav1.ConditionFalse && all.LastTransitionTime.After(since) {
+		since = all.LastTransitionTime.Time
+	}
+	return w.now.Sub(since) < joinTime
 }
