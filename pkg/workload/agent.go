@@ -12,6 +12,8 @@ type Agent struct {
 	// Mounted: pods mount the image as a volume. Otherwise an init container copies the agent out of it, which any Kubernetes
 	// can, and which is one container more to start in each pod.
 	Mounted bool
+	// MountedInJobs: Jobs mount it whatever Mounted says. For as long as such a pod runs kubelet writes events, and a Job ends.
+	MountedInJobs bool
 }
 
 const (

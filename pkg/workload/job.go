@@ -221,7 +221,7 @@ func (j Job) pod() corev1.PodSpec {
 		pod.ServiceAccountName = j.Name
 	}
 	if j.binary() == agentapi.AgentPath {
-		Agent{Image: j.Agent.Image, Mounted: j.Agent.Mounted || j.OldImage != ""}.Bring(&pod)
+		Agent{Image: j.Agent.Image, Mounted: j.Agent.Mounted || j.Agent.MountedInJobs || j.OldImage != ""}.Bring(&pod)
 	}
 	return pod
 }

@@ -206,7 +206,7 @@ func TestEveryPodKeepsToTheRestrictedProfile(t *testing.T) {
 }
 
 func TestEveryPodHasTheAgentInTheSamePlaceHoweverItComesThere(t *testing.T) {
-	copied, mounted := Agent{Image: "agent"}, Agent{Image: "agent", Mounted: true}
+	copied, mounted, mountedInJobs := Agent{Image: "agent"}, Agent{Image: "agent", Mounted: true}, Agent{Image: "agent", MountedInJobs: true}
 	upgrade := Job{Owner: &v1alpha1.Upgrade{}, Image: "postgres:18", OldImage: "postgres:17"}
 	restore := Job{Owner: &v1alpha1.Restore{}, Image: "postgres:18"}
 	backup := Job{Owner: &v1alpha1.Backup{}, Image: "agent"}
@@ -219,6 +219,7 @@ func TestEveryPodHasTheAgentInTheSamePlaceHoweverItComesThere(t *testing.T) {
 	}{
 		"it is copied":                   {restore, copied, 1, map[string]string{}, agentapi.AgentPath},
 		"it is mounted":                  {restore, mounted, 0, map[string]string{agentapi.BinDir: "agent"}, agentapi.AgentPath},
+		"it is mounted in Jobs":          {restore, mountedInJobs, 0, map[string]string{agentapi.BinDir: "agent"}, agentapi.AgentPath},
 		"an upgrade mounts images":       {upgrade, copied, 0, map[string]string{agentapi.OldImageDir: "postgres:17", agentapi.BinDir: "agent"}, agentapi.AgentPath},
 		"it is told to":                  {upgrade, mounted, 0, map[string]string{agentapi.OldImageDir: "postgres:17", agentapi.BinDir: "agent"}, agentapi.AgentPath},
 		"its own image has it":           {backup, copied, 0, map[string]string{}, "/agent"},

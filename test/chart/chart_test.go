@@ -204,10 +204,14 @@ func TestOneControllerCanBeSetApartFromTheOthers(t *testing.T) {
 }
 
 func TestEveryControllerIsToldHowPodsGetTheAgent(t *testing.T) {
-	for _, mounted := range []string{"false", "true", "auto"} { // no node can be seen here
+	for mounted, want := range map[string][]string{
+		"false": nil, "true": {"--agent-image-volume"}, "jobs": {"--agent-image-volume-in-jobs"},
+		"auto": nil, // no node can be seen here
+	} {
 		for _, object := range ofKind(render(t, "agent.imageVolume="+mounted), "Deployment") {
 			args := as[appsv1.Deployment](t, object).Spec.Template.Spec.Containers[0].Args
-			if got := slices.Contains(args, "--agent-image-volume"); got != (mounted == "true") {
+			got := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return !strings.HasPrefix(arg, "--agent-image-volume") })
+			if !slices.Equal(got, want) {
 				t.Errorf("%s has arguments %v where it is %s", object.GetName(), args, mounted)
 			}
 		}

@@ -58,15 +58,17 @@ dict "rules" RULES "cluster" BOOL
 {{- end }}
 
 {{/*
-Whether pods mount the image of the agent: as the values say, or as the nodes can
+The flag that says which pods mount the image of the agent, if any do: as the values say, or Jobs where the nodes can
 */}}
 {{- define "howdah.mountsAgent" -}}
-{{- $wanted := .Values.agent.imageVolume -}}
-{{- if kindIs "string" $wanted -}}
+{{- $wanted := toString .Values.agent.imageVolume -}}
 {{- /* Who is given some namespaces only may not look at nodes, and a look that is refused ends the installation. */ -}}
-{{- $wanted = and (empty .Values.watchNamespaces) (include "howdah.runFromImages" (lookup "v1" "Node" "" "" | dig "items" list)) -}}
+{{- if and (eq $wanted "auto") (empty .Values.watchNamespaces) -}}
+{{- if include "howdah.runFromImages" (lookup "v1" "Node" "" "" | dig "items" list) -}}
+{{- $wanted = "jobs" -}}
 {{- end -}}
-{{- if $wanted }}true{{ end -}}
+{{- end -}}
+{{- get (dict "jobs" "--agent-image-volume-in-jobs" "true" "--agent-image-volume") $wanted -}}
 {{- end }}
 
 {{/*

@@ -45,6 +45,12 @@ func TestTheStatefulSetIsAsItIsWrittenDown(t *testing.T) {
 	}
 }
 
+func TestDatabasePodsCopyAnAgentThatOnlyJobsMount(t *testing.T) {
+	in := inputs
+	in.Agent.MountedInJobs = true
+	compare(t, "testdata/shop.yaml", in)
+}
+
 func compare(t *testing.T, file string, in Inputs) {
 	t.Helper()
 	got, err := yaml.Marshal(Build(shop(), in))
