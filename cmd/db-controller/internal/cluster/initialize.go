@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -106,20 +105,12 @@ func (r *Reconciler) stopInitialization(ctx context.Context, w *world) flow.Outc
 }
 
 func (r *Reconciler) removeInitJob(ctx context.Context, w *world) flow.Outcome {
-	left := []client.Object{}
-	if job, ok := w.live[key("Job", w.names.InitJob())].(*batchv1.Job); ok {
-		left = append(left, job)
+	job, ok := w.live[key("Job", w.names.InitJob())].(*batchv1.Job)
+	if !ok || foreign(job, w.cluster) || !job.DeletionTimestamp.IsZero() {
+		return flow.Next
 	}
-	if configMap, ok := w.live[key("ConfigMap", w.names.InitJob())].(*corev1.ConfigMap); ok {
-		left = append(left, configMap)
-	}
-	for _, object := range left {
-		if foreign(object, w.cluster) || !object.GetDeletionTimestamp().IsZero() {
-			continue
-		}
-		if err := r.remove(ctx, object); err != nil {
-			return flow.Retry(err)
-		}
+	if err := r.remove(ctx, job); err != nil {
+		return flow.Retry(err)
 	}
 	return flow.Next
 }

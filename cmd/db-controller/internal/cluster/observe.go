@@ -107,17 +107,13 @@ func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 	if err := r.readLast(ctx, w); err != nil {
 		return err
 	}
-	// What is left of the start is looked for in the cache alone: missing is the normal case.
-	for _, object := range []client.Object{named(&batchv1.Job{}, w.names.InitJob()), named(&corev1.ConfigMap{}, w.names.InitJob())} {
-		found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
-		if err != nil {
-			return err
-		}
-		if found {
-			r.remember(w, object)
-		}
+	// The init Job is looked for in the cache alone: missing is the normal case.
+	job := named(&batchv1.Job{}, w.names.InitJob())
+	found, err := read(ctx, r.Client, w.cluster.Namespace, job.GetName(), job)
+	if found {
+		r.remember(w, job)
 	}
-	return nil
+	return err
 }
 
 func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Object) error {
