@@ -74,7 +74,7 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 		err = r.putBack(ctx, wanted)
 	default:
 		verb = "apply"
-		if live == nil && w.alone {
+		if live == nil && w.begunHere {
 			wanted.SetResourceVersion(noVersion)
 		}
 		err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldManager), client.ForceOwnership)
@@ -98,7 +98,7 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 
 // taken makes an error of making what was not looked for say that something is there by its name.
 func (w *world) taken(err error) error {
-	if w.alone && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)) {
+	if w.begunHere && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)) {
 		return fmt.Errorf("%w: %s", errTaken, err.Error()) // no "already exists" any more, which is ignored elsewhere
 	}
 	return err

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,12 +141,34 @@ func (r *Reconciler) ensureServices(ctx context.Context, w *world) flow.Outcome 
 	return r.putAll(ctx, w, append(objects, service.PrimarySlice(w.cluster))...)
 }
 
-// ensureDisruptionBudget makes it once there is a pod that it is about: Kubernetes complains of one without.
+// ensureDisruptionBudget makes it once it protects something: Kubernetes complains of one without a pod, and writes its status
+// for each pod that starts. It is never taken away.
 func (r *Reconciler) ensureDisruptionBudget(ctx context.Context, w *world) flow.Outcome {
-	if len(w.pods) == 0 {
+	isNew := w.live[key("PodDisruptionBudget", w.names.DisruptionBudget())] == nil
+	if len(w.pods) == 0 || isNew && !w.protectable() {
 		return flow.Next
 	}
 	return r.putAll(ctx, w, disruption.Budget(w.cluster))
+}
+
+// startTime is how long the first instance may be ready before others are, until it counts for what there will be for a while.
+const startTime = time.Minute
+
+// protectable: there is something to keep from evictions. All instances are ready, or one has been so for a while and the
+// others may take hours, for a clone or a node with room.
+func (w *world) protectable() bool {
+	ready := 0
+	for i := range w.pods {
+		condition := readyCondition(&w.pods[i])
+		if condition == nil || condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		if w.now.Sub(condition.LastTransitionTime.Time) > startTime {
+			return true
+		}
+		ready++
+	}
+	return ready >= w.wanted()
 }
 
 // ensureVolumes makes the claims ahead of the StatefulSet, and takes back those that were left behind when their instance

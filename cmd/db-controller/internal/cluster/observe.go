@@ -45,9 +45,10 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 	if !w.deleting() && !controllerutil.ContainsFinalizer(cluster, Finalizer) {
 		return w, nil // the first step writes it, and ends the pass
 	}
-	w.alone = r.written.alone(cluster) && !w.hasRun() && !w.deleting()
+	w.begunHere = r.written.alone(cluster)
+	w.alone = w.begunHere && !w.hasRun() && !w.deleting()
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
+		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
@@ -135,8 +136,8 @@ func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Obj
 		}
 		return nil // readPeers looks for it, where it counts that there is none
 	case *policyv1.PodDisruptionBudget:
-		if made == nil && w.begun() && w.statefulSet() == nil {
-			return nil // it comes with the pods
+		if made == nil && (w.begunHere || w.begun() && !w.protectable()) {
+			return nil // it is made late, and in a cluster that this process has begun, that meets what is there
 		}
 	}
 	switch {
@@ -184,6 +185,11 @@ func (r *Reconciler) readLast(ctx context.Context, w *world) error {
 	return nil
 }
 
+// readBudget comes after the pods, by which it is due.
+func (r *Reconciler) readBudget(ctx context.Context, w *world) error {
+	return r.readObject(ctx, w, named(&policyv1.PodDisruptionBudget{}, w.names.DisruptionBudget()))
+}
+
 // readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
 // the cluster's.
 func (r *Reconciler) readRemovedVolumes(ctx context.Context, w *world) error {
@@ -207,7 +213,7 @@ func wantedObjects(n component.Names, instances int) []client.Object {
 		named(&corev1.Service{}, n.Primary()), named(&corev1.Service{}, n.Replicas()),
 		named(&corev1.Service{}, n.Any()), named(&corev1.Service{}, n.Pods()),
 		named(&discoveryv1.EndpointSlice{}, n.Primary()),
-		named(&appsv1.StatefulSet{}, n.StatefulSet()), named(&policyv1.PodDisruptionBudget{}, n.DisruptionBudget()),
+		named(&appsv1.StatefulSet{}, n.StatefulSet()),
 	}
 	for ordinal := range instances {
 		objects = append(objects, named(&corev1.PersistentVolumeClaim{}, n.Volume(ordinal)))

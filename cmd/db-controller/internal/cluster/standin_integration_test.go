@@ -179,7 +179,7 @@ func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
 	}
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.7"+pod.Name[len(pod.Name)-1:] // another for each
 	pod.Status.PodIPs = []corev1.PodIP{{IP: pod.Status.PodIP}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}}
 	_ = s.client.Status().Update(ctx, pod)
 }
 

@@ -37,9 +37,10 @@ type world struct {
 	// seen: all was read. remembered: some of it is what we have just made, and the cache doesn't show yet. fresh: who uses
 	// the volumes was read from the API server itself.
 	seen, remembered, fresh bool
-	// alone: this process has begun the cluster, so what the cache lacks was not looked for in the API server: it is not there,
-	// or somebody else's. untouched: nor has it made a volume of it, so nobody can have used one.
-	alone, untouched bool
+	// begunHere: this process has begun the cluster, and nothing has failed since. alone: there was no data of it either, so what
+	// the cache lacks was not looked for in the API server: it is not there, or somebody else's. untouched: nor has it made a
+	// volume of it, so nobody can have used one.
+	begunHere, alone, untouched bool
 
 	// repository that spec.archive names; nil: there is none of that name.
 	repository *v1alpha1.BackupRepository
