@@ -177,7 +177,11 @@ func (r *Reconciler) ensureVolumes(ctx context.Context, w *world) flow.Outcome {
 	if w.deleting() {
 		return flow.Next
 	}
-	for ordinal := range w.wanted() {
+	wanted := w.wanted()
+	if w.awaitsInit() {
+		wanted = 1 // of a claim that no pod mounts Kubernetes says time and again that it waits for one
+	}
+	for ordinal := range wanted {
 		if err := r.ensureVolume(ctx, w, ordinal); err != nil {
 			return flow.Retry(err)
 		}
@@ -201,6 +205,7 @@ func (r *Reconciler) ensureVolume(ctx context.Context, w *world, ordinal int) er
 			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
 		r.written.put(w.cluster, key("PersistentVolumeClaim", claim.Name), claim, w.now)
+		r.remember(w, claim) // the same pass may grant them all
 		log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // storageOf is what is known of the volume of an instance. What an agent has said last of it stays.
 func storageOf(w *world, ordinal int, known []v1alpha1.InstanceStatus) *v1alpha1.InstanceStorage {
 	claim := w.claim(ordinal)
-	if claim == nil {
+	if claim == nil || w.awaitsInit() { // that it is bound is no news of its own
 		return nil
 	}
 	storage := &v1alpha1.InstanceStorage{}

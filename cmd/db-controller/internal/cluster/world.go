@@ -110,6 +110,9 @@ func (w *world) initialized() bool {
 	return w.statefulSet() != nil || w.initJob.Done && !w.initJob.Deleting || w.initJob.Complete && w.initJob.Ended()
 }
 
+// awaitsInit: the init Job has yet to make the first data.
+func (w *world) awaitsInit() bool { return !w.bootstrapsByRestore() && !w.initialized() }
+
 // statefulSet of this very cluster; nil: there is none.
 func (w *world) statefulSet() *appsv1.StatefulSet {
 	set, ok := w.live[key("StatefulSet", w.names.StatefulSet())].(*appsv1.StatefulSet)
