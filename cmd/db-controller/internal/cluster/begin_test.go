@@ -2,6 +2,10 @@ package cluster
 
 import (
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
@@ -76,5 +80,36 @@ func TestAnotherInstanceBeginsOnlyWhenTheLeaseHasGone(t *testing.T) {
 				t.Errorf("the configuration changes: %v", changed)
 			}
 		})
+	}
+}
+
+func TestWhatThereIsToProtectFromEvictions(t *testing.T) {
+	ready := func(w *world, ordinal int, since time.Duration) {
+		w.pods[ordinal].Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.now.Add(-since)),
+		}}
+	}
+	for name, test := range map[string]struct {
+		ready map[int]time.Duration
+		want  bool
+	}{
+		"nothing is ready":                    {nil, false},
+		"one has just become ready":           {map[int]time.Duration{0: time.Second}, false},
+		"one has, and the others take long":   {map[int]time.Duration{0: 2 * time.Minute}, true},
+		"one is not ready yet":                {map[int]time.Duration{0: time.Second, 1: time.Second}, false},
+		"all are ready":                       {map[int]time.Duration{0: time.Second, 1: 0, 2: 0}, true},
+		"one is lost after it was ready long": {map[int]time.Duration{1: time.Hour, 2: time.Hour}, true},
+	} {
+		w := trio(func(w *world) {
+			for i := range w.pods {
+				w.pods[i].Status.Conditions = nil
+			}
+			for ordinal, since := range test.ready {
+				ready(w, ordinal, since)
+			}
+		})
+		if w.protectable() != test.want {
+			t.Errorf("%s: %v", name, w.protectable())
+		}
 	}
 }

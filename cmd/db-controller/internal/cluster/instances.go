@@ -15,6 +15,32 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
+// firstStart: PostgreSQL is to be started for the first time on what the init Job has made, and this process has seen all that
+// was ever done to the cluster. So nobody but the Job can have used a volume: they are granted by a write of ours alone, and
+// recordStart finds out if another process has written since. The Job has ended for good, whatever a cache says later: its pod
+// has ended well, and another one would find the data whole and leave it. That there is no StatefulSet is found out by the
+// making of it. Who has asked for the volumes a moment ago and isn't seen yet is not answered yet, either.
+func (w *world) firstStart() bool {
+	return w.alone && w.statefulSet() == nil && !w.bootstrapsByRestore() && w.initialized() &&
+		len(w.asks) == 0 && len(w.cluster.Status.Holds) == 0
+}
+
+// recordStart says that PostgreSQL is being started, ahead of the first start. The API server takes that only on the cluster
+// as it was seen, so this takes the place of a look at whether that is current.
+func (r *Reconciler) recordStart(ctx context.Context, w *world) flow.Outcome {
+	if w.fresh || !w.firstStart() || w.hibernating() || len(w.workers) > 0 {
+		return flow.Next
+	}
+	reason, message := notServing(w)
+	report(w, flow.Wait(reason, message)) // what the pass comes to: to say it later would be another write
+	seen := w.cluster.ResourceVersion
+	outcome := w.record(ctx)
+	if outcome.Finished() && w.cluster.ResourceVersion == seen {
+		return flow.Retry(fmt.Errorf("start PostgreSQL: %w or was: there is nothing to record", errTaken))
+	}
+	return outcome
+}
+
 // ensureStatefulSet keeps the instances running, or down while the volumes are somebody else's. PostgreSQL is started
 // only when nobody else writes to its volume.
 func (r *Reconciler) ensureStatefulSet(ctx context.Context, w *world) flow.Outcome {

@@ -282,7 +282,11 @@ func (r *Reconciler) readLease(ctx context.Context, w *world) error {
 		return nil
 	}
 	name := key("Lease", w.names.Lease())
-	lease, known := r.written.get(w.cluster, name, seenAge, w.now).(*coordinationv1.Lease)
+	age := seenAge
+	if w.alone && w.statefulSet() == nil {
+		age = initAge
+	}
+	lease, known := r.written.get(w.cluster, name, age, w.now).(*coordinationv1.Lease)
 	if w.fresh || !known {
 		lease = &coordinationv1.Lease{}
 		found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.Lease(), lease)
@@ -326,7 +330,7 @@ func (r *Reconciler) readInit(ctx context.Context, w *world) (err error) {
 // readInitEnd reads from the API server itself that the init Job has ended, or is not there. Of its pods the cache is enough:
 // one that has ended well stays so, and that none writes any more is known from all pods of the cluster (readPods).
 func (r *Reconciler) readInitEnd(ctx context.Context, w *world) (err error) {
-	if w.hasRun() || w.statefulSet() != nil || w.bootstrapsByRestore() || w.initializing {
+	if w.hasRun() || w.statefulSet() != nil || w.bootstrapsByRestore() || w.initializing || !w.fresh && w.firstStart() {
 		return nil
 	}
 	w.initJob, err = workload.Observe(ctx, podsFromCache{r.Live, r.Client}, r.Live, w.cluster, w.names.InitJob())

@@ -16,13 +16,13 @@ import (
 
 // readPeers reads who asks for the volumes and who uses them. Where that decides about starting PostgreSQL, granting a
 // hold or dropping one, everything is read from the API server itself. Volumes that this very pass makes, and meets none in
-// making them, are nobody's yet.
+// making them, are nobody's yet; and of a first start all is known.
 func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
 	if err := r.readAsks(ctx, r.Client, w); err != nil {
 		return err
 	}
 	reader := client.Reader(r.Client)
-	if w.idleSet() && !w.initializing && !w.untouched || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() || w.endsElections() {
+	if w.idleSet() && !w.initializing && !w.untouched && !w.firstStart() || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() || w.endsElections() {
 		reader, w.fresh = r.Live, true
 		if err := r.readFresh(ctx, w); err != nil {
 			return err

@@ -81,10 +81,15 @@ func TestMakingAClusterOfThreeAsksLittleOfTheAPIServer(t *testing.T) {
 			t.Errorf("%s was looked for %d times before it was made", made, looks)
 		}
 	}
+	for _, known := range []string{"postgresclusters", "restores", "upgrades", "pods", "leases"} {
+		if looks, list := l.requests.count("get " + known); looks > 0 {
+			t.Errorf("%d looks past the cache for what is known:\n%s", looks, list)
+		}
+	}
 	reads, readList := l.requests.count("get")
 	all, list := l.requests.count("")
 	t.Logf("%d requests, %d of them reads", all, reads)
-	if reads > 16 || all > 52 {
+	if reads > 6 || all > 38 {
 		t.Errorf("%d reads, %d requests:\n%s\n%s", reads, all, readList, list)
 	}
 }

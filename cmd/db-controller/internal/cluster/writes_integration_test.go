@@ -28,6 +28,8 @@ type writeCounter struct {
 	died   chan struct{}
 	// hidden pods are not in the cache yet.
 	hidden []string
+	// stuck is what the cache shows of the cluster, whatever becomes of it; nil: what it is.
+	stuck *v1alpha1.PostgresCluster
 	// seen is what the annotation of lab.passes said at the beginning of the last pass.
 	seen string
 }
@@ -85,12 +87,22 @@ func (c *writeCounter) hide(pods ...string) {
 	c.hidden = pods
 }
 
+// stick has the cache show the cluster as it is there, until it is nil.
+func (c *writeCounter) stick(cluster *v1alpha1.PostgresCluster) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stuck = cluster
+}
+
 // Get of a cluster is how a pass begins.
 func (c *writeCounter) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	err := c.Client.Get(ctx, key, o, opts...)
-	if _, isCluster := o.(*v1alpha1.PostgresCluster); isCluster {
+	if cluster, isCluster := o.(*v1alpha1.PostgresCluster); isCluster {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if c.stuck != nil {
+			c.stuck.DeepCopyInto(cluster)
+		}
 		c.seen = o.GetAnnotations()[annotationSeen]
 	}
 	return err

@@ -17,6 +17,8 @@ const (
 	// seenAge is how long a Lease, or a Secret of a repository, that was read past the cache counts as it was, where nothing
 	// is decided on it that can't be undone.
 	seenAge = 10 * time.Second
+	// initAge is how long a Lease counts that was made before there was an agent to take it.
+	initAge = 10 * time.Minute
 )
 
 // written is what this process has written and its cache may not show yet, and what it has just read that is in no cache.
