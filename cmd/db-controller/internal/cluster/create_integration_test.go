@@ -337,6 +337,6 @@ func (l *lab) settle() {
 		if now := l.writes.mark(); now != last {
 			last, since = now, time.Now()
 		}
-		return time.Since(since) > later+soon/2 // no small news wait any more
+		return time.Since(since) > patience+time.Second/2 // no small news wait any more
 	})
 }

@@ -11,12 +11,12 @@ import (
 )
 
 // Decisions, and a condition that becomes true or false, are written at once. News of how something goes on wait for more of
-// them, so that several are one write.
+// them, so that several are one write: another reason for the same, a message, how many instances are ready, on which node a
+// pod is, how far a clone has come, what an agent says of its instance.
 const (
-	// soon: another reason for the same, how many instances are ready, what the first agent says of a new cluster.
-	soon = time.Second
-	// later: a message, on which node a pod is, how far a clone has come, what an agent says of its instance.
-	later = 3 * time.Second
+	patience = 3 * time.Second
+	// firstPatience is for a cluster that has never run: that it does is mostly the next that there is to say.
+	firstPatience = 6 * time.Second
 )
 
 // pause is how long to wait before the status is written; 0: not at all.
@@ -25,12 +25,12 @@ func (r *Reconciler) pause(w *world, pass *flow.Pass, outcome flow.Outcome) time
 		return 0
 	}
 	before := pass.Before().(*v1alpha1.PostgresCluster)
-	patience := patienceWith(&before.Status, &w.cluster.Status)
-	if patience == 0 {
+	most := patienceWith(&before.Status, &w.cluster.Status)
+	if most == 0 {
 		r.written.dropNews(w.cluster)
 		return 0
 	}
-	wait := max(0, patience-w.now.Sub(r.written.news(w.cluster, patience, w.now)))
+	wait := max(0, most-w.now.Sub(r.written.news(w.cluster, w.now)))
 	if outcome.After > 0 {
 		return min(wait, outcome.After)
 	}
@@ -43,12 +43,12 @@ func patienceWith(before, now *v1alpha1.PostgresClusterStatus) time.Duration {
 	switch {
 	case equality.Semantic.DeepEqual(before, now):
 		return 0
-	case equality.Semantic.DeepEqual(largeBefore, large):
-		return later
-	case equality.Semantic.DeepEqual(withoutSteps(largeBefore, large), withoutSteps(large, large)):
-		return soon
+	case !equality.Semantic.DeepEqual(withoutSteps(largeBefore, large), withoutSteps(large, large)):
+		return 0
+	case before.SystemIdentifier == "":
+		return firstPatience
 	}
-	return 0
+	return patience
 }
 
 func withoutSmallNews(status *v1alpha1.PostgresClusterStatus) *v1alpha1.PostgresClusterStatus {

@@ -20,13 +20,13 @@ func TestNewsOfHowSomethingGoesOnWait(t *testing.T) {
 		waits  time.Duration
 	}{
 		"nothing":                       {func(*v1alpha1.PostgresClusterStatus) {}, 0},
-		"a message":                     {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Message = "b" }, later},
-		"a node":                        {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Node = "w1" }, later},
-		"how a clone goes on":           {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Rejoin = &v1alpha1.RejoinStatus{Percent: 7} }, later},
-		"a replica that is ready":       {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Ready, s.ReadyInstances = true, 2 }, soon},
-		"a reason":                      {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Reason = v1alpha1.ReasonElecting }, soon},
+		"a message":                     {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Message = "b" }, patience},
+		"a node":                        {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Node = "w1" }, patience},
+		"how a clone goes on":           {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Rejoin = &v1alpha1.RejoinStatus{Percent: 7} }, patience},
+		"a replica that is ready":       {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Ready, s.ReadyInstances = true, 2 }, patience},
+		"a reason":                      {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Reason = v1alpha1.ReasonElecting }, patience},
 		"a condition that is true now":  {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Status = metav1.ConditionTrue }, 0},
-		"a condition that is known now": {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[1].Status = metav1.ConditionTrue }, soon},
+		"a condition that is known now": {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[1].Status = metav1.ConditionTrue }, patience},
 		"a condition that is bad, which was not known": {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[1].Status = metav1.ConditionFalse }, 0},
 		"another primary": {func(s *v1alpha1.PostgresClusterStatus) { s.Primary = "shop-1" }, 0},
 		"who begins":      {func(s *v1alpha1.PostgresClusterStatus) { s.DataInstance = "shop-1" }, 0},
@@ -51,7 +51,7 @@ func TestWhatTheFirstAgentSaysWaitsForTheClusterToBeReady(t *testing.T) {
 	before := &v1alpha1.PostgresClusterStatus{DataInstance: "shop-0", Version: "17", Archive: &v1alpha1.ArchiveStatus{Repository: "minio"}}
 	now := before.DeepCopy()
 	now.SystemIdentifier, now.Primary, now.Timeline, now.Version, now.Archive.Lineage = "7", "shop-0", 1, "17.5", "7-g"
-	if got := patienceWith(before, now); got != soon {
+	if got := patienceWith(before, now); got != firstPatience {
 		t.Errorf("got %v", got)
 	}
 	now.DataInstance = "shop-1"

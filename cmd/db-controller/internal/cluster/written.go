@@ -34,8 +34,8 @@ type writtenOf struct {
 	// replaced are the versions of the PostgresCluster that we have written over last, and when that was.
 	replaced   []string
 	replacedAt time.Time
-	// newsAt is since when there are news of it that are not written yet, by how long they may wait.
-	newsAt map[time.Duration]time.Time
+	// newsAt is since when there are news of it that are not written yet.
+	newsAt time.Time
 	// alone: this process has begun the cluster, and nothing has failed since, so it knows all that there is of it.
 	alone   bool
 	objects map[string]madeObject
@@ -73,29 +73,26 @@ func (m *written) replace(cluster *v1alpha1.PostgresCluster, versions []string, 
 	last := m.of(cluster)
 	last.replaced, last.replacedAt = versions, now
 	if len(versions) > 0 {
-		last.newsAt = nil
+		last.newsAt = time.Time{}
 	}
 }
 
-// news is since when there are such that may wait so long.
-func (m *written) news(cluster *v1alpha1.PostgresCluster, patience time.Duration, now time.Time) time.Time {
+// news is since when there are such that wait.
+func (m *written) news(cluster *v1alpha1.PostgresCluster, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last := m.of(cluster)
-	if last.newsAt == nil {
-		last.newsAt = map[time.Duration]time.Time{}
+	if last.newsAt.IsZero() {
+		last.newsAt = now
 	}
-	if last.newsAt[patience].IsZero() {
-		last.newsAt[patience] = now
-	}
-	return last.newsAt[patience]
+	return last.newsAt
 }
 
 // dropNews: there are none, or they are about to be written.
 func (m *written) dropNews(cluster *v1alpha1.PostgresCluster) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(cluster).newsAt = nil
+	m.of(cluster).newsAt = time.Time{}
 }
 
 // alone: this process has begun the cluster, and nothing has failed since, so it knows all that there is of it.
