@@ -92,6 +92,9 @@ func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
 	replicated := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
 		return []metav1.Condition{{Type: v1alpha1.ConditionReplicated, Status: status, Reason: reason}}
 	}
+	ready := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: reason}}
+	}
 	for name, c := range map[string]struct {
 		before, after []metav1.Condition
 		told          int
@@ -105,6 +108,9 @@ func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
 		"a replica that goes on":            {replicated("False", "ReplicaDown"), replicated("False", "Cloning"), 0},
 		"a replica that follows":            {replicated("False", "Cloning"), replicated("True", "Following"), 1},
 		"a replica that is lost":            {replicated("True", "Following"), replicated("False", "ReplicaDown"), 1},
+		"a start after the data was made":   {ready("False", "Initializing"), ready("False", "Starting"), 0},
+		"a start that fails":                {ready("False", "Starting"), ready("False", "Unschedulable"), 1},
+		"a start again":                     {ready("True", "Running"), ready("False", "Starting"), 1},
 		"something worse":                   {replicated("False", "Cloning"), replicated("False", "CommitsWaiting"), 1},
 	} {
 		recorder := events.NewFakeRecorder(10)

@@ -100,7 +100,7 @@ func (p *Pass) announce(ctx context.Context) {
 		}
 		log.FromContext(ctx).Info("Condition changed", "condition", now.Type, "status", now.Status,
 			"reason", now.Reason, "message", now.Message)
-		if !sums(now.Type) && !tells(old, &now, len(before) == 0) {
+		if goesWithoutSaying(old, &now) || !sums(now.Type) && !tells(old, &now, len(before) == 0) {
 			continue
 		}
 		kind := corev1.EventTypeNormal
@@ -128,6 +128,11 @@ func tells(old, now *metav1.Condition, isNew bool) bool {
 // onTheWay are reasons that follow each other while a replica comes to follow; the last of them says that it does.
 var onTheWay = []string{
 	v1alpha1.ReasonElecting, v1alpha1.ReasonReplicaDown, v1alpha1.ReasonCloning, v1alpha1.ReasonRewinding, v1alpha1.ReasonJoining,
+}
+
+// goesWithoutSaying: what was made ready is started, which people hear of when it runs, or when it can't.
+func goesWithoutSaying(old, now *metav1.Condition) bool {
+	return old != nil && old.Status == now.Status && old.Reason == v1alpha1.ReasonInitializing && now.Reason == v1alpha1.ReasonStarting
 }
 
 // sums: the condition says how the object is as a whole.
