@@ -89,7 +89,7 @@ func TestMakingAClusterOfThreeAsksLittleOfTheAPIServer(t *testing.T) {
 	reads, readList := l.requests.count("get")
 	all, list := l.requests.count("")
 	t.Logf("%d requests, %d of them reads", all, reads)
-	if reads > 6 || all > 38 {
+	if reads > 5 || all > 37 {
 		t.Errorf("%d reads, %d requests:\n%s\n%s", reads, all, readList, list)
 	}
 }
