@@ -26,6 +26,7 @@ var ErrOutside = errors.New("no Kubernetes API server is known: not in a pod, or
 const (
 	serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 	requestTimeout    = 15 * time.Second
+	connectTimeout    = 10 * time.Second
 	maxAnswer         = 1 << 20
 )
 
@@ -62,31 +63,55 @@ func hasCode(err error, code int) bool {
 // InCluster is the client of the pod's service account.
 func InCluster() (*Client, error) {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-	ca, err := os.ReadFile(filepath.Join(serviceAccountDir, "ca.crt"))
-	if host == "" || port == "" || err != nil {
+	caFile := filepath.Join(serviceAccountDir, "ca.crt")
+	if _, err := os.Stat(caFile); host == "" || port == "" || err != nil {
 		return nil, ErrOutside
 	}
-	return New("https://"+net.JoinHostPort(host, port), ca, filepath.Join(serviceAccountDir, "token"))
+	return New("https://"+net.JoinHostPort(host, port), caFile, filepath.Join(serviceAccountDir, "token"))
 }
 
-// New is the client of a server, whose certificate ca (PEM) has signed, as the identity of the token in tokenFile. The
-// file is read again for each request, as tokens are replaced.
-func New(base string, ca []byte, tokenFile string) (*Client, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New("the CA of the Kubernetes API server holds no PEM certificate")
+// New is the client of a server, whose certificate the CA in caFile (PEM) has signed, as the identity of the token in
+// tokenFile. Both are replaced now and then: the CA is read again for each connection, the token for each request.
+func New(base, caFile, tokenFile string) (*Client, error) {
+	if _, err := authorities(caFile); err != nil {
+		return nil, err
 	}
 	transport := &http.Transport{
-		TLSClientConfig:       &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		DialTLSContext:        dialer(caFile),
 		ForceAttemptHTTP2:     true,
 		MaxIdleConns:          1,
 		IdleConnTimeout:       time.Minute,
-		TLSHandshakeTimeout:   10 * time.Second,
 		ResponseHeaderTimeout: requestTimeout,
 		// A connection to a server that is gone must not swallow request after request.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 3 * time.Second, PingTimeout: 2 * time.Second},
 	}
 	return &Client{base: base, tokenFile: tokenFile, http: &http.Client{Transport: transport, Timeout: requestTimeout}}, nil
+}
+
+// dialer connects to who has a certificate of the CA that is in the file by then.
+func dialer(caFile string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		pool, err := authorities(caFile)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		with := tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}}
+		return with.DialContext(ctx, network, address)
+	}
+}
+
+func authorities(caFile string) (*x509.CertPool, error) {
+	ca, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, fmt.Errorf("the CA of the Kubernetes API server: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the CA of the Kubernetes API server holds no PEM certificate")
+	}
+	return pool, nil
 }
 
 // Apply does a server-side apply: what object says becomes so, and belongs to manager from then on. Path is that of the

@@ -1,29 +1,89 @@
 package kube
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 func client(t *testing.T, handler http.HandlerFunc) (*Client, string) {
 	t.Helper()
 	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)
-	token := filepath.Join(t.TempDir(), "token")
+	token, ca := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(token, []byte("one\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	trust(t, ca, server.Certificate().Raw)
 	c, err := New(server.URL, ca, token)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c, token
+}
+
+// trust writes the file of the CA.
+func trust(t *testing.T, file string, certificate []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestARunningAgentTrustsTheNextCAOfTheAPIServer(t *testing.T) {
+	protocol := ""
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocol = r.Proto
+		_, _ = io.WriteString(w, "{}")
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	token, ca := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(token, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trust(t, ca, anotherCertificate(t))
+	c, err := New(server.URL, ca, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Get(t.Context(), "/x", &struct{}{}); !errors.As(err, &x509.UnknownAuthorityError{}) {
+		t.Errorf("a server of another CA: %v", err)
+	}
+	trust(t, ca, server.Certificate().Raw)
+	if err := c.Get(t.Context(), "/x", &struct{}{}); err != nil {
+		t.Errorf("after the CA was replaced: %v", err)
+	}
+	if protocol != "HTTP/2.0" {
+		t.Errorf("it speaks %s", protocol)
+	}
+}
+
+// anotherCertificate is of somebody else.
+func anotherCertificate(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate
 }
 
 func TestAnApplyIsOneOfItsManagerWithTheTokenOfToday(t *testing.T) {
