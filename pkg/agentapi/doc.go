@@ -18,7 +18,7 @@ const (
 	TLSDir         = "/etc/howdah/instance/tls"        // certificate of the server and of the agent
 	PeerTLSDir     = "/etc/howdah/instance/peer-tls"   // client certificate of ReplicationRole
 	RolesFile      = "/etc/howdah/instance/roles.json" // Passwords of declared roles
-	AppDir         = "/etc/howdah/app"
+	AppDir         = "/etc/howdah/instance/app"        // password of the application
 	SuperuserDir   = "/etc/howdah/superuser"
 	S3Dir          = "/etc/howdah/s3"
 	KeysDir        = "/etc/howdah/keys"    // keys of an encrypted repository, a file each

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/disruption"
@@ -60,10 +61,14 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, w *world) flow.Outc
 	return r.putAll(ctx, w, objects...)
 }
 
-// ensureInstanceSecret makes what pods are let in by and let in with, and copies the passwords of declared roles to where
-// they find them.
+// ensureInstanceSecret makes what pods are let in by and let in with, and copies the passwords of the application and of
+// declared roles to where they find them.
 func (r *Reconciler) ensureInstanceSecret(ctx context.Context, w *world) flow.Outcome {
-	wanted, err := secret.Instance(w.cluster, w.secret(w.names.InstanceSecret()), w.authority, w.passwords, w.now)
+	passwords := secret.Passwords{Roles: w.passwords}
+	if app := w.secret(w.names.App()); app != nil && metav1.IsControlledBy(app, w.cluster) {
+		passwords.App = app.Data[secret.KeyPassword]
+	}
+	wanted, err := secret.Instance(w.cluster, w.secret(w.names.InstanceSecret()), w.authority, passwords, w.now)
 	if err != nil {
 		return flow.Retry(err)
 	}

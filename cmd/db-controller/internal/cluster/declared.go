@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 )
 
 // declaring: the agents are told of something that those of the first suite don't know.
@@ -54,16 +55,21 @@ func passwordIn(source *corev1.Secret, where *v1alpha1.PasswordSecret) (password
 	return password, ""
 }
 
-// annotationRoles on a pod is the revision of the passwords that it is to have.
-const annotationRoles = "howdah.dev/roles-revision"
-
 // told are the annotations by which pods know that there is something new for them.
 func (w *world) told() map[string]string {
 	told := map[string]string{v1alpha1.AnnotationConfigHash: w.agentConfig().Hash()}
-	if copied := w.secret(w.names.InstanceSecret()); copied != nil && len(w.passwords) > 0 {
-		told[annotationRoles] = copied.Annotations[secret.AnnotationRevision]
+	if revision := w.passwordRevision(); revision != "" {
+		told[statefulset.AnnotationPasswords] = revision
 	}
 	return told
+}
+
+// passwordRevision is that of the passwords in the Secret of database pods; empty: there is none yet.
+func (w *world) passwordRevision() string {
+	if copied := w.secret(w.names.InstanceSecret()); copied != nil {
+		return copied.Annotations[secret.AnnotationRevision]
+	}
+	return ""
 }
 
 // reportDeclared adds the condition of declared roles and databases, where there are some.

@@ -16,6 +16,8 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -66,6 +68,40 @@ func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) 
 	copied := &corev1.Secret{}
 	l.eventually("the password is taken back", func() bool { return l.there(copied, "shop-instance") && string(copied.Data["roles.json"]) == "{}" })
 	l.awaitRunning(shop)
+}
+
+func TestAPasswordOfTheApplicationReachesThePodsAndRestartsNothing(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	app, copied, before, after := &corev1.Secret{}, &corev1.Secret{}, &corev1.Pod{}, &corev1.Pod{}
+	l.there(app, "shop-app")
+	l.there(before, "shop-0")
+	if l.there(copied, "shop-instance"); len(app.Data["password"]) == 0 || !bytes.Equal(copied.Data["app.password"], app.Data["password"]) {
+		t.Error("pods begin with another password than the one in the Secret of the application")
+	}
+	first := before.Annotations[statefulset.AnnotationPasswords]
+	if first == "" || first != copied.Annotations[secret.AnnotationRevision] {
+		t.Errorf("the pod begins with revision %q", first)
+	}
+
+	l.change(app, func() { app.StringData = map[string]string{"password": "geheim-1"} })
+	l.clock.forward(loginAge + time.Second)
+	l.wake(shop)
+	l.eventually("the password is brought to the pod", func() bool {
+		return l.there(copied, "shop-instance") && string(copied.Data["app.password"]) == "geheim-1" &&
+			l.there(after, "shop-0") && after.Annotations[statefulset.AnnotationPasswords] == copied.Annotations[secret.AnnotationRevision]
+	})
+	l.eventually("the uri has it", func() bool {
+		return l.there(app, "shop-app") && strings.Contains(string(app.Data["uri"]), ":geheim-1@")
+	})
+	l.settle()
+	if l.there(after, "shop-0"); after.UID != before.UID || after.Annotations[statefulset.AnnotationPasswords] == first || len(l.restarted()) > 0 {
+		t.Error("the password restarted PostgreSQL, or the pod is not told of it")
+	}
+	if strings.Contains(l.picture(), "geheim") {
+		t.Error("a password is in the status")
+	}
 }
 
 func TestARoleGetsItsCertificateWhichIsRenewedAndNeverAnothersSecret(t *testing.T) {
@@ -125,7 +161,7 @@ func (l *lab) awaitCopied(password, before string) (revision string) {
 		revision = ""
 		passwords := agentapi.Passwords{}
 		if l.there(copied, "shop-instance") && l.there(pod, "shop-0") && json.Unmarshal(copied.Data["roles.json"], &passwords) == nil {
-			revision = pod.Annotations[annotationRoles]
+			revision = pod.Annotations[statefulset.AnnotationPasswords]
 		}
 		return string(passwords["web"]) == password && revision != "" && revision != before
 	})

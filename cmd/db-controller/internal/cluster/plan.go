@@ -25,7 +25,7 @@ func (r *Reconciler) plan(w *world) steps {
 func (r *Reconciler) components() steps {
 	return steps{
 		r.settleBeginning, // recorded before there is a Lease to take
-		r.ensureAuthority, r.ensureInstanceSecret, r.ensureCertificates, r.ensureLogins, r.ensureRoleCertificates,
+		r.ensureAuthority, r.ensureLogins, r.ensureInstanceSecret, r.ensureCertificates, r.ensureRoleCertificates,
 		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.ensureLease,
 		r.growByItself, r.ensureVolumes, r.growVolumes, // last: where a name is taken, no volume is made
 	}

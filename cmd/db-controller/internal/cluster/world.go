@@ -224,7 +224,7 @@ func (w *world) agentConfig() agentapi.Config {
 func (w *world) inputs(replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
 		Replicas: int32(replicas), Electing: w.electing(), Declaring: w.declaring(), Agent: w.agentOfPods,
-		ConfigHash: w.agentConfig().Hash(), S3Secret: w.s3Secret(), KeysSecret: w.keysSecret(),
+		ConfigHash: w.agentConfig().Hash(), PasswordRevision: w.passwordRevision(), S3Secret: w.s3Secret(), KeysSecret: w.keysSecret(),
 	}
 }
 

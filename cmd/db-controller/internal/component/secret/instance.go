@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,17 +24,26 @@ const (
 	KeyReplicationCertificate = "replication.crt"
 	KeyReplicationPrivate     = "replication.key"
 	KeyRoles                  = "roles.json"
+	KeyAppPassword            = "app.password"
 )
 
-// AnnotationRevision on the Secret of database pods is another word for each content of KeyRoles. It says nothing about
-// the content, as a hash would.
+// Passwords that database pods are to know.
+type Passwords struct {
+	// App is that of the application, empty as long as there is none.
+	App []byte
+	// Roles are those of declared roles.
+	Roles agentapi.Passwords
+}
+
+// AnnotationRevision on the Secret of database pods is another word for each content of KeyRoles and KeyAppPassword. It says
+// nothing about the content, as a hash would.
 const AnnotationRevision = "howdah.dev/revision"
 
 // Instance is the Secret of database pods: the server's certificate, the one by which agents and replicas know each other,
-// and the passwords of declared roles. It is one, since kubelets watch each that a pod mounts, and passwords are one key of
-// it, so that the first of them restarts nothing and the last one doesn't stay.
+// and passwords, those of declared roles as one key, so that the first of them restarts nothing and the last one doesn't stay. It
+// is one Secret, since kubelets watch each that a pod mounts.
 func Instance(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, authority *certificate.Authority,
-	passwords agentapi.Passwords, now time.Time,
+	passwords Passwords, now time.Time,
 ) (*corev1.Secret, error) {
 	server, err := issued(ServerRequest(cluster), pairIn(live, KeyServerCertificate, KeyServerPrivate), authority, now)
 	if err != nil {
@@ -44,29 +54,44 @@ func Instance(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, authority 
 	if err != nil {
 		return nil, err
 	}
-	if passwords == nil {
-		passwords = agentapi.Passwords{}
-	}
-	roles, err := json.Marshal(passwords)
+	known, err := passwords.keys()
 	if err != nil {
-		return nil, fmt.Errorf("marshal passwords: %w", err)
+		return nil, err
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).InstanceSecret(), component.Access),
 		Data: map[string][]byte{
 			KeyServerCertificate: server.Certificate, KeyServerPrivate: server.Key,
 			KeyReplicationCertificate: replication.Certificate, KeyReplicationPrivate: replication.Key,
-			KeyAuthority: authority.Bundle, KeyRoles: roles,
+			KeyAuthority: authority.Bundle,
 		},
 	}
-	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, AnnotationRevision, revision(live, roles))
+	maps.Copy(secret.Data, known)
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, AnnotationRevision, revision(live, known))
 	return secret, nil
 }
 
-// revision of passwords: that of before, if they are what they were.
-func revision(live *corev1.Secret, roles []byte) string {
-	if live != nil && bytes.Equal(live.Data[KeyRoles], roles) && live.Annotations[AnnotationRevision] != "" {
-		return live.Annotations[AnnotationRevision]
+// keys of the Secret with the passwords. They are all there, since a pod can't mount one that isn't.
+func (p Passwords) keys() (map[string][]byte, error) {
+	if p.Roles == nil {
+		p.Roles = agentapi.Passwords{}
 	}
-	return rand.Text()
+	roles, err := json.Marshal(p.Roles)
+	if err != nil {
+		return nil, fmt.Errorf("marshal passwords: %w", err)
+	}
+	return map[string][]byte{KeyRoles: roles, KeyAppPassword: append([]byte{}, p.App...)}, nil
+}
+
+// revision of passwords: that of before, if they are what they were.
+func revision(live *corev1.Secret, known map[string][]byte) string {
+	if live == nil || live.Annotations[AnnotationRevision] == "" {
+		return rand.Text()
+	}
+	for key, password := range known {
+		if !bytes.Equal(live.Data[key], password) {
+			return rand.Text()
+		}
+	}
+	return live.Annotations[AnnotationRevision]
 }

@@ -20,7 +20,7 @@ func instance(t *testing.T, live *corev1.Secret, authority *certificate.Authorit
 
 func instanceAt(t *testing.T, now time.Time, live *corev1.Secret, authority *certificate.Authority, passwords agentapi.Passwords) *corev1.Secret {
 	t.Helper()
-	secret, err := Instance(shop(), live, authority, passwords, now)
+	secret, err := Instance(shop(), live, authority, Passwords{Roles: passwords, App: []byte("first")}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,24 @@ func TestPasswordsOfRolesHaveAnotherRevisionWithEachContentAndNoneThatTellsOfIt(
 	}
 	if again := instance(t, nil, authority, agentapi.Passwords{"a": []byte("x")}); seen[again.Annotations[AnnotationRevision]] {
 		t.Error("a revision is made of the content, and tells when it is guessed right")
+	}
+}
+
+func TestThePasswordOfTheApplicationHasARevisionToo(t *testing.T) {
+	authority := newAuthority(t)
+	first := instance(t, nil, authority, nil)
+	if got := string(first.Data[KeyAppPassword]); got != "first" {
+		t.Errorf("pods get %q", got)
+	}
+	none, err := Instance(shop(), first, authority, Passwords{}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if password, there := none.Data[KeyAppPassword]; !there || password == nil || len(password) > 0 {
+		t.Error("without a password there is no key for it, or something in it, so that no pod could mount it")
+	}
+	if none.Annotations[AnnotationRevision] == first.Annotations[AnnotationRevision] {
+		t.Error("another password has the same revision")
 	}
 }
 

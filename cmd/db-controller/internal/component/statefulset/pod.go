@@ -21,6 +21,9 @@ import (
 // AnnotationDataGeneration on a database pod is the data generation that it was started on.
 const AnnotationDataGeneration = "howdah.dev/data-generation"
 
+// AnnotationPasswords on a database pod is the revision of the passwords that it is to have.
+const AnnotationPasswords = "howdah.dev/roles-revision"
+
 // ContainerName of PostgreSQL with the agent.
 const ContainerName = "postgres"
 
@@ -36,6 +39,7 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 			Labels: component.Labels(cluster, workload.ComponentInstance),
 			Annotations: map[string]string{
 				v1alpha1.AnnotationConfigHash:   in.ConfigHash,
+				AnnotationPasswords:             in.PasswordRevision,
 				v1alpha1.AnnotationTemplateHash: Hash(cluster, in),
 				AnnotationDataGeneration:        cluster.Status.DataGeneration,
 				annotationScheduling:            schedulingHash(scheduling),
@@ -107,7 +111,6 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	}})
 	add("podinfo", agentapi.PodInfoDir, podInfo())
 	add(instanceVolume, agentapi.InstanceDir, instanceSource(names.InstanceSecret()))
-	add("app", agentapi.AppDir, secretSource(names.App()))
 	if cluster.Spec.SuperuserAccess {
 		add(superuserVolume, agentapi.SuperuserDir, secretSource(names.Superuser()))
 	}
@@ -120,7 +123,8 @@ func volumesOf(cluster *v1alpha1.PostgresCluster, in Inputs) ([]corev1.Volume, [
 	return volumes, mounts
 }
 
-// instanceVolume has the certificates of the server and of replication, and the passwords of declared roles.
+// instanceVolume has the certificates of the server and of replication, and the passwords of the application and of declared
+// roles.
 const instanceVolume = "instance"
 
 // superuserVolume has the password of the superuser, where it may connect with one.
@@ -170,6 +174,7 @@ func instanceSource(name string) corev1.VolumeSource {
 		{Key: secret.KeyReplicationPrivate, Path: within(agentapi.PeerTLSDir, secret.KeyPrivate)},
 		{Key: secret.KeyAuthority, Path: within(agentapi.PeerTLSDir, secret.KeyAuthority)},
 		{Key: secret.KeyRoles, Path: within(agentapi.RolesFile)},
+		{Key: secret.KeyAppPassword, Path: within(agentapi.AppDir, secret.KeyPassword)},
 	}
 	return source
 }

@@ -23,6 +23,8 @@ type Inputs struct {
 	Agent workload.Agent
 	// ConfigHash of agent.json.
 	ConfigHash string
+	// PasswordRevision is that of the passwords in the Secret of database pods.
+	PasswordRevision string
 	// Declaring: the agents are told of roles, databases or rules of pg_hba.conf.
 	Declaring bool
 	// S3Secret has the credentials of the repository, KeysSecret its keys; empty: none is needed.

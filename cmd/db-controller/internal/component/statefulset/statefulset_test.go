@@ -30,7 +30,7 @@ func shop() *v1alpha1.PostgresCluster {
 	}
 }
 
-var inputs = Inputs{Replicas: 1, Agent: workload.Agent{Image: "agent:1"}, ConfigHash: "c1", S3Secret: "s3"}
+var inputs = Inputs{Replicas: 1, Agent: workload.Agent{Image: "agent:1"}, ConfigHash: "c1", PasswordRevision: "p1", S3Secret: "s3"}
 
 // mounting is inputs with the agent as a volume.
 func mounting() Inputs {
