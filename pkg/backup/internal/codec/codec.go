@@ -26,7 +26,7 @@ type Level int
 
 // The levels that are used.
 const (
-	Quick   Level = 0 // S2 alone, for frames only
+	Quick   Level = 0 // MinLZ alone, for frames only
 	Fastest Level = Level(zstd.SpeedFastest)
 	Default Level = Level(zstd.SpeedDefault)
 )

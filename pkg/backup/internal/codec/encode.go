@@ -1,13 +1,13 @@
 package codec
 
 import (
-	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+	"github.com/minio/minlz"
 )
 
 // FrameEncoder makes frames, one at a time. How it does that it finds out by a sample.
 type FrameEncoder struct {
-	zstd   *zstd.Encoder // nil: S2 and nothing more
+	zstd   *zstd.Encoder // nil: MinLZ and nothing more
 	better int           // a way that takes longer has to save one in so many bytes of the content
 	way    way
 	blocks [2][]byte // what comes out in between
@@ -18,10 +18,10 @@ type FrameEncoder struct {
 type way int
 
 const (
-	unknown  way = iota
-	s2Often      // S2 as long as that saves much, then zstd
-	s2Once       // S2, then zstd
-	s2Better     // S2 that looks longer for matches, then zstd
+	unknown     way = iota
+	minlzOften      // MinLZ as long as that saves much, then zstd
+	minlzOnce       // MinLZ, then zstd
+	minlzBetter     // MinLZ that looks longer for matches, then zstd
 	zstdOnly
 	asItIs
 )
@@ -81,8 +81,8 @@ func (e *FrameEncoder) choose(content []byte) {
 			return // there is less left than another way would have to save
 		}
 		var coding Coding
-		if e.trial, coding = e.encode(by, content, e.trial); by == s2Often && coding.Passes() == 1 {
-			continue // the next way does the same, and doesn't try more
+		if e.trial, coding = e.encode(by, content, e.trial); by == minlzOften && coding.Passes() == 1 {
+			continue // the next way does that with more care
 		}
 		if len(e.trial) <= best-margin {
 			best, margin, e.way = len(e.trial), len(content)/e.better, by
@@ -92,13 +92,13 @@ func (e *FrameEncoder) choose(content []byte) {
 
 func (e *FrameEncoder) ways() []way {
 	if e.zstd == nil {
-		return []way{s2Often, s2Once}
+		return []way{minlzOften, minlzOnce}
 	}
-	return []way{s2Often, s2Once, s2Better, zstdOnly}
+	return []way{minlzOften, minlzOnce, minlzBetter, zstdOnly}
 }
 
 func (e *FrameEncoder) compresses(content []byte) bool {
-	by := s2Often
+	by := minlzOften
 	if e.zstd != nil {
 		by = zstdOnly
 	}
@@ -109,12 +109,12 @@ func (e *FrameEncoder) compresses(content []byte) bool {
 func (e *FrameEncoder) encode(by way, content, buffer []byte) ([]byte, Coding) {
 	block, passes := content, 0
 	switch by {
-	case s2Often:
+	case minlzOften:
 		block, passes = e.often(content)
-	case s2Once:
-		block, passes = s2.Encode(e.room(0, len(content)), content), 1
-	case s2Better:
-		block, passes = s2.EncodeBetter(e.room(0, len(content)), content), 1
+	case minlzOnce:
+		block, passes = e.block(0, content, minlz.LevelFastest), 1
+	case minlzBetter:
+		block, passes = e.block(0, content, minlz.LevelBalanced), 1
 	case zstdOnly:
 	default:
 		return content, Raw
@@ -125,11 +125,12 @@ func (e *FrameEncoder) encode(by way, content, buffer []byte) ([]byte, Coding) {
 	return e.zstd.EncodeAll(block, buffer[:0]), coded(passes, true)
 }
 
-// often compresses with S2, and what comes out again: rows of a table become the same few commands, again and again.
+// often compresses with MinLZ, and what comes out again: rows of a table become the same few commands, again and again. What
+// the first time misses in its haste the next ones find.
 func (e *FrameEncoder) often(content []byte) (block []byte, passes int) {
-	block = s2.Encode(e.room(0, len(content)), content)
+	block = e.block(0, content, minlz.LevelSuperFast)
 	for passes = 1; passes < mostPasses; passes++ {
-		next := s2.Encode(e.room(passes%2, len(content)), block)
+		next := e.block(passes%2, block, minlz.LevelFastest)
 		if len(next) > len(block)/4*3 {
 			break
 		}
@@ -138,10 +139,14 @@ func (e *FrameEncoder) often(content []byte) (block []byte, passes int) {
 	return block, passes
 }
 
-// room is for a block of a content of so many bytes.
-func (e *FrameEncoder) room(i, content int) []byte {
-	if room := s2.MaxEncodedLen(s2.MaxEncodedLen(content)); cap(e.blocks[i]) < room {
+// block compresses once, into one of the buffers for what comes out in between.
+func (e *FrameEncoder) block(i int, content []byte, level int) []byte {
+	if room := minlz.MaxEncodedLen(len(content)); cap(e.blocks[i]) < room {
 		e.blocks[i] = make([]byte, room)
 	}
-	return e.blocks[i][:cap(e.blocks[i])]
+	block, err := minlz.Encode(e.blocks[i], content, level)
+	if err != nil {
+		panic(err) // only for a level that isn't there, or a frame larger than any
+	}
+	return block
 }

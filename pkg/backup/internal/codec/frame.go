@@ -3,42 +3,42 @@ package codec
 import (
 	"fmt"
 
-	"github.com/klauspost/compress/s2"
+	"github.com/minio/minlz"
 )
 
 // Coding is how a frame is stored. The numbers stand in manifests.
 type Coding uint8
 
-// The codings. From S2 on half of the number says how often S2 was used, and an odd one that zstd came last.
+// The codings. From MinLZ on half of the number says how often MinLZ was used, and an odd one that zstd came last.
 const (
-	Zstd        Coding = iota // one zstd frame
-	Raw                       // as it is, because it doesn't compress
-	S2                        // one S2 block
-	S2Zstd                    // one zstd frame, of one S2 block
-	S2Twice                   // one S2 block, of one S2 block
-	S2TwiceZstd               // and so on
-	S2Thrice
-	S2ThriceZstd
+	Zstd           Coding = iota // one zstd frame
+	Raw                          // as it is, because it doesn't compress
+	MinLZ                        // one MinLZ block
+	MinLZZstd                    // one zstd frame, of one MinLZ block
+	MinLZTwice                   // one MinLZ block, of one MinLZ block
+	MinLZTwiceZstd               // and so on
+	MinLZThrice
+	MinLZThriceZstd
 )
 
-// mostPasses of S2: a fourth one saves next to nothing.
+// mostPasses of MinLZ: a fourth one saves next to nothing.
 const mostPasses = 3
 
 // Known says whether this code can read the coding.
-func (c Coding) Known() bool { return c <= S2ThriceZstd }
+func (c Coding) Known() bool { return c <= MinLZThriceZstd }
 
-// Passes is how often S2 was used.
+// Passes is how often MinLZ was used.
 func (c Coding) Passes() int {
-	if c < S2 {
+	if c < MinLZ {
 		return 0
 	}
 	return int(c / 2)
 }
 
 // Zstd says whether zstd came last.
-func (c Coding) Zstd() bool { return c == Zstd || c > S2 && c%2 == 1 }
+func (c Coding) Zstd() bool { return c == Zstd || c > MinLZ && c%2 == 1 }
 
-// coded is the coding of what S2 compressed so often, and then zstd.
+// coded is the coding of what MinLZ compressed so often, and then zstd.
 func coded(passes int, zstd bool) Coding {
 	switch {
 	case passes > 0 && zstd:
@@ -67,8 +67,8 @@ func DecodeFrame(coding Coding, stored, dst []byte) error {
 		return nil
 	case coding == Raw || !coding.Known():
 		return fmt.Errorf("%w: coding %d, %d bytes stored for %d", ErrDamaged, coding, len(stored), len(dst))
-	case coding == S2:
-		return decodeS2(stored, dst)
+	case coding == MinLZ:
+		return decodeBlock(stored, dst)
 	}
 	decoder := decoders.Get().(*decoder)
 	defer decoders.Put(decoder)
@@ -77,7 +77,10 @@ func DecodeFrame(coding Coding, stored, dst []byte) error {
 
 // unwind takes back what was done several times.
 func (d *decoder) unwind(coding Coding, stored, dst []byte) (err error) {
-	room := s2.MaxEncodedLen(len(dst))
+	room := minlz.MaxEncodedLen(len(dst))
+	if room < 0 {
+		return fmt.Errorf("%w: %d bytes are too many for coding %d", ErrDamaged, len(dst), coding)
+	}
 	for i := range d.blocks {
 		if cap(d.blocks[i]) < room {
 			d.blocks[i] = make([]byte, room)
@@ -91,31 +94,31 @@ func (d *decoder) unwind(coding Coding, stored, dst []byte) (err error) {
 		next = 1
 	}
 	for range coding.Passes() - 1 {
-		size, err := s2.DecodedLen(block)
+		size, err := minlz.DecodedLen(block)
 		if err == nil && size > room {
-			err = s2.ErrTooLarge
+			err = minlz.ErrTooLarge
 		}
 		if err == nil {
-			block, err = s2.Decode(d.blocks[next][:size:size], block)
+			block, err = minlz.Decode(d.blocks[next][:size:size], block)
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		next = 1 - next
 	}
-	return decodeS2(block, dst)
+	return decodeBlock(block, dst)
 }
 
-// decodeS2 looks at the size first, because s2 would make room for whatever a damaged block claims.
-func decodeS2(stored, dst []byte) error {
-	size, err := s2.DecodedLen(stored)
+// decodeBlock looks at the size first, because minlz would make room for whatever a damaged block claims.
+func decodeBlock(stored, dst []byte) error {
+	size, err := minlz.DecodedLen(stored)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if size != len(dst) {
 		return fmt.Errorf("%w: %d bytes instead of %d", ErrDamaged, size, len(dst))
 	}
-	if _, err := s2.Decode(dst[:len(dst):len(dst)], stored); err != nil {
+	if _, err := minlz.Decode(dst[:len(dst):len(dst)], stored); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return nil

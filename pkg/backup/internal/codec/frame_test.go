@@ -8,7 +8,7 @@ import (
 	"math/rand"
 	"testing"
 
-	"github.com/klauspost/compress/s2"
+	"github.com/minio/minlz"
 )
 
 var levels = map[string]Level{"quick": Quick, "fastest": Fastest, "default": Default}
@@ -74,11 +74,11 @@ func TestTheWayIsChosenByWhatIsThere(t *testing.T) {
 		content []byte
 		want    Coding
 	}{
-		"rows":                  {Fastest, rows(1 << 20), S2TwiceZstd},
-		"rows, in little time":  {Quick, rows(1 << 20), S2Twice},
+		"rows":                  {Fastest, rows(1 << 20), MinLZThriceZstd},
+		"rows, in little time":  {Quick, rows(1 << 20), MinLZThrice},
 		"documents":             {Fastest, documents(1 << 20), Zstd},
-		"documents, in no time": {Quick, documents(1 << 20), S2},
-		"hexadecimals":          {Fastest, hexadecimals(1 << 20), S2Zstd},
+		"documents, in no time": {Quick, documents(1 << 20), MinLZ},
+		"hexadecimals":          {Fastest, hexadecimals(1 << 20), MinLZZstd},
 		"random":                {Fastest, random(1 << 20), Raw},
 		"random, in no time":    {Quick, random(1 << 20), Raw},
 	} {
@@ -91,13 +91,23 @@ func TestTheWayIsChosenByWhatIsThere(t *testing.T) {
 	}
 }
 
+// blockOf is a block of MinLZ.
+func blockOf(t testing.TB, content []byte) []byte {
+	t.Helper()
+	block, err := minlz.Encode(nil, content, minlz.LevelFastest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return block
+}
+
 func TestEveryCodingDecodes(t *testing.T) {
 	content := rows(1 << 20)
 	e := encoder(t, Fastest)
-	for coding := S2; coding.Known(); coding++ {
+	for coding := MinLZ; coding.Known(); coding++ {
 		stored := content
 		for range coding.Passes() {
-			stored = s2.Encode(nil, stored)
+			stored = blockOf(t, stored)
 		}
 		if coding.Zstd() {
 			stored = e.zstd.EncodeAll(stored, nil)
@@ -111,9 +121,18 @@ func TestEveryCodingDecodes(t *testing.T) {
 
 // A few bytes may claim to be very many: nobody makes room for them.
 func TestABlockThatClaimsTooMuchIsDamaged(t *testing.T) {
-	bomb := s2.Encode(nil, s2.Encode(nil, make([]byte, 64<<20)))
-	if err := DecodeFrame(S2Thrice, bomb, make([]byte, 1000)); !errors.Is(err, ErrDamaged) {
+	bomb := blockOf(t, blockOf(t, make([]byte, 8<<20)))
+	if err := DecodeFrame(MinLZThrice, bomb, make([]byte, 1000)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("it is %v", err)
+	}
+}
+
+// A manifest may say anything of a frame's size.
+func TestAFrameThatIsLargerThanABlockCanBeIsDamaged(t *testing.T) {
+	for coding := MinLZ; coding.Known(); coding++ {
+		if err := DecodeFrame(coding, blockOf(t, []byte("a row")), make([]byte, minlz.MaxBlockSize+1)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("coding %d: %v", coding, err)
+		}
 	}
 }
 
@@ -140,7 +159,7 @@ func TestWhatDoesNotCompressIsNotTakenForAllThatFollows(t *testing.T) {
 	for i, test := range []struct {
 		content []byte
 		want    Coding
-	}{{random(1 << 20), Raw}, {rows(1 << 20), S2TwiceZstd}, {random(1 << 20), Raw}} {
+	}{{random(1 << 20), Raw}, {rows(1 << 20), MinLZThriceZstd}, {random(1 << 20), Raw}} {
 		if _, coding := e.Encode(test.content, nil); coding != test.want {
 			t.Errorf("content %d has coding %d", i, coding)
 		}
@@ -149,7 +168,7 @@ func TestWhatDoesNotCompressIsNotTakenForAllThatFollows(t *testing.T) {
 
 func BenchmarkWays(b *testing.B) {
 	for what, content := range map[string][]byte{"rows": rows(1 << 20), "documents": documents(1 << 20), "hexadecimals": hexadecimals(1 << 20)} {
-		for name, by := range map[string]way{"s2Often": s2Often, "s2Once": s2Once, "s2Better": s2Better, "zstdOnly": zstdOnly} {
+		for name, by := range map[string]way{"minlzOften": minlzOften, "minlzOnce": minlzOnce, "minlzBetter": minlzBetter, "zstdOnly": zstdOnly} {
 			b.Run(what+"/"+name, func(b *testing.B) {
 				e, stored := encoder(b, Fastest), []byte(nil)
 				b.SetBytes(int64(len(content)))
@@ -175,7 +194,7 @@ func TestADamagedFrameIsFoundOrDecodesToTheSameSize(t *testing.T) {
 			t.Errorf("%s into another size: %v", name, err)
 		}
 	}
-	if err := DecodeFrame(S2ThriceZstd+1, content, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
+	if err := DecodeFrame(MinLZThriceZstd+1, content, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
 		t.Errorf("an unknown coding: %v", err)
 	}
 }
@@ -192,7 +211,7 @@ func FuzzDecodeFrame(f *testing.F) {
 			f.Add(byte(coding), stored, uint16(len(content)))
 		}
 	}
-	f.Add(byte(S2), []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, uint16(10))
+	f.Add(byte(MinLZ), []byte{0xff, 0xff, 0xff, 0xff, 0x0f}, uint16(10))
 	f.Fuzz(func(t *testing.T, coding byte, stored []byte, size uint16) {
 		dst := make([]byte, int(size)+8)
 		copy(dst[size:], "guarded!")
