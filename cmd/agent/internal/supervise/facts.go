@@ -146,8 +146,9 @@ func (r *runner) margin(until time.Duration) time.Duration {
 	return until + limits.Kill - limits.Fence
 }
 
-// fence ends the server of this volume, whichever copy it runs on.
+// fence ends the server of this volume, whichever copy it runs on. Its clients are another's already, however busy the loop is.
 func (r *runner) fence() {
+	r.publisher.Yield()
 	if g, err := r.Volume.Current(); err == nil {
 		postmaster.Fence(r.Volume.PGData(g))
 	}

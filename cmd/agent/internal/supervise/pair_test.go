@@ -122,11 +122,16 @@ func (l *leaseServer) Merge(_ context.Context, _, _ string, patch, into any) err
 		return &kube.StatusError{Code: http.StatusConflict, Reason: "Conflict"}
 	}
 	merge(l.object, wanted)
+	l.publish()
+	return convert(l.object, into)
+}
+
+// publish makes what was changed a new version. The lock is held.
+func (l *leaseServer) publish() {
 	l.version++
 	l.object["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(l.version)
 	close(l.changed)
 	l.changed = make(chan struct{})
-	return convert(l.object, into)
 }
 
 // Watch tells of what has changed since a version, once.

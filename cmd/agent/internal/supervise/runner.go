@@ -75,6 +75,7 @@ func (r *runner) loop(ctx context.Context) error {
 		}
 		began := time.Now()
 		err := r.once(ctx, r.member.Want())
+		r.publisher.Yield() // who takes over meanwhile has the clients, and nobody puts this pod back but a start as the primary
 		switch {
 		case errors.Is(err, errStopped):
 			return r.leave(errors.Unwrap(err))

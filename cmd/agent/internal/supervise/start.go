@@ -157,7 +157,6 @@ func (r *runner) up(server *postmaster.Server, as mode) {
 
 // down notes that the server ended, or did not start, though nobody asked for it.
 func (r *runner) down(err error) {
-	r.publisher.Yield() // who takes over meanwhile has the clients, and nobody puts this pod back but a start as the primary
 	state := agentapi.StateStopped
 	if r.failures > 1 {
 		state = agentapi.StateFailed

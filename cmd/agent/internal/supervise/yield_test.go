@@ -1,0 +1,57 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// An agent that was frozen finds, all at one time, that its server was killed and that another one is the primary. Should it go
+// on to say that clients belong here, the two would write over each other in the EndpointSlice for good.
+func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
+	two, _ := newPair(t)
+	two.run()
+	frozen := two.first.agent
+	member := frozen.member
+	frozen.mu.Lock() // the loop needs it for each of its turns
+	thaw := sync.OnceFunc(frozen.mu.Unlock)
+	defer thaw()
+	postmaster.KillAll(two.first.Volume.PGData(two.first.config.DataGeneration))
+	two.lease.pass(t, "shop-1")
+	two.second.await("take over", two.second.public.ready)
+	two.second.await("let the former primary know", func() bool { return member.Want().Role != elect.Lead })
+	<-member.Changed() // what the agent hears of first is the end of its server
+	thaw()
+	two.first.awaitStatus("follow", func(s agentapi.Status) bool { return s.Replication != nil && s.Replication.Streaming })
+	if two.first.public.ready() {
+		t.Error("the former primary still has clients sent to it")
+	}
+}
+
+// pass gives the Lease to another instance, as if it had run out and that one had taken it.
+func (l *leaseServer) pass(t *testing.T, to string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	spec, annotations := l.object["spec"].(map[string]any), l.object["metadata"].(map[string]any)["annotations"].(map[string]any)
+	election := map[string]any{}
+	if err := json.Unmarshal([]byte(annotations["howdah.dev/election"].(string)), &election); err != nil {
+		t.Fatal(err)
+	}
+	term, _ := spec["leaseTransitions"].(float64)
+	timeline, _ := election["timeline"].(float64)
+	spec["holderIdentity"], spec["leaseTransitions"] = to, term+1
+	election["holderUID"], election["lastHolder"], election["timeline"] = "uid of "+to, to, timeline+1
+	content, err := json.Marshal(election)
+	if err != nil {
+		t.Fatal(err)
+	}
+	annotations["howdah.dev/election"] = string(content)
+	l.publish()
+}
