@@ -56,8 +56,8 @@ func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	fault.do(r)
 	r.awaitWhole()
 	whole := time.Now()
-	r.awaitRows(r.kept, rows)
-	r.awaitRows(r.fresh, rows)
+	r.awaitUnbroken(r.kept)
+	r.awaitUnbroken(r.fresh)
 	result := r.judge(whole)
 	result.Fault, result.Round = fault.Name, number
 	r.complain(result)
@@ -110,6 +110,19 @@ func (r *round) awaitRows(c *writes.Client, more int) {
 	r.until(fmt.Sprintf("%d rows of the client %s", more, c.Name), mend, func(context.Context) error {
 		if len(c.Acks()) < before+more {
 			return fmt.Errorf("%d so far, and the last write came to %w", len(c.Acks())-before, c.LastError())
+		}
+		return nil
+	})
+}
+
+// awaitUnbroken waits until a client writes without any failure: a Service that leads to the primary and to somebody else by
+// turns is an outage for every second connection.
+func (r *round) awaitUnbroken(c *writes.Client) {
+	r.Helper()
+	r.awaitRows(c, rows)
+	r.until(fmt.Sprintf("%d rows of the client %s in a row", rows, c.Name), mend, func(context.Context) error {
+		if count := c.Unbroken(); count < rows {
+			return fmt.Errorf("%d so far, and the last write came to %w", count, c.LastError())
 		}
 		return nil
 	})

@@ -94,12 +94,13 @@ type Client struct {
 	// Patience with a statement; after that the connection is given up. 0 is two seconds.
 	Patience time.Duration
 
-	conn  *pgx.Conn
-	mutex sync.Mutex
-	acks  []Ack
-	last  error
-	stop  context.CancelFunc
-	done  chan struct{}
+	conn   *pgx.Conn
+	mutex  sync.Mutex
+	acks   []Ack
+	last   error
+	broken int // how many rows were acknowledged when a write failed last
+	stop   context.CancelFunc
+	done   chan struct{}
 }
 
 // pace is 20 rows a second.
@@ -173,9 +174,18 @@ func (c *Client) note(ack Ack, err error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.last = err
-	if err == nil {
-		c.acks = append(c.acks, ack)
+	if err != nil {
+		c.broken = len(c.acks)
+		return
 	}
+	c.acks = append(c.acks, ack)
+}
+
+// Unbroken is how many rows were acknowledged since a write failed.
+func (c *Client) Unbroken() int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return len(c.acks) - c.broken
 }
 
 // Acks are the rows that were acknowledged so far.
