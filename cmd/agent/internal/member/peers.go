@@ -26,9 +26,13 @@ type HTTPS struct {
 	// Domain completes a pod's name to the one in its certificate.
 	Domain string
 	TLSDir string
+	// API knows where pods of the Namespace are.
+	API       API
+	Namespace string
 
 	mu      sync.Mutex
 	clients map[string]*peerClient
+	places  map[string]place
 }
 
 type peerClient struct {
@@ -87,57 +91,6 @@ func (h *HTTPS) call(ctx context.Context, to elect.Member, method, route string,
 	return json.Unmarshal(answer, into)
 }
 
-// nameDelay is how much later than by its address an agent is looked for by its name.
-const nameDelay = 100 * time.Millisecond
-
-// dialer connects to the address that the Lease has. Where nobody is there, it asks for the name: after a power cut all pods
-// have other addresses, and nobody may be there to write the Lease.
-func dialer(host string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		_, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, err
-		}
-		type dialed struct {
-			conn net.Conn
-			err  error
-		}
-		results := make(chan dialed, 2)
-		dial := func(to string) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, to)
-			results <- dialed{conn, err}
-		}
-		go dial(address)
-		left, delay := 1, time.After(nameDelay)
-		for {
-			select {
-			case r := <-results:
-				left--
-				if r.err == nil {
-					go func() { // the other one, if it comes about, is not used
-						for range left {
-							if late := <-results; late.err == nil {
-								late.conn.Close()
-							}
-						}
-					}()
-					return r.conn, nil
-				}
-				if delay == nil && left == 0 {
-					return nil, r.err
-				}
-				if delay != nil {
-					delay, left = nil, left+1
-					go dial(net.JoinHostPort(host, port))
-				}
-			case <-delay:
-				delay, left = nil, left+1
-				go dial(net.JoinHostPort(host, port))
-			}
-		}
-	}
-}
-
 func (h *HTTPS) client(to elect.Member) (*http.Client, error) {
 	if to.Address == "" {
 		return nil, fmt.Errorf("the address of %s is not known", to.Name)
@@ -158,7 +111,7 @@ func (h *HTTPS) client(to elect.Member) (*http.Client, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	client := &http.Client{Transport: &http.Transport{
-		DialContext: dialer(to.Name + "." + h.Domain),
+		DialContext: h.dialer(to.Name),
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: to.Name + "." + h.Domain, Certificates: []tls.Certificate{pair},
 		},

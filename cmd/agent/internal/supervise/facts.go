@@ -117,7 +117,7 @@ func (r *runner) peers(config agentapi.Config) member.Peers {
 	if r.Peers != nil {
 		return r.Peers
 	}
-	return &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir}
+	return &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir, API: r.kubernetes(), Namespace: config.Namespace}
 }
 
 func (r *runner) kubernetes() member.API {
