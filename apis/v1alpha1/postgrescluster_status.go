@@ -113,6 +113,9 @@ type InstanceStatus struct {
 	// Node that it runs on.
 	// +optional
 	Node string `json:"node,omitempty"`
+	// Address is the IP of its pod.
+	// +optional
+	Address string `json:"address,omitempty"`
 	// Volume is the name of its PersistentVolumeClaim.
 	// +optional
 	Volume string `json:"volume,omitempty"`

@@ -411,3 +411,21 @@ func TestVolumesGoOnlyWhereABackupStaysOrSomebodySaysSo(t *testing.T) {
 		}
 	}
 }
+
+func TestWhereAnInstanceIsIsPublished(t *testing.T) {
+	w := running(nil)
+	report(w, flow.Next)
+	if at := w.cluster.Status.Instances[0].Address; at != "10.0.0.7" {
+		t.Errorf("it is at %q", at)
+	}
+	w.pods[0].Status.PodIP = "10.0.0.8"
+	report(w, flow.Next)
+	if at := w.cluster.Status.Instances[0].Address; at != "10.0.0.8" {
+		t.Errorf("after a power cut it is at %q", at)
+	}
+	w.pods = nil
+	report(w, flow.Next)
+	if at := w.cluster.Status.Instances[0].Address; at != "" {
+		t.Errorf("without a pod it is at %q", at)
+	}
+}

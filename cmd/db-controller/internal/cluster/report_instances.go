@@ -46,7 +46,7 @@ func instanceOf(w *world, ordinal int, known []v1alpha1.InstanceStatus) v1alpha1
 		storage := instance.Storage
 		instance, instance.Storage = *before, storage
 	}
-	instance.PodUID, instance.Node = pod.UID, pod.Spec.NodeName
+	instance.PodUID, instance.Node, instance.Address = pod.UID, pod.Spec.NodeName, pod.Status.PodIP
 	instance.Ready = w.serving(ordinal)
 	if role := pod.Labels[v1alpha1.LabelRole]; role != "" {
 		instance.Role = v1alpha1.InstanceRole(role)
