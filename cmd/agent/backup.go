@@ -65,9 +65,9 @@ func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupRes
 	defer reporter.Close()
 	worker := basebackup.Worker{
 		Volume: generation.Volume(agentapi.VolumeDir), Store: store, Report: reporter.Report, Tool: "howdah " + version,
-		Connect: basebackup.Dialer(task.Host, agentapi.ClientTLSDir),
+		Connect: basebackup.Dialer(task.Host, task.Address, agentapi.ClientTLSDir),
 	}
-	slog.Info("backing up", "backup", task.BackupID, "lineage", task.Lineage, "host", task.Host)
+	slog.Info("backing up", "backup", task.BackupID, "lineage", task.Lineage, "host", task.Host, "address", task.Address)
 	result, err := worker.Run(ctx, task)
 	if err == nil {
 		slog.Info("backed up", "backup", task.BackupID, "incremental", result.Incremental, "parent", result.Parent, "why", result.Why,

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -31,15 +30,8 @@ func TestABackupIsMadeByAJobBesideTheInstanceAndLeavesNothingIdle(t *testing.T) 
 	if plan.Lineage != "7-g1" || plan.Instance != "shop-0" || plan.Node != "w1" || plan.ClusterUID != cluster.UID || plan.Attempt != 1 {
 		t.Errorf("plan %+v", plan)
 	}
-	config := &corev1.ConfigMap{}
-	if err := b.Get(t.Context(), client.ObjectKeyFromObject(job), config); err != nil {
-		t.Fatal(err)
-	}
-	spec := agentapi.BackupJob{}
-	if err := json.Unmarshal([]byte(config.Data["job.json"]), &spec); err != nil {
-		t.Fatal(err)
-	}
-	if spec.BackupID != plan.ID || spec.Host != "shop-0.shop-pods."+b.namespace+".svc" || spec.Image != "postgresql:17" || spec.Repository.Bucket != b.bucket {
+	spec := b.told(job)
+	if spec.BackupID != plan.ID || spec.Host != "shop-0.shop-pods."+b.namespace+".svc" || spec.Address != "10.0.0.7" || spec.Image != "postgresql:17" || spec.Repository.Bucket != b.bucket {
 		t.Errorf("job.json %+v", spec)
 	}
 	pod := job.Spec.Template.Spec
@@ -225,16 +217,36 @@ func TestAJobThatVanishesIsMadeAgainAndOneThatFailsWithoutAWordIsFollowedByAnoth
 		t.Errorf("plan %+v, %v", backup.Status.Plan, err)
 	}
 
+	b.fail(job)
+	b.end(b.job("first-backup-2"), success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+}
+
+// fail has a Job end without a word.
+func (b *bed) fail(job *batchv1.Job) {
+	b.Helper()
 	now := metav1.Now()
 	job.Status.StartTime = &now
 	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
 		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now, LastProbeTime: now})
 	}
-	if err := b.Status().Update(t.Context(), job); err != nil {
-		t.Fatal(err)
+	if err := b.Status().Update(b.Context(), job); err != nil {
+		b.Fatal(err)
 	}
-	b.end(b.job("first-backup-2"), success())
-	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+}
+
+func TestTheNextAttemptGoesToWhereTheInstanceIsByThen(t *testing.T) {
+	b := newBed(t)
+	b.make(b.repository("minio"))
+	cluster := b.cluster("shop")
+	backup := b.backup("first", "shop")
+	job := b.job("first-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.Instances[0].Address = "10.0.0.8" })
+	b.fail(job)
+	if spec := b.told(b.job("first-backup-2")); spec.Address != "10.0.0.8" {
+		t.Errorf("the second attempt goes to %s", spec.Address)
+	}
 }
 
 func TestABackupFollowsItsInstanceToAnotherNode(t *testing.T) {

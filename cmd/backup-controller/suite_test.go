@@ -196,7 +196,7 @@ func (b *bed) cluster(name string, change ...func(*v1alpha1.PostgresCluster)) *v
 	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) {
 		status.SystemIdentifier, status.DataGeneration, status.Primary = "7", "g1", name+"-0"
 		status.Instances = []v1alpha1.InstanceStatus{{
-			Name: name + "-0", Node: "w1", Volume: "data-" + name + "-0", Role: v1alpha1.RolePrimary, Ready: true,
+			Name: name + "-0", Node: "w1", Address: "10.0.0.7", Volume: "data-" + name + "-0", Role: v1alpha1.RolePrimary, Ready: true,
 		}}
 		status.Connection = &v1alpha1.ConnectionStatus{
 			Host: name, Port: 5432, ConfigMap: name + "-connection", AppSecret: name + "-app",

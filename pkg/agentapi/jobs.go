@@ -47,8 +47,9 @@ type BackupJob struct {
 	Secrets []KeptSecret `json:"secrets,omitempty"`
 	// Image that runs the cluster, kept in the manifest.
 	Image string `json:"image"`
-	// Host of the instance to connect to.
-	Host string `json:"host"`
+	// Host is the name of the instance to connect to in its certificate, and Address where it is: no DNS is asked.
+	Host    string `json:"host"`
+	Address string `json:"address"`
 	// MemoryLimit of the buffers, in bytes.
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 }
@@ -144,7 +145,7 @@ type UpgradeJob struct {
 	ToVersion      int    `json:"toVersion"`
 	FromGeneration string `json:"fromGeneration"`
 	ToGeneration   string `json:"toGeneration"`
-	// Host of the primary, for the check.
+	// Host that leads to the primary, for the check.
 	Host string `json:"host,omitempty"`
 }
 

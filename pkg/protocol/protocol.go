@@ -60,6 +60,16 @@ func InstanceOf(claim string) string { return strings.TrimPrefix(claim, "data-")
 // InstanceName is the name of an instance, of its pod and of its ordinal in the StatefulSet.
 func InstanceName(cluster string, ordinal int) string { return fmt.Sprintf("%s-%d", cluster, ordinal) }
 
+// PodDomain completes the name of an instance, within its namespace, to the one that it has in its certificate. It is a name
+// and no more: no Service has it (a suite of before made one), so where an instance is has to be known by its address. It stays
+// what it was, so that instances and Jobs trust each other whichever suite made them.
+func PodDomain(cluster string) string { return cluster + "-pods" }
+
+// InstanceHost is the whole name of an instance in its certificate.
+func InstanceHost(namespace, cluster, instance string) string {
+	return fmt.Sprintf("%s.%s.%s.svc", instance, PodDomain(cluster), namespace)
+}
+
 // BackupName is the name of the Backup that answers a request. It follows from the request alone, so that asking twice
 // makes one Backup.
 func BackupName(r v1alpha1.BackupRequest) string {

@@ -17,11 +17,11 @@ import (
 
 const connectTimeout = 15 * time.Second
 
-// Dialer returns a function that connects to the host as the backup role, with the client certificate in a folder, and
-// checks the server's certificate and name.
-func Dialer(host, certificates string) func(context.Context) (*pgx.Conn, error) {
+// Dialer returns a function that connects to an address as the backup role, with the client certificate in a folder, and
+// checks the server's certificate and that it is for the host.
+func Dialer(host, address, certificates string) func(context.Context) (*pgx.Conn, error) {
 	return func(ctx context.Context) (*pgx.Conn, error) {
-		config, err := connectConfig(host, certificates)
+		config, err := connectConfig(host, address, certificates)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errConnect, err)
 		}
@@ -33,7 +33,7 @@ func Dialer(host, certificates string) func(context.Context) (*pgx.Conn, error) 
 	}
 }
 
-func connectConfig(host, certificates string) (*pgx.ConnConfig, error) {
+func connectConfig(host, address, certificates string) (*pgx.ConnConfig, error) {
 	security, err := tlsConfig(host, certificates)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func connectConfig(host, certificates string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Host, config.Port, config.Database = host, agentapi.PostgresPort, "postgres"
+	config.Host, config.Port, config.Database = address, agentapi.PostgresPort, "postgres"
 	config.User, config.Password = agentapi.BackupRole, ""
 	config.TLSConfig, config.Fallbacks = security, nil
 	config.ConnectTimeout = connectTimeout

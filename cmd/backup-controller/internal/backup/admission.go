@@ -97,7 +97,7 @@ func notReady(cluster *v1alpha1.PostgresCluster) string {
 		return "it is not Ready: " + messageOf(ready)
 	case primary == nil || !primary.Ready:
 		return "its primary takes no connections."
-	case primary.Node == "" || primary.Volume == "" || status.Connection == nil ||
+	case primary.Node == "" || primary.Address == "" || primary.Volume == "" || status.Connection == nil ||
 		protocol.Lineage(status.SystemIdentifier, status.DataGeneration) == "":
 		return "its status doesn't say yet where its data is."
 	case archiving != nil && archiving.Status == metav1.ConditionFalse && archiving.Reason == v1alpha1.ReasonArchiveFailing:

@@ -48,7 +48,7 @@ func newCluster(change ...func(*v1alpha1.PostgresCluster)) *v1alpha1.PostgresClu
 		Spec:       v1alpha1.PostgresClusterSpec{Archive: &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "minio"}}},
 		Status: v1alpha1.PostgresClusterStatus{
 			ObservedGeneration: 3, SystemIdentifier: "7", DataGeneration: "g1", Primary: "shop-0",
-			Instances:  []v1alpha1.InstanceStatus{{Name: "shop-0", Node: "w1", Volume: "data-shop-0", Role: v1alpha1.RolePrimary, Ready: true}},
+			Instances:  []v1alpha1.InstanceStatus{{Name: "shop-0", Node: "w1", Address: "10.0.0.7", Volume: "data-shop-0", Role: v1alpha1.RolePrimary, Ready: true}},
 			Connection: &v1alpha1.ConnectionStatus{ConfigMap: "shop-connection", BackupSecret: "shop-backup"},
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 		},
@@ -166,7 +166,8 @@ func TestAClusterThatCannotBeBackedUpSaysWhy(t *testing.T) {
 		"being deleted, with its primary down": {newCluster(down, func(c *v1alpha1.PostgresCluster) {
 			c.DeletionTimestamp, c.Status.Instances[0].Ready = &metav1.Time{Time: noon}, false
 		}), "its primary takes no connections."},
-		"without a system identifier": {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.SystemIdentifier = "" }), "its status doesn't say yet where its data is."},
+		"without a system identifier":     {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.SystemIdentifier = "" }), "its status doesn't say yet where its data is."},
+		"at an address that nobody knows": {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].Address = "" }), "its status doesn't say yet where its data is."},
 		"with WAL that piles up": {newCluster(condition(v1alpha1.ConditionArchiving, metav1.ConditionFalse, v1alpha1.ReasonArchiveFailing, "The bucket is full.")),
 			"its WAL does not reach the archive, and a backup needs it: The bucket is full."},
 	} {

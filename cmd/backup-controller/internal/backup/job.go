@@ -12,6 +12,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repository"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -30,7 +31,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
 	case r.Gate.Closed(w.backup.Status.Plan.Lineage):
 		return flow.Poll(gatePause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
-	case w.cluster.Status.Connection == nil:
+	case w.cluster.Status.Connection == nil || addressOf(w.backup.Status.Plan, w.cluster) == "":
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
 	case !w.stopped(w.previous):
 		if err := r.remove(ctx, w, w.backup.Status.Plan.Attempt-1, w.previous); err != nil {
@@ -121,8 +122,18 @@ func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
 		Cluster:     cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
 		Secrets:        keptSecrets(w.planned, cluster),
 		DataGeneration: cluster.Status.DataGeneration,
-		Host:           fmt.Sprintf("%s.%s-pods.%s.svc", plan.Instance, cluster.Name, cluster.Namespace),
+		Host:           protocol.InstanceHost(cluster.Namespace, cluster.Name, plan.Instance), Address: addressOf(plan, cluster),
 	}, nil
+}
+
+// addressOf is where the instance of a plan is now: each Job is told anew. Empty: nobody knows.
+func addressOf(plan *v1alpha1.BackupPlan, cluster *v1alpha1.PostgresCluster) string {
+	for _, instance := range cluster.Status.Instances {
+		if instance.Name == plan.Instance {
+			return instance.Address
+		}
+	}
+	return ""
 }
 
 func maxBytesPerSecond(backup *v1alpha1.Backup) int64 {

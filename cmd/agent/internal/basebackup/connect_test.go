@@ -1,0 +1,106 @@
+package basebackup
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// certified writes a certificate for a host, its own CA, into a folder, and returns the folder.
+func certified(t *testing.T, host string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
+	for name, content := range map[string][]byte{
+		"tls.crt": certificate, "ca.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// answers is a server that goes as far as TLS. Its port is returned, and a channel that is told what each handshake came to.
+func answers(t *testing.T, certificates string) (uint16, <-chan error) {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	handshakes := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, err = io.ReadFull(conn, make([]byte, 8)) // SSLRequest
+		if err == nil {
+			_, err = conn.Write([]byte("S"))
+		}
+		if err == nil {
+			secure := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12})
+			err = secure.Handshake()
+		}
+		handshakes <- err
+	}()
+	return uint16(listener.Addr().(*net.TCPAddr).Port), handshakes
+}
+
+func TestTheInstanceIsLookedForAtItsAddressAndKnownByItsName(t *testing.T) {
+	const host = "shop-0.shop-pods.demo.svc"
+	for asked, trusted := range map[string]bool{host: true, "shop-rw.demo.svc": false} {
+		certificates := certified(t, host)
+		port, handshakes := answers(t, certificates)
+		config, err := connectConfig(asked, "127.0.0.1", certificates)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Port = port
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		_, err = pgx.ConnectConfig(ctx, config)
+		cancel()
+		var other x509.HostnameError
+		if errors.As(err, &other) == trusted {
+			t.Errorf("%s: %v", asked, err)
+		}
+		if handshake := <-handshakes; (handshake == nil) != trusted {
+			t.Errorf("%s: the server says %v", asked, handshake)
+		}
+	}
+}
