@@ -26,7 +26,7 @@ func (r *Reconciler) runCheck(ctx context.Context, w *world) flow.Outcome {
 	}
 	plan := w.upgrade.Status.Plan
 	spec := r.job(w)
-	spec.Host = fmt.Sprintf("%s.%s-pods.%s.svc", w.cluster.Status.Primary, w.cluster.Name, w.cluster.Namespace)
+	spec.Host = w.cluster.Status.Connection.Host // whoever is the primary by then
 	job := workload.Job{
 		Name: checkJob(w.upgrade), Owner: w.upgrade, Cluster: w.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
