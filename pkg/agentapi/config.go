@@ -38,7 +38,7 @@ type Config struct {
 	DataInstance string `json:"dataInstance,omitempty"`
 	// Lease that they elect over.
 	Lease string `json:"lease,omitempty"`
-	// PodDomain completes the name of a pod to its host name: <cluster>-pods.<namespace>.svc.
+	// PodDomain completes the name of a pod to the one in its certificate: <cluster>-pods.<namespace>.svc. No DNS has it.
 	PodDomain string `json:"podDomain,omitempty"`
 	// Synchronous replication; nil: asynchronous.
 	Synchronous *Synchronous `json:"synchronous,omitempty"`

@@ -32,7 +32,7 @@ func TestAClusterIsMadeOfEverythingThatTheArchitectureNames(t *testing.T) {
 	l.awaitRunning(shop)
 	for name, object := range map[string]client.Object{
 		"shop": &appsv1.StatefulSet{}, "data-shop-0": &corev1.PersistentVolumeClaim{}, "shop-rw": &corev1.Service{},
-		"shop-ro": &corev1.Service{}, "shop-r": &corev1.Service{}, "shop-pods": &corev1.Service{},
+		"shop-ro": &corev1.Service{}, "shop-r": &corev1.Service{},
 		"shop-config": &corev1.ConfigMap{}, "shop-connection": &corev1.ConfigMap{}, "shop-ca": &corev1.Secret{},
 		"shop-app": &corev1.Secret{}, "shop-backup": &corev1.Secret{}, "shop-upgrade": &corev1.Secret{}, "shop-instance": &corev1.Secret{},
 	} {

@@ -137,6 +137,60 @@ func TestPodsWithoutTheirStatefulSetAreAdoptedByANewOne(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
+func TestWhatASuiteOfBeforeMadeIsReplacedAndNoPodIs(t *testing.T) {
+	l := newLab(t)
+	shop := l.stored(3, true)
+	l.stop()
+	set := &appsv1.StatefulSet{}
+	l.there(set, "shop")
+	if err := l.Delete(context.Background(), set, orphaning); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("the StatefulSet is gone", func() bool { return !l.there(&appsv1.StatefulSet{}, "shop") })
+	l.create(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.ns, Name: "shop-pods", Labels: set.Labels, OwnerReferences: set.OwnerReferences,
+		},
+		Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: set.Spec.Selector.MatchLabels},
+	})
+	set.ResourceVersion, set.UID, set.Spec.ServiceName = "", "", "shop-pods"
+	l.create(set)
+	l.replace("shop-2")
+	pods := l.podUIDs(3)
+	l.startController()
+	l.eventually("the StatefulSet is governed by another Service", func() bool {
+		renewed := &appsv1.StatefulSet{}
+		return l.there(renewed, "shop") && renewed.Spec.ServiceName == "shop-r"
+	})
+	for name, uid := range l.podUIDs(3) {
+		if pods[name] != uid {
+			t.Errorf("pod %s was replaced", name)
+		}
+	}
+	l.awaitRunning(shop)
+	l.settle()
+	if !l.there(&corev1.Service{}, "shop-pods") {
+		t.Error("a Service is gone by which a pod has its name")
+	}
+	l.replace("shop-2")
+	l.eventually("the Service that names no pod is gone", func() bool { return !l.there(&corev1.Service{}, "shop-pods") })
+	l.awaitRunning(shop)
+}
+
+// replace deletes a pod, and waits until there is another.
+func (l *lab) replace(name string) {
+	l.Helper()
+	pod := &corev1.Pod{}
+	l.there(pod, name)
+	if err := l.Delete(context.Background(), pod); err != nil {
+		l.Fatal(err)
+	}
+	l.eventually("pod "+name+" is another", func() bool {
+		now := &corev1.Pod{}
+		return l.there(now, name) && now.UID != pod.UID
+	})
+}
+
 func TestADeletionStopsPodsWithoutAStatefulSet(t *testing.T) {
 	l := newLab(t)
 	shop := l.stored(1, true)

@@ -48,7 +48,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 	w.begunHere = r.written.alone(cluster)
 	w.alone = w.begunHere && !w.hasRun() && !w.deleting()
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
+		r.readRepository, r.readObjects, r.readPodsService, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err
@@ -211,7 +211,7 @@ func wantedObjects(n component.Names, instances int) []client.Object {
 		named(&corev1.ConfigMap{}, n.Config()), named(&corev1.ConfigMap{}, n.Connection()),
 		named(&corev1.ServiceAccount{}, n.Identity()), named(&rbacv1.Role{}, n.Identity()), named(&rbacv1.RoleBinding{}, n.Identity()),
 		named(&corev1.Service{}, n.Primary()), named(&corev1.Service{}, n.Replicas()),
-		named(&corev1.Service{}, n.Any()), named(&corev1.Service{}, n.Pods()),
+		named(&corev1.Service{}, n.Any()),
 		named(&discoveryv1.EndpointSlice{}, n.Primary()),
 		named(&appsv1.StatefulSet{}, n.StatefulSet()),
 	}

@@ -39,7 +39,7 @@ func (r *Reconciler) instances() steps {
 		r.release,       // recorded before the instances are told
 		r.pinImage,
 		r.initialize,
-		r.renewStatefulSet, r.recordStart, r.ensureStatefulSet, r.ensureDisruptionBudget,
+		r.renewStatefulSet, r.recordStart, r.ensureStatefulSet, r.ensureDisruptionBudget, r.removePodsService,
 		r.awaitHoldOver, r.awaitWaking,
 		r.refreshConfig, r.resize, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
 	}

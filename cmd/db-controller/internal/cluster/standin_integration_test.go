@@ -148,7 +148,7 @@ func (s *standIn) podOf(set *appsv1.StatefulSet, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = s.ns, name
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}
-	pod.Spec.NodeName = "w1"
+	pod.Spec.NodeName, pod.Spec.Hostname, pod.Spec.Subdomain = "w1", name, set.Spec.ServiceName
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-" + name},
 	}})

@@ -62,11 +62,12 @@ func (n Names) Primary() string { return n.cluster + "-rw" }
 // Replicas is the Service that leads to replicas.
 func (n Names) Replicas() string { return n.cluster + "-ro" }
 
-// Any is the Service that leads to every instance.
+// Any is the Service that leads to every instance. It governs the StatefulSet, so that a DNS server may give names to
+// instances that take connections; nothing of ours asks for them.
 func (n Names) Any() string { return n.cluster + "-r" }
 
-// Pods is the headless Service that gives each pod a name.
-func (n Names) Pods() string { return n.cluster + "-pods" }
+// Pods is the domain of the instances' names in certificates, and the headless Service that a suite of before made for it.
+func (n Names) Pods() string { return protocol.PodDomain(n.cluster) }
 
 // Config is the ConfigMap for the agents.
 func (n Names) Config() string { return n.cluster + "-config" }
@@ -111,9 +112,9 @@ func Host(cluster *v1alpha1.PostgresCluster, service string) string {
 	return fmt.Sprintf("%s.%s.svc", service, cluster.Namespace)
 }
 
-// PodHost is the DNS name of an instance's pod.
+// PodHost is the name of an instance's pod in the certificate of the instances.
 func PodHost(cluster *v1alpha1.PostgresCluster, pod string) string {
-	return pod + "." + Host(cluster, NamesOf(cluster).Pods())
+	return protocol.InstanceHost(cluster.Namespace, cluster.Name, pod)
 }
 
 // Labels of an object of a cluster.

@@ -103,7 +103,8 @@ func TestTheServersCertificateIsForEveryNameOfTheCluster(t *testing.T) {
 	names := ServerRequest(shop()).DNSNames
 	for _, want := range []string{
 		"shop-rw", "shop-rw.demo", "shop-rw.demo.svc", "shop-rw.demo.svc.cluster.local", "shop-ro.demo.svc", "shop-r.demo.svc",
-		"*.shop-pods.demo.svc", "*.shop-pods.demo.svc.cluster.local", "localhost",
+		"*.shop-pods.demo.svc", "*.shop-pods.demo.svc.cluster.local",
+		"*.shop-r.demo.svc", "*.shop-r.demo.svc.cluster.local", "localhost",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing", want)

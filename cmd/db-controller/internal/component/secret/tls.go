@@ -56,8 +56,11 @@ func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 		host := component.Host(cluster, service)
 		request.DNSNames = append(request.DNSNames, service, service+"."+cluster.Namespace, host, host+".cluster.local")
 	}
-	pods := "*." + component.Host(cluster, names.Pods())
-	request.DNSNames = append(request.DNSNames, pods, pods+".cluster.local", "localhost")
+	for _, domain := range []string{names.Pods(), names.Any()} {
+		pods := "*." + component.Host(cluster, domain)
+		request.DNSNames = append(request.DNSNames, pods, pods+".cluster.local")
+	}
+	request.DNSNames = append(request.DNSNames, "localhost")
 	return request
 }
 

@@ -23,14 +23,7 @@ func All(cluster *v1alpha1.PostgresCluster) []*corev1.Service {
 	primary := service(cluster, names.Primary(), nil)
 	replicas := service(cluster, names.Replicas(), selector(cluster, v1alpha1.RoleReplica))
 	anyone := service(cluster, names.Any(), selector(cluster, ""))
-	pods := service(cluster, names.Pods(), selector(cluster, ""))
-	pods.Spec.ClusterIP = corev1.ClusterIPNone
-	// Agents and controllers talk to a pod before it takes connections.
-	pods.Spec.PublishNotReadyAddresses = true
-	pods.Spec.Ports = append(pods.Spec.Ports, corev1.ServicePort{
-		Name: "agent", Protocol: corev1.ProtocolTCP, Port: agentapi.AgentPort, TargetPort: intstr.FromInt32(agentapi.AgentPort),
-	})
-	return []*corev1.Service{primary, replicas, anyone, pods}
+	return []*corev1.Service{primary, replicas, anyone}
 }
 
 func service(cluster *v1alpha1.PostgresCluster, name string, selector map[string]string) *corev1.Service {

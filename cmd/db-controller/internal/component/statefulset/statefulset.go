@@ -39,7 +39,7 @@ func Build(cluster *v1alpha1.PostgresCluster, in Inputs) *appsv1.StatefulSet {
 		ObjectMeta: component.Meta(cluster, names.StatefulSet(), workload.ComponentInstance),
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:            ptr.To(in.Replicas),
-			ServiceName:         names.Pods(),
+			ServiceName:         names.Any(),
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			UpdateStrategy:      appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
 			// Volumes outlive the StatefulSet; who deletes them is deletionPolicy.
