@@ -3,7 +3,9 @@
 package supervise
 
 import (
+	"bytes"
 	"encoding/json"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -22,6 +24,7 @@ func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	frozen.mu.Lock() // the loop needs it for each of its turns
 	thaw := sync.OnceFunc(frozen.mu.Unlock)
 	defer thaw()
+	two.second.await("let the loop stand still", beating)
 	postmaster.KillAll(two.first.Volume.PGData(two.first.config.DataGeneration))
 	two.lease.pass(t, "shop-1")
 	two.second.await("take over", two.second.public.ready)
@@ -32,6 +35,12 @@ func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	if two.first.public.ready() {
 		t.Error("the former primary still has clients sent to it")
 	}
+}
+
+// beating says whether a loop is at the begin of a turn, where only one that is frozen stays.
+func beating() bool {
+	stacks := make([]byte, 4<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*State).beat("))
 }
 
 // pass gives the Lease to another instance, as if it had run out and that one had taken it.
