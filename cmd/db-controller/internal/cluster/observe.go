@@ -48,7 +48,8 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 	w.begunHere = r.written.alone(cluster)
 	w.alone = w.begunHere && !w.hasRun() && !w.deleting()
 	for _, read := range []func(context.Context, *world) error{
-		r.readRepository, r.readObjects, r.readPodsService, r.readCredentials, r.readSecrets, r.readPasswords, r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
+		r.readRepository, r.readObjects, r.readPodsService, r.readCredentials, r.readSecrets, r.readPasswords,
+		r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
 	} {
 		if err := read(ctx, w); err != nil {
 			return w, err

@@ -19,8 +19,9 @@ import (
 )
 
 // renewStatefulSet takes a StatefulSet away whose claims have another size than is wanted, or that another Service governs
-// (one of a suite of before), as neither can be changed in it, and leaves its pods alone. It is then made again and adopts them, so that nothing is restarted. Should we end in
-// between, there is a cluster with pods and without a StatefulSet, which is made as ever: see orphaned.
+// (one of a suite of before), as neither can be changed in it, and leaves its pods alone. It is then made again and adopts
+// them, so that nothing is restarted. Should we end in between, there is a cluster with pods and without a StatefulSet, which
+// is made as ever: see orphaned.
 func (r *Reconciler) renewStatefulSet(ctx context.Context, w *world) flow.Outcome {
 	set := w.statefulSet()
 	if set == nil || w.claimsSized(set) && set.Spec.ServiceName == w.names.Any() {
