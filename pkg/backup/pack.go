@@ -27,7 +27,7 @@ type packer struct {
 	store   objstore.Store
 	header  packHeader // without the name
 	attempt string     // makes the names differ from those of another run of the same backup
-	digests *codec.Digester
+	digests codec.Digester
 
 	mu      sync.Mutex // guards what follows
 	free    chan []byte
@@ -86,7 +86,7 @@ func (p *packer) add(ctx context.Context, frame []byte) (pack, offset uint32, er
 }
 
 // digestSecret is what the digests of frames are made with. Nobody who only writes rows knows the name of a run, so nobody
-// can write such that other content has the digest of what was backed up.
+// can aim at the digest of what was backed up.
 func digestSecret(lineage, backup, attempt string) string {
 	return lineage + "/" + backup + "/" + attempt
 }

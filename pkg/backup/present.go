@@ -16,7 +16,7 @@ import (
 // what was backed up, is fetched.
 type present struct {
 	roots   map[string]*os.Root // PGDATA as "", tablespaces by their OID
-	digests []*codec.Digester   // by pack
+	digests []codec.Digester   // by pack
 	// there are files of the target itself that have the same content in the same place: what is taken of them needn't be
 	// written. onlyThere: nothing is taken of others.
 	there     map[*File]state
@@ -46,14 +46,9 @@ func openPresent(dir string, manifest *Manifest) *present {
 }
 
 // digestersOf the packs of a backup.
-func digestersOf(manifest *Manifest) (digests []*codec.Digester) {
-	bySecret := map[string]*codec.Digester{}
+func digestersOf(manifest *Manifest) (digests []codec.Digester) {
 	for _, pack := range manifest.Packs {
-		secret := pack.secret(manifest.Lineage)
-		if bySecret[secret] == nil {
-			bySecret[secret] = codec.NewDigester(secret)
-		}
-		digests = append(digests, bySecret[secret])
+		digests = append(digests, codec.NewDigester(pack.secret(manifest.Lineage)))
 	}
 	return digests
 }
