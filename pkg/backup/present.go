@@ -16,7 +16,7 @@ import (
 // what was backed up, is fetched.
 type present struct {
 	roots   map[string]*os.Root // PGDATA as "", tablespaces by their OID
-	digests []codec.Digester   // by pack
+	digests []codec.Digester    // by pack
 	// there are files of the target itself that have the same content in the same place: what is taken of them needn't be
 	// written. onlyThere: nothing is taken of others.
 	there     map[*File]state

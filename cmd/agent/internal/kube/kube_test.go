@@ -5,14 +5,17 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -114,5 +117,30 @@ func TestARefusalSaysWhatTheServerSays(t *testing.T) {
 	err := c.Get(t.Context(), "/apis/x/v1/y/z", &struct{}{})
 	if !IsNotFound(err) || IsConflict(err) || err.Error() != `Kubernetes answers 404 NotFound: y "z" not found` {
 		t.Error(err)
+	}
+}
+
+func TestAWatchBeginsWithAVersionOrWithTheObject(t *testing.T) {
+	var got url.Values
+	c, _ := client(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r.URL.Query()
+		_, _ = io.WriteString(w, `{"type":"ADDED","object":{"a":1}}`+"\n"+`{"type":"BOOKMARK","object":{}}`+"\n"+`{"type":"MODIFIED","object":{"a":2}}`+"\n")
+	})
+	for _, x := range []struct {
+		version string
+		begins  url.Values
+	}{
+		{"7", url.Values{"resourceVersion": {"7"}}},
+		{"", url.Values{"sendInitialEvents": {"true"}, "resourceVersionMatch": {"NotOlderThan"}, "allowWatchBookmarks": {"true"}}},
+	} {
+		seen := ""
+		err := c.Watch(t.Context(), "/folder", "shop", x.version, func(object json.RawMessage) error {
+			seen += string(object)
+			return nil
+		})
+		x.begins["watch"], x.begins["fieldSelector"], x.begins["timeoutSeconds"] = []string{"true"}, []string{"metadata.name=shop"}, []string{"540"}
+		if err != nil || seen != `{"a":1}{"a":2}` || !reflect.DeepEqual(got, x.begins) {
+			t.Errorf("from version %q: saw %s, asked for %v: %v", x.version, seen, got, err)
+		}
 	}
 }

@@ -36,13 +36,20 @@ const (
 )
 
 // Watch calls each with the JSON of every new state of one object, from a resourceVersion on, until the server ends the
-// watch (nil) or it fails. folder is the path of the objects of its kind.
+// watch (nil) or it fails. folder is the path of the objects of its kind. Without a version the state that the object has
+// comes first, as new as one that is asked for; servers before Kubernetes 1.34 refuse that.
 func (c *Client) Watch(ctx context.Context, folder, name, version string, each func(json.RawMessage) error) error {
 	ctx, cancel := context.WithTimeout(ctx, watchTime+watchSlack)
 	defer cancel()
 	query := url.Values{
-		"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "resourceVersion": {version},
-		"timeoutSeconds": {strconv.Itoa(int(watchTime.Seconds()))},
+		"watch": {"true"}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {strconv.Itoa(int(watchTime.Seconds()))},
+	}
+	if version != "" {
+		query.Set("resourceVersion", version)
+	} else {
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", "NotOlderThan")
+		query.Set("allowWatchBookmarks", "true") // has to be, but says nothing that isn't known
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+folder+"?"+query.Encode(), nil)
 	if err != nil {

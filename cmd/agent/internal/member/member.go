@@ -72,6 +72,7 @@ type Member struct {
 	greet   chan struct{} // somebody else is to be followed
 	left    chan struct{} // closed when the lease was given up by a pod that ends
 	leaving bool
+	begun   chan struct{} // closed when the first watch has brought the Lease, or won't
 }
 
 // New makes a member; Run makes it take part.
@@ -80,6 +81,7 @@ func New(options Options, config elect.Config) *Member {
 	m := &Member{
 		Options: options, limits: limits, core: elect.New(options.Self, config, limits),
 		busy: map[string]bool{}, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), greet: make(chan struct{}, 1), left: make(chan struct{}),
+		begun: make(chan struct{}),
 	}
 	m.primary.known = map[string]follower{}
 	return m
@@ -204,7 +206,11 @@ func (m *Member) once(what string, do func()) {
 	}()
 }
 
+// refresh reads the Lease, unless the first watch brings it.
 func (m *Member) refresh(ctx context.Context) {
+	if m.leaseName() != "" && m.brought(ctx) {
+		return
+	}
 	record, err := m.readLease(ctx)
 	if err != nil {
 		m.Log.Warn("the Lease can't be read", "lease", m.leaseName(), "error", err)
@@ -215,6 +221,22 @@ func (m *Member) refresh(ctx context.Context) {
 		return
 	}
 	m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, record) })
+}
+
+// brought waits for the first watch, and says whether it has brought the Lease just now.
+func (m *Member) brought(ctx context.Context) bool {
+	select {
+	case <-m.begun:
+		return false // long ago
+	default:
+	}
+	select {
+	case <-m.begun:
+		return m.version() != ""
+	case <-time.After(writeTime):
+	case <-ctx.Done():
+	}
+	return false
 }
 
 func (m *Member) write(ctx context.Context, write *elect.Write) {
@@ -241,32 +263,47 @@ func (m *Member) askFailsafe(ctx context.Context, to elect.Member, question elec
 	m.tell(func(core *elect.Core, _ time.Duration) { core.HeardFailsafe(question.ID, to.Name, true) })
 }
 
-// watch tells the core of every change of the Lease.
+// watch tells the core of every change of the Lease. The first one begins with the Lease as it is, which saves a request.
 func (m *Member) watch(ctx context.Context) {
-	for ctx.Err() == nil {
+	begin := sync.OnceFunc(func() { close(m.begun) })
+	defer begin()
+	for first := true; ctx.Err() == nil; {
 		version := m.version()
-		if version == "" { // nothing is to be seen, or nothing was read yet
+		if m.leaseName() == "" || version == "" && !first { // nothing is to be seen, or nothing was read yet
 			m.pause(ctx, m.limits.Retry/5)
 			continue
 		}
 		err := m.API.Watch(ctx, m.folder(), m.leaseName(), version, func(object json.RawMessage) error {
-			found := lease{}
-			if err := json.Unmarshal(object, &found); err != nil {
-				return err
-			}
-			record, err := found.record()
-			if err == nil {
-				m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, record) })
-			}
+			err := m.saw(object)
+			begin()
 			return err
 		})
-		if err != nil && ctx.Err() == nil {
-			m.Log.Warn("the Lease is not watched for a moment", "error", err)
-			m.pause(ctx, m.limits.Retry/2)
-			m.once("refresh", func() { m.refresh(ctx) })
-			m.pause(ctx, m.limits.Retry/2)
+		begin()
+		if err == nil || ctx.Err() != nil {
+			first = false
+			continue
 		}
+		m.Log.Warn("the Lease is not watched for a moment", "error", err)
+		if first { // the server may not know how to begin like that
+			first = false
+			continue
+		}
+		m.pause(ctx, m.limits.Retry/2)
+		m.once("refresh", func() { m.refresh(ctx) })
+		m.pause(ctx, m.limits.Retry/2)
 	}
+}
+
+func (m *Member) saw(object json.RawMessage) error {
+	found := lease{}
+	if err := json.Unmarshal(object, &found); err != nil {
+		return err
+	}
+	record, err := found.record()
+	if err == nil {
+		m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, record) })
+	}
+	return err
 }
 
 func (m *Member) version() string {

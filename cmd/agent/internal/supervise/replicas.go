@@ -48,9 +48,11 @@ func (r *runner) lookAfterReplicas(ctx context.Context) {
 // attendReplica does what a running replica needs beside its supervision, until ctx ends.
 func (r *runner) attendReplica(ctx context.Context) {
 	r.learn(ctx)
-	r.publisher.Role(roleReplica)
 	var slots, facts time.Time
-	for {
+	for turn := 0; ; turn++ {
+		if turn == 1 { // by now the pod is Ready, so that the -ro Service takes it in once, instead of as one that isn't first
+			r.publisher.Role(roleReplica)
+		}
 		leader, answers := r.member.Leader()
 		if err := r.look(ctx, leader, answers); err != nil && ctx.Err() == nil {
 			r.Log.Debug("the replica doesn't say where it is", "error", err)

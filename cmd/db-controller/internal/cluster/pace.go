@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -73,6 +74,9 @@ func withoutSteps(status, becomes *v1alpha1.PostgresClusterStatus) *v1alpha1.Pos
 		if condition.Status == metav1.ConditionUnknown && (condition.Type == v1alpha1.ConditionSpace || condition.Type == v1alpha1.ConditionArchiving) {
 			condition.Status = metav1.ConditionTrue // it is no news that it is well once it is known
 		}
+	}
+	if meta.IsStatusConditionTrue(becomes.Conditions, v1alpha1.ConditionUpToDate) && meta.IsStatusConditionFalse(becomes.Conditions, v1alpha1.ConditionReplicated) {
+		meta.RemoveStatusCondition(&large.Conditions, v1alpha1.ConditionUpToDate) // who waits for that waits for replicas, too
 	}
 	large.ReadyInstances = 0
 	if large.SystemIdentifier == "" {

@@ -59,3 +59,25 @@ func TestWhatTheFirstAgentSaysWaitsForTheClusterToBeReady(t *testing.T) {
 		t.Errorf("with a decision: got %v", got)
 	}
 }
+
+func TestThatAllIsAsItShallBeWaitsForTheReplicas(t *testing.T) {
+	status := func(upToDate, replicated metav1.ConditionStatus) *v1alpha1.PostgresClusterStatus {
+		return &v1alpha1.PostgresClusterStatus{SystemIdentifier: "7", Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionUpToDate, Status: upToDate}, {Type: v1alpha1.ConditionReplicated, Status: replicated},
+		}}
+	}
+	before := status(metav1.ConditionFalse, metav1.ConditionFalse)
+	for _, c := range []struct {
+		before, now *v1alpha1.PostgresClusterStatus
+		waits       time.Duration
+	}{
+		{before, status(metav1.ConditionTrue, metav1.ConditionFalse), patience},
+		{before, status(metav1.ConditionTrue, metav1.ConditionTrue), 0},
+		{status(metav1.ConditionTrue, metav1.ConditionFalse), before, 0},
+		{before, &v1alpha1.PostgresClusterStatus{SystemIdentifier: "7", Conditions: []metav1.Condition{{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionTrue}}}, 0},
+	} {
+		if got := patienceWith(c.before, c.now); got != c.waits {
+			t.Errorf("from %v to %v: got %v", c.before.Conditions, c.now.Conditions, got)
+		}
+	}
+}
