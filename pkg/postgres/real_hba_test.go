@@ -4,75 +4,16 @@ package postgres_test
 
 import (
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
-
-// authority signs certificates for one test.
-type authority struct {
-	dir  string // ca.crt, NAME.crt and NAME.key lie here
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	a := &authority{dir: pgtest.Dir(t)}
-	a.cert, a.key = a.issue(t, "ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-func (a *authority) issue(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber, template.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.save(t, name+".crt", "CERTIFICATE", der)
-	a.save(t, name+".key", "PRIVATE KEY", keyDER)
-	return cert, key
-}
-
-func (a *authority) save(t *testing.T, name, kind string, der []byte) {
-	t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	pgtest.Own(t, path)
-}
 
 func TestWhoMayConnectHow(t *testing.T) {
 	const password = "pencil"
@@ -106,7 +47,7 @@ func TestWhoMayConnectHow(t *testing.T) {
 			dsn := fmt.Sprintf("host=127.0.0.1 port=%s dbname=%s user=%s sslmode=%s replication=%v connect_timeout=10",
 				s.port, cmp.Or(c.database, "postgres"), c.role, c.tls, c.replication)
 			if c.cert != "" {
-				dsn += fmt.Sprintf(" sslcert=%[1]s/%[2]s.crt sslkey=%[1]s/%[2]s.key", s.ca.dir, c.cert)
+				dsn += fmt.Sprintf(" sslcert=%[1]s/%[2]s/tls.crt sslkey=%[1]s/%[2]s/tls.key", s.certificates, c.cert)
 			}
 			cmd := s.Command(t.Context(), t, "psql", "--no-psqlrc", "--no-password", "--dbname="+dsn, "--command="+map[bool]string{false: "SELECT 1", true: "IDENTIFY_SYSTEM"}[c.replication])
 			cmd.Env = append(cmd.Env, "PGPASSWORD="+c.password)
@@ -119,8 +60,8 @@ func TestWhoMayConnectHow(t *testing.T) {
 
 type tlsServer struct {
 	*pgtest.Server
-	ca   *authority
-	port string
+	certificates string // a folder for each common name
+	port         string
 }
 
 func startHBAServer(t *testing.T, superuser bool) *tlsServer {
@@ -132,15 +73,16 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, port := newAuthority(t), strconv.Itoa(pgtest.Port(t))
+	ca, certificates, port := authority.New(t), pgtest.Dir(t), strconv.Itoa(pgtest.Port(t))
 	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication} {
-		ca.issue(t, name, &x509.Certificate{})
+		ca.Fill(t, filepath.Join(certificates, name), name)
 	}
+	pgtest.Own(t, certificates)
 	s := pgtest.Start(t, pgtest.Options{
 		HBA: "local all postgres trust\n" + hba,
 		Params: map[string]string{
-			"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", "ssl_ca_file": ca.dir + "/ca.crt",
-			"ssl_cert_file": ca.dir + "/server.crt", "ssl_key_file": ca.dir + "/server.key",
+			"listen_addresses": "127.0.0.1", "port": port, "ssl": "on", "ssl_ca_file": certificates + "/server/ca.crt",
+			"ssl_cert_file": certificates + "/server/tls.crt", "ssl_key_file": certificates + "/server/tls.key",
 		},
 	})
 	admin := func(sql string) {
@@ -157,5 +99,5 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	if strings.TrimSpace(out) != "" {
 		t.Errorf("pg_hba.conf: %s", out)
 	}
-	return &tlsServer{Server: s, ca: ca, port: port}
+	return &tlsServer{Server: s, certificates: certificates, port: port}
 }

@@ -3,25 +3,18 @@ package api
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/authority"
 )
 
 type agent struct {
@@ -51,67 +44,11 @@ func (a *agent) Restart(_ context.Context, r agentapi.RestartRequest) (bool, err
 	return r.ConfigHash == "pending", nil
 }
 
-// authority signs certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return authority{certificate, key}
-}
-
-func (a authority) issue(t *testing.T, name string) (certificate, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &private.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rawKey, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: rawKey})
-}
-
 // serve serves a and returns the server's URL.
-func serve(t *testing.T, a Agent, ca authority) string {
+func serve(t *testing.T, a Agent, ca *authority.Authority) string {
 	t.Helper()
 	dir := t.TempDir()
-	certificate, key := ca.issue(t, "shop-0")
-	for name, content := range map[string][]byte{
-		"tls.crt": certificate, "tls.key": key, "ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.certificate.Raw}),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ca.Fill(t, dir, "shop-0", "127.0.0.1")
 	metrics := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	server := Server(Handler(a, metrics), dir, slog.New(slog.DiscardHandler))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,17 +61,13 @@ func serve(t *testing.T, a Agent, ca authority) string {
 }
 
 // client trusts ca and shows a certificate of signer with this common name, or none.
-func client(t *testing.T, ca, signer authority, name string) *http.Client {
+func client(t *testing.T, ca, signer *authority.Authority, name string) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
-	pool.AddCert(ca.certificate)
+	pool.AddCert(ca.Certificate)
 	config := &tls.Config{RootCAs: pool}
 	if name != "" {
-		certificate, key := signer.issue(t, name)
-		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pair := signer.Issue(t, name)
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	transport := &http.Transport{TLSClientConfig: config}
@@ -153,10 +86,10 @@ func get(t *testing.T, c *http.Client, url string) int {
 }
 
 func TestWhoMayAskForWhat(t *testing.T) {
-	ca := newAuthority(t)
+	ca := authority.New(t)
 	url := serve(t, &agent{alive: true, started: true}, ca)
 	nobody := client(t, ca, ca, "")
-	stranger := client(t, ca, newAuthority(t), agentapi.ControllerCommonName)
+	stranger := client(t, ca, authority.New(t), agentapi.ControllerCommonName)
 	backup := client(t, ca, ca, agentapi.BackupRole)
 	controller := client(t, ca, ca, agentapi.ControllerCommonName)
 	for _, test := range []struct {
@@ -180,7 +113,7 @@ func TestWhoMayAskForWhat(t *testing.T) {
 }
 
 func TestProbesSayNo(t *testing.T) {
-	ca := newAuthority(t)
+	ca := authority.New(t)
 	url := serve(t, &agent{started: true, ready: errors.New("PostgreSQL is Stopped")}, ca)
 	for _, route := range []string{agentapi.RouteLive, agentapi.RouteReady} {
 		if got := get(t, client(t, ca, ca, ""), url+route); got != http.StatusServiceUnavailable {
@@ -190,7 +123,7 @@ func TestProbesSayNo(t *testing.T) {
 }
 
 func TestAReadinessProbeWaitsSomeSecondsForTheFirstStart(t *testing.T) {
-	ca := newAuthority(t)
+	ca := authority.New(t)
 	a := &agent{alive: true, starting: make(chan struct{})}
 	server := serve(t, a, ca)
 	url := server + agentapi.RouteReady
@@ -209,7 +142,7 @@ func TestAReadinessProbeWaitsSomeSecondsForTheFirstStart(t *testing.T) {
 }
 
 func TestARestartIsPassedOn(t *testing.T) {
-	ca := newAuthority(t)
+	ca := authority.New(t)
 	a := &agent{}
 	url := serve(t, a, ca)
 	post := func(c *http.Client, body string) int {

@@ -2,53 +2,19 @@ package basebackup
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-)
 
-// certified writes a certificate for a host, its own CA, into a folder, and returns the folder.
-func certified(t *testing.T, host string) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
-	for name, content := range map[string][]byte{
-		"tls.crt": certificate, "ca.crt": certificate, "tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
+	"howdah.dev/howdah/test/testkit/authority"
+)
 
 // answers is a server that goes as far as TLS. Its port is returned, and a channel that is told what each handshake came to.
 func answers(t *testing.T, certificates string) (uint16, <-chan error) {
@@ -85,7 +51,8 @@ func answers(t *testing.T, certificates string) (uint16, <-chan error) {
 func TestTheInstanceIsLookedForAtItsAddressAndKnownByItsName(t *testing.T) {
 	const host = "shop-0.shop-pods.demo.svc"
 	for asked, trusted := range map[string]bool{host: true, "shop-rw.demo.svc": false} {
-		certificates := certified(t, host)
+		certificates := t.TempDir()
+		authority.New(t).Fill(t, certificates, host, host)
 		port, handshakes := answers(t, certificates)
 		config, err := connectConfig(asked, "127.0.0.1", certificates)
 		if err != nil {

@@ -1,15 +1,11 @@
 package kube
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,7 +13,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-	"time"
+
+	"howdah.dev/howdah/test/testkit/authority"
 )
 
 func client(t *testing.T, handler http.HandlerFunc) (*Client, string) {
@@ -57,7 +54,7 @@ func TestARunningAgentTrustsTheNextCAOfTheAPIServer(t *testing.T) {
 	if err := os.WriteFile(token, []byte("one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	trust(t, ca, anotherCertificate(t))
+	trust(t, ca, authority.New(t).Certificate.Raw)
 	c, err := New(server.URL, ca, token)
 	if err != nil {
 		t.Fatal(err)
@@ -72,21 +69,6 @@ func TestARunningAgentTrustsTheNextCAOfTheAPIServer(t *testing.T) {
 	if protocol != "HTTP/2.0" {
 		t.Errorf("it speaks %s", protocol)
 	}
-}
-
-// anotherCertificate is of somebody else.
-func anotherCertificate(t *testing.T) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate
 }
 
 func TestAnApplyIsOneOfItsManagerWithTheTokenOfToday(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/walsocket"
+	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -51,7 +52,7 @@ type bed struct {
 	t      *testing.T
 	pg     pgtest.Installation
 	dir    string
-	ca     *authority
+	ca     *authority.Authority
 	config agentapi.Config
 	nodes  []*node
 }
@@ -77,7 +78,7 @@ func newBed(t *testing.T, pg pgtest.Installation, nodes int) *bed {
 		Cluster: "shop", MajorVersion: pg.Major, DataGeneration: wanted, Instances: nodes,
 		Parameters: map[string]string{"shared_buffers": "16MB", "max_connections": "20", "checkpoint_timeout": "1h"},
 	}}
-	b.ca = newAuthority(t)
+	b.ca = authority.New(t)
 	for i := range nodes {
 		b.nodes = append(b.nodes, b.newNode(fmt.Sprintf("shop-%d", i)))
 	}
@@ -95,13 +96,13 @@ func (b *bed) newNode(pod string) *node {
 			WAL: "/bin/true", Port: pgtest.Port(b.t),
 		},
 	}}
-	for _, path := range []string{string(n.Volume), n.Paths.SocketDir, n.Paths.TLSDir, n.Paths.PeerTLSDir} {
+	for _, path := range []string{string(n.Volume), n.Paths.SocketDir} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	b.ca.issue(b.t, n.Paths.TLSDir, "server", host(pod))
-	b.ca.issue(b.t, n.Paths.PeerTLSDir, postgres.RoleReplication)
+	b.ca.Fill(b.t, n.Paths.TLSDir, "server", host(pod))
+	b.ca.Fill(b.t, n.Paths.PeerTLSDir, postgres.RoleReplication)
 	n.local = local.Server{SocketDir: n.Paths.SocketDir, Port: n.Paths.Port}
 	b.t.Cleanup(n.kill)
 	return n

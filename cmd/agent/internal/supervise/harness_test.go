@@ -5,15 +5,8 @@ package supervise
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +23,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/authority"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -40,7 +34,7 @@ type pod struct {
 	config agentapi.Config
 	store  objstore.Store
 	grace  time.Duration
-	ca     *authority
+	ca     *authority.Authority
 	log    *syncBuffer
 
 	name   string
@@ -78,7 +72,7 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pod{t: t, name: "shop-0", log: &syncBuffer{}, ca: newAuthority(t), Paths: Paths{
+	p := &pod{t: t, name: "shop-0", log: &syncBuffer{}, ca: authority.New(t), Paths: Paths{
 		Volume: generation.Volume(filepath.Join(dir, "volume")), RunDir: filepath.Join(dir, "run"), SocketDir: filepath.Join(dir, "s"),
 		ConfigFile: filepath.Join(dir, "agent.json"), TLSDir: filepath.Join(dir, "tls"), AppDir: filepath.Join(dir, "app"),
 		PeerTLSDir: filepath.Join(dir, "peer"), SuperuserDir: filepath.Join(dir, "super"), WAL: program, Port: pgtest.Port(t),
@@ -86,7 +80,7 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 	if volume != "" {
 		p.Volume = generation.Volume(volume)
 	}
-	for _, path := range []string{string(p.Volume), p.RunDir, p.SocketDir, p.TLSDir, p.AppDir, p.SuperuserDir} {
+	for _, path := range []string{string(p.Volume), p.RunDir, p.SocketDir, p.AppDir, p.SuperuserDir} {
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -97,9 +91,15 @@ func newEmptyPod(t *testing.T, volume string) *pod {
 		Parameters: map[string]string{"shared_buffers": "16MB", "max_connections": "20"},
 	}
 	p.write(filepath.Join(p.AppDir, "password"), "first")
-	p.ca.issue(t, p.TLSDir)
+	p.issueServer()
 	p.configure(p.config)
 	return p
+}
+
+// issueServer gives its server a certificate.
+func (p *pod) issueServer() {
+	p.t.Helper()
+	p.ca.Fill(p.t, p.TLSDir, "localhost", "localhost", "shop-0.shop-pods", "shop-1.shop-pods")
 }
 
 func (p *pod) init(id string) initialize.Result {
@@ -273,7 +273,7 @@ func (p *pod) connect(user, password, database, certificate string) (*pgx.Conn, 
 	}
 	if certificate != "" {
 		dir := p.t.TempDir()
-		p.ca.issueTo(p.t, dir, certificate)
+		p.ca.Fill(p.t, dir, certificate)
 		dsn = append(dsn, "sslcert="+filepath.Join(dir, "tls.crt"), "sslkey="+filepath.Join(dir, "tls.key"))
 	}
 	config, err := pgx.ParseConfig(strings.Join(dsn, " "))
@@ -345,64 +345,4 @@ func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
-}
-
-// authority is the CA of a cluster.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	serial      int64
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{certificate: certificate, key: key, serial: 1}
-}
-
-func (a *authority) issue(t *testing.T, dir string) { a.issueTo(t, dir, "localhost") }
-
-func (a *authority) issueTo(t *testing.T, dir, name string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.serial++
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(a.serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"localhost", "shop-0.shop-pods", "shop-1.shop-pods"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, a.certificate, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyRaw, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{
-		"tls.crt": {Type: "CERTIFICATE", Bytes: raw}, "tls.key": {Type: "EC PRIVATE KEY", Bytes: keyRaw},
-		"ca.crt": {Type: "CERTIFICATE", Bytes: a.certificate.Raw},
-	} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

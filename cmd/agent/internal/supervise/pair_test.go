@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -37,9 +36,8 @@ func newPair(t *testing.T) (*pair, *outage) {
 	config.Instances, config.Lease, config.PodDomain, config.DataInstance = 2, "shop", "shop-pods", "shop-0"
 	for _, p := range []*pod{two.first, two.second} {
 		p.pair = two
-		p.ca.issue(t, p.TLSDir)
-		makeDir(t, p.PeerTLSDir)
-		p.ca.issueTo(t, p.PeerTLSDir, "howdah_replication")
+		p.issueServer()
+		p.ca.Fill(t, p.PeerTLSDir, "howdah_replication")
 		p.configure(config)
 	}
 	return two, store
@@ -176,12 +174,5 @@ func merge(into, patch map[string]any) {
 		default:
 			into[name] = value
 		}
-	}
-}
-
-func makeDir(t *testing.T, path string) {
-	t.Helper()
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		t.Fatal(err)
 	}
 }

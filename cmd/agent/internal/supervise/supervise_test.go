@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/authority"
 )
 
 func TestTheFirstStartMakesADatabaseForTheApplication(t *testing.T) {
@@ -230,8 +231,8 @@ func TestANewCertificateIsServedWithoutARestart(t *testing.T) {
 	p := newPod(t)
 	p.run()
 	pid := p.pid()
-	p.ca = newAuthority(t)
-	p.ca.issue(t, p.TLSDir)
+	p.ca = authority.New(t)
+	p.issueServer()
 	p.await("serve the new certificate", func() bool {
 		_, err := p.connect("app", "first", "shop", "")
 		return err == nil
