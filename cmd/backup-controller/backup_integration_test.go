@@ -20,11 +20,8 @@ import (
 
 func TestABackupIsMadeByAJobBesideTheInstanceAndLeavesNothingIdle(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	cluster := b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	cluster := b.archived("shop")
+	backup, job := b.underWay("first", "shop")
 
 	plan := backup.Status.Plan
 	if plan.Lineage != "7-g1" || plan.Instance != "shop-0" || plan.Node != "w1" || plan.ClusterUID != cluster.UID || plan.Attempt != 1 {
@@ -58,11 +55,8 @@ func TestABackupIsMadeByAJobBesideTheInstanceAndLeavesNothingIdle(t *testing.T) 
 
 func TestAResultThatCannotBeReadIsFoundInTheRepository(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.archived("shop")
+	backup, job := b.underWay("first", "shop")
 	b.commitBackup(backup.Status.Plan)
 	b.end(job, nil)
 	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
@@ -73,11 +67,8 @@ func TestAResultThatCannotBeReadIsFoundInTheRepository(t *testing.T) {
 
 func TestAManifestWhosePacksWereClearedAwayIsNoResult(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.archived("shop")
+	backup, job := b.underWay("first", "shop")
 	manifest := b.commitBackup(backup.Status.Plan)
 	for info, err := range b.store.List(t.Context(), "lineages/", "") {
 		if err == nil && strings.Contains(info.Key, "/packs/") {
@@ -145,8 +136,7 @@ func TestABackupWaitsForItsRepositoryAndItsCluster(t *testing.T) {
 
 func TestOneBackupOfAClusterRunsAtATimeAndTheNextFollows(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	first := b.backup("first", "shop")
 	job := b.job("first-backup")
 	second := b.backup("second", "shop")
@@ -160,11 +150,8 @@ func TestOneBackupOfAClusterRunsAtATimeAndTheNextFollows(t *testing.T) {
 
 func TestACancelledBackupStopsItsJobAndRemovesWhatItLeft(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.archived("shop")
+	backup, job := b.underWay("first", "shop")
 	leftover := "lineages/7-g1/packs/" + backup.Status.Plan.ID + "/abc-0"
 	if err := b.store.Put(t.Context(), leftover, []byte("x"), objstore.PutOptions{}); err != nil {
 		t.Fatal(err)
@@ -179,8 +166,7 @@ func TestACancelledBackupStopsItsJobAndRemovesWhatItLeft(t *testing.T) {
 
 func TestAFinalErrorOfTheWorkerEndsTheBackupWithItsWords(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	backup := b.backup("first", "shop")
 	b.end(b.job("first-backup"), failure("DataCorrupt", "block 3 of base/5/16384 fails its checksum", true))
 	condition := b.awaitReason(backup, metav1.ConditionFalse, "DataCorrupt")
@@ -191,8 +177,7 @@ func TestAFinalErrorOfTheWorkerEndsTheBackupWithItsWords(t *testing.T) {
 
 func TestAnErrorThatMayPassIsTriedAgainByAnotherJobAndNotForEver(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	backup := b.backup("first", "shop")
 	for _, name := range []string{"first-backup", "first-backup-2", "first-backup-3", "first-backup-4", "first-backup-5"} {
 		b.end(b.job(name), failure("Unreachable", "The store is away.", false))
@@ -205,11 +190,8 @@ func TestAnErrorThatMayPassIsTriedAgainByAnotherJobAndNotForEver(t *testing.T) {
 
 func TestAJobThatVanishesIsMadeAgainAndOneThatFailsWithoutAWordIsFollowedByAnother(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.archived("shop")
+	backup, job := b.underWay("first", "shop")
 	before := job.UID
 	b.remove(job)
 	b.eventually(job, "the Job once more", func() bool { return job.UID != before && job.DeletionTimestamp.IsZero() })
@@ -237,11 +219,8 @@ func (b *bed) fail(job *batchv1.Job) {
 
 func TestTheNextAttemptGoesToWhereTheInstanceIsByThen(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	cluster := b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	cluster := b.archived("shop")
+	_, job := b.underWay("first", "shop")
 	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.Instances[0].Address = "10.0.0.8" })
 	b.fail(job)
 	if spec := b.told(b.job("first-backup-2")); spec.Address != "10.0.0.8" {
@@ -251,8 +230,7 @@ func TestTheNextAttemptGoesToWhereTheInstanceIsByThen(t *testing.T) {
 
 func TestABackupFollowsItsInstanceToAnotherNode(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	cluster := b.cluster("shop")
+	cluster := b.archived("shop")
 	backup := b.backup("first", "shop")
 	job := b.job("first-backup")
 	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.Instances[0].Node = "w2" })
@@ -263,8 +241,7 @@ func TestABackupFollowsItsInstanceToAnotherNode(t *testing.T) {
 
 func TestABackupWhoseClusterIsMadeAnewFails(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	cluster := b.cluster("shop")
+	cluster := b.archived("shop")
 	backup := b.backup("first", "shop")
 	b.job("first-backup")
 	b.remove(cluster)
@@ -274,8 +251,7 @@ func TestABackupWhoseClusterIsMadeAnewFails(t *testing.T) {
 
 func TestAJobOfThatNameThatBelongsToSomebodyElseIsLeftAlone(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	foreign := &batchv1.Job{}
 	foreign.Name = "first-backup"
 	foreign.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelComponent: "backup"}

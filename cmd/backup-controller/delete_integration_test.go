@@ -22,11 +22,8 @@ func TestDeletingABackupDeletesItsDataUnlessItShallStay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
-			b.make(b.repository("minio"))
-			b.cluster("shop")
-			backup := b.backup("first", "shop")
-			job := b.job("first-backup")
-			b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+			b.archived("shop")
+			backup, job := b.underWay("first", "shop")
 			key := b.commitBackup(backup.Status.Plan)
 			b.end(job, success())
 			b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
@@ -43,11 +40,8 @@ func TestDeletingABackupDeletesItsDataUnlessItShallStay(t *testing.T) {
 
 func TestAHeldBackupOutlivesItsDeletionUntilItIsLetGo(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	b.archived("shop")
+	backup, job := b.underWay("first", "shop")
 	key := b.commitBackup(backup.Status.Plan)
 	b.change(backup, func() { backup.Spec.Hold = true })
 	b.remove(backup)
@@ -68,8 +62,7 @@ func TestAHeldBackupOutlivesItsDeletionUntilItIsLetGo(t *testing.T) {
 
 func TestADeletionWaitsForAStoreThatIsAwayUntilThePersonLetsTheDataStay(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	backup := b.backup("first", "shop")
 	b.end(b.job("first-backup"), success())
 	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
@@ -89,9 +82,7 @@ func TestADeletedNamespaceTakesNoDataAlong(t *testing.T) {
 	repo := b.repository("minio")
 	b.make(repo)
 	b.cluster("shop")
-	backup := b.backup("first", "shop")
-	job := b.job("first-backup")
-	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	backup, job := b.underWay("first", "shop")
 	key := b.commitBackup(backup.Status.Plan)
 	b.change(backup, func() { backup.Spec.Hold = true })
 	b.end(job, success())

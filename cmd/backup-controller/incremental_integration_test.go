@@ -49,8 +49,7 @@ func incremental(spec *v1alpha1.BackupSpec) { spec.Type = v1alpha1.BackupIncreme
 
 func TestAnIncrementalBackupIsPinnedToTheLatestOne(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 
 	first := b.wanted("first", incremental)
 	job := b.job("first-backup")

@@ -134,8 +134,7 @@ func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
 
 func TestAnAskForABackupIsAnsweredOnceAndAgainWhenTheBackupWasDeleted(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	cluster := b.cluster("shop")
+	cluster := b.archived("shop")
 	request := v1alpha1.BackupRequest{Cluster: "shop", ClusterUID: cluster.UID, Token: protocol.Token(cluster.UID, 1), Purpose: v1alpha1.PurposeFinal}
 	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.BackupWanted = &request })
 	wanted := &v1alpha1.Backup{}

@@ -106,27 +106,20 @@ func newBed(t *testing.T) *bed {
 	}
 	b.bucket = b.namespace
 	buckets.set(b.bucket, b.store)
-	go b.collectGarbage(t.Context())
+	apiserver.StandIn(t, b.collectGarbage)
 	return b
 }
 
 // collectGarbage does what Kubernetes' own controllers do, which this API server doesn't have: it lets deleted Jobs go.
 func (b *bed) collectGarbage(ctx context.Context) {
-	for ticker := time.NewTicker(100 * time.Millisecond); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		jobs := &batchv1.JobList{}
-		if b.List(ctx, jobs, client.InNamespace(b.namespace)) != nil {
-			continue
-		}
-		for i := range jobs.Items {
-			if job := &jobs.Items[i]; !job.DeletionTimestamp.IsZero() {
-				job.Finalizers = nil
-				_ = b.Update(ctx, job)
-			}
+	jobs := &batchv1.JobList{}
+	if b.List(ctx, jobs, client.InNamespace(b.namespace)) != nil {
+		return
+	}
+	for i := range jobs.Items {
+		if job := &jobs.Items[i]; !job.DeletionTimestamp.IsZero() {
+			job.Finalizers = nil
+			_ = b.Update(ctx, job)
 		}
 	}
 }
@@ -208,6 +201,13 @@ func (b *bed) cluster(name string, change ...func(*v1alpha1.PostgresCluster)) *v
 	return cluster
 }
 
+// archived makes a PostgresCluster and the BackupRepository that it archives to.
+func (b *bed) archived(name string) *v1alpha1.PostgresCluster {
+	b.Helper()
+	b.make(b.repository("minio"))
+	return b.cluster(name)
+}
+
 func setReady(cluster *v1alpha1.PostgresCluster, status metav1.ConditionStatus, message string) {
 	meta.SetStatusCondition(&cluster.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionReady, Status: status, Reason: "Fake", Message: message, ObservedGeneration: cluster.Generation,
@@ -234,6 +234,15 @@ func (b *bed) backup(name, cluster string) *v1alpha1.Backup {
 	backup.Spec.Cluster.Name = cluster
 	b.make(backup)
 	return backup
+}
+
+// underWay makes a Backup, and waits until its worker is at it.
+func (b *bed) underWay(name, cluster string) (*v1alpha1.Backup, *batchv1.Job) {
+	b.Helper()
+	backup := b.backup(name, cluster)
+	job := b.job(name + "-backup")
+	b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
+	return backup, job
 }
 
 // awaitReason waits until the backup's condition has the reason.

@@ -166,8 +166,7 @@ func TestAWrongObjectIsNamedOnTheBackupOnItsRepositoryAndInAnEvent(t *testing.T)
 
 func TestAVerificationThatCannotReadIsTriedAgainAndSaysNothingOfTheBackup(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	backup := b.succeeded("first", verified)
 	name := ""
 	for range 5 {
@@ -236,8 +235,7 @@ func (b *bed) onlyVerification() (only *batchv1.Job) {
 
 func TestDeletingABackupEndsItsVerification(t *testing.T) {
 	b := newBed(t)
-	b.make(b.repository("minio"))
-	b.cluster("shop")
+	b.archived("shop")
 	backup := b.succeeded("first", verified)
 	job := b.verification(backup)
 	b.remove(backup)

@@ -40,10 +40,7 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	l := newLab(t)
 	l.patience *= 4
 	stop := l.mortals(1)
-	l.create(repository(l.ns))
-	l.create(credentials(l.ns))
-	shop := l.shop(archived)
-	l.awaitRunning(shop)
+	shop := l.archivedShop()
 	old := shop.Status.DataGeneration
 
 	upgrade := l.upgrade("to-18", shop)

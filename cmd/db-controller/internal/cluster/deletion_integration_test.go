@@ -57,10 +57,7 @@ func (l *lab) awaitGone(shop *v1alpha1.PostgresCluster) {
 
 func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
 	l := newLab(t)
-	l.create(repository(l.ns))
-	l.create(credentials(l.ns))
-	shop := l.shop(archived)
-	l.awaitRunning(shop)
+	shop := l.archivedShop()
 	l.beginDeletion(shop)
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
 	if !strings.Contains(message, "finalBackup: false") || !l.there(&corev1.Pod{}, "shop-0") {
@@ -79,10 +76,7 @@ func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
 
 func TestAFailedFinalBackupIsAskedForAgainAfterAPause(t *testing.T) {
 	l := newLab(t)
-	l.create(repository(l.ns))
-	l.create(credentials(l.ns))
-	shop := l.shop(archived)
-	l.awaitRunning(shop)
+	shop := l.archivedShop()
 	l.beginDeletion(shop)
 	l.answerBackup(shop, metav1.ConditionFalse, "the store is away")
 	var message string
@@ -147,10 +141,7 @@ func TestADeletionWaitsForWhoHoldsTheVolumesAndRefusesOthers(t *testing.T) {
 
 func TestAnInterruptedDeletionIsFinishedByTheNextController(t *testing.T) {
 	l := newLab(t)
-	l.create(repository(l.ns))
-	l.create(credentials(l.ns))
-	shop := l.shop(archived)
-	l.awaitRunning(shop)
+	shop := l.archivedShop()
 	l.beginDeletion(shop)
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
 	l.stop()
@@ -161,10 +152,7 @@ func TestAnInterruptedDeletionIsFinishedByTheNextController(t *testing.T) {
 
 func TestADeletionInTheForegroundKeepsItsOrder(t *testing.T) {
 	l := newLab(t)
-	l.create(repository(l.ns))
-	l.create(credentials(l.ns))
-	shop := l.shop(archived)
-	l.awaitRunning(shop)
+	shop := l.archivedShop()
 	if err := l.Delete(context.Background(), shop, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)
 	}

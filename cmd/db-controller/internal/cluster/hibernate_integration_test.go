@@ -49,10 +49,7 @@ func TestAClusterSleepsAndWakesWhereItWas(t *testing.T) {
 
 func TestASleepingClusterWakesForItsLastBackup(t *testing.T) {
 	l := newLab(t)
-	l.create(repository(l.ns))
-	l.create(credentials(l.ns))
-	shop := l.shop(archived)
-	l.awaitRunning(shop)
+	shop := l.archivedShop()
 	l.change(shop, func() { shop.Spec.Hibernate = true })
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated)
 	l.beginDeletion(shop)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -68,25 +66,6 @@ func (s *standIn) set(change func(*standIn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s)
-}
-
-func (s *standIn) start(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(30 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				s.once(ctx)
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
 }
 
 // once brings everything a step further. Errors are left to the next time: others write as well.

@@ -13,11 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/manager"
@@ -52,7 +51,7 @@ func newLab(t *testing.T) *lab {
 	c := apiserver.Client(t)
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: time.Minute, agent: workload.Agent{Image: "agent:1"}}
 	l.kube = newStandIn(c, l.ns)
-	l.kube.start(t)
+	apiserver.StandIn(t, l.kube.once)
 	l.startController()
 	return l
 }
@@ -60,41 +59,22 @@ func newLab(t *testing.T) *lab {
 // startController starts a db-controller that looks at this namespace alone. Starting another is what a restart is.
 func (l *lab) startController() {
 	l.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	skip := true
 	l.requests = &requestCounter{asked: map[string]int{}}
-	apiConfig := apiserver.Config()
-	apiConfig.Wrap(l.requests.wrap)
-	mgr, err := ctrl.NewManager(apiConfig, ctrl.Options{
-		Scheme: manager.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		Cache: cache.Options{
-			DefaultNamespaces: map[string]cache.Config{l.ns: {}}, ByObject: CacheOptions(),
-			DefaultTransform: cache.TransformStripManagedFields(),
-		},
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Controller: config.Controller{SkipNameValidation: &skip},
+	l.stop = apiserver.Run(l.T, l.ns, l.setUp, func(server *rest.Config, options *ctrl.Options) {
+		server.Wrap(l.requests.wrap)
+		options.Cache.ByObject, options.Cache.DefaultTransform = CacheOptions(), cache.TransformStripManagedFields()
+		options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	})
-	if err != nil {
-		l.Fatal(err)
-	}
+}
+
+func (l *lab) setUp(_ context.Context, mgr ctrl.Manager) error {
 	l.writes = &writeCounter{Client: mgr.GetClient(), left: l.lifetime, mortal: l.lifetime > 0, died: make(chan struct{})}
 	reconciler := &Reconciler{
 		Client: l.writes, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("db-controller"),
 		Agents: l.kube, Now: l.clock.now, Agent: l.agent,
 		Images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"},
 	}
-	if err := reconciler.SetupWithManager(mgr); err != nil {
-		l.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	l.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			l.Error(err)
-		}
-	})
-	l.Cleanup(l.stop)
+	return reconciler.SetupWithManager(mgr)
 }
 
 // shop is a PostgresCluster with as little as possible.
@@ -111,6 +91,16 @@ func (l *lab) shop(change func(*v1alpha1.PostgresCluster)) *v1alpha1.PostgresClu
 	}
 	l.create(cluster)
 	return cluster
+}
+
+// archivedShop makes one that archives, with what it archives to, and waits until it runs.
+func (l *lab) archivedShop() *v1alpha1.PostgresCluster {
+	l.Helper()
+	l.create(repository(l.ns))
+	l.create(credentials(l.ns))
+	shop := l.shop(archived)
+	l.awaitRunning(shop)
+	return shop
 }
 
 func (l *lab) create(object client.Object) {

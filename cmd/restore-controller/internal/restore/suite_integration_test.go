@@ -13,10 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -57,20 +54,7 @@ func newLab(t *testing.T) *lab {
 	t.Parallel()
 	c := apiserver.Client(t)
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), store: buckettest.New(t, 4, 5, 6), patience: time.Minute}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for tick := time.NewTicker(30 * time.Millisecond); ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				l.standIn(ctx)
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	apiserver.StandIn(t, l.standIn)
 	l.startController()
 	l.createWithStatus(&v1alpha1.BackupRepository{
 		ObjectMeta: l.meta("repo"),
@@ -102,36 +86,17 @@ func (l *lab) meta(name string) metav1.ObjectMeta {
 // startController starts a restore-controller that looks at this namespace alone.
 func (l *lab) startController() {
 	l.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	skip := true
-	mgr, err := ctrl.NewManager(apiserver.Config(), ctrl.Options{
-		Scheme: manager.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{l.ns: {}}},
-		Controller: config.Controller{SkipNameValidation: &skip},
-	})
-	if err != nil {
-		l.Fatal(err)
-	}
-	reconciler := New(ctx, mgr, workload.Agent{Image: "agent:1"}, manager.Images{17: "postgres:17"})
-	reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
-		return l.store, nil
-	}
-	reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
-	if l.process != nil {
-		reconciler.writer = l.process.Wrap(reconciler.writer)
-	}
-	if err := reconciler.SetupWithManager(mgr); err != nil {
-		l.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	l.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			l.Error(err)
+	l.stop = apiserver.Run(l.T, l.ns, func(ctx context.Context, mgr ctrl.Manager) error {
+		reconciler := New(ctx, mgr, workload.Agent{Image: "agent:1"}, manager.Images{17: "postgres:17"})
+		reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+			return l.store, nil
 		}
+		reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
+		if l.process != nil {
+			reconciler.writer = l.process.Wrap(reconciler.writer)
+		}
+		return reconciler.SetupWithManager(mgr)
 	})
-	l.Cleanup(l.stop)
 }
 
 // restartController is a crash: what was in memory is gone.
