@@ -131,6 +131,18 @@ func (b *bed) found() *node {
 	return n
 }
 
+// replicated founds a cluster whose first node is the primary, which the others follow.
+func replicated(t *testing.T, pg pgtest.Installation, count int) []*node {
+	t.Helper()
+	b := newBed(t, pg, count)
+	primary := b.found()
+	primary.keepSlots(nil)
+	for _, n := range b.nodes[1:] {
+		n.join(primary)
+	}
+	return b.nodes
+}
+
 // start starts the server on the node's copy: as a primary, or as a replica of another node. The files are as the agent
 // would make them.
 func (n *node) start(of *node) {

@@ -92,6 +92,19 @@ func (n *node) clone(of *node) generation.Generation {
 	return g
 }
 
+// rewind makes what the node has fit to follow another one.
+func (n *node) rewind(of *node) generation.Generation {
+	n.bed.t.Helper()
+	g, err := n.Volume.Resolve(wanted)
+	if err != nil {
+		n.bed.t.Fatal(err)
+	}
+	if err := n.Rewind(n.bed.t.Context(), of.upstream(), g); err != nil {
+		n.bed.t.Fatal(err)
+	}
+	return g
+}
+
 func (n *node) awaitStreaming(of *node) {
 	n.bed.t.Helper()
 	await(n.bed.t, n.Pod+" to stream from "+of.Pod, func() bool {

@@ -15,10 +15,8 @@ import (
 
 func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 2)
-		primary, n := b.found(), b.nodes[1]
-		primary.keepSlots(nil)
-		n.join(primary)
+		nodes := replicated(t, pg, 2)
+		primary, n := nodes[0], nodes[1]
 		primary.insert(100)
 		n.awaitLevel(primary)
 		if p := primary.position(); p.Replica || !p.Settled || p.Timeline != 1 {
@@ -49,10 +47,8 @@ func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
 
 func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 2)
-		primary, n := b.found(), b.nodes[1]
-		primary.keepSlots(nil)
-		n.join(primary)
+		nodes := replicated(t, pg, 2)
+		primary, n := nodes[0], nodes[1]
 		primary.insert(10)
 		n.awaitLevel(primary)
 		await(t, "the primary to know", func() bool {
@@ -69,10 +65,8 @@ func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
 
 func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 2)
-		primary, n := b.found(), b.nodes[1]
-		primary.keepSlots(nil)
-		n.join(primary)
+		nodes := replicated(t, pg, 2)
+		primary, n := nodes[0], nodes[1]
 		n.awaitLevel(primary)
 		conn, err := n.local.Connect(t.Context(), "postgres")
 		if err != nil {

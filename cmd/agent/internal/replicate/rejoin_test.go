@@ -14,11 +14,8 @@ import (
 
 func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 3)
-		old, next, third := b.found(), b.nodes[1], b.nodes[2]
-		old.keepSlots(nil)
-		next.join(old)
-		third.join(old)
+		nodes := replicated(t, pg, 3)
+		old, next, third := nodes[0], nodes[1], nodes[2]
 		old.insert(1000)
 		next.awaitLevel(old)
 		third.awaitLevel(old)
@@ -38,13 +35,7 @@ func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 		third.follow(next)
 		third.awaitStreaming(next)
 
-		g, err := old.Volume.Resolve(wanted)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := old.Rewind(t.Context(), next.upstream(), g); err != nil {
-			t.Fatal(err)
-		}
+		old.rewind(next)
 		old.start(next)
 		old.awaitStreaming(next)
 		next.insert(10)
@@ -66,21 +57,13 @@ func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 
 func TestAPrimaryThatWasShutDownInOrderIsFitToFollow(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 2)
-		old, next := b.found(), b.nodes[1]
-		old.keepSlots(nil)
-		next.join(old)
+		nodes := replicated(t, pg, 2)
+		old, next := nodes[0], nodes[1]
 		old.insert(500)
 		old.stop() // which sends everything
 		next.promote()
 		next.insert(10)
-		g, err := old.Volume.Resolve(wanted)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := old.Rewind(t.Context(), next.upstream(), g); err != nil {
-			t.Fatal(err)
-		}
+		g := old.rewind(next)
 		if standby, err := settings.IsStandby(old.Volume.PGData(g.ID)); !standby || err != nil || old.Volume.Rewinding(g.ID) {
 			t.Errorf("%v, %v", standby, err)
 		}
@@ -95,11 +78,8 @@ func TestAPrimaryThatWasShutDownInOrderIsFitToFollow(t *testing.T) {
 
 func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 3)
-		old, next, ahead := b.found(), b.nodes[1], b.nodes[2]
-		old.keepSlots(nil)
-		next.join(old)
-		ahead.join(old)
+		nodes := replicated(t, pg, 3)
+		old, next, ahead := nodes[0], nodes[1], nodes[2]
 		thaw := next.freeze(old)
 		old.insert(500)
 		ahead.awaitLevel(old)
@@ -113,13 +93,7 @@ func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 			t.Errorf("the one ahead: %v, %v", remedy, err)
 		}
 		ahead.kill() // in the middle of recovery
-		g, err := ahead.Volume.Resolve(wanted)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := ahead.Rewind(t.Context(), next.upstream(), g); err != nil {
-			t.Fatal(err)
-		}
+		ahead.rewind(next)
 		ahead.start(next)
 		ahead.awaitStreaming(next)
 		ahead.awaitLevel(next)
@@ -143,10 +117,8 @@ func TestASummarizerThatSleepsIsWokenForAPromotion(t *testing.T) {
 		if pg.Major < 17 {
 			t.Skip("there is no summarizer before PostgreSQL 17")
 		}
-		b := newBed(t, pg, 2)
-		old, next := b.found(), b.nodes[1]
-		old.keepSlots(nil)
-		next.join(old)
+		nodes := replicated(t, pg, 2)
+		old, next := nodes[0], nodes[1]
 		old.insert(10)
 		next.awaitLevel(old)
 		old.kill()

@@ -11,11 +11,8 @@ import (
 
 func TestAPromotionSkipsTimelinesThatAnotherMayHaveBegun(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		b := newBed(t, pg, 3)
-		old, next, third := b.found(), b.nodes[1], b.nodes[2]
-		old.keepSlots(nil)
-		next.join(old)
-		third.join(old)
+		nodes := replicated(t, pg, 3)
+		old, next, third := nodes[0], nodes[1], nodes[2]
 		old.kill()
 		g, err := next.Volume.Current()
 		if err != nil {
@@ -36,22 +33,11 @@ func TestAPromotionSkipsTimelinesThatAnotherMayHaveBegun(t *testing.T) {
 		third.stop()
 		third.start(next) // it finds its way over the gap
 		third.awaitStreaming(next)
-		if err := rewindTo(t, old, next); err != nil {
-			t.Fatal(err)
-		}
+		old.rewind(next)
 		old.start(next)
 		old.awaitLevel(next)
 		if p := old.position(); p.Timeline != 4 {
 			t.Errorf("%+v", p)
 		}
 	})
-}
-
-func rewindTo(t *testing.T, n, source *node) error {
-	t.Helper()
-	g, err := n.Volume.Resolve(wanted)
-	if err != nil {
-		return err
-	}
-	return n.Rewind(t.Context(), source.upstream(), g)
 }
