@@ -22,13 +22,10 @@ func wardenCommand() *cobra.Command {
 	}
 }
 
-// punctual is how late the warden may be for the server still to get the time that Fence gives it.
-const punctual = 200 * time.Millisecond
-
 // endServer ends a server whose permission has run out. When that was long ago, as after the machine was frozen, another one may
 // accept writes by now.
 func endServer(pgdata string, late time.Duration) {
-	if late > punctual {
+	if late > warden.Punctual { // else the server still has the time that Fence gives it
 		postmaster.KillAll(pgdata)
 		return
 	}

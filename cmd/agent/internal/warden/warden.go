@@ -38,12 +38,15 @@ type permission struct {
 }
 
 // Watch is the warden: it reads permissions and calls kill with the data directory whenever the newest has run out, again
-// and again until there is a new one, and says how late it is by then: a machine that stood still may be very late. It returns
-// when the input has ended, after a last kill.
+// and again until there is a new one, and says how late it is by then: a machine that stood still may be very late. Several
+// threads may call at one time then. It returns when the input has ended, after a last kill.
 func Watch(in io.Reader, now func() time.Duration, kill func(dir string, late time.Duration)) error {
 	lines := make(chan permission)
 	failed := make(chan error, 1)
 	go read(in, lines, failed)
+	beside := &guards{now: now, kill: kill}
+	defer beside.ended.Store(true)
+	beside.start()
 	var p permission
 	for {
 		var expired <-chan time.Time
@@ -52,6 +55,8 @@ func Watch(in io.Reader, now func() time.Duration, kill func(dir string, late ti
 		}
 		select {
 		case p = <-lines:
+			newest := p
+			beside.newest.Store(&newest)
 		case err := <-failed:
 			if p.dir != "" {
 				kill(p.dir, max(0, now()-p.until))
@@ -112,7 +117,7 @@ func (l *Leash) Run(ctx context.Context) {
 func (l *Leash) once(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, l.program, "warden")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=20")
+	cmd.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", 1+mostGuards), "GOGC=20") // a guard waits for nobody
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err

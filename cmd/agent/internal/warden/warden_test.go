@@ -3,6 +3,8 @@ package warden
 import (
 	"fmt"
 	"io"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -76,4 +78,39 @@ func TestAWardenThatWasToldNothingKillsNothing(t *testing.T) {
 	if err := <-ended; err != nil || len(killed) > 0 {
 		t.Error(err, len(killed))
 	}
+}
+
+// Where the warden itself is kept from its work, the thread of each processor kills.
+func TestEachProcessorHasAGuardThatKillsWhatMayLongNotRun(t *testing.T) {
+	var calls atomic.Int32
+	g := &guards{now: Now, kill: func(dir string, late time.Duration) {
+		if dir != "/data" || late < time.Minute {
+			t.Errorf("killed %q, late by %v", dir, late)
+		}
+		calls.Add(1)
+		runtime.Goexit() // the thread ends with its first kill
+	}}
+	t.Cleanup(func() { g.ended.Store(true) })
+	g.newest.Store(&permission{until: Now() - time.Minute, dir: "/data"})
+	g.start()
+	for deadline := time.Now().Add(time.Minute); int(calls.Load()) < len(processors()); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d guards of %d processors have killed", calls.Load(), len(processors()))
+		}
+	}
+}
+
+func TestAGuardLeavesItToTheWardenToBePunctual(t *testing.T) {
+	g := &guards{kill: func(string, time.Duration) { t.Error("killed") }}
+	g.now = func() time.Duration {
+		g.ended.Store(true) // after this look
+		return time.Hour
+	}
+	g.newest.Store(&permission{until: time.Hour - Punctual, dir: "/data"})
+	done := make(chan struct{})
+	go func() {
+		g.guard(processors()[0])
+		close(done)
+	}()
+	<-done
 }
