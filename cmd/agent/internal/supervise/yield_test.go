@@ -24,7 +24,7 @@ func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	frozen.mu.Lock() // the loop needs it for each of its turns
 	thaw := sync.OnceFunc(frozen.mu.Unlock)
 	defer thaw()
-	two.second.await("let the loop stand still", beating)
+	two.second.await("let the loop stand still", standing)
 	postmaster.KillAll(two.first.Volume.PGData(two.first.config.DataGeneration))
 	two.lease.pass(t, "shop-1")
 	two.second.await("take over", two.second.public.ready)
@@ -37,10 +37,16 @@ func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	}
 }
 
-// beating says whether a loop is at the begin of a turn, where only one that is frozen stays.
-func beating() bool {
+// standing says whether a loop waits for a lock, which only one that is frozen does for long: wherever in its turn that is.
+func standing() bool {
 	stacks := make([]byte, 4<<20)
-	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*State).beat("))
+	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+		header, frames, _ := bytes.Cut(stack, []byte("\n"))
+		if bytes.Contains(header, []byte("[sync.Mutex.Lock")) && bytes.Contains(frames, []byte("(*runner).loop(")) {
+			return true
+		}
+	}
+	return false
 }
 
 // pass gives the Lease to another instance, as if it had run out and that one had taken it.
