@@ -117,7 +117,7 @@ func (l *Leash) Run(ctx context.Context) {
 func (l *Leash) once(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, l.program, "warden")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", 1+mostGuards), "GOGC=20") // a guard waits for nobody
+	cmd.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", 1+len(processors())), "GOGC=20") // a guard waits for nobody
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
