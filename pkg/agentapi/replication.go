@@ -75,6 +75,8 @@ type SwitchoverStatus struct {
 	// State: Running, Done or Refused.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
+	// Untouched: it was refused at once, and the primary was not stopped for it.
+	Untouched bool `json:"untouched,omitempty"`
 }
 
 // States of a switchover.

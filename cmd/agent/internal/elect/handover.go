@@ -13,14 +13,14 @@ func (c *Core) Switchover(request agentapi.SwitchoverRequest) agentapi.Switchove
 		return c.answers
 	}
 	if c.handing != nil {
-		return agentapi.SwitchoverStatus{Token: request.Token, State: agentapi.SwitchoverRefused, Message: "another switchover is under way"}
+		return agentapi.SwitchoverStatus{Token: request.Token, State: agentapi.SwitchoverRefused, Message: "another switchover is under way", Untouched: true}
 	}
 	c.answers = agentapi.SwitchoverStatus{Token: request.Token, State: agentapi.SwitchoverRunning}
 	switch reason := c.refusal(request.To); {
 	case request.To == c.self.Name && c.holds:
 		c.answers.State, c.answers.Message = agentapi.SwitchoverDone, request.To+" is the primary already"
 	case reason != "":
-		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, reason
+		c.answers.State, c.answers.Message, c.answers.Untouched = agentapi.SwitchoverRefused, reason, true
 	default:
 		c.handing = &handover{token: request.Token, to: request.To, asked: true}
 	}

@@ -34,7 +34,7 @@ func TestASwitchoverIsRefusedWithAReason(t *testing.T) {
 	} {
 		a := leader(t, asynchronous(), held(0, "b"))
 		a.follow("b")
-		if s := a.core.Switchover(ask(test.to)); s.State != agentapi.SwitchoverRefused || !strings.Contains(s.Message, test.want) {
+		if s := a.core.Switchover(ask(test.to)); s.State != agentapi.SwitchoverRefused || !s.Untouched || !strings.Contains(s.Message, test.want) {
 			t.Errorf("%s: %+v", test.name, s)
 		}
 	}
@@ -76,7 +76,7 @@ func TestASwitchoverIsTakenBackWhenTheReplicaDoesNotGetEverything(t *testing.T) 
 	a := stopped(t)
 	a.passes(limits.Handover-time.Millisecond).hears("b", 1, 120).wants(Stop)
 	a.passes(time.Millisecond).wants(Lead)
-	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused || s.Message == "" {
+	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused || s.Untouched || s.Message == "" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -104,7 +104,7 @@ func TestASwitchoverThatNobodyTakesUpIsRefusedInTheEnd(t *testing.T) {
 	a.passes(limits.Grace)
 	a.writes(Written)
 	a.wants(Lead)
-	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused {
+	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused || s.Untouched {
 		t.Errorf("%+v", s)
 	}
 }

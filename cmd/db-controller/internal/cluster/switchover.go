@@ -99,22 +99,35 @@ func lastSwitchover(agent *agentapi.Status) *agentapi.SwitchoverStatus {
 	return agent.Election.Switchover
 }
 
-// giveAway has the primary's role given to an instance, for a reason of ours. A try that was refused is repeated in the
-// next minute, under another token.
+// giveAway has the primary's role given to an instance, for a reason of ours. A try that was refused is repeated under
+// another token.
 func (r *Reconciler) giveAway(ctx context.Context, w *world, purpose string, heir int, why string) flow.Outcome {
 	prefix := fmt.Sprintf("%s.%s.", purpose, w.primaryPod().UID)
-	token := prefix + fmt.Sprint(w.now.Truncate(time.Minute).Unix())
 	from, to := w.names.Instance(w.primary()), w.names.Instance(heir)
-	if answer := lastSwitchover(w.primaryAgent()); answer != nil && strings.HasPrefix(answer.Token, prefix) {
-		switch {
-		case answer.State == agentapi.SwitchoverRunning:
-			return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, why+" "+switchingMessage(from, to))
-		case answer.State == agentapi.SwitchoverRefused && answer.Token == token:
-			return flow.Poll(unknownInterval, v1alpha1.ReasonSwitchingOver, fmt.Sprintf(
-				"%s %s doesn't give its role to %s: %s It is asked again within a minute.", why, from, to, sentence(answer.Message)))
-		}
+	answer := lastSwitchover(w.primaryAgent())
+	if answer != nil && !strings.HasPrefix(answer.Token, prefix) {
+		answer = nil // to another question
+	}
+	token := prefix + tryOf(answer, w.now)
+	switch {
+	case answer == nil:
+	case answer.State == agentapi.SwitchoverRunning:
+		return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, why+" "+switchingMessage(from, to))
+	case answer.State == agentapi.SwitchoverRefused && answer.Token == token:
+		return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, fmt.Sprintf(
+			"%s %s doesn't give its role to %s: %s It is asked again within a minute.", why, from, to, sentence(answer.Message)))
 	}
 	return r.askSwitchover(ctx, w, token, to, why)
+}
+
+// tryOf is which try it is by now. For one that was refused in the end the primary was stopped, so the next one waits for the
+// next minute. One that was refused at once cost nothing: mostly the replica has only just come up, and follows in a moment.
+func tryOf(last *agentapi.SwitchoverStatus, now time.Time) string {
+	apart := time.Minute
+	if last != nil && last.Untouched {
+		apart = unknownInterval
+	}
+	return fmt.Sprint(now.Truncate(apart).Unix())
 }
 
 func (r *Reconciler) askSwitchover(ctx context.Context, w *world, token, to, why string) flow.Outcome {
