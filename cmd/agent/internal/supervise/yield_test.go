@@ -18,6 +18,9 @@ import (
 // on to say that clients belong here, the two would write over each other in the EndpointSlice for good.
 func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	two, _ := newPair(t)
+	for _, p := range []*pod{two.first, two.second} {
+		p.configure(p.with(map[string]string{"wal_keep_size": "64MB"})) // what a rewind needs stays, as it does by default
+	}
 	two.run()
 	frozen := two.first.agent
 	member := frozen.member
