@@ -113,7 +113,7 @@ func (r *Reconciler) giveAway(ctx context.Context, w *world, purpose string, hei
 	case answer == nil:
 	case answer.State == agentapi.SwitchoverRunning:
 		return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, why+" "+switchingMessage(from, to))
-	case answer.State == agentapi.SwitchoverRefused && answer.Token == token:
+	case !due(answer, token):
 		return flow.Poll(busyInterval, v1alpha1.ReasonSwitchingOver, fmt.Sprintf(
 			"%s %s doesn't give its role to %s: %s It is asked again within a minute.", why, from, to, sentence(answer.Message)))
 	}
@@ -128,6 +128,12 @@ func tryOf(last *agentapi.SwitchoverStatus, now time.Time) string {
 		apart = unknownInterval
 	}
 	return fmt.Sprint(now.Truncate(apart).Unix())
+}
+
+// due says whether the try of a token may follow the one that was answered last. Tokens end in the time of their try, so the later
+// one is the greater; of one that was repeated soon and then refused in the end, the minute began before it.
+func due(last *agentapi.SwitchoverStatus, token string) bool {
+	return last.State != agentapi.SwitchoverRefused || last.Token < token
 }
 
 func (r *Reconciler) askSwitchover(ctx context.Context, w *world, token, to, why string) flow.Outcome {
