@@ -69,7 +69,9 @@ type process struct {
 }
 
 // children lists our child processes, adopted ones too.
-func children() []process {
+func children() []process { return childrenOf(os.Getpid()) }
+
+func childrenOf(parent int) []process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -80,8 +82,8 @@ func children() []process {
 		if err != nil {
 			continue
 		}
-		state, parent, err := readStat(pid)
-		if err == nil && parent == os.Getpid() {
+		state, of, err := readStat(pid)
+		if err == nil && of == parent {
 			found = append(found, process{pid: pid, state: state})
 		}
 	}

@@ -17,9 +17,11 @@ import (
 
 // rejoin is what is remembered of how a copy is made fit to follow. What doesn't help is followed by what costs more.
 type rejoin struct {
-	next     way
-	attempts int
-	message  string // of the last failure
+	next    way
+	tried   way       // with success, as far as that could be seen
+	clones  int       // since it last followed for a while
+	cloned  time.Time // when the last one ended
+	message string    // of the last failure
 }
 
 // way to make a copy fit.
@@ -35,15 +37,15 @@ func (w way) String() string {
 	return map[way]string{asItIs: "AsItIs", byRewind: "Rewind", byClone: "Clone"}[w]
 }
 
-// failed: the copy could not follow as it was.
-func (j *rejoin) failed() { j.next = min(j.next+1, byClone) }
+// failed: the copy could not follow as it was, or as it was made.
+func (j *rejoin) failed() { j.next = min(max(j.next, j.tried)+1, byClone) }
 
-// pause before the next try: a primary must not be kept busy with clones that lead nowhere.
-func (j *rejoin) pause() time.Duration {
-	if j.attempts == 0 {
+// pause that is left before the next clone: a primary must not be kept busy with clones that lead nowhere.
+func (j *rejoin) pause(now time.Time) time.Duration {
+	if j.clones == 0 {
 		return 0
 	}
-	return min(5*time.Second<<min(j.attempts-1, 10), 10*time.Minute)
+	return min(5*time.Second<<min(j.clones-1, 10), 10*time.Minute) - now.Sub(j.cloned)
 }
 
 // follow runs the server as a replica, on a copy that is made fit for that first.
@@ -62,6 +64,9 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 	}
 	if _, answers := r.member.Leader(); !answers {
 		return r.restFor(ctx, leaderPoll, fmt.Sprintf("This instance waits for %s to be up as the primary, to follow it.", want.Leader.Name))
+	}
+	if pause := r.rejoin.pause(time.Now()); method == byClone && pause > 0 {
+		return r.restFor(ctx, pause, fmt.Sprintf("The last clone from %s led nowhere; another one is made soon. %s", want.Leader.Name, r.rejoin.message))
 	}
 	return r.mend(ctx, want, g, method)
 }
@@ -104,7 +109,7 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Down} })
 	progress := &agentapi.RejoinStatus{
 		Method: method.String(), Source: want.Leader.Name, StartedAt: time.Now().UTC().Truncate(time.Second),
-		Attempts: r.rejoin.attempts + 1, Message: r.rejoin.message,
+		Attempts: r.rejoin.clones + 1, Message: r.rejoin.message,
 	}
 	r.set(func(status *agentapi.Status) {
 		status.State, status.Role, status.Message, status.Rejoin = agentapi.StateStarting, "", "", progress
@@ -116,23 +121,27 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 	unwanted := work.Err() != nil
 	done()
 	switch {
-	case err == nil:
-		r.rejoin = rejoin{}
-		return errRejoin
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && err != nil:
 		return stopped{}
-	case unwanted:
+	case unwanted && err != nil:
 		return errChanged
+	}
+	if method == byClone {
+		r.rejoin.clones++
+		r.rejoin.cloned = time.Now()
+	}
+	if err == nil {
+		r.rejoin.next, r.rejoin.tried = asItIs, method
+		return errRejoin
 	}
 	if method == byRewind {
 		r.Log.Warn("the rewind did not succeed; the data is cloned", "error", err)
 		r.rejoin.next = byClone
 		return errRejoin
 	}
-	r.rejoin.attempts++
 	r.rejoin.message = sentence(err)
-	r.Log.Error("the data could not be cloned", "attempt", r.rejoin.attempts, "error", err)
-	return r.restFor(ctx, r.rejoin.pause(), fmt.Sprintf("Cloning from %s failed, and is tried again: %s", want.Leader.Name, r.rejoin.message))
+	r.Log.Error("the data could not be cloned", "attempt", r.rejoin.clones, "error", err)
+	return errRejoin
 }
 
 // mendBy does the work of one way.

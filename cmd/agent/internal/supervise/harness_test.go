@@ -191,7 +191,12 @@ func (p *pod) terminate(within time.Duration) error {
 // await waits for a condition, and shows the log if it doesn't come.
 func (p *pod) await(what string, holds func() bool) {
 	p.t.Helper()
-	deadline := time.After(30 * time.Second)
+	p.awaitFor(30*time.Second, what, holds)
+}
+
+func (p *pod) awaitFor(limit time.Duration, what string, holds func() bool) {
+	p.t.Helper()
+	deadline := time.After(limit)
 	for !holds() {
 		select {
 		case <-deadline:
@@ -250,12 +255,26 @@ func (p *pod) pid() int {
 }
 
 func (p *pod) readPID() (int, error) {
-	content, err := os.ReadFile(filepath.Join(p.Volume.PGData(p.config.DataGeneration), "postmaster.pid"))
+	id, err := p.Volume.Current()
+	if err != nil {
+		return 0, err
+	}
+	content, err := os.ReadFile(filepath.Join(p.Volume.PGData(id), "postmaster.pid"))
 	if err != nil {
 		return 0, err
 	}
 	pid, err := postgres.ParsePostmasterPID(content)
 	return pid.PID, err
+}
+
+// current is the copy that the volume points at.
+func (p *pod) current() string {
+	p.t.Helper()
+	id, err := p.Volume.Current()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return id
 }
 
 // cameBack says whether another server than that one is ready. In between there is a moment without the file of either.

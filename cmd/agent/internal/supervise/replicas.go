@@ -50,7 +50,7 @@ func (r *runner) attendReplica(ctx context.Context) {
 	r.learn(ctx)
 	var slots, facts time.Time
 	for turn := 0; ; turn++ {
-		if turn == 1 { // by now the pod is Ready, so that the -ro Service takes it in once, instead of as one that isn't first
+		if turn == 1 { // mostly the pod is Ready by now, so that the -ro Service takes it in once, instead of as one that isn't first
 			r.publisher.Role(roleReplica)
 		}
 		leader, answers := r.member.Leader()

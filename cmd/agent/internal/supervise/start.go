@@ -27,6 +27,7 @@ func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error)
 	defer r.waiting()() // recovery takes as long as it takes
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
+	still := standstill{}
 	for {
 		select {
 		case <-tick.C:
@@ -35,6 +36,9 @@ func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error)
 			}
 			if as == primaryMode && r.hopeless() && r.replaceable() {
 				return nil, r.despair(server)
+			}
+			if as == replicaMode && r.stands(&still, server) {
+				return nil, r.abandon(server, as, still)
 			}
 		case <-server.Done():
 			return nil, r.notStarted(server, as)
