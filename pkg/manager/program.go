@@ -73,10 +73,7 @@ func (p Program) command() *cobra.Command {
 // the time, so it is little work to keep its heap small. GOGC says otherwise.
 const gcPercent = 25
 
-// keepMemorySmall also keeps no profile of what was allocated where, which nobody could ask for: its table would come to be a
-// MiB, page by page.
 func keepMemorySmall() {
-	runtime.MemProfileRate = 0
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
