@@ -29,7 +29,7 @@ func (a *Archive) compare(ctx context.Context, lineage, key string, ours Header,
 
 // sameContent compares what two frames hold, byte by byte: an older version may have compressed it in another way.
 func (a *Archive) sameContent(there []byte, theirs Header, frame []byte, ours Header) (bool, error) {
-	content, err := (&unpacker{}).open(frame, ours.S2)
+	content, err := (&unpacker{}).open(frame, ours.MinLZ)
 	if err != nil {
 		return false, err
 	}

@@ -30,7 +30,7 @@ func Recompressed(t testing.TB, whole []byte) []byte {
 	if bytes.Equal(frame, whole[size:]) {
 		t.Fatal("it is compressed in the same way")
 	}
-	meta.S2, meta.Stored, meta.StoredCRC32C = 0, int64(len(frame)), codec.CRC(frame)
+	meta.MinLZ, meta.Stored, meta.StoredCRC32C = 0, int64(len(frame)), codec.CRC(frame)
 	header, err := envelope.Seal(envelope.WAL, meta)
 	if err != nil {
 		t.Fatal(err)

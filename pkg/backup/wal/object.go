@@ -67,7 +67,7 @@ func newObject() *object {
 // begin empties it, for content of that size.
 func (o *object) begin(effort Effort, size int64) {
 	o.buffer.bytes, o.size, o.crc = o.buffer.bytes[:headerRoom], 0, 0
-	o.buffer.most = headerRoom + mostPasses*blockRoom*(int(size)/onceSize+2) + int(size)
+	o.buffer.most = headerRoom + mostPasses*blockRoom*(int(size)/firstBlock+2) + int(size)
 	o.packer.begin(&o.buffer, effort, size)
 }
 
@@ -91,7 +91,7 @@ func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error
 	}
 	frame := o.compressed()
 	meta := stored{
-		Header: Header{Name: name, RawSize: size, CRC32C: o.crc, S2: o.packer.passes, Info: info},
+		Header: Header{Name: name, RawSize: size, CRC32C: o.crc, MinLZ: o.packer.passes, Info: info},
 		Stored: int64(len(frame)), StoredCRC32C: codec.CRC(frame),
 	}
 	header, err := envelope.Seal(envelope.WAL, meta)
@@ -119,8 +119,8 @@ func parseHeader(object []byte, name string) (stored, int, error) {
 	if header.RawSize < 0 || header.RawSize > postgres.MaxSegSize {
 		return stored{}, 0, fmt.Errorf("%w: content of %d bytes", ErrCorrupt, header.RawSize)
 	}
-	if header.S2 < 0 || header.S2 > mostPasses {
-		return stored{}, 0, fmt.Errorf("%w: compressed %d times", ErrCorrupt, header.S2)
+	if header.MinLZ < 0 || header.MinLZ > mostPasses {
+		return stored{}, 0, fmt.Errorf("%w: compressed %d times", ErrCorrupt, header.MinLZ)
 	}
 	return header, size, nil
 }

@@ -5,23 +5,23 @@ import (
 	"errors"
 	"io"
 
-	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+	"github.com/minio/minlz"
 )
 
 const (
 	// window fits a processor's cache; WAL compresses no better with a larger one, and faster with this.
 	window = 256 << 10
-	// blockSize is that of S2's blocks, of which more than one use makes more, and onceSize where it is used once: that fits a
-	// processor's cache. A block takes a few bytes more than its content where that doesn't compress.
-	blockSize, onceSize, blockRoom = 512 << 10, 128 << 10, 16
-	// sample is how much of a content says whether S2 goes on saving where it has been used before.
+	// firstBlock is that of MinLZ's blocks where it is used first, which fits a processor's cache, and nextBlock where it is used
+	// again, which makes more of larger ones. A block takes a few bytes more than its content where that doesn't compress.
+	firstBlock, nextBlock, blockRoom = 128 << 10, 512 << 10, 16
+	// sample is how much of a content says whether MinLZ goes on saving where it has been used before.
 	sample = 128 << 10
-	// mostPasses of S2: what more would save is less than it takes.
+	// mostPasses of MinLZ: what more would save is less than it takes.
 	mostPasses = 3
 )
 
-// packer compresses a content as it comes. Images of pages, and changes of many rows, say much the same again and again: S2 turns
+// packer compresses a content as it comes. Images of pages, and changes of many rows, say much the same again and again: MinLZ turns
 // them into the same few commands, again and again, and those into fewer, of which zstd has little to read. All else zstd
 // compresses best by itself.
 type packer struct {
@@ -31,9 +31,9 @@ type packer struct {
 	head   []byte // what came before the way was chosen
 	blocks [2][]byte
 	zstd   *zstd.Encoder
-	once   *s2.Writer
-	s2     []*s2.Writer
-	// passes is how often S2 is used, once it is chosen.
+	first  *minlz.Writer // takes the content
+	next   []*minlz.Writer
+	// passes is how often MinLZ is used, once it is chosen.
 	passes int
 	// chain is what the content goes through, the last first.
 	chain []io.WriteCloser
@@ -64,6 +64,7 @@ func (p *packer) choose() error {
 	again := p.savesAgain(p.head)
 	p.passes = 0
 	switch {
+	case len(p.head) == 0: // of which MinLZ makes nothing, not even a beginning
 	case p.effort == Hasty && again:
 		p.passes = mostPasses
 	case p.effort == Hasty:
@@ -72,14 +73,14 @@ func (p *packer) choose() error {
 		p.passes = mostPasses - 1
 	}
 	next := p.out
-	if p.effort != Hasty {
+	if p.effort != Hasty || p.passes == 0 {
 		if err := p.useZstd(); err != nil {
 			return err
 		}
 		next = p.zstd
 	}
-	for i := range p.passes {
-		stream := p.stream(i)
+	for again := p.passes - 1; again >= 0; again-- {
+		stream := p.stream(again)
 		stream.Reset(next)
 		p.chain, next = append(p.chain, stream), stream
 	}
@@ -87,22 +88,22 @@ func (p *packer) choose() error {
 	return err
 }
 
-// stream is of S2, the last first.
-func (p *packer) stream(i int) *s2.Writer {
-	if p.passes == 1 {
-		if p.once == nil {
-			p.once = newStream(onceSize)
+// stream is of MinLZ, which has been used so often before.
+func (p *packer) stream(again int) *minlz.Writer {
+	if again == 0 {
+		if p.first == nil {
+			p.first = newStream(firstBlock, minlz.LevelSuperFast)
 		}
-		return p.once
+		return p.first
 	}
-	if len(p.s2) == i {
-		p.s2 = append(p.s2, newStream(blockSize))
+	for len(p.next) < again {
+		p.next = append(p.next, newStream(nextBlock, minlz.LevelFastest))
 	}
-	return p.s2[i]
+	return p.next[again-1]
 }
 
-func newStream(block int) *s2.Writer {
-	return s2.NewWriter(nil, s2.WriterConcurrency(1), s2.WriterBlockSize(block))
+func newStream(block, level int) *minlz.Writer {
+	return minlz.NewWriter(nil, minlz.WriterConcurrency(1), minlz.WriterBlockSize(block), minlz.WriterLevel(level))
 }
 
 func (p *packer) useZstd() (err error) {
@@ -122,15 +123,21 @@ func (p *packer) useZstd() (err error) {
 	return nil
 }
 
-// savesAgain says whether S2 saves a third or more of what it made of a content itself. Of what is less alike zstd makes less alone.
+// savesAgain says whether MinLZ saves a third or more of what it made of a content itself. Of what is less alike zstd makes less alone.
 func (p *packer) savesAgain(content []byte) bool {
-	for i := range p.blocks {
-		if p.blocks[i] == nil {
-			p.blocks[i] = make([]byte, s2.MaxEncodedLen(s2.MaxEncodedLen(sample)))
-		}
+	once := p.try(0, content, minlz.LevelSuperFast)
+	return len(p.try(1, once, minlz.LevelFastest)) <= len(once)/3*2
+}
+
+func (p *packer) try(i int, content []byte, level int) []byte {
+	if p.blocks[i] == nil {
+		p.blocks[i] = make([]byte, minlz.MaxEncodedLen(minlz.MaxEncodedLen(sample)))
 	}
-	once := s2.Encode(p.blocks[0], content)
-	return len(s2.Encode(p.blocks[1], once)) <= len(once)/3*2
+	block, err := minlz.Encode(p.blocks[i], content, level)
+	if err != nil {
+		panic(err) // only for a level that isn't there, or a block larger than any
+	}
+	return block
 }
 
 // Close ends what was written.
@@ -147,22 +154,22 @@ func (p *packer) Close() error {
 	return errors.Join(errs...)
 }
 
-// beginOfS2 is how a stream of S2 begins. One of zstd begins with its own magic.
-const beginOfS2 = "\xff\x06\x00\x00S2sTwO"
+// beginOfMinLZ is how a stream of MinLZ begins. One of zstd begins with its own magic.
+const beginOfMinLZ = "\xff\x06\x00\x00MinLz"
 
 // maxWindow is the largest window of zstd that a reader accepts.
 const maxWindow = 8 << 20
 
 // unpacker decompresses one frame at a time.
 type unpacker struct {
-	zstd *zstd.Decoder
-	s2   [mostPasses]*s2.Reader
+	zstd  *zstd.Decoder
+	minlz [mostPasses]*minlz.Reader
 }
 
-// open is a reader of the content of a frame for which S2 was used so often, until the next call.
+// open is a reader of the content of a frame for which MinLZ was used so often, until the next call.
 func (u *unpacker) open(frame []byte, passes int) (content io.Reader, err error) {
 	content = bytes.NewReader(frame)
-	if !bytes.HasPrefix(frame, []byte(beginOfS2)) {
+	if !bytes.HasPrefix(frame, []byte(beginOfMinLZ)) {
 		if u.zstd == nil {
 			u.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 			if err != nil {
@@ -175,12 +182,11 @@ func (u *unpacker) open(frame []byte, passes int) (content io.Reader, err error)
 		content = u.zstd
 	}
 	for i := range passes {
-		if u.s2[i] == nil {
-			u.s2[i] = s2.NewReader(nil, s2.ReaderMaxBlockSize(blockSize), s2.ReaderAllocBlock(onceSize),
-				s2.ReaderIgnoreCRC()) // the whole content has a checksum of its own
+		if u.minlz[i] == nil {
+			u.minlz[i] = minlz.NewReader(nil, minlz.ReaderMaxBlockSize(nextBlock), minlz.ReaderIgnoreCRC()) // the whole content has a checksum of its own
 		}
-		u.s2[i].Reset(content)
-		content = u.s2[i]
+		u.minlz[i].Reset(content)
+		content = u.minlz[i]
 	}
 	return content, nil
 }

@@ -10,12 +10,12 @@ import (
 // decompress writes the content of a frame, a piece at a time. The header says what it has to be; what was written before
 // an error is worth nothing.
 func (u *unpacker) decompress(frame []byte, header Header, w io.Writer) error {
-	content, err := u.open(frame, header.S2)
+	content, err := u.open(frame, header.MinLZ)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	checked := &checkedWriter{to: w, left: header.RawSize}
-	_, err = io.Copy(checked, content)
+	_, err = io.Copy(checked, struct{ io.Reader }{content}) // with as many goroutines as processors MinLZ would write it itself
 	switch {
 	case checked.err != nil:
 		return checked.err

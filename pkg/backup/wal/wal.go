@@ -30,8 +30,8 @@ type Header struct {
 	Name    string `json:"name"`
 	RawSize int64  `json:"rawSize"` // bytes of the content
 	CRC32C  uint32 `json:"crc32c"`  // of the content
-	// S2 is how often the content was compressed with S2, before zstd or without it.
-	S2 int `json:"s2,omitempty"`
+	// MinLZ is how often the content was compressed with MinLZ, before zstd or without it.
+	MinLZ int `json:"minlz,omitempty"`
 	Info
 }
 
