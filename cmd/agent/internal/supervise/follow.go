@@ -66,7 +66,8 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		return r.restFor(ctx, leaderPoll, fmt.Sprintf("This instance waits for %s to be up as the primary, to follow it.", want.Leader.Name))
 	}
 	if pause := r.rejoin.pause(time.Now()); method == byClone && pause > 0 {
-		return r.restFor(ctx, pause, fmt.Sprintf("The last clone from %s led nowhere; another one is made soon. %s", want.Leader.Name, r.rejoin.message))
+		return r.restFor(ctx, pause, fmt.Sprintf("The last clone from %s led nowhere; another one is made in %v. %s",
+			want.Leader.Name, pause.Round(time.Second), r.rejoin.message))
 	}
 	return r.mend(ctx, want, g, method)
 }
