@@ -51,6 +51,7 @@ func backupCommand() *cobra.Command {
 }
 
 func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
+	debug.SetGCPercent(25) // most of the heap are buffers, which are no work to the collector
 	debug.SetMemoryLimit(memoryFor(task.MemoryLimit))
 	shareMemory(&task)
 	store, err := openPatiently(ctx, task.Repository)

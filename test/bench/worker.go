@@ -77,6 +77,7 @@ func work(ctx context.Context) error {
 func (j job) boundMemory() {
 	switch j.Work {
 	case workFull:
+		debug.SetGCPercent(25)
 		debug.SetMemoryLimit(176 << 20)
 	case workRestore:
 		debug.SetGCPercent(50)
