@@ -43,7 +43,10 @@ func (w Worker) pgUpgrade(ctx context.Context, found programs, oldData, newData 
 	}
 	output := w.follow(bufio.NewScanner(out))
 	if err := cmd.Wait(); err != nil {
-		text := strings.TrimSpace(complaint(output) + " " + reports(newData))
+		text := complaint(output)
+		for _, more := range []string{causes(output), reports(newData)} {
+			text = strings.TrimSpace(text + " " + more)
+		}
 		return job.Final(ReasonUpgradeFailed, fmt.Errorf("pg_upgrade: %w: %s", err, text))
 	}
 	return nil

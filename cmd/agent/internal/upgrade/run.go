@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
@@ -199,17 +198,4 @@ func (w Worker) checkSpace(oldData, mode string) error {
 			"the volume has %d MiB free, and a copy of the data needs about %d MiB; make room or take a larger volume", free>>20, need>>20))
 	}
 	return nil
-}
-
-// complaint is the lines of pg_upgrade's output that say what is wrong.
-func complaint(output string) string {
-	var lines []string
-	for line := range strings.Lines(output) {
-		line = strings.TrimSpace(line)
-		ok := line == "" || strings.HasSuffix(line, " ok") || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "Performing")
-		if !ok {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, " ")
 }

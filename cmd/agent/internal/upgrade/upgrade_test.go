@@ -113,6 +113,20 @@ func TestTheComplaintLeavesOutWhatWentWell(t *testing.T) {
 	}
 }
 
+func TestTheCauseIsInTheFileThatTheComplaintRefersTo(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "pg_upgrade_dump_5.log")
+	content := "pg_restore: creating TABLE \"public.t\"\npg_restore: error: could not execute query: ERROR:  type \"x\" does not exist\n" +
+		"Command was: CREATE TABLE public.t (secret text DEFAULT 'hidden')\n"
+	if err := os.WriteFile(log, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := causes("*failure*\n\nConsult the last few lines of \"" + log + "\" for\nthe probable cause of the failure.\n" +
+		"Consult the last few lines of \"/nowhere/pg_upgrade_server.log\" for\n")
+	if got != `pg_restore: error: could not execute query: ERROR:  type "x" does not exist` {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestSpaceCountsFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 5000), 0o600); err != nil {
