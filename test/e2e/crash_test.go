@@ -18,7 +18,7 @@ import (
 func TestDeletingControllersAtEachStepChangesNothingButTheTime(t *testing.T) {
 	// Not parallel: other tests' patience is not what is tested here.
 	b := newBed(t, "minio")
-	shop := b.Cluster("shop", 17)
+	shop := b.Cluster("shop", 15)
 	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 50000) AS n")
 	want := b.SQL("shop", sum)
 

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/place"
 )
 
@@ -25,7 +27,7 @@ func (b *bed) upgradeTo(name string, version int32, checkOnly bool) *v1alpha1.Up
 
 func TestMajorUpgrades(t *testing.T) {
 	t.Parallel()
-	for _, path := range [][2]int32{{15, 17}, {17, 18}} {
+	for _, path := range [][2]int32{{15, 17}, {15, 18}, {17, 18}} {
 		from, to := path[0], path[1]
 		t.Run(fmt.Sprintf("from %d to %d", from, to), func(t *testing.T) {
 			t.Parallel()
@@ -46,6 +48,9 @@ func TestMajorUpgrades(t *testing.T) {
 				t.Errorf("a check changed the version to %s", shop.Status.Version)
 			}
 			b.SQL("shop", "DROP TABLE awkward")
+			if to == 18 && b.refusesTooOld(shop, to) {
+				return
+			}
 
 			w := b.startWriter("shop")
 			upgrade := b.upgradeTo("up", to, false)
@@ -76,6 +81,38 @@ func TestMajorUpgrades(t *testing.T) {
 	}
 }
 
+// refusesTooOld says whether the release of the new image is too old for what runs, which Debian's packages of a day can
+// be: the server of it is asked. Then the upgrade is to be refused before anything is touched.
+func (b *bed) refusesTooOld(shop *v1alpha1.PostgresCluster, to int32) bool {
+	b.Helper()
+	option := b.SQL("shop", `SELECT coalesce(min(split_part(o, '=', 1)), '') FROM pg_attribute, unnest(attoptions) AS o WHERE o NOT LIKE 'n\_distinct%'`)
+	if option == "" {
+		return false
+	}
+	b.Cluster("newer", to)
+	b.SQL("newer", "CREATE TABLE probe (x int)")
+	_, err := b.SQLOn("newer-0", "ALTER TABLE probe ALTER x SET ("+option+" = 1)")
+	if err == nil || !strings.Contains(err.Error(), "unrecognized parameter") {
+		return false
+	}
+	running, image := b.SQL("shop", "SHOW server_version_num"), b.SQL("newer", "SHOW server_version_num")
+	upgrade := b.upgradeTo("up", to, false)
+	b.AwaitReason(upgrade, v1alpha1.ConditionSucceeded, v1alpha1.ReasonCheckFailed, option)
+	message := place.Condition(upgrade, v1alpha1.ConditionSucceeded).Message
+	for _, num := range []string{running, image} {
+		n, err := strconv.Atoi(num)
+		b.Must(err)
+		if release := postgres.VersionFromNum(n).String(); !strings.Contains(message, release) {
+			b.Errorf("no word of %s: %s", release, message)
+		}
+	}
+	if b.AwaitTrue(shop, v1alpha1.ConditionReady); len(shop.Status.Holds) > 0 || b.SQL("shop", "SHOW server_version_num") != running {
+		b.Errorf("it was touched: %+v", shop.Status)
+	}
+	b.Logf("not possible with these images: %s", message)
+	return true
+}
+
 // firstBackupOf fails the test unless the new lineage has the backup that the upgrade asked for.
 func (b *bed) firstBackupOf(upgrade *v1alpha1.Upgrade) {
 	b.Helper()
@@ -94,7 +131,7 @@ func (b *bed) firstBackupOf(upgrade *v1alpha1.Upgrade) {
 func TestAFailedUpgradeLeavesTheOldVersionRunning(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	shop := b.Cluster("shop", 17)
+	shop := b.Cluster("shop", 15)
 	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 1000) AS n")
 	before := b.SQL("shop", sum)
 	// What no check of the schema can see: a file of the table is gone.
@@ -108,7 +145,7 @@ func TestAFailedUpgradeLeavesTheOldVersionRunning(t *testing.T) {
 	b.AwaitTrue(shop, v1alpha1.ConditionReady)
 	_, err = b.Exec("shop-0", "sh", "-c", fmt.Sprintf(show, file))
 	b.Must(err)
-	if got := b.SQL("shop", sum); got != before || shop.Status.MajorVersion != 17 {
-		t.Errorf("it runs %s with %s, not 17 with %s", shop.Status.Version, got, before)
+	if got := b.SQL("shop", sum); got != before || shop.Status.MajorVersion != 15 {
+		t.Errorf("it runs %s with %s, not 15 with %s", shop.Status.Version, got, before)
 	}
 }

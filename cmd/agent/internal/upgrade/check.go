@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,8 +24,8 @@ const (
 	severityWarning = "Warning"
 )
 
-// Check asks the running cluster what could be in the way, then lets pg_upgrade check a copy of its schema that is made
-// in the pod. The cluster's volume is never mounted: pg_upgrade on a data directory whose server runs in another pod
+// Check asks the running cluster what could be in the way, then lets pg_upgrade upgrade a copy of its schema that is made
+// in the pod: what pg_upgrade's own --check finds, and what only shows when the new version takes the schema. The cluster's volume is never mounted: pg_upgrade on a data directory whose server runs in another pod
 // could not see that server and would start a second one.
 func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pgx.ConnConfig) (agentapi.UpgradeCheckResult, error) {
 	none := agentapi.UpgradeCheckResult{}
@@ -37,12 +38,12 @@ func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pg
 	if err != nil {
 		return none, err
 	}
-	w.Report(job.Progress{Phase: "CheckingSchema"})
-	checked, err := w.checkSchema(ctx, task, found, connect)
+	w.Report(job.Progress{Phase: phaseChecking})
+	rehearsed, err := w.rehearse(ctx, task, found, connect)
 	if err != nil {
 		return none, err
 	}
-	return agentapi.UpgradeCheckResult{Findings: fit(append(findings, checked...))}, nil
+	return agentapi.UpgradeCheckResult{Findings: fit(append(findings, rehearsed...))}, nil
 }
 
 func shareDir(binDir string) string {
@@ -72,8 +73,8 @@ func fit(findings []agentapi.Finding) []agentapi.Finding {
 	return findings
 }
 
-// checkSchema lets pg_upgrade check a copy of the schema.
-func (w Worker) checkSchema(ctx context.Context, task agentapi.UpgradeJob, found programs, connect *pgx.ConnConfig) ([]agentapi.Finding, error) {
+// rehearse upgrades a copy of the schema, which is thrown away with the pod.
+func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found programs, connect *pgx.ConnConfig) ([]agentapi.Finding, error) {
 	oldData, newData := filepath.Join(w.Scratch, "from"), filepath.Join(w.Scratch, "to")
 	if err := errors.Join(os.RemoveAll(oldData), os.RemoveAll(newData)); err != nil {
 		return nil, err
@@ -93,13 +94,34 @@ func (w Worker) checkSchema(ctx context.Context, task agentapi.UpgradeJob, found
 		return nil, err
 	}
 	var failure *job.Failure
-	switch err := w.pgUpgrade(ctx, found, oldData, newData, "--check"); {
+	switch err := w.pgUpgrade(ctx, phaseChecking, found, oldData, newData, "--link", "--no-sync"); {
 	case errors.As(err, &failure):
-		findings = append(findings, agentapi.Finding{Severity: severityError, Check: "PgUpgrade", Message: err.Error()})
+		findings = append(findings, w.rehearsalFailed(ctx, found, failure))
 	case err != nil:
 		return nil, err
 	}
 	return findings, nil
+}
+
+// unknown is what a server says about an option in the catalogs that its release doesn't have.
+var unknown = regexp.MustCompile(`unrecognized parameter "([^"]+)"`)
+
+// rehearsalFailed says what to do where the running release keeps what the new image's is too old to know: a minor release
+// can have a new option, and each major version gets it with its release of that day.
+func (w Worker) rehearsalFailed(ctx context.Context, found programs, failure error) agentapi.Finding {
+	finding := agentapi.Finding{Severity: severityError, Check: "PgUpgrade", Message: failure.Error()}
+	option := unknown.FindStringSubmatch(failure.Error())
+	if option == nil {
+		return finding
+	}
+	from, errFrom := postgres.ProgramVersion(ctx, w.Run, filepath.Join(found.oldBin, "postgres"))
+	to, errTo := postgres.ProgramVersion(ctx, w.Run, filepath.Join(found.newBin, "postgres"))
+	if errors.Join(errFrom, errTo) == nil {
+		finding.Check = "ReleaseTooOld"
+		finding.Message = fmt.Sprintf("PostgreSQL %s keeps the option %s in its catalogs, which PostgreSQL %s doesn't know: "+
+			"set spec.image to an image with a release that is as new as %[1]s", from, option[1], to)
+	}
+	return finding
 }
 
 func scratchArguments(dataDir string) []string {

@@ -23,8 +23,14 @@ const (
 	modeRange = "--copy-file-range" // within the kernel; from 17 on
 )
 
+// Phases that pg_upgrade runs in.
+const (
+	phaseChecking  = "CheckingSchema"
+	phaseUpgrading = "Upgrading"
+)
+
 // pgUpgrade runs pg_upgrade, and reports what it is busy with. What it has found wrong is in the error.
-func (w Worker) pgUpgrade(ctx context.Context, found programs, oldData, newData string, more ...string) error {
+func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, oldData, newData string, more ...string) error {
 	args := append([]string{
 		"--old-bindir=" + found.oldBin, "--new-bindir=" + found.newBin,
 		"--old-datadir=" + oldData, "--new-datadir=" + newData,
@@ -41,7 +47,7 @@ func (w Worker) pgUpgrade(ctx context.Context, found programs, oldData, newData 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	output := w.follow(bufio.NewScanner(out))
+	output := w.follow(phase, bufio.NewScanner(out))
 	if err := cmd.Wait(); err != nil {
 		text := complaint(output)
 		for _, more := range []string{causes(output), reports(newData)} {
@@ -53,13 +59,13 @@ func (w Worker) pgUpgrade(ctx context.Context, found programs, oldData, newData 
 }
 
 // follow collects the output, and shows its lines as they come.
-func (w Worker) follow(lines *bufio.Scanner) string {
+func (w Worker) follow(phase string, lines *bufio.Scanner) string {
 	var all strings.Builder
 	for lines.Scan() {
 		line := lines.Text()
 		all.WriteString(line + "\n")
 		if doing, _, _ := strings.Cut(line, "  "); doing != "" && !strings.HasPrefix(doing, "-") {
-			w.Report(job.Progress{Phase: "Upgrading", Message: strings.TrimSpace(doing)})
+			w.Report(job.Progress{Phase: phase, Message: strings.TrimSpace(doing)})
 		}
 	}
 	return all.String()

@@ -108,7 +108,7 @@ func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found progra
 	if mode != modeCopy { // the default, and no option of older versions
 		options = append(options, mode)
 	}
-	return w.pgUpgrade(ctx, found, oldData, pgdata, options...)
+	return w.pgUpgrade(ctx, phaseUpgrading, found, oldData, pgdata, options...)
 }
 
 // settled makes sure that the old generation is shut down cleanly: a former attempt may have been killed while

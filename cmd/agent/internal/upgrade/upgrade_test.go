@@ -1,6 +1,8 @@
 package upgrade
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +126,27 @@ func TestTheCauseIsInTheFileThatTheComplaintRefersTo(t *testing.T) {
 		"Consult the last few lines of \"/nowhere/pg_upgrade_server.log\" for\n")
 	if got != `pg_restore: error: could not execute query: ERROR:  type "x" does not exist` {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestAReleaseTooOldForTheRunningOneIsNamed(t *testing.T) {
+	releases := map[string]string{"/old/postgres": "postgres (PostgreSQL) 17.12 (Debian 17.12-0+deb13u1)", "/new/postgres": "postgres (PostgreSQL) 18.6"}
+	w := Worker{Run: func(_ context.Context, program string, _ ...string) ([]byte, error) {
+		return []byte(releases[program]), nil
+	}}
+	found := programs{oldBin: "/old", newBin: "/new"}
+	got := w.rehearsalFailed(t.Context(), found, errors.New(`pg_restore: error: could not execute query: ERROR:  unrecognized parameter "pg_attver"`))
+	if got.Check != "ReleaseTooOld" || got.Message != "PostgreSQL 17.12 keeps the option pg_attver in its catalogs, which PostgreSQL 18.6 doesn't know: "+
+		"set spec.image to an image with a release that is as new as 17.12" {
+		t.Errorf("got %+v", got)
+	}
+	got = w.rehearsalFailed(t.Context(), found, errors.New("some other failure"))
+	if got.Check != "PgUpgrade" || got.Message != "some other failure" {
+		t.Errorf("got %+v", got)
+	}
+	releases["/new/postgres"] = "not to be read"
+	if got = w.rehearsalFailed(t.Context(), found, errors.New(`unrecognized parameter "x"`)); got.Check != "PgUpgrade" {
+		t.Errorf("got %+v", got)
 	}
 }
 
