@@ -20,6 +20,8 @@ var (
 	replication = flag.String("replication", "async,sync", "kinds of replication, parted by commas")
 	alone       = flag.Bool("alone", false, "take the controllers away while faults are tried")
 	version     = flag.Int("version", 17, "major version of PostgreSQL")
+	upgradeFrom = flag.Int("upgrade-from", 15, "major version that the upgrade of the life cycle begins with")
+	upgradeTo   = flag.Int("upgrade-to", 18, "major version that it leads to")
 	out         = flag.String("out", "../../build/chaos.json", "file for the figures of each round")
 )
 

@@ -29,7 +29,7 @@ func TestLifecycle(t *testing.T) {
 			take(figures)
 			take(RollingRestart(t, s))
 		})
-		t.Run(fmt.Sprint("upgrade ", number+1), func(t *testing.T) { take(MajorUpgrade(t, int32(*version))) })
+		t.Run(fmt.Sprint("upgrade ", number+1), func(t *testing.T) { take(MajorUpgrade(t, int32(*upgradeFrom), int32(*upgradeTo))) })
 		t.Run(fmt.Sprint("twenty ", number+1), func(t *testing.T) { take(Twenty(t, int32(*version))) })
 	}
 	var medians []Figure

@@ -15,8 +15,8 @@ import (
 // gigabyte makes a table of that size.
 const gigabyte = `CREATE TABLE filler AS SELECT n, repeat(md5(n::text), 32) AS text FROM generate_series(1, 930000) AS n`
 
-// MajorUpgrade takes a cluster of three with 1 GB to the next major version, and measures what clients notice.
-func MajorUpgrade(t *testing.T, version int32) []Figure {
+// MajorUpgrade takes a cluster of three with 1 GB to a higher major version, and measures what clients notice.
+func MajorUpgrade(t *testing.T, version, to int32) []Figure {
 	t.Helper()
 	s := New(t, Options{Replication: Async, Version: version})
 	s.fill()
@@ -25,7 +25,7 @@ func MajorUpgrade(t *testing.T, version int32) []Figure {
 	r.awaitRows(r.kept, rows)
 	r.awaitRows(r.fresh, rows)
 	upgrade := &v1alpha1.Upgrade{ObjectMeta: s.Meta("up"), Spec: v1alpha1.UpgradeSpec{
-		Cluster: v1alpha1.LocalReference{Name: name}, Version: version + 1,
+		Cluster: v1alpha1.LocalReference{Name: name}, Version: to,
 	}}
 	r.strike()
 	r.Must(r.Create(t.Context(), upgrade))
@@ -34,7 +34,7 @@ func MajorUpgrade(t *testing.T, version int32) []Figure {
 		if err := r.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err
 		}
-		if cluster.Status.MajorVersion != version+1 {
+		if cluster.Status.MajorVersion != to {
 			return fmt.Errorf("%d runs", cluster.Status.MajorVersion)
 		}
 		return nil
@@ -49,7 +49,7 @@ func MajorUpgrade(t *testing.T, version int32) []Figure {
 	}
 	r.AwaitTrue(upgrade, v1alpha1.ConditionSucceeded)
 	return []Figure{
-		{fmt.Sprintf("major upgrade of 3 with 1 GB from %d, in all", version), "s", whole.Sub(r.began).Seconds()},
+		{fmt.Sprintf("major upgrade of 3 with 1 GB from %d to %d, in all", version, to), "s", whole.Sub(r.began).Seconds()},
 		{"gap of the upgrade over a kept connection", "s", result.GapSeconds},
 		{"gap of the upgrade over new connections", "s", result.NewConnectionGap},
 	}
