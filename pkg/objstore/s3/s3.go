@@ -113,6 +113,9 @@ func (s *Store) fail(op, key string, err error) error {
 	if response := (*awshttp.ResponseError)(nil); errors.As(err, &response) {
 		status = response.HTTPStatusCode()
 	}
+	if broken := (*smithy.DeserializationError)(nil); code == "" && errors.As(err, &broken) {
+		status = 0 // a server may answer before it has read a body, and end the connection: what it said is lost
+	}
 	if errors.Is(err, objstore.ErrConfig) {
 		code = "" // says itself what is wrong with the credentials
 	} else if strings.Contains(err.Error(), "get credentials") || strings.Contains(err.Error(), "failed to refresh cached credentials") {
