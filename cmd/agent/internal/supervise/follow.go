@@ -38,7 +38,25 @@ func (w way) String() string {
 }
 
 // failed: the copy could not follow as it was, or as it was made.
-func (j *rejoin) failed() { j.next = min(max(j.next, j.tried)+1, byClone) }
+func (j *rejoin) failed(complaint string) {
+	j.next, j.message = min(max(j.next, j.tried)+1, byClone), complaint
+}
+
+// ended notes what came of a way, and what is to be tried next.
+func (j *rejoin) ended(method way, err error, now time.Time) {
+	if method == byClone {
+		j.clones++
+		j.cloned = now
+	}
+	switch {
+	case err == nil:
+		j.next, j.tried, j.message = asItIs, method, ""
+	case method == byRewind:
+		j.next, j.message = byClone, sentence(err)
+	default:
+		j.message = sentence(err)
+	}
+}
 
 // pause that is left before the next clone: a primary must not be kept busy with clones that lead nowhere.
 func (j *rejoin) pause(now time.Time) time.Duration {
@@ -127,21 +145,10 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 	case unwanted && err != nil:
 		return errChanged
 	}
-	if method == byClone {
-		r.rejoin.clones++
-		r.rejoin.cloned = time.Now()
+	r.rejoin.ended(method, err, time.Now())
+	if err != nil {
+		r.Log.Error("the data could not be made fit to follow", "method", method.String(), "attempt", progress.Attempts, "error", err)
 	}
-	if err == nil {
-		r.rejoin.next, r.rejoin.tried = asItIs, method
-		return errRejoin
-	}
-	if method == byRewind {
-		r.Log.Warn("the rewind did not succeed; the data is cloned", "error", err)
-		r.rejoin.next = byClone
-		return errRejoin
-	}
-	r.rejoin.message = sentence(err)
-	r.Log.Error("the data could not be cloned", "attempt", r.rejoin.clones, "error", err)
 	return errRejoin
 }
 
@@ -301,9 +308,8 @@ func (r *runner) checkUp(ctx context.Context, server *postmaster.Server, as mode
 		return nil
 	}
 	r.Log.Warn("the replica can't follow the primary, though that answers", "remedy", remedy.String(), "complaint", server.Complaint())
-	r.rejoin.failed()
+	r.rejoin.failed(server.Complaint())
 	r.rejoin.next = max(r.rejoin.next, remedy)
-	r.rejoin.message = server.Complaint()
 	if err := r.end(server, as); err != nil {
 		r.Log.Warn("the replica did not shut down cleanly", "error", err)
 	}

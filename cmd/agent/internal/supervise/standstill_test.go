@@ -43,28 +43,3 @@ func TestWhatCountsAsAStandstill(t *testing.T) {
 		}
 	}
 }
-
-func TestWhatDidNotHelpIsNotTriedAgain(t *testing.T) {
-	j, tried := rejoin{}, []way{}
-	for range 4 {
-		j.failed()
-		tried = append(tried, j.next)
-		j.tried, j.next = j.next, asItIs // with success, so it seemed
-	}
-	if tried[0] != byRewind || tried[1] != byClone || tried[2] != byClone || tried[3] != byClone {
-		t.Errorf("tried were %v", tried)
-	}
-}
-
-func TestClonesThatLeadNowhereBecomeFewer(t *testing.T) {
-	now := time.Now()
-	for clones, want := range map[int]time.Duration{0: 0, 1: 5 * time.Second, 3: 20 * time.Second, 7: 320 * time.Second, 50: 10 * time.Minute} {
-		j := rejoin{clones: clones, cloned: now}
-		if pause := j.pause(now); pause != want {
-			t.Errorf("after %d clones the next one waits for %v", clones, pause)
-		}
-		if pause := j.pause(now.Add(want)); pause > 0 {
-			t.Errorf("after %d clones the next one never comes", clones)
-		}
-	}
-}

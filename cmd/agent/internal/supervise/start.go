@@ -127,7 +127,7 @@ func (r *runner) notStarted(server *postmaster.Server, as mode) error {
 	switch {
 	case r.good == nil || sameSettings(*r.good, wanted):
 		if as == replicaMode {
-			r.rejoin.failed()
+			r.rejoin.failed(complaint)
 		}
 	case r.effect.Hash() == wanted.Hash():
 		r.refuse(wanted, fmt.Errorf("%w: %s", settings.ErrRefused, complaint))
