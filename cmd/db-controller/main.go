@@ -6,6 +6,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/cluster"
@@ -28,6 +29,9 @@ func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error
 	reconciler := &cluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name),
 		Agents: agents.New(time.Now), Now: time.Now, Agent: settings.Agent, Images: settings.Images,
+	}
+	if err := metrics.Registry.Register(&cluster.Metrics{Reader: mgr.GetClient()}); err != nil {
+		return err
 	}
 	return reconciler.SetupWithManager(mgr)
 }
