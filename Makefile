@@ -111,8 +111,10 @@ verify-lint: $(BIN)/golangci-lint
 	cd test/kube && GOWORK=off $(BIN)/golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: verify-chart
-verify-chart: $(BIN)/helm $(BIN)/kustomize
+verify-chart: $(BIN)/helm $(BIN)/kustomize $(BIN)/promtool
 	$(BIN)/helm lint --strict --quiet charts/howdah
+	$(BIN)/promtool check rules charts/howdah/files/alerts.yaml
+	$(BIN)/promtool test rules test/alerts/*.yaml
 	go test -tags chart ./test/chart
 	for folder in config/default config/samples; do $(BIN)/kustomize build $$folder >/dev/null; done
 
@@ -216,5 +218,10 @@ $(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint: $(BIN)/
 	@CGO_ENABLED=0 GOWORK=off nice go build -modfile=$< -o $@ $(TOOL)
 	@touch $@
 
+# Prometheus is no small thing to build; Debian has it.
+$(BIN)/promtool: test/promtool
+	@test/promtool $@
+	@touch -h $@
+
 .PHONY: tools
-tools: $(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint ## Build the pinned tools
+tools: $(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint $(BIN)/promtool ## Build the pinned tools

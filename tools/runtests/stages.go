@@ -37,7 +37,7 @@ func stages() []*stage {
 	}
 	return []*stage{
 		{
-			name: "verify", about: "generated files, lint, chart, documents",
+			name: "verify", about: "generated files, lint, chart, documents", needs: []string{"packages"}, // apt runs once at a time
 			run: func(ctx context.Context, _ *tally) error { return command(ctx, "verify", nil, "make", "verify") },
 		},
 		{
