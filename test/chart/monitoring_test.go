@@ -4,7 +4,10 @@ package chart
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -117,5 +120,36 @@ func TestSettingsOfMonitoringThatNothingActsOnAreRefused(t *testing.T) {
 		} else if !strings.Contains(string(out), "don't meet the specifications of the schema") {
 			t.Errorf("--set %s failed for another reason:\n%s", set, out)
 		}
+	}
+}
+
+// Grafana says nothing of a question that Prometheus doesn't understand until somebody looks at the panel.
+func TestPrometheusUnderstandsWhatTheDashboardAsks(t *testing.T) {
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := yaml.Unmarshal(fileOf(t, "dashboard.json"), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	variables := strings.NewReplacer("$__range", "6h", "$__rate_interval", "1m", "$namespace", "demo", "$cluster", "shop")
+	var rules []map[string]string
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			rules = append(rules, map[string]string{"record": fmt.Sprintf("asked:%d", len(rules)), "expr": variables.Replace(target.Expr)})
+		}
+	}
+	if len(rules) == 0 {
+		t.Fatal("it asks nothing")
+	}
+	content, err := yaml.Marshal(map[string]any{"groups": []map[string]any{{"name": "dashboard", "rules": rules}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("../../build/bin/promtool", "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
