@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// TestTheFirstHourOfTheReadmeWorksAsItIsWritten runs what the README says, with the samples as they are, in a shell that
+// TestTheQuickstartOfTheReadmeWorksAsItIsWritten runs what the README says, with the samples as they are, in a shell that
 // stops at the first failure.
-func TestTheFirstHourOfTheReadmeWorksAsItIsWritten(t *testing.T) {
+func TestTheQuickstartOfTheReadmeWorksAsItIsWritten(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := firstHour(t, root)
+	script := quickstart(t, root)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	t.Cleanup(func() { shell(context.Background(), t, root, cleanUp) })
@@ -34,22 +34,22 @@ func TestTheFirstHourOfTheReadmeWorksAsItIsWritten(t *testing.T) {
 
 const cleanUp = `
 export PATH=$(build/bin/kube assets):$PATH
-kubectl get namespace hour >/dev/null 2>&1 || exit 0
-for kind in upgrades restores postgresclusters backups; do kubectl -n hour delete $kind --all --wait --timeout=120s; done
-kubectl delete namespace hour --wait --timeout=120s
+kubectl get namespace quickstart >/dev/null 2>&1 || exit 0
+for kind in upgrades restores postgresclusters backups; do kubectl -n quickstart delete $kind --all --wait --timeout=120s; done
+kubectl delete namespace quickstart --wait --timeout=120s
 `
 
-// firstHour takes the shell blocks out of the chapter. Its kubeconfig is a copy, because it changes the context.
-func firstHour(t *testing.T, root string) string {
+// quickstart takes the shell blocks out of the chapter. Its kubeconfig is a copy, because it changes the context.
+func quickstart(t *testing.T, root string) string {
 	t.Helper()
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, chapter, found := strings.Cut(string(readme), "## The first hour")
+	_, chapter, found := strings.Cut(string(readme), "## Quickstart")
 	chapter, _, ends := strings.Cut(chapter, "\n## ")
 	if !found || !ends {
-		t.Fatal("the README has no first hour")
+		t.Fatal("the README has no quickstart")
 	}
 	kubeconfig, err := os.ReadFile(os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -62,7 +62,7 @@ func firstHour(t *testing.T, root string) string {
 	var script strings.Builder
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(chapter, -1)
 	if len(blocks) < 7 {
-		t.Fatalf("only %d blocks in the first hour", len(blocks))
+		t.Fatalf("only %d blocks in the quickstart", len(blocks))
 	}
 	for _, block := range blocks {
 		script.WriteString(strings.ReplaceAll(block[1], "$PWD/build/kubeconfig", copied))
