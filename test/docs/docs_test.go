@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,12 +62,18 @@ func documents(t *testing.T) map[string]string {
 func TestLinksInsideTheRepositoryLeadSomewhere(t *testing.T) {
 	for path, content := range documents(t) {
 		for _, link := range links.FindAllStringSubmatch(content, -1) {
-			target, _, _ := strings.Cut(link[1], "#")
-			if target == "" || strings.Contains(target, "://") {
+			target, anchor, _ := strings.Cut(link[1], "#")
+			if strings.Contains(target, "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); err != nil {
+			page := path
+			if target != "" {
+				page = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(page); err != nil {
 				t.Errorf("%s links to %s, which isn't there", path, link[1])
+			} else if content, _ := os.ReadFile(page); anchor != "" && !slices.Contains(anchors(content), anchor) {
+				t.Errorf("%s links to %s, and %s has no such heading", path, link[1], page)
 			}
 		}
 	}
