@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,7 @@ var links = []struct {
 }{
 	{module + "/pkg/postgres", append(kubernetes, "go.uber.org/zap"), "it works in a pod, and knows nothing of Kubernetes"},
 	{module + "/pkg/backup", append(kubernetes, "go.uber.org/zap"), "it works in a pod, and knows nothing of Kubernetes"},
+	{module + "/pkg/pitr", append(kubernetes, "go.uber.org/zap"), "the command line plans by it, where there is no Kubernetes"},
 	{module + "/pkg/agentapi", append(kubernetes, "go.uber.org/zap"), "it works in a pod, and knows nothing of Kubernetes"},
 	{module + "/pkg/objstore", append(kubernetes, "go.uber.org/zap"), "a store knows nothing of Kubernetes"},
 	{module + "/pkg/protocol", []string{"sigs.k8s.io/controller-runtime", "k8s.io/client-go", "go.uber.org/zap"}, "the protocol is pure functions of the API types"},
@@ -126,6 +128,27 @@ func TestTheAPITypesImportOnlyKubernetesAPIMachinery(t *testing.T) {
 		for _, path := range p.Imports {
 			if !standard(path) && !within(path, "k8s.io/api", "k8s.io/apimachinery", apis) {
 				t.Errorf("%s imports %s", p.ImportPath, path)
+			}
+		}
+	}
+}
+
+// pure are packages that read and write nothing and know no clock, with all that they may import besides these parts of the
+// standard library.
+var (
+	pure         = map[string][]string{module + "/pkg/pitr": {module + "/pkg/postgres"}}
+	pureStandard = []string{"cmp", "fmt", "iter", "math", "slices", "strings", "time"}
+)
+
+func TestAPurePackageImportsOnlyWhatIsPure(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		allowed, is := pure[p.ImportPath]
+		if !is {
+			continue
+		}
+		for _, path := range p.Imports {
+			if !slices.Contains(pureStandard, path) && !slices.Contains(allowed, path) {
+				t.Errorf("%s imports %s, but it is pure", p.ImportPath, path)
 			}
 		}
 	}
