@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Delete deletes the owner's Job with this name, and its pods before it: as long as the Job is there, a pod may still
-// run. It touches no Job of somebody else, and may be repeated.
+// Delete deletes the owner's Job that was seen, and its pods before it: as long as the Job is there, a pod may still
+// run. It touches no other Job, not even one that has this name by now, and may be repeated.
 func Delete(ctx context.Context, writer client.Client, owner client.Object, name string, state State) error {
 	if !state.Exists || state.Deleting {
 		return nil
 	}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: owner.GetNamespace(), Name: name}}
-	err := writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	if err != nil && !apierrors.IsNotFound(err) {
+	err := writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground), client.Preconditions{UID: &state.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Job %s: %w", name, err)
 	}
 	return nil

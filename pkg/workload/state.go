@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -21,6 +22,8 @@ import (
 type State struct {
 	// Exists: the Job is there and its owner is the one asked for.
 	Exists bool
+	// UID of the Job, where it exists.
+	UID types.UID
 	// Deleting: it is going away; wait until it is gone.
 	Deleting bool
 	// Foreign: a Job of that name belongs to somebody else.
@@ -116,7 +119,7 @@ func observe(ctx context.Context, reader client.Reader, owner client.Object, nam
 
 func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	state := State{
-		Exists: true, Deleting: !job.DeletionTimestamp.IsZero(),
+		Exists: true, UID: job.UID, Deleting: !job.DeletionTimestamp.IsZero(),
 		Complete: jobHas(job, batchv1.JobComplete), Failed: jobHas(job, batchv1.JobFailed),
 	}
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // stopJob makes sure that nobody writes to the volume any more. A Job that has ended stays: it says why.
@@ -26,12 +26,8 @@ func (r *Reconciler) stopJob(ctx context.Context, w *world) flow.Outcome {
 
 // deleteJob deletes the Job and waits: it is gone only when its pods are.
 func (r *Reconciler) deleteJob(ctx context.Context, w *world, why string) flow.Outcome {
-	if !w.job.Deleting {
-		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: w.restore.Namespace, Name: jobName(w.restore)}}
-		err := r.writer.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))
-		if client.IgnoreNotFound(err) != nil {
-			return flow.Retry(fmt.Errorf("delete Job %s: %w", job.Name, err))
-		}
+	if err := workload.Delete(ctx, r.writer, w.restore, jobName(w.restore), w.job); err != nil {
+		return flow.Retry(err)
 	}
 	return flow.Poll(5*time.Second, v1alpha1.ReasonRunning, why)
 }
@@ -64,8 +60,11 @@ func (r *Reconciler) deleteUnfinished(ctx context.Context, w *world) flow.Outcom
 	if !w.ours() || w.ran() || !w.cluster.DeletionTimestamp.IsZero() {
 		return flow.Next
 	}
-	err := r.writer.Delete(ctx, w.cluster, client.Preconditions{UID: ptr.To(w.cluster.UID)})
-	if client.IgnoreNotFound(err) != nil {
+	err := r.writer.Delete(ctx, w.cluster, client.Preconditions{UID: ptr.To(w.cluster.UID), ResourceVersion: ptr.To(w.cluster.ResourceVersion)})
+	switch {
+	case apierrors.IsConflict(err): // it may have taken the data over since it was seen
+		return flow.Poll(time.Second, v1alpha1.ReasonDeleting, "The unfinished PostgresCluster "+w.cluster.Name+" has changed; it is looked at again.")
+	case client.IgnoreNotFound(err) != nil:
 		return flow.Retry(fmt.Errorf("delete PostgresCluster %s: %w", w.cluster.Name, err))
 	}
 	return flow.Poll(5*time.Second, v1alpha1.ReasonDeleting, "deleting the unfinished PostgresCluster "+w.cluster.Name)
@@ -116,15 +115,5 @@ func (r *Reconciler) awaitFirstBackup(_ context.Context, w *world) flow.Outcome 
 
 // expire deletes a Restore that ended long enough ago. The cluster stays.
 func (r *Reconciler) expire(ctx context.Context, w *world) flow.Outcome {
-	ttl := w.restore.Spec.TTLSecondsAfterFinished
-	if ttl == nil {
-		return flow.Next
-	}
-	if left := w.restore.Status.CompletedAt.Add(time.Duration(*ttl) * time.Second).Sub(w.now); left > 0 {
-		return flow.Poll(left, v1alpha1.ReasonCompleted, "kept for spec.ttlSecondsAfterFinished")
-	}
-	if err := r.writer.Delete(ctx, w.restore, client.Preconditions{UID: ptr.To(w.restore.UID)}); client.IgnoreNotFound(err) != nil {
-		return flow.Retry(fmt.Errorf("delete Restore: %w", err))
-	}
-	return flow.Next
+	return flow.Expire(ctx, r.writer, w.restore, *w.restore.Status.CompletedAt, w.restore.Spec.TTLSecondsAfterFinished, w.now)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
@@ -100,13 +99,5 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, w *world) flow.Outcome
 
 // expire deletes an Upgrade whose time after its end is over.
 func (r *Reconciler) expire(ctx context.Context, w *world) flow.Outcome {
-	ttl := w.upgrade.Spec.TTLSecondsAfterFinished
-	if ttl == nil {
-		return flow.Next
-	}
-	left := w.upgrade.Status.CompletedAt.Add(time.Duration(*ttl) * time.Second).Sub(r.now())
-	if left > 0 {
-		return flow.Outcome{Kind: flow.KindWait, After: left}
-	}
-	return flow.Retry(client.IgnoreNotFound(r.writer.Delete(ctx, w.upgrade)))
+	return flow.Expire(ctx, r.writer, w.upgrade, *w.upgrade.Status.CompletedAt, w.upgrade.Spec.TTLSecondsAfterFinished, r.now())
 }

@@ -1,0 +1,64 @@
+package restore
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/fakeapi"
+)
+
+func TestOnlyItsOwnJobIsStopped(t *testing.T) {
+	w := inPlaceWorld(grant)
+	own := func(uid types.UID) *batchv1.Job {
+		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.restore.Namespace, Name: jobName(w.restore), UID: uid,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.restore, v1alpha1.GroupVersion.WithKind(v1alpha1.KindRestore))},
+		}}
+	}
+	var err error
+	if w.job, err = workload.Observe(t.Context(), fakeapi.New(own("seen")), fakeapi.New(), w.restore, jobName(w.restore)); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{writer: fakeapi.New(own("other"))}
+	outcome := r.stopJob(t.Context(), w)
+	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(own("")), &batchv1.Job{}); err != nil {
+		t.Errorf("another Job of that name was deleted: %v (%+v)", err, outcome)
+	}
+}
+
+func TestARestoreExpiresAsItWasSeen(t *testing.T) {
+	ended := inPlaceWorld(run)
+	ended.restore.Spec.TTLSecondsAfterFinished = ptr.To[int32](1)
+	ended.restore.Status.CompletedAt = &metav1.Time{Time: ended.now.Add(-time.Hour)}
+	ended.restore.ResourceVersion = "1"
+	now := ended.restore.DeepCopy()
+	now.Spec.TTLSecondsAfterFinished, now.ResourceVersion = nil, "2" // a person wants it to stay
+	r := &Reconciler{writer: fakeapi.New(now)}
+	outcome := r.expire(t.Context(), ended)
+	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.Restore{}); err != nil {
+		t.Errorf("it was deleted: %v (%+v)", err, outcome)
+	}
+}
+
+func TestAClusterThatGotDataMeanwhileIsNotDeleted(t *testing.T) {
+	w := aWorld(func(w *world) {
+		w.cluster = made()
+		w.cluster.Namespace, w.cluster.ResourceVersion = w.restore.Namespace, "1"
+		w.restore.Status.Plan = &v1alpha1.RestorePlan{DataGeneration: "g1"}
+	})
+	now := w.cluster.DeepCopy()
+	now.Status.DataGeneration, now.ResourceVersion = "g1", "2"
+	r := &Reconciler{writer: fakeapi.New(now)}
+	outcome := r.deleteUnfinished(t.Context(), w)
+	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.PostgresCluster{}); err != nil {
+		t.Errorf("it was deleted: %v (%+v)", err, outcome)
+	}
+}
