@@ -263,4 +263,6 @@ const (
 	ReasonDeleting = "Deleting"
 	// ReasonDeletionBlocked: the data can't be deleted now.
 	ReasonDeletionBlocked = "DeletionBlocked"
+	// ReasonHeld: it was deleted while spec.hold is true, and stays until that is false.
+	ReasonHeld = "Held"
 )

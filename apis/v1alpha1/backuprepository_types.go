@@ -164,12 +164,12 @@ type BackupRepositoryStatus struct {
 	// Encryption says by which keys, where there is any.
 	// +optional
 	Encryption *EncryptionStatus `json:"encryption,omitempty"`
-	// SurveyedAt is when the bucket was looked through last: what follows is as of then.
+	// LastInventoryTime is when the bucket was looked through last: what follows is as of then.
 	// +optional
-	SurveyedAt *metav1.Time `json:"surveyedAt,omitempty"`
-	// SurveyError says why the bucket could not be looked through since; empty if it could.
+	LastInventoryTime *metav1.Time `json:"lastInventoryTime,omitempty"`
+	// InventoryError says why the bucket could not be looked through since; empty if it could.
 	// +optional
-	SurveyError string `json:"surveyError,omitempty"`
+	InventoryError string `json:"inventoryError,omitempty"`
 	// Backups in the repository.
 	// +optional
 	Backups int32 `json:"backups,omitempty"`

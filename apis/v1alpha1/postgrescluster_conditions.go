@@ -9,10 +9,11 @@ const (
 	ConditionReplicated = "Replicated"
 	// ConditionArchiving says whether WAL reaches the repository.
 	ConditionArchiving = "Archiving"
-	// ConditionSpace says whether the volumes have space left.
-	ConditionSpace = "Space"
-	// ConditionDeclared says whether spec.roles and spec.databases are as they are written. Without any there is none.
-	ConditionDeclared = "Declared"
+	// ConditionStorageHealthy says whether the volumes have space left.
+	ConditionStorageHealthy = "StorageHealthy"
+	// ConditionRolesAndDatabasesReady says whether spec.roles and spec.databases are as they are written. Without any there
+	// is none.
+	ConditionRolesAndDatabasesReady = "RolesAndDatabasesReady"
 
 	// ReasonRunning (see Backup): the cluster takes connections.
 
@@ -24,8 +25,8 @@ const (
 	ReasonStarting = "Starting"
 	// ReasonRestarting: PostgreSQL is being restarted, and the message says why.
 	ReasonRestarting = "Restarting"
-	// ReasonHeld: a Restore or an Upgrade has the volumes.
-	ReasonHeld = "Held"
+	// ReasonVolumesLocked: a Restore or an Upgrade has the volumes.
+	ReasonVolumesLocked = "VolumesLocked"
 	// ReasonUnavailable: the primary doesn't take connections.
 	ReasonUnavailable = "Unavailable"
 	// ReasonInitFailed: the init Job has failed for good.

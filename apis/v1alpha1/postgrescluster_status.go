@@ -10,7 +10,8 @@ type PostgresClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, Space, Declared (with roles or databases).
+	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, StorageHealthy,
+	// RolesAndDatabasesReady (with roles or databases).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -93,14 +94,14 @@ type PostgresClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
-	// Holds answers every Restore and Upgrade that asks for this cluster's volumes.
+	// VolumeLocks has the response to every Restore and Upgrade that requests the volumes of this cluster.
 	// +optional
 	// +listType=map
-	// +listMapKey=askerUID
-	Holds []HoldAnswer `json:"holds,omitempty"`
-	// BackupWanted asks the backup-controller for the final backup.
+	// +listMapKey=requesterUID
+	VolumeLocks []VolumeLock `json:"volumeLocks,omitempty"`
+	// BackupRequest requests from the backup-controller the final backup.
 	// +optional
-	BackupWanted *BackupRequest `json:"backupWanted,omitempty"`
+	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 }
 
 // InstanceStatus is what is known of one instance.

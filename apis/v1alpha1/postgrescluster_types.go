@@ -225,11 +225,11 @@ type BootstrapInitdb struct {
 type ArchiveSpec struct {
 	// Repository is the BackupRepository, in the same namespace.
 	Repository LocalReference `json:"repository"`
-	// ShipEverySeconds has the part of the open WAL segment that is written put into the repository so often, so that no more
+	// WALShipIntervalSeconds has the part of the open WAL segment that is written put into the repository so often, so that no more
 	// than that is lost with all volumes. Left out: WAL is archived when its segment is complete, or after archive_timeout.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3600",message="spec.archive.shipEverySeconds is from 1 to 3600; leave it out to archive whole segments only"
-	ShipEverySeconds *int32 `json:"shipEverySeconds,omitempty"`
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3600",message="spec.archive.walShipIntervalSeconds is from 1 to 3600; leave it out to archive whole segments only"
+	WALShipIntervalSeconds *int32 `json:"walShipIntervalSeconds,omitempty"`
 }
 
 // DeletionPolicy says what happens when a PostgresCluster is deleted.

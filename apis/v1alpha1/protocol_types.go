@@ -5,77 +5,78 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HoldRequest asks the db-controller for the volumes of a cluster. It stands in the status of a Restore or an
-// Upgrade, written by its controller. The hold ends when it is cleared or its object is gone.
-type HoldRequest struct {
+// VolumeLockRequest requests the volumes of a cluster from the db-controller. It stands in the status of a Restore or an
+// Upgrade, written by its controller. The lock ends when the request is cleared or its object no longer exists.
+type VolumeLockRequest struct {
 	// Cluster is the name of the PostgresCluster.
 	Cluster string `json:"cluster"`
-	// ClusterUID is the UID of that very cluster; an answer by another one of that name doesn't count.
+	// ClusterUID is the UID of that very cluster; a response from another cluster of that name doesn't count.
 	ClusterUID types.UID `json:"clusterUID"`
-	// Token is the asker's UID and attempt; it makes every repeat of the ask the same ask.
+	// Token is made of the requester's UID and attempt, so that every repeat of a request is the same request.
 	Token string `json:"token"`
-	// Mode says in what state the cluster must be.
-	Mode HoldMode `json:"mode"`
+	// Mode is the state that the cluster must be in.
+	Mode VolumeLockMode `json:"mode"`
 }
 
-// HoldMode is the state in which the holder wants the cluster.
+// VolumeLockMode is the state in which the requester needs the cluster.
 // +kubebuilder:validation:Enum=Stopped
-type HoldMode string
+type VolumeLockMode string
 
-// HoldStopped: PostgreSQL has been stopped cleanly and no pod uses the volumes.
-const HoldStopped HoldMode = "Stopped"
+// VolumeLockStopped: PostgreSQL has been stopped cleanly and no pod uses the volumes.
+const VolumeLockStopped VolumeLockMode = "Stopped"
 
-// HoldAnswer is the db-controller's answer to one HoldRequest, in the status of the PostgresCluster.
-type HoldAnswer struct {
-	// Kind of the asker: Restore or Upgrade.
+// VolumeLock is the db-controller's response to one VolumeLockRequest, in the status of the PostgresCluster.
+type VolumeLock struct {
+	// Kind of the requester: Restore or Upgrade.
 	Kind string `json:"kind"`
-	// Name of the asker.
+	// Name of the requester.
 	Name string `json:"name"`
-	// AskerUID is the UID of the asker.
-	AskerUID types.UID `json:"askerUID"`
-	// Token of the request that this answers.
+	// RequesterUID is the UID of the requester.
+	RequesterUID types.UID `json:"requesterUID"`
+	// Token of the request that this responds to.
 	Token string `json:"token"`
-	// State of the hold.
-	State HoldState `json:"state"`
-	// Message for a person: who is before it in the queue, or why it is refused.
+	// State of the lock.
+	State VolumeLockState `json:"state"`
+	// Message for a person: who is ahead of it in the queue, or why it is refused.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Volumes that are the asker's while the state is Granted. The first one has the data, and takes what is handed over.
+	// Volumes that belong to the requester while the state is Granted. The first one has the data, and takes what is handed
+	// over.
 	// +optional
-	Volumes []HeldVolume `json:"volumes,omitempty"`
-	// AdoptedGeneration is the data generation of the asker's Handover that the cluster has taken over.
+	Volumes []LockedVolume `json:"volumes,omitempty"`
+	// AdoptedGeneration is the data generation of the requester's Handover that the cluster has adopted.
 	// +optional
 	AdoptedGeneration string `json:"adoptedGeneration,omitempty"`
 }
 
-// HoldState is the state of a hold.
+// VolumeLockState is the state of a volume lock.
 // +kubebuilder:validation:Enum=Queued;Granted;Adopted;Refused
-type HoldState string
+type VolumeLockState string
 
 const (
-	// HoldQueued: another holder is before this one, or the cluster is still stopping.
-	HoldQueued HoldState = "Queued"
-	// HoldGranted: the volumes in the answer are the asker's.
-	HoldGranted HoldState = "Granted"
-	// HoldAdopted: the asker's Handover was taken over; the volumes are the cluster's again.
-	HoldAdopted HoldState = "Adopted"
-	// HoldRefused: the ask can't be granted; the message says why.
-	HoldRefused HoldState = "Refused"
+	// VolumeLockQueued: another requester is ahead of this one, or the cluster is still stopping.
+	VolumeLockQueued VolumeLockState = "Queued"
+	// VolumeLockGranted: the volumes in the response belong to the requester.
+	VolumeLockGranted VolumeLockState = "Granted"
+	// VolumeLockAdopted: the requester's Handover was adopted; the volumes belong to the cluster again.
+	VolumeLockAdopted VolumeLockState = "Adopted"
+	// VolumeLockRefused: the ask can't be granted; the message says why.
+	VolumeLockRefused VolumeLockState = "Refused"
 )
 
-// HeldVolume is a volume that a hold hands to the asker.
-type HeldVolume struct {
+// LockedVolume is a volume that a lock gives to the requester.
+type LockedVolume struct {
 	// Instance is the name of the instance (pod) that the volume belongs to.
 	Instance string `json:"instance"`
 	// ClaimName is the name of the PersistentVolumeClaim.
 	ClaimName string `json:"claimName"`
 }
 
-// Handover says that a data generation is ready on the held volume. It stands in the status of the asker of a hold.
+// Handover says that a data generation is ready on the locked volume. It stands in the status of the requester of the lock.
 type Handover struct {
-	// Token of the hold under which the generation was made.
+	// Token of the lock under which the generation was written.
 	Token string `json:"token"`
-	// DataGeneration to adopt. Naming the generation of before takes an adoption back.
+	// DataGeneration to adopt. Naming the previous generation reverts an adoption.
 	DataGeneration string `json:"dataGeneration"`
 	// SystemIdentifier of the generation, as pg_controldata prints it.
 	SystemIdentifier string `json:"systemIdentifier"`
@@ -88,7 +89,7 @@ type Handover struct {
 	Instance string `json:"instance,omitempty"`
 }
 
-// ReleaseRequest says that nobody wants a data generation of a cluster any more. It stands in the status of the Restore
+// ReleaseRequest says that a data generation of a cluster is no longer needed. It stands in the status of the Restore
 // that decided so.
 type ReleaseRequest struct {
 	// Cluster is the name of the PostgresCluster.
@@ -99,29 +100,29 @@ type ReleaseRequest struct {
 	DataGeneration string `json:"dataGeneration"`
 }
 
-// BackupRequest asks the backup-controller for a backup. It stands in the status of a PostgresCluster that is being
-// deleted, of a Restore or of an Upgrade. The Backup's name follows from it, and the Backup's status is the answer.
+// BackupRequest requests from the backup-controller a backup. It stands in the status of a PostgresCluster that is being
+// deleted, of a Restore or of an Upgrade. The Backup's name follows from it, and the Backup's status is the response.
 type BackupRequest struct {
 	// Cluster is the name of the PostgresCluster to back up.
 	Cluster string `json:"cluster"`
 	// ClusterUID is the UID of that very cluster.
 	ClusterUID types.UID `json:"clusterUID"`
-	// Token is the asker's UID and attempt.
+	// Token is made of the requester's UID and attempt.
 	Token string `json:"token"`
 	// Purpose says what the backup is for.
 	Purpose BackupPurpose `json:"purpose"`
-	// Hold says that the backup is the only way back: the Backup is made with spec.hold, which a person sets to false when it
-	// is needed no more.
+	// Hold says that the backup is the only way back: the Backup is created with spec.hold, which a person sets to false when
+	// it is no longer needed.
 	// +optional
 	Hold bool `json:"hold,omitempty"`
 }
 
-// BackupPurpose is the reason for a backup that a controller asks for.
+// BackupPurpose is the reason for a backup that a controller requests.
 // +kubebuilder:validation:Enum=Final;Safety;First
 type BackupPurpose string
 
 const (
-	// PurposeFinal: the last one before the volumes of a deleted cluster go.
+	// PurposeFinal: the last one before the volumes of a deleted cluster are removed.
 	PurposeFinal BackupPurpose = "Final"
 	// PurposeSafety: before something that could go wrong.
 	PurposeSafety BackupPurpose = "Safety"
@@ -129,13 +130,13 @@ const (
 	PurposeFirst BackupPurpose = "First"
 )
 
-// Requester says on whose behalf the backup-controller made a Backup.
+// Requester says on whose behalf the backup-controller created a Backup.
 type Requester struct {
-	// Kind of the asker.
+	// Kind of the requester.
 	Kind string `json:"kind"`
-	// Name of the asker.
+	// Name of the requester.
 	Name string `json:"name"`
-	// UID of the asker.
+	// UID of the requester.
 	UID types.UID `json:"uid"`
 	// Token of the request.
 	Token string `json:"token"`

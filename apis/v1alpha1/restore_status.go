@@ -20,25 +20,25 @@ type RestoreStatus struct {
 	Plan *RestorePlan `json:"plan,omitempty"`
 	// Cluster is the PostgresCluster that was made, or that is restored in place.
 	// +optional
-	Cluster *MadeCluster `json:"cluster,omitempty"`
-	// Hold asks the db-controller for the volume.
+	Cluster *CreatedCluster `json:"cluster,omitempty"`
+	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
 	// +optional
-	Hold *HoldRequest `json:"hold,omitempty"`
+	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
 	// Handover offers the restored data.
 	// +optional
 	Handover *Handover `json:"handover,omitempty"`
 	// Release asks the db-controller to have a data generation removed from the volumes.
 	// +optional
 	Release *ReleaseRequest `json:"release,omitempty"`
-	// BackupWanted asks the backup-controller for the safety backup, or the first backup of the new lineage.
+	// BackupRequest requests from the backup-controller the safety backup, or the first backup of the new lineage.
 	// +optional
-	BackupWanted *BackupRequest `json:"backupWanted,omitempty"`
+	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 	// SafetyBackup is the Backup that was taken before anything was touched.
 	// +optional
 	SafetyBackup string `json:"safetyBackup,omitempty"`
-	// Before is what the cluster ran on before it was restored in place, and runs on again when that is undone.
+	// Previous is the data that the cluster ran on before the restore in place, and runs on again when that is undone.
 	// +optional
-	Before *DataBefore `json:"before,omitempty"`
+	Previous *PreviousData `json:"previous,omitempty"`
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
@@ -79,7 +79,7 @@ type RestoreStatus struct {
 }
 
 // DataBefore is a data generation to go back to.
-type DataBefore struct {
+type PreviousData struct {
 	// DataGeneration that the cluster ran on.
 	DataGeneration string `json:"dataGeneration"`
 	// Instance whose volume has every commit of it.
@@ -137,9 +137,9 @@ type RestorePlan struct {
 	// FreeBytes on the volume when the plan was made, of a restore in place, where that was known.
 	// +optional
 	FreeBytes int64 `json:"freeBytes,omitempty"`
-	// DiscardsBefore says that the data of before is given up, as discardBefore asks, and changed where it is.
+	// DiscardsPrevious says that the data of before is given up, as discardPrevious asks, and changed where it is.
 	// +optional
-	DiscardsBefore bool `json:"discardsBefore,omitempty"`
+	DiscardsPrevious bool `json:"discardsPrevious,omitempty"`
 	// ArchiveEnds is the latest point that could be reached.
 	// +optional
 	ArchiveEnds *ReachedPoint `json:"archiveEnds,omitempty"`
@@ -164,7 +164,7 @@ type RestorePlan struct {
 }
 
 // MadeCluster names a PostgresCluster and its very instance.
-type MadeCluster struct {
+type CreatedCluster struct {
 	// Name of the PostgresCluster.
 	Name string `json:"name"`
 	// UID of the PostgresCluster.
@@ -220,9 +220,9 @@ const (
 	// ReasonPlanned: the plan is made.
 	ReasonPlanned = "Planned"
 	// ReasonAwaitingHold: the volume is not granted yet.
-	ReasonAwaitingHold = "AwaitingHold"
+	ReasonAwaitingVolumeLock = "AwaitingVolumeLock"
 	// ReasonHoldRefused: the db-controller refuses the volume.
-	ReasonHoldRefused = "HoldRefused"
+	ReasonVolumeLockRefused = "VolumeLockRefused"
 	// ReasonAwaitingAdoption: the cluster has not started on the new data yet.
 	ReasonAwaitingAdoption = "AwaitingAdoption"
 	// ReasonAwaitingBackup: the backup asked for is not there yet.
@@ -236,7 +236,7 @@ const (
 	// ReasonNoSpace: the volume has no room for the restored data beside that of before.
 	ReasonNoSpace = "NoSpace"
 	// ReasonBeforeDiscarded: the restore failed after the data of before was given up for it.
-	ReasonBeforeDiscarded = "BeforeDiscarded"
+	ReasonPreviousDataDiscarded = "PreviousDataDiscarded"
 	// ReasonNotStarted: the cluster did not take connections on the restored data in time.
 	ReasonNotStarted = "NotStarted"
 	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.

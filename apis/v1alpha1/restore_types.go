@@ -16,7 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name is too long: the Job of the restore is named after it; use at most 52 characters"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'Undo' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.plan) || !has(self.status.plan.discardsBefore) || !self.status.plan.discardsBefore",messageExpression="'this restore can\\'t be undone, as spec.destination.inPlace.discardBefore gave up the data of before: restore Backup ' + (has(self.status.safetyBackup) ? self.status.safetyBackup : 'that status.safetyBackup names') + ' in place'",message="this restore can't be undone, as spec.destination.inPlace.discardBefore gave up the data of before: restore the Backup that status.safetyBackup names in place"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'Undo' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.plan) || !has(self.status.plan.discardsPrevious) || !self.status.plan.discardsPrevious",messageExpression="'this restore can\\'t be undone, as spec.destination.inPlace.discardPrevious gave up the data of before: restore Backup ' + (has(self.status.safetyBackup) ? self.status.safetyBackup : 'that status.safetyBackup names') + ' in place'",message="this restore can't be undone, as spec.destination.inPlace.discardPrevious gave up the data of before: restore the Backup that status.safetyBackup names in place"
 type Restore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -193,8 +193,8 @@ func (d RestoreDestination) ClusterName() string {
 }
 
 // InPlace names the PostgresCluster to bring back. The data of before stays on its volumes until spec.decision, or for
-// spec.confirmWithin, so there has to be room for both, unless discardBefore gives it up.
-// +kubebuilder:validation:XValidation:rule="!has(self.discardBefore) || !self.discardBefore || has(self.safetyBackup) && self.safetyBackup",message="spec.destination.inPlace.discardBefore gives up the data of before, so there has to be another way back: write safetyBackup: true beside it"
+// spec.confirmWithin, so there has to be room for both, unless discardPrevious gives it up.
+// +kubebuilder:validation:XValidation:rule="!has(self.discardPrevious) || !self.discardPrevious || has(self.safetyBackup) && self.safetyBackup",message="spec.destination.inPlace.discardPrevious gives up the data of before, so there has to be another way back: write safetyBackup: true beside it"
 type InPlace struct {
 	// Name of the PostgresCluster, in the same namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -203,10 +203,10 @@ type InPlace struct {
 	// SafetyBackup takes a backup before anything is touched; if it fails, nothing is.
 	// +optional
 	SafetyBackup bool `json:"safetyBackup,omitempty"`
-	// DiscardBefore gives up the data of before: it is changed where it is, which takes no room beside it and no more time than
+	// DiscardPrevious gives up the data of before: it is changed where it is, which takes no room beside it and no more time than
 	// what is other in the backup needs. That can't be undone but by restoring the safety backup.
 	// +optional
-	DiscardBefore bool `json:"discardBefore,omitempty"`
+	DiscardPrevious bool `json:"discardPrevious,omitempty"`
 }
 
 // NewCluster describes the PostgresCluster to make. What is left out is as it was in the cluster that was backed up.

@@ -80,15 +80,15 @@ type UpgradeStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Findings []Finding `json:"findings,omitempty"`
-	// Hold asks the db-controller for the volumes.
+	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
 	// +optional
-	Hold *HoldRequest `json:"hold,omitempty"`
+	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
 	// Handover offers the upgraded data, or takes it back.
 	// +optional
 	Handover *Handover `json:"handover,omitempty"`
-	// BackupWanted asks the backup-controller for the first backup of the new lineage.
+	// BackupRequest requests from the backup-controller the first backup of the new lineage.
 	// +optional
-	BackupWanted *BackupRequest `json:"backupWanted,omitempty"`
+	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`

@@ -122,7 +122,7 @@ func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
 	repo := b.repository("minio")
 	b.make(repo)
 	b.eventually(repo, "Available and looked through", func() bool {
-		return ready(repo.Status.Conditions, metav1.ConditionTrue, v1alpha1.ReasonAvailable) && repo.Status.SurveyedAt != nil
+		return ready(repo.Status.Conditions, metav1.ConditionTrue, v1alpha1.ReasonAvailable) && repo.Status.LastInventoryTime != nil
 	})
 	b.change(repo, func() { repo.Labels = map[string]string{"look": "again"} })
 	version := repo.ResourceVersion
@@ -136,7 +136,7 @@ func TestAnAskForABackupIsAnsweredOnceAndAgainWhenTheBackupWasDeleted(t *testing
 	b := newBed(t)
 	cluster := b.archived("shop")
 	request := v1alpha1.BackupRequest{Cluster: "shop", ClusterUID: cluster.UID, Token: protocol.Token(cluster.UID, 1), Purpose: v1alpha1.PurposeFinal}
-	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.BackupWanted = &request })
+	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.BackupRequest = &request })
 	wanted := &v1alpha1.Backup{}
 	wanted.Name, wanted.Namespace = protocol.BackupName(request), b.namespace
 	b.eventually(wanted, "the Backup", func() bool { return wanted.Spec.RequestedBy != nil })
@@ -153,7 +153,7 @@ func TestABackupOfTheNeededNameThatAnswersSomebodyElseIsLeftAlone(t *testing.T) 
 	cluster := b.cluster("shop")
 	request := v1alpha1.BackupRequest{Cluster: "shop", ClusterUID: cluster.UID, Token: protocol.Token(cluster.UID, 1), Purpose: v1alpha1.PurposeFinal}
 	foreign := b.backup(protocol.BackupName(request), "shop")
-	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.BackupWanted = &request })
+	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.BackupRequest = &request })
 	b.eventuallyEvent(cluster.Name, "NameTaken")
 	if err := b.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign); err != nil || foreign.Spec.RequestedBy != nil {
 		t.Errorf("the foreign Backup: %v, %+v", err, foreign.Spec)

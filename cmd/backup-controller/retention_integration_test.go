@@ -222,7 +222,7 @@ func TestABackupOfAClusterThatIsHereIsNotFoundUnlessAllAreAskedFor(t *testing.T)
 	b.past("7-g1", "shop", string(cluster.UID), 1)
 	repo := b.repository("minio")
 	b.make(repo)
-	b.eventually(repo, "looked through", func() bool { return repo.Status.SurveyedAt != nil && repo.Status.Backups == 1 })
+	b.eventually(repo, "looked through", func() bool { return repo.Status.LastInventoryTime != nil && repo.Status.Backups == 1 })
 	shown := &v1alpha1.BackupList{}
 	b.must(b.List(b.Context(), shown, client.InNamespace(b.namespace)))
 	if len(shown.Items) != 0 {

@@ -63,8 +63,8 @@ type Synchronous struct {
 type Archive struct {
 	// Repository with CredentialsDir set to S3Dir where there is a Secret.
 	Repository objstore.Config `json:"repository"`
-	// ShipEverySeconds is how often what is written of the open segment is shipped; 0: only whole segments are archived.
-	ShipEverySeconds int32 `json:"shipEverySeconds,omitempty"`
+	// WALShipIntervalSeconds is how often what is written of the open segment is shipped; 0: only whole segments are archived.
+	WALShipIntervalSeconds int32 `json:"walShipIntervalSeconds,omitempty"`
 }
 
 // Hash identifies the configuration; the agent answers with the hash that it has applied.

@@ -95,9 +95,9 @@ type RestoreJob struct {
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`
 	// InPlace: the volume is that of a cluster that has run, and keeps its data.
 	InPlace bool `json:"inPlace,omitempty"`
-	// DiscardBefore is the data generation whose data is changed where it is, and becomes DataGeneration, once it is known that
+	// DiscardPrevious is the data generation whose data is changed where it is, and becomes DataGeneration, once it is known that
 	// all that the restore needs can be read. Empty: it stays as it is.
-	DiscardBefore string `json:"discardBefore,omitempty"`
+	DiscardPrevious string `json:"discardPrevious,omitempty"`
 	// DisableSubscriptions: the data becomes another cluster's, and must not take what is for the first one.
 	DisableSubscriptions bool `json:"disableSubscriptions,omitempty"`
 }

@@ -86,7 +86,7 @@ func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
 	conditions := func(ready, space metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{
 			{Type: v1alpha1.ConditionReady, Status: ready, Reason: "R" + string(ready)},
-			{Type: v1alpha1.ConditionSpace, Status: space, Reason: "S" + string(space)},
+			{Type: v1alpha1.ConditionStorageHealthy, Status: space, Reason: "S" + string(space)},
 		}
 	}
 	replicated := func(status metav1.ConditionStatus, reason string) []metav1.Condition {

@@ -7,57 +7,57 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// BackupAsk is one object's wish for a backup.
-type BackupAsk struct {
-	Kind    string
-	Asker   metav1.ObjectMeta
-	Request v1alpha1.BackupRequest
+// BackupRequest is the request of one object for a backup.
+type BackupRequest struct {
+	Kind      string
+	Requester metav1.ObjectMeta
+	Request   v1alpha1.BackupRequest
 }
 
-// BackupAskOf is the wish in the status of an object, or nil.
-func BackupAskOf(obj metav1.Object) *BackupAsk {
+// BackupRequestOf is the request in the status of an object, or nil.
+func BackupRequestOf(obj metav1.Object) *BackupRequest {
 	switch o := obj.(type) {
 	case *v1alpha1.PostgresCluster:
-		return backupAsk(v1alpha1.KindPostgresCluster, o.ObjectMeta, o.Status.BackupWanted)
+		return backupRequest(v1alpha1.KindPostgresCluster, o.ObjectMeta, o.Status.BackupRequest)
 	case *v1alpha1.Restore:
-		return backupAsk(v1alpha1.KindRestore, o.ObjectMeta, o.Status.BackupWanted)
+		return backupRequest(v1alpha1.KindRestore, o.ObjectMeta, o.Status.BackupRequest)
 	case *v1alpha1.Upgrade:
-		return backupAsk(v1alpha1.KindUpgrade, o.ObjectMeta, o.Status.BackupWanted)
+		return backupRequest(v1alpha1.KindUpgrade, o.ObjectMeta, o.Status.BackupRequest)
 	}
 	return nil
 }
 
-func backupAsk(kind string, asker metav1.ObjectMeta, request *v1alpha1.BackupRequest) *BackupAsk {
+func backupRequest(kind string, requester metav1.ObjectMeta, request *v1alpha1.BackupRequest) *BackupRequest {
 	if request == nil {
 		return nil
 	}
-	return &BackupAsk{kind, asker, *request}
+	return &BackupRequest{kind, requester, *request}
 }
 
-// NewBackup is the Backup that the backup-controller makes for an ask.
-func NewBackup(ask *BackupAsk) *v1alpha1.Backup {
+// NewBackup is the Backup that the backup-controller creates for a request.
+func NewBackup(request *BackupRequest) *v1alpha1.Backup {
 	return &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ask.Asker.Namespace,
-			Name:      BackupName(ask.Request),
+			Namespace: request.Requester.Namespace,
+			Name:      BackupName(request.Request),
 			Labels: map[string]string{
-				v1alpha1.LabelCluster:   ask.Request.Cluster,
+				v1alpha1.LabelCluster:   request.Request.Cluster,
 				v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
 			},
 		},
 		Spec: v1alpha1.BackupSpec{
-			Cluster:        v1alpha1.LocalReference{Name: ask.Request.Cluster},
+			Cluster:        v1alpha1.LocalReference{Name: request.Request.Cluster},
 			DeletionPolicy: v1alpha1.BackupDelete,
-			Hold:           ask.Request.Hold,
+			Hold:           request.Request.Hold,
 			RequestedBy: &v1alpha1.Requester{
-				Kind: ask.Kind, Name: ask.Asker.Name, UID: ask.Asker.UID,
-				Token: ask.Request.Token, Purpose: ask.Request.Purpose,
+				Kind: request.Kind, Name: request.Requester.Name, UID: request.Requester.UID,
+				Token: request.Request.Token, Purpose: request.Request.Purpose,
 			},
 		},
 	}
 }
 
-// BackupOutcome is how a wished-for backup stands.
+// BackupOutcome is the state of a requested backup.
 type BackupOutcome int
 
 const (
@@ -69,17 +69,17 @@ const (
 	BackupFailed
 )
 
-// BackupAnswerFor says how the Backup that answers a request stands, with its message for a person. A Backup of that
-// name that answers somebody else doesn't count.
-func BackupAnswerFor(backup *v1alpha1.Backup, request *v1alpha1.BackupRequest) (BackupOutcome, string) {
+// BackupOutcomeFor says what became of a requested Backup, with its message for a person. A Backup of that name that
+// somebody else requested doesn't count.
+func BackupOutcomeFor(backup *v1alpha1.Backup, request *v1alpha1.BackupRequest) (BackupOutcome, string) {
 	if backup == nil || request == nil || backup.Spec.RequestedBy == nil ||
 		backup.Spec.RequestedBy.Token != request.Token {
-		return BackupPending, "the backup-controller has not made the Backup yet"
+		return BackupPending, "The backup-controller has not created the Backup yet."
 	}
 	condition := meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionSucceeded)
 	switch {
 	case condition == nil || !Current(backup, backup.Status.ObservedGeneration):
-		return BackupPending, "the backup-controller has not looked at the Backup yet"
+		return BackupPending, "The backup-controller has not looked at the Backup yet."
 	case condition.Status == metav1.ConditionTrue:
 		return BackupSucceeded, condition.Message
 	case condition.Status == metav1.ConditionFalse:

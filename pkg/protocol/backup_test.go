@@ -10,23 +10,23 @@ import (
 
 func TestAskingTwiceMakesOneBackup(t *testing.T) {
 	restore := &v1alpha1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "r", UID: "u"}}
-	if BackupAskOf(restore) != nil {
+	if BackupRequestOf(restore) != nil {
 		t.Fatal("an object that asks for nothing asks")
 	}
-	restore.Status.BackupWanted = &v1alpha1.BackupRequest{Cluster: "shop", ClusterUID: "c", Token: Token("u", 0), Purpose: v1alpha1.PurposeFirst}
-	first, second := NewBackup(BackupAskOf(restore)), NewBackup(BackupAskOf(restore))
+	restore.Status.BackupRequest = &v1alpha1.BackupRequest{Cluster: "shop", ClusterUID: "c", Token: Token("u", 0), Purpose: v1alpha1.PurposeFirst}
+	first, second := NewBackup(BackupRequestOf(restore)), NewBackup(BackupRequestOf(restore))
 	if first.Name != second.Name || first.Namespace != "demo" {
 		t.Errorf("got %s/%s, then %s/%s", first.Namespace, first.Name, second.Namespace, second.Name)
 	}
-	restore.Status.BackupWanted.Token = Token("u", 1)
-	if NewBackup(BackupAskOf(restore)).Name == first.Name {
+	restore.Status.BackupRequest.Token = Token("u", 1)
+	if NewBackup(BackupRequestOf(restore)).Name == first.Name {
 		t.Error("the next attempt has the name of the one before")
 	}
 	if first.Spec.Hold {
 		t.Error("a backup that nobody wanted held is held")
 	}
-	restore.Status.BackupWanted.Hold = true
-	if !NewBackup(BackupAskOf(restore)).Spec.Hold {
+	restore.Status.BackupRequest.Hold = true
+	if !NewBackup(BackupRequestOf(restore)).Spec.Hold {
 		t.Error("a backup that is the only way back isn't held")
 	}
 	if long := BackupName(v1alpha1.BackupRequest{Cluster: string(make([]byte, 40)), Purpose: v1alpha1.PurposeSafety}); len(long) > 56 {
@@ -59,7 +59,7 @@ func TestBackupAnswerFor(t *testing.T) {
 		"its status speaks of an older one": {outdated, BackupPending},
 	}
 	for name, c := range cases {
-		if got, _ := BackupAnswerFor(c.backup, request); got != c.want {
+		if got, _ := BackupOutcomeFor(c.backup, request); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // MakesLogins says whether the db-controller makes the Secrets with the logins of a cluster by now, or what is missing in
 // them. Those of a cluster that begins with a Restore may come out of the backup, so until the data is adopted they are the
 // restore-controller's to make.
-func MakesLogins(cluster *v1alpha1.PostgresCluster) bool {
+func CreatesLogins(cluster *v1alpha1.PostgresCluster) bool {
 	bootstrap := cluster.Spec.Bootstrap
 	return bootstrap == nil || bootstrap.Restore == nil || cluster.Status.SystemIdentifier != ""
 }

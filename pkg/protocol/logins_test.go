@@ -22,7 +22,7 @@ func TestLoginsOfAClusterThatBeginsWithARestoreComeBeforeItsData(t *testing.T) {
 	} {
 		cluster := &v1alpha1.PostgresCluster{Spec: v1alpha1.PostgresClusterSpec{Bootstrap: test.bootstrap}}
 		cluster.Status.SystemIdentifier = test.system
-		if got := MakesLogins(cluster); got != test.want {
+		if got := CreatesLogins(cluster); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

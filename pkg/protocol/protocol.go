@@ -1,5 +1,6 @@
-// Package protocol holds every edge between two controllers: who asks, in which field, who answers, in which field,
-// and when the ask is over. Everything here is a pure function over the API types; docs/protocol.md is made from it.
+// Package protocol holds every dependency between two controllers: who requests, in which field, who responds, in
+// which field, and when the request is over. It consists of pure functions over the API types; docs/protocol.md is generated
+// from it.
 package protocol
 
 import (
@@ -14,8 +15,8 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Token makes the token of an ask from the asker and the number of its attempt, so that every repeat of one ask carries
-// the same token.
+// Token is the token of a request: the requester and the number of its attempt, so that every repeat of a request has the
+// same token.
 func Token(uid types.UID, attempt int) string {
 	return fmt.Sprintf("%s.%d", uid, attempt)
 }
@@ -40,7 +41,7 @@ func short(s string, n int) string {
 	return hex.EncodeToString(sum[:])[:n]
 }
 
-// Current reports whether a controller has seen the object as it is now: an answer in an older status doesn't count.
+// Current reports whether a controller has seen the object as it is now: a response in an older status doesn't count.
 func Current(obj metav1.Object, observedGeneration int64) bool {
 	return obj.GetGeneration() == observedGeneration
 }
@@ -70,8 +71,8 @@ func InstanceHost(namespace, cluster, instance string) string {
 	return fmt.Sprintf("%s.%s.%s.svc", instance, PodDomain(cluster), namespace)
 }
 
-// BackupName is the name of the Backup that answers a request. It follows from the request alone, so that asking twice
-// makes one Backup.
+// BackupName is the name of the Backup for a request. It follows from the request alone, so that a repeated request creates
+// one Backup.
 func BackupName(r v1alpha1.BackupRequest) string {
 	return fmt.Sprintf("%s-%s-%s", r.Cluster, strings.ToLower(string(r.Purpose)), short(r.Token, 8))
 }

@@ -12,7 +12,7 @@ const rememberedReleases = 16
 
 // Release computes PostgresCluster.status.releasedDataGenerations from what was released before and who asks. The data
 // generation that the cluster runs on is never released, nor one that is being handed over.
-func Release(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, asks []HoldAsk) []string {
+func Release(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, asks []LockRequest) []string {
 	released := slices.Clone(cluster.Status.ReleasedDataGenerations)
 	needed := map[string]bool{"": true, cluster.Status.DataGeneration: true}
 	for _, ask := range asks {

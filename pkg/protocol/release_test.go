@@ -19,10 +19,10 @@ func releaseOf(generation string) v1alpha1.Restore {
 func TestADataGenerationIsReleasedOnlyWhenNobodyNeedsIt(t *testing.T) {
 	elsewhere, other := releaseOf("g2"), releaseOf("g2")
 	elsewhere.Namespace, other.Status.Release.ClusterUID = "other", "d"
-	handover := []HoldAsk{{Handover: &v1alpha1.Handover{DataGeneration: "g2"}}}
+	handover := []LockRequest{{Handover: &v1alpha1.Handover{DataGeneration: "g2"}}}
 	for name, test := range map[string]struct {
 		restores []v1alpha1.Restore
-		asks     []HoldAsk
+		asks     []LockRequest
 		want     []string
 	}{
 		"nobody asks":              {nil, nil, []string{"g0"}},

@@ -33,7 +33,7 @@ func diskFull(r *round) {
 	r.awaitSpace("space", false)
 }
 
-// awaitSpace waits until clients are kept from writing, or no longer are, and until the condition Space says so.
+// awaitSpace waits until clients are kept from writing, or no longer are, and until the condition StorageHealthy says so.
 func (r *round) awaitSpace(what string, full bool) {
 	r.Helper()
 	r.until(what, mend, func(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (r *round) awaitSpace(what string, full bool) {
 	}
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}
 	r.Await(cluster, what, func() bool {
-		condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionSpace)
+		condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionStorageHealthy)
 		return condition != nil && (condition.Reason == v1alpha1.ReasonDiskFull) == full
 	})
 }

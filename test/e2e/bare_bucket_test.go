@@ -39,7 +39,7 @@ func TestFromABareBucketTheClusterIsBackWithItsRowsAndPasswords(t *testing.T) {
 	shop := old.inVault(17)
 	old.Must(old.Create(t.Context(), &corev1.Secret{ObjectMeta: old.Meta("reporting"), StringData: map[string]string{"password": "of-then"}}))
 	old.Merge(shop, `{"spec":{"roles":[{"name":"reporting","passwordSecret":{"name":"reporting"}}]}}`)
-	old.AwaitTrue(shop, v1alpha1.ConditionDeclared)
+	old.AwaitTrue(shop, v1alpha1.ConditionRolesAndDatabasesReady)
 	old.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 20000) AS n")
 	old.Backup("base", "shop")
 	old.SQL("shop", "INSERT INTO t SELECT n, 'behind the backup' FROM generate_series(1, 1000) AS n")
@@ -66,7 +66,7 @@ func TestFromABareBucketTheClusterIsBackWithItsRowsAndPasswords(t *testing.T) {
 	}
 
 	back := &v1alpha1.PostgresCluster{ObjectMeta: b.Meta("shop")}
-	b.AwaitTrue(back, v1alpha1.ConditionDeclared)
+	b.AwaitTrue(back, v1alpha1.ConditionRolesAndDatabasesReady)
 	if got := b.app("shop"); string(got["password"]) != string(app["password"]) {
 		t.Error("the application's password is another one")
 	}

@@ -52,10 +52,10 @@ func TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts(t *t
 	b.Merge(cluster, `{"spec":{
 		"roles":[{"name":"readers","login":false},{"name":"reporting","passwordSecret":{"name":"reporting"},"inRoles":["readers"],"connectionLimit":5}],
 		"databases":[{"name":"reports","owner":"reporting","extensions":[{"name":"pg_trgm"}]}]}}`)
-	b.AwaitReason(cluster, v1alpha1.ConditionDeclared, v1alpha1.ReasonSecretNotFound, "there is no Secret reporting")
+	b.AwaitReason(cluster, v1alpha1.ConditionRolesAndDatabasesReady, v1alpha1.ReasonSecretNotFound, "there is no Secret reporting")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "reporting"}, StringData: map[string]string{"password": "first-of-two"}}
 	b.Must(b.Create(t.Context(), secret))
-	b.AwaitTrue(cluster, v1alpha1.ConditionDeclared)
+	b.AwaitTrue(cluster, v1alpha1.ConditionRolesAndDatabasesReady)
 	b.awaitLogin(cluster, "reporting", "first-of-two", "reports")
 	if got, err := b.Exec("shop-0", "psql", "-XAt", "-U", "postgres", "-d", "reports", "-c", "SELECT similarity('word', 'words') > 0.5"); err != nil || strings.TrimSpace(got) != "t" {
 		t.Errorf("pg_trgm says %q, %v", got, err)
@@ -70,7 +70,7 @@ func TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts(t *t
 	b.Merge(cluster, `{"spec":{
 		"roles":[{"name":"batch","certificateSecret":{"name":"batch-tls"}}],
 		"postgresql":{"hba":["hostssl app batch all cert"]}}}`)
-	b.AwaitTrue(cluster, v1alpha1.ConditionDeclared)
+	b.AwaitTrue(cluster, v1alpha1.ConditionRolesAndDatabasesReady)
 	b.Await(cluster, "batch to log in by its certificate", func() bool {
 		out, err := b.loginWith("batch-tls", "batch")
 		return err == nil && strings.TrimSpace(out) == "batch"
@@ -106,7 +106,7 @@ func TestDeclaredRolesAreThereAfterAFailover(t *testing.T) {
 	cluster.Spec.Roles = []v1alpha1.Role{{Name: "reporting", ConnectionLimit: ptr.To[int32](5), PasswordSecret: &v1alpha1.PasswordSecret{Name: "reporting"}}}
 	b.Must(b.Create(t.Context(), cluster))
 	b.AwaitTrue(cluster, v1alpha1.ConditionReplicated)
-	b.AwaitTrue(cluster, v1alpha1.ConditionDeclared)
+	b.AwaitTrue(cluster, v1alpha1.ConditionRolesAndDatabasesReady)
 	old := b.Primary("shop")
 
 	b.Merge(cluster, `{"spec":{"switchover":{"token":"once"}}}`)

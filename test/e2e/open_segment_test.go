@@ -14,7 +14,7 @@ func TestRowsOfTheOpenSegmentAreRestoredFromTheBucketAlone(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop, often := b.NewCluster("shop", 17), int32(1)
-	shop.Spec.Archive.ShipEverySeconds = &often
+	shop.Spec.Archive.WALShipIntervalSeconds = &often
 	shop.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"archive_timeout": "1h"}
 	b.Must(b.Create(t.Context(), shop))
 	b.AwaitTrue(shop, v1alpha1.ConditionReady)

@@ -48,7 +48,7 @@ func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testin
 	target := &v1alpha1.RestoreTarget{RestorePoint: "here"}
 	short := b.inPlace("short", target)
 	b.Must(b.Create(t.Context(), short))
-	b.AwaitReason(short, v1alpha1.ConditionSucceeded, v1alpha1.ReasonNoSpace, "discardBefore: true and safetyBackup: true")
+	b.AwaitReason(short, v1alpha1.ConditionSucceeded, v1alpha1.ReasonNoSpace, "discardPrevious: true and safetyBackup: true")
 	if got := b.SQL("shop", sum); got != later {
 		t.Errorf("refused, and the table has %s, not %s", got, later)
 	}
@@ -83,7 +83,7 @@ func (b *bed) withoutRoom(name string, target *v1alpha1.RestoreTarget) *v1alpha1
 	b.Helper()
 	restore := b.inPlace(name, target)
 	b.discards(restore)
-	if !restore.Status.Plan.DiscardsBefore {
+	if !restore.Status.Plan.DiscardsPrevious {
 		b.Errorf("%s: the data of before stays: %+v", name, restore.Status.Plan)
 	}
 	return restore
@@ -91,7 +91,7 @@ func (b *bed) withoutRoom(name string, target *v1alpha1.RestoreTarget) *v1alpha1
 
 func (b *bed) discards(restore *v1alpha1.Restore) {
 	b.Helper()
-	restore.Spec.Destination.InPlace.SafetyBackup, restore.Spec.Destination.InPlace.DiscardBefore = true, true
+	restore.Spec.Destination.InPlace.SafetyBackup, restore.Spec.Destination.InPlace.DiscardPrevious = true, true
 	b.Must(b.Create(b.Context(), restore))
 	b.AwaitTrue(restore, v1alpha1.ConditionSucceeded)
 	b.Log(place.Condition(restore, v1alpha1.ConditionSucceeded).Message)

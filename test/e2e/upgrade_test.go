@@ -106,7 +106,7 @@ func (b *bed) refusesTooOld(shop *v1alpha1.PostgresCluster, to int32) bool {
 			b.Errorf("no word of %s: %s", release, message)
 		}
 	}
-	if b.AwaitTrue(shop, v1alpha1.ConditionReady); len(shop.Status.Holds) > 0 || b.SQL("shop", "SHOW server_version_num") != running {
+	if b.AwaitTrue(shop, v1alpha1.ConditionReady); len(shop.Status.VolumeLocks) > 0 || b.SQL("shop", "SHOW server_version_num") != running {
 		b.Errorf("it was touched: %+v", shop.Status)
 	}
 	b.Logf("not possible with these images: %s", message)

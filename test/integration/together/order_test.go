@@ -203,7 +203,7 @@ func (k *kube) picture(p *place) string {
 		text += fmt.Sprintf("%s %s: %s; fate: %+v\n", kindOf(a.Object), a.GetName(), told(a.said), *p.fates[a.GetName()])
 	}
 	return text + fmt.Sprintf("cluster: %s; holds: %+v; runs on %s of %v",
-		told(meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionReady)), cluster.Status.Holds, cluster.Status.DataGeneration, p.volume)
+		told(meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionReady)), cluster.Status.VolumeLocks, cluster.Status.DataGeneration, p.volume)
 }
 
 // ended: each has ended, or is gone where it was deleted, and the cluster runs.
@@ -227,7 +227,7 @@ func (k *kube) ended(ctx context.Context, p *place) bool {
 			return false // the cache doesn't show it yet
 		}
 	}
-	return len(cluster.Status.Holds) == 0 && cluster.Status.ObservedGeneration == cluster.Generation &&
+	return len(cluster.Status.VolumeLocks) == 0 && cluster.Status.ObservedGeneration == cluster.Generation &&
 		meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionReady)
 }
 

@@ -154,7 +154,7 @@ func (s *sight) askers() (all []asker) {
 	for i := range s.restores.Items {
 		r := &s.restores.Items[i]
 		all = append(all, asker{
-			r, r.Status.CompletedAt != nil, r.Status.RestoredAt != nil && r.Status.Hold == nil,
+			r, r.Status.CompletedAt != nil, r.Status.RestoredAt != nil && r.Status.VolumeLockRequest == nil,
 			meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionSucceeded),
 		})
 	}

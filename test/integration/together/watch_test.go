@@ -51,17 +51,17 @@ func watchHolders(t *testing.T) (states <-chan struct{}, stop func()) {
 // judgeHolds: at most one holds, and the others are told behind whom they are.
 func judgeHolds(t *testing.T, cluster *v1alpha1.PostgresCluster) {
 	holder := ""
-	for _, answer := range cluster.Status.Holds {
-		if answer.State != v1alpha1.HoldGranted && answer.State != v1alpha1.HoldAdopted {
+	for _, answer := range cluster.Status.VolumeLocks {
+		if answer.State != v1alpha1.VolumeLockGranted && answer.State != v1alpha1.VolumeLockAdopted {
 			continue
 		}
 		if holder != "" {
-			t.Errorf("%s: both %s and %s hold the cluster: %+v", cluster.Namespace, holder, answer.Name, cluster.Status.Holds)
+			t.Errorf("%s: both %s and %s hold the cluster: %+v", cluster.Namespace, holder, answer.Name, cluster.Status.VolumeLocks)
 		}
 		holder = answer.Kind + " " + answer.Name
 	}
-	for _, answer := range cluster.Status.Holds {
-		if want := fmt.Sprintf("%s is before it", holder); answer.State == v1alpha1.HoldQueued && holder != "" && answer.Message != want {
+	for _, answer := range cluster.Status.VolumeLocks {
+		if want := fmt.Sprintf("%s is before it", holder); answer.State == v1alpha1.VolumeLockQueued && holder != "" && answer.Message != want {
 			t.Errorf("%s: %s %s is told %q, not %q", cluster.Namespace, answer.Kind, answer.Name, answer.Message, want)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // begin makes the folder of the new data generation. Data of before that it has taken over stays in it: a former run has begun
 // to change that, and this one goes on.
 func (r *restoring) begin() error {
-	id, before := r.task.DataGeneration, r.task.DiscardBefore
+	id, before := r.task.DataGeneration, r.task.DiscardPrevious
 	if before == "" {
 		var err error
 		r.pgdata, err = r.Volume.Begin(id)
@@ -41,7 +41,7 @@ func (r *restoring) begin() error {
 
 // clearOthers removes what restores that were given up have left, for there may be no room beside it.
 func (r *restoring) clearOthers() error {
-	keep, err := r.Volume.IDsOf(r.task.DiscardBefore)
+	keep, err := r.Volume.IDsOf(r.task.DiscardPrevious)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *restoring) clearOthers() error {
 // discard gives up the data of before, which the restore then changes where it is. Nothing leads back, so everything that the
 // restore needs is read first. A run that dies begins again: from the first step on `current` points at nothing.
 func (r *restoring) discard(ctx context.Context) error {
-	before := r.task.DiscardBefore
+	before := r.task.DiscardPrevious
 	if before == "" {
 		return nil
 	}

@@ -36,7 +36,7 @@ func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
 			volume := generation.Volume(root)
 			b.fillVolume(volume, strings.TrimSuffix(b.lineage, "-g0"))
 			b.leave(volume, b.manifest.Totals.LogicalBytes/2+spareBytes)
-			task.InPlace, task.DiscardBefore = true, "g0"
+			task.InPlace, task.DiscardPrevious = true, "g0"
 			return b, volume, task
 		}
 		t.Run("it does", func(t *testing.T) {

@@ -172,7 +172,7 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing
 	for name, discards := range map[string]string{"in place": "", "in place, and the data of before is given up": "g0"} {
 		t.Run(name, func(t *testing.T) {
 			b, task := b.at(t), b.task(agentapi.RestoreTarget{})
-			task.InPlace, task.DiscardBefore = true, discards
+			task.InPlace, task.DiscardPrevious = true, discards
 			life := doomed{Volume: b.volumeOf(strings.TrimSuffix(b.lineage, "-g0")), Store: b.storeInFolder(), Task: task, Steps: filepath.Join(t.TempDir(), "steps")}
 			all := b.stepsOf(life)
 			if len(all) < 12 {
@@ -225,7 +225,7 @@ func (b *bed) between(life doomed) {
 	}
 	current, err := life.Volume.Current()
 	switch {
-	case errors.Is(err, generation.ErrNotFound) && life.Task.DiscardBefore != "": // nothing is started on what is left of it
+	case errors.Is(err, generation.ErrNotFound) && life.Task.DiscardPrevious != "": // nothing is started on what is left of it
 	case err != nil || current != "g0" || !life.Volume.Whole("g0"):
 		b.t.Errorf("after %q: current is %q, %v", life.Death, current, err)
 	default:

@@ -32,7 +32,7 @@ const (
 	ReasonNoSpace       = "NoSpace"            // the volume is too small
 	ReasonWrongPrograms = "UnknownVersion"     // the image has another PostgreSQL
 	// ReasonBeforeDiscarded: it failed after the data of before was given up for it.
-	ReasonBeforeDiscarded = "BeforeDiscarded"
+	ReasonBeforeDiscarded = "PreviousDataDiscarded"
 )
 
 // Phases of the progress.
@@ -181,7 +181,7 @@ func (r *restoring) checkSpace(context.Context) error {
 		return fmt.Errorf("look for space on the volume: %w", err)
 	}
 	beside := ""
-	if before := r.task.DiscardBefore; before != "" {
+	if before := r.task.DiscardPrevious; before != "" {
 		used, err := r.Volume.Used(before)
 		inherited, errInherited := r.Volume.Used(r.task.DataGeneration) // by a former run
 		if err = errors.Join(err, errInherited); err != nil {

@@ -18,7 +18,7 @@ func shipEvery(config agentapi.Config) time.Duration {
 	if config.Archive == nil {
 		return 0
 	}
-	return time.Duration(config.Archive.ShipEverySeconds) * time.Second
+	return time.Duration(config.Archive.WALShipIntervalSeconds) * time.Second
 }
 
 // shipOpenSegment has the archive never be further behind than was asked for, until ctx ends.

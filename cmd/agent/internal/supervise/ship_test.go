@@ -13,7 +13,7 @@ import (
 func TestTheOpenSegmentIsShippedEveryFewSecondsUntilItIsArchived(t *testing.T) {
 	p, store := archiving(t)
 	config := p.with(map[string]string{"archive_timeout": "0"})
-	config.Archive.ShipEverySeconds = 1
+	config.Archive.WALShipIntervalSeconds = 1
 	p.configure(config)
 	p.run()
 	p.fill()

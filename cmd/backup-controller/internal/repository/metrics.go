@@ -66,7 +66,7 @@ func collect(repo *v1alpha1.BackupRepository, out chan<- prometheus.Metric) {
 		ready = 1
 	}
 	gauge(metricReady, ready)
-	if at := repo.Status.SurveyedAt; at != nil {
+	if at := repo.Status.LastInventoryTime; at != nil {
 		gauge(metricSurveyed, float64(at.Unix()))
 	}
 	if retention := repo.Status.Retention; retention != nil {

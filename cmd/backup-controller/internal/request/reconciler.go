@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, asker); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	ask := protocol.BackupAskOf(asker)
+	ask := protocol.BackupRequestOf(asker)
 	if ask == nil {
 		return ctrl.Result{}, nil
 	}
@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: foreignPause}, nil
 }
 
-func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *protocol.BackupAsk, wanted *v1alpha1.Backup) (ctrl.Result, error) {
+func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *protocol.BackupRequest, wanted *v1alpha1.Backup) (ctrl.Result, error) {
 	err := r.Client.Create(ctx, wanted)
 	if err == nil {
 		log.FromContext(ctx).Info("Made the Backup that was asked for", "backup", wanted.Name, "purpose", ask.Request.Purpose)
@@ -117,7 +117,7 @@ func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *proto
 }
 
 // foreign tells the asker's owner that a Backup of the needed name is somebody else's. Nothing is touched.
-func (r *Reconciler) foreign(ctx context.Context, asker client.Object, ask *protocol.BackupAsk, there *v1alpha1.Backup) bool {
+func (r *Reconciler) foreign(ctx context.Context, asker client.Object, ask *protocol.BackupRequest, there *v1alpha1.Backup) bool {
 	if by := there.Spec.RequestedBy; by != nil && by.Token == ask.Request.Token {
 		return false
 	}

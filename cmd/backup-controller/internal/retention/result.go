@@ -132,10 +132,10 @@ func lastFailure(backups []v1alpha1.Backup, repo, lineage string) *metav1.Time {
 func (r Result) Report(repo *v1alpha1.BackupRepository, explain func(error) string) {
 	status := &repo.Status
 	if r.Err != nil {
-		status.SurveyError = "It is tried again; the last time: " + explain(r.Err)
+		status.InventoryError = "It is tried again; the last time: " + explain(r.Err)
 	} else {
-		status.SurveyError = ""
-		status.SurveyedAt = stamp(r.Began)
+		status.InventoryError = ""
+		status.LastInventoryTime = stamp(r.Began)
 		status.Backups, status.StoredBytes, status.Lineages, status.Catalogue = r.Backups, r.Stored, r.Lineages, r.Catalogue
 		status.Kept = r.Kept
 	}

@@ -89,14 +89,14 @@ func TestALookThatFailsLeavesWhatIsKnownAndSaysWhy(t *testing.T) {
 	Result{Began: now, Backups: 3, wouldCount: 1, wouldRemove: []string{"a/b"}, removed: removed{backups: 1}}.Report(repo, explain)
 	Result{Began: now.Add(time.Hour), Err: errors.New("it is away")}.Report(repo, explain)
 	status := repo.Status
-	if status.Backups != 3 || !status.SurveyedAt.Time.Equal(now) || !strings.Contains(status.SurveyError, "it is away.") {
+	if status.Backups != 3 || !status.LastInventoryTime.Time.Equal(now) || !strings.Contains(status.InventoryError, "it is away.") {
 		t.Errorf("got %+v", status)
 	}
 	if r := status.Retention; r.RemovedBackups != 1 || !r.LastRun.Time.Equal(now) || len(r.WouldRemove) != 1 || !r.NextRun.Time.Equal(now.Add(time.Hour+Interval)) {
 		t.Errorf("got %+v", r)
 	}
 	repo.Spec.Retention = nil
-	if (Result{Began: now}).Report(repo, explain); repo.Status.Retention != nil || repo.Status.SurveyError != "" {
+	if (Result{Began: now}).Report(repo, explain); repo.Status.Retention != nil || repo.Status.InventoryError != "" {
 		t.Errorf("got %+v", repo.Status)
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 // handedOver is the instance whose volume has what is handed over. It is the first that the asker was granted; when an
 // adoption is taken back, the data of before is still where it was.
-func (w *world) handedOver(ask *protocol.HoldAsk) string {
+func (w *world) handedOver(ask *protocol.LockRequest) string {
 	if named := ask.Handover.Instance; named != "" {
 		return named
 	}
-	for _, answer := range w.cluster.Status.Holds {
-		if answer.AskerUID == ask.UID && answer.Token == ask.Request.Token && len(answer.Volumes) > 0 {
+	for _, answer := range w.cluster.Status.VolumeLocks {
+		if answer.RequesterUID == ask.UID && answer.Token == ask.Request.Token && len(answer.Volumes) > 0 {
 			return answer.Volumes[0].Instance
 		}
 	}

@@ -66,9 +66,9 @@ func TestTheInstanceThatAnUpgradeRanOnBeginsItsData(t *testing.T) {
 	old := shop.Status.DataGeneration
 	l.lead("shop-2")
 	upgrade := l.upgrade("to-18", shop)
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockAdopted)
 	l.eventually("the agents are told", func() bool { return l.told().DataInstance == "shop-2" })
 	l.kube.set(func(s *standIn) { s.leaders["shop"] = "shop-1" }) // a failover on the new data
 
@@ -100,7 +100,7 @@ func TestAClusterThatAnotherProcessHasGrantedIsNotStarted(t *testing.T) {
 	shop := l.initializing()
 	l.writes.stick(shop.DeepCopy())
 	l.say(shop, func() {
-		shop.Status.Holds = []v1alpha1.HoldAnswer{{Kind: v1alpha1.KindRestore, Name: "a", AskerUID: "a", Token: "a.0", State: v1alpha1.HoldGranted}}
+		shop.Status.VolumeLocks = []v1alpha1.VolumeLock{{Kind: v1alpha1.KindRestore, Name: "a", RequesterUID: "a", Token: "a.0", State: v1alpha1.VolumeLockGranted}}
 	})
 	l.requests.reset()
 	l.endInit()

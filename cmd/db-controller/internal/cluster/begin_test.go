@@ -13,16 +13,16 @@ import (
 )
 
 // handsOver is an Upgrade that hands another data generation over, and what it was granted.
-func handsOver(w *world, generation string, state v1alpha1.HoldState, volumes ...string) {
-	request := v1alpha1.HoldRequest{Cluster: "shop", ClusterUID: "u1", Token: "t", Mode: v1alpha1.HoldStopped}
-	w.asks = []protocol.HoldAsk{{Kind: "Upgrade", Name: "up", UID: "x", Request: request, Handover: &v1alpha1.Handover{
+func handsOver(w *world, generation string, state v1alpha1.VolumeLockState, volumes ...string) {
+	request := v1alpha1.VolumeLockRequest{Cluster: "shop", ClusterUID: "u1", Token: "t", Mode: v1alpha1.VolumeLockStopped}
+	w.asks = []protocol.LockRequest{{Kind: "Upgrade", Name: "up", UID: "x", Request: request, Handover: &v1alpha1.Handover{
 		Token: "t", DataGeneration: generation, SystemIdentifier: "7", MajorVersion: 18, Image: "postgres:18",
 	}}}
-	answer := v1alpha1.HoldAnswer{Kind: "Upgrade", Name: "up", AskerUID: "x", Token: "t", State: state, AdoptedGeneration: "g9"}
+	answer := v1alpha1.VolumeLock{Kind: "Upgrade", Name: "up", RequesterUID: "x", Token: "t", State: state, AdoptedGeneration: "g9"}
 	for _, name := range volumes {
-		answer.Volumes = append(answer.Volumes, v1alpha1.HeldVolume{Instance: name, ClaimName: "data-" + name})
+		answer.Volumes = append(answer.Volumes, v1alpha1.LockedVolume{Instance: name, ClaimName: "data-" + name})
 	}
-	w.cluster.Status.Holds = []v1alpha1.HoldAnswer{answer}
+	w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{answer}
 }
 
 func TestDataThatIsHandedOverBeginsWhereItLies(t *testing.T) {
@@ -30,14 +30,14 @@ func TestDataThatIsHandedOverBeginsWhereItLies(t *testing.T) {
 		change func(*world)
 		want   string
 	}{
-		"on the first volume that was granted": {func(w *world) { handsOver(w, "g2", v1alpha1.HoldGranted, "shop-2", "shop-0", "shop-1") }, "shop-2"},
+		"on the first volume that was granted": {func(w *world) { handsOver(w, "g2", v1alpha1.VolumeLockGranted, "shop-2", "shop-0", "shop-1") }, "shop-2"},
 		"taken back, where it was before": {func(w *world) {
-			handsOver(w, "g0", v1alpha1.HoldAdopted)
+			handsOver(w, "g0", v1alpha1.VolumeLockAdopted)
 			w.cluster.Status.DataInstance = "shop-2"
 			switchedTo(w, "shop-1")
 		}, "shop-2"},
 		"taken back in a cluster of an older suite, at the primary": {func(w *world) {
-			handsOver(w, "g0", v1alpha1.HoldAdopted)
+			handsOver(w, "g0", v1alpha1.VolumeLockAdopted)
 			switchedTo(w, "shop-1")
 		}, "shop-1"},
 	} {

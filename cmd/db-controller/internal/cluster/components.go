@@ -78,7 +78,7 @@ func (r *Reconciler) ensureInstanceSecret(ctx context.Context, w *world) flow.Ou
 // ensureLogins makes the application's Secret, and the superuser's where it is asked for; where not, it goes. Those of a
 // cluster that waits for a Restore may still come out of the backup, with the passwords of then.
 func (r *Reconciler) ensureLogins(ctx context.Context, w *world) flow.Outcome {
-	if !protocol.MakesLogins(w.cluster) {
+	if !protocol.CreatesLogins(w.cluster) {
 		return flow.Next
 	}
 	bundle := w.authority.Bundle

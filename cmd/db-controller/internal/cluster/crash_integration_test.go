@@ -44,18 +44,18 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	old := shop.Status.DataGeneration
 
 	upgrade := l.upgrade("to-18", shop)
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	if l.there(&corev1.Pod{}, "shop-0") {
 		t.Error("granted while a pod was there")
 	}
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockAdopted)
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
 	if shop.Status.PreviousDataGeneration != old || shop.Status.MajorVersion != 18 {
 		t.Errorf("status: %+v", shop.Status)
 	}
-	l.say(upgrade, func() { upgrade.Status.Hold, upgrade.Status.Handover = nil, nil })
-	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.Holds) == 0 })
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest, upgrade.Status.Handover = nil, nil })
+	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.VolumeLocks) == 0 })
 
 	l.beginDeletion(shop)
 	l.answerBackup(shop, metav1.ConditionTrue, "done")
@@ -93,11 +93,11 @@ func TestEachWriteMayBeTheLastOfAProcessWithThreeInstances(t *testing.T) {
 	l.awaitSwitchover(shop, "a", v1alpha1.SwitchoverDone)
 
 	upgrade := l.upgrade("to-18", shop)
-	answer := l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	answer := l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	if answer.Volumes[0].Instance != "shop-2" {
 		t.Errorf("granted %+v", answer.Volumes)
 	}
-	l.say(upgrade, func() { upgrade.Status.Hold = nil })
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest = nil })
 	l.kube.set(func(s *standIn) { s.leaders["shop"] = "shop-2" })
 	l.awaitReplicated(shop)
 	l.scale(shop, 1)

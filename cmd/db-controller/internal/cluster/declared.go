@@ -76,15 +76,15 @@ func (w *world) passwordRevision() string {
 func reportDeclared(w *world, conditions map[string]finding) {
 	known := &w.cluster.Status.Conditions
 	if !w.begun() || w.agentConfig().Declared == nil {
-		meta.RemoveStatusCondition(known, v1alpha1.ConditionDeclared)
+		meta.RemoveStatusCondition(known, v1alpha1.ConditionRolesAndDatabasesReady)
 		return
 	}
-	before := meta.FindStatusCondition(*known, v1alpha1.ConditionDeclared)
+	before := meta.FindStatusCondition(*known, v1alpha1.ConditionRolesAndDatabasesReady)
 	found := declared(w)
 	if found.reason == v1alpha1.ReasonApplying && before != nil && before.ObservedGeneration == w.cluster.Generation {
 		return // an agent that doesn't answer for a moment, or a new primary, changes nothing
 	}
-	conditions[v1alpha1.ConditionDeclared] = found
+	conditions[v1alpha1.ConditionRolesAndDatabasesReady] = found
 }
 
 // declared says whether roles and databases are as they are declared.

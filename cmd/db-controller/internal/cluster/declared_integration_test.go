@@ -41,11 +41,11 @@ func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) 
 	l.there(before, "shop-0")
 
 	l.change(shop, func() { web(shop) })
-	if says := l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound); !strings.Contains(says, "there is no Secret web-login") {
+	if says := l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound); !strings.Contains(says, "there is no Secret web-login") {
 		t.Error(says)
 	}
 	login := l.password("web-login", "geheim-1\n")
-	l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
 	if told := l.told(); told.Declared == nil || len(told.Declared.Roles) != 1 || !told.Declared.Roles[0].Password {
 		t.Errorf("the agent is told %+v", told.Declared)
 	}
@@ -115,7 +115,7 @@ func TestARoleGetsItsCertificateWhichIsRenewedAndNeverAnothersSecret(t *testing.
 			{Name: "second", CertificateSecret: &v1alpha1.CertificateSecret{Name: "web-tls"}},
 		}
 	})
-	says := l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
+	says := l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
 	for _, want := range []string{"taken is there and belongs to somebody else", "shop-ca is one of the cluster's own", "web-tls has the certificate of role web"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("it doesn't say that %s: %s", want, says)
@@ -131,7 +131,7 @@ func TestARoleGetsItsCertificateWhichIsRenewedAndNeverAnothersSecret(t *testing.
 	}
 
 	l.change(shop, func() { shop.Spec.Roles = shop.Spec.Roles[:1] })
-	l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
 	l.clock.forward(certificate.LeafLife - time.Hour)
 	l.wake(shop)
 	renewed := &corev1.Secret{}
@@ -179,7 +179,7 @@ func TestAClusterWithRolesCausesNoWritesWhenIdle(t *testing.T) {
 	l.password("web-login", "x")
 	shop := l.shop(web)
 	l.awaitRunning(shop)
-	l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
 	l.awaitCopied("x", "")
 	l.settle()
 	mark := l.writes.mark()
@@ -204,7 +204,7 @@ func TestWhatTheAgentCouldNotDoIsInTheCondition(t *testing.T) {
 	shop := l.shop(func(shop *v1alpha1.PostgresCluster) {
 		shop.Spec.Databases = []v1alpha1.Database{{Name: "app", Extensions: []v1alpha1.Extension{{Name: "nowhere"}}}}
 	})
-	if says := l.awaitCondition(shop, v1alpha1.ConditionDeclared, metav1.ConditionFalse, v1alpha1.ReasonNotAsDeclared); !strings.Contains(says, "nowhere") {
+	if says := l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionFalse, v1alpha1.ReasonNotAsDeclared); !strings.Contains(says, "nowhere") {
 		t.Error(says)
 	}
 	l.awaitRunning(shop) // the rest of the cluster is well

@@ -36,18 +36,18 @@ func TestTheConditionSaysWhatIsNotAsDeclared(t *testing.T) {
 		w.agents["shop-0"].Declared = &agentapi.DeclaredStatus{Hash: w.agentConfig().Declared.Hash()}
 		test.change(w)
 		report(w, flow.Next)
-		got := meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionDeclared)
+		got := meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady)
 		if string(got.Status) != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.says) || len(got.Message) > 1000 {
 			t.Errorf("%s: %s %s %s", name, got.Status, got.Reason, got.Message)
 		}
 		delete(w.agents, "shop-0")
 		report(w, flow.Next)
-		if test.reason == v1alpha1.ReasonNotAsDeclared && meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionDeclared).Reason != test.reason {
+		if test.reason == v1alpha1.ReasonNotAsDeclared && meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady).Reason != test.reason {
 			t.Errorf("%s: an agent that doesn't answer for a moment changes it", name)
 		}
 		w.cluster.Spec.Roles = nil
 		report(w, flow.Next)
-		if meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionDeclared) != nil {
+		if meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady) != nil {
 			t.Errorf("%s: the condition stays when nothing is declared", name)
 		}
 	}

@@ -42,7 +42,7 @@ func (w *world) wantsFinalBackup() bool {
 	if !finalBackupAsked(w.cluster) || !w.hasRun() || claim == nil || !claim.DeletionTimestamp.IsZero() {
 		return false
 	}
-	outcome, _ := protocol.BackupAnswerFor(w.finalBackup, w.cluster.Status.BackupWanted)
+	outcome, _ := protocol.BackupOutcomeFor(w.finalBackup, w.cluster.Status.BackupRequest)
 	return outcome != protocol.BackupSucceeded
 }
 
@@ -58,10 +58,10 @@ func (r *Reconciler) askFinalBackup(_ context.Context, w *world) flow.Outcome {
 	if !w.wantsFinalBackup() {
 		return flow.Next
 	}
-	wanted := w.cluster.Status.BackupWanted
+	wanted := w.cluster.Status.BackupRequest
 	attempt := 0
 	if wanted != nil {
-		outcome, message := protocol.BackupAnswerFor(w.finalBackup, wanted)
+		outcome, message := protocol.BackupOutcomeFor(w.finalBackup, wanted)
 		if outcome != protocol.BackupFailed {
 			return flow.Next
 		}
@@ -71,7 +71,7 @@ func (r *Reconciler) askFinalBackup(_ context.Context, w *world) flow.Outcome {
 				"The final backup has failed: %s It is tried again at %s. %s", sentence(message), again.UTC().Format(time.TimeOnly+" MST"), withoutBackup))
 		}
 	}
-	w.cluster.Status.BackupWanted = &v1alpha1.BackupRequest{
+	w.cluster.Status.BackupRequest = &v1alpha1.BackupRequest{
 		Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Purpose: v1alpha1.PurposeFinal,
 		Token: protocol.Token(w.cluster.UID, attempt),
 	}
@@ -84,9 +84,9 @@ func (r *Reconciler) awaitFinalBackup(_ context.Context, w *world) flow.Outcome 
 	if !w.wantsFinalBackup() {
 		return flow.Next
 	}
-	_, message := protocol.BackupAnswerFor(w.finalBackup, w.cluster.Status.BackupWanted)
+	_, message := protocol.BackupOutcomeFor(w.finalBackup, w.cluster.Status.BackupRequest)
 	return flow.Poll(quietInterval, v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
-		"The deletion waits for Backup %s: %s %s", protocol.BackupName(*w.cluster.Status.BackupWanted), sentence(message), withoutBackup))
+		"The deletion waits for Backup %s: %s %s", protocol.BackupName(*w.cluster.Status.BackupRequest), sentence(message), withoutBackup))
 }
 
 // attemptOf is the number at the end of a token.

@@ -26,7 +26,7 @@ func (l *lab) answerBackup(shop *v1alpha1.PostgresCluster, status metav1.Conditi
 	backup := &v1alpha1.Backup{}
 	l.eventually("a backup is wanted", func() bool {
 		l.get(shop)
-		ask := protocol.BackupAskOf(shop)
+		ask := protocol.BackupRequestOf(shop)
 		if ask == nil {
 			return false
 		}
@@ -84,12 +84,12 @@ func TestAFailedFinalBackupIsAskedForAgainAfterAPause(t *testing.T) {
 		message = l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
 		return strings.Contains(message, "the store is away")
 	})
-	first := shop.Status.BackupWanted.Token
+	first := shop.Status.BackupRequest.Token
 	l.clock.forward(2 * time.Minute)
 	l.change(shop, func() { shop.Annotations = map[string]string{"example.com/wake": "up"} })
-	l.eventually("it is asked again", func() bool { l.get(shop); return shop.Status.BackupWanted.Token != first })
-	if shop.Status.BackupWanted.Token != protocol.Token(shop.UID, 1) {
-		t.Errorf("token %s", shop.Status.BackupWanted.Token)
+	l.eventually("it is asked again", func() bool { l.get(shop); return shop.Status.BackupRequest.Token != first })
+	if shop.Status.BackupRequest.Token != protocol.Token(shop.UID, 1) {
+		t.Errorf("token %s", shop.Status.BackupRequest.Token)
 	}
 	l.change(shop, func() {
 		shop.Spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}
@@ -125,17 +125,17 @@ func TestADeletionWaitsForWhoHoldsTheVolumesAndRefusesOthers(t *testing.T) {
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.DeletionPolicy.Volumes = v1alpha1.VolumesDelete })
 	l.awaitRunning(shop)
 	holder := l.upgrade("holder", shop)
-	l.awaitAnswer(shop, holder, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, holder, v1alpha1.VolumeLockGranted)
 	l.beginDeletion(shop)
 	late := l.upgrade("late", shop)
-	if answer := l.awaitAnswer(shop, late, v1alpha1.HoldRefused); answer.Message != "the PostgresCluster is being deleted" {
+	if answer := l.awaitAnswer(shop, late, v1alpha1.VolumeLockRefused); answer.Message != "the PostgresCluster is being deleted" {
 		t.Errorf("message: %s", answer.Message)
 	}
 	l.settle()
 	if !l.there(shop, "shop") {
 		t.Fatal("it is gone under the holder's hands")
 	}
-	l.say(holder, func() { holder.Status.Hold = nil })
+	l.say(holder, func() { holder.Status.VolumeLockRequest = nil })
 	l.awaitGone(shop)
 }
 

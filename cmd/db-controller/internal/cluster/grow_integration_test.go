@@ -244,7 +244,7 @@ func TestVolumesThatFillGrowUpToTheirLimit(t *testing.T) {
 	l.awaitSize(1, "1500Mi")
 	l.clock.forward(2 * growPause)
 	l.nudge(shop)
-	l.awaitCondition(shop, v1alpha1.ConditionSpace, metav1.ConditionFalse, v1alpha1.ReasonAlmostFull)
+	l.awaitCondition(shop, v1alpha1.ConditionStorageHealthy, metav1.ConditionFalse, v1alpha1.ReasonAlmostFull)
 	l.settle()
 	if l.get(shop); shop.Status.Storage.Size.String() != "1500Mi" {
 		t.Errorf("beyond the limit: %s", shop.Status.Storage.Size.String())

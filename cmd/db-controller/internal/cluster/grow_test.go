@@ -181,7 +181,7 @@ func TestSpaceSaysWhoseVolumeIsFullAndWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := bound(c.change)
 			report(w, flow.Next)
-			got := meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionSpace)
+			got := meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionStorageHealthy)
 			if got.Status != c.status || got.Reason != c.reason {
 				t.Errorf("%s %s: %s", got.Status, got.Reason, got.Message)
 			}

@@ -25,22 +25,22 @@ func (l *lab) upgrade(name string, shop *v1alpha1.PostgresCluster) *v1alpha1.Upg
 	}
 	l.create(upgrade)
 	l.say(upgrade, func() {
-		upgrade.Status.Hold = &v1alpha1.HoldRequest{
-			Cluster: shop.Name, ClusterUID: shop.UID, Token: protocol.Token(upgrade.UID, 0), Mode: v1alpha1.HoldStopped,
+		upgrade.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{
+			Cluster: shop.Name, ClusterUID: shop.UID, Token: protocol.Token(upgrade.UID, 0), Mode: v1alpha1.VolumeLockStopped,
 		}
 	})
 	return upgrade
 }
 
-func (l *lab) answer(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade) *v1alpha1.HoldAnswer {
+func (l *lab) answer(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade) *v1alpha1.VolumeLock {
 	l.Helper()
 	l.get(shop)
-	return protocol.HoldAnswerFor(shop, upgrade.UID, upgrade.Status.Hold)
+	return protocol.LockFor(shop, upgrade.UID, upgrade.Status.VolumeLockRequest)
 }
 
-func (l *lab) awaitAnswer(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade, state v1alpha1.HoldState) *v1alpha1.HoldAnswer {
+func (l *lab) awaitAnswer(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade, state v1alpha1.VolumeLockState) *v1alpha1.VolumeLock {
 	l.Helper()
-	var answer *v1alpha1.HoldAnswer
+	var answer *v1alpha1.VolumeLock
 	l.eventually("the hold of "+upgrade.Name+" is "+string(state), func() bool {
 		answer = l.answer(shop, upgrade)
 		return answer != nil && answer.State == state
@@ -50,7 +50,7 @@ func (l *lab) awaitAnswer(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgr
 
 func handover(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade) *v1alpha1.Handover {
 	return &v1alpha1.Handover{
-		Token: upgrade.Status.Hold.Token, DataGeneration: protocol.DataGeneration(upgrade.UID, 0), SystemIdentifier: "7000000000000000001",
+		Token: upgrade.Status.VolumeLockRequest.Token, DataGeneration: protocol.DataGeneration(upgrade.UID, 0), SystemIdentifier: "7000000000000000001",
 		MajorVersion: 18, Image: "postgres:18",
 	}
 }
@@ -61,17 +61,17 @@ func TestAHoldStopsTheClusterAndAHandoverStartsItOnTheNewData(t *testing.T) {
 	l.awaitRunning(shop)
 	old := shop.Status.DataGeneration
 	upgrade := l.upgrade("to-18", shop)
-	answer := l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	answer := l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	if len(answer.Volumes) != 1 || answer.Volumes[0].ClaimName != "data-shop-0" || l.there(&corev1.Pod{}, "shop-0") {
 		t.Errorf("granted %+v, pod there: %v", answer.Volumes, l.there(&corev1.Pod{}, "shop-0"))
 	}
-	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHeld)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonVolumesLocked)
 
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockAdopted)
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
 	l.get(shop)
-	if s := shop.Status; s.MajorVersion != 18 || s.Image != "postgres:18" || s.PreviousDataGeneration != old || !protocol.Adopted(shop, upgrade.UID, upgrade.Status.Hold, upgrade.Status.Handover) {
+	if s := shop.Status; s.MajorVersion != 18 || s.Image != "postgres:18" || s.PreviousDataGeneration != old || !protocol.Adopted(shop, upgrade.UID, upgrade.Status.VolumeLockRequest, upgrade.Status.Handover) {
 		t.Errorf("status: %+v", s)
 	}
 	pod := &corev1.Pod{}
@@ -86,13 +86,13 @@ func TestAHoldStopsTheClusterAndAHandoverStartsItOnTheNewData(t *testing.T) {
 		upgrade.Status.Handover.DataGeneration, upgrade.Status.Handover.MajorVersion, upgrade.Status.Handover.Image = old, 17, "postgres:17"
 	})
 	l.eventually("the old data is adopted", func() bool {
-		return l.answer(shop, upgrade) != nil && protocol.Adopted(shop, upgrade.UID, upgrade.Status.Hold, upgrade.Status.Handover)
+		return l.answer(shop, upgrade) != nil && protocol.Adopted(shop, upgrade.UID, upgrade.Status.VolumeLockRequest, upgrade.Status.Handover)
 	})
 	l.awaitRunning(shop)
 	l.eventually("a pod of the old image", func() bool { return l.there(pod, "shop-0") && pod.Spec.Containers[0].Image == "postgres:17" })
 
-	l.say(upgrade, func() { upgrade.Status.Hold, upgrade.Status.Handover = nil, nil })
-	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.Holds) == 0 })
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest, upgrade.Status.Handover = nil, nil })
+	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.VolumeLocks) == 0 })
 	l.awaitRunning(shop)
 }
 
@@ -102,10 +102,10 @@ func TestAHoldThatIsWithdrawnLetsTheClusterGoOnAsBefore(t *testing.T) {
 	l.awaitRunning(shop)
 	generation := shop.Status.DataGeneration
 	upgrade := l.upgrade("to-18", shop)
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
-	l.say(upgrade, func() { upgrade.Status.Hold = nil })
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest = nil })
 	l.awaitRunning(shop)
-	if shop.Status.DataGeneration != generation || len(shop.Status.Holds) != 0 {
+	if shop.Status.DataGeneration != generation || len(shop.Status.VolumeLocks) != 0 {
 		t.Errorf("status: %+v", shop.Status)
 	}
 }
@@ -115,13 +115,13 @@ func TestOnlyOneHoldsAtATime(t *testing.T) {
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
 	first := l.upgrade("first", shop)
-	l.awaitAnswer(shop, first, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, first, v1alpha1.VolumeLockGranted)
 	second := l.upgrade("second", shop)
-	if answer := l.awaitAnswer(shop, second, v1alpha1.HoldQueued); answer.Message != "Upgrade first is before it" {
+	if answer := l.awaitAnswer(shop, second, v1alpha1.VolumeLockQueued); answer.Message != "Upgrade first is before it" {
 		t.Errorf("message: %s", answer.Message)
 	}
-	l.say(first, func() { first.Status.Hold = nil })
-	l.awaitAnswer(shop, second, v1alpha1.HoldGranted)
+	l.say(first, func() { first.Status.VolumeLockRequest = nil })
+	l.awaitAnswer(shop, second, v1alpha1.VolumeLockGranted)
 }
 
 func TestPostgresIsNotStartedWhileAWorkerStillWrites(t *testing.T) {
@@ -129,7 +129,7 @@ func TestPostgresIsNotStartedWhileAWorkerStillWrites(t *testing.T) {
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
 	upgrade := l.upgrade("to-18", shop)
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	worker := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "worker", Labels: map[string]string{
 			v1alpha1.LabelCluster: "shop", v1alpha1.LabelManagedBy: v1alpha1.ManagedBy, v1alpha1.LabelComponent: workload.ComponentUpgrade,
@@ -137,7 +137,7 @@ func TestPostgresIsNotStartedWhileAWorkerStillWrites(t *testing.T) {
 		Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Name: "worker", Image: "x"}}},
 	}
 	l.create(worker)
-	l.say(upgrade, func() { upgrade.Status.Hold = nil })
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest = nil })
 	l.eventually("it is said what is waited for", func() bool {
 		message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonStarting)
 		return message == "Pod worker still writes to the volume; PostgreSQL is started when it has ended."
@@ -157,7 +157,7 @@ func TestAControllerThatRestartsUnderAHoldStartsNothing(t *testing.T) {
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
 	upgrade := l.upgrade("to-18", shop)
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	l.stop()
 	l.startController()
 	time.Sleep(time.Second)
@@ -166,7 +166,7 @@ func TestAControllerThatRestartsUnderAHoldStartsNothing(t *testing.T) {
 		t.Error("it was started")
 	}
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockAdopted)
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
 }
 
@@ -192,16 +192,16 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 	}
 	l.create(restore)
 	l.say(restore, func() {
-		restore.Status.Hold = &v1alpha1.HoldRequest{Cluster: "shop", ClusterUID: shop.UID, Token: protocol.Token(restore.UID, 0), Mode: v1alpha1.HoldStopped}
+		restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{Cluster: "shop", ClusterUID: shop.UID, Token: protocol.Token(restore.UID, 0), Mode: v1alpha1.VolumeLockStopped}
 	})
 	l.eventually("the hold is granted", func() bool {
 		l.get(shop)
-		answer := protocol.HoldAnswerFor(shop, restore.UID, restore.Status.Hold)
-		return answer != nil && answer.State == v1alpha1.HoldGranted && len(answer.Volumes) == 1
+		answer := protocol.LockFor(shop, restore.UID, restore.Status.VolumeLockRequest)
+		return answer != nil && answer.State == v1alpha1.VolumeLockGranted && len(answer.Volumes) == 1
 	})
 	l.say(restore, func() {
 		restore.Status.Handover = &v1alpha1.Handover{
-			Token: restore.Status.Hold.Token, DataGeneration: "g123", SystemIdentifier: "7000000000000000001", MajorVersion: 17, Image: "postgres:17",
+			Token: restore.Status.VolumeLockRequest.Token, DataGeneration: "g123", SystemIdentifier: "7000000000000000001", MajorVersion: 17, Image: "postgres:17",
 		}
 	})
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
@@ -212,7 +212,7 @@ func TestAClusterOfARestoreWaitsForItsData(t *testing.T) {
 	if l.there(app, "shop-app"); string(app.Data["dbname"]) != "orders" || string(app.Data["password"]) != "as it was" {
 		t.Errorf("dbname %s, password %s", app.Data["dbname"], app.Data["password"])
 	}
-	l.say(restore, func() { restore.Status.Hold, restore.Status.Handover = nil, nil })
+	l.say(restore, func() { restore.Status.VolumeLockRequest, restore.Status.Handover = nil, nil })
 	l.awaitRunning(shop)
 }
 
@@ -222,8 +222,8 @@ func TestTheVolumeOfTheLastPrimaryIsTheFirstThatAHolderGets(t *testing.T) {
 	l.awaitReplicated(shop)
 	l.lead("shop-2")
 	upgrade := l.upgrade("to-18", shop)
-	answer := l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
-	if len(answer.Volumes) != 3 || answer.Volumes[0] != (v1alpha1.HeldVolume{Instance: "shop-2", ClaimName: "data-shop-2"}) || shop.Status.Primary != "shop-2" {
+	answer := l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
+	if len(answer.Volumes) != 3 || answer.Volumes[0] != (v1alpha1.LockedVolume{Instance: "shop-2", ClaimName: "data-shop-2"}) || shop.Status.Primary != "shop-2" {
 		t.Errorf("granted %+v; the primary was %s", answer.Volumes, shop.Status.Primary)
 	}
 	for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
@@ -234,10 +234,10 @@ func TestTheVolumeOfTheLastPrimaryIsTheFirstThatAHolderGets(t *testing.T) {
 	// Fewer instances are wanted meanwhile, and not the one with the data.
 	l.scale(shop, 1)
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldAdopted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockAdopted)
 	l.kube.set(func(s *standIn) { s.leaders["shop"] = "shop-2" })
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
-	l.say(upgrade, func() { upgrade.Status.Hold, upgrade.Status.Handover = nil, nil })
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest, upgrade.Status.Handover = nil, nil })
 	l.eventually("shop-0 is the only one, by way of a switchover", func() bool {
 		l.get(shop)
 		return shop.Status.Primary == "shop-0" && len(shop.Status.Instances) == 1

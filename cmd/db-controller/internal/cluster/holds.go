@@ -15,7 +15,7 @@ import (
 // adoptHandover records that the cluster runs on what the holder hands over from now on. Only then a pod is started on it.
 func (r *Reconciler) adoptHandover(_ context.Context, w *world) flow.Outcome {
 	status := &w.cluster.Status
-	ask := protocol.PendingHandover(status.Holds, w.asks)
+	ask := protocol.PendingHandover(status.VolumeLocks, w.asks)
 	if ask == nil {
 		return flow.Next
 	}
@@ -33,17 +33,17 @@ func (r *Reconciler) adoptHandover(_ context.Context, w *world) flow.Outcome {
 	status.Version = fmt.Sprint(handover.MajorVersion)
 	status.Image = handover.Image
 	status.Timeline = 0
-	status.Holds = protocol.Adopt(status.Holds, ask)
+	status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)
 	return flow.Save(v1alpha1.ReasonStarting, fmt.Sprintf("The data of %s %s is being taken over.", ask.Kind, ask.Name))
 }
 
 // answerHolds says to everybody who asks for the volumes how their ask stands.
 func (r *Reconciler) answerHolds(_ context.Context, w *world) flow.Outcome {
-	answers := protocol.AnswerHolds(w.cluster.Status.Holds, w.asks, w.holdFacts())
-	if equality.Semantic.DeepEqual(answers, w.cluster.Status.Holds) {
+	answers := protocol.VolumeLocks(w.cluster.Status.VolumeLocks, w.asks, w.holdFacts())
+	if equality.Semantic.DeepEqual(answers, w.cluster.Status.VolumeLocks) {
 		return flow.Next
 	}
-	w.cluster.Status.Holds = answers
+	w.cluster.Status.VolumeLocks = answers
 	if w.held() && w.hasRun() {
 		// The Lease speaks of the data of before; whose volume the new data comes onto has to be known beyond that.
 		w.cluster.Status.Primary = w.names.Instance(w.dataInstance())
@@ -68,10 +68,10 @@ func (r *Reconciler) release(_ context.Context, w *world) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonApplying, "Data that nobody wants any more is being removed.")
 }
 
-func (w *world) holdFacts() protocol.HoldFacts {
-	facts := protocol.HoldFacts{}
+func (w *world) holdFacts() protocol.LockFacts {
+	facts := protocol.LockFacts{}
 	for _, claim := range w.volumesMade() {
-		facts.Volumes = append(facts.Volumes, v1alpha1.HeldVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
+		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
 	}
 	facts.Stopped = w.vacated() && len(facts.Volumes) > 0
 	if w.deleting() {
@@ -81,12 +81,12 @@ func (w *world) holdFacts() protocol.HoldFacts {
 }
 
 // mustBeStopped: somebody has the volumes, or will.
-func (w *world) mustBeStopped() bool { return protocol.MustBeStopped(w.cluster.Status.Holds, w.asks) }
+func (w *world) mustBeStopped() bool { return protocol.MustBeStopped(w.cluster.Status.VolumeLocks, w.asks) }
 
 // held: somebody has been granted the volumes and has not given them back.
 func (w *world) held() bool {
-	for _, answer := range w.cluster.Status.Holds {
-		if answer.State == v1alpha1.HoldGranted || answer.State == v1alpha1.HoldAdopted {
+	for _, answer := range w.cluster.Status.VolumeLocks {
+		if answer.State == v1alpha1.VolumeLockGranted || answer.State == v1alpha1.VolumeLockAdopted {
 			return true
 		}
 	}
@@ -95,16 +95,16 @@ func (w *world) held() bool {
 
 // heldBy says for whom PostgreSQL is stopped; an empty reason: for nobody.
 func (w *world) heldBy() (reason, message string) {
-	holder := protocol.Holder(w.cluster.Status.Holds, w.asks)
+	holder := protocol.Holder(w.cluster.Status.VolumeLocks, w.asks)
 	if holder == nil || !w.mustBeStopped() {
 		return "", ""
 	}
-	for _, answer := range w.cluster.Status.Holds {
-		if answer.AskerUID == holder.UID && answer.State == v1alpha1.HoldGranted {
-			return v1alpha1.ReasonHeld, fmt.Sprintf("%s %s has the volumes.", holder.Kind, holder.Name)
+	for _, answer := range w.cluster.Status.VolumeLocks {
+		if answer.RequesterUID == holder.UID && answer.State == v1alpha1.VolumeLockGranted {
+			return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("%s %s has the volumes.", holder.Kind, holder.Name)
 		}
 	}
-	return v1alpha1.ReasonHeld, fmt.Sprintf("PostgreSQL is being stopped for %s %s.%s", holder.Kind, holder.Name, w.stuck())
+	return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("PostgreSQL is being stopped for %s %s.%s", holder.Kind, holder.Name, w.stuck())
 }
 
 // awaitHoldOver waits until the volumes are the cluster's again.
@@ -124,10 +124,10 @@ func (r *Reconciler) awaitRelease(_ context.Context, w *world) flow.Outcome {
 	if !w.held() {
 		return flow.Next
 	}
-	holder := protocol.Holder(w.cluster.Status.Holds, w.asks)
+	holder := protocol.Holder(w.cluster.Status.VolumeLocks, w.asks)
 	if holder == nil {
-		return flow.Poll(busyInterval, v1alpha1.ReasonHeld, "The deletion waits for the volumes.")
+		return flow.Poll(busyInterval, v1alpha1.ReasonVolumesLocked, "The deletion waits for the volumes.")
 	}
-	return flow.Poll(quietInterval, v1alpha1.ReasonHeld, fmt.Sprintf(
+	return flow.Poll(quietInterval, v1alpha1.ReasonVolumesLocked, fmt.Sprintf(
 		"The deletion waits for %s %s, which has the volumes: wait until it has ended, or cancel it with spec.cancel.", holder.Kind, holder.Name))
 }

@@ -22,7 +22,7 @@ import (
 // making of it. Who has asked for the volumes a moment ago and isn't seen yet is not answered yet, either.
 func (w *world) firstStart() bool {
 	return w.alone && w.statefulSet() == nil && !w.bootstrapsByRestore() && w.initialized() &&
-		len(w.asks) == 0 && len(w.cluster.Status.Holds) == 0
+		len(w.asks) == 0 && len(w.cluster.Status.VolumeLocks) == 0
 }
 
 // recordStart says that PostgreSQL is being started, ahead of the first start. The API server takes that only on the cluster

@@ -22,7 +22,7 @@ func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
 		return err
 	}
 	reader := client.Reader(r.Client)
-	if w.idleSet() && !w.initializing && !w.untouched && !w.firstStart() || len(w.asks) > 0 || len(w.cluster.Status.Holds) > 0 || w.deleting() || w.endsElections() {
+	if w.idleSet() && !w.initializing && !w.untouched && !w.firstStart() || len(w.asks) > 0 || len(w.cluster.Status.VolumeLocks) > 0 || w.deleting() || w.endsElections() {
 		reader, w.fresh = r.Live, true
 		if err := r.readFresh(ctx, w); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (r *Reconciler) readPeers(ctx context.Context, w *world) error {
 	if err := r.readPods(ctx, reader, w); err != nil {
 		return err
 	}
-	if request := w.cluster.Status.BackupWanted; request != nil {
+	if request := w.cluster.Status.BackupRequest; request != nil {
 		backup := &v1alpha1.Backup{}
 		found, err := read(ctx, r.Client, w.cluster.Namespace, protocol.BackupName(*request), backup)
 		if err != nil {
@@ -81,7 +81,7 @@ func (r *Reconciler) readAsks(ctx context.Context, reader client.Reader, w *worl
 	if err := reader.List(ctx, upgrades, inNamespace); err != nil {
 		return fmt.Errorf("list Upgrades: %w", err)
 	}
-	w.asks = protocol.HoldAsks(w.cluster, restores.Items, upgrades.Items)
+	w.asks = protocol.LockRequests(w.cluster, restores.Items, upgrades.Items)
 	w.released = protocol.Release(w.cluster, restores.Items, w.asks)
 	w.restore = nil
 	for i := range restores.Items {

@@ -71,7 +71,7 @@ func withoutSteps(status, becomes *v1alpha1.PostgresClusterStatus) *v1alpha1.Pos
 	for i := range large.Conditions {
 		condition := &large.Conditions[i]
 		condition.Reason, condition.LastTransitionTime = "", metav1.Time{}
-		if condition.Status == metav1.ConditionUnknown && (condition.Type == v1alpha1.ConditionSpace || condition.Type == v1alpha1.ConditionArchiving) {
+		if condition.Status == metav1.ConditionUnknown && (condition.Type == v1alpha1.ConditionStorageHealthy || condition.Type == v1alpha1.ConditionArchiving) {
 			condition.Status = metav1.ConditionTrue // it is no news that it is well once it is known
 		}
 	}

@@ -13,7 +13,7 @@ func TestNewsOfHowSomethingGoesOnWait(t *testing.T) {
 	before := &v1alpha1.PostgresClusterStatus{
 		Primary: "shop-0", SystemIdentifier: "7", ReadyInstances: 1, DataInstance: "shop-0",
 		Instances:  []v1alpha1.InstanceStatus{{Name: "shop-0", Ready: true}, {Name: "shop-1"}},
-		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStarting, Message: "a"}, {Type: v1alpha1.ConditionSpace, Status: metav1.ConditionUnknown}},
+		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStarting, Message: "a"}, {Type: v1alpha1.ConditionStorageHealthy, Status: metav1.ConditionUnknown}},
 	}
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.PostgresClusterStatus)
@@ -35,7 +35,7 @@ func TestNewsOfHowSomethingGoesOnWait(t *testing.T) {
 		}, 0},
 		"a parameter that needs a restart": {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].PendingRestart = []string{"wal_level"} }, 0},
 		"an answer to who asks for volumes": {func(s *v1alpha1.PostgresClusterStatus) {
-			s.Holds = []v1alpha1.HoldAnswer{{Token: "t", State: v1alpha1.HoldGranted}}
+			s.VolumeLocks = []v1alpha1.VolumeLock{{Token: "t", State: v1alpha1.VolumeLockGranted}}
 		}, 0},
 		"a spec that was seen": {func(s *v1alpha1.PostgresClusterStatus) { s.ObservedGeneration++; s.Instances[1].Node = "w1" }, 0},
 	} {

@@ -32,12 +32,12 @@ func (l *lab) inPlace(shop *v1alpha1.PostgresCluster) *v1alpha1.Restore {
 func (l *lab) holds(shop *v1alpha1.PostgresCluster, restore *v1alpha1.Restore, attempt int) {
 	l.Helper()
 	l.say(restore, func() {
-		restore.Status.Hold = &v1alpha1.HoldRequest{Cluster: shop.Name, ClusterUID: shop.UID, Token: protocol.Token(restore.UID, attempt), Mode: v1alpha1.HoldStopped}
+		restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{Cluster: shop.Name, ClusterUID: shop.UID, Token: protocol.Token(restore.UID, attempt), Mode: v1alpha1.VolumeLockStopped}
 	})
 	l.eventually("the hold is granted", func() bool {
 		l.get(shop)
-		answer := protocol.HoldAnswerFor(shop, restore.UID, restore.Status.Hold)
-		return answer != nil && answer.State == v1alpha1.HoldGranted
+		answer := protocol.LockFor(shop, restore.UID, restore.Status.VolumeLockRequest)
+		return answer != nil && answer.State == v1alpha1.VolumeLockGranted
 	})
 }
 
@@ -46,17 +46,17 @@ func (l *lab) handsOver(shop *v1alpha1.PostgresCluster, restore *v1alpha1.Restor
 	l.Helper()
 	l.say(restore, func() {
 		restore.Status.Handover = &v1alpha1.Handover{
-			Token: restore.Status.Hold.Token, DataGeneration: generation, SystemIdentifier: "7000000000000000001",
+			Token: restore.Status.VolumeLockRequest.Token, DataGeneration: generation, SystemIdentifier: "7000000000000000001",
 			MajorVersion: 17, Image: "postgres:17", Instance: instance,
 		}
 	})
 	l.eventually("it is adopted", func() bool {
 		l.get(shop)
-		return protocol.Adopted(shop, restore.UID, restore.Status.Hold, restore.Status.Handover)
+		return protocol.Adopted(shop, restore.UID, restore.Status.VolumeLockRequest, restore.Status.Handover)
 	})
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
-	l.say(restore, func() { restore.Status.Hold, restore.Status.Handover = nil, nil })
-	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.Holds) == 0 })
+	l.say(restore, func() { restore.Status.VolumeLockRequest, restore.Status.Handover = nil, nil })
+	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.VolumeLocks) == 0 })
 }
 
 func TestARestoreInPlaceIsUndoneUnderALaterHoldAndItsDataIsLetGo(t *testing.T) {

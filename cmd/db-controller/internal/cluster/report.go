@@ -41,7 +41,7 @@ func report(w *world, outcome flow.Outcome) {
 		v1alpha1.ConditionReady:     ready(w, outcome),
 		v1alpha1.ConditionUpToDate:  upToDate(w, outcome),
 		v1alpha1.ConditionArchiving: archiving(w),
-		v1alpha1.ConditionSpace:     space(w),
+		v1alpha1.ConditionStorageHealthy:     space(w),
 	}
 	if w.wanted() > 1 && w.begun() {
 		conditions[v1alpha1.ConditionReplicated] = replicated(w)

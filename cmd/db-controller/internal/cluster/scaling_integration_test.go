@@ -208,14 +208,14 @@ func TestThePrimarysLostVolumeIsNotHidden(t *testing.T) {
 	shop := l.shop(three)
 	l.awaitReplicated(shop)
 	upgrade := l.upgrade("to-18", shop)
-	l.awaitAnswer(shop, upgrade, v1alpha1.HoldGranted)
+	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
 	claim := &corev1.PersistentVolumeClaim{}
 	l.there(claim, "data-shop-0")
 	l.change(claim, func() { claim.Finalizers = nil })
 	if err := l.Delete(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	l.say(upgrade, func() { upgrade.Status.Hold = nil })
+	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest = nil })
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUnavailable)
 	if !strings.Contains(message, "PersistentVolumeClaim data-shop-0, which held the data, is gone") || l.there(&corev1.PersistentVolumeClaim{}, "data-shop-0") {
 		t.Errorf("message: %s", message)

@@ -74,12 +74,12 @@ type world struct {
 	noCertificates []string
 
 	// asks for the volumes, oldest first.
-	asks []protocol.HoldAsk
+	asks []protocol.LockRequest
 	// released are the data generations that nobody wants any more.
 	released []string
 	// restore that spec.bootstrap.restore names; nil: there is none.
 	restore *v1alpha1.Restore
-	// finalBackup that answers status.backupWanted; nil: it is not there.
+	// finalBackup that answers status.backupRequest; nil: it is not there.
 	finalBackup *v1alpha1.Backup
 
 	// agentOfPods that are made from now on.

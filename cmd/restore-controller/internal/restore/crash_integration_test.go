@@ -81,7 +81,7 @@ func (c *crashed) made() {
 	what := ""
 	c.eventually("the new cluster is nobody's but its own", func() bool {
 		made := c.cluster("copy")
-		return c.there(made) && made.Status.DataGeneration == c.generation() && len(made.Status.Holds) == 0
+		return c.there(made) && made.Status.DataGeneration == c.generation() && len(made.Status.VolumeLocks) == 0
 	}, &what)
 }
 
@@ -98,7 +98,7 @@ func (c *crashed) nothing() {
 func (c *crashed) backedUp() {
 	c.Helper()
 	what := "it asks for none"
-	c.eventually("a backup is wanted", func() bool { return c.there(c.restore) && c.restore.Status.BackupWanted != nil }, &what)
+	c.eventually("a backup is wanted", func() bool { return c.there(c.restore) && c.restore.Status.BackupRequest != nil }, &what)
 	c.answerBackup(c.restore)
 }
 
@@ -133,7 +133,7 @@ func (c *crashed) try(w way, behind mortal.Behind) {
 	}
 	if spec.Destination.InPlace != nil {
 		c.shop = c.lab.running()
-		if spec.Destination.InPlace.DiscardBefore {
+		if spec.Destination.InPlace.DiscardPrevious {
 			c.fills(c.shop, "1014Mi")
 		}
 	}
@@ -154,7 +154,7 @@ func (c *crashed) try(w way, behind mortal.Behind) {
 func (c *crashed) clean() {
 	c.Helper()
 	status := c.restore.Status
-	if status.Hold != nil || status.Handover != nil || status.Release != nil {
+	if status.VolumeLockRequest != nil || status.Handover != nil || status.Release != nil {
 		c.Errorf("it still asks: %+v", status)
 	}
 	if restored := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRestored); restored != nil &&

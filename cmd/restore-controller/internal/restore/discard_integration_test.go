@@ -30,7 +30,7 @@ func (l *lab) fills(shop *v1alpha1.PostgresCluster, by string) {
 }
 
 func discarding(s *v1alpha1.RestoreSpec) {
-	s.Destination.InPlace.SafetyBackup, s.Destination.InPlace.DiscardBefore = true, true
+	s.Destination.InPlace.SafetyBackup, s.Destination.InPlace.DiscardPrevious = true, true
 }
 
 func TestTheDataOfBeforeIsGivenUpAfterASafetyBackupWhetherThereIsRoomOrNot(t *testing.T) {
@@ -44,7 +44,7 @@ func givesUp(l *lab, used string) {
 	l.fills(shop, used)
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
-	if !restore.Status.Plan.DiscardsBefore || restore.Status.Hold != nil || !restore.Status.BackupWanted.Hold {
+	if !restore.Status.Plan.DiscardsPrevious || restore.Status.VolumeLockRequest != nil || !restore.Status.BackupRequest.Hold {
 		l.Errorf("%+v", restore.Status)
 	}
 	l.answerBackupWith(restore, metav1.ConditionTrue)
@@ -52,7 +52,7 @@ func givesUp(l *lab, used string) {
 	what := "no Job yet"
 	l.eventually("the Job is told", func() bool {
 		job := &corev1.ConfigMap{ObjectMeta: l.meta("r-restore")}
-		return l.there(job) && strings.Contains(strings.Join(slices.Collect(maps.Values(job.Data)), ""), `"discardBefore":"g0"`)
+		return l.there(job) && strings.Contains(strings.Join(slices.Collect(maps.Values(job.Data)), ""), `"discardPrevious":"g0"`)
 	}, &what)
 	l.patchSpec(restore, `{"cancel":true}`) // too late
 	l.jobEnds(success(restore))
@@ -72,7 +72,7 @@ func TestWithoutRoomAndWithoutTheWordNothingIsTouched(t *testing.T) {
 	l := newLab(t)
 	l.fills(l.running(), "1014Mi")
 	short := l.inPlace(nil)
-	if message := l.await(short, metav1.ConditionFalse, v1alpha1.ReasonNoSpace); !strings.Contains(message, "write discardBefore: true and safetyBackup: true") {
+	if message := l.await(short, metav1.ConditionFalse, v1alpha1.ReasonNoSpace); !strings.Contains(message, "write discardPrevious: true and safetyBackup: true") {
 		t.Error(message)
 	}
 }
@@ -84,8 +84,8 @@ func TestAJobThatFailsAfterItGaveUpTheDataOfBeforeSaysWhereThatIs(t *testing.T) 
 	restore := l.inPlace(discarding)
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	l.answerBackupWith(restore, metav1.ConditionTrue)
-	l.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonBeforeDiscarded, Message: "the volume is full", Final: true}})
-	message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonBeforeDiscarded)
+	l.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonPreviousDataDiscarded, Message: "the volume is full", Final: true}})
+	message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonPreviousDataDiscarded)
 	if !strings.Contains(message, "restore Backup "+restore.Status.SafetyBackup+" in place") {
 		t.Error(message)
 	}

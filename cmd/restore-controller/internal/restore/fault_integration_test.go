@@ -59,7 +59,7 @@ func TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched(t *testing.T) {
 						t.Errorf("it doesn't say %q: %s", part, message)
 					}
 				}
-				if restore.Status.Plan != nil || restore.Status.Hold != nil || l.there(l.cluster("copy")) || l.there(&batchv1.Job{ObjectMeta: l.meta("r-restore")}) {
+				if restore.Status.Plan != nil || restore.Status.VolumeLockRequest != nil || l.there(l.cluster("copy")) || l.there(&batchv1.Job{ObjectMeta: l.meta("r-restore")}) {
 					t.Errorf("something is touched: %+v", restore.Status)
 				}
 				l.expectShop(string(shop.UID), "g0", "")
@@ -153,7 +153,7 @@ func TestAClusterThatIsDeletedMeanwhileEndsItsRestore(t *testing.T) {
 			if !strings.Contains(message, "PostgresCluster "+cluster.Name+" was deleted before it ran on the restored data; make another Restore") {
 				t.Error(message)
 			}
-			if s := restore.Status; s.Hold != nil || s.Handover != nil || s.BackupWanted != nil || l.there(&batchv1.Job{ObjectMeta: l.meta("r-restore")}) {
+			if s := restore.Status; s.VolumeLockRequest != nil || s.Handover != nil || s.BackupRequest != nil || l.there(&batchv1.Job{ObjectMeta: l.meta("r-restore")}) {
 				t.Errorf("something is left: %+v", s)
 			}
 		})

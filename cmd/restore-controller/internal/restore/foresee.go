@@ -23,7 +23,7 @@ func (w *world) foresee(choice *survey.Choice) {
 	}
 	if w.inPlace() {
 		plan.FreeBytes, _ = freeBytes(w.cluster)
-		plan.DiscardsBefore = w.restore.Spec.Destination.InPlace.DiscardBefore
+		plan.DiscardsPrevious = w.restore.Spec.Destination.InPlace.DiscardPrevious
 	}
 	plan.ExpectedSeconds = expected(plan, w.last)
 }
@@ -84,8 +84,8 @@ func planned(plan *v1alpha1.RestorePlan) string {
 			text += fmt.Sprintf(", with a commit of %s", survey.Stamp(ends.LastCommit.Time))
 		}
 	}
-	if plan.DiscardsBefore {
-		text += "; the data of before is given up for it, as discardBefore asks, so nothing can be undone but by restoring the safety backup"
+	if plan.DiscardsPrevious {
+		text += "; the data of before is given up for it, as discardPrevious asks, so nothing can be undone but by restoring the safety backup"
 	}
 	if plan.ExpectedSeconds > 0 {
 		text += fmt.Sprintf("; it takes about %ds, by the last restore", plan.ExpectedSeconds)

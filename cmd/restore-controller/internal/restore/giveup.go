@@ -35,11 +35,11 @@ func (r *Reconciler) deleteJob(ctx context.Context, w *world, why string) flow.O
 // withdrawHold gives the volume back, and takes an offer of data back.
 func (r *Reconciler) withdrawHold(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if status.Hold == nil && status.Handover == nil {
+	if status.VolumeLockRequest == nil && status.Handover == nil {
 		return flow.Next
 	}
-	status.Hold, status.Handover = nil, nil
-	return flow.Save(v1alpha1.ReasonAwaitingHold, "giving the volume back")
+	status.VolumeLockRequest, status.Handover = nil, nil
+	return flow.Save(v1alpha1.ReasonAwaitingVolumeLock, "giving the volume back")
 }
 
 // awaitHoldGone waits until the db-controller has seen that. Only then is it certain whether the cluster has taken the
@@ -48,9 +48,9 @@ func (r *Reconciler) awaitHoldGone(_ context.Context, w *world) flow.Outcome {
 	if w.cluster == nil {
 		return flow.Next
 	}
-	held := slices.ContainsFunc(w.cluster.Status.Holds, func(a v1alpha1.HoldAnswer) bool { return a.AskerUID == w.restore.UID })
+	held := slices.ContainsFunc(w.cluster.Status.VolumeLocks, func(a v1alpha1.VolumeLock) bool { return a.RequesterUID == w.restore.UID })
 	if held {
-		return flow.Wait(v1alpha1.ReasonAwaitingHold, "waiting for the db-controller to take the volume back")
+		return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, "waiting for the db-controller to take the volume back")
 	}
 	return flow.Next
 }
@@ -102,14 +102,14 @@ func (r *Reconciler) conclude(_ context.Context, w *world) flow.Outcome {
 
 // awaitFirstBackup keeps asking for the first backup of the new lineage until it has ended.
 func (r *Reconciler) awaitFirstBackup(_ context.Context, w *world) flow.Outcome {
-	wanted := w.restore.Status.BackupWanted
+	wanted := w.restore.Status.BackupRequest
 	if wanted == nil {
 		return flow.Next
 	}
-	if outcome, _ := protocol.BackupAnswerFor(w.first, wanted); outcome == protocol.BackupPending && w.cluster != nil && w.cluster.UID == wanted.ClusterUID {
+	if outcome, _ := protocol.BackupOutcomeFor(w.first, wanted); outcome == protocol.BackupPending && w.cluster != nil && w.cluster.UID == wanted.ClusterUID {
 		return flow.Wait(v1alpha1.ReasonAwaitingBackup, "waiting for the first backup of the new cluster")
 	}
-	w.restore.Status.BackupWanted = nil
+	w.restore.Status.BackupRequest = nil
 	return flow.Save(v1alpha1.ReasonCompleted, "the first backup has ended")
 }
 

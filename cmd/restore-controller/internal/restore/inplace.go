@@ -105,7 +105,7 @@ func clusterIsAwake(w *world) flow.Outcome {
 
 // nobodyElseWorks keeps this one out of another's way; the hold would queue it, but its plan would be out of date then.
 func nobodyElseWorks(w *world) flow.Outcome {
-	if before := protocol.HoldBefore(w.cluster, w.restore.UID); before != nil {
+	if before := protocol.LockAhead(w.cluster, w.restore.UID); before != nil {
 		return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("%s %s works on %s first", before.Kind, before.Name, w.cluster.Name))
 	}
 	return flow.Next
@@ -130,12 +130,12 @@ func fitsInPlace(w *world, head *backup.Head) flow.Outcome {
 // askSafetyBackup asks for a backup of what is there, before anything is touched.
 func (r *Reconciler) askSafetyBackup(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if !w.restore.Spec.Destination.InPlace.SafetyBackup || status.SafetyBackup != "" || status.BackupWanted != nil || status.Hold != nil {
+	if !w.restore.Spec.Destination.InPlace.SafetyBackup || status.SafetyBackup != "" || status.BackupRequest != nil || status.VolumeLockRequest != nil {
 		return flow.Next
 	}
-	status.BackupWanted = &v1alpha1.BackupRequest{
+	status.BackupRequest = &v1alpha1.BackupRequest{
 		Cluster: status.Cluster.Name, ClusterUID: status.Cluster.UID, Token: protocol.Token(w.restore.UID, 0), Purpose: v1alpha1.PurposeSafety,
-		Hold: status.Plan != nil && status.Plan.DiscardsBefore, // else there is undo
+		Hold: status.Plan != nil && status.Plan.DiscardsPrevious, // else there is undo
 	}
 	return flow.Save(v1alpha1.ReasonAwaitingBackup, "asking for the safety backup")
 }
@@ -143,24 +143,24 @@ func (r *Reconciler) askSafetyBackup(_ context.Context, w *world) flow.Outcome {
 // awaitSafetyBackup waits for it, while the cluster serves. Its failure is failure's.
 func (r *Reconciler) awaitSafetyBackup(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if status.BackupWanted == nil || status.Hold != nil {
+	if status.BackupRequest == nil || status.VolumeLockRequest != nil {
 		return flow.Next
 	}
-	outcome, message := protocol.BackupAnswerFor(w.first, status.BackupWanted)
+	outcome, message := protocol.BackupOutcomeFor(w.first, status.BackupRequest)
 	if outcome != protocol.BackupSucceeded {
 		return flow.Wait(v1alpha1.ReasonAwaitingBackup, "the safety backup is being taken, and nothing is touched before: "+message)
 	}
-	status.SafetyBackup, status.BackupWanted = w.first.Name, nil
-	return flow.Save(v1alpha1.ReasonAwaitingHold, "the safety backup is there: "+w.first.Name)
+	status.SafetyBackup, status.BackupRequest = w.first.Name, nil
+	return flow.Save(v1alpha1.ReasonAwaitingVolumeLock, "the safety backup is there: "+w.first.Name)
 }
 
 // pinBefore records what to go back to, before anything is written.
 func (r *Reconciler) pinBefore(_ context.Context, w *world) flow.Outcome {
-	if w.restore.Status.Before != nil {
+	if w.restore.Status.Previous != nil {
 		return flow.Next
 	}
 	now := w.cluster.Status
-	w.restore.Status.Before = &v1alpha1.DataBefore{
+	w.restore.Status.Previous = &v1alpha1.PreviousData{
 		DataGeneration: now.DataGeneration, Instance: w.answer().Volumes[0].Instance,
 		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image,
 	}
@@ -173,28 +173,28 @@ func (r *Reconciler) pinBefore(_ context.Context, w *world) flow.Outcome {
 // awaitRestored waits until the cluster takes connections on the restored data. From then on it can be undone.
 func (r *Reconciler) awaitRestored(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if !protocol.Adopted(w.cluster, w.restore.UID, status.Hold, status.Handover) || !clusterReady(w.cluster) {
+	if !protocol.Adopted(w.cluster, w.restore.UID, status.VolumeLockRequest, status.Handover) || !clusterReady(w.cluster) {
 		return flow.Poll(time.Minute, v1alpha1.ReasonAwaitingAdoption,
 			"the data is restored; waiting until the cluster takes connections on it; it says "+stateOf(w.cluster))
 	}
 	if w.cluster.Spec.Archive != nil {
-		status.BackupWanted = &v1alpha1.BackupRequest{
-			Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: status.Hold.Token, Purpose: v1alpha1.PurposeFirst,
+		status.BackupRequest = &v1alpha1.BackupRequest{
+			Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: status.VolumeLockRequest.Token, Purpose: v1alpha1.PurposeFirst,
 		}
 	}
 	status.RestoredAt = &metav1.Time{Time: w.now}
 	status.ConfirmBy = &metav1.Time{Time: w.confirmBy()}
-	status.Hold, status.Handover = nil, nil
+	status.VolumeLockRequest, status.Handover = nil, nil
 	return flow.Save(v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(w))
 }
 
 // takeBack hands the data of before over where the restored data was.
 func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if status.Handover == nil || status.Before == nil || w.clusterGone() || w.discarding() || status.Handover.DataGeneration == status.Before.DataGeneration {
+	if status.Handover == nil || status.Previous == nil || w.clusterGone() || w.discarding() || status.Handover.DataGeneration == status.Previous.DataGeneration {
 		return flow.Next
 	}
-	status.Handover = handoverOf(status.Before, status.Handover.Token)
+	status.Handover = handoverOf(status.Previous, status.Handover.Token)
 	return flow.Save(v1alpha1.ReasonUndoing, "handing the data of before back")
 }
 
@@ -202,14 +202,14 @@ func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 // nothing: it may be about to take the restored data.
 func (r *Reconciler) awaitTakenBack(_ context.Context, w *world) flow.Outcome {
 	status := w.restore.Status
-	if status.Handover == nil || status.Hold == nil || w.clusterGone() || w.discarding() ||
-		protocol.Adopted(w.cluster, w.restore.UID, status.Hold, status.Handover) {
+	if status.Handover == nil || status.VolumeLockRequest == nil || w.clusterGone() || w.discarding() ||
+		protocol.Adopted(w.cluster, w.restore.UID, status.VolumeLockRequest, status.Handover) {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonUndoing, "waiting until the db-controller takes the data of before")
 }
 
-func handoverOf(before *v1alpha1.DataBefore, token string) *v1alpha1.Handover {
+func handoverOf(before *v1alpha1.PreviousData, token string) *v1alpha1.Handover {
 	return &v1alpha1.Handover{
 		Token: token, DataGeneration: before.DataGeneration, SystemIdentifier: before.SystemIdentifier,
 		MajorVersion: before.MajorVersion, Image: before.Image, Instance: before.Instance,
@@ -219,7 +219,7 @@ func handoverOf(before *v1alpha1.DataBefore, token string) *v1alpha1.Handover {
 // concludeInPlace says why it was given up, and what the cluster runs on.
 func (r *Reconciler) concludeInPlace(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	status.BackupWanted = nil
+	status.BackupRequest = nil
 	message := status.Failure.Message
 	switch {
 	case w.clusterGone():
@@ -250,12 +250,12 @@ func (w *world) failureInPlace() *v1alpha1.RestoreFailure {
 		return &v1alpha1.RestoreFailure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case answer != nil && answer.State == v1alpha1.HoldGranted && status.Before == nil && w.otherData():
+	case answer != nil && answer.State == v1alpha1.VolumeLockGranted && status.Previous == nil && w.otherData():
 		return fail(v1alpha1.ReasonClusterReplaced, "the data of PostgresCluster %s was replaced since the plan was made; make another Restore", w.cluster.Name)
 	case status.HandedOverAt != nil && !w.discarding() && w.now.After(status.HandedOverAt.Add(startLimit)) && !clusterReady(w.cluster):
 		return fail(v1alpha1.ReasonNotStarted, "the cluster did not take connections on the restored data within %s; it says %s", startLimit, stateOf(w.cluster))
-	case status.Hold == nil && status.BackupWanted != nil:
-		if outcome, message := protocol.BackupAnswerFor(w.first, status.BackupWanted); outcome == protocol.BackupFailed {
+	case status.VolumeLockRequest == nil && status.BackupRequest != nil:
+		if outcome, message := protocol.BackupOutcomeFor(w.first, status.BackupRequest); outcome == protocol.BackupFailed {
 			return fail(v1alpha1.ReasonSafetyBackupFailed, "the safety backup %s failed: %s", w.first.Name, strings.TrimSuffix(message, "."))
 		}
 	}

@@ -66,7 +66,7 @@ func (l *lab) expectShop(uid, generation, released string) {
 	l.eventually("shop runs on "+generation, func() bool {
 		there := l.there(shop)
 		what = fmt.Sprintf("%+v", shop.Status)
-		return there && string(shop.UID) == uid && shop.Status.DataGeneration == generation && len(shop.Status.Holds) == 0
+		return there && string(shop.UID) == uid && shop.Status.DataGeneration == generation && len(shop.Status.VolumeLocks) == 0
 	}, &what)
 	if want := []string{released}; released != "" && !slices.Equal(shop.Status.ReleasedDataGenerations, want) || released == "" && len(shop.Status.ReleasedDataGenerations) > 0 {
 		l.Errorf("released: %v, want %s", shop.Status.ReleasedDataGenerations, released)
@@ -83,8 +83,8 @@ func TestAClusterIsRestoredInPlaceAndConfirmed(t *testing.T) {
 	if !strings.Contains(message, "set spec.decision to Confirm or Undo") || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionRestored) {
 		t.Errorf("%s; %+v", message, status.Conditions)
 	}
-	if status.Before.DataGeneration != "g0" || status.Before.Instance != "shop-0" || status.Plan.Image != "postgres:17.5" || status.Hold != nil ||
-		status.BackupWanted == nil || status.BackupWanted.Purpose != v1alpha1.PurposeFirst || !status.ConfirmBy.Time.After(time.Now().Add(23*time.Hour)) {
+	if status.Previous.DataGeneration != "g0" || status.Previous.Instance != "shop-0" || status.Plan.Image != "postgres:17.5" || status.VolumeLockRequest != nil ||
+		status.BackupRequest == nil || status.BackupRequest.Purpose != v1alpha1.PurposeFirst || !status.ConfirmBy.Time.After(time.Now().Add(23*time.Hour)) {
 		t.Errorf("status: %+v", status)
 	}
 	l.expectShop(string(shop.UID), status.Plan.DataGeneration, "")
@@ -108,7 +108,7 @@ func TestARestoreInPlaceIsUndone(t *testing.T) {
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation)
 	l.patchSpec(restore, `{"decision":"Undo"}`)
 	l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonUndone)
-	if meta.IsStatusConditionTrue(restore.Status.Conditions, v1alpha1.ConditionRestored) || restore.Status.BackupWanted != nil || restore.Status.CompletedAt == nil {
+	if meta.IsStatusConditionTrue(restore.Status.Conditions, v1alpha1.ConditionRestored) || restore.Status.BackupRequest != nil || restore.Status.CompletedAt == nil {
 		t.Errorf("%+v", restore.Status)
 	}
 	l.expectShop(string(shop.UID), "g0", restore.Status.Plan.DataGeneration)
@@ -189,7 +189,7 @@ func TestWithoutItsSafetyBackupNothingIsTouched(t *testing.T) {
 	shop := l.running()
 	restore := l.inPlace(func(s *v1alpha1.RestoreSpec) { s.Destination.InPlace.SafetyBackup = true })
 	l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
-	if wanted := restore.Status.BackupWanted; wanted == nil || wanted.Purpose != v1alpha1.PurposeSafety || restore.Status.Hold != nil {
+	if wanted := restore.Status.BackupRequest; wanted == nil || wanted.Purpose != v1alpha1.PurposeSafety || restore.Status.VolumeLockRequest != nil {
 		t.Fatalf("%+v", restore.Status)
 	}
 	l.answerBackupWith(restore, metav1.ConditionFalse)
@@ -217,7 +217,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	shop := l.running()
 	restore := l.inPlace(func(s *v1alpha1.RestoreSpec) { s.Mode = v1alpha1.RestorePlanOnly })
 	message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
-	if !strings.Contains(message, "can be reached: from backup b (") || !strings.Contains(message, "the archive ends at LSN 0/7000000, with a commit of 2026-03-01T12:06:00Z") || restore.Status.Plan == nil || restore.Status.Hold != nil {
+	if !strings.Contains(message, "can be reached: from backup b (") || !strings.Contains(message, "the archive ends at LSN 0/7000000, with a commit of 2026-03-01T12:06:00Z") || restore.Status.Plan == nil || restore.Status.VolumeLockRequest != nil {
 		t.Errorf("%s; %+v", message, restore.Status)
 	}
 	l.expectShop(string(shop.UID), "g0", "")

@@ -30,17 +30,17 @@ func inPlaceWorld(change func(*world)) *world {
 }
 
 func planInPlace(w *world) {
-	w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: "shop", UID: "c"}
+	w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: "shop", UID: "c"}
 	w.restore.Status.Plan = &v1alpha1.RestorePlan{SystemIdentifier: "7", MajorVersion: 17, DataGeneration: "g1"}
 }
 
 // grant lets the db-controller have granted the volumes.
 func grant(w *world) {
 	planInPlace(w)
-	w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
-	w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{
-		AskerUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.HoldGranted,
-		Volumes: []v1alpha1.HeldVolume{{Instance: "shop-1", ClaimName: "data-shop-1"}, {Instance: "shop-0", ClaimName: "data-shop-0"}},
+	w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
+	w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+		RequesterUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.VolumeLockGranted,
+		Volumes: []v1alpha1.LockedVolume{{Instance: "shop-1", ClaimName: "data-shop-1"}, {Instance: "shop-0", ClaimName: "data-shop-0"}},
 	}}
 }
 
@@ -48,7 +48,7 @@ func grant(w *world) {
 func run(w *world) {
 	planInPlace(w)
 	status := &w.restore.Status
-	status.Before = &v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+	status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
 	status.DownAt, status.RestoredAt = &metav1.Time{Time: time.Unix(995, 0)}, &metav1.Time{Time: time.Unix(998, 0)}
 	w.cluster.Status.DataGeneration = "g1"
 }
@@ -56,8 +56,8 @@ func run(w *world) {
 // discard lets the Job be giving up the data of before.
 func discard(w *world) {
 	grant(w)
-	w.restore.Status.Plan.DiscardsBefore, w.restore.Status.SafetyBackup = true, "shop-safety"
-	w.restore.Status.Before = &v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1"}
+	w.restore.Status.Plan.DiscardsPrevious, w.restore.Status.SafetyBackup = true, "shop-safety"
+	w.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
 }
 
 func decide(w *world, decision v1alpha1.RestoreDecision) {
@@ -75,7 +75,7 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 	deleted := metav1.NewTime(time.Unix(999, 0))
 	backupFailed := func(w *world) {
 		planInPlace(w)
-		w.restore.Status.BackupWanted = &v1alpha1.BackupRequest{Token: "t"}
+		w.restore.Status.BackupRequest = &v1alpha1.BackupRequest{Token: "t"}
 		w.first = &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{RequestedBy: &v1alpha1.Requester{Token: "t"}}}
 		w.first.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse}}
 	}
@@ -162,7 +162,7 @@ func TestOnlyAClusterWithDataIsRestoredInPlace(t *testing.T) {
 		"a cluster that goes":      {func(w *world) { w.cluster.DeletionTimestamp = &metav1.Time{Time: w.now} }, flow.KindStop, v1alpha1.ReasonClusterReplaced},
 		"a cluster without data":   {func(w *world) { w.cluster.Status.SystemIdentifier = "" }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
 		"a cluster that sleeps":    {func(w *world) { w.cluster.Spec.Hibernate = true }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
-		"a cluster that is in use": {func(w *world) { w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "other"}} }, flow.KindWait, v1alpha1.ReasonQueued},
+		"a cluster that is in use": {func(w *world) { w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "other"}} }, flow.KindWait, v1alpha1.ReasonQueued},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Reconciler{}).preflightInPlace(context.Background(), inPlaceWorld(test.change))
@@ -187,11 +187,11 @@ func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
 		"there is no room": {func(w *world, _ *backup.Head) { storage(w, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free: raise spec.storage.size of PostgresCluster shop"},
 		"there is no room, and what was before may go": {func(w *world, _ *backup.Head) {
 			storage(w, "9Gi")
-			w.restore.Spec.Destination.InPlace.DiscardBefore = true
+			w.restore.Spec.Destination.InPlace.DiscardPrevious = true
 		}, ""},
 		"there is no room in all": {func(w *world, h *backup.Head) {
 			storage(w, "9Gi")
-			w.restore.Spec.Destination.InPlace.DiscardBefore, h.Totals.LogicalBytes = true, 10<<30
+			w.restore.Spec.Destination.InPlace.DiscardPrevious, h.Totals.LogicalBytes = true, 10<<30
 		}, "10304Mi is needed, and the volume of shop-1 has 10Gi in all: raise spec.storage.size of PostgresCluster shop"},
 		"another version":  {func(_ *world, h *backup.Head) { h.PGMajor = 15 }, "is of PostgreSQL 15, and shop runs 17"},
 		"another database": {func(_ *world, h *backup.Head) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than the one of shop (7)"},
@@ -224,9 +224,9 @@ func TestTheDataOfBeforeIsPinnedBeforeTheJobStarts(t *testing.T) {
 	w := inPlaceWorld(grant)
 	r := &Reconciler{} // without a client: a write would panic
 	got := flow.Run(context.Background(), w, r.awaitHold, r.pinBefore, r.runJob)
-	want := v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
-	if got.Kind != flow.KindSave || w.restore.Status.Before == nil || *w.restore.Status.Before != want {
-		t.Errorf("%+v, before %+v", got, w.restore.Status.Before)
+	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
+	if got.Kind != flow.KindSave || w.restore.Status.Previous == nil || *w.restore.Status.Previous != want {
+		t.Errorf("%+v, before %+v", got, w.restore.Status.Previous)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 		"the Restore is deleted":               {func(w *world) { w.restore.DeletionTimestamp = &metav1.Time{Time: w.now} }, v1alpha1.DecisionConfirm},
 		"the cluster is gone":                  {func(w *world) { w.cluster = nil }, v1alpha1.DecisionConfirm},
 		"there is nothing to go back to": {func(w *world) {
-			w.restore.Status.Plan.DiscardsBefore, w.restore.Spec.Decision = true, v1alpha1.DecisionUndo
+			w.restore.Status.Plan.DiscardsPrevious, w.restore.Spec.Decision = true, v1alpha1.DecisionUndo
 		}, v1alpha1.DecisionConfirm},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		"it was upgraded since": {func(w *world) { w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g5", 18 }, flow.KindStop, "is PostgreSQL 18 now, which can't go back to 17"},
 		"an upgrade may be taken back": {func(w *world) {
 			w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g5", 18
-			w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "up", State: v1alpha1.HoldAdopted}}
+			w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "up", State: v1alpha1.VolumeLockAdopted}}
 		}, flow.KindWait, "when what replaced it is undone"},
 		"the cluster is gone":         {func(w *world) { w.cluster = nil }, flow.KindStop, "is gone, and its data of before with it"},
 		"the instance was taken away": {func(w *world) { w.cluster.Status.Instances = w.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
@@ -287,8 +287,8 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := inPlaceWorld(func(w *world) { decide(w, v1alpha1.DecisionUndo); test.change(w) })
 			got := (&Reconciler{}).askUndo(context.Background(), w)
-			if got.Kind != test.kind || !strings.Contains(got.Message, test.want) || (w.restore.Status.Hold != nil) != (test.kind == flow.KindSave) {
-				t.Errorf("%+v, hold %v", got, w.restore.Status.Hold)
+			if got.Kind != test.kind || !strings.Contains(got.Message, test.want) || (w.restore.Status.VolumeLockRequest != nil) != (test.kind == flow.KindSave) {
+				t.Errorf("%+v, hold %v", got, w.restore.Status.VolumeLockRequest)
 			}
 		})
 	}
@@ -311,7 +311,7 @@ func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
 func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testing.T) {
 	w := inPlaceWorld(func(w *world) {
 		grant(w)
-		w.restore.Status.Before = &v1alpha1.DataBefore{DataGeneration: "g0", Instance: "shop-1"}
+		w.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
 		w.restore.Status.Handover = &v1alpha1.Handover{Token: protocol.Token("uid", 0), DataGeneration: "g1"}
 	})
 	r := &Reconciler{}
@@ -321,7 +321,7 @@ func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testin
 	if got := r.awaitTakenBack(t.Context(), w); got.Kind != flow.KindWait { // it may be about to take g1
 		t.Errorf("it runs on g0 still: %+v", got)
 	}
-	w.cluster.Status.Holds[0].State, w.cluster.Status.Holds[0].AdoptedGeneration = v1alpha1.HoldAdopted, "g0"
+	w.cluster.Status.VolumeLocks[0].State, w.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g0"
 	if got := r.awaitTakenBack(t.Context(), w); !got.Finished() {
 		t.Errorf("it says that it took g0: %+v", got)
 	}

@@ -41,7 +41,7 @@ func (w *world) ownLogins() []string {
 // observeLogins reads the Secrets of the new cluster, until its volume is asked for. By then they are all there.
 func (r *Reconciler) observeLogins(ctx context.Context, w *world) error {
 	status := &w.restore.Status
-	if w.inPlace() || w.ended() || w.deleting() || status.Failure != nil || status.Hold != nil {
+	if w.inPlace() || w.ended() || w.deleting() || status.Failure != nil || status.VolumeLockRequest != nil {
 		return nil
 	}
 	names := []string{protocol.AppSecret(w.restore.Spec.Destination.ClusterName())}
@@ -93,7 +93,7 @@ func (r *Reconciler) awaitNamesFree(_ context.Context, w *world) flow.Outcome {
 func (r *Reconciler) ensureLogins(ctx context.Context, w *world) flow.Outcome {
 	there := func(name string) bool { return w.logins[name] != nil }
 	switch {
-	case w.restore.Status.Hold != nil || !slices.ContainsFunc(w.restore.Status.Plan.Secrets, func(name string) bool { return !there(name) }):
+	case w.restore.Status.VolumeLockRequest != nil || !slices.ContainsFunc(w.restore.Status.Plan.Secrets, func(name string) bool { return !there(name) }):
 		return flow.Next
 	case w.repository == nil:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s is gone; make it again", w.repositoryName()))

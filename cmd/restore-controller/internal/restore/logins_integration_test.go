@@ -81,12 +81,12 @@ func TestLoginsAreThereBeforeTheVolumeIsAskedFor(t *testing.T) {
 	l.eventually("the volume is asked for", func() bool {
 		l.there(restore)
 		for _, c := range restore.Status.Conditions {
-			if now := c.Reason + c.Message; now != last && restore.Status.Hold == nil {
+			if now := c.Reason + c.Message; now != last && restore.Status.VolumeLockRequest == nil {
 				last = now
 				l.restartController()
 			}
 		}
-		return restore.Status.Hold != nil
+		return restore.Status.VolumeLockRequest != nil
 	}, &last)
 	if password, controlled, _ := l.password("copy-app"); password != "as it was" || !controlled {
 		t.Errorf("copy-app has %q, controlled by the cluster: %t", password, controlled)
@@ -173,9 +173,9 @@ func TestAClusterFromAReadOnlyRepositorySaysThatItArchivesNowhere(t *testing.T) 
 			switch {
 			case !l.there(made):
 				t.Fatal("no cluster")
-			case told == nil && (made.Spec.Archive != nil || restore.Status.BackupWanted != nil || !strings.Contains(message, "it archives nowhere, as BackupRepository repo is read-only")):
+			case told == nil && (made.Spec.Archive != nil || restore.Status.BackupRequest != nil || !strings.Contains(message, "it archives nowhere, as BackupRepository repo is read-only")):
 				t.Errorf("%s; archive %+v", message, made.Spec.Archive)
-			case told != nil && (made.Spec.Archive == nil || made.Spec.Archive.Repository.Name != "own" || restore.Status.BackupWanted == nil || strings.Contains(message, "nowhere")):
+			case told != nil && (made.Spec.Archive == nil || made.Spec.Archive.Repository.Name != "own" || restore.Status.BackupRequest == nil || strings.Contains(message, "nowhere")):
 				t.Errorf("%s; archive %+v", message, made.Spec.Archive)
 			}
 		})

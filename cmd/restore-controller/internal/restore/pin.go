@@ -231,7 +231,7 @@ type taker struct {
 // takes says whether the destination can take what a backup holds.
 func (r *Reconciler) takes(w *world, head *backup.Head) (taker, flow.Outcome) {
 	if w.inPlace() {
-		w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: w.cluster.Name, UID: w.cluster.UID}
+		w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: w.cluster.Name, UID: w.cluster.UID}
 		return taker{image: w.cluster.Status.Image}, fitsInPlace(w, head)
 	}
 	into := taker{archive: archiveTo(w, w.repository.Name)}

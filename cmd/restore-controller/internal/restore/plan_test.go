@@ -49,7 +49,7 @@ func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
 		giveUp = "pinFailure stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone conclude"
 		remove = "stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone removeFinalizer"
 	)
-	recordMade := func(w *world) { w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: "copy", UID: "c"} }
+	recordMade := func(w *world) { w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: "copy", UID: "c"} }
 	deleted, ended := metav1.NewTime(time.Unix(999, 0)), &metav1.Time{Time: time.Unix(999, 0)}
 	for name, test := range map[string]struct {
 		change func(*world)
@@ -83,8 +83,8 @@ func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
 		"a Secret of a declared role is somebody's": {func(w *world) { w.logins = map[string]*corev1.Secret{"reporting": {}} }, normal},
 		"its hold is refused": {func(w *world) {
 			w.cluster = made()
-			w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: "t"}
-			w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "uid", Token: "t", State: v1alpha1.HoldRefused}}
+			w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: "t"}
+			w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "uid", Token: "t", State: v1alpha1.VolumeLockRefused}}
 		}, giveUp},
 		"given up, and what told so is gone": {func(w *world) { w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: "x"} }, giveUp},
 		"deleted":                            {func(w *world) { w.restore.DeletionTimestamp = &deleted }, remove},
@@ -176,12 +176,12 @@ func TestPreflightSaysWhatIsWrong(t *testing.T) {
 func TestTheVolumeIsGivenBackOnlyWhenNobodyWritesToIt(t *testing.T) {
 	w := aWorld(func(w *world) {
 		w.job = workload.State{Exists: true, Deleting: true, LivePods: 1}
-		w.restore.Status.Hold = &v1alpha1.HoldRequest{}
+		w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{}
 	})
 	r := &Reconciler{}
 	outcome := flow.Run(context.Background(), w, r.stopJob, r.withdrawHold)
-	if outcome.Kind != flow.KindWait || w.restore.Status.Hold == nil {
-		t.Errorf("%+v, hold %v", outcome, w.restore.Status.Hold)
+	if outcome.Kind != flow.KindWait || w.restore.Status.VolumeLockRequest == nil {
+		t.Errorf("%+v, hold %v", outcome, w.restore.Status.VolumeLockRequest)
 	}
 }
 
@@ -206,10 +206,10 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 			Lineage: "7-g0", BackupID: "b", Timeline: 3, LastWAL: "000000030000000000000009", MajorVersion: 17, Image: "postgres:17",
 			DataGeneration: "g1", StopAt: &v1alpha1.RestoreTarget{Time: "2026-03-01T12:03:10.25+01:00"},
 		}
-		w.restore.Status.Hold = &v1alpha1.HoldRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
-		w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{
-			AskerUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.HoldGranted,
-			Volumes: []v1alpha1.HeldVolume{{Instance: "copy-0", ClaimName: "data-copy-0"}},
+		w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
+		w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+			RequesterUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.VolumeLockGranted,
+			Volumes: []v1alpha1.LockedVolume{{Instance: "copy-0", ClaimName: "data-copy-0"}},
 		}}
 	})
 	job := (&Reconciler{agent: workload.Agent{Image: "agent:1"}}).job(w)

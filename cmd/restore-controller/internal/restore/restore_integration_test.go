@@ -44,7 +44,7 @@ func TestARestoreMakesTheClusterAndHandsTheDataOver(t *testing.T) {
 	if plan.BackupID != "b" || plan.WALSegments != 4 || plan.LastWAL != "000000010000000000000006" || plan.StopAt != nil || plan.Image != "postgres:17" {
 		t.Errorf("plan: %+v", plan)
 	}
-	if restore.Status.Hold != nil || restore.Status.Handover != nil || restore.Status.BackupWanted == nil || restore.Status.Reached.LSN != "0/7000000" {
+	if restore.Status.VolumeLockRequest != nil || restore.Status.Handover != nil || restore.Status.BackupRequest == nil || restore.Status.Reached.LSN != "0/7000000" {
 		t.Errorf("status: %+v", restore.Status)
 	}
 	made := l.cluster("copy")
@@ -93,7 +93,7 @@ func TestAFailedJobLeavesNothing(t *testing.T) {
 	if !strings.Contains(message, "object x is corrupt; the unfinished PostgresCluster copy was deleted") {
 		t.Error(message)
 	}
-	if l.there(l.cluster("copy")) || restore.Status.Hold != nil || restore.Status.CompletedAt == nil {
+	if l.there(l.cluster("copy")) || restore.Status.VolumeLockRequest != nil || restore.Status.CompletedAt == nil {
 		t.Errorf("something is left: %+v", restore.Status)
 	}
 }
@@ -133,7 +133,7 @@ func TestAFinishedRestoreIsDeletedWithoutItsCluster(t *testing.T) {
 	wanted := false
 	l.eventually("it expires", func() bool {
 		there := l.there(restore)
-		if there && restore.Status.BackupWanted != nil && !wanted {
+		if there && restore.Status.BackupRequest != nil && !wanted {
 			wanted = true
 			l.answerBackup(restore)
 		}
@@ -152,7 +152,7 @@ func (l *lab) answerBackup(restore *v1alpha1.Restore) {
 
 func (l *lab) answerBackupWith(restore *v1alpha1.Restore, succeeded metav1.ConditionStatus) {
 	l.Helper()
-	l.createWithStatus(protocol.NewBackup(protocol.BackupAskOf(restore)), func(o client.Object) {
+	l.createWithStatus(protocol.NewBackup(protocol.BackupRequestOf(restore)), func(o client.Object) {
 		status := &o.(*v1alpha1.Backup).Status
 		status.ObservedGeneration = 1
 		status.Conditions = conditions(v1alpha1.ConditionSucceeded, succeeded, v1alpha1.ReasonCompleted)

@@ -17,10 +17,10 @@ func hasRoom(w *world, needed int64) flow.Outcome {
 	switch {
 	case !known || free >= needed:
 		return flow.Next
-	case !w.restore.Spec.Destination.InPlace.DiscardBefore:
+	case !w.restore.Spec.Destination.InPlace.DiscardPrevious:
 		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
 			"the data of before stays until the restore is confirmed, so %s is needed beside it, and the volume of %s has %s free: "+
-				"raise spec.storage.size of PostgresCluster %s, and make another Restore; or write discardBefore: true and safetyBackup: true in "+
+				"raise spec.storage.size of PostgresCluster %s, and make another Restore; or write discardPrevious: true and safetyBackup: true in "+
 				"its spec.destination.inPlace, to give the data of before up",
 			bytes(needed), w.cluster.Status.Primary, bytes(free), name))
 	}
@@ -35,14 +35,14 @@ func hasRoom(w *world, needed int64) flow.Outcome {
 // discarding says that the data of before is being given up, or is already, so that nothing leads back to it.
 func (w *world) discarding() bool {
 	status := w.restore.Status
-	return status.Plan != nil && status.Plan.DiscardsBefore && status.Before != nil
+	return status.Plan != nil && status.Plan.DiscardsPrevious && status.Previous != nil
 }
 
 // discarded says where the data of before still is.
 func discarded(w *world) string {
 	status := w.restore.Status
 	return fmt.Sprintf("the data of before may be gone from the volume of %s: unless PostgresCluster %s becomes Ready by itself, restore Backup %s in place",
-		status.Before.Instance, status.Cluster.Name, status.SafetyBackup)
+		status.Previous.Instance, status.Cluster.Name, status.SafetyBackup)
 }
 
 // bytes are a number of them for a person: whole MiB, where there is one.

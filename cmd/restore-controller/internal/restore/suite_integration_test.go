@@ -151,13 +151,13 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 	if status.DataGeneration == "" && cluster.Spec.Bootstrap != nil {
 		status.DataGeneration = protocol.DataGeneration(cluster.UID, 0)
 	}
-	asks := protocol.HoldAsks(cluster, restores, nil)
+	asks := protocol.LockRequests(cluster, restores, nil)
 	status.ReleasedDataGenerations = protocol.Release(cluster, restores, asks)
-	status.Holds = protocol.AnswerHolds(status.Holds, asks, protocol.HoldFacts{
-		Stopped: true, Volumes: []v1alpha1.HeldVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
+	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
+		Stopped: true, Volumes: []v1alpha1.LockedVolume{{Instance: cluster.Name + "-0", ClaimName: "data-" + cluster.Name + "-0"}},
 	})
-	if ask := protocol.PendingHandover(status.Holds, asks); ask != nil {
-		status.Holds = protocol.Adopt(status.Holds, ask)
+	if ask := protocol.PendingHandover(status.VolumeLocks, asks); ask != nil {
+		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)
 		status.DataGeneration = ask.Handover.DataGeneration
 		l.mu.Lock()
 		ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}

@@ -47,8 +47,8 @@ func (r *Reconciler) decide(_ context.Context, w *world) flow.Outcome {
 	case w.clusterGone():
 		return record(w, v1alpha1.DecisionConfirm, "the PostgresCluster is gone")
 	}
-	if outcome, _ := protocol.BackupAnswerFor(w.first, status.BackupWanted); outcome != protocol.BackupPending {
-		status.BackupWanted = nil
+	if outcome, _ := protocol.BackupOutcomeFor(w.first, status.BackupRequest); outcome != protocol.BackupPending {
+		status.BackupRequest = nil
 	}
 	return flow.Poll(by.Sub(w.now), v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(w))
 }
@@ -56,7 +56,7 @@ func (r *Reconciler) decide(_ context.Context, w *world) flow.Outcome {
 func record(w *world, decision v1alpha1.RestoreDecision, why string) flow.Outcome {
 	w.restore.Status.Decided = &v1alpha1.DecidedRestore{Decision: decision, Why: why, At: metav1.Time{Time: w.now}}
 	if decision == v1alpha1.DecisionUndo {
-		w.restore.Status.BackupWanted = nil // of data that is being given up
+		w.restore.Status.BackupRequest = nil // of data that is being given up
 		return flow.Save(v1alpha1.ReasonUndoing, "the data of before is being brought back")
 	}
 	return flow.Save(v1alpha1.ReasonConfirming, "the data of before is being given up")
@@ -70,14 +70,14 @@ func awaitingConfirmation(w *world) string {
 // askUndo asks for the volumes once more, if the cluster runs on what this Restore has made.
 func (r *Reconciler) askUndo(ctx context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
-	if status.Hold != nil {
+	if status.VolumeLockRequest != nil {
 		return flow.Next
 	}
 	if outcome := undoable(w); !outcome.Finished() {
 		return r.orGo(ctx, w, outcome)
 	}
-	status.Hold = &v1alpha1.HoldRequest{
-		Cluster: status.Cluster.Name, ClusterUID: status.Cluster.UID, Token: undoToken(w), Mode: v1alpha1.HoldStopped,
+	status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{
+		Cluster: status.Cluster.Name, ClusterUID: status.Cluster.UID, Token: undoToken(w), Mode: v1alpha1.VolumeLockStopped,
 	}
 	return flow.Save(v1alpha1.ReasonUndoing, "asking the db-controller for the volumes")
 }
@@ -98,7 +98,7 @@ func (r *Reconciler) orGo(ctx context.Context, w *world, outcome flow.Outcome) f
 // undoable refuses to undo what can't be undone, while the cluster still serves.
 func undoable(w *world) flow.Outcome {
 	status := w.restore.Status
-	before := status.Before
+	before := status.Previous
 	switch {
 	case w.clusterGone():
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("PostgresCluster %s is gone, and its data of before with it", status.Cluster.Name))
@@ -113,7 +113,7 @@ func undoable(w *world) flow.Outcome {
 
 // undoableAfter waits for what has replaced the restored data to be undone, as long as that may be.
 func undoableAfter(w *world) flow.Outcome {
-	now, plan, before := w.cluster.Status, w.restore.Status.Plan, w.restore.Status.Before
+	now, plan, before := w.cluster.Status, w.restore.Status.Plan, w.restore.Status.Previous
 	never := func(why string) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
 			"%s; the data of before is on the volume of %s still, and is removed with this Restore", why, before.Instance))
@@ -121,7 +121,7 @@ func undoableAfter(w *world) flow.Outcome {
 	switch {
 	case slices.Contains(now.ReleasedDataGenerations, plan.DataGeneration):
 		return never("the data that this restore made can't come back, as what replaced it was confirmed")
-	case now.MajorVersion != plan.MajorVersion && protocol.HoldBefore(w.cluster, w.restore.UID) == nil:
+	case now.MajorVersion != plan.MajorVersion && protocol.LockAhead(w.cluster, w.restore.UID) == nil:
 		return never(fmt.Sprintf("%s is PostgreSQL %d now, which can't go back to %d", w.cluster.Name, now.MajorVersion, plan.MajorVersion))
 	}
 	return flow.Wait(v1alpha1.ReasonUndoing, fmt.Sprintf(
@@ -141,20 +141,20 @@ func (r *Reconciler) awaitUndo(ctx context.Context, w *world) flow.Outcome {
 	switch {
 	case answer == nil:
 		return flow.Wait(v1alpha1.ReasonUndoing, "waiting for the db-controller to stop the cluster")
-	case answer.State == v1alpha1.HoldRefused:
-		status.Hold = nil
+	case answer.State == v1alpha1.VolumeLockRefused:
+		status.VolumeLockRequest = nil
 		return r.orGo(ctx, w, flow.Stop(v1alpha1.ReasonUndoImpossible, "the db-controller refuses the volumes: "+answer.Message))
-	case answer.State == v1alpha1.HoldQueued:
+	case answer.State == v1alpha1.VolumeLockQueued:
 		return flow.Wait(v1alpha1.ReasonUndoing, orElse(answer.Message, "waiting for the db-controller to stop the cluster"))
-	case w.cluster.Status.DataGeneration != status.Plan.DataGeneration || !grants(answer, status.Before.Instance):
-		status.Hold = nil // askUndo says why
+	case w.cluster.Status.DataGeneration != status.Plan.DataGeneration || !grants(answer, status.Previous.Instance):
+		status.VolumeLockRequest = nil // askUndo says why
 		return flow.Save(v1alpha1.ReasonUndoing, "what the cluster runs on has changed meanwhile")
 	}
 	return flow.Next
 }
 
-func grants(answer *v1alpha1.HoldAnswer, instance string) bool {
-	return slices.ContainsFunc(answer.Volumes, func(v v1alpha1.HeldVolume) bool { return v.Instance == instance })
+func grants(answer *v1alpha1.VolumeLock, instance string) bool {
+	return slices.ContainsFunc(answer.Volumes, func(v v1alpha1.LockedVolume) bool { return v.Instance == instance })
 }
 
 // handBack offers the data of before.
@@ -163,7 +163,7 @@ func (r *Reconciler) handBack(_ context.Context, w *world) flow.Outcome {
 	if status.Handover != nil {
 		return flow.Next
 	}
-	status.Handover = handoverOf(status.Before, status.Hold.Token)
+	status.Handover = handoverOf(status.Previous, status.VolumeLockRequest.Token)
 	return flow.Save(v1alpha1.ReasonUndoing, "the data of before is handed over")
 }
 
@@ -173,9 +173,9 @@ func (r *Reconciler) awaitBack(ctx context.Context, w *world) flow.Outcome {
 	if w.clusterGone() {
 		return r.orGo(ctx, w, undoable(w))
 	}
-	if protocol.Adopted(w.cluster, w.restore.UID, status.Hold, status.Handover) && clusterReady(w.cluster) {
+	if protocol.Adopted(w.cluster, w.restore.UID, status.VolumeLockRequest, status.Handover) && clusterReady(w.cluster) {
 		status.UndoneAt = &metav1.Time{Time: w.now}
-		status.Hold, status.Handover = nil, nil
+		status.VolumeLockRequest, status.Handover = nil, nil
 		return flow.Save(v1alpha1.ReasonUndoing, "the cluster runs on the data of before")
 	}
 	return flow.Wait(v1alpha1.ReasonUndoing, "waiting until the cluster takes connections on the data of before; it says "+stateOf(w.cluster))
@@ -183,7 +183,7 @@ func (r *Reconciler) awaitBack(ctx context.Context, w *world) flow.Outcome {
 
 // letGoOfRestored has what this Restore wrote removed, where it wrote anything.
 func (r *Reconciler) letGoOfRestored(_ context.Context, w *world) flow.Outcome {
-	if w.restore.Status.Before == nil {
+	if w.restore.Status.Previous == nil {
 		return flow.Next
 	}
 	return letGo(w, w.restore.Status.Plan.DataGeneration)
@@ -191,7 +191,7 @@ func (r *Reconciler) letGoOfRestored(_ context.Context, w *world) flow.Outcome {
 
 // letGoOfBefore has the data of before removed.
 func (r *Reconciler) letGoOfBefore(_ context.Context, w *world) flow.Outcome {
-	return letGo(w, w.restore.Status.Before.DataGeneration)
+	return letGo(w, w.restore.Status.Previous.DataGeneration)
 }
 
 // letGo asks the db-controller to have a data generation removed from the volumes, and waits until it has noted that.

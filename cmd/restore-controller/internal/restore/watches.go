@@ -65,7 +65,7 @@ func (r *Reconciler) goingOn(ctx context.Context, object client.Object) []reconc
 	var requests []reconcile.Request
 	for i := range restores.Items {
 		status := &restores.Items[i].Status
-		if status.CompletedAt == nil || status.BackupWanted != nil || !restores.Items[i].DeletionTimestamp.IsZero() {
+		if status.CompletedAt == nil || status.BackupRequest != nil || !restores.Items[i].DeletionTimestamp.IsZero() {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&restores.Items[i])})
 		}
 	}

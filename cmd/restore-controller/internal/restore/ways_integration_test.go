@@ -94,8 +94,8 @@ var ways = map[string]way{
 	}},
 	"in place, and its Job fails for good after it gave up the data of before": {discardingInPlace, func(c *crashed) {
 		c.backedUp()
-		c.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonBeforeDiscarded, Message: "the volume is full", Final: true}})
-		c.reach(metav1.ConditionFalse, v1alpha1.ReasonBeforeDiscarded)
+		c.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonPreviousDataDiscarded, Message: "the volume is full", Final: true}})
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonPreviousDataDiscarded)
 		c.asBefore() // nothing of it is there, which a restore of the safety backup mends
 		c.safelyBackedUp()
 	}},

@@ -25,8 +25,8 @@ func (r *Reconciler) ensureCluster(ctx context.Context, w *world) flow.Outcome {
 	case w.restore.Status.Cluster != nil:
 		return flow.Next
 	case w.cluster != nil:
-		w.restore.Status.Cluster = &v1alpha1.MadeCluster{Name: w.cluster.Name, UID: w.cluster.UID}
-		return flow.Save(v1alpha1.ReasonAwaitingHold, "PostgresCluster "+w.cluster.Name+" is made")
+		w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: w.cluster.Name, UID: w.cluster.UID}
+		return flow.Save(v1alpha1.ReasonAwaitingVolumeLock, "PostgresCluster "+w.cluster.Name+" is made")
 	case w.repository == nil:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s is gone; make it again", w.repositoryName()))
 	}
@@ -75,17 +75,17 @@ func (r *Reconciler) create(ctx context.Context, cluster *v1alpha1.PostgresClust
 
 // askHold asks the db-controller for the volume.
 func (r *Reconciler) askHold(_ context.Context, w *world) flow.Outcome {
-	if w.restore.Status.Hold != nil {
+	if w.restore.Status.VolumeLockRequest != nil {
 		return flow.Next
 	}
 	made := w.restore.Status.Cluster
-	w.restore.Status.Hold = &v1alpha1.HoldRequest{
-		Cluster: made.Name, ClusterUID: made.UID, Token: protocol.Token(w.restore.UID, 0), Mode: v1alpha1.HoldStopped,
+	w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{
+		Cluster: made.Name, ClusterUID: made.UID, Token: protocol.Token(w.restore.UID, 0), Mode: v1alpha1.VolumeLockStopped,
 	}
 	if w.inPlace() {
 		w.restore.Status.DownAt = &metav1.Time{Time: w.now}
 	}
-	return flow.Save(v1alpha1.ReasonAwaitingHold, "asking the db-controller for the volume")
+	return flow.Save(v1alpha1.ReasonAwaitingVolumeLock, "asking the db-controller for the volume")
 }
 
 // awaitHold waits until the volume is ours. A refusal is a failure, which plan sees to.
@@ -95,11 +95,11 @@ func (r *Reconciler) awaitHold(_ context.Context, w *world) flow.Outcome {
 	case w.restore.Status.Handover != nil:
 		return flow.Next
 	case answer == nil:
-		return flow.Wait(v1alpha1.ReasonAwaitingHold, "waiting for the db-controller to grant the volume")
-	case answer.State != v1alpha1.HoldGranted:
-		return flow.Wait(v1alpha1.ReasonAwaitingHold, orElse(answer.Message, "waiting for the db-controller to grant the volume"))
+		return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, "waiting for the db-controller to grant the volume")
+	case answer.State != v1alpha1.VolumeLockGranted:
+		return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, orElse(answer.Message, "waiting for the db-controller to grant the volume"))
 	case len(answer.Volumes) == 0:
-		return flow.Wait(v1alpha1.ReasonAwaitingHold, "the db-controller granted no volume")
+		return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, "the db-controller granted no volume")
 	}
 	return flow.Next
 }
@@ -138,7 +138,7 @@ func (r *Reconciler) job(w *world) workload.Job {
 		spec.DisableSubscriptions = into.Subscriptions != v1alpha1.SubscriptionsEnabled
 	}
 	if w.discarding() && w.restore.Status.SafetyBackup != "" {
-		spec.DiscardBefore = w.restore.Status.Before.DataGeneration
+		spec.DiscardPrevious = w.restore.Status.Previous.DataGeneration
 	}
 	if stop := plan.StopAt; stop != nil {
 		spec.Target = agentapi.RestoreTarget{
@@ -190,7 +190,7 @@ func (r *Reconciler) handOver(ctx context.Context, w *world) flow.Outcome {
 		return r.deleteJob(ctx, w, "the Job's result can't be read any more; it is asked again")
 	}
 	status.Handover = &v1alpha1.Handover{
-		Token: status.Hold.Token, DataGeneration: result.DataGeneration, SystemIdentifier: result.SystemIdentifier,
+		Token: status.VolumeLockRequest.Token, DataGeneration: result.DataGeneration, SystemIdentifier: result.SystemIdentifier,
 		MajorVersion: int32(result.MajorVersion), Image: status.Plan.Image,
 	}
 	status.HandedOverAt = &metav1.Time{Time: w.now}
@@ -207,7 +207,7 @@ func (r *Reconciler) handOver(ctx context.Context, w *world) flow.Outcome {
 
 // awaitAdopted waits until the cluster takes connections on the restored data.
 func (r *Reconciler) awaitAdopted(_ context.Context, w *world) flow.Outcome {
-	if protocol.Adopted(w.cluster, w.restore.UID, w.restore.Status.Hold, w.restore.Status.Handover) && clusterReady(w.cluster) {
+	if protocol.Adopted(w.cluster, w.restore.UID, w.restore.Status.VolumeLockRequest, w.restore.Status.Handover) && clusterReady(w.cluster) {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonAwaitingAdoption, "the data is restored; waiting until the cluster takes connections on it; it says "+stateOf(w.cluster))
@@ -217,11 +217,11 @@ func (r *Reconciler) awaitAdopted(_ context.Context, w *world) flow.Outcome {
 func (r *Reconciler) finish(_ context.Context, w *world) flow.Outcome {
 	status := &w.restore.Status
 	if w.cluster.Spec.Archive != nil {
-		status.BackupWanted = &v1alpha1.BackupRequest{
-			Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: status.Hold.Token, Purpose: v1alpha1.PurposeFirst,
+		status.BackupRequest = &v1alpha1.BackupRequest{
+			Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: status.VolumeLockRequest.Token, Purpose: v1alpha1.PurposeFirst,
 		}
 	}
-	status.Hold, status.Handover = nil, nil
+	status.VolumeLockRequest, status.Handover = nil, nil
 	return flow.Next
 }
 

@@ -33,7 +33,7 @@ type world struct {
 	job    workload.State
 	// last Restore that says how long it took; nil: none.
 	last *v1alpha1.Restore
-	// first is the Backup that answers status.backupWanted.
+	// first is the Backup that answers status.backupRequest.
 	first *v1alpha1.Backup
 }
 
@@ -52,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (w 
 	if w.job, err = workload.Observe(ctx, jobs, r.live, restore, jobName(restore)); err != nil {
 		return nil, err
 	}
-	if wanted := restore.Status.BackupWanted; wanted != nil {
+	if wanted := restore.Status.BackupRequest; wanted != nil {
 		if w.first, err = find(ctx, r.writer, restore, protocol.BackupName(*wanted), &v1alpha1.Backup{}); err != nil {
 			return nil, err
 		}
@@ -153,8 +153,8 @@ func (w *world) ran() bool {
 }
 
 // answer of the db-controller to our hold, or nil.
-func (w *world) answer() *v1alpha1.HoldAnswer {
-	return protocol.HoldAnswerFor(w.cluster, w.restore.UID, w.restore.Status.Hold)
+func (w *world) answer() *v1alpha1.VolumeLock {
+	return protocol.LockFor(w.cluster, w.restore.UID, w.restore.Status.VolumeLockRequest)
 }
 
 // clusterReady says that the cluster takes connections, as of its present spec.
@@ -192,8 +192,8 @@ func (w *world) failure() *v1alpha1.RestoreFailure {
 	case w.takenLogin() != "":
 		return fail(v1alpha1.ReasonNameTaken, "Secret %s is there already and belongs to somebody else, and PostgresCluster %s needs that name for its logins: "+
 			"delete the Secret, or choose another spec.destination.newCluster.name", w.takenLogin(), name)
-	case answer != nil && answer.State == v1alpha1.HoldRefused:
-		return fail(v1alpha1.ReasonHoldRefused, "the db-controller refuses the volume: %s", answer.Message)
+	case answer != nil && answer.State == v1alpha1.VolumeLockRefused:
+		return fail(v1alpha1.ReasonVolumeLockRefused, "the db-controller refuses the volume: %s", answer.Message)
 	case w.job.Foreign:
 		return fail(v1alpha1.ReasonNameConflict, "%s", w.job.Message)
 	case w.job.Failed && w.job.Ended() && w.restore.Status.Handover == nil:

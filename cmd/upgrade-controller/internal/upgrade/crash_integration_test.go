@@ -122,7 +122,7 @@ func (c *crashed) expect(generation string, version int32, image, identifier str
 		if !c.there(c.shop) || c.List(context.Background(), all, client.InNamespace(c.ns)) != nil {
 			return false
 		}
-		return len(all.Items) == 0 && len(c.shop.Status.Holds) == 0 && meta.IsStatusConditionTrue(c.shop.Status.Conditions, v1alpha1.ConditionReady)
+		return len(all.Items) == 0 && len(c.shop.Status.VolumeLocks) == 0 && meta.IsStatusConditionTrue(c.shop.Status.Conditions, v1alpha1.ConditionReady)
 	}, func() string { return fmt.Sprintf("%d Jobs; %+v", len(all.Items), c.shop.Status) })
 	if s := c.shop.Status; s.DataGeneration != generation || s.MajorVersion != version || s.Image != image || s.SystemIdentifier != identifier {
 		c.Errorf("it is between: %+v", s)
@@ -258,7 +258,7 @@ func (c *crashed) try(s story, behind mortal.Behind) {
 	if len(writes) < 8 {
 		c.Errorf("only %d processes died, with:\n%s", len(writes), strings.Join(writes, "\n"))
 	}
-	if c.there(c.upgrade) && (c.upgrade.Status.Hold != nil || c.upgrade.Status.BackupWanted != nil) {
+	if c.there(c.upgrade) && (c.upgrade.Status.VolumeLockRequest != nil || c.upgrade.Status.BackupRequest != nil) {
 		c.Errorf("it still asks: %+v", c.upgrade.Status)
 	}
 }

@@ -21,7 +21,7 @@ type world struct {
 	gone    bool                      // the cluster of the plan doesn't exist any more
 	check   workload.State
 	work    workload.State
-	backup  *v1alpha1.Backup // that answers status.backupWanted; nil: not there
+	backup  *v1alpha1.Backup // that answers status.backupRequest; nil: not there
 }
 
 func checkJob(u *v1alpha1.Upgrade) string { return u.Name + "-upgrade-check" }
@@ -66,7 +66,7 @@ func (r *Reconciler) observeCluster(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) observeBackup(ctx context.Context, w *world) error {
-	wanted := w.upgrade.Status.BackupWanted
+	wanted := w.upgrade.Status.BackupRequest
 	if wanted == nil {
 		return nil
 	}
@@ -87,8 +87,8 @@ func (w *world) rollingBack() bool { return w.upgrade.Status.RollingBack != "" }
 func (w *world) handedOver() bool { return w.upgrade.Status.UpAt != nil }
 
 // answer of the db-controller to our hold, or nil.
-func (w *world) answer() *v1alpha1.HoldAnswer {
-	return protocol.HoldAnswerFor(w.cluster, w.upgrade.UID, w.upgrade.Status.Hold)
+func (w *world) answer() *v1alpha1.VolumeLock {
+	return protocol.LockFor(w.cluster, w.upgrade.UID, w.upgrade.Status.VolumeLockRequest)
 }
 
 // clusterReady reports that the cluster takes connections, as of its present spec.

@@ -91,7 +91,7 @@ func clusterIsReady(w *world, _ manager.Images) flow.Outcome {
 
 // nobodyUpgrades keeps this one out of another's way; the hold would queue it, but its plan would be out of date then.
 func nobodyUpgrades(w *world, _ manager.Images) flow.Outcome {
-	if before := protocol.HoldBefore(w.cluster, w.upgrade.UID); before != nil {
+	if before := protocol.LockAhead(w.cluster, w.upgrade.UID); before != nil {
 		return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("%s %s works on %s first", before.Kind, before.Name, w.cluster.Name))
 	}
 	return flow.Next

@@ -69,8 +69,8 @@ func (r *Reconciler) takeBack(_ context.Context, w *world) flow.Outcome {
 // still has it says nothing: it may be about to take the new one.
 func (r *Reconciler) awaitTakenBack(_ context.Context, w *world) flow.Outcome {
 	status := w.upgrade.Status
-	if status.Handover == nil || status.Hold == nil || w.cluster == nil ||
-		protocol.Adopted(w.cluster, w.upgrade.UID, status.Hold, status.Handover) {
+	if status.Handover == nil || status.VolumeLockRequest == nil || w.cluster == nil ||
+		protocol.Adopted(w.cluster, w.upgrade.UID, status.VolumeLockRequest, status.Handover) {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonRollingBack, "waiting until the db-controller takes the old data")

@@ -41,18 +41,18 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 	status := &shop.Status
 	before := shop.DeepCopy()
 	status.ObservedGeneration = shop.Generation
-	asks := protocol.HoldAsks(shop, nil, upgrades)
-	status.Holds = protocol.AnswerHolds(status.Holds, asks, protocol.HoldFacts{
-		Stopped: true, Volumes: []v1alpha1.HeldVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
+	asks := protocol.LockRequests(shop, nil, upgrades)
+	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
+		Stopped: true, Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
 	})
-	if ask := protocol.PendingHandover(status.Holds, asks); ask != nil {
-		status.Holds = protocol.Adopt(status.Holds, ask)
+	if ask := protocol.PendingHandover(status.VolumeLocks, asks); ask != nil {
+		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)
 		status.DataGeneration, status.MajorVersion, status.Image = ask.Handover.DataGeneration, ask.Handover.MajorVersion, ask.Handover.Image
 		status.SystemIdentifier = ask.Handover.SystemIdentifier
 	}
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}
 	l.set(func() {
-		if status.DataGeneration == l.refuses || protocol.MustBeStopped(status.Holds, asks) {
+		if status.DataGeneration == l.refuses || protocol.MustBeStopped(status.VolumeLocks, asks) {
 			ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonStarting
 		}
 	})
@@ -62,7 +62,7 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 
 // asBackupController takes the backup that an Upgrade asks for.
 func (l *lab) asBackupController(ctx context.Context, upgrade *v1alpha1.Upgrade) {
-	ask, backsUp := protocol.BackupAskOf(upgrade), false
+	ask, backsUp := protocol.BackupRequestOf(upgrade), false
 	l.set(func() { backsUp = l.backsUp })
 	if ask == nil || !backsUp {
 		return
@@ -96,7 +96,7 @@ func (l *lab) judge(ctx context.Context, job *batchv1.Job) {
 		l.Get(ctx, client.ObjectKeyFromObject(shop), shop) != nil || l.Get(ctx, client.ObjectKeyFromObject(job), after) != nil || after.UID != job.UID {
 		return
 	}
-	if holds := shop.Status.Holds; len(holds) != 1 || holds[0].State != v1alpha1.HoldGranted {
+	if holds := shop.Status.VolumeLocks; len(holds) != 1 || holds[0].State != v1alpha1.VolumeLockGranted {
 		l.Errorf("Job %s may write, and nobody granted it the volume: %+v", job.Name, holds)
 	}
 }

@@ -57,10 +57,10 @@ func checked(w *world) { planned(w); w.upgrade.Status.CheckedAt = &metav1.Time{T
 
 func held(w *world) {
 	checked(w)
-	w.upgrade.Status.Hold = &v1alpha1.HoldRequest{Cluster: "shop", ClusterUID: "c", Token: token(w.upgrade)}
-	w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{
-		AskerUID: "u", Token: token(w.upgrade), State: v1alpha1.HoldGranted,
-		Volumes: []v1alpha1.HeldVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
+	w.upgrade.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{Cluster: "shop", ClusterUID: "c", Token: token(w.upgrade)}
+	w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+		RequesterUID: "u", Token: token(w.upgrade), State: v1alpha1.VolumeLockGranted,
+		Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
 	}}
 	w.work.Exists = true
 }
@@ -73,7 +73,7 @@ func handedOver(w *world) {
 
 func adopted(w *world) {
 	handedOver(w)
-	w.cluster.Status.Holds[0].State, w.cluster.Status.Holds[0].AdoptedGeneration = v1alpha1.HoldAdopted, "g2"
+	w.cluster.Status.VolumeLocks[0].State, w.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g2"
 	w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g2", 17
 }
 
@@ -95,11 +95,11 @@ func TestPassesEndWhereTheWorldSaysSo(t *testing.T) {
 		"a cluster that isn't Ready": {
 			func(w *world) { w.cluster.Status.Conditions[0].Status = metav1.ConditionFalse }, v1alpha1.ReasonClusterNotReady, "", nil},
 		"a cluster that somebody else holds": {
-			func(w *world) { w.cluster.Status.Holds = []v1alpha1.HoldAnswer{{AskerUID: "x", Name: "other"}} }, v1alpha1.ReasonQueued, "other", nil},
+			func(w *world) { w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "x", Name: "other"}} }, v1alpha1.ReasonQueued, "other", nil},
 		"a good one gets its plan first": {
 			func(*world) {}, v1alpha1.ReasonPlanned, "",
 			func(s v1alpha1.UpgradeStatus) bool {
-				return s.Plan.ToImage == "pg17" && s.Plan.FromGeneration == "g1" && s.Hold == nil
+				return s.Plan.ToImage == "pg17" && s.Plan.FromGeneration == "g1" && s.VolumeLockRequest == nil
 			}},
 		"findings come into status": {
 			func(w *world) {
@@ -113,15 +113,15 @@ func TestPassesEndWhereTheWorldSaysSo(t *testing.T) {
 				checked(w)
 				w.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingError, Message: "no extension postgis"}}
 			}, v1alpha1.ReasonCheckFailed, "no extension postgis",
-			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.Hold == nil }},
+			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.VolumeLockRequest == nil }},
 		"a warning doesn't": {
 			func(w *world) {
 				checked(w)
 				w.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingWarning, Message: "old"}}
-			}, v1alpha1.ReasonAwaitingHold, "", func(s v1alpha1.UpgradeStatus) bool { return s.Hold != nil }},
+			}, v1alpha1.ReasonAwaitingVolumeLock, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
 		"a check alone ends there": {
 			func(w *world) { checked(w); w.upgrade.Spec.CheckOnly = true }, "", "",
-			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.Hold == nil }},
+			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.VolumeLockRequest == nil }},
 		"a failed Job leads back": {
 			func(w *world) {
 				held(w)
@@ -155,32 +155,32 @@ func TestPassesEndWhereTheWorldSaysSo(t *testing.T) {
 				w.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
 			}, v1alpha1.ReasonRollingBack, "did not take connections", nil},
 		"the new version runs": {
-			func(w *world) { adopted(w) }, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.UpAt != nil && s.Hold != nil }},
+			func(w *world) { adopted(w) }, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.UpAt != nil && s.VolumeLockRequest != nil }},
 		"going back hands the old generation over": {
 			func(w *world) { adopted(w); w.work.Exists = false; w.upgrade.Status.RollingBack = "why" }, v1alpha1.ReasonRollingBack, "",
-			func(s v1alpha1.UpgradeStatus) bool { return s.Handover.DataGeneration == "g1" && s.Hold != nil }},
+			func(s v1alpha1.UpgradeStatus) bool { return s.Handover.DataGeneration == "g1" && s.VolumeLockRequest != nil }},
 		"the hold stays until the old generation is taken": {
 			func(w *world) {
 				adopted(w)
 				w.work.Exists = false
 				w.upgrade.Status.RollingBack = "why"
 				w.upgrade.Status.Handover.DataGeneration = "g1"
-			}, v1alpha1.ReasonRollingBack, "", func(s v1alpha1.UpgradeStatus) bool { return s.Hold != nil }},
+			}, v1alpha1.ReasonRollingBack, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
 		"and until the db-controller says so, though it has not taken the new one yet": {
 			func(w *world) {
 				handedOver(w)
 				w.work.Exists = false
 				w.upgrade.Status.RollingBack = "why"
 				w.upgrade.Status.Handover.DataGeneration = "g1"
-			}, v1alpha1.ReasonRollingBack, "waiting until the db-controller", func(s v1alpha1.UpgradeStatus) bool { return s.Hold != nil }},
+			}, v1alpha1.ReasonRollingBack, "waiting until the db-controller", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
 		"the hold ends when it has said so": {
 			func(w *world) {
 				adopted(w)
 				w.work.Exists = false
 				w.upgrade.Status.RollingBack = "why"
 				w.upgrade.Status.Handover.DataGeneration = "g1"
-				w.cluster.Status.Holds[0].AdoptedGeneration, w.cluster.Status.DataGeneration = "g1", "g1"
-			}, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.Hold == nil }},
+				w.cluster.Status.VolumeLocks[0].AdoptedGeneration, w.cluster.Status.DataGeneration = "g1", "g1"
+			}, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil }},
 		"gone back, it ends": {
 			func(w *world) { checked(w); w.upgrade.Status.RollingBack = "disk full" }, v1alpha1.ReasonRolledBack, "disk full",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil }},

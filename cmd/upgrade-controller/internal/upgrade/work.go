@@ -15,17 +15,17 @@ import (
 
 // askHold asks the db-controller for the volumes.
 func (r *Reconciler) askHold(_ context.Context, w *world) flow.Outcome {
-	if w.upgrade.Status.Hold != nil || w.handedOver() {
+	if w.upgrade.Status.VolumeLockRequest != nil || w.handedOver() {
 		return flow.Next
 	}
 	if w.upgrade.Spec.Cancel {
 		return r.cancel(w)
 	}
-	w.upgrade.Status.Hold = &v1alpha1.HoldRequest{
-		Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: token(w.upgrade), Mode: v1alpha1.HoldStopped,
+	w.upgrade.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{
+		Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: token(w.upgrade), Mode: v1alpha1.VolumeLockStopped,
 	}
 	w.upgrade.Status.DownAt = &metav1.Time{Time: r.now()}
-	return flow.Save(v1alpha1.ReasonAwaitingHold, "asking the db-controller for the volumes")
+	return flow.Save(v1alpha1.ReasonAwaitingVolumeLock, "asking the db-controller for the volumes")
 }
 
 // awaitHold waits until PostgreSQL is stopped and the volumes are ours.
@@ -38,12 +38,12 @@ func (r *Reconciler) awaitHold(_ context.Context, w *world) flow.Outcome {
 	case w.upgrade.Status.Handover == nil && w.upgrade.Spec.Cancel:
 		return r.cancel(w)
 	case answer == nil:
-		return flow.Wait(v1alpha1.ReasonAwaitingHold, "waiting for the db-controller to answer")
-	case answer.State == v1alpha1.HoldRefused:
-		return r.rollBack(w, v1alpha1.ReasonHoldRefused+": "+answer.Message)
-	case answer.State == v1alpha1.HoldQueued:
-		return flow.Wait(v1alpha1.ReasonAwaitingHold, answer.Message)
-	case w.cluster.Status.DataGeneration != w.upgrade.Status.Plan.FromGeneration && answer.State == v1alpha1.HoldGranted:
+		return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, "waiting for the db-controller to answer")
+	case answer.State == v1alpha1.VolumeLockRefused:
+		return r.rollBack(w, v1alpha1.ReasonVolumeLockRefused+": "+answer.Message)
+	case answer.State == v1alpha1.VolumeLockQueued:
+		return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, answer.Message)
+	case w.cluster.Status.DataGeneration != w.upgrade.Status.Plan.FromGeneration && answer.State == v1alpha1.VolumeLockGranted:
 		return r.rollBack(w, "the cluster's data was replaced since the plan was made; make another Upgrade")
 	}
 	return flow.Next
@@ -110,7 +110,7 @@ func (r *Reconciler) awaitAdopted(_ context.Context, w *world) flow.Outcome {
 	if w.handedOver() {
 		return flow.Next
 	}
-	adopted := protocol.Adopted(w.cluster, w.upgrade.UID, status.Hold, status.Handover)
+	adopted := protocol.Adopted(w.cluster, w.upgrade.UID, status.VolumeLockRequest, status.Handover)
 	if adopted && w.clusterReady() && w.cluster.Status.MajorVersion == w.upgrade.Spec.Version {
 		status.UpAt = &metav1.Time{Time: r.now()}
 		return flow.Save(v1alpha1.ReasonFinishing, "the new version takes connections")
@@ -124,10 +124,10 @@ func (r *Reconciler) awaitAdopted(_ context.Context, w *world) flow.Outcome {
 
 // askBackup asks for the first backup of the new lineage. The way back by an older backup ends with the major version.
 func (r *Reconciler) askBackup(_ context.Context, w *world) flow.Outcome {
-	if w.upgrade.Status.BackupWanted != nil || w.cluster.Spec.Archive == nil {
+	if w.upgrade.Status.BackupRequest != nil || w.cluster.Spec.Archive == nil {
 		return flow.Next
 	}
-	w.upgrade.Status.BackupWanted = &v1alpha1.BackupRequest{
+	w.upgrade.Status.BackupRequest = &v1alpha1.BackupRequest{
 		Cluster: w.cluster.Name, ClusterUID: w.cluster.UID, Token: token(w.upgrade), Purpose: v1alpha1.PurposeFirst,
 	}
 	return flow.Save(v1alpha1.ReasonAwaitingBackup, "asking for the first backup of the new version")
@@ -135,10 +135,10 @@ func (r *Reconciler) askBackup(_ context.Context, w *world) flow.Outcome {
 
 // withdrawHold gives the cluster free.
 func (r *Reconciler) withdrawHold(_ context.Context, w *world) flow.Outcome {
-	if w.upgrade.Status.Hold == nil {
+	if w.upgrade.Status.VolumeLockRequest == nil {
 		return flow.Next
 	}
-	w.upgrade.Status.Hold = nil
+	w.upgrade.Status.VolumeLockRequest = nil
 	return flow.Save(v1alpha1.ReasonFinishing, "the volumes are given back")
 }
 
@@ -152,11 +152,11 @@ func (r *Reconciler) awaitMaintenance(_ context.Context, w *world) flow.Outcome 
 
 // awaitBackup waits for the first backup. Its failure doesn't undo the upgrade: it is asked for again.
 func (r *Reconciler) awaitBackup(_ context.Context, w *world) flow.Outcome {
-	wanted := w.upgrade.Status.BackupWanted
+	wanted := w.upgrade.Status.BackupRequest
 	if wanted == nil {
 		return flow.Next
 	}
-	answer, message := protocol.BackupAnswerFor(w.backup, wanted)
+	answer, message := protocol.BackupOutcomeFor(w.backup, wanted)
 	switch answer {
 	case protocol.BackupSucceeded:
 		return flow.Next
@@ -168,7 +168,7 @@ func (r *Reconciler) awaitBackup(_ context.Context, w *world) flow.Outcome {
 }
 
 func (r *Reconciler) finish(_ context.Context, w *world) flow.Outcome {
-	w.upgrade.Status.BackupWanted = nil
+	w.upgrade.Status.BackupRequest = nil
 	w.upgrade.Status.CompletedAt = &metav1.Time{Time: r.now()}
 	return flow.Next
 }

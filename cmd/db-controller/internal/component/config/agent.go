@@ -29,8 +29,8 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 	}
 	if store != nil {
 		config.Archive = &agentapi.Archive{Repository: *store}
-		if spec := cluster.Spec.Archive; spec != nil && spec.ShipEverySeconds != nil {
-			config.Archive.ShipEverySeconds = *spec.ShipEverySeconds
+		if spec := cluster.Spec.Archive; spec != nil && spec.WALShipIntervalSeconds != nil {
+			config.Archive.WALShipIntervalSeconds = *spec.WALShipIntervalSeconds
 		}
 	}
 	if instances > 1 {

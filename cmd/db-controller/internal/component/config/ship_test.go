@@ -13,14 +13,14 @@ func TestTheOpenSegmentIsShippedOnlyWhereThatIsAskedFor(t *testing.T) {
 		spec *v1alpha1.ArchiveSpec
 		want int32
 	}{
-		"it is asked for":  {&v1alpha1.ArchiveSpec{ShipEverySeconds: &seconds}, 5},
+		"it is asked for":  {&v1alpha1.ArchiveSpec{WALShipIntervalSeconds: &seconds}, 5},
 		"it is not":        {&v1alpha1.ArchiveSpec{}, 0},
 		"nothing is asked": {nil, 0},
 	} {
 		cluster := &v1alpha1.PostgresCluster{}
 		cluster.Spec.Archive = test.spec
 		got := Agent(cluster, 1, &objstore.Config{}).Archive
-		if got == nil || got.ShipEverySeconds != test.want {
+		if got == nil || got.WALShipIntervalSeconds != test.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

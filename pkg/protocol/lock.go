@@ -1,0 +1,187 @@
+package protocol
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// LockRequest is the request of one Restore or Upgrade for the volumes of a cluster.
+type LockRequest struct {
+	Kind     string
+	Name     string
+	UID      types.UID
+	Created  metav1.Time
+	Request  v1alpha1.VolumeLockRequest
+	Handover *v1alpha1.Handover
+}
+
+// LockRequests collects the requests for the volumes of this very cluster, oldest first: by creation, then UID.
+func LockRequests(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) []LockRequest {
+	var requests []LockRequest
+	add := func(kind string, meta metav1.ObjectMeta, lock *v1alpha1.VolumeLockRequest, handover *v1alpha1.Handover) {
+		if lock != nil && lock.ClusterUID == cluster.UID && meta.Namespace == cluster.Namespace {
+			requests = append(requests, LockRequest{kind, meta.Name, meta.UID, meta.CreationTimestamp, *lock, handover})
+		}
+	}
+	for i := range restores {
+		add(v1alpha1.KindRestore, restores[i].ObjectMeta, restores[i].Status.VolumeLockRequest, restores[i].Status.Handover)
+	}
+	for i := range upgrades {
+		add(v1alpha1.KindUpgrade, upgrades[i].ObjectMeta, upgrades[i].Status.VolumeLockRequest, upgrades[i].Status.Handover)
+	}
+	slices.SortFunc(requests, func(a, b LockRequest) int {
+		if c := a.Created.Compare(b.Created.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.UID), string(b.UID))
+	})
+	return requests
+}
+
+// LockFacts is what the db-controller knows when it responds.
+type LockFacts struct {
+	// Stopped: no pod of the cluster writes to a volume or will, and PostgreSQL was shut down cleanly (or never ran).
+	Stopped bool
+	// Refusal is why nobody may lock the volumes now, such as that the cluster is being deleted. Empty: somebody may.
+	Refusal string
+	// Volumes to give away. The first one has the data; the others are rebuilt from it.
+	Volumes []v1alpha1.LockedVolume
+}
+
+// VolumeLocks computes PostgresCluster.status.volumeLocks from the requests and the previous locks. One requester at a time
+// has the lock: it keeps it until its request is withdrawn or its object no longer exists, then the oldest is next.
+func VolumeLocks(previous []v1alpha1.VolumeLock, requests []LockRequest, facts LockFacts) []v1alpha1.VolumeLock {
+	holder := currentHolder(previous, requests)
+	var locks []v1alpha1.VolumeLock
+	for _, request := range requests {
+		lock := v1alpha1.VolumeLock{Kind: request.Kind, Name: request.Name, RequesterUID: request.UID, Token: request.Request.Token}
+		old := findLock(previous, request)
+		switch {
+		case old != nil && owns(old.State):
+			lock = *old
+		case facts.Refusal != "":
+			lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Refusal
+		case holder != nil && holder.UID != request.UID:
+			lock.State = v1alpha1.VolumeLockQueued
+			lock.Message = fmt.Sprintf("%s %s is ahead of it", holder.Kind, holder.Name)
+		case !facts.Stopped:
+			lock.State, lock.Message = v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped"
+		default:
+			lock.State, lock.Volumes = v1alpha1.VolumeLockGranted, facts.Volumes
+		}
+		locks = append(locks, lock)
+	}
+	return locks
+}
+
+// Holder is the request that the cluster is stopped for: the one that has the lock, or else the first in the queue. Nil: there
+// is none.
+func Holder(previous []v1alpha1.VolumeLock, requests []LockRequest) *LockRequest {
+	return currentHolder(previous, requests)
+}
+
+func currentHolder(previous []v1alpha1.VolumeLock, requests []LockRequest) *LockRequest {
+	for i := range requests {
+		if old := findLock(previous, requests[i]); old != nil && owns(old.State) {
+			return &requests[i]
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	return &requests[0]
+}
+
+func owns(state v1alpha1.VolumeLockState) bool {
+	return state == v1alpha1.VolumeLockGranted || state == v1alpha1.VolumeLockAdopted
+}
+
+func findLock(locks []v1alpha1.VolumeLock, request LockRequest) *v1alpha1.VolumeLock {
+	for i := range locks {
+		if locks[i].RequesterUID == request.UID && locks[i].Token == request.Request.Token {
+			return &locks[i]
+		}
+	}
+	return nil
+}
+
+// LockFor is the lock with which a cluster responds to a request, or nil while none counts: another cluster of that name,
+// another token, or a status that is about an older spec.
+func LockFor(cluster *v1alpha1.PostgresCluster, requester types.UID, request *v1alpha1.VolumeLockRequest) *v1alpha1.VolumeLock {
+	if cluster == nil || request == nil || cluster.UID != request.ClusterUID ||
+		!Current(cluster, cluster.Status.ObservedGeneration) {
+		return nil
+	}
+	return findLock(cluster.Status.VolumeLocks, LockRequest{UID: requester, Request: *request})
+}
+
+// LockAhead is the lock of whoever else has the volumes, or is to have them next; nil: nobody else requests them. A
+// requester that has yet to write its request waits for that one.
+func LockAhead(cluster *v1alpha1.PostgresCluster, requester types.UID) *v1alpha1.VolumeLock {
+	var next *v1alpha1.VolumeLock
+	for i := range cluster.Status.VolumeLocks {
+		lock := &cluster.Status.VolumeLocks[i]
+		switch {
+		case lock.RequesterUID == requester:
+		case owns(lock.State):
+			return lock
+		case next == nil:
+			next = lock
+		}
+	}
+	return next
+}
+
+// PendingHandover is the handover that the db-controller has to adopt now: that of the lock's holder, under its granted
+// token, with a generation that is not adopted yet. Naming the previous generation reverts an adoption.
+func PendingHandover(locks []v1alpha1.VolumeLock, requests []LockRequest) *LockRequest {
+	for i := range requests {
+		handover := requests[i].Handover
+		lock := findLock(locks, requests[i])
+		if handover == nil || lock == nil || !owns(lock.State) || handover.Token != lock.Token {
+			continue
+		}
+		if lock.AdoptedGeneration != handover.DataGeneration {
+			return &requests[i]
+		}
+	}
+	return nil
+}
+
+// Adopt records in the locks that the holder's handover was adopted. The volumes belong to the cluster again.
+func Adopt(locks []v1alpha1.VolumeLock, request *LockRequest) []v1alpha1.VolumeLock {
+	adopted := slices.Clone(locks)
+	if lock := findLock(adopted, *request); lock != nil {
+		lock.State = v1alpha1.VolumeLockAdopted
+		lock.AdoptedGeneration = request.Handover.DataGeneration
+		lock.Message, lock.Volumes = "", nil
+	}
+	return adopted
+}
+
+// Adopted reports whether the cluster runs on the generation of the handover.
+func Adopted(cluster *v1alpha1.PostgresCluster, requester types.UID, request *v1alpha1.VolumeLockRequest, handover *v1alpha1.Handover) bool {
+	lock := LockFor(cluster, requester, request)
+	return lock != nil && handover != nil && lock.State == v1alpha1.VolumeLockAdopted &&
+		lock.AdoptedGeneration == handover.DataGeneration &&
+		cluster.Status.DataGeneration == handover.DataGeneration
+}
+
+// MustBeStopped reports whether PostgreSQL has to be down: somebody requests the volumes, and nothing of theirs has been adopted.
+func MustBeStopped(locks []v1alpha1.VolumeLock, requests []LockRequest) bool {
+	holder := currentHolder(locks, requests)
+	if holder == nil {
+		return false
+	}
+	old := findLock(locks, *holder)
+	if old == nil {
+		return true
+	}
+	return old.State != v1alpha1.VolumeLockAdopted && old.State != v1alpha1.VolumeLockRefused
+}
