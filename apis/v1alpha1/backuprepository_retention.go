@@ -5,8 +5,9 @@ import (
 )
 
 // RetentionSpec says what stays. A backup goes when no rule keeps it; WAL goes when nothing that stays needs it. What a
-// rule says of days, weeks, months and years is in UTC. The last good backup of a cluster that is there always stays, as
-// does one with spec.hold; of a cluster that is gone stays what the rules keep, and no more.
+// rule says of days, weeks, months and years is in UTC. Whatever the rules say, the newest good backup of a lineage stays
+// with all WAL from it to the end of the lineage, until somebody deletes its Backup; so does one with spec.hold. For a
+// lineage that no cluster in this Kubernetes writes, ages count from when it was first seen here.
 // +kubebuilder:validation:XValidation:rule="has(self.keepLast) || has(self.keepWithin) || has(self.recoveryWindow) || has(self.keepDaily) || has(self.keepWeekly) || has(self.keepMonthly) || has(self.keepYearly)",message="spec.retention keeps nothing: write at least one of recoveryWindow, keepLast, keepWithin, keepDaily, keepWeekly, keepMonthly and keepYearly, such as recoveryWindow: 7d"
 type RetentionSpec struct {
 	// RecoveryWindow is for how long back every point in time can be restored, such as 7d: the newest backup before that
@@ -102,6 +103,11 @@ type LineageStatus struct {
 	// WALBytes is the size of the WAL as stored.
 	// +optional
 	WALBytes int64 `json:"walBytes,omitempty"`
+	// FirstSeen is when the backup-controller saw the lineage first. Once nobody here writes the lineage any more, the time
+	// between LastWritten and FirstSeen is not counted by spec.retention. Of lineages that are not in this list nothing is
+	// known but that they are there now.
+	// +optional
+	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
 	// LastWritten is when WAL was archived last.
 	// +optional
 	LastWritten *metav1.Time `json:"lastWritten,omitempty"`

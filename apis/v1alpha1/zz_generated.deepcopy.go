@@ -1046,6 +1046,10 @@ func (in *LineageStatus) DeepCopyInto(out *LineageStatus) {
 		in, out := &in.RecoverableTo, &out.RecoverableTo
 		*out = (*in).DeepCopy()
 	}
+	if in.FirstSeen != nil {
+		in, out := &in.FirstSeen, &out.FirstSeen
+		*out = (*in).DeepCopy()
+	}
 	if in.LastWritten != nil {
 		in, out := &in.LastWritten, &out.LastWritten
 		*out = (*in).DeepCopy()

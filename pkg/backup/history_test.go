@@ -42,13 +42,17 @@ type model struct {
 	timelines []retention.Timeline
 	manifests map[string]*Manifest // every backup ever
 	content   map[string][5]string // of its files
+	damaged   map[string]bool
 	policy    retention.Policy
-	log       []string
+	// ended is when the database was lost, and seen when the clean up saw its lineage first, in another Kubernetes.
+	ended, seen time.Time
+	log         []string
 }
 
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		T: t, rand: rand.New(rand.NewPCG(seed, 7)), store: mem.New(), now: testStart, manifests: map[string]*Manifest{}, content: map[string][5]string{},
+		damaged: map[string]bool{},
 	}
 	m.here = point{at: m.now, timeline: 1, lsn: 3 * modelSeg}
 	_, err := repository.Claim(t.Context(), m.store, repository.Lineage{
@@ -59,6 +63,9 @@ func newModel(t *testing.T, seed uint64) *model {
 	m.policy = retention.Policy{
 		KeepLast: pick(4), KeepDaily: pick(5), KeepWeekly: pick(4), KeepMonthly: pick(3), KeepYearly: pick(2),
 		KeepWithin: time.Duration(pick(15)) * 12 * time.Hour, RecoveryWindow: time.Duration(pick(20)) * 12 * time.Hour,
+	}
+	if m.rand.IntN(2) == 0 { // rules that count keep a last copy anyway
+		m.policy = retention.Policy{KeepWithin: m.policy.KeepWithin, RecoveryWindow: m.policy.RecoveryWindow}
 	}
 	for i := range m.files {
 		m.files[i] = fmt.Sprintf("file %d", i)
@@ -198,9 +205,40 @@ func (m *model) deleteOne() {
 	}
 }
 
+// lose ends the database. Some days later its lineage is seen by a clean up that knows nothing of it.
+func (m *model) lose() {
+	m.ended = m.now
+	m.now = m.now.Add(time.Duration(m.rand.IntN(30*24)) * time.Hour)
+	m.seen = m.now
+	m.note("the database is lost, and its lineage seen again")
+}
+
+// live lets something happen to the database; after its end, time passes.
+func (m *model) live() {
+	switch n := m.rand.IntN(14); {
+	case !m.ended.IsZero():
+		m.now = m.now.Add(time.Duration(m.rand.IntN(5*24)) * time.Hour)
+	case n < 6:
+		m.write()
+	case n < 12:
+		m.backUp()
+	default:
+		m.failOver()
+	}
+}
+
+// damage has a check find a backup damaged.
+func (m *model) damage() {
+	if entries := m.list(); len(entries) > 0 {
+		id := entries[m.rand.IntN(len(entries))].ID
+		m.damaged[id] = true
+		m.note("backup %s is damaged", id)
+	}
+}
+
 // cleanUp is a run of retention, as far as it gets.
 func (m *model) cleanUp(store objstore.Store) {
-	promised := m.reachable()
+	promised, possible := m.reachable(m.good), m.reachable(everyone)
 	plan := m.plan()
 	m.note("clean up: %d go, WAL before %X", len(plan.Going()), plan.KeepWAL)
 	err := func() error {
@@ -218,37 +256,51 @@ func (m *model) cleanUp(store objstore.Store) {
 	if err != nil && !errors.Is(err, errCrash) {
 		m.fail("%v", err)
 	}
-	after := m.reachable()
+	after := m.reachable(m.good)
 	for p := range promised {
 		if m.promises(p) && !after[p] {
 			m.fail("point %+v was promised by %+v and is lost", p, m.policy)
 		}
 	}
+	if end := m.points[len(m.points)-1]; possible[end] && !m.reachable(everyone)[end] {
+		m.fail("the end of the lineage could be reached from a damaged backup, and is lost")
+	}
 }
+
+func (m *model) good(id string) bool { return !m.damaged[id] }
+
+func everyone(string) bool { return true }
 
 // promises says that the policy promises a point: one within the window, or the last one.
 func (m *model) promises(p point) bool {
 	if p == m.points[len(m.points)-1] {
 		return true
 	}
-	return m.policy.RecoveryWindow > 0 && !p.at.Before(m.now.Add(-m.policy.RecoveryWindow)) || m.policy.Empty()
+	end := m.now
+	if !m.ended.IsZero() {
+		end = m.ended.Add(m.now.Sub(m.seen))
+	}
+	return m.policy.RecoveryWindow > 0 && !p.at.Before(end.Add(-m.policy.RecoveryWindow)) || m.policy.Empty()
 }
 
 func (m *model) plan() retention.Plan {
-	lineage := retention.Lineage{Timelines: m.timelines, Living: true, End: m.now}
+	lineage := retention.Lineage{Timelines: m.timelines, Living: m.ended.IsZero(), End: m.now, FirstSeen: m.seen}
+	if !m.ended.IsZero() {
+		lineage.End = m.ended
+	}
 	for _, e := range m.list() {
 		must(m.T, e.Err)
 		first, _, err := e.Head.WAL.Segments()
 		must(m.T, err)
 		lineage.Backups = append(lineage.Backups, retention.Backup{
-			ID: e.ID, Time: e.Head.StopTime, Timeline: e.Head.Timeline, Stop: e.Head.StopLSN, First: first.Number,
+			ID: e.ID, Time: e.Head.StopTime, Timeline: e.Head.Timeline, Stop: e.Head.StopLSN, First: first.Number, Damaged: m.damaged[e.ID],
 		})
 	}
 	return retention.Make(lineage, m.policy, m.now)
 }
 
-// reachable are the points that the bucket leads to.
-func (m *model) reachable() map[point]bool {
+// reachable are the points to which the bucket leads from backups that count.
+func (m *model) reachable(counts func(id string) bool) map[point]bool {
 	have := map[string]bool{}
 	for _, key := range keys(m.T, m.store) {
 		have[key[strings.LastIndex(key, "/")+1:]] = true
@@ -256,7 +308,7 @@ func (m *model) reachable() map[point]bool {
 	entries, found := m.list(), map[point]bool{}
 	for _, p := range m.points {
 		for _, e := range entries {
-			if m.leads(e.Head, p, have) {
+			if counts(e.ID) && m.leads(e.Head, p, have) {
 				found[p] = true
 			}
 		}
@@ -339,17 +391,16 @@ func TestWhateverHappensEveryBackupThatIsThereRestoresAndEveryPromiseIsKept(t *t
 	for i := range uint64(12) {
 		t.Run(fmt.Sprintf("seed %d", base+i), func(t *testing.T) {
 			m := newModel(t, base+i)
-			for range 40 {
+			for step := range 40 {
 				switch n := m.rand.IntN(20); {
-				case n < 6:
-					m.write()
-					continue
 				case n < 13:
-					m.backUp()
+					m.live()
 				case n < 14:
-					m.failOver()
-				case n < 15:
 					m.deleteOne()
+				case n < 15:
+					m.damage()
+				case n < 16 && m.ended.IsZero() && step > 10 && m.rand.IntN(2) == 0:
+					m.lose()
 				case len(m.points) > 0:
 					m.cleanUp(m.breaking())
 				}

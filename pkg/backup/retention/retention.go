@@ -1,5 +1,6 @@
 // Package retention decides which backups of a lineage stay, why, and from where on its WAL is needed. It reads and
-// writes nothing.
+// writes nothing. Whatever the policy and whoever wrote the lineage, the newest good backup stays, as does the newest one
+// that leads to the end of the lineage, with all WAL from it on: only a person gives up what may be the last copy.
 package retention
 
 import (
@@ -49,8 +50,23 @@ type Lineage struct {
 	Timelines []Timeline
 	// Living: a cluster may still write here.
 	Living bool
-	// End is when something was written last. What is older than the window needs none, once nothing is written any more.
+	// End is when something was written last.
 	End time.Time
+	// FirstSeen is when the lineage was first seen by whoever applies the policy; zero: just now. Once nobody here writes
+	// it, the time between End and FirstSeen doesn't count as age: nobody could have restored anything here meanwhile.
+	FirstSeen time.Time
+}
+
+// clock is the time that ages and windows of the lineage are counted from.
+func (l *Lineage) clock(now time.Time) time.Time {
+	seen := l.FirstSeen
+	if seen.IsZero() || seen.After(now) {
+		seen = now
+	}
+	if l.Living || !seen.After(l.End) {
+		return now
+	}
+	return now.Add(l.End.Sub(seen))
 }
 
 // Reason is why a backup stays.
@@ -58,7 +74,7 @@ type Reason string
 
 // The reasons, in the order in which they are named.
 const (
-	Newest  Reason = "Newest"         // the last good one of a cluster that lives
+	Newest  Reason = "Newest"         // the newest good one, or the newest that leads to the end of the lineage
 	Held    Reason = "Held"           // spec.hold
 	Window  Reason = "RecoveryWindow" // a promised point can't be reached without it, or soon could not
 	Last    Reason = "KeepLast"
@@ -129,7 +145,7 @@ type planner struct {
 }
 
 func newPlanner(lineage Lineage, policy Policy, now time.Time) *planner {
-	p := &planner{Lineage: lineage, policy: policy, now: now, stays: map[*Backup][]Reason{}}
+	p := &planner{Lineage: lineage, policy: policy, now: lineage.clock(now), stays: map[*Backup][]Reason{}}
 	p.Backups = slices.Clone(lineage.Backups)
 	slices.SortFunc(p.Backups, func(a, b Backup) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.Stop, a.Stop), cmp.Compare(b.ID, a.ID))
@@ -162,15 +178,17 @@ func (p *planner) keepHeld() {
 	}
 }
 
-// keepNewest keeps what a living cluster can be restored from to its present state, and the WAL from there on.
+// keepNewest keeps the newest good backup, and the newest that leads to the end of the lineage, which is another one
+// after a failover that left the newest behind; and the WAL from there on.
 func (p *planner) keepNewest() {
-	if !p.Living || len(p.good) == 0 {
+	if len(p.good) == 0 {
 		return
 	}
-	p.keep(p.good[0], Newest)
-	if b := p.before(p.current(), p.now); b != nil {
-		p.keep(b, Newest)
-		p.bases = append(p.bases, b)
+	for _, b := range []*Backup{p.good[0], p.newestLeading()} {
+		if b != nil {
+			p.keep(b, Newest)
+			p.bases = append(p.bases, b)
+		}
 	}
 }
 
@@ -211,7 +229,8 @@ func (p *planner) keepRecent() {
 	}
 }
 
-// keepDamaged keeps damaged backups as long as good ones of their time.
+// keepDamaged keeps damaged backups as long as good ones of their time. Where no good one leads to the end of the lineage,
+// those that do stay, and where there is no good one at all, all of them: a part of their data is better than nothing.
 func (p *planner) keepDamaged() {
 	var oldest *Backup
 	for _, b := range p.good {
@@ -221,9 +240,10 @@ func (p *planner) keepDamaged() {
 			}
 		}
 	}
+	endLost := p.newestLeading() == nil
 	for i := range p.Backups {
 		b := &p.Backups[i]
-		if b.Damaged && (oldest == nil && p.Living || oldest != nil && !b.Time.Before(oldest.Time)) {
+		if b.Damaged && (oldest == nil || !b.Time.Before(oldest.Time) || endLost && p.leads(b, p.current())) {
 			p.keep(b, Damage)
 		}
 	}
@@ -231,22 +251,22 @@ func (p *planner) keepDamaged() {
 
 // firstWAL is the first segment from which on all WAL stays.
 func (p *planner) firstWAL() uint64 {
+	if p.abandoned() {
+		return NoWAL
+	}
+	if p.newestLeading() == nil {
+		return 0 // nothing leads to the end of the lineage, so nobody knows what will be needed
+	}
 	first := NoWAL
 	for _, b := range p.bases {
 		first = min(first, b.First)
 	}
-	if p.Living {
-		if p.before(p.current(), p.now) == nil {
-			return 0 // nothing leads to the present state, so nobody knows what will be needed
-		}
-		return first
-	}
-	for _, b := range p.good { // the end of what a cluster has left is reached from the newest that stays
-		if len(p.stays[b]) > 0 {
-			return min(first, b.First)
-		}
-	}
 	return first
+}
+
+// abandoned: the last backup was given up, and nobody writes the lineage any more, whose WAL leads nowhere by itself.
+func (p *planner) abandoned() bool {
+	return !p.Living && len(p.Backups) == 0 && p.now.Sub(p.End) > max(p.policy.RecoveryWindow, p.policy.KeepWithin)
 }
 
 func (p *planner) plan(firstWAL uint64) Plan {

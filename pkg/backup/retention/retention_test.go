@@ -40,6 +40,13 @@ func began(timeline uint32, ago float64) Timeline {
 	}}
 }
 
+// left is a lineage that was written last, and seen first, some days ago.
+func left(ended, seen float64, backups ...Backup) Lineage {
+	return Lineage{
+		Backups: backups, End: now.Add(-time.Duration(ended * float64(days))), FirstSeen: now.Add(-time.Duration(seen * float64(days))),
+	}
+}
+
 func TestWhatStaysAndWhy(t *testing.T) {
 	living := func(backups ...Backup) Lineage { return Lineage{Backups: backups, Living: true, End: now} }
 	for name, test := range map[string]struct {
@@ -79,15 +86,37 @@ func TestWhatStaysAndWhy(t *testing.T) {
 		"a damaged one that is older than the good ones goes": {living(at(1), at(2, damaged)), Policy{KeepLast: 1}, "1:Newest,KeepLast", 990},
 		"only damaged ones": {living(at(1, damaged)), Policy{KeepLast: 1}, "1:Damaged", 0},
 		"none at all":       {living(), Policy{KeepLast: 1}, "", 0},
-		"of a cluster that is gone, what the rules say": {Lineage{Backups: []Backup{at(30), at(40)}, End: now.Add(-20 * days)}, Policy{KeepWithin: 35 * days}, "30:KeepWithin", 700},
-		"of a cluster that is gone, nothing behind the window": {
-			Lineage{Backups: []Backup{at(30), at(40)}, End: now.Add(-20 * days)}, Policy{RecoveryWindow: 7 * days}, "", NoWAL,
+		"of a cluster that is gone, what the rules say": {
+			left(20, 20, at(30), at(40)), Policy{KeepWithin: 35 * days}, "30:Newest,KeepWithin", 700,
+		},
+		"of a cluster that is gone, no window any more but the last copy": {
+			left(20, 20, at(30), at(40)), Policy{RecoveryWindow: 7 * days}, "30:Newest", 700,
 		},
 		"of a cluster that has just gone, its whole window": {
-			Lineage{Backups: []Backup{at(3), at(9), at(19)}, End: now.Add(-2 * days)}, Policy{RecoveryWindow: 7 * days},
-			"3:RecoveryWindow 9:RecoveryWindow", 910,
+			left(2, 2, at(3), at(9), at(19)), Policy{RecoveryWindow: 7 * days}, "3:Newest,RecoveryWindow 9:RecoveryWindow", 910,
 		},
-		"of a cluster that is gone, a count": {Lineage{Backups: []Backup{at(30), at(40)}, End: now.Add(-20 * days)}, Policy{KeepLast: 1}, "30:KeepLast", 700},
+		"of a cluster that is gone, a count": {left(20, 20, at(30), at(40)), Policy{KeepLast: 1}, "30:Newest,KeepLast", 700},
+		"what was just seen first has the window that it had at its end": {
+			left(20, 0, at(21), at(25), at(28), at(30)), Policy{RecoveryWindow: 7 * days}, "21:Newest,RecoveryWindow 25:RecoveryWindow 28:RecoveryWindow", 720,
+		},
+		"what was first seen five days ago has two days of it left": {
+			left(20, 5, at(21), at(25), at(28), at(30)), Policy{RecoveryWindow: 7 * days}, "21:Newest,RecoveryWindow 25:RecoveryWindow", 750,
+		},
+		"what was first seen eight days ago has none left": {
+			left(20, 8, at(21), at(25), at(28), at(30)), Policy{RecoveryWindow: 7 * days}, "21:Newest", 790,
+		},
+		"ages count from when it was first seen": {left(20, 5, at(21), at(22), at(23)), Policy{KeepWithin: 7 * days}, "21:Newest,KeepWithin 22:KeepWithin", 780},
+		"what was first seen in the future was just seen": {
+			left(20, -9, at(21), at(25), at(28), at(30)), Policy{RecoveryWindow: 7 * days}, "21:Newest,RecoveryWindow 25:RecoveryWindow 28:RecoveryWindow", 720,
+		},
+		"what was first seen while it was written has no other clock": {
+			left(2, 30, at(3), at(9), at(19)), Policy{RecoveryWindow: 7 * days}, "3:Newest,RecoveryWindow 9:RecoveryWindow", 910,
+		},
+		"no WAL of which the last backup was given up":     {left(20, 8), Policy{RecoveryWindow: 7 * days}, "", NoWAL},
+		"all WAL without a backup, while the window lasts": {left(20, 6), Policy{RecoveryWindow: 7 * days}, "", 0},
+		"both that a clock in the future has made and those before it": {
+			living(at(-400), at(1), at(9)), Policy{RecoveryWindow: 7 * days}, "-400:Newest,RecoveryWindow 1:RecoveryWindow 9:RecoveryWindow", 910,
+		},
 		"a base from before the failover, where the later one was not followed": {
 			Lineage{
 				Backups: []Backup{at(2, onTimeline(2)), at(7.5), at(9)}, Timelines: []Timeline{began(2, 8)}, Living: true, End: now,

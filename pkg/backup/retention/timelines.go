@@ -42,6 +42,16 @@ func (p *planner) during(since time.Time) []uint32 {
 	return slices.DeleteFunc(known, func(t uint32) bool { return t < first })
 }
 
+// newestLeading is the newest good backup that leads to the end of the lineage; nil: none does.
+func (p *planner) newestLeading() *Backup {
+	for _, b := range p.good {
+		if p.leads(b, p.current()) {
+			return b
+		}
+	}
+	return nil
+}
+
 // before is the newest good backup that stopped at or before a time and leads to a timeline; where all are younger, the
 // oldest one. Nil: none leads there.
 func (p *planner) before(timeline uint32, at time.Time) *Backup {

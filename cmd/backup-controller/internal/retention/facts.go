@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
@@ -22,24 +23,29 @@ const (
 	living    owner = iota // a cluster of this namespace writes to it
 	past                   // a cluster of this namespace wrote to it, and writes to another since
 	elsewhere              // a cluster of another namespace has it
-	unknown                // it was written a short time ago, by nobody that this Kubernetes knows
-	gone                   // who wrote it is gone
+	unknown                // it may belong to somebody else: its writer can't be looked for, or wrote or appeared lately
+	gone                   // who wrote it was looked for, and is not in this Kubernetes
 )
 
-// settled is the time without a write after which a lineage whose writer is not to be found counts as left.
+// settled is the time for which nothing is removed from a lineage whose writer is not in this Kubernetes, since it was
+// written last and since it was seen first.
 const settled = 24 * time.Hour
 
 // facts are what Kubernetes knows of a repository.
 type facts struct {
 	backups  []v1alpha1.Backup // of the namespace
 	clusters map[string]*v1alpha1.PostgresCluster
-	repo     string
-	ns       string
+	// hidden are the clusters, by UID, that could not be looked for, with the reason.
+	hidden map[string]string
+	// seen says since when each lineage is known here.
+	seen map[string]time.Time
+	repo string
+	ns   string
 }
 
 // gather reads past the cache: what is not known here is deleted.
 func gather(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, lineages []inventory.Lineage) (*facts, error) {
-	f := &facts{clusters: map[string]*v1alpha1.PostgresCluster{}, repo: repo.Name, ns: repo.Namespace}
+	f := &facts{clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{}, repo: repo.Name, ns: repo.Namespace}
 	backups, clusters := &v1alpha1.BackupList{}, &v1alpha1.PostgresClusterList{}
 	for _, list := range []client.ObjectList{backups, clusters} {
 		if err := reader.List(ctx, list, client.InNamespace(repo.Namespace)); err != nil {
@@ -50,37 +56,64 @@ func gather(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepo
 	for i := range clusters.Items {
 		f.clusters[string(clusters.Items[i].UID)] = &clusters.Items[i]
 	}
-	for _, l := range lineages {
-		if l.Writer.Namespace == repo.Namespace || l.Writer.Name == "" || f.clusters[l.Writer.UID] != nil {
-			continue
-		}
-		cluster := &v1alpha1.PostgresCluster{}
-		err := reader.Get(ctx, client.ObjectKey{Namespace: l.Writer.Namespace, Name: l.Writer.Name}, cluster)
-		switch {
-		case err == nil:
-			f.clusters[string(cluster.UID)] = cluster
-		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("read PostgresCluster %s/%s: %w", l.Writer.Namespace, l.Writer.Name, err)
+	for i := range lineages {
+		if err := f.lookFor(ctx, reader, lineages[i].Writer); err != nil {
+			return nil, err
 		}
 	}
 	return f, nil
 }
 
-// owner says whose a lineage is, and in a sentence why nothing is removed from it, if it is not ours.
+// lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for.
+func (f *facts) lookFor(ctx context.Context, reader client.Reader, writer repository.Writer) error {
+	switch {
+	case f.clusters[writer.UID] != nil:
+		return nil
+	case writer.Name == "" || writer.Namespace == "":
+		f.hidden[writer.UID] = "of which the repository does not record name and namespace"
+		return nil
+	case writer.Namespace == f.ns:
+		return nil
+	}
+	cluster := &v1alpha1.PostgresCluster{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: writer.Namespace, Name: writer.Name}, cluster)
+	switch {
+	case err == nil:
+		f.clusters[string(cluster.UID)] = cluster
+	case apierrors.IsForbidden(err):
+		f.hidden[writer.UID] = "which the backup-controller is not allowed to look for"
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read PostgresCluster %s/%s: %w", writer.Namespace, writer.Name, err)
+	}
+	return nil
+}
+
+// owner says whose a lineage is, and in a sentence why nothing is removed from it, if it may be somebody else's.
 func (f *facts) owner(l *inventory.Lineage, now time.Time) (owner, string) {
-	cluster := f.clusters[l.Writer.UID]
+	cluster, name := f.clusters[l.Writer.UID], l.Lineage.Lineage
 	switch {
 	case cluster != nil && cluster.Namespace != f.ns:
-		return elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s/%s, and is left to that namespace.", l.Lineage.Lineage, cluster.Namespace, cluster.Name)
-	case cluster != nil && f.writes(cluster, l.Lineage.Lineage):
+		return elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s/%s, and is left to that namespace.", name, cluster.Namespace, cluster.Name)
+	case cluster != nil && f.writes(cluster, name):
 		return living, ""
 	case cluster != nil:
 		return past, ""
-	case now.Sub(l.LastWritten) < settled:
-		return unknown, fmt.Sprintf("Lineage %s of %s was written %s ago by a cluster that is not here; nothing is removed from it until it was left alone for %s.",
-			l.Lineage.Lineage, l.Writer.Name, now.Sub(l.LastWritten).Round(time.Minute), settled)
+	case f.hidden[l.Writer.UID] != "":
+		return unknown, fmt.Sprintf("Nothing is removed from lineage %s: it may belong to %v, %s. Delete Backups of it by name if nobody needs them.",
+			name, l.Writer, f.hidden[l.Writer.UID])
+	}
+	if since := latest(l.LastWritten, f.seen[name]); now.Sub(since) < settled {
+		return unknown, fmt.Sprintf("Nothing is removed from lineage %s before %s: %v, which wrote it, is not in this Kubernetes, and may still write. spec.retention applies %d hours after the lineage was first seen and last written.",
+			name, since.Add(settled).UTC().Format(time.RFC3339), l.Writer, settled/time.Hour)
 	}
 	return gone, ""
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // writes says that a cluster may write to a lineage of this repository now.

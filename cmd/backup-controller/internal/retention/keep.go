@@ -53,7 +53,7 @@ func (r *run) keep(ctx context.Context) error {
 // retained is a lineage with what its Backup objects say.
 func (r *run) retained(l *inventory.Lineage, owner owner) retention.Lineage {
 	retained := l.Retained()
-	retained.Living = owner == living
+	retained.Living, retained.FirstSeen = owner == living, r.facts.seen[l.Lineage.Lineage]
 	for i := range retained.Backups {
 		b := &retained.Backups[i]
 		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {

@@ -62,6 +62,8 @@ type memory struct {
 	running sync.Mutex
 	reader  *inventory.Reader
 	swept   time.Time
+	// seen says since when the lineages are known, also those for which the status has no room.
+	seen map[string]time.Time
 }
 
 // Runner makes the Runner of Keeper.Run.
@@ -69,7 +71,7 @@ func Runner(ctx context.Context) *background.Runner[Result] {
 	return background.New[Result](ctx, background.Options{Timeout: timeout, Limit: 4, Now: time.Now})
 }
 
-func (k *Keeper) remember(uid types.UID) *memory {
+func (k *Keeper) memoryOf(uid types.UID) *memory {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil {
@@ -103,7 +105,7 @@ type run struct {
 
 // Run looks the repository through and removes what is to be removed. Mark is kept in the result.
 func (k *Keeper) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark string) Result {
-	r := &run{Keeper: k, memory: k.remember(repo.UID), repo: repo, now: k.Now()}
+	r := &run{Keeper: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now()}
 	r.running.Lock() // one that was cancelled may be ending still
 	defer r.running.Unlock()
 	r.result = Result{Began: r.now, Mark: mark}
@@ -144,8 +146,35 @@ func (r *run) look(ctx context.Context) (err error) {
 	if r.lineages, err = r.reader.Read(ctx, r.store); err != nil {
 		return err
 	}
-	r.facts, err = gather(ctx, r.Reader, r.repo, r.lineages)
+	if r.facts, err = gather(ctx, r.Reader, r.repo, r.lineages); err == nil {
+		r.remember()
+	}
 	return err
+}
+
+// remember keeps since when the lineages are known, for this run and the next.
+func (r *run) remember() {
+	seen := map[string]time.Time{}
+	for i := range r.lineages {
+		name := r.lineages[i].Lineage.Lineage
+		seen[name] = r.now
+		for _, at := range []time.Time{r.memory.seen[name], recordedSeen(r.repo, name)} {
+			if !at.IsZero() && at.Before(seen[name]) {
+				seen[name] = at
+			}
+		}
+	}
+	r.memory.seen, r.facts.seen = seen, seen
+}
+
+// recordedSeen is since when a lineage is known, as the status has recorded it.
+func recordedSeen(repo *v1alpha1.BackupRepository, lineage string) time.Time {
+	for _, l := range repo.Status.Lineages {
+		if l.Name == lineage && l.FirstSeen != nil {
+			return l.FirstSeen.Time
+		}
+	}
+	return time.Time{}
 }
 
 // findable are the backups for which there may be objects.

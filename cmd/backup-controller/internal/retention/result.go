@@ -69,7 +69,9 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 		r.Stored += l.StoredBytes + l.WALBytes
 		if i < maxLineages {
 			owner, _ := f.owner(l, r.Began)
-			r.Lineages = append(r.Lineages, describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage)))
+			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
+			status.FirstSeen = stamp(f.seen[l.Lineage.Lineage])
+			r.Lineages = append(r.Lineages, status)
 		}
 	}
 }

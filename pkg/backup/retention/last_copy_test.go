@@ -1,0 +1,58 @@
+package retention
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lost is a lineage that was written last eight days ago, by a cluster that is not here, and was seen then.
+func lost(backups ...Backup) Lineage { return left(8, 8, backups...) }
+
+// TestTheLastCopyOfALineageStays, whatever the policy says and whoever wrote it.
+func TestTheLastCopyOfALineageStays(t *testing.T) {
+	policies := map[string]Policy{
+		"a window": {RecoveryWindow: 7 * days}, "an age": {KeepWithin: days}, "a count": {KeepLast: 1}, "days": {KeepDaily: 1}, "years": {KeepYearly: 1},
+	}
+	abandoned := []Timeline{began(2, 10)}
+	for name, test := range map[string]struct {
+		lineage Lineage
+		want    string // must be among those that stay
+		keepWAL uint64 // the first segment that is needed at the latest
+	}{
+		"of a writer that is not here":                                  {lost(at(8.5), at(9.5), at(40)), "8.5", 915},
+		"its last good one":                                             {lost(at(8.5, damaged), at(9.5), at(40)), "9.5", 905},
+		"damaged ones, where there is no other":                         {lost(at(9, damaged), at(30, damaged)), "9 30", 0},
+		"the newest, and the newest that leads to the end of a lineage": {lostOn(abandoned, at(9.5), at(11)), "9.5 11", 890},
+		"all WAL, where no backup leads to the end":                     {lostOn(abandoned, at(9.5)), "9.5", 0},
+		"a damaged one that alone leads to the end":                     {lostOn(abandoned, at(9.5), at(11, damaged)), "9.5 11", 0},
+	} {
+		for rule, policy := range policies {
+			for _, living := range []bool{false, true} {
+				lineage := test.lineage
+				lineage.Living = living
+				plan := Make(lineage, policy, now)
+				var stays []string
+				for _, v := range plan.Verdicts {
+					if !v.Goes() {
+						stays = append(stays, v.ID)
+					}
+				}
+				for id := range strings.FieldsSeq(test.want) {
+					if !slices.Contains(stays, id) {
+						t.Errorf("%s, by %s, living %t: backup %s goes; %v stay", name, rule, living, id, stays)
+					}
+				}
+				if plan.KeepWAL > test.keepWAL {
+					t.Errorf("%s, by %s, living %t: WAL stays from %d on, and must from %d", name, rule, living, plan.KeepWAL, test.keepWAL)
+				}
+			}
+		}
+	}
+}
+
+func lostOn(timelines []Timeline, backups ...Backup) Lineage {
+	l := lost(backups...)
+	l.Timelines = timelines
+	return l
+}
