@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -36,10 +35,8 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	log.SetLogger(logr.Discard())
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
 	environment := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join(root, "config", "crd")}, ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths: []string{filepath.Join(repository(), "config", "crd")}, ErrorIfCRDPathMissing: true,
 		ControlPlaneStartTimeout: startTime, ControlPlaneStopTimeout: startTime,
 	}
 	// The default has room for 254 Services, of which every cluster has three.
@@ -79,4 +76,20 @@ func Namespace(t *testing.T, c client.Client) string {
 		t.Fatal(err)
 	}
 	return namespace.Name
+}
+
+// repository is the root of this repository: the folder with go.work, above the one that go test runs a package in. Where the
+// source was isn't asked of the binary, which doesn't know it when it is built with -trimpath.
+func repository() string {
+	folder, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(folder, "go.work")); err == nil {
+			return folder
+		}
+		if filepath.Dir(folder) == folder {
+			break
+		}
+		folder = filepath.Dir(folder)
+	}
+	panic("these tests run inside the repository only")
 }
