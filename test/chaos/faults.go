@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,13 +24,17 @@ type Fault struct {
 	Limited bool
 	// Attended: it is asked of the controllers, or done to them.
 	Attended bool
+	// Orderly: it loses no acknowledged row, whatever the replication.
+	Orderly bool
 }
 
 // Faults are all there are, in the order of reports.
 func Faults() []Fault {
 	return []Fault{
-		{Name: "switchover", do: switchover, Attended: true},
-		{Name: "graceful-delete", do: func(r *round) { r.deletePod() }},
+		{Name: "switchover", do: switchover, Attended: true, Orderly: true},
+		{Name: "graceful-delete", do: func(r *round) { r.deletePod() }, Orderly: true},
+		{Name: "delete-all", do: deleteAll, Orderly: true},
+		{Name: "hibernate", do: hibernate, Attended: true, Orderly: true},
 		{Name: "force-delete", do: func(r *round) { r.deletePod(client.GracePeriodSeconds(0)) }},
 		{Name: "kill-postmaster", do: killPostmaster},
 		{Name: "kill-agent", do: func(r *round) { r.killContainer("--program", "agent") }},
@@ -86,6 +91,50 @@ func (r *round) deletePod(options ...client.DeleteOption) {
 	r.strike()
 	r.Must(r.Delete(r.Context(), r.primary.DeepCopy(), options...))
 	r.awaitPod("another pod", func(pod *corev1.Pod) bool { return pod.UID != r.primary.UID })
+}
+
+// deleteAll deletes all pods of the database in order, while clients write hundreds of rows a second.
+func deleteAll(r *round) {
+	r.load()
+	pods, err := r.pods(r.Context())
+	r.Must(err)
+	r.strike()
+	for i := range pods {
+		r.Must(r.Delete(r.Context(), pods[i].DeepCopy()))
+	}
+	r.until("other pods", mend, func(ctx context.Context) error {
+		now, err := r.pods(ctx)
+		if err != nil {
+			return err
+		}
+		if len(now) < len(pods) {
+			return fmt.Errorf("there are %d", len(now))
+		}
+		for _, pod := range now {
+			if slices.ContainsFunc(pods, func(old corev1.Pod) bool { return old.UID == pod.UID }) {
+				return fmt.Errorf("%s is still the same", pod.Name)
+			}
+		}
+		return nil
+	})
+}
+
+// hibernate stops the cluster, while clients write hundreds of rows a second, and wakes it.
+func hibernate(r *round) {
+	r.load()
+	cluster := &v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}
+	r.strike()
+	r.Merge(cluster, `{"spec":{"hibernate":true}}`)
+	r.AwaitReason(cluster, v1alpha1.ConditionReady, v1alpha1.ReasonHibernated, "")
+	wake := r.healing(func() { r.Merge(cluster, `{"spec":{"hibernate":false}}`) })
+	r.until("the end of all pods", mend, func(ctx context.Context) error {
+		pods, err := r.pods(ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("there are %d", len(pods))
+		}
+		return err
+	})
+	wake()
 }
 
 // awaitPod waits until there is something about the pod that was the primary's.

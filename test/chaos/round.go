@@ -32,6 +32,8 @@ type round struct {
 	*Subject
 	kept, fresh *writes.Client
 	inside      []*writes.Client // in the part that is cut off
+	loading     []*writes.Client // as fast as they can
+	orderly     bool             // no acknowledged row may be lost, whatever the replication
 	primary     *corev1.Pod      // when the round began
 	began       time.Time        // the fault
 	acted       time.Time        // the last thing that was done to the cluster: the fault, or its healing
@@ -44,7 +46,7 @@ const rows = 20
 // must not be, or where two servers acknowledged at one time.
 func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	t.Helper()
-	r := &round{Subject: s.in(t)}
+	r := &round{Subject: s.in(t), orderly: fault.Orderly}
 	r.awaitWhole()
 	r.primary = r.Subject.primary()
 	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
@@ -84,6 +86,20 @@ func (r *round) clientsInside() {
 	r.inside = []*writes.Client{patient, r.client("inside, fresh", target, false)}
 	for _, c := range r.inside {
 		r.awaitRows(c, rows)
+	}
+}
+
+// load has some clients write 200 rows a second each, so that replicas which end before the primary lack some.
+func (r *round) load() {
+	r.Helper()
+	for i := range 4 {
+		c := &writes.Client{Name: fmt.Sprintf("load %d", i), Target: r.target, Keep: true, Pace: 5 * time.Millisecond}
+		c.Start(context.WithoutCancel(r.Context()))
+		r.Cleanup(c.Stop)
+		r.loading = append(r.loading, c)
+	}
+	for _, c := range r.loading {
+		r.awaitRows(c, 10*rows)
 	}
 }
 
@@ -145,7 +161,7 @@ func (r *round) judge(whole time.Time) Result {
 	r.Helper()
 	end := time.Now()
 	all := slices.Concat(r.stop(r.kept), r.stop(r.fresh))
-	for _, c := range r.inside {
+	for _, c := range slices.Concat(r.inside, r.loading) {
 		all = append(all, r.stop(c)...)
 	}
 	var present map[writes.Row]bool
@@ -183,8 +199,11 @@ func (r *round) stop(c *writes.Client) []writes.Ack {
 func (r *round) complain(result Result) {
 	r.Helper()
 	r.Logf("%+v", result)
-	if result.LostRows > 0 && r.Replication == Sync {
+	switch {
+	case result.LostRows > 0 && r.Replication == Sync:
 		r.Errorf("%d acknowledged rows are lost under synchronous replication", result.LostRows)
+	case result.LostRows > 0 && r.orderly:
+		r.Errorf("%d acknowledged rows are lost in an orderly stop", result.LostRows)
 	}
 	if result.DoublePrimaryAcks > 0 {
 		r.Errorf("%d rows were acknowledged by a server that had been replaced", result.DoublePrimaryAcks)

@@ -13,9 +13,12 @@ import (
 // that is not is measured by `make chaos`.
 const slow = 45.0
 
+// stopped is the same for a cluster all of whose pods are stopped and started.
+const stopped = 180.0
+
 // tryFaults tries some of the faults of the chaos suite, once each, on one cluster. None of these tests is parallel: they
 // break nodes.
-func tryFaults(t *testing.T, replication chaos.Replication, names ...string) {
+func tryFaults(t *testing.T, limit float64, replication chaos.Replication, names ...string) {
 	t.Helper()
 	faults, err := chaos.Find(names...)
 	if err != nil {
@@ -24,7 +27,7 @@ func tryFaults(t *testing.T, replication chaos.Replication, names ...string) {
 	subject := chaos.New(t, chaos.Options{Replication: replication, Version: 17})
 	for _, fault := range faults {
 		t.Run(fault.Name, func(t *testing.T) {
-			if came := subject.Try(t, fault, 1); max(came.GapSeconds, came.NewConnectionGap) > slow {
+			if came := subject.Try(t, fault, 1); max(came.GapSeconds, came.NewConnectionGap) > limit {
 				t.Errorf("writes stood still for %s", time.Duration(max(came.GapSeconds, came.NewConnectionGap)*float64(time.Second)))
 			}
 		})
@@ -32,9 +35,13 @@ func tryFaults(t *testing.T, replication chaos.Replication, names ...string) {
 }
 
 func TestAnotherInstanceTakesOverOrTheSameComesBackWithinSeconds(t *testing.T) {
-	tryFaults(t, chaos.Async, "switchover", "kill-postmaster", "graceful-delete")
+	tryFaults(t, slow, chaos.Async, "switchover", "kill-postmaster", "graceful-delete")
 }
 
 func TestNothingAcknowledgedIsLostWhenTheNodeOfASynchronousPrimaryDiesOrIsCutOff(t *testing.T) {
-	tryFaults(t, chaos.Sync, "node-kill", "partition")
+	tryFaults(t, slow, chaos.Sync, "node-kill", "partition")
+}
+
+func TestNothingAcknowledgedIsLostWhenAllInstancesAreStoppedInOrder(t *testing.T) {
+	tryFaults(t, stopped, chaos.Async, "delete-all", "hibernate")
 }

@@ -93,6 +93,8 @@ type Client struct {
 	Keep bool
 	// Patience with a statement; after that the connection is given up. 0 is two seconds.
 	Patience time.Duration
+	// Pace is from one row to the next; 0 is 50 milliseconds.
+	Pace time.Duration
 
 	conn   *pgx.Conn
 	mutex  sync.Mutex
@@ -115,6 +117,9 @@ func (c *Client) Start(ctx context.Context) {
 	if c.Patience == 0 {
 		c.Patience = 2 * time.Second
 	}
+	if c.Pace == 0 {
+		c.Pace = pace
+	}
 	ctx, c.stop = context.WithCancel(ctx)
 	c.done = make(chan struct{})
 	go c.run(ctx)
@@ -128,7 +133,7 @@ func (c *Client) Stop() {
 
 func (c *Client) run(ctx context.Context) {
 	defer close(c.done)
-	ticker := time.NewTicker(pace)
+	ticker := time.NewTicker(c.Pace)
 	defer ticker.Stop()
 	for n := int64(1); ; n++ {
 		ack, err := c.write(ctx, n)

@@ -52,7 +52,6 @@ func TestTheInstanceThatIsNamedBeginsAndTheOriginalDoesNot(t *testing.T) {
 			a := start(t, "a", told("b")).sees(record)
 			a.passes(time.Minute).waits()
 			b := start(t, "b", told("b"))
-			b.core.self.Whole = true
 			if r := b.sees(record).passes(limits.Expire).takes(); r.Holder != "b" || r.Generation != generation {
 				t.Errorf("%+v", r)
 			}
@@ -61,7 +60,9 @@ func TestTheInstanceThatIsNamedBeginsAndTheOriginalDoesNot(t *testing.T) {
 }
 
 func TestTheInstanceThatIsNamedBeginsNothingWithoutAWholeCopy(t *testing.T) {
-	b := start(t, "b", told("b")).sees(Record{Version: "1"})
+	b := start(t, "b", told("b"))
+	b.core.self.Whole = false
+	b.sees(Record{Version: "1"})
 	b.passes(time.Minute).waits()
 }
 
@@ -69,7 +70,6 @@ func TestALeaseThatWasMadeAnewIsTakenOnlyByWhomIsNamedThen(t *testing.T) {
 	led := held(1, "a")
 	led.Holder, led.LastHolder, led.HolderUID = "b", "b", "b-1"
 	a := start(t, "a", told("a"))
-	a.core.self.Whole = true
 	a.sees(led).serves(Replica, 2, 100)
 	a.sees(Record{Version: "9"}).waits()
 	a.core.Configure(told("b"))

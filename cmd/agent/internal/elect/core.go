@@ -67,9 +67,10 @@ type answer struct {
 // handover is a primary's way out while somebody is there to take over.
 type handover struct {
 	token, to string
-	stopped   Time // when the server had ended
-	asked     bool // by a person; else the pod ends, or the server is hopeless
-	released  bool // the lease may have been given up by now: there is no way back without writing it again
+	members   []Member // that there were when it began
+	stopped   Time     // when the server had ended
+	asked     bool     // by a person; else the pod ends, or the server is hopeless
+	released  bool     // the lease may have been given up by now: there is no way back without writing it again
 }
 
 // New makes the core of an instance that has seen nothing yet.
@@ -222,6 +223,9 @@ func (c *Core) Follow(now Time, followers map[string]Follower) {
 
 // Observe takes in how the instance's own server is. Replicas can't follow what doesn't run: for them time begins when it does.
 func (c *Core) Observe(now Time, server Server) {
+	if server.Mode == Primary || server.Mode == Replica {
+		c.self.Whole = true // whatever it was when the agent started
+	}
 	if server.Mode == Primary && c.server.Mode != Primary {
 		for _, known := range c.members {
 			known.last = now

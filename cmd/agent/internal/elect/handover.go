@@ -69,20 +69,22 @@ func (c *Core) settleSwitchover() {
 func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	h := c.handing
 	acts.Want = Want{Role: Stop, Orderly: true, Term: c.record.Term, Until: c.until()}
+	if c.server.Mode == Primary || h.members == nil {
+		h.members = c.record.Members
+	}
 	if c.server.Mode != Down {
 		return Record{}, false
 	}
 	if h.stopped == 0 {
 		h.stopped, c.asking = now, 0
 	}
-	if len(c.record.Members) == 0 || c.server.Deserted {
-		return c.released("", false), true
+	if len(h.members) == 0 || c.server.Deserted {
+		return c.released(now), true
 	}
-	c.ask(now, acts, c.record.Members)
-	best, complete := c.successor(now)
+	c.ask(now, acts, h.members)
 	switch {
-	case complete:
-		return c.released(best, true), true
+	case c.inherited(now):
+		return c.released(now), true
 	case now < h.stopped+c.limits.Handover:
 		acts.Wake = min(acts.Wake, h.stopped+c.limits.Handover)
 		return Record{}, false
@@ -93,29 +95,69 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 		acts.Want = c.leadership()
 		return Record{}, false
 	}
-	return c.released(best, false), true
+	return c.released(now), true
 }
 
-// successor is who should take over by what they have answered, and whether it has everything.
-func (c *Core) successor(now Time) (best string, complete bool) {
-	var top agentapi.Position
-	for _, m := range c.record.Members {
+// end of the server's WAL, if it was shut down in order.
+func (c *Core) end() (End, bool) {
+	end := End{Timeline: c.server.Position.Timeline, LSN: c.server.End}
+	return end, end.LSN > 0 && end.Timeline > 0
+}
+
+// heirs are the members that are up and have said so since the server ended. After an orderly end only those count that have
+// everything: the others must not take over, now or later.
+func (c *Core) heirs(now Time) []Member {
+	end, orderly := c.end()
+	return slices.DeleteFunc(slices.Clone(c.handing.members), func(m Member) bool {
 		a, fresh := c.fresh(now, m.Name)
-		if !fresh || !able(a) || c.handing.to != "" && c.handing.to != m.Name {
-			continue
-		}
-		if best == "" || ahead(a, top) > 0 {
-			best, top = m.Name, a
+		return !fresh || !able(a) || orderly && !end.reached(a)
+	})
+}
+
+// inherited says whether it is known who has everything. Those that streamed last have it in the same moment, and are waited
+// for a little, as only who is named may take over later.
+func (c *Core) inherited(now Time) bool {
+	_, orderly := c.end()
+	heirs := c.heirs(now)
+	if !orderly || len(heirs) == 0 || c.handing.to != "" && !c.leaving && !has(heirs, c.handing.to) {
+		return false
+	}
+	return now >= c.handing.stopped+c.limits.Listen || !slices.ContainsFunc(c.handing.members, func(m Member) bool {
+		return c.streams(m.Name) && !has(heirs, m.Name)
+	})
+}
+
+// successor is who of the heirs should take over: the one that was asked for, or who is furthest ahead.
+func (c *Core) successor(heirs []Member) string {
+	if has(heirs, c.handing.to) {
+		return c.handing.to
+	}
+	best := ""
+	for _, m := range heirs {
+		if best == "" || ahead(c.heard[m.Name].position, c.heard[best].position) > 0 {
+			best = m.Name
 		}
 	}
-	end := c.server.End
-	return best, best != "" && end > 0 && top.Timeline == c.server.Position.Timeline && top.LSN > end
+	return best
 }
 
-func (c *Core) released(successor string, complete bool) Record {
+// released is the record of a lease that is given up. After an orderly end it names those as members that have everything, be it
+// nobody: then only this instance may return, and who finds out for itself that it lacks nothing. In any other case nothing is
+// known but what the members say.
+func (c *Core) released(now Time) Record {
 	c.handing.released = true
 	next := *c.record
 	next.Holder, next.HolderUID, next.LastHolder = "", "", c.self.Name
-	next.Successor, next.Complete = successor, complete
+	heirs := c.heirs(now)
+	next.Successor, next.Complete = c.successor(heirs), false
+	switch end, orderly := c.end(); {
+	case orderly:
+		next.End, next.Complete = end, true
+		if next.Members = heirs; len(heirs) < next.Quorum { // fewer than commits are to wait for
+			next.Members, next.Quorum = nil, 0
+		}
+	case c.leaving && next.Quorum == 0: // a member that ends as well has less than this one, and is not to come first later
+		next.Members = heirs
+	}
 	return next
 }

@@ -29,9 +29,23 @@ type Record struct {
 	// Members may take over. An acknowledged commit is on at least Quorum of them.
 	Members []Member
 	Quorum  int
-	// Successor should take a lease that was given up. Complete: it has all WAL of the last holder.
+	// Successor should take a lease that was given up.
 	Successor string
-	Complete  bool
+	// Complete: the lease was given up after an orderly end, at End, so whoever has End has everything.
+	Complete bool
+	// End is where the WAL of the last primary ended that ended in order. Whoever lacks any of it never takes the lease.
+	End End
+}
+
+// End of the WAL of a primary that was shut down in order: where the record of its last checkpoint begins.
+type End struct {
+	Timeline int64  `json:"timeline"`
+	LSN      uint64 `json:"lsn"`
+}
+
+// reached says whether somebody at that position has everything up to an end. An end that isn't known is reached by all.
+func (e End) reached(p agentapi.Position) bool {
+	return e.LSN == 0 || p.Timeline > e.Timeline || p.Timeline == e.Timeline && p.LSN > e.LSN
 }
 
 // Member is an instance that may take over.

@@ -69,8 +69,8 @@ func (c *Core) mayTake(now Time, acts *Acts) (bool, string) {
 		return c.mayBegin()
 	case r.LastHolder == c.self.Name:
 		return c.mayReturn(now, acts)
-	case !has(r.Members, c.self.Name):
-		return false, fmt.Sprintf("This instance was not near enough to %s to take over from it; %s.", r.LastHolder, othersMay(r))
+	case !has(r.Members, c.self.Name) && !c.complete(r):
+		return false, c.lags()
 	}
 	return c.mayReplace(now, acts)
 }
@@ -94,17 +94,32 @@ func (c *Core) mayBegin() (bool, string) {
 	return true, ""
 }
 
-func othersMay(r *Record) string {
-	if len(r.Members) == 0 {
-		return "only " + r.LastHolder + " itself has everything, and has to come back"
-	}
-	return fmt.Sprintf("these may: %v", names(r.Members))
+// complete says whether this instance is known to have all that the last holder had when it gave the lease up.
+func (c *Core) complete(r *Record) bool {
+	return r.Holder == "" && r.Complete && r.End.LSN > 0 && c.server.Mode == Replica && r.End.reached(c.server.Position)
 }
+
+// lags says why this instance may not take over, and who may.
+func (c *Core) lags() string {
+	r := c.record
+	if len(r.Members) > 0 {
+		return fmt.Sprintf("This instance lags too far behind %s to take over; these may: %v.", r.LastHolder, names(r.Members))
+	}
+	return fmt.Sprintf("This instance lags too far behind %s to take over. Only %[1]s is known to have every acknowledged commit, and has to come back. "+
+		"If its volume is lost for good, %s", r.LastHolder, decide)
+}
+
+// decide is what is left when the last primary doesn't come back.
+const decide = "a person has to decide which instance goes on: see \"When a person has to decide\" in docs/high-availability.md."
 
 // mayReturn: nobody can be ahead of the last holder. If this is a new pod, the old one may still go on by the word of the members,
 // where it was deleted by force. Who doesn't answer for long is not waited for: it may be gone for good.
 func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
 	r := c.record
+	if !c.self.Whole {
+		return false, fmt.Sprintf("%s was primary last, and there is no whole copy of the data on its volume now. "+
+			"If that is lost for good, %s", c.self.Name, decide)
+	}
 	if r.Holder == "" {
 		if r.Successor == "" && !c.hopeless() || now >= c.seen+c.limits.Grace {
 			return true, ""
@@ -156,14 +171,15 @@ func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
 	if c.server.Position.Timeline == 0 {
 		return false, "PostgreSQL has not read all of its WAL yet, so it is not known how far it is."
 	}
-	if r.Holder == "" && r.Successor != "" {
-		if r.Successor == c.self.Name && r.Complete {
-			return true, ""
-		}
-		if r.Successor != c.self.Name && now < c.seen+c.limits.Grace {
-			acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
-			return false, fmt.Sprintf("%s is to take over.", r.Successor)
-		}
+	if !r.End.reached(c.server.Position) {
+		return false, "This instance lacks some of what was acknowledged before an orderly end of a primary."
+	}
+	if r.Holder == "" && r.Successor != "" && r.Successor != c.self.Name && now < c.seen+c.limits.Grace {
+		acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
+		return false, fmt.Sprintf("%s is to take over.", r.Successor)
+	}
+	if c.complete(r) || r.Holder == "" && r.Successor == c.self.Name && r.Complete {
+		return true, ""
 	}
 	c.ask(now, acts, r.Members)
 	return c.compare(now, acts)
@@ -235,10 +251,12 @@ func (c *Core) claim() Record {
 	case r.Generation != c.self.Generation || c.solo: // nobody else has anything, or all of it
 		return next
 	case r.LastHolder == c.self.Name: // what it has not begun yet was kept for it
+		next.End = r.End
 		next.Timeline = max(next.Timeline, r.Timeline)
 		next.Members, next.Quorum = r.Members, r.Quorum
 		return next
 	}
+	next.End = r.End
 	next.Timeline = max(next.Timeline, r.Timeline) + 1
 	next.Members, next.Quorum = without(r.Members, c.self.Name), r.Quorum
 	if !c.config.Required {

@@ -193,15 +193,24 @@ func (c *Core) renewal(now Time) (Record, bool) {
 		next.Members, next.Quorum = nil, 0
 		return next, len(c.exposed()) > 0 && now >= c.wrote+c.limits.Retry
 	}
-	if c.handing == nil && c.server.Mode == Primary {
+	switch {
+	case c.handing == nil && c.server.Mode == Primary:
 		next.Members, next.Quorum = c.membership(now)
+	case c.handing != nil && c.leaving && c.server.Mode != Primary && next.Quorum == 0:
+		next.Members = c.connected(next.Members)
 	}
 	steady := c.confirmed && now < c.renewed+c.limits.Failsafe
 	if !steady && !subset(next.Members, c.record.Members) { // whoever is added could fence a primary that can't renew just now
 		next.Members, next.Quorum = c.record.Members, c.record.Quorum
 	}
-	urgent := !subset(next.Members, c.record.Members) || next.Quorum != c.record.Quorum || next.Timeline != c.record.Timeline
+	urgent := !subset(next.Members, c.record.Members) || c.handing != nil && len(next.Members) < len(c.record.Members) || next.Quorum != c.record.Quorum || next.Timeline != c.record.Timeline
 	return next, now >= c.wrote+pause || urgent && steady
+}
+
+// connected are those members that get the last of the WAL from a server that is shut down. The others are taken out of the Lease
+// before it is given up: should the agent end in between, nobody may come who lacks what was acknowledged.
+func (c *Core) connected(members []Member) []Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return c.server.Deserted || !c.streams(m.Name) })
 }
 
 // timeline that the server is on, or would begin if it were promoted.

@@ -54,8 +54,8 @@ type Server struct {
 	// server that began with it, where the WAL was then or later.
 	Sync      Sync
 	SyncSince uint64
-	// End is where the record of the checkpoint begins with which a primary was shut down in order; 0: it wasn't. Who has
-	// received more than that has everything.
+	// End is where the record of the checkpoint begins with which a primary was shut down in order, on the timeline of Position;
+	// 0: it wasn't. Who has received more than that has everything.
 	End uint64
 	// Deserted: no replica was connected any more when the primary was told to end, so none can get the last of its WAL. It
 	// says nothing about a server that isn't Down.

@@ -44,6 +44,7 @@ type election struct {
 	Quorum     int            `json:"quorum,omitempty"`
 	Successor  string         `json:"successor,omitempty"`
 	Complete   bool           `json:"complete,omitempty"`
+	End        elect.End      `json:"end,omitzero"`
 }
 
 func (l *lease) record() (elect.Record, error) {
@@ -56,7 +57,7 @@ func (l *lease) record() (elect.Record, error) {
 	record := elect.Record{
 		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Timeline: known.Timeline, Generation: known.Generation, HolderUID: known.HolderUID,
 		Address: known.Address, Started: known.Started, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
-		Successor: known.Successor, Complete: known.Complete,
+		Successor: known.Successor, Complete: known.Complete, End: known.End,
 	}
 	if l.Spec.HolderIdentity != nil {
 		record.Holder = *l.Spec.HolderIdentity
@@ -72,7 +73,7 @@ func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, e
 	}
 	text, err := json.Marshal(election{
 		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, Started: record.Started, LastHolder: record.LastHolder,
-		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete,
+		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete, End: record.End,
 	})
 	if err != nil {
 		return lease{}, err

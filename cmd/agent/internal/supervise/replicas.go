@@ -33,7 +33,7 @@ func (r *runner) lookAfterReplicas(ctx context.Context) {
 			if time.Since(slots) >= slotInterval && r.keepSlots(ctx, nil) == nil {
 				slots = time.Now()
 			}
-			if err := r.tellReplicas(ctx); err != nil && ctx.Err() == nil {
+			if _, err := r.tellReplicas(ctx); err != nil && ctx.Err() == nil {
 				r.Log.Warn("the replicas can't be looked at", "error", err)
 			}
 		}
@@ -149,8 +149,8 @@ func (r *runner) noteProgress(found replicate.Position, answers bool) {
 	}
 }
 
-// tellReplicas tells the election who follows, and has an answer ready for those.
-func (r *runner) tellReplicas(ctx context.Context) error {
+// tellReplicas tells the election who follows, and has an answer ready for those. It says how many are connected.
+func (r *runner) tellReplicas(ctx context.Context) (int, error) {
 	var written postgres.LSN
 	var connected []replicate.Follower
 	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
@@ -158,7 +158,7 @@ func (r *runner) tellReplicas(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	followers := map[string]elect.Follower{}
 	for _, f := range connected {
@@ -174,11 +174,11 @@ func (r *runner) tellReplicas(ctx context.Context) error {
 	r.facts.mu.Unlock()
 	if answer.Archives = r.config().Archive != nil; answer.Archives {
 		if answer.ArchivedWAL, err = r.archiver.Archived(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	r.member.Lead(followers, answer)
-	return nil
+	return len(connected), nil
 }
 
 // settleSync notes from which position on commits wait for whom the server was told last: all its processes have read it.

@@ -8,7 +8,6 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
-	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -34,19 +33,22 @@ func (r *runner) stop(server *postmaster.Server, as mode) error {
 	return stopped{err}
 }
 
-// noteDeserted looks whether any replica is left to take over. Where all pods end at one time they are gone by now: nobody is
-// waited for then, and clients are told at once that there is no primary, rather than when a connection to this pod hangs.
+// noteDeserted looks whether any replica is left to take over, after the election was told which. Where all pods end at one time
+// they are gone by now: nobody is waited for then, and clients are told at once that there is no primary, rather than when a
+// connection to this pod hangs.
 func (r *runner) noteDeserted(ctx context.Context) {
-	var left []replicate.Follower
-	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		_, left, err = replicate.Followers(ctx, conn)
-		return err
-	})
-	if err != nil || len(left) > 0 {
+	if connected, err := r.tellReplicas(ctx); err != nil || connected > 0 {
 		return
 	}
 	r.withdraw(ctx)
 	r.report(func(server *elect.Server) { server.Deserted = true })
+}
+
+// deserted says whether no replica was left when the server was told to end.
+func (r *runner) deserted() bool {
+	r.facts.mu.Lock()
+	defer r.facts.mu.Unlock()
+	return r.facts.server.Deserted
 }
 
 // handOver ends the server because the election wants that: the replicas get everything before.
@@ -77,7 +79,7 @@ func (r *runner) end(server *postmaster.Server, as mode) error {
 	r.report(func(server *elect.Server) { server.Mode = elect.Starting })
 	r.makeRoom()
 	hurry := r.archiver.Stopping
-	if r.elects() {
+	if r.elects() && !r.deserted() {
 		hurry = r.archiver.GivingUp // the others have the WAL, and wait
 	}
 	hurry(true)

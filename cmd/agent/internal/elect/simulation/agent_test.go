@@ -31,6 +31,7 @@ type agent struct {
 	server   *server
 	busy     bool          // a copy is being rewound or made
 	end      uint64        // of the last orderly shutdown
+	deserted bool          // no replica was connected when it began
 	fell     time.Duration // when a primary crashed last
 	downtime time.Duration // since when it is down
 	hopeless bool
@@ -46,7 +47,7 @@ func (n *node) startContainer() {
 	n.starts++
 	self := elect.Self{
 		Name: n.name, UID: n.uid(), Address: n.address(), Started: fmt.Sprint(n.starts), Generation: "g",
-		Original: len(n.volume.wal) > 0 && !n.volume.copied,
+		Original: len(n.volume.wal) > 0 && !n.volume.copied, Whole: len(n.volume.wal) > 0 && !n.volume.torn,
 	}
 	a := &agent{
 		node: n, uid: n.uid(), core: elect.New(self, n.config, w.limits), permit: elect.Forever, stepAt: -1,

@@ -12,7 +12,7 @@ func (a *agent) follow(s *server) {
 	case a.busy:
 	case s == nil && (len(v.wal) == 0 || v.torn):
 		a.copy(leader)
-	case s == nil && leader != nil && !v.follows(&leader.node.volume):
+	case s == nil && (!v.standby || leader != nil && !v.follows(&leader.node.volume)): // a former primary is always rewound
 		a.copy(leader)
 	case s == nil:
 		a.startReplica()

@@ -10,8 +10,8 @@ type ledger struct {
 	acked []int // that must not be lost
 	total int   // of acknowledged ones
 
-	heirloom []int // what the heir must have, who was named by a primary that ended in order
-	heir     string
+	heirloom []int  // what the heir must have, as a primary ended in order
+	heir     string // who has taken the lease after that; empty: nobody has yet
 }
 
 // client writes to the server beside it whenever that is a primary.
@@ -91,16 +91,18 @@ func (w *world) judge(before, after elect.Record) {
 	switch {
 	case after.Holder == "" && after.Complete:
 		w.bequeath(after)
-	case before.Holder == "" && (!before.Complete || after.Holder != before.Successor):
+	case before.Holder == "" && before.Complete:
+		l.heir = after.Holder
+	case before.Holder == "":
 		l.heir, l.heirloom = "", nil
 	case before.Term != after.Term && before.Holder != "":
 		l.heir, l.heirloom = "", nil
 	}
 }
 
-// bequeath what the last holder has to the successor that it names.
+// bequeath what the last holder has to whoever comes next.
 func (w *world) bequeath(r elect.Record) {
-	w.ledger.heir, w.ledger.heirloom = r.Successor, nil
+	w.ledger.heir, w.ledger.heirloom = "", nil
 	for _, e := range w.node(r.LastHolder).volume.wal {
 		if e.commit > 0 {
 			w.ledger.heirloom = append(w.ledger.heirloom, e.commit)

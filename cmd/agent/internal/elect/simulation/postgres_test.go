@@ -56,6 +56,7 @@ type server struct {
 	since    uint64     // where the WAL was when all went by sync
 	mixed    bool
 	commits  []commit // that wait
+	leaving  bool     // it is shut down after a checkpoint
 	stopping bool
 	dying    bool
 	end      uint64

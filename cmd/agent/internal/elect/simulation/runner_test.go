@@ -31,11 +31,28 @@ func (a *agent) stop(s *server) {
 	case !a.want.Orderly:
 		a.fence("PostgreSQL is stopped at once")
 	case s.mode == elect.Primary:
-		s.shutDown()
-		a.reportSoon()
+		a.checkpoint(s)
 	default:
 		a.kill("PostgreSQL is stopped")
 	}
+}
+
+// checkpoint before a primary is shut down. Clients write meanwhile, and replicas may come and go.
+func (a *agent) checkpoint(s *server) {
+	if s.leaving {
+		return
+	}
+	s.leaving = true
+	a.node.w.after(a.node.w.mostly(300*millisecond, 4*second), func() {
+		a.do(func() {
+			if a.server != s || s.dead {
+				return
+			}
+			a.deserted = a.leaving && len(s.links) == 0
+			s.shutDown()
+			a.report()
+		})
+	})
 }
 
 func (a *agent) lead(s *server) {
@@ -54,7 +71,7 @@ func (a *agent) lead(s *server) {
 }
 
 func (a *agent) startServer() *server {
-	a.end = 0
+	a.end, a.deserted = 0, false
 	a.server = &server{w: a.node.w, node: a.node, agent: a, mode: elect.Starting}
 	a.reportSoon()
 	return a.server
@@ -191,7 +208,7 @@ func (a *agent) report() {
 	}
 	now := a.local()
 	p := a.where()
-	seen := elect.Server{Position: p, Hopeless: a.hopeless, End: a.end}
+	seen := elect.Server{Position: p, Hopeless: a.hopeless, End: a.end, Deserted: a.deserted}
 	if s != nil {
 		seen.Mode, seen.Sync, seen.SyncSince = s.mode, s.sync, s.since
 		if s.mixed {
