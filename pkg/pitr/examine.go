@@ -34,6 +34,28 @@ type Candidate struct {
 // shortest, and how far WAL reaches behind it. With the id of a backup it looks at that one only, and follows the newest timeline
 // that goes on from it.
 func (g *Graph) Examine(target Target, backupID string, headers Headers) (Candidate, error) {
+	c := g.candidate(target, backupID)
+	if err := c.findPlaces(target, headers); err != nil {
+		return c, err
+	}
+	if b, found := c.choose(target); found {
+		reach := g.Reach(b, c.Timeline)
+		c.Reach = &reach
+	}
+	if target.Timeline == 0 && (c.Reach == nil && c.elsewhere || c.Reach != nil && c.Timeline != g.newest) {
+		c.Unlinked = g.Unlinked()
+	}
+	return c, c.measure(headers)
+}
+
+// Choose is the backup that Examine begins with, of the one or all. That of a restore point depends on where that is: without
+// Headers, the newest one is chosen.
+func (g *Graph) Choose(target Target, backupID string) (Backup, bool) {
+	c := g.candidate(target, backupID)
+	return c.choose(target)
+}
+
+func (g *Graph) candidate(target Target, backupID string) Candidate {
 	c := Candidate{Lineage: g.listing.Lineage, graph: g.only(backupID), Timeline: g.newest}
 	switch {
 	case target.Timeline != 0:
@@ -42,24 +64,20 @@ func (g *Graph) Examine(target Target, backupID string, headers Headers) (Candid
 		c.Timeline = g.Onward(c.graph.backups[0])
 	}
 	c.Left = c.Timeline < g.newest
-	if err := c.findPlaces(target, headers); err != nil {
-		return c, err
-	}
+	return c
+}
+
+func (c *Candidate) choose(target Target) (Backup, bool) {
 	for _, b := range slices.Backward(c.graph.backups) {
-		if !target.mayStart(b, c.Places) {
+		if !target.Follows(b) || len(c.Places) > 0 && b.StopLSN > c.Places[len(c.Places)-1].LSN {
 			continue
 		}
 		if c.graph.Leads(b, c.Timeline) {
-			reach := g.Reach(b, c.Timeline)
-			c.Reach = &reach
-			break
+			return b, true
 		}
 		c.elsewhere = true
 	}
-	if target.Timeline == 0 && (c.Reach == nil && c.elsewhere || c.Reach != nil && c.Timeline != g.newest) {
-		c.Unlinked = g.Unlinked()
-	}
-	return c, c.measure(headers)
+	return Backup{}, false
 }
 
 // only is the graph with that backup alone.

@@ -60,7 +60,7 @@ func TestAWindowAsksForEachHeaderOnce(t *testing.T) {
 	for n := uint64(2); n <= 40; n++ {
 		listing.Archived(postgres.Segment{Timeline: 1, Number: n, SegSize: postgres.MinSegSize})
 		listing.Backups = append(listing.Backups, Backup{
-			Timeline: 1, StartLSN: postgres.LSN(n<<20 + 8), StopLSN: postgres.LSN(n<<20 + 16), StopTime: time.Unix(int64(n), 0), //nolint:gosec // small
+			Timeline: 1, StartLSN: postgres.LSN(n<<20 + 8), StopLSN: postgres.LSN(n<<20 + 16), StopTime: time.Unix(int64(n), 0),
 		})
 	}
 	headers := &quiet{}

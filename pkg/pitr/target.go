@@ -64,16 +64,14 @@ func (t Target) String() string {
 // Stamp writes a time as PostgreSQL keeps it, to the microsecond, in UTC.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999Z07:00") }
 
-// mayStart says that replay to the target may begin with a backup that leads there. The places are those of the wanted restore
-// point, oldest first.
-func (t Target) mayStart(b Backup, places []RestorePoint) bool {
+// Follows says that the target doesn't lie before the end of a backup, so that replay to it may begin there. Of a restore point
+// only its place tells, and of a transaction only replay.
+func (t Target) Follows(b Backup) bool {
 	switch {
 	case t.Time != nil:
 		return !b.StopTime.After(*t.Time)
 	case !t.LSN.IsZero():
 		return b.StopLSN <= t.LSN
-	case t.RestorePoint != "" && len(places) > 0:
-		return b.StopLSN <= places[len(places)-1].LSN
 	}
 	return true
 }

@@ -18,7 +18,7 @@ func Minute(n int) time.Time { return time.Date(2026, 3, 1, 12, n, 0, 0, time.UT
 
 // LSN is a position in a segment.
 func LSN(number uint64, offset int) postgres.LSN {
-	return postgres.LSN(number*SegmentSize + uint64(offset)) //nolint:gosec // the offsets here are written out
+	return postgres.LSN(number*SegmentSize + uint64(offset))
 }
 
 // Lineage is all that a lineage has: both what its names say and what is in it. It implements pitr.Headers.
@@ -97,7 +97,7 @@ func created(minute int) part { return func(l *Lineage) { l.Created = Minute(min
 
 // backup lies in one segment, and stopped in the minute of its number.
 func backup(id string, timeline uint32, segment uint64) part {
-	return backupAt(id, timeline, segment, segment, int(segment)) //nolint:gosec // a small number
+	return backupAt(id, timeline, segment, segment, int(segment))
 }
 
 // backupAt lies in some segments, and stopped in a minute.
@@ -113,7 +113,7 @@ func backupAt(id string, timeline uint32, first, last uint64, minute int) part {
 func wal(timeline uint32, first, last uint64) part {
 	return func(l *Lineage) {
 		for n := first; n <= last; n++ {
-			at := Minute(int(n)) //nolint:gosec // a small number
+			at := Minute(int(n))
 			l.Segments = append(l.Segments, Segment{
 				Segment: postgres.Segment{Timeline: timeline, Number: n, SegSize: SegmentSize},
 				Header:  pitr.Header{EndLSN: LSN(n, SegmentSize/2), LastCommit: &at},
@@ -146,7 +146,7 @@ func point(name string, timeline uint32, number uint64, offset int) part {
 	return func(l *Lineage) {
 		for i := range l.Segments {
 			if s := &l.Segments[i]; s.Timeline == timeline && s.Number == number {
-				s.Points = append(s.Points, pitr.RestorePoint{Name: name, LSN: LSN(number, offset), Time: Minute(int(number))}) //nolint:gosec // a small number
+				s.Points = append(s.Points, pitr.RestorePoint{Name: name, LSN: LSN(number, offset), Time: Minute(int(number))})
 			}
 		}
 	}

@@ -1,0 +1,43 @@
+package bucket
+
+import (
+	"testing"
+
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/pitr"
+	"howdah.dev/howdah/test/testkit/pitrtest"
+)
+
+func examine(t *testing.T, store objstore.Store, c *pitrtest.Case) Examined {
+	t.Helper()
+	var owners []repository.Lineage
+	for _, l := range c.Lineages {
+		owner, err := repository.ReadLineage(t.Context(), store, l.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owners = append(owners, owner)
+	}
+	found, err := Examine(t.Context(), store, owners, c.BackupID, c.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestEveryCaseOfTheTableIsReadFromABucket(t *testing.T) {
+	for _, c := range pitrtest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			store := mem.New()
+			c.Fill(t, store)
+			found := examine(t, store, &c)
+			v := pitr.Decide(found.Candidates, c.Target, c.Facts)
+			c.Want.Check(t, v)
+			if v.Code == pitr.Reachable && found.Head(v.Candidate).ID != c.Want.Backup {
+				t.Errorf("the head is %+v", found.Head(v.Candidate))
+			}
+		})
+	}
+}
