@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // bed is a database that was backed up and archived into a folder.
 type bed struct {
-	*bucket
+	*testBucket
 	server   *pgtest.Server
 	conn     *pgx.Conn
 	archived string // folder of archive_command
@@ -46,7 +46,7 @@ type bed struct {
 
 func newBed(t *testing.T, pg pgtest.Installation) *bed {
 	t.Setenv(asCommand, "yes")
-	b := &bed{bucket: newBucket(t), archived: pgtest.Dir(t)}
+	b := &bed{testBucket: newBucket(t), archived: pgtest.Dir(t)}
 	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=1"}, Params: map[string]string{
 		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
 		"max_wal_size": "32MB", "autovacuum": "off", "max_connections": "150",
@@ -61,8 +61,8 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 }
 
 func (b *bed) at(t *testing.T) *bed {
-	sub, bucket := *b, *b.bucket
-	bucket.t, sub.bucket = t, &bucket
+	sub, bucket := *b, *b.testBucket
+	bucket.t, sub.testBucket = t, &bucket
 	return &sub
 }
 

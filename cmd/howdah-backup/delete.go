@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -40,10 +40,10 @@ func (a *app) deleteCommand() *cobra.Command {
 }
 
 func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes bool) error {
-	name, err := catalogue.Find(ctx, store, a.filter, id)
-	gone := errors.Is(err, catalogue.ErrNotThere)
+	name, err := lookup.Find(ctx, store, a.filter, id)
+	gone := errors.Is(err, lookup.ErrNotThere)
 	if lineage, rest, full := strings.Cut(id, "/"); gone && full {
-		name = catalogue.Name{Lineage: lineage, ID: rest}
+		name = lookup.Name{Lineage: lineage, ID: rest}
 	} else if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes b
 }
 
 // confirm asks on a terminal. Elsewhere nobody could answer.
-func (a *app) confirm(ctx context.Context, name catalogue.Name) error {
+func (a *app) confirm(ctx context.Context, name lookup.Name) error {
 	if a.in == nil || display.Width(a.in) == 0 {
 		return fmt.Errorf("%w: nobody can be asked whether %s shall go: write --yes", errUsage, name)
 	}

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"syscall"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/datadir"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -49,11 +48,11 @@ func exitStatus(err error) int {
 		return exitDone
 	case errors.As(err, &signal):
 		return exitSignalled + int(signal)
-	case errors.Is(err, errUsage), errors.Is(err, connection.ErrUsage), errors.Is(err, catalogue.ErrAmbiguous), errors.Is(err, objstore.ErrConfig), wrongKey(err):
+	case errors.Is(err, errUsage), errors.Is(err, connection.ErrUsage), errors.Is(err, lookup.ErrAmbiguous), errors.Is(err, objstore.ErrConfig), wrongKey(err):
 		return exitUsage
 	case damaged(err):
 		return exitDamaged
-	case errors.Is(err, catalogue.ErrNotThere), errors.Is(err, way.ErrUnreachable), errors.Is(err, walget.ErrNotArchived):
+	case errors.Is(err, lookup.ErrNotThere), errors.Is(err, errUnreachable), errors.Is(err, walget.ErrNotArchived):
 		return exitNotThere
 	case errors.As(err, &fault):
 		return exitStore
@@ -104,7 +103,7 @@ func sentence(err error) string {
 		return ""
 	}
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
-	for _, sentinel := range []error{errUsage, connection.ErrUsage, catalogue.ErrNotThere, catalogue.ErrAmbiguous, way.ErrUnreachable, restoring.ErrNoSpace} {
+	for _, sentinel := range []error{errUsage, connection.ErrUsage, lookup.ErrNotThere, lookup.ErrAmbiguous, errUnreachable, datadir.ErrNoSpace} {
 		text = strings.TrimPrefix(text, sentinel.Error()+": ")
 	}
 	if errors.Is(err, errUsage) {

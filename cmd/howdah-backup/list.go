@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -48,7 +48,7 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 func (a *app) list(ctx context.Context, store objstore.Store) error {
-	lineages, err := catalogue.Lineages(ctx, store, a.filter)
+	lineages, err := lookup.Lineages(ctx, store, a.filter)
 	if err != nil {
 		return err
 	}

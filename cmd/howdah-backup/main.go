@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -55,7 +55,7 @@ type app struct {
 	now         func() time.Time
 
 	place   connection.Flags
-	filter  catalogue.Filter
+	filter  lookup.Filter
 	output  string
 	quiet   bool
 	deletes bool // the command is one that does

@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/sample"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -26,24 +25,24 @@ import (
 	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
-// bucket is a folder that the commands of a test look at.
-type bucket struct {
+// testBucket is a folder that the commands of a test look at.
+type testBucket struct {
 	t     *testing.T
 	dir   string
 	store objstore.Store
 }
 
-func newBucket(t *testing.T) *bucket {
+func newBucket(t *testing.T) *testBucket {
 	dir := t.TempDir()
 	store, err := folder.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bucket{t, dir, store}
+	return &testBucket{t, dir, store}
 }
 
 // shop has two backups of a cluster demo/shop and its WAL.
-func shop(t *testing.T) *bucket {
+func shop(t *testing.T) *testBucket {
 	b := newBucket(t)
 	sample.Claim(t, b.store, sample.Lineage, "shop")
 	data := sample.Data(t)
@@ -54,11 +53,11 @@ func shop(t *testing.T) *bucket {
 }
 
 // run runs a command line, and returns what it wrote and its exit status.
-func (b *bucket) run(args ...string) (out, errOut string, status int) {
+func (b *testBucket) run(args ...string) (out, errOut string, status int) {
 	return b.runIn(b.t.Context(), args...)
 }
 
-func (b *bucket) runIn(ctx context.Context, args ...string) (string, string, int) {
+func (b *testBucket) runIn(ctx context.Context, args ...string) (string, string, int) {
 	var out, errOut bytes.Buffer
 	a := &app{out: &out, errOut: &errOut, now: time.Now, getenv: func(name string) string {
 		return map[string]string{"HOWDAH_FOLDER": b.dir}[name]
@@ -68,7 +67,7 @@ func (b *bucket) runIn(ctx context.Context, args ...string) (string, string, int
 }
 
 // wants runs a command line that has to end with a status, with these parts in what it writes.
-func (b *bucket) wants(status int, parts []string, args ...string) string {
+func (b *testBucket) wants(status int, parts []string, args ...string) string {
 	b.t.Helper()
 	out, errOut, got := b.run(args...)
 	if got != status {
@@ -82,7 +81,7 @@ func (b *bucket) wants(status int, parts []string, args ...string) string {
 	return out
 }
 
-func (b *bucket) damage(key string) {
+func (b *testBucket) damage(key string) {
 	b.t.Helper()
 	path := filepath.Join(b.dir, key)
 	content, err := os.ReadFile(path)
@@ -95,7 +94,7 @@ func (b *bucket) damage(key string) {
 	}
 }
 
-func (b *bucket) packs(id string) string {
+func (b *testBucket) packs(id string) string {
 	b.t.Helper()
 	for info, err := range b.store.List(b.t.Context(), "lineages/"+sample.Lineage+"/packs/"+id+"/", "") {
 		if err != nil {
@@ -178,19 +177,19 @@ func TestAWholeBackupIsVerified(t *testing.T) {
 
 func TestDamageIsNamed(t *testing.T) {
 	for name, test := range map[string]struct {
-		hurt func(*bucket)
+		hurt func(*testBucket)
 		args []string
 		want string
 	}{
-		"a flipped byte in a pack": {func(b *bucket) { b.damage(b.packs("shop-first")) }, nil, "needed for file"},
-		"a pack that is gone": {func(b *bucket) {
+		"a flipped byte in a pack": {func(b *testBucket) { b.damage(b.packs("shop-first")) }, nil, "needed for file"},
+		"a pack that is gone": {func(b *testBucket) {
 			must(b.t, b.store.Delete(b.t.Context(), b.packs("shop-first")))
 		}, nil, "it is missing"},
-		"a flipped byte in WAL": {func(b *bucket) { b.damage("lineages/" + sample.Lineage + "/wal/00000001/" + sample.Segment(3)) }, nil, sample.Segment(3)},
-		"WAL that is gone": {func(b *bucket) {
+		"a flipped byte in WAL": {func(b *testBucket) { b.damage("lineages/" + sample.Lineage + "/wal/00000001/" + sample.Segment(3)) }, nil, sample.Segment(3)},
+		"WAL that is gone": {func(b *testBucket) {
 			must(b.t, b.store.Delete(b.t.Context(), "lineages/"+sample.Lineage+"/wal/00000001/"+sample.Segment(2)))
 		}, nil, sample.Segment(2)},
-		"a hole in the archive": {func(b *bucket) {
+		"a hole in the archive": {func(b *testBucket) {
 			sample.Archive(b.t, b.store, sample.Lineage, 9, sample.Begin)
 		}, []string{"--wal"}, sample.Segment(7) + " to " + sample.Segment(8) + " are missing"},
 	} {
@@ -215,7 +214,7 @@ func TestEverythingWrongIsNamedAtOnce(t *testing.T) {
 }
 
 // encrypted is a bucket that can be read with the key in the returned file only.
-func encrypted(t *testing.T) (*bucket, string) {
+func encrypted(t *testing.T) (*testBucket, string) {
 	b, key := newBucket(t), filepath.Join(t.TempDir(), "2026")
 	must(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)+"\n"), 0o600))
 	plain := b.store
@@ -293,7 +292,7 @@ func TestAWrongRestoreIsRefused(t *testing.T) {
 		"a tablespace that isn't there": {[]string{"shop-first", "--tablespace=1=/x"}, exitUsage, "has no tablespace 1; it has: 16385"},
 		"a tablespace without a folder": {[]string{"shop-first", "--tablespace=16385"}, exitUsage, "write OID=DIR"},
 		"a backup that isn't there":     {[]string{"nope"}, exitNotThere, "there is no backup nope"},
-		"a time before every backup":    {[]string{"--to-time=2020-01-01T00:00:00Z"}, exitNotThere, "the oldest one, shop-first"},
+		"a time before every backup":    {[]string{"--to-time=2020-01-01T00:00:00Z"}, exitNotThere, "the oldest backup, shop-first, can be restored to"},
 		"a time behind the archive":     {[]string{"--to-time=2026-03-05T00:00:00Z"}, exitNotThere, "the last commit in it is at"},
 		"a backup that is too young":    {[]string{"shop-second", "--to-time=2026-03-04T05:30:00Z"}, exitNotThere, "shop-second"},
 		"an output that nobody knows":   {[]string{"--latest", "-o", "xml"}, exitUsage, "write table or json"},
@@ -386,13 +385,13 @@ func TestEveryErrorHasItsStatus(t *testing.T) {
 		{errors.New("x"), exitFailed, exitNoWAL},
 		{fmt.Errorf("%w: x", errUsage), exitUsage, exitNoWAL},
 		{connection.ErrUsage, exitUsage, exitNoWAL},
-		{catalogue.ErrAmbiguous, exitUsage, exitNoWAL},
+		{lookup.ErrAmbiguous, exitUsage, exitNoWAL},
 		{&backup.CorruptError{Err: &objstore.Error{}}, exitDamaged, exitNoWAL},
 		{wal.ErrCorrupt, exitDamaged, exitNoWAL},
 		{walget.ErrHole, exitDamaged, exitNoWAL},
 		{errDamage, exitDamaged, exitNoWAL},
-		{catalogue.ErrNotThere, exitNotThere, exitNoWAL},
-		{way.ErrUnreachable, exitNotThere, exitNoWAL},
+		{lookup.ErrNotThere, exitNotThere, exitNoWAL},
+		{errUnreachable, exitNotThere, exitNoWAL},
 		{walget.ErrNotArchived, exitNotThere, exitNotArchived},
 		{&objstore.Error{Kind: objstore.ErrDenied}, exitStore, exitNoWAL},
 		{&objstore.Error{Kind: objstore.ErrNotFound}, exitStore, exitNoWAL},

@@ -13,14 +13,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/autoconf"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/datadir"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/recovery"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -29,6 +27,7 @@ type restore struct {
 	*app
 	dir                   string
 	toTime, toLSN, toName string
+	toTimeline            uint32
 	latest, immediate     bool
 	action                string
 	tablespaces           []string
@@ -36,23 +35,23 @@ type restore struct {
 	megabytes             int64
 
 	replays        bool // there is a target
-	target         way.Target
+	target         pitr.Target
 	tablespaceDirs map[string]string // by OID
 }
 
 // restored is what was done, as JSON.
 type restored struct {
-	Lineage     string                 `json:"lineage"`
-	ID          string                 `json:"id"`
-	PGVersion   string                 `json:"pgVersion"`
-	TargetDir   string                 `json:"targetDir"`
-	Files       int                    `json:"files"`
-	Bytes       int64                  `json:"bytes"`
-	Seconds     float64                `json:"seconds"`
-	Replays     bool                   `json:"replays"`               // recovery settings were written
-	StopAt      string                 `json:"stopAt,omitempty"`      // where replay stops
-	Timeline    uint32                 `json:"timeline"`              // that it follows
-	Tablespaces []restoring.Tablespace `json:"tablespaces,omitempty"` // where they are now
+	Lineage     string               `json:"lineage"`
+	ID          string               `json:"id"`
+	PGVersion   string               `json:"pgVersion"`
+	TargetDir   string               `json:"targetDir"`
+	Files       int                  `json:"files"`
+	Bytes       int64                `json:"bytes"`
+	Seconds     float64              `json:"seconds"`
+	Replays     bool                 `json:"replays"`               // recovery settings were written
+	StopAt      string               `json:"stopAt,omitempty"`      // where replay stops
+	Timeline    uint32               `json:"timeline"`              // that it follows
+	Tablespaces []datadir.Tablespace `json:"tablespaces,omitempty"` // where they are now
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -73,6 +72,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	flags.StringVar(&r.toTime, "to-time", "", "replay what was committed until this time, such as 2026-03-04T05:06:07Z")
 	flags.StringVar(&r.toLSN, "to-lsn", "", "replay everything before this position, as pg_current_wal_lsn() gives it")
 	flags.StringVar(&r.toName, "to-name", "", "replay up to the restore point of this name")
+	flags.Uint32Var(&r.toTimeline, "to-timeline", 0, "follow this timeline instead of the newest one; alone: everything on it")
 	flags.BoolVar(&r.latest, "latest", false, "replay everything that is archived")
 	flags.BoolVar(&r.immediate, "immediate", false, "replay only as far as the backup needs")
 	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does then: promote, pause or shutdown")
@@ -94,16 +94,16 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	if err != nil {
 		return err
 	}
-	manifest, err := backup.ReadManifest(ctx, store, found.Head.Lineage, found.Head.ID)
+	manifest, err := backup.ReadManifest(ctx, store, found.head.Lineage, found.head.ID)
 	if err != nil {
 		return err
 	}
-	tablespaces := restoring.Tablespaces(manifest)
+	tablespaces := datadir.Tablespaces(manifest)
 	if err := r.placeTablespaces(tablespaces); err != nil {
 		return err
 	}
 	meter := r.meter()
-	job := restoring.Job{
+	job := datadir.Job{
 		Store: store, Manifest: manifest, Dir: r.dir, Tablespaces: r.tablespaceDirs, Workers: r.workers, Memory: r.megabytes << 20,
 		Report: meter.Report,
 	}
@@ -121,20 +121,20 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	return r.say(restored{
 		Lineage: manifest.Lineage, ID: manifest.ID, PGVersion: manifest.PGVersion, TargetDir: r.dir, Files: manifest.Totals.Files,
 		Bytes: manifest.Totals.LogicalBytes, Seconds: r.now().Sub(started).Seconds(), Replays: r.replays, StopAt: r.stopAt(found),
-		Timeline: found.Reach.Timeline, Tablespaces: tablespaces,
+		Timeline: found.timeline, Tablespaces: tablespaces,
 	})
 }
 
 // parse reads the flags that are more than text.
 func (r *restore) parse(id string) (err error) {
-	r.replays = r.latest || r.immediate || r.toTime != "" || r.toLSN != "" || r.toName != ""
+	r.replays = r.latest || r.immediate || r.toTime != "" || r.toLSN != "" || r.toName != "" || r.toTimeline != 0
 	if id == "" && !r.replays {
 		return errors.New("write which backup to restore, or what to: --latest, --to-time, --to-lsn or --to-name")
 	}
 	if !slices.Contains([]string{"promote", "pause", "shutdown"}, r.action) {
 		return fmt.Errorf("--target-action %q: write promote, pause or shutdown", r.action)
 	}
-	r.target = way.Target{Name: r.toName, Immediate: r.immediate}
+	r.target = pitr.Target{RestorePoint: r.toName, Immediate: r.immediate, Timeline: r.toTimeline}
 	if r.toTime != "" {
 		at, err := parseTime(r.toTime)
 		if err != nil {
@@ -174,44 +174,8 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--to-time %q: write a time with its zone, such as 2026-03-04T05:06:07Z or \"2026-03-04 06:06:07+01\"", text)
 }
 
-// find finds the backup and the way from it.
-func (r *restore) find(ctx context.Context, store objstore.Store, id string) (way.Way, error) {
-	filter := r.filter
-	only := ""
-	if id != "" {
-		name, err := catalogue.Find(ctx, store, filter, id)
-		if err != nil {
-			return way.Way{}, err
-		}
-		filter, only = catalogue.Filter{Lineage: name.Lineage}, name.ID
-	}
-	lineages, err := catalogue.Lineages(ctx, store, filter)
-	if err != nil {
-		return way.Way{}, err
-	}
-	if err := oneCluster(lineages); err != nil {
-		return way.Way{}, err
-	}
-	if !r.replays {
-		head, err := backup.ReadHead(ctx, store, filter.Lineage, only)
-		if err != nil {
-			return way.Way{}, err
-		}
-		return way.Way{Head: head, Reach: way.Reach{Timeline: head.Timeline}}, nil
-	}
-	var read []way.Lineage
-	for _, lineage := range lineages {
-		l, err := way.Read(ctx, store, lineage, only)
-		if err != nil {
-			return way.Way{}, err
-		}
-		read = append(read, l)
-	}
-	return way.Find(ctx, read, r.target, r.now())
-}
-
 // settings make PostgreSQL go on from the backup.
-func (r *restore) settings(found way.Way) (*recovery.Settings, error) {
+func (r *restore) settings(found path) (*autoconf.Settings, error) {
 	place, err := r.place.Resolve(r.getenv)
 	if err != nil {
 		return nil, err
@@ -221,17 +185,15 @@ func (r *restore) settings(found way.Way) (*recovery.Settings, error) {
 		return nil, err
 	}
 	command := append([]string{program}, place.Args()...)
-	command = append(command, "--lineage="+found.Head.Lineage, "--patience=10m", "wal", walGetName)
-	return &recovery.Settings{
-		StopAt: found.StopAt, Timeline: found.Reach.Timeline, Own: found.Head.Timeline, Command: command, Action: r.action,
-	}, nil
+	command = append(command, "--lineage="+found.head.Lineage, "--patience=10m", "wal", walGetName)
+	return &autoconf.Settings{StopAt: found.stopAt, Timeline: found.timeline, Own: found.head.Timeline, Command: command, Action: r.action}, nil
 }
 
 // besides is where tablespaces go that are given no place.
 func (r *restore) besides() string { return r.dir + ".tablespaces" }
 
 // placeTablespaces gives every tablespace a place, and refuses ones that the backup doesn't have.
-func (r *restore) placeTablespaces(there []restoring.Tablespace) error {
+func (r *restore) placeTablespaces(there []datadir.Tablespace) error {
 	var oids []string
 	for _, t := range there {
 		oids = append(oids, t.OID)
@@ -252,11 +214,13 @@ func (r *restore) placeTablespaces(there []restoring.Tablespace) error {
 	return nil
 }
 
-func (r *restore) stopAt(found way.Way) string {
+func (r *restore) stopAt(found path) string {
 	if !r.replays {
 		return ""
 	}
-	return found.StopAt.String()
+	stop := found.stopAt
+	stop.Timeline = 0 // that is said besides
+	return stop.String()
 }
 
 func (r *restore) say(result restored) error {
@@ -282,19 +246,4 @@ func (r *restore) say(result restored) error {
 
 func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.
-func oneCluster(lineages []repository.Lineage) error {
-	var names []string
-	for _, lineage := range lineages {
-		if name := lineage.Writer.Namespace + "/" + lineage.Writer.Name; !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	if len(names) > 1 {
-		slices.Sort(names)
-		return fmt.Errorf("%w: there is more than one cluster: write --cluster (and --namespace) for one of %s", catalogue.ErrAmbiguous, strings.Join(names, ", "))
-	}
-	return nil
 }

@@ -8,21 +8,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/datadir"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/pitr/bucket"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
 // shown is one backup, as JSON.
 type shown struct {
 	backup.Head
-	Tablespaces []restoring.Tablespace `json:"tablespaces"`
-	Window      window                 `json:"window"`
-	Files       []shownFile            `json:"files,omitempty"`
+	Tablespaces []datadir.Tablespace `json:"tablespaces"`
+	Window      window               `json:"window"`
+	Files       []shownFile          `json:"files,omitempty"`
 }
 
 // window is what can be restored from a backup: any point in it.
@@ -63,7 +63,7 @@ func (a *app) showCommand() *cobra.Command {
 }
 
 func (a *app) show(ctx context.Context, store objstore.Store, id string, files bool) error {
-	name, err := catalogue.Find(ctx, store, a.filter, id)
+	name, err := lookup.Find(ctx, store, a.filter, id)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *app) show(ctx context.Context, store objstore.Store, id string, files b
 	if err != nil {
 		return err
 	}
-	s := shown{Head: manifest.Head, Tablespaces: restoring.Tablespaces(manifest)}
+	s := shown{Head: manifest.Head, Tablespaces: datadir.Tablespaces(manifest)}
 	s.Cluster.Secrets = backup.WithoutData(s.Cluster.Secrets)
 	if s.Window, err = windowOf(ctx, store, &manifest.Head); err != nil {
 		return err
@@ -94,22 +94,23 @@ func (a *app) show(ctx context.Context, store objstore.Store, id string, files b
 }
 
 func windowOf(ctx context.Context, store objstore.Store, head *backup.Head) (window, error) {
-	archive, err := way.Open(ctx, store, head.Lineage)
+	reach, err := bucket.Reach(ctx, store, head)
 	if err != nil {
 		return window{}, err
 	}
-	reach := archive.Behind(head)
-	if err := archive.Measure(ctx, &reach); err != nil {
-		return window{}, err
-	}
 	w := window{
-		From: head.StopTime, FromLSN: head.StopLSN, To: head.StopTime, ToLSN: reach.EndLSN, Timeline: reach.Timeline,
-		FirstWAL: reach.First, LastWAL: reach.Last, Segments: reach.Segments, Missing: reach.Missing, Whole: reach.Covers(head),
-	}
-	if reach.LastCommit != nil && reach.LastCommit.After(w.To) {
-		w.To = *reach.LastCommit
+		From: head.StopTime, FromLSN: head.StopLSN, To: reach.LastKnown(), ToLSN: reach.EndLSN, Timeline: reach.Timeline,
+		FirstWAL: nameOf(reach.First()), LastWAL: nameOf(reach.Last()), Segments: reach.Segments(), Missing: nameOf(reach.Missing), Whole: reach.Covers(),
 	}
 	return w, nil
+}
+
+// nameOf a segment; empty for none.
+func nameOf(segment postgres.Segment) string {
+	if segment.SegSize == 0 {
+		return ""
+	}
+	return segment.Name()
 }
 
 func filesOf(m *backup.Manifest) []shownFile {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -96,10 +96,10 @@ func (v *verifying) run(ctx context.Context, args []string, withWAL bool) error 
 }
 
 // names are the backups to check.
-func (v *verifying) names(ctx context.Context, args []string) ([]catalogue.Name, error) {
-	var names []catalogue.Name
+func (v *verifying) names(ctx context.Context, args []string) ([]lookup.Name, error) {
+	var names []lookup.Name
 	for _, arg := range args {
-		name, err := catalogue.Find(ctx, v.store, v.filter, arg)
+		name, err := lookup.Find(ctx, v.store, v.filter, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -108,13 +108,13 @@ func (v *verifying) names(ctx context.Context, args []string) ([]catalogue.Name,
 	if len(args) > 0 {
 		return names, nil
 	}
-	lineages, err := catalogue.Lineages(ctx, v.store, v.filter)
+	lineages, err := lookup.Lineages(ctx, v.store, v.filter)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := catalogue.Backups(ctx, v.store, lineages)
+	entries, err := lookup.Backups(ctx, v.store, lineages)
 	for _, entry := range entries {
-		names = append(names, catalogue.Name{Lineage: entry.Lineage, ID: entry.ID})
+		names = append(names, lookup.Name{Lineage: entry.Lineage, ID: entry.ID})
 	}
 	return names, err
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/catalogue"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -53,7 +53,7 @@ type walHole struct {
 }
 
 func (a *app) walList(ctx context.Context, store objstore.Store) error {
-	lineages, err := catalogue.Lineages(ctx, store, a.filter)
+	lineages, err := lookup.Lineages(ctx, store, a.filter)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *app) walGetCommand() *cobra.Command {
 			debug.SetTraceback("crash")
 			g.Store = store
 			if g.Lineage = a.filter.Lineage; g.Lineage == "" {
-				lineage, err := catalogue.Only(ctx, store, a.filter)
+				lineage, err := lookup.Only(ctx, store, a.filter)
 				if err != nil {
 					return err
 				}
@@ -133,7 +133,7 @@ func (a *app) walGetCommand() *cobra.Command {
 			}
 			err := g.Get(ctx, args[0], args[1])
 			if errors.Is(err, objstore.ErrNotFound) {
-				return fmt.Errorf("%w: there is no lineage %s in the repository", catalogue.ErrNotThere, g.Lineage)
+				return fmt.Errorf("%w: there is no lineage %s in the repository", lookup.ErrNotThere, g.Lineage)
 			}
 			return err
 		}),

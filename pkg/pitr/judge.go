@@ -42,7 +42,7 @@ func (j *judge) live() bool {
 // it is wanted, provided that nothing else was committed until then.
 func (j *judge) time(at time.Time) Verdict {
 	reach := j.c.Reach
-	switch last := reach.lastKnown(); {
+	switch last := reach.LastKnown(); {
 	case at.Before(last) || reach.Unsure, j.target.excludes() && !at.After(last):
 		return j.stopAt(j.target)
 	case !at.After(j.c.graph.knownUntil(reach)):

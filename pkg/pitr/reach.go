@@ -204,8 +204,8 @@ func (r *Reach) backward() func(yield func(postgres.Segment) bool) {
 	}
 }
 
-// lastKnown is the time of the last commit as far as it is known.
-func (r *Reach) lastKnown() time.Time {
+// LastKnown is the time of the last commit, or the end of the backup if there is none behind it.
+func (r *Reach) LastKnown() time.Time {
 	if r.LastCommit != nil && r.LastCommit.After(r.Backup.StopTime) {
 		return *r.LastCommit
 	}
@@ -215,7 +215,7 @@ func (r *Reach) lastKnown() time.Time {
 // knownUntil is a time until which nothing was committed that is not in the WAL that was measured: a later backup on the path
 // proves it.
 func (g *Graph) knownUntil(r *Reach) time.Time {
-	known := r.lastKnown()
+	known := r.LastKnown()
 	for _, b := range g.backups {
 		if b.StopLSN <= r.EndLSN && b.StopTime.After(known) && g.Leads(b, r.Timeline) {
 			known = b.StopTime

@@ -62,7 +62,7 @@ type Verdict struct {
 }
 
 // LastKnown is the time of the last commit in the WAL behind the chosen backup, or the end of that backup if there is none.
-func (v Verdict) LastKnown() time.Time { return v.Candidate.Reach.lastKnown() }
+func (v Verdict) LastKnown() time.Time { return v.Candidate.Reach.LastKnown() }
 
 // KnownUntil is the latest time that can be reached from the chosen backup.
 func (v Verdict) KnownUntil() time.Time { return v.Candidate.graph.knownUntil(v.Candidate.Reach) }

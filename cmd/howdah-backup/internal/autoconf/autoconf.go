@@ -1,5 +1,5 @@
-// Package recovery writes the settings with which PostgreSQL goes on from a restored backup by itself.
-package recovery
+// Package autoconf writes the settings with which PostgreSQL goes on from a restored backup by itself.
+package autoconf
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -18,7 +18,7 @@ const Spool = "pg_wal/howdah-spool"
 
 // Settings say how recovery goes.
 type Settings struct {
-	StopAt way.Target
+	StopAt pitr.Target
 	// Timeline to follow; Own is that of the backup.
 	Timeline, Own uint32
 	// Command is this program with the flags that lead to the bucket and lineage.
@@ -66,8 +66,8 @@ func (s Settings) parameters() []postgres.Parameter {
 		params["recovery_target_time"] = t.Time.UTC().Format("2006-01-02 15:04:05.999999+00")
 	case !t.LSN.IsZero(): // everything before it is wanted, as pg_current_wal_lsn gives it
 		params["recovery_target_lsn"], params["recovery_target_inclusive"] = t.LSN.String(), "off"
-	case t.Name != "":
-		params["recovery_target_name"] = t.Name
+	case t.RestorePoint != "":
+		params["recovery_target_name"] = t.RestorePoint
 	case t.Immediate:
 		params["recovery_target"] = "immediate"
 	}

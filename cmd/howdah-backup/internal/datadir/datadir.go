@@ -1,5 +1,5 @@
-// Package restoring makes a data directory of a backup that PostgreSQL starts on by itself.
-package restoring
+// Package datadir makes a data directory of a backup that PostgreSQL starts on by itself.
+package datadir
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"howdah.dev/howdah/cmd/howdah-backup/internal/autoconf"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/pgmanifest"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/recovery"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -34,7 +34,7 @@ type Job struct {
 	// Tablespaces maps the OID of each to an absolute folder, which is empty or missing too. PostgreSQL refuses a tablespace
 	// that is a folder in pg_tblspc itself.
 	Tablespaces map[string]string
-	Recovery    *recovery.Settings // nil: PostgreSQL stops where the backup ends
+	Recovery    *autoconf.Settings // nil: PostgreSQL stops where the backup ends
 	Workers     int
 	Memory      int64 // bytes of buffers
 	Report      func(what string, done, total int64)

@@ -1,4 +1,4 @@
-package recovery
+package autoconf
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/way"
+	"howdah.dev/howdah/pkg/pitr"
 )
 
 func TestATargetBecomesSettings(t *testing.T) {
@@ -19,10 +19,10 @@ func TestATargetBecomesSettings(t *testing.T) {
 		never    string
 	}{
 		"the end":         {Settings{Timeline: 1, Own: 1, Action: "promote"}, []string{"recovery_target_timeline = 'current'", "hot_standby = 'off'"}, "recovery_target_time ="},
-		"a time":          {Settings{StopAt: way.Target{Time: &at}}, []string{"recovery_target_time = '2026-03-04 04:06:07.000089+00'"}, "recovery_target_lsn"},
-		"an LSN":          {Settings{StopAt: way.Target{LSN: 0x3000028}}, []string{"recovery_target_lsn = '0/3000028'", "recovery_target_inclusive = 'off'"}, "recovery_target_time ="},
-		"a restore point": {Settings{StopAt: way.Target{Name: "it's"}}, []string{"recovery_target_name = 'it''s'"}, "recovery_target_time ="},
-		"the backup":      {Settings{StopAt: way.Target{Immediate: true}}, []string{"recovery_target = 'immediate'"}, "recovery_target_time ="},
+		"a time":          {Settings{StopAt: pitr.Target{Time: &at}}, []string{"recovery_target_time = '2026-03-04 04:06:07.000089+00'"}, "recovery_target_lsn"},
+		"an LSN":          {Settings{StopAt: pitr.Target{LSN: 0x3000028}}, []string{"recovery_target_lsn = '0/3000028'", "recovery_target_inclusive = 'off'"}, "recovery_target_time ="},
+		"a restore point": {Settings{StopAt: pitr.Target{RestorePoint: "it's"}}, []string{"recovery_target_name = 'it''s'"}, "recovery_target_time ="},
+		"the backup":      {Settings{StopAt: pitr.Target{Immediate: true}}, []string{"recovery_target = 'immediate'"}, "recovery_target_time ="},
 		"a later line":    {Settings{Timeline: 3, Own: 1}, []string{"recovery_target_timeline = '3'"}, "current"},
 		"a pause":         {Settings{Action: "pause"}, []string{"recovery_target_action = 'pause'"}, "hot_standby"},
 	} {

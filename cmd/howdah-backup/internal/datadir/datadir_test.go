@@ -1,4 +1,4 @@
-package restoring_test
+package datadir_test
 
 import (
 	"context"
@@ -9,19 +9,19 @@ import (
 	"strings"
 	"testing"
 
-	"howdah.dev/howdah/cmd/howdah-backup/internal/recovery"
-	"howdah.dev/howdah/cmd/howdah-backup/internal/restoring"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/autoconf"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/datadir"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/sample"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
-func job(t *testing.T, store objstore.Store) *restoring.Job {
+func job(t *testing.T, store objstore.Store) *datadir.Job {
 	sample.Claim(t, store, sample.Lineage, "shop")
 	m := sample.Backup(t, store, sample.Lineage, "b", sample.Data(t), 0, 2)
-	return &restoring.Job{
-		Store: store, Manifest: m, Dir: filepath.Join(t.TempDir(), "new folder", "pgdata"), Recovery: &recovery.Settings{Command: []string{"x"}},
+	return &datadir.Job{
+		Store: store, Manifest: m, Dir: filepath.Join(t.TempDir(), "new folder", "pgdata"), Recovery: &autoconf.Settings{Command: []string{"x"}},
 		Report: func(string, int64, int64) {},
 	}
 }

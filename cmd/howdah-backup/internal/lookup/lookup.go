@@ -1,5 +1,5 @@
-// Package catalogue finds lineages and backups in a repository.
-package catalogue
+// Package lookup finds lineages and backups in a repository.
+package lookup
 
 import (
 	"context"

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/pitr"
+	"howdah.dev/howdah/pkg/pitr/bucket"
+)
+
+// path is a backup, and how to go on from it.
+type path struct {
+	head     *backup.Head
+	timeline uint32 // that is followed
+	// stopAt is where replay stops; End() of it: where the archive ends.
+	stopAt pitr.Target
+}
+
+// find finds the backup and the path from it.
+func (r *restore) find(ctx context.Context, store objstore.Store, id string) (path, error) {
+	filter := r.filter
+	only := ""
+	if id != "" {
+		name, err := lookup.Find(ctx, store, filter, id)
+		if err != nil {
+			return path{}, err
+		}
+		filter, only = lookup.Filter{Lineage: name.Lineage}, name.ID
+	}
+	lineages, err := lookup.Lineages(ctx, store, filter)
+	if err != nil {
+		return path{}, err
+	}
+	if err := oneCluster(lineages); err != nil {
+		return path{}, err
+	}
+	if !r.replays {
+		head, err := backup.ReadHead(ctx, store, filter.Lineage, only)
+		if err != nil {
+			return path{}, err
+		}
+		return path{head: head, timeline: head.Timeline}, nil
+	}
+	examined, err := bucket.Examine(ctx, store, lineages, only, r.target)
+	if err != nil {
+		return path{}, err
+	}
+	now := r.now()
+	verdict := pitr.Decide(examined.Candidates, r.target, pitr.Facts{Now: now})
+	if err := refusal(verdict, now); err != nil {
+		return path{}, err
+	}
+	return path{head: examined.Head(verdict.Candidate), timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}, nil
+}
+
+// oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.
+func oneCluster(lineages []repository.Lineage) error {
+	var names []string
+	for _, lineage := range lineages {
+		if name := lineage.Writer.Namespace + "/" + lineage.Writer.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 1 {
+		slices.Sort(names)
+		return fmt.Errorf("%w: there is more than one cluster: write --cluster (and --namespace) for one of %s", lookup.ErrAmbiguous, strings.Join(names, ", "))
+	}
+	return nil
+}
