@@ -40,61 +40,61 @@ type BackupList struct {
 
 // BackupSpec says what to back up.
 // +kubebuilder:validation:XValidation:rule="has(self.requestedBy) == has(oldSelf.requestedBy) && (!has(self.requestedBy) || self.requestedBy == oldSelf.requestedBy)",message="spec.requestedBy can't be changed"
-// +kubebuilder:validation:XValidation:rule="has(self.found) == has(oldSelf.found) && (!has(self.found) || self.found == oldSelf.found)",message="spec.found can't be changed: make another Backup"
+// +kubebuilder:validation:XValidation:rule="has(self.found) == has(oldSelf.found) && (!has(self.found) || self.found == oldSelf.found)",message="spec.found can't be changed: create another Backup"
 type BackupSpec struct {
 	// Cluster is the PostgresCluster to back up, in the same namespace.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: make another Backup"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: create another Backup"
 	Cluster LocalReference `json:"cluster"`
-	// Type says how much is copied. An Incremental copies what changed since the backup before, and refers to older
-	// backups for the rest; where there is none to build on it becomes a Full one, and status.type says so.
+	// Type says how much is copied. An Incremental copies what has changed since the previous backup, and refers to older
+	// backups for the rest. If there is none to build on, it becomes a Full one, and status.type says so.
 	// +optional
 	// +kubebuilder:default=Full
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type can't be changed: make another Backup"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type can't be changed: create another Backup"
 	Type BackupType `json:"type,omitempty"`
-	// Compression says what matters more. Fast takes the least cpu and the most space, Small the least space; Balanced is
-	// nearly as small at two thirds of Small's cpu.
+	// Compression says what matters more. Fast uses the least CPU and the most space, Small the least space. Balanced is
+	// nearly as small, with two thirds of Small's CPU.
 	// +optional
 	// +kubebuilder:default=Balanced
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.compression can't be changed: make another Backup"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.compression can't be changed: create another Backup"
 	Compression BackupCompression `json:"compression,omitempty"`
-	// MaxBytesPerSecond bounds what the Job reads from the volume, such as 100Mi, for those who share the node. Left out:
-	// no bound. A change holds from the next attempt on.
+	// MaxBytesPerSecond limits what the Job reads from the volume, such as 100Mi, if others share the node. By default,
+	// there is no limit. A change applies from the next attempt on.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="spec.maxBytesPerSecond is too little for a backup to end: write 1Mi or more, or leave it out for no bound"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="spec.maxBytesPerSecond is too little for a backup to finish: use 1Mi or more, or remove it for no limit"
 	MaxBytesPerSecond *resource.Quantity `json:"maxBytesPerSecond,omitempty"`
-	// Resources of the Job, in place of requests of 100m cpu and 128Mi memory, and a limit of 256Mi memory. A change holds
+	// Resources of the Job, instead of requests of 100m CPU and 128Mi memory, and a limit of 256Mi memory. A change applies
 	// from the next attempt on.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits) || quantity(string(self.limits['memory'])).compareTo(quantity('192Mi')) >= 0",message="spec.resources.limits.memory is too little for the Job: write 192Mi or more, or leave it out for 256Mi"
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources asks for more cpu than its limit: write a request that is at most the limit"
-	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('memory' in self.limits) || !('memory' in self.requests) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="spec.resources asks for more memory than its limit: write a request that is at most the limit"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits) || quantity(string(self.limits['memory'])).compareTo(quantity('192Mi')) >= 0",message="spec.resources.limits.memory is too little for the Job: use 192Mi or more, or remove it for 256Mi"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources requests more cpu than its limit: use a request that is at most the limit"
+	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('memory' in self.limits) || !('memory' in self.requests) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="spec.resources requests more memory than its limit: use a request that is at most the limit"
 	Resources *Resources `json:"resources,omitempty"`
-	// DeletionPolicy says what becomes of the data in the repository when the Backup is deleted. It stays in any case when the
-	// whole namespace is deleted.
+	// DeletionPolicy says what happens to the data in the repository when the Backup is deleted. The data always stays when
+	// the whole namespace is deleted.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
-	// Hold keeps the backup: retention passes over it, and deleting the Backup waits until hold is false.
+	// Hold keeps the backup: retention skips it, and deleting the Backup waits until hold is false.
 	// +optional
 	Hold bool `json:"hold,omitempty"`
-	// Verify has every object of the backup read and checked against its checksum, once, after it has succeeded. The
-	// condition Verified says what was found.
+	// Verify requests that every object of the backup is read and checked against its checksum, once, after the backup has
+	// succeeded. The condition Verified reports the result.
 	// +optional
 	Verify *BackupVerify `json:"verify,omitempty"`
 	// Cancel ends a backup that is waiting or running.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
-	// Found says that the backup is one that lies in a repository already: nothing is copied, and status says what it is.
-	// The backup-controller makes such Backups of what it finds in a repository (spec.catalogue there), with
-	// deletionPolicy: Retain.
+	// Found says that the backup already exists in a repository: nothing is copied, and status describes it. The
+	// backup-controller creates such Backups for what it finds in a repository (spec.catalogue there), with deletionPolicy:
+	// Retain.
 	// +optional
 	Found *FoundBackup `json:"found,omitempty"`
-	// RequestedBy says which object's request this answers; written by the backup-controller.
+	// RequestedBy says which object requested this backup. Written by the backup-controller.
 	// +optional
 	RequestedBy *Requester `json:"requestedBy,omitempty"`
 }
 
-// FoundBackup says where a backup lies.
+// FoundBackup says where a backup is stored.
 type FoundBackup struct {
 	// Repository is the name of the BackupRepository.
 	// +kubebuilder:validation:MinLength=1
@@ -107,7 +107,7 @@ type FoundBackup struct {
 	ID string `json:"id"`
 }
 
-// AnnotationExpired is on a Backup that the retention of its repository removes: its data goes with it, whatever
+// AnnotationExpired is on a Backup that the retention of its repository deletes: its data is deleted with it, whatever
 // spec.deletionPolicy says. Its value is the name of the repository.
 const AnnotationExpired = "howdah.dev/expired"
 
@@ -129,13 +129,13 @@ type BackupCompression string
 const (
 	// BackupBalanced is the default.
 	BackupBalanced BackupCompression = "Balanced"
-	// BackupFast takes the least cpu.
+	// BackupFast uses the least CPU.
 	BackupFast BackupCompression = "Fast"
-	// BackupSmall takes the least space.
+	// BackupSmall uses the least space.
 	BackupSmall BackupCompression = "Small"
 )
 
-// BackupDeletionPolicy says what becomes of a backup's data when its object is deleted.
+// BackupDeletionPolicy says what happens to a backup's data when its object is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type BackupDeletionPolicy string
 
@@ -146,9 +146,9 @@ const (
 	BackupRetain BackupDeletionPolicy = "Retain"
 )
 
-// BackupStatus says how the backup went. Written by the backup-controller; progress by its Job.
+// BackupStatus is the observed state of a backup. Written by the backup-controller; progress by its Job.
 type BackupStatus struct {
-	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Succeeded, Verified.
@@ -162,17 +162,17 @@ type BackupStatus struct {
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
-	// Type of the backup that was made: an Incremental that found nothing to build on is a Full one.
+	// Type of the backup that was created: an Incremental that found nothing to build on is a Full one.
 	// +optional
 	Type BackupType `json:"type,omitempty"`
-	// Parent is the id of the backup that an Incremental builds on, as in its status.plan.id. It may be deleted: what is
-	// still needed of its data stays.
+	// Parent is the id of the backup that an Incremental builds on, as in that backup's status.plan.id. The parent may be
+	// deleted: its data stays as far as it is still needed.
 	// +optional
 	Parent string `json:"parent,omitempty"`
-	// StartedAt is when the Job was made.
+	// StartedAt is when the Job was created.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// CompletedAt is when it ended, well or not.
+	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 	// Version of PostgreSQL that was backed up, such as 17.5.
@@ -187,16 +187,17 @@ type BackupStatus struct {
 	// StopTime is the earliest time that this backup can be restored to.
 	// +optional
 	StopTime *metav1.Time `json:"stopTime,omitempty"`
-	// LogicalBytes of files in the backup.
+	// LogicalBytes is the size of the files in the backup.
 	// +optional
 	LogicalBytes int64 `json:"logicalBytes,omitempty"`
-	// ChangedBytes of LogicalBytes were copied; the rest is in older backups. Of a Full one: all.
+	// ChangedBytes is how many of LogicalBytes were copied; the rest is in older backups. For a Full backup it is all of
+	// them.
 	// +optional
 	ChangedBytes int64 `json:"changedBytes,omitempty"`
-	// StoredBytes that this backup added to the repository.
+	// StoredBytes is what this backup added to the repository.
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
-	// VerifiedAt is when all of its objects were last read, be they right or wrong.
+	// VerifiedAt is when all of its objects were last read, whatever the result was.
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 	// Verification that is under way, or was the last.
@@ -208,7 +209,7 @@ type BackupStatus struct {
 type BackupPlan struct {
 	// ID of the backup in the repository.
 	ID string `json:"id"`
-	// Type that is made, unless the Job finds that it can't build on the parent.
+	// Type that is created, unless the Job finds that it can't build on the parent.
 	// +optional
 	Type BackupType `json:"type,omitempty"`
 	// Parent is the id of the backup that an Incremental builds on.
@@ -232,10 +233,10 @@ type BackupPlan struct {
 
 // Conditions and reasons of a Backup. Written by the backup-controller; read by whoever asked for the backup.
 const (
-	// ConditionSucceeded is on every kind that ends. Unknown until it has ended.
+	// ConditionSucceeded is on every kind that ends. It is Unknown until then.
 	ConditionSucceeded = "Succeeded"
 
-	// ReasonCompleted: it has ended well.
+	// ReasonCompleted: it has ended successfully.
 	ReasonCompleted = "Completed"
 	// ReasonRunning: its Job runs.
 	ReasonRunning = "Running"
@@ -245,7 +246,7 @@ const (
 	ReasonClusterNotFound = "ClusterNotFound"
 	// ReasonClusterNotReady: the cluster must be Ready first.
 	ReasonClusterNotReady = "ClusterNotReady"
-	// ReasonClusterReplaced: the cluster was deleted or made anew since.
+	// ReasonClusterReplaced: the cluster was deleted or created again since.
 	ReasonClusterReplaced = "ClusterReplaced"
 	// ReasonNoArchive: the cluster has no spec.archive, so there is nowhere to put a backup.
 	ReasonNoArchive = "NoArchive"
@@ -255,7 +256,7 @@ const (
 	ReasonRepositoryNotReady = "RepositoryNotReady"
 	// ReasonJobFailed: the Job has failed for good.
 	ReasonJobFailed = "JobFailed"
-	// ReasonQueued: other work goes first.
+	// ReasonQueued: other work comes first.
 	ReasonQueued = "Queued"
 	// ReasonFound: it was found in a repository.
 	ReasonFound = "Found"

@@ -5,12 +5,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RepositoryDrill has what is in a repository restored aside and looked at, again and again. Each time a Restore makes a
-// PostgresCluster, which is deleted in the end; the cluster whose backups they are is not touched.
+// RepositoryDrill restores a backup of a repository on a schedule and checks it. Each time, a Restore creates a temporary
+// PostgresCluster, which is deleted in the end. The cluster that was backed up is not touched.
 // +kubebuilder:validation:XValidation:rule="size(self.cluster.name) <= 40 && self.cluster.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="spec.drill.cluster.name must be the name of a PostgresCluster, such as shop"
 type RepositoryDrill struct {
-	// Schedule in cron's form with five fields, such as "0 4 * * 0", or @daily, @weekly, @monthly. A time that comes while
-	// a drill is under way is left out.
+	// Schedule as a cron expression with five fields, such as "0 4 * * 0", or @daily, @weekly, @monthly. A time that comes
+	// while a drill is under way is skipped.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@hourly','@daily','@weekly','@monthly','@yearly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.drill.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 4 * * 0' for every Sunday at 4, or be one of @hourly, @daily, @weekly, @monthly, @yearly"
@@ -20,34 +20,34 @@ type RepositoryDrill struct {
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Token is any word; another one asks for a drill at once.
+	// Token is any text; a new value requests a drill at once.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Token string `json:"token,omitempty"`
-	// Suspend leaves out the times of the schedule, and makes up for none afterwards. A drill that is under way goes on,
-	// and a token is answered.
+	// Suspend skips the times of the schedule, and catches up on none afterwards. A drill that is under way continues, and
+	// a new token still requests one.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// Cluster whose backups are restored. It may be gone.
+	// Cluster whose backups are restored. It may have been deleted.
 	Cluster LocalReference `json:"cluster"`
-	// Target of the restore: Latest is the latest backup and all WAL behind it, RandomTime a time between the earliest and
-	// the latest that can be restored.
+	// Target of the restore: Latest is the latest backup and all WAL after it; RandomTime is a time between the earliest
+	// and the latest that can be restored.
 	// +optional
 	// +kubebuilder:default=Latest
 	Target DrillTarget `json:"target,omitempty"`
-	// Assertions that must hold in the restored databases, beside what pg_amcheck looks at.
+	// Assertions that must hold in the restored databases, in addition to what pg_amcheck checks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Assertions []DrillAssertion `json:"assertions,omitempty"`
-	// Storage of the restored cluster. Left out: as the cluster had it that was backed up.
+	// Storage of the restored cluster. By default, that of the cluster that was backed up.
 	// +optional
 	Storage *NewStorage `json:"storage,omitempty"`
-	// Resources of the restored cluster. Left out: as the cluster had them that was backed up.
+	// Resources of the restored cluster. By default, those of the cluster that was backed up.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// TimeoutSeconds that a drill may take; then it has failed. Left out: a day.
+	// TimeoutSeconds is how long a drill may take before it has failed. The default is a day.
 	// +optional
 	// +kubebuilder:default=86400
 	// +kubebuilder:validation:Minimum=60
@@ -66,100 +66,100 @@ const (
 	DrillRandomTime DrillTarget = "RandomTime"
 )
 
-// DrillAssertion is a question to the restored data.
+// DrillAssertion is a statement about the restored data.
 type DrillAssertion struct {
-	// Name of the assertion, which messages have.
+	// Name of the assertion, for messages.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Database to ask. Left out: the application's.
+	// Database to query. By default, the application's.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Database string `json:"database,omitempty"`
-	// Query is one statement with one row and one column as its result, which must be true, such as
-	// SELECT count(*) > 0 FROM orders. Its role reads everything and changes nothing.
+	// Query is one statement whose result is one row with one column, which must be true, such as SELECT count(*) > 0 FROM
+	// orders. Its role can read everything and change nothing.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Query string `json:"query"`
 }
 
-// DrillStatus says how the drills go. Written by the backup-controller.
+// DrillStatus is the state of the drills. Written by the backup-controller.
 type DrillStatus struct {
-	// LastScheduleTime is the last time of spec.drill.schedule that has come.
+	// LastScheduleTime is the last time of spec.drill.schedule that has passed.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
-	// NextScheduleTime is when the next one comes.
+	// NextScheduleTime is the next time of spec.drill.schedule.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
-	// Token of spec.drill that was answered last.
+	// Token of spec.drill that was last acted on.
 	// +optional
 	Token string `json:"token,omitempty"`
-	// UnderWay is the drill that was begun and is not put away yet.
+	// UnderWay is the drill that has begun and is not cleaned up yet.
 	// +optional
 	UnderWay *DrillRun `json:"underWay,omitempty"`
 	// Last is the last drill that has an outcome.
 	// +optional
 	Last *DrillRun `json:"last,omitempty"`
-	// LastSuccessTime is when a drill succeeded last.
+	// LastSuccessTime is when a drill last succeeded.
 	// +optional
 	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
 }
 
-// DrillRun is one drill. Its name and target are fixed before anything is made, so that every repeat does the same.
+// DrillRun is one drill. Its name and target are fixed before anything is created, so that every repeat does the same.
 type DrillRun struct {
-	// Name of the Restore, and of the PostgresCluster that it makes.
+	// Name of the Restore, and of the PostgresCluster that it creates.
 	Name string `json:"name"`
-	// StartedAt is when it was begun.
+	// StartedAt is when it began.
 	StartedAt metav1.Time `json:"startedAt"`
-	// TargetTime of the restore. Left out: the end of the archive.
+	// TargetTime of the restore. If empty, the end of the archive.
 	// +optional
 	TargetTime string `json:"targetTime,omitempty"`
-	// RestoreUID is that of the Restore, once it is made.
+	// RestoreUID is the UID of the Restore, once it exists.
 	// +optional
 	RestoreUID types.UID `json:"restoreUID,omitempty"`
 	// BackupID of the backup that was restored.
 	// +optional
 	BackupID string `json:"backupID,omitempty"`
-	// LastCommit that was restored.
+	// LastCommit is the time of the last commit that was restored.
 	// +optional
 	LastCommit *metav1.MicroTime `json:"lastCommit,omitempty"`
-	// RestoreSeconds from when the Restore was made until the restored cluster took connections: how long it takes to be
-	// back, as measured.
+	// RestoreSeconds from the creation of the Restore until the restored cluster accepted connections: how long it takes to
+	// be back, as measured.
 	// +optional
 	RestoreSeconds int64 `json:"restoreSeconds,omitempty"`
-	// CheckSeconds that pg_amcheck and the assertions took.
+	// CheckSeconds is how long pg_amcheck and the assertions took.
 	// +optional
 	CheckSeconds int64 `json:"checkSeconds,omitempty"`
 	// CompletedAt is when it had an outcome.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
-	// Outcome of the drill, once it has one. What it has made is deleted then.
+	// Outcome of the drill, once it has one. What the drill has created is then deleted.
 	// +optional
 	Outcome DrillOutcome `json:"outcome,omitempty"`
 	// Reason of the condition, once there is an outcome.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Message says what is waited for, or what was found.
+	// Message says what the drill waits for, or what it found.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// DrillOutcome is how a drill has ended.
+// DrillOutcome is how a drill ended.
 // +kubebuilder:validation:Enum=Succeeded;Failed;Cancelled
 type DrillOutcome string
 
 const (
-	// DrillSucceeded: it was restored, and everything that was looked at is right.
+	// DrillSucceeded: the backup was restored, and all checks passed.
 	DrillSucceeded DrillOutcome = "Succeeded"
-	// DrillFailed: it could not be restored or looked at, or something is wrong.
+	// DrillFailed: the backup could not be restored or checked, or a check failed.
 	DrillFailed DrillOutcome = "Failed"
-	// DrillCancelled: spec.drill, or the repository, went.
+	// DrillCancelled: spec.drill was removed, or the repository was deleted.
 	DrillCancelled DrillOutcome = "Cancelled"
 )
 
 // Condition Drilled of a BackupRepository, and its reasons. Written by the backup-controller; read by people.
 const (
-	// ConditionDrilled: the last drill has restored a backup, and what was looked at is right.
+	// ConditionDrilled says whether the last drill restored a backup and all checks passed.
 	ConditionDrilled = "Drilled"
 
 	// ReasonDrilled: the last drill has succeeded.

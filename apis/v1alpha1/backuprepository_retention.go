@@ -4,47 +4,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RetentionSpec says what stays. A backup goes when no rule keeps it; WAL goes when nothing that stays needs it. What a
-// rule says of days, weeks, months and years is in UTC. Whatever the rules say, the newest good backup of a lineage stays
-// with all WAL from it to the end of the lineage, until somebody deletes its Backup; so does one with spec.hold. For a
-// lineage that no cluster in this Kubernetes writes, ages count from when it was first seen here.
-// +kubebuilder:validation:XValidation:rule="has(self.keepLast) || has(self.keepWithin) || has(self.recoveryWindow) || has(self.keepDaily) || has(self.keepWeekly) || has(self.keepMonthly) || has(self.keepYearly)",message="spec.retention keeps nothing: write at least one of recoveryWindow, keepLast, keepWithin, keepDaily, keepWeekly, keepMonthly and keepYearly, such as recoveryWindow: 7d"
+// RetentionSpec says what is kept. A backup is deleted when no rule keeps it, and WAL when nothing that is kept needs it.
+// Days, weeks, months and years are in UTC. Whatever the rules say, the newest good backup of a lineage is kept, with all
+// WAL from it to the end of the lineage, until somebody deletes its Backup. A backup with spec.hold is kept, too. For a
+// lineage that no cluster in this Kubernetes cluster writes, ages count from when it was first seen here.
+// +kubebuilder:validation:XValidation:rule="has(self.keepLast) || has(self.keepWithin) || has(self.recoveryWindow) || has(self.keepDaily) || has(self.keepWeekly) || has(self.keepMonthly) || has(self.keepYearly)",message="spec.retention keeps nothing: set at least one of recoveryWindow, keepLast, keepWithin, keepDaily, keepWeekly, keepMonthly and keepYearly, such as recoveryWindow: 7d"
 type RetentionSpec struct {
-	// RecoveryWindow is for how long back every point in time can be restored, such as 7d: the newest backup before that
-	// stays, all that came after it, and all WAL from it on. WAL before that goes, but for what other backups that stay
-	// need for themselves.
+	// RecoveryWindow is the period within which every point in time can be restored, such as 7d. It keeps the newest backup
+	// before the period, all backups since, and all WAL from that backup on. Earlier WAL is deleted, except what other kept
+	// backups need for themselves.
 	// +optional
 	RecoveryWindow RetentionPeriod `json:"recoveryWindow,omitempty"`
-	// KeepLast keeps the newest so many backups. Without recoveryWindow, also all WAL from the oldest of them on.
+	// KeepLast keeps this many of the newest backups. Without recoveryWindow, it also keeps all WAL from the oldest of them
+	// on.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepLast *int32 `json:"keepLast,omitempty"`
-	// KeepWithin keeps the backups that are younger, such as 30d. Without recoveryWindow, also all WAL from the oldest of
-	// them on.
+	// KeepWithin keeps the backups that are younger, such as 30d. Without recoveryWindow, it also keeps all WAL from the
+	// oldest of them on.
 	// +optional
 	KeepWithin RetentionPeriod `json:"keepWithin,omitempty"`
-	// KeepDaily keeps the newest backup of each of so many days that have one.
+	// KeepDaily keeps the newest backup of each of this many days that have one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepDaily *int32 `json:"keepDaily,omitempty"`
-	// KeepWeekly keeps the newest backup of each of so many weeks, from Monday, that have one.
+	// KeepWeekly keeps the newest backup of each of this many weeks, from Monday, that have one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepWeekly *int32 `json:"keepWeekly,omitempty"`
-	// KeepMonthly keeps the newest backup of each of so many months that have one.
+	// KeepMonthly keeps the newest backup of each of this many months that have one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepMonthly *int32 `json:"keepMonthly,omitempty"`
-	// KeepYearly keeps the newest backup of each of so many years that have one.
+	// KeepYearly keeps the newest backup of each of this many years that have one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	KeepYearly *int32 `json:"keepYearly,omitempty"`
-	// DryRun removes nothing; status.retention.wouldRemove shows what would go.
+	// DryRun deletes nothing; status.retention.wouldRemove lists what would be deleted.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 }
@@ -54,12 +55,12 @@ type RetentionSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*[hdw]$')",message="a period of spec.retention must be a number of hours, days or weeks, such as 36h, 7d or 12w"
 type RetentionPeriod string
 
-// CatalogueMode says for which backups of a bucket objects are made.
+// CatalogueMode says for which backups in a bucket objects are created.
 // +kubebuilder:validation:Enum=Auto;All;Off
 type CatalogueMode string
 
 const (
-	// CatalogueAuto is for those of clusters that are not in this Kubernetes; of a readOnly repository, for all.
+	// CatalogueAuto is for those of clusters that are not in this Kubernetes cluster; in a readOnly repository, for all.
 	CatalogueAuto CatalogueMode = "Auto"
 	// CatalogueAll is for all that have no Backup object.
 	CatalogueAll CatalogueMode = "All"
@@ -67,34 +68,34 @@ const (
 	CatalogueOff CatalogueMode = "Off"
 )
 
-// LineageStatus says what a repository has of one lineage.
+// LineageStatus describes one lineage in a repository.
 type LineageStatus struct {
 	// Name of the lineage: system identifier and data generation.
 	Name string `json:"name"`
 	// Cluster that writes or wrote it, with its namespace.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
-	// Living: the cluster is there and writes here.
+	// Living says that the cluster exists and writes here.
 	// +optional
 	Living bool `json:"living,omitempty"`
 	// Backups in the lineage that can be read.
 	// +optional
 	Backups int32 `json:"backups,omitempty"`
-	// Damaged are the ids of backups whose manifest can't be read; at most ten. Nothing is removed while there is one.
+	// Damaged are the ids of backups whose manifest can't be read, at most ten. Nothing is deleted while there is one.
 	// +optional
 	Damaged []string `json:"damaged,omitempty"`
-	// RecoverableFrom and RecoverableTo bound the newest stretch of time of which every point can be restored. Where they
-	// are missing, none can.
+	// RecoverableFrom is the start of the newest period of which every point can be restored; recoverableTo is its end. If
+	// they are missing, no point can be restored.
 	// +optional
 	RecoverableFrom *metav1.Time `json:"recoverableFrom,omitempty"`
 	// RecoverableTo is the time of the last commit that is archived, as far as known.
 	// +optional
 	RecoverableTo *metav1.Time `json:"recoverableTo,omitempty"`
-	// MissingWAL names the first segment that is missing between the oldest backup and the end; points before it can be
-	// reached from older backups, up to there. Empty: none is missing.
+	// MissingWAL names the first segment that is missing between the oldest backup and the end of the archive. Older
+	// backups can only be restored to points before it. If empty, none is missing.
 	// +optional
 	MissingWAL string `json:"missingWAL,omitempty"`
-	// LogicalBytes of all backups: what a restore of each would write.
+	// LogicalBytes of all backups: what restoring each of them would write.
 	// +optional
 	LogicalBytes int64 `json:"logicalBytes,omitempty"`
 	// StoredBytes of all backups.
@@ -103,49 +104,50 @@ type LineageStatus struct {
 	// WALBytes is the size of the WAL as stored.
 	// +optional
 	WALBytes int64 `json:"walBytes,omitempty"`
-	// FirstSeen is when the backup-controller saw the lineage first. Once nobody here writes the lineage any more, the time
-	// between LastWritten and FirstSeen is not counted by spec.retention. Of lineages that are not in this list nothing is
-	// known but that they are there now.
+	// FirstSeen is when the backup-controller first saw the lineage. Once nobody here writes the lineage any more,
+	// spec.retention does not count the time between LastWritten and FirstSeen. Of a lineage that is not in this list,
+	// nothing is known except that it exists.
 	// +optional
 	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
-	// LastWritten is when WAL was archived last.
+	// LastWritten is when WAL was last archived.
 	// +optional
 	LastWritten *metav1.Time `json:"lastWritten,omitempty"`
 	// LastBackup is when the newest backup ended.
 	// +optional
 	LastBackup *metav1.Time `json:"lastBackup,omitempty"`
-	// LastFailure is when a Backup failed last, of those that are there.
+	// LastFailure is when the latest of the existing failed Backups failed.
 	// +optional
 	LastFailure *metav1.Time `json:"lastFailure,omitempty"`
 }
 
-// RetentionStatus says what retention has done.
+// RetentionStatus is what retention has done.
 type RetentionStatus struct {
-	// LastRun is when it ran to its end last.
+	// LastRun is when it last completed.
 	// +optional
 	LastRun *metav1.Time `json:"lastRun,omitempty"`
 	// NextRun is when it runs next, at the latest.
 	// +optional
 	NextRun *metav1.Time `json:"nextRun,omitempty"`
-	// LastRemoval is when a run ended that had removed something.
+	// LastRemoval is when the last run that deleted something ended.
 	// +optional
 	LastRemoval *metav1.Time `json:"lastRemoval,omitempty"`
-	// RemovedBackups by that run.
+	// RemovedBackups is the number of backups that this run deleted.
 	// +optional
 	RemovedBackups int32 `json:"removedBackups,omitempty"`
-	// RemovedWAL is the number of WAL files that it removed.
+	// RemovedWAL is the number of WAL files that it deleted.
 	// +optional
 	RemovedWAL int32 `json:"removedWAL,omitempty"`
-	// RemovedBytes of WAL, and of packs that nothing needed; what goes with a Backup object is not in it.
+	// RemovedBytes of WAL, and of packs that nothing needed, without what was deleted together with a Backup object.
 	// +optional
 	RemovedBytes int64 `json:"removedBytes,omitempty"`
-	// WouldRemove are the backups that go, or with dryRun would, as lineage/id; at most fifty, the oldest first.
+	// WouldRemove lists the backups that will be deleted, or with dryRun would be, as lineage/id; at most fifty, the oldest
+	// first.
 	// +optional
 	WouldRemove []string `json:"wouldRemove,omitempty"`
-	// WouldRemoveCount is how many they are.
+	// WouldRemoveCount is their number.
 	// +optional
 	WouldRemoveCount int32 `json:"wouldRemoveCount,omitempty"`
-	// Message says what is waited for, or what went wrong.
+	// Message says what retention waits for, or what went wrong.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

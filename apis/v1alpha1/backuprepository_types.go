@@ -35,48 +35,48 @@ type BackupRepositoryList struct {
 	Items           []BackupRepository `json:"items"`
 }
 
-// BackupRepositorySpec says where the repository is.
-// +kubebuilder:validation:XValidation:rule="has(self.encryption) == has(oldSelf.encryption)",message="spec.encryption can't be switched on or off, as what is in the bucket would stay as it is: make another BackupRepository with another spec.s3.prefix"
-// +kubebuilder:validation:XValidation:rule="!has(self.encryption) || !has(self.s3.credentials) || self.encryption.secretName != self.s3.credentials.secretName",message="spec.encryption.secretName must be another Secret than that of spec.s3.credentials: each of its entries is a key"
+// BackupRepositorySpec describes a repository.
+// +kubebuilder:validation:XValidation:rule="has(self.encryption) == has(oldSelf.encryption)",message="spec.encryption can't be switched on or off, because existing objects would stay as they are: create another BackupRepository with another spec.s3.prefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.encryption) || !has(self.s3.credentials) || self.encryption.secretName != self.s3.credentials.secretName",message="spec.encryption.secretName must not be the Secret of spec.s3.credentials, because each of its entries is a key"
 type BackupRepositorySpec struct {
-	// S3 is an S3 bucket, of AWS or of a compatible server.
+	// S3 is a bucket of AWS or of an S3-compatible server.
 	S3 S3Spec `json:"s3"`
-	// Encryption on the client. Left out: objects lie in the bucket as they are.
+	// Encryption by the client. By default, objects are stored without it.
 	// +optional
 	Encryption *EncryptionSpec `json:"encryption,omitempty"`
-	// ReadOnly writes and deletes nothing in the bucket: what is there can be looked at and restored. No cluster can
-	// archive to it.
+	// ReadOnly writes and deletes nothing in the bucket: its content can be listed and restored. No cluster can archive to
+	// it.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// Retention says what stays in the repository; the rest is removed. It holds for each lineage by itself: the data of
-	// one cluster since it was made, restored or upgraded. Left out: nothing is removed.
+	// Retention says what is kept in the repository; everything else is deleted. It applies to each lineage separately: the
+	// data of one cluster since it was created, restored or upgraded. By default, nothing is deleted.
 	// +optional
 	Retention *RetentionSpec `json:"retention,omitempty"`
-	// Catalogue says for which backups in the bucket Backup objects are made, where there are none. Auto: for those of
-	// clusters that are not in this Kubernetes, or of all where the repository is readOnly. At most a hundred are made,
-	// the newest ones; deleting one leaves its data, and it is found again.
+	// Catalogue says for which backups in the bucket Backup objects are created, if there are none. With Auto, for those of
+	// clusters that are not in this Kubernetes cluster, or for all if the repository is readOnly. At most a hundred are
+	// created, for the newest backups. Deleting one keeps its data, and it is found again.
 	// +optional
 	// +kubebuilder:default=Auto
 	Catalogue CatalogueMode `json:"catalogue,omitempty"`
-	// Verify has every backup of the repository read and checked against its checksums, on a schedule.
+	// Verify reads every backup of the repository and checks it against its checksums, on a schedule.
 	// +optional
 	Verify *RepositoryVerify `json:"verify,omitempty"`
-	// Drill has a backup of the repository restored aside and looked at, on a schedule.
+	// Drill restores a backup of the repository into a temporary cluster and checks it, on a schedule.
 	// +optional
 	Drill *RepositoryDrill `json:"drill,omitempty"`
 }
 
 // S3Spec describes a bucket and how to reach it.
 // +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.endpoint)",message="spec.s3.client: Minio needs spec.s3.endpoint, such as https://minio.example.com:9000"
-// +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.credentials)",message="spec.s3.client: Minio needs spec.s3.credentials.secretName; only client: AWS can take credentials from the environment"
-// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="spec.s3.prefix can't be changed: make another BackupRepository"
+// +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.credentials)",message="spec.s3.client: Minio needs spec.s3.credentials.secretName; only client: AWS can use credentials from the environment"
+// +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="spec.s3.prefix can't be changed: create another BackupRepository"
 type S3Spec struct {
-	// Client is the library that talks to the server: AWS for AWS itself (with its whole credential chain) and most
-	// others, Minio for servers that only it gets on with.
+	// Client is the library that talks to the server: AWS for AWS itself (with its whole credential chain) and most other
+	// servers, Minio for servers that work only with that.
 	// +optional
 	// +kubebuilder:default=AWS
 	Client S3Client `json:"client,omitempty"`
-	// Endpoint of the server, as a URL. Left out: AWS.
+	// Endpoint of the server, as a URL. By default, AWS.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHost() != ''",message="spec.s3.endpoint must be a URL with https:// and a host, such as https://minio.example.com:9000"
 	// +kubebuilder:validation:MaxLength=512
@@ -85,28 +85,29 @@ type S3Spec struct {
 	// +optional
 	// +kubebuilder:default=us-east-1
 	Region string `json:"region,omitempty"`
-	// Bucket name. It must exist.
+	// Bucket is the name of the bucket, which must exist.
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.s3.bucket can't be changed: make another BackupRepository"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.s3.bucket can't be changed: create another BackupRepository"
 	Bucket string `json:"bucket"`
-	// Prefix in the bucket under which everything lies, such as production/.
+	// Prefix of all keys in the bucket, such as production/.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.contains('//') && !self.contains('..')",message="spec.s3.prefix must not begin with / nor have // or .. in it; for example: production/"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.contains('//') && !self.contains('..')",message="spec.s3.prefix must not begin with /, and must not contain // or ..; for example: production/"
 	Prefix string `json:"prefix,omitempty"`
-	// ForcePathStyle puts the bucket in the path instead of the host name. Left out: true where there is an endpoint.
+	// ForcePathStyle puts the bucket into the path instead of the host name. The default is true if an endpoint is set.
 	// +optional
 	ForcePathStyle *bool `json:"forcePathStyle,omitempty"`
-	// CABundle are certificates, in PEM, that the server's certificate is checked with. Left out: the public ones.
+	// CABundle has certificates, in PEM, with which the server's certificate is verified. By default, the public ones.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
-	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----')",message="spec.s3.caBundle must hold certificates in PEM (-----BEGIN CERTIFICATE-----)"
+	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----')",message="spec.s3.caBundle must contain certificates in PEM (-----BEGIN CERTIFICATE-----)"
 	CABundle string `json:"caBundle,omitempty"`
-	// Credentials. Left out: from the environment (instance role, web identity), client AWS only.
+	// Credentials for the server. By default, they come from the environment (instance role, web identity), which works
+	// with client AWS only.
 	// +optional
 	Credentials *S3Credentials `json:"credentials,omitempty"`
-	// ServerSideEncryption has the server encrypt what is written. Left out: as the bucket is set.
+	// ServerSideEncryption makes the server encrypt what is written. By default, the settings of the bucket apply.
 	// +optional
 	ServerSideEncryption *ServerSideEncryption `json:"serverSideEncryption,omitempty"`
 }
@@ -114,15 +115,15 @@ type S3Spec struct {
 // ServerSideEncryption says how the server encrypts.
 // +kubebuilder:validation:XValidation:rule="!has(self.kmsKey) || self.type == 'KMS'",message="spec.s3.serverSideEncryption.kmsKey needs type: KMS"
 type ServerSideEncryption struct {
-	// Type: S3 has the server use its own key (SSE-S3), KMS one of its key service (SSE-KMS).
+	// Type is S3 to let the server use its own key (SSE-S3), or KMS for a key of its key service (SSE-KMS).
 	Type ServerSideEncryptionType `json:"type"`
-	// KMSKey is the id or ARN of the key. Left out: the key service's default for the bucket.
+	// KMSKey is the id or ARN of the key. By default, the key service's default for the bucket.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	KMSKey string `json:"kmsKey,omitempty"`
 }
 
-// ServerSideEncryptionType names who has the key.
+// ServerSideEncryptionType says who has the key.
 // +kubebuilder:validation:Enum=S3;KMS
 type ServerSideEncryptionType string
 
@@ -146,14 +147,14 @@ const (
 
 // S3Credentials says where the credentials are.
 type S3Credentials struct {
-	// SecretName of a Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if need be, AWS_SESSION_TOKEN.
+	// SecretName of a Secret with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if needed, AWS_SESSION_TOKEN.
 	// +kubebuilder:validation:MinLength=1
 	SecretName string `json:"secretName"`
 }
 
-// BackupRepositoryStatus says what was found. Written by the backup-controller alone.
+// BackupRepositoryStatus is the observed state of a repository. Written by the backup-controller alone.
 type BackupRepositoryStatus struct {
-	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, Verified, Drilled.
@@ -161,23 +162,23 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Encryption says by which keys, where there is any.
+	// Encryption says which keys encrypt the repository, if it is encrypted.
 	// +optional
 	Encryption *EncryptionStatus `json:"encryption,omitempty"`
-	// LastInventoryTime is when the bucket was looked through last: what follows is as of then.
+	// LastInventoryTime is when the last inventory of the bucket was taken, on which the following fields are based.
 	// +optional
 	LastInventoryTime *metav1.Time `json:"lastInventoryTime,omitempty"`
-	// InventoryError says why the bucket could not be looked through since; empty if it could.
+	// InventoryError says why no inventory could be taken since; empty if it could.
 	// +optional
 	InventoryError string `json:"inventoryError,omitempty"`
-	// Backups in the repository.
+	// Backups is the number of backups in the repository.
 	// +optional
 	Backups int32 `json:"backups,omitempty"`
 	// StoredBytes of backups and WAL in the repository.
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
-	// Kept is what the bucket itself keeps of objects that were deleted or replaced; left out: nothing, or it is not allowed to
-	// ask (s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration, s3:ListBucketVersions).
+	// Kept is what the bucket itself keeps of deleted or replaced objects. Empty if it keeps nothing, or Howdah lacks the
+	// permission to ask (s3:GetBucketVersioning, s3:GetBucketObjectLockConfiguration, s3:ListBucketVersions).
 	// +optional
 	Kept *KeptStatus `json:"kept,omitempty"`
 	// Lineages in the repository, the one that was written last first; at most fifty.
@@ -185,30 +186,30 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Lineages []LineageStatus `json:"lineages,omitempty"`
-	// Retention says what spec.retention has removed and would remove.
+	// Retention says what spec.retention has deleted and would delete.
 	// +optional
 	Retention *RetentionStatus `json:"retention,omitempty"`
-	// Catalogue says what Backups were made of what was found.
+	// Catalogue says which Backups were created for what was found.
 	// +optional
 	Catalogue string `json:"catalogue,omitempty"`
 	// Verification of the backups in the repository.
 	// +optional
 	Verification *RepositoryVerification `json:"verification,omitempty"`
-	// Drill says how the drills go.
+	// Drill is the state of the drills.
 	// +optional
 	Drill *DrillStatus `json:"drill,omitempty"`
 }
 
-// KeptStatus says what a bucket with versions keeps, which is paid for and seen by nobody.
+// KeptStatus is what a bucket with versioning keeps of deleted objects; nobody sees it, and it is paid for.
 type KeptStatus struct {
-	// Objects are versions of deleted or replaced objects.
+	// Objects is the number of versions of deleted or replaced objects.
 	// +optional
 	Objects int64 `json:"objects,omitempty"`
-	// Bytes that they take.
+	// Bytes is the space that they use.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
-	// ObjectLock of the bucket, such as "COMPLIANCE for 30 days": so long no version can be removed. Left out: versions stay
-	// until a lifecycle rule of the bucket removes them.
+	// ObjectLock of the bucket, such as "COMPLIANCE for 30 days": no version can be deleted for that long. If empty,
+	// versions stay until a lifecycle rule of the bucket deletes them.
 	// +optional
 	ObjectLock string `json:"objectLock,omitempty"`
 }
@@ -216,30 +217,30 @@ type KeptStatus struct {
 // Conditions and reasons of a BackupRepository. Written by the backup-controller; read by the db-controller (whether to
 // expect archiving to work), by backups and by the restore-controller.
 const (
-	// ConditionReady is on every kind that runs on.
+	// ConditionReady is on every kind that keeps running.
 	ConditionReady = "Ready"
 
 	// ReasonChecking (see Upgrade): the first check is under way.
 
 	// ReasonAvailable: writing, reading, listing and deleting work.
 	ReasonAvailable = "Available"
-	// ReasonUnreachable: the server doesn't answer.
+	// ReasonUnreachable: the server does not respond.
 	ReasonUnreachable = "Unreachable"
-	// ReasonAccessDenied: the credentials are wrong or not enough.
+	// ReasonAccessDenied: the credentials are wrong or do not allow enough.
 	ReasonAccessDenied = "AccessDenied"
 	// ReasonBucketNotFound: the bucket doesn't exist.
 	ReasonBucketNotFound = "BucketNotFound"
-	// ReasonSecretNotFound: the Secret with the credentials doesn't exist or lacks a key.
+	// ReasonSecretNotFound: the Secret with the credentials does not exist or lacks a key.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonNotSupported: the server doesn't honour what Howdah needs, such as If-None-Match.
+	// ReasonNotSupported: the server does not honour what Howdah needs, such as If-None-Match.
 	ReasonNotSupported = "NotSupported"
-	// ReasonNoRepository: there is nothing of Howdah's in a readOnly repository's place.
+	// ReasonNoRepository: there is no repository at the place of a readOnly one.
 	ReasonNoRepository = "NoRepository"
-	// ReasonReadOnly: a cluster or a backup wants to write to a repository that is readOnly.
+	// ReasonReadOnly: a cluster or a backup would write to a repository that is readOnly.
 	ReasonReadOnly = "ReadOnly"
-	// ReasonExpired is the event of a Backup that spec.retention of its repository removes.
+	// ReasonExpired is the event of a Backup that spec.retention of its repository deletes.
 	ReasonExpired = "Expired"
-	// ReasonCleanedUp is the event of a repository in which spec.retention has removed something.
+	// ReasonCleanedUp is the event of a repository in which spec.retention has deleted something.
 	ReasonCleanedUp = "CleanedUp"
 	// ReasonInUse: it is being deleted, but clusters or backups still need it.
 	ReasonInUse = "InUse"

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BackupSchedule makes Backups of a PostgresCluster at set times.
+// BackupSchedule creates Backups of a PostgresCluster at set times.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pgbs,categories=howdah
@@ -36,46 +36,47 @@ type BackupScheduleList struct {
 	Items           []BackupSchedule `json:"items"`
 }
 
-// BackupScheduleSpec says when to back up what.
+// BackupScheduleSpec says what to back up, and when.
 type BackupScheduleSpec struct {
 	// Cluster is the PostgresCluster to back up, in the same namespace.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: make another BackupSchedule"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.cluster can't be changed: create another BackupSchedule"
 	Cluster LocalReference `json:"cluster"`
-	// Schedule in cron's form with five fields, such as "0 3 * * *", or @hourly, @daily, @weekly, @monthly.
+	// Schedule as a cron expression with five fields, such as "0 3 * * *", or @hourly, @daily, @weekly, @monthly.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@hourly','@daily','@weekly','@monthly','@yearly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * *' for every night at 3, or be one of @hourly, @daily, @weekly, @monthly, @yearly"
 	Schedule string `json:"schedule"`
-	// TimeZone of the schedule, such as Europe/Berlin. When its clocks go forward, a time of day that they leave out is due
-	// at the change; when they go back, one that comes twice is due the first time. A schedule of every hour goes by hours.
+	// TimeZone of the schedule, such as Europe/Berlin. When its clocks go forward, a time of day that they skip is due at
+	// the change; when they go back, one that occurs twice is due the first time. A schedule of every hour counts hours.
 	// +optional
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
-	// Type of the Backups that it makes. Where there is nothing yet that an Incremental could build on, it becomes a Full one.
+	// Type of the Backups that it creates. If there is nothing yet that an Incremental could build on, it becomes a Full
+	// one.
 	// +optional
 	// +kubebuilder:default=Full
 	Type BackupType `json:"type,omitempty"`
-	// Suspend makes no new Backups while true.
+	// Suspend creates no new Backups while it is true.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// ConcurrencyPolicy says what happens when the Backup of before is not done yet: Forbid skips the new one, Allow
-	// makes it (it waits in the queue), Replace cancels the old one.
+	// ConcurrencyPolicy says what happens if the previous Backup has not finished: Forbid skips the new one, Allow creates
+	// it (it waits in the queue), Replace cancels the old one.
 	// +optional
 	// +kubebuilder:default=Forbid
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
-	// StartingDeadlineSeconds is how late a Backup may be made, after an outage of the backup-controller or of the API
-	// server. One that is later still counts as missed. Left out: one is made, however late.
+	// StartingDeadlineSeconds is how late a Backup may be created, after an outage of the backup-controller or of the API
+	// server. One that would be later counts as missed. By default, one is created, however late.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 60",message="spec.startingDeadlineSeconds is so short that a restart of the controller would miss runs: write 60 or more, or leave it out for no limit"
+	// +kubebuilder:validation:XValidation:rule="self >= 60",message="spec.startingDeadlineSeconds is so short that a restart of the controller would miss runs: use 60 or more, or remove it for no limit"
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// FailedBackupsHistoryLimit is how many of its Backups that have failed or were cancelled are kept; older ones are
-	// deleted, unless they are held. How long the others are kept says spec.retention of the BackupRepository.
+	// FailedBackupsHistoryLimit is how many of its failed or cancelled Backups are kept; older ones are deleted, unless
+	// they are held. spec.retention of the BackupRepository decides about the others.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="spec.failedBackupsHistoryLimit must be 0 or more"
 	FailedBackupsHistoryLimit *int32 `json:"failedBackupsHistoryLimit,omitempty"`
-	// DeletionPolicy of the Backups that it makes.
+	// DeletionPolicy of the Backups that it creates.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy BackupDeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -88,15 +89,15 @@ type ConcurrencyPolicy string
 const (
 	// ConcurrencyAllow lets Backups queue.
 	ConcurrencyAllow ConcurrencyPolicy = "Allow"
-	// ConcurrencyForbid skips.
+	// ConcurrencyForbid skips the new Backup.
 	ConcurrencyForbid ConcurrencyPolicy = "Forbid"
-	// ConcurrencyReplace cancels the one that runs.
+	// ConcurrencyReplace cancels the running Backup.
 	ConcurrencyReplace ConcurrencyPolicy = "Replace"
 )
 
-// BackupScheduleStatus says what the schedule did. Written by the backup-controller alone.
+// BackupScheduleStatus is the observed state of a schedule. Written by the backup-controller alone.
 type BackupScheduleStatus struct {
-	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready.
@@ -104,19 +105,19 @@ type BackupScheduleStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// LastScheduleTime is the time that the last Backup was due.
+	// LastScheduleTime is when the last Backup was due.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 	// LastBackup is the name of that Backup.
 	// +optional
 	LastBackup string `json:"lastBackup,omitempty"`
-	// NextScheduleTime is when the next one is due.
+	// NextScheduleTime is when the next Backup is due.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
-	// MissedRuns counts times that passed without a Backup.
+	// MissedRuns is the number of times that passed without a Backup.
 	// +optional
 	MissedRuns int64 `json:"missedRuns,omitempty"`
-	// LastSuccessTime is when the last of its Backups that succeeded was done.
+	// LastSuccessTime is when its last successful Backup ended.
 	// +optional
 	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
 	// LastSuccessfulBackup is the name of that Backup; retention may have deleted it since.
@@ -130,10 +131,10 @@ const (
 	ReasonScheduled = "Scheduled"
 	// ReasonSuspended: spec.suspend is true.
 	ReasonSuspended = "Suspended"
-	// ReasonInvalidSchedule: the schedule or its time zone can't be read.
+	// ReasonInvalidSchedule: the schedule or its time zone is invalid.
 	ReasonInvalidSchedule = "InvalidSchedule"
-	// ReasonSkipped: the last time passed because the Backup before was not done.
+	// ReasonSkipped: at the last time, the previous Backup had not finished.
 	ReasonSkipped = "Skipped"
-	// ReasonDeadlineExceeded: the last time was found to have passed longer ago than spec.startingDeadlineSeconds.
+	// ReasonDeadlineExceeded: the last time was noticed later than spec.startingDeadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 )

@@ -3,16 +3,16 @@ package v1alpha1
 // Conditions and reasons of a PostgresCluster. Written by the db-controller; read by backups (Ready), restores and
 // upgrades (Ready, after a Handover).
 const (
-	// ConditionUpToDate says whether what runs is what spec asks for.
+	// ConditionUpToDate says whether what runs matches spec.
 	ConditionUpToDate = "UpToDate"
-	// ConditionReplicated says whether every replica follows and could take over. A single instance has none.
+	// ConditionReplicated says whether every replica follows and could take over. A single instance does not have it.
 	ConditionReplicated = "Replicated"
 	// ConditionArchiving says whether WAL reaches the repository.
 	ConditionArchiving = "Archiving"
-	// ConditionStorageHealthy says whether the volumes have space left.
+	// ConditionStorageHealthy says whether the volumes have enough space left.
 	ConditionStorageHealthy = "StorageHealthy"
-	// ConditionRolesAndDatabasesReady says whether spec.roles and spec.databases are as they are written. Without any there
-	// is none.
+	// ConditionRolesAndDatabasesReady says whether roles and databases are as spec.roles and spec.databases declare them. A
+	// cluster that declares none does not have it.
 	ConditionRolesAndDatabasesReady = "RolesAndDatabasesReady"
 
 	// ReasonRunning (see Backup): the cluster takes connections.
@@ -27,81 +27,81 @@ const (
 	ReasonRestarting = "Restarting"
 	// ReasonVolumesLocked: a Restore or an Upgrade has the volumes.
 	ReasonVolumesLocked = "VolumesLocked"
-	// ReasonUnavailable: the primary doesn't take connections.
+	// ReasonUnavailable: the primary does not accept connections.
 	ReasonUnavailable = "Unavailable"
 	// ReasonInitFailed: the init Job has failed for good.
 	ReasonInitFailed = "InitFailed"
-	// ReasonAwaitingFinalBackup: the cluster is being deleted and waits for its last backup.
+	// ReasonAwaitingFinalBackup: the cluster is being deleted and waits for its final backup.
 	ReasonAwaitingFinalBackup = "AwaitingFinalBackup"
-	// ReasonNameConflict: an object of a name that the cluster needs belongs to somebody else.
+	// ReasonNameConflict: an object that the cluster needs exists and belongs to somebody else.
 	ReasonNameConflict = "NameConflict"
-	// ReasonUnschedulable: no node takes the pod.
+	// ReasonUnschedulable: no node can run the pod.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonImageUnavailable: an image can't be pulled.
 	ReasonImageUnavailable = "ImageUnavailable"
 
-	// ReasonHibernated: all instances are stopped, as spec.hibernate asks.
+	// ReasonHibernated: all instances are stopped, as spec.hibernate requests.
 	ReasonHibernated = "Hibernated"
 	// ReasonElecting: there is no primary, and the agents have yet to agree on one.
 	ReasonElecting = "Electing"
 
-	// ReasonCurrent: what runs is what spec asks for.
+	// ReasonCurrent: what runs matches spec.
 	ReasonCurrent = "Current"
-	// ReasonVersionPending: spec.version is higher than what runs; an Upgrade gets there.
+	// ReasonVersionPending: spec.version is higher than what runs; an Upgrade is needed.
 	ReasonVersionPending = "VersionPending"
 	// ReasonVersionBehind: spec.version is lower than what runs, and is not acted on.
 	ReasonVersionBehind = "VersionBehind"
 	// ReasonRestartPending: a change waits for a restart.
 	ReasonRestartPending = "RestartPending"
-	// ReasonConfigurationInvalid: PostgreSQL doesn't accept a parameter; the old configuration stays.
+	// ReasonConfigurationInvalid: PostgreSQL does not accept a parameter; the previous configuration stays in force.
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
-	// ReasonApplying: a change is on its way.
+	// ReasonApplying: a change is being applied.
 	ReasonApplying = "Applying"
-	// ReasonInvalidWindow: spec.maintenanceWindow can't be understood, so nothing is restarted.
+	// ReasonInvalidWindow: spec.maintenanceWindow is invalid, so nothing is restarted.
 	ReasonInvalidWindow = "InvalidWindow"
-	// ReasonScaling: instances are being added or taken away.
+	// ReasonScaling: instances are being added or removed.
 	ReasonScaling = "Scaling"
 	// ReasonSwitchingOver: another instance is becoming primary.
 	ReasonSwitchingOver = "SwitchingOver"
 
 	// ReasonFollowing: every replica follows the primary and could take over.
 	ReasonFollowing = "Following"
-	// ReasonCommitsWaiting: synchronous commits wait for replicas that are not there.
+	// ReasonCommitsWaiting: synchronous commits wait for replicas that are missing.
 	ReasonCommitsWaiting = "CommitsWaiting"
-	// ReasonReplicaDown: a replica doesn't run or doesn't follow.
+	// ReasonReplicaDown: a replica does not run or does not follow.
 	ReasonReplicaDown = "ReplicaDown"
-	// ReasonCloning: a replica is being made as a copy of the primary.
+	// ReasonCloning: a replica is being created as a copy of the primary.
 	ReasonCloning = "Cloning"
-	// ReasonRewinding: a former primary gives up what the new one doesn't have.
+	// ReasonRewinding: a former primary reverts what the new one does not have.
 	ReasonRewinding = "Rewinding"
-	// ReasonLagging: a replica is further behind than spec.maxLagOnFailover.
+	// ReasonLagging: a replica lags further than spec.maxLagOnFailover.
 	ReasonLagging = "Lagging"
-	// ReasonJoining: a replica follows, and the primary has yet to count it among those that may take over.
+	// ReasonJoining: a replica follows, and the primary has yet to make it a member.
 	ReasonJoining = "Joining"
 
-	// ReasonNotAsDeclared: a role, a database or an extension can't be made what spec says.
+	// ReasonNotAsDeclared: a role, a database or an extension can't be brought to what spec declares.
 	ReasonNotAsDeclared = "NotAsDeclared"
 
 	// ReasonArchived: WAL is being archived.
 	ReasonArchived = "Archived"
 	// ReasonArchiveFailing: WAL can't be pushed; it stays on the volume until it can.
 	ReasonArchiveFailing = "ArchiveFailing"
-	// ReasonArchiveBehind: WAL waits for minutes though no push fails; the archive is slower than the writers.
+	// ReasonArchiveBehind: WAL has waited for minutes although no push fails; the archive is slower than the writers.
 	ReasonArchiveBehind = "ArchiveBehind"
-	// ReasonNotConfigured: there is no spec.archive.
+	// ReasonNotConfigured: spec.archive is not set.
 	ReasonNotConfigured = "NotConfigured"
 
-	// ReasonEnoughSpace: all volumes have space left.
+	// ReasonEnoughSpace: all volumes have enough space left.
 	ReasonEnoughSpace = "EnoughSpace"
 	// ReasonAlmostFull: a volume is nearly full.
 	ReasonAlmostFull = "AlmostFull"
 	// ReasonDiskFull: a volume is full; if it is the primary's, clients may only read until there is space.
 	ReasonDiskFull = "DiskFull"
-	// ReasonSpaceUnknown: no agent has said yet how full its volume is.
+	// ReasonSpaceUnknown: no agent has reported yet how full its volume is.
 	ReasonSpaceUnknown = "SpaceUnknown"
-	// ReasonVolumesGrowing: volumes are on their way to the size that is wanted.
+	// ReasonVolumesGrowing: volumes are growing to the desired size.
 	ReasonVolumesGrowing = "VolumesGrowing"
-	// ReasonExpansionNotAllowed: the StorageClass doesn't let volumes grow.
+	// ReasonExpansionNotAllowed: the StorageClass does not let volumes grow.
 	ReasonExpansionNotAllowed = "ExpansionNotAllowed"
 	// ReasonExpansionFailed: Kubernetes or the storage refuses to let a volume grow.
 	ReasonExpansionFailed = "ExpansionFailed"

@@ -5,15 +5,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Synchronous replication.
+// Synchronous configures synchronous replication.
 type Synchronous struct {
-	// Number of replicas that must have a commit before it is acknowledged; any of them. It is less than spec.instances.
+	// Number of replicas that must have a commit before it is acknowledged; any of them count. It must be less than
+	// spec.instances.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	Number int32 `json:"number,omitempty"`
-	// Durability says what happens while fewer replicas are there: Required lets commits wait for them, Preferred does
-	// with those that there are.
+	// Durability says what happens while fewer replicas are available: with Required, commits wait for them; with
+	// Preferred, those that are available are enough.
 	// +optional
 	// +kubebuilder:default=Required
 	Durability Durability `json:"durability,omitempty"`
@@ -26,27 +27,27 @@ type Durability string
 const (
 	// DurabilityRequired lets commits wait until there are enough replicas.
 	DurabilityRequired Durability = "Required"
-	// DurabilityPreferred does with the replicas that there are.
+	// DurabilityPreferred is content with the replicas that are available.
 	DurabilityPreferred Durability = "Preferred"
 )
 
-// Switchover is a wish for another primary.
+// Switchover is a request for another primary.
 type Switchover struct {
-	// To is the instance that becomes primary, such as shop-1. Left out: the replica that is furthest ahead.
+	// To is the instance that should become primary, such as shop-1. By default, the replica that is furthest ahead.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	To string `json:"to,omitempty"`
-	// Token makes this wish another one than the one before: any text, such as the time of day. A wish is carried out
+	// Token distinguishes this request from the previous one: any text, such as the time of day. A request is carried out
 	// or refused once.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Token string `json:"token"`
 }
 
-// MaintenanceWindow is a time that comes again and again.
+// MaintenanceWindow is a recurring period of time.
 type MaintenanceWindow struct {
-	// Schedule of its beginning, in cron's form with five fields, such as "0 3 * * 0", or @daily, @weekly, @monthly.
+	// Schedule of its beginning, as a cron expression with five fields, such as "0 3 * * 0", or @daily, @weekly, @monthly.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@daily','@weekly','@monthly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.maintenanceWindow.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * 0' for Sundays at 3, or be one of @daily, @weekly, @monthly"
@@ -78,8 +79,8 @@ type Scheduling struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
-	// Spread of the instances over zones and nodes: Preferred puts two on one node where there are too few, Required
-	// lets an instance wait for a node of its own. Zones are only ever preferred.
+	// Spread of the instances over zones and nodes. With Preferred, two instances share a node if there are too few nodes.
+	// With Required, an instance waits for a node of its own. Zones are always only preferred.
 	// +optional
 	// +kubebuilder:default=Preferred
 	Spread SpreadPolicy `json:"spread,omitempty"`
@@ -90,7 +91,7 @@ type Scheduling struct {
 type SpreadPolicy string
 
 const (
-	// SpreadPreferred keeps instances apart where that is possible.
+	// SpreadPreferred keeps instances apart if that is possible.
 	SpreadPreferred SpreadPolicy = "Preferred"
 	// SpreadRequired gives each instance a node of its own.
 	SpreadRequired SpreadPolicy = "Required"

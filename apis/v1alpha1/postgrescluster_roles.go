@@ -2,71 +2,73 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Role is a role that the primary keeps as it is written here. Nobody is made a superuser by it.
+// Role is a role that the primary keeps as it is declared here. No role can become a superuser this way.
 //
-// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.passwordSecret) || has(self.certificateSecret) || has(self.inRoles))",message="spec.roles: a role with ensure: Absent is dropped; leave the rest of it out"
-// +kubebuilder:validation:XValidation:rule="self.login || !has(self.certificateSecret)",message="spec.roles: a role with login: false opens no session; leave its certificateSecret out, or have login: true"
+// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.passwordSecret) || has(self.certificateSecret) || has(self.inRoles))",message="spec.roles: a role with ensure: Absent is dropped; remove its other fields"
+// +kubebuilder:validation:XValidation:rule="self.login || !has(self.certificateSecret)",message="spec.roles: a role with login: false can't log in; remove its certificateSecret, or set login: true"
 type Role struct {
 	// Name of the role.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','public','none']) && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.roles has a name that PostgreSQL or Howdah uses itself; choose another, such as reporting"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','public','none']) && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.roles contains a name that PostgreSQL or Howdah uses itself; choose another one, such as reporting"
 	Name string `json:"name"`
-	// Ensure that the role is there, or that it isn't. One that owns something can't be dropped.
+	// Ensure is Present to create the role if it is missing, or Absent to drop it. A role that owns something can't be
+	// dropped.
 	// +optional
 	// +kubebuilder:default=Present
 	Ensure Presence `json:"ensure,omitempty"`
-	// Login: sessions may be opened as this role.
+	// Login allows sessions as this role.
 	// +optional
 	// +kubebuilder:default=true
 	Login *bool `json:"login,omitempty"`
-	// CreateDB: it may make databases.
+	// CreateDB allows the role to create databases.
 	// +optional
 	CreateDB bool `json:"createdb,omitempty"`
-	// CreateRole: it may make roles. Before PostgreSQL 16 that is nearly as much as a superuser's power: it may change
-	// every role that is none.
+	// CreateRole allows the role to create roles. Before PostgreSQL 16 this is nearly as powerful as a superuser: the role
+	// may change every role that is not a superuser.
 	// +optional
 	CreateRole bool `json:"createrole,omitempty"`
-	// Inherit: it has the rights of the roles that it is in without SET ROLE.
+	// Inherit gives the role the privileges of the roles that it is a member of, without SET ROLE.
 	// +optional
 	// +kubebuilder:default=true
 	Inherit *bool `json:"inherit,omitempty"`
-	// ConnectionLimit is how many sessions it may have at once; -1 is any number.
+	// ConnectionLimit is the number of simultaneous sessions that are allowed; -1 means any number.
 	// +optional
 	// +kubebuilder:default=-1
 	// +kubebuilder:validation:Minimum=-1
 	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
-	// ValidUntil is when its password ends. Left out: never.
+	// ValidUntil is when the password expires. By default, never.
 	// +optional
 	ValidUntil *metav1.Time `json:"validUntil,omitempty"`
-	// InRoles are the roles that it is a member of. A membership that the superuser has given and that is not here is
-	// taken away.
+	// InRoles are the roles that it is a member of. A membership that the superuser has granted and that is not listed here
+	// is revoked.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!self.exists(r, r in ['postgres','pg_execute_server_program','pg_read_server_files','pg_write_server_files'] || r.startsWith('howdah_'))",message="spec.roles[].inRoles has a role that is as mighty as a superuser, or that is Howdah's; leave it out"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(r, r in ['postgres','pg_execute_server_program','pg_read_server_files','pg_write_server_files'] || r.startsWith('howdah_'))",message="spec.roles[].inRoles contains a role that is as powerful as a superuser, or that belongs to Howdah; remove it"
 	InRoles []string `json:"inRoles,omitempty"`
-	// PasswordSecret has the password. A change there is a change of the password. Left out: it keeps the one it has.
+	// PasswordSecret has the password. Changing the Secret changes the password. By default, the role keeps the password
+	// that it has.
 	// +optional
 	PasswordSecret *PasswordSecret `json:"passwordSecret,omitempty"`
-	// CertificateSecret is made with a certificate by which this role logs in where spec.postgresql.hba says cert.
+	// CertificateSecret is created with a certificate with which this role can log in where spec.postgresql.hba says cert.
 	// +optional
 	CertificateSecret *CertificateSecret `json:"certificateSecret,omitempty"`
 }
 
-// CertificateSecret is where a client's certificate is put: tls.crt and tls.key, and ca.crt to check the server by. It is
-// renewed there before it ends.
+// CertificateSecret is where a client certificate is stored: tls.crt and tls.key, and ca.crt to verify the server. The
+// certificate is renewed there before it expires.
 type CertificateSecret struct {
-	// Name of the Secret, in the same namespace. It must not be there, or have been made for this role.
+	// Name of the Secret, in the same namespace. It must not exist yet, unless it was created for this role.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	Name string `json:"name"`
 }
 
-// PasswordSecret is where a password stands.
+// PasswordSecret says where a password is stored.
 type PasswordSecret struct {
 	// Name of the Secret, in the same namespace.
 	// +kubebuilder:validation:MinLength=1
@@ -80,36 +82,38 @@ type PasswordSecret struct {
 	Key string `json:"key,omitempty"`
 }
 
-// Presence of something in the database.
+// Presence says whether something should exist in the database.
 // +kubebuilder:validation:Enum=Present;Absent
 type Presence string
 
 const (
-	// Present: it is made if it is missing.
+	// Present creates it if it is missing.
 	Present Presence = "Present"
-	// Absent: it is dropped.
+	// Absent drops it.
 	Absent Presence = "Absent"
 )
 
-// Database that the primary keeps as it is written here. One that is no longer written here stays.
+// Database is a database that the primary keeps as it is declared here. A database that is removed from the list stays.
 //
-// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !has(self.extensions)",message="spec.databases: a database with ensure: Absent is dropped with all that is in it; leave its extensions out"
+// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !has(self.extensions)",message="spec.databases: a database with ensure: Absent is dropped with everything in it; remove its extensions"
 type Database struct {
 	// Name of the database.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.databases has a name that PostgreSQL uses itself; choose another, such as orders"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.databases contains a name that PostgreSQL uses itself; choose another one, such as orders"
 	Name string `json:"name"`
-	// Ensure that the database is there, or that it isn't: then it is dropped with all that is in it, once nobody uses it.
+	// Ensure is Present to create the database if it is missing, or Absent to drop it with everything in it, once nobody
+	// uses it.
 	// +optional
 	// +kubebuilder:default=Present
 	Ensure Presence `json:"ensure,omitempty"`
-	// Owner is a role. Left out: the application's for a new database, and no change for one that is there.
+	// Owner is a role. By default, a new database is owned by the application's role, and the owner of an existing one is
+	// not changed.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
 	Owner string `json:"owner,omitempty"`
-	// Extensions in the database. One that is no longer written here stays.
+	// Extensions in the database. An extension that is removed from the list stays.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -119,14 +123,15 @@ type Database struct {
 
 // Extension in a database.
 type Extension struct {
-	// Name of the extension, such as pg_trgm. The image has to have it.
+	// Name of the extension, such as pg_trgm. The image must contain it.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	Name string `json:"name"`
-	// Schema that it is in, made if it is missing. Left out: the one that the extension names, or else public.
+	// Schema of the extension, which is created if it is missing. By default, the schema that the extension names, or else
+	// public.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	Schema string `json:"schema,omitempty"`
-	// Version of it. Left out: the image's newest when it is made, and no change later.
+	// Version of the extension. By default, the newest in the image when it is created, and no change later.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`
 	Version string `json:"version,omitempty"`

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PostgresClusterStatus says what is true. Written by the db-controller alone.
+// PostgresClusterStatus is the observed state of a cluster. Written by the db-controller alone.
 type PostgresClusterStatus struct {
-	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, StorageHealthy,
@@ -16,16 +16,18 @@ type PostgresClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Version of PostgreSQL that runs, such as 17.5; only the major number until it has run for the first time.
+	// Version of PostgreSQL that runs, such as 17.5. It has only the major version until PostgreSQL has run for the first
+	// time.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// MajorVersion of the data.
 	// +optional
 	MajorVersion int32 `json:"majorVersion,omitempty"`
-	// Image of PostgreSQL that runs; a changed default of the suite doesn't change it.
+	// Image of PostgreSQL that runs. A new default of the suite does not change it.
 	// +optional
 	Image string `json:"image,omitempty"`
-	// AgentImage that the pods got their agent from; a newer suite changes it only when the pods restart for another reason.
+	// AgentImage from which the pods got their agent. A newer suite changes it only when the pods restart for another
+	// reason.
 	// +optional
 	AgentImage string `json:"agentImage,omitempty"`
 	// SystemIdentifier of the database, as pg_controldata prints it.
@@ -34,16 +36,16 @@ type PostgresClusterStatus struct {
 	// DataGeneration that the cluster runs on.
 	// +optional
 	DataGeneration string `json:"dataGeneration,omitempty"`
-	// PreviousDataGeneration is what it ran on before, still on the volumes.
+	// PreviousDataGeneration is what the cluster ran on previously, and what is still on the volumes.
 	// +optional
 	PreviousDataGeneration string `json:"previousDataGeneration,omitempty"`
-	// ReleasedDataGenerations are those that nobody wants any more: instances remove them from their volumes.
+	// ReleasedDataGenerations are no longer needed: instances remove them from their volumes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	ReleasedDataGenerations []string `json:"releasedDataGenerations,omitempty"`
-	// DataInstance is the instance that begins the data generation, because its volume has every commit. It changes with the
-	// data generation, and when the Lease has gone, not with a failover.
+	// DataInstance is the instance that begins the data generation, because its volume has every commit. It changes with
+	// the data generation, and when the Lease was deleted, but not with a failover.
 	// +optional
 	DataInstance string `json:"dataInstance,omitempty"`
 	// Timeline of the primary.
@@ -52,21 +54,21 @@ type PostgresClusterStatus struct {
 	// Primary is the name of the primary instance; while there is none, of the last one.
 	// +optional
 	Primary string `json:"primary,omitempty"`
-	// Synchronous is where acknowledged commits are, beside the primary.
+	// Synchronous says where acknowledged commits are, beside the primary.
 	// +optional
 	Synchronous *SynchronousStatus `json:"synchronous,omitempty"`
-	// Switchover answers the last spec.switchover.
+	// Switchover is the outcome of the last spec.switchover.
 	// +optional
 	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
-	// StandbyLimits are the parameters that a replica must not have less of than its primary, as the primary runs with
-	// them. Whether a change raises or lowers them decides who restarts first.
+	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
+	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional
 	StandbyLimits map[string]ParameterValue `json:"standbyLimits,omitempty"`
-	// Tuning are the parameters of the primary that were chosen for the memory and CPU of its pod, the size of its volume
-	// and the number of instances; spec.postgresql.parameters replaces each of them.
+	// Tuning has the parameters of the primary that were computed from the memory and CPU of its pod, the size of its
+	// volume, and the number of instances. spec.postgresql.parameters overrides each of them.
 	// +optional
 	Tuning map[string]ParameterValue `json:"tuning,omitempty"`
-	// ReadyInstances is the number of instances that take connections.
+	// ReadyInstances is the number of instances that accept connections.
 	// +optional
 	ReadyInstances int32 `json:"readyInstances"`
 	// Selector of the pods, for the scale subresource.
@@ -77,20 +79,20 @@ type PostgresClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Instances []InstanceStatus `json:"instances,omitempty"`
-	// Storage is how large the volumes are to be, once they have grown by themselves.
+	// Storage says how large the volumes should be, once they have grown automatically.
 	// +optional
 	Storage *StorageStatus `json:"storage,omitempty"`
 	// Connection says how to connect.
 	// +optional
 	Connection *ConnectionStatus `json:"connection,omitempty"`
-	// Archive health.
+	// Archive is the health of the archive.
 	// +optional
 	Archive *ArchiveStatus `json:"archive,omitempty"`
-	// Maintenance still running after a restore or a major upgrade: Extensions, Statistics.
+	// Maintenance that is still running after a restore or a major upgrade: Extensions, Statistics.
 	// +optional
 	// +listType=atomic
 	Maintenance []string `json:"maintenance,omitempty"`
-	// MaintenanceMessages tell of what could not be done there.
+	// MaintenanceMessages say what that maintenance could not do.
 	// +optional
 	// +listType=atomic
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
@@ -99,16 +101,16 @@ type PostgresClusterStatus struct {
 	// +listType=map
 	// +listMapKey=requesterUID
 	VolumeLocks []VolumeLock `json:"volumeLocks,omitempty"`
-	// BackupRequest requests from the backup-controller the final backup.
+	// BackupRequest requests the final backup from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 }
 
-// InstanceStatus is what is known of one instance.
+// InstanceStatus is the state of one instance.
 type InstanceStatus struct {
 	// Name of the instance and of its pod.
 	Name string `json:"name"`
-	// UID of its pod.
+	// PodUID is the UID of its pod.
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
 	// Node that it runs on.
@@ -123,87 +125,87 @@ type InstanceStatus struct {
 	// Storage says how large and how full its volume is.
 	// +optional
 	Storage *InstanceStorage `json:"storage,omitempty"`
-	// Role: primary or replica.
+	// Role is primary or replica.
 	// +optional
 	Role InstanceRole `json:"role,omitempty"`
 	// Timeline that it is on.
 	// +optional
 	Timeline int64 `json:"timeline,omitempty"`
-	// Ready: it takes connections.
+	// Ready says that it accepts connections.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
-	// Streaming: it is a replica, and gets WAL from the primary as it is written.
+	// Streaming says that it is a replica, and receives WAL from the primary as it is written.
 	// +optional
 	Streaming bool `json:"streaming,omitempty"`
-	// Eligible: the primary counts it among those that may take over.
+	// Eligible says that it is a member: the primary allows it to take over.
 	// +optional
 	Eligible bool `json:"eligible,omitempty"`
-	// LagBytes is how far it is behind the primary, in whole MiB; metrics have it by the byte.
+	// LagBytes is how far it lags behind the primary, in whole MiB; metrics have the exact bytes.
 	// +optional
 	LagBytes int64 `json:"lagBytes,omitempty"`
-	// LagSeconds is how long ago it was level with the primary, rounded; metrics have it by the second.
+	// LagSeconds is how long ago it was level with the primary, rounded; metrics have the exact seconds.
 	// +optional
 	LagSeconds int64 `json:"lagSeconds,omitempty"`
-	// Rejoin says how its data is being made fit to follow the primary, while it is.
+	// Rejoin describes how its data is being made fit to follow the primary, while that goes on.
 	// +optional
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
 	// ConfigHash of the configuration that it has applied.
 	// +optional
 	ConfigHash string `json:"configHash,omitempty"`
-	// PendingRestart names the parameters whose new value waits for a restart.
+	// PendingRestart lists the parameters whose new value waits for a restart.
 	// +optional
 	// +listType=atomic
 	PendingRestart []string `json:"pendingRestart,omitempty"`
-	// Message of the agent for a person, when something is wrong.
+	// Message from the agent for a person, when something is wrong.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// RejoinStatus is the work that makes an instance fit to follow the primary.
+// RejoinStatus describes the work that makes an instance fit to follow the primary.
 type RejoinStatus struct {
-	// Method: Rewind takes back what the primary doesn't have, Clone copies everything.
+	// Method is Rewind, which reverts what the primary does not have, or Clone, which copies everything.
 	Method string `json:"method"`
 	// Source is the instance that it copies from.
 	// +optional
 	Source string `json:"source,omitempty"`
-	// BytesDone and BytesTotal, updated with each percent.
+	// BytesDone of BytesTotal are copied. Both are updated with each percent.
 	// +optional
 	BytesDone int64 `json:"bytesDone,omitempty"`
-	// BytesTotal to copy.
+	// BytesTotal is the number of bytes to copy.
 	// +optional
 	BytesTotal int64 `json:"bytesTotal,omitempty"`
-	// Percent of it that is done.
+	// Percent that is done.
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
-	// Attempts so far, this one among them.
+	// Attempts so far, including this one.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`
-	// Message of the attempt before, when it failed.
+	// Message of the previous attempt, if it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// SynchronousStatus is where acknowledged commits are, as the primary's agent says.
+// SynchronousStatus says where acknowledged commits are, as the primary's agent reports.
 type SynchronousStatus struct {
 	// Members are the replicas that count.
 	// +optional
 	// +listType=atomic
 	Members []string `json:"members,omitempty"`
-	// Quorum is on how many of the members each acknowledged commit is.
+	// Quorum is how many of the members have each acknowledged commit.
 	Quorum int32 `json:"quorum"`
 }
 
-// SwitchoverStatus is the answer to spec.switchover.
+// SwitchoverStatus is the outcome of spec.switchover.
 type SwitchoverStatus struct {
-	// Token of the wish.
+	// Token of the request.
 	Token string `json:"token"`
-	// From is the primary of before.
+	// From is the previous primary.
 	// +optional
 	From string `json:"from,omitempty"`
-	// To is the instance that became primary, or shall.
+	// To is the instance that became primary, or should become it.
 	// +optional
 	To string `json:"to,omitempty"`
-	// State of the wish.
+	// State of the request.
 	State SwitchoverState `json:"state"`
 	// Message for a person.
 	// +optional
@@ -213,20 +215,20 @@ type SwitchoverStatus struct {
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
-// SwitchoverState is how a switchover stands.
+// SwitchoverState is the state of a switchover.
 // +kubebuilder:validation:Enum=Running;Done;Refused
 type SwitchoverState string
 
 const (
-	// SwitchoverRunning: it is under way.
+	// SwitchoverRunning means that it is under way.
 	SwitchoverRunning SwitchoverState = "Running"
-	// SwitchoverDone: there is another primary.
+	// SwitchoverDone means that another instance is the primary.
 	SwitchoverDone SwitchoverState = "Done"
-	// SwitchoverRefused: it can't be; the message says why.
+	// SwitchoverRefused means that it is not possible; the message says why.
 	SwitchoverRefused SwitchoverState = "Refused"
 )
 
-// InstanceRole is what an instance is in the cluster.
+// InstanceRole is the role of an instance in the cluster.
 // +kubebuilder:validation:Enum=primary;replica
 type InstanceRole string
 
@@ -247,7 +249,7 @@ type ConnectionStatus struct {
 	ConfigMap string `json:"configMap"`
 	// AppSecret has the application's username, password and connection strings.
 	AppSecret string `json:"appSecret"`
-	// SuperuserSecret, where asked for.
+	// SuperuserSecret exists if spec.superuserAccess is set.
 	// +optional
 	SuperuserSecret string `json:"superuserSecret,omitempty"`
 	// BackupSecret has the client certificate of the role howdah_backup.
@@ -258,37 +260,37 @@ type ConnectionStatus struct {
 
 // ArchiveStatus is the health of the archive as the primary's agent sees it.
 type ArchiveStatus struct {
-	// Repository that it goes to.
+	// Repository that WAL is archived to.
 	Repository string `json:"repository"`
 	// Lineage in the repository: <system identifier>-<data generation>.
 	// +optional
 	Lineage string `json:"lineage,omitempty"`
-	// LastArchivedWAL is the name of the segment that was archived last, updated about once a minute.
+	// LastArchivedWAL is the name of the segment that was archived last. It is updated about once a minute.
 	// +optional
 	LastArchivedWAL string `json:"lastArchivedWAL,omitempty"`
-	// LastArchivedTime is when that was.
+	// LastArchivedTime is when that segment was archived.
 	// +optional
 	LastArchivedTime *metav1.Time `json:"lastArchivedTime,omitempty"`
 	// FailingSince is set while pushing fails.
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
-	// Waiting segments, while pushing fails or is behind.
+	// Waiting is the number of segments that wait, while pushing fails or lags.
 	// +optional
 	Waiting int32 `json:"waiting,omitempty"`
-	// WaitingSince is since when the first of them does.
+	// WaitingSince is since when the first of them has waited.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
-	// CompleteUntil: all that was committed until then is archived, as far as is known. What was committed since would be
-	// lost with the volumes. Updated about once a minute; it stands still while nothing is written.
+	// CompleteUntil is the time until which everything that was committed is archived, as far as is known. Later commits
+	// would be lost with the volumes. It is updated about once a minute, and does not advance while nothing is written.
 	// +optional
 	CompleteUntil *metav1.Time `json:"completeUntil,omitempty"`
 	// DiskFullAt estimates when the volume of the primary will be full, while segments wait and it fills.
 	// +optional
 	DiskFullAt *metav1.Time `json:"diskFullAt,omitempty"`
-	// LastFailure is why a try failed last, which may have passed since.
+	// LastFailure is why an attempt last failed; the problem may be over.
 	// +optional
 	LastFailure string `json:"lastFailure,omitempty"`
-	// LastFailureTime is when that was.
+	// LastFailureTime is when that attempt failed.
 	// +optional
 	LastFailureTime *metav1.Time `json:"lastFailureTime,omitempty"`
 }

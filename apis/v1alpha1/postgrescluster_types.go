@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PostgresCluster is a PostgreSQL server: a primary, and its replicas where there are more instances than one.
+// PostgresCluster is a PostgreSQL database: a primary server and, with more than one instance, its replicas.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pgc,categories=howdah
@@ -21,8 +21,8 @@ import (
 // +kubebuilder:printcolumn:name="Archiving",type=string,JSONPath=`.status.conditions[?(@.type=="Archiving")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: names of a cluster's objects are made from it; use at most 40 characters"
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), for Services are named after it; for example: shop"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: the names of a cluster's objects contain it; use at most 40 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), because Services are named after it; for example: shop"
 type PostgresCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -40,45 +40,45 @@ type PostgresClusterList struct {
 	Items           []PostgresCluster `json:"items"`
 }
 
-// PostgresClusterSpec says what is wanted.
-// +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed: the data is there already; make a new PostgresCluster, or a Restore"
-// +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place to put the backup: set spec.archive.repository.name to a BackupRepository, or write finalBackup: false"
-// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, for the primary is not counted: write a smaller number or more instances, or leave spec.synchronous out"
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; leave its passwordSecret, login and ensure out"
+// PostgresClusterSpec is the desired state of a cluster.
+// +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed, because the data exists already: create a new PostgresCluster, or a Restore"
+// +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place for the backup: set spec.archive.repository.name to a BackupRepository, or set finalBackup: false"
+// +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, because the primary does not count: use a smaller number or more instances, or remove spec.synchronous"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 type PostgresClusterSpec struct {
-	// Version is the wished major version of PostgreSQL. What runs is status.version: the first one is taken from here,
-	// a higher one is reached by an Upgrade, a lower one is never acted on.
+	// Version is the desired major version of PostgreSQL. status.version is what runs. The first version is taken from
+	// here, a higher one is reached by an Upgrade, and a lower one is never acted on.
 	// +kubebuilder:validation:Minimum=14
 	// +kubebuilder:validation:Maximum=99
 	Version int32 `json:"version"`
 
-	// Image of PostgreSQL, of the major version that runs. Any stock image works. Left out: the suite's image for the
-	// version. Changing it restarts PostgreSQL, which is how minor versions are applied.
+	// Image is the PostgreSQL image, of the major version that runs. Any stock image works. By default, the suite's image
+	// for the version is used. Changing it restarts PostgreSQL; this is how minor versions are applied.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image,omitempty"`
 
-	// Instances is the number of PostgreSQL servers: a primary, and the rest are replicas that follow it. With more
-	// than one a primary that is lost is replaced within seconds. With fewer than before the highest numbers go, and
-	// what becomes of their volumes is deletionPolicy.
+	// Instances is the number of PostgreSQL servers: one primary; the others are replicas that follow it. With more than
+	// one, a lost primary is replaced within seconds. When the number is reduced, the instances with the highest numbers
+	// are removed, and deletionPolicy decides about their volumes.
 	// +optional
 	// +kubebuilder:default=1
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 9",message="spec.instances must be from 1 to 9: write 1 for a single server, 3 for a primary with two replicas"
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 9",message="spec.instances must be from 1 to 9: use 1 for a single server, 3 for a primary with two replicas"
 	Instances int32 `json:"instances,omitempty"`
 
-	// Synchronous replication: a commit is acknowledged once so many replicas have it, and is lost with none of them.
-	// Left out: replication is asynchronous, and a failover may lose the last commits.
+	// Synchronous configures synchronous replication: a commit is acknowledged once this many replicas have it, and
+	// survives the loss of the primary. By default, replication is asynchronous, and a failover may lose the last commits.
 	// +optional
 	Synchronous *Synchronous `json:"synchronous,omitempty"`
 
-	// MaxLagOnFailover is how far behind its primary a replica may be to take over, in bytes of WAL.
+	// MaxLagOnFailover is how far a replica may lag behind its primary, in bytes of WAL, and still take over.
 	// +optional
 	// +kubebuilder:default="16Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ti')) <= 0",message="spec.maxLagOnFailover must be from 1Mi to 1Ti: a segment of WAL is 16Mi"
 	MaxLagOnFailover *resource.Quantity `json:"maxLagOnFailover,omitempty"`
 
-	// Switchover asks for another primary, once for each token. The answer is in status.switchover.
+	// Switchover requests another primary, once for each token. The outcome is in status.switchover.
 	// +optional
 	Switchover *Switchover `json:"switchover,omitempty"`
 
@@ -86,52 +86,53 @@ type PostgresClusterSpec struct {
 	// +optional
 	Hibernate bool `json:"hibernate,omitempty"`
 
-	// MaintenanceWindow is when PostgreSQL may be restarted for what was changed. Left out: at once. What is down is
-	// brought up at any time.
+	// MaintenanceWindow is when PostgreSQL may be restarted to apply changes. By default, it is restarted at once. Failed
+	// instances are started at any time.
 	// +optional
 	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
 
-	// Scheduling says where the pods may run. What is changed here is for pods that start from then on.
+	// Scheduling says where the pods may run. A change applies to pods that start from then on.
 	// +optional
 	Scheduling Scheduling `json:"scheduling,omitempty"`
 
 	// Storage of each instance.
 	Storage StorageSpec `json:"storage"`
 
-	// Resources of the PostgreSQL container. More memory, and more or less cpu, reach running pods without a restart, and so do
-	// the parameters that follow from them; shared_buffers follows with the next restart, and status.instances[].pendingRestart
-	// has it until then. Less memory, and what Kubernetes can't change in a running pod, replaces the pods one after the other.
+	// Resources of the PostgreSQL container. More memory, and more or less CPU, reach running pods without a restart, and
+	// so do the parameters that follow from them. shared_buffers follows with the next restart; until then it is listed in
+	// status.instances[].pendingRestart. Less memory, and whatever Kubernetes can't change in a running pod, replaces the
+	// pods one after the other.
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 
-	// PostgreSQL's configuration.
+	// PostgreSQL is the configuration of PostgreSQL.
 	// +optional
 	PostgreSQL PostgreSQLSpec `json:"postgresql,omitempty"`
 
-	// Roles beside the application's. One that is no longer written here stays as it is.
+	// Roles beside the application's role. A role that is removed from this list stays in the database as it is.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Roles []Role `json:"roles,omitempty"`
 
-	// Databases beside the application's, or its extensions.
+	// Databases beside the application's database. The application's database may be listed to declare its extensions.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Databases []Database `json:"databases,omitempty"`
 
-	// Bootstrap says where the data comes from. Left out: a new, empty database.
+	// Bootstrap says where the data comes from. By default, a new, empty database is created.
 	// +optional
 	Bootstrap *Bootstrap `json:"bootstrap,omitempty"`
 
-	// SuperuserAccess makes a Secret <name>-superuser with a password for the role postgres, and lets it connect with
-	// that password over TLS.
+	// SuperuserAccess creates a Secret <name>-superuser with a password for the role postgres, and lets that role connect
+	// with it over TLS.
 	// +optional
 	SuperuserAccess bool `json:"superuserAccess,omitempty"`
 
-	// Archive says where WAL and backups go. Left out: nowhere, and there are no backups.
+	// Archive says where WAL and backups are stored. By default, WAL is not archived, and backups are not possible.
 	// +optional
 	Archive *ArchiveSpec `json:"archive,omitempty"`
 
@@ -142,24 +143,25 @@ type PostgresClusterSpec struct {
 
 // Resources of a container.
 type Resources struct {
-	// Requests of cpu and memory.
+	// Requests of CPU and memory.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
-	// Limits of cpu and memory.
+	// Limits of CPU and memory.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 
 // PostgreSQLSpec is the configuration of PostgreSQL.
 type PostgreSQLSpec struct {
-	// Parameters of postgresql.conf. One that needs a restart causes one. Some are Howdah's and refused by name.
+	// Parameters of postgresql.conf. A change of a parameter that needs a restart causes one. Parameters that Howdah sets
+	// itself are refused by name.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
-	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]*([.][a-z_][a-z0-9_]*)?$'))",message="spec.postgresql.parameters has a name that PostgreSQL can't have: write it in lower case, with letters, digits and '_', such as work_mem or pg_stat_statements.max"
-	// +kubebuilder:validation:XValidation:rule="!['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].exists(n, n in self)",messageExpression="'spec.postgresql.parameters can\\'t set ' + ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].filter(n, n in self)[0] + ': Howdah sets it itself; leave it out'"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[a-z_][a-z0-9_]*([.][a-z_][a-z0-9_]*)?$'))",message="spec.postgresql.parameters contains an invalid name: use lower case, with letters, digits and '_', such as work_mem or pg_stat_statements.max"
+	// +kubebuilder:validation:XValidation:rule="!['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].exists(n, n in self)",messageExpression="'spec.postgresql.parameters can\\'t set ' + ['archive_cleanup_command','archive_command','archive_library','archive_mode','cluster_name','config_file','data_directory','event_source','external_pid_file','fsync','full_page_writes','hba_file','hot_standby','ident_file','listen_addresses','log_destination','log_directory','log_file_mode','log_filename','log_line_prefix','logging_collector','port','primary_conninfo','primary_slot_name','promote_trigger_file','recovery_end_command','recovery_min_apply_delay','recovery_target','recovery_target_action','recovery_target_inclusive','recovery_target_lsn','recovery_target_name','recovery_target_time','recovery_target_timeline','recovery_target_xid','restore_command','ssl','ssl_ca_file','ssl_cert_file','ssl_crl_dir','ssl_crl_file','ssl_key_file','ssl_passphrase_command','ssl_passphrase_command_supports_reload','stats_temp_directory','synchronous_standby_names','syslog_facility','syslog_ident','unix_socket_directories','unix_socket_group','unix_socket_permissions','wal_log_hints'].filter(n, n in self)[0] + ': Howdah sets it itself; remove it'"
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
-	// HBA are lines of pg_hba.conf, each such as: hostssl orders reporting 10.0.0.0/8 scram-sha-256. The first that fits a
-	// session decides. Howdah's own come before them, and after them one that lets all in with their passwords.
+	// HBA has lines of pg_hba.conf, such as: hostssl orders reporting 10.0.0.0/8 scram-sha-256. The first line that matches
+	// a session decides. Howdah's own lines come before these; after them comes one that lets everybody in with a password.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -173,13 +175,13 @@ type ParameterValue string
 
 // HBARule is one line of pg_hba.conf.
 // +kubebuilder:validation:MaxLength=512
-// +kubebuilder:validation:XValidation:rule="self.matches('^hostssl([ \\t]+[^ \\t\\n\\r#]+){4,}[ \\t]*$')",message="spec.postgresql.hba takes lines such as: hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only, and comments are left out"
+// +kubebuilder:validation:XValidation:rule="self.matches('^hostssl([ \\t]+[^ \\t\\n\\r#]+){4,}[ \\t]*$')",message="spec.postgresql.hba must have lines such as: hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only, and comments are not allowed"
 type HBARule string
 
 // Bootstrap says where the first data of a cluster comes from.
-// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.restore)",message="spec.bootstrap takes exactly one of initdb and restore"
+// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.restore)",message="spec.bootstrap must have exactly one of initdb and restore"
 type Bootstrap struct {
-	// Initdb makes a new, empty database.
+	// Initdb creates a new, empty database.
 	// +optional
 	Initdb *BootstrapInitdb `json:"initdb,omitempty"`
 	// Restore leaves the volume to a Restore.
@@ -187,7 +189,7 @@ type Bootstrap struct {
 	Restore *BootstrapRestore `json:"restore,omitempty"`
 }
 
-// BootstrapRestore says that a Restore brings the data. The Restore makes the cluster with it.
+// BootstrapRestore says that a Restore provides the data. The Restore creates the cluster with this field set.
 type BootstrapRestore struct {
 	// Name of the Restore.
 	// +kubebuilder:validation:MinLength=1
@@ -211,34 +213,35 @@ type BootstrapInitdb struct {
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.initdb.database is a name that PostgreSQL uses itself; choose another, such as app"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.initdb.database is a name that PostgreSQL uses itself; choose another one, such as app"
 	Database string `json:"database,omitempty"`
 	// Owner is the name of the application's role, which owns the database.
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
-	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.initdb.owner is a name that PostgreSQL or Howdah uses itself; choose another, such as app"
+	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.initdb.owner is a name that PostgreSQL or Howdah uses itself; choose another one, such as app"
 	Owner string `json:"owner,omitempty"`
 }
 
-// ArchiveSpec says where WAL and backups go.
+// ArchiveSpec says where WAL and backups are stored.
 type ArchiveSpec struct {
 	// Repository is the BackupRepository, in the same namespace.
 	Repository LocalReference `json:"repository"`
-	// WALShipIntervalSeconds has the part of the open WAL segment that is written put into the repository so often, so that no more
-	// than that is lost with all volumes. Left out: WAL is archived when its segment is complete, or after archive_timeout.
+	// WALShipIntervalSeconds is the interval at which the new part of the open WAL segment is uploaded, so that losing all
+	// volumes loses no more than that. By default, WAL is archived when its segment is complete, or after archive_timeout.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3600",message="spec.archive.walShipIntervalSeconds is from 1 to 3600; leave it out to archive whole segments only"
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3600",message="spec.archive.walShipIntervalSeconds must be from 1 to 3600, such as 5; remove it to archive whole segments only"
 	WALShipIntervalSeconds *int32 `json:"walShipIntervalSeconds,omitempty"`
 }
 
 // DeletionPolicy says what happens when a PostgresCluster is deleted.
 type DeletionPolicy struct {
-	// FinalBackup takes a last backup before anything goes; the deletion waits for it. Left out: true where there is
-	// spec.archive.
+	// FinalBackup takes a last backup before anything is deleted; the deletion waits for it. The default is true if
+	// spec.archive is set.
 	// +optional
 	FinalBackup *bool `json:"finalBackup,omitempty"`
-	// Volumes are deleted with the cluster, or stay. Left out: Delete where there is a final backup, else Retain.
+	// Volumes are deleted with the cluster, or retained. The default is Delete if there is a final backup, otherwise
+	// Retain.
 	// +optional
 	Volumes VolumePolicy `json:"volumes,omitempty"`
 }

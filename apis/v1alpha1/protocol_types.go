@@ -5,14 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// VolumeLockRequest requests the volumes of a cluster from the db-controller. It stands in the status of a Restore or an
-// Upgrade, written by its controller. The lock ends when the request is cleared or its object no longer exists.
+// VolumeLockRequest requests the volumes of a cluster from the db-controller. It is in the status of a Restore or an
+// Upgrade, and written by its controller. The lock ends when the request is cleared or its object no longer exists.
 type VolumeLockRequest struct {
 	// Cluster is the name of the PostgresCluster.
 	Cluster string `json:"cluster"`
-	// ClusterUID is the UID of that very cluster; a response from another cluster of that name doesn't count.
+	// ClusterUID is the UID of that cluster; a response from another cluster of the same name does not count.
 	ClusterUID types.UID `json:"clusterUID"`
-	// Token is made of the requester's UID and attempt, so that every repeat of a request is the same request.
+	// Token consists of the requester's UID and attempt, so that every repeat of a request is the same request.
 	Token string `json:"token"`
 	// Mode is the state that the cluster must be in.
 	Mode VolumeLockMode `json:"mode"`
@@ -37,11 +37,11 @@ type VolumeLock struct {
 	Token string `json:"token"`
 	// State of the lock.
 	State VolumeLockState `json:"state"`
-	// Message for a person: who is ahead of it in the queue, or why it is refused.
+	// Message for a person: who is ahead of it in the queue, or why the lock is refused.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Volumes that belong to the requester while the state is Granted. The first one has the data, and takes what is handed
-	// over.
+	// Volumes that belong to the requester while the state is Granted. The first one has the data, and must contain the
+	// data generation that is handed over.
 	// +optional
 	Volumes []LockedVolume `json:"volumes,omitempty"`
 	// AdoptedGeneration is the data generation of the requester's Handover that the cluster has adopted.
@@ -60,7 +60,7 @@ const (
 	VolumeLockGranted VolumeLockState = "Granted"
 	// VolumeLockAdopted: the requester's Handover was adopted; the volumes belong to the cluster again.
 	VolumeLockAdopted VolumeLockState = "Adopted"
-	// VolumeLockRefused: the ask can't be granted; the message says why.
+	// VolumeLockRefused: the request can't be granted; the message says why.
 	VolumeLockRefused VolumeLockState = "Refused"
 )
 
@@ -72,7 +72,7 @@ type LockedVolume struct {
 	ClaimName string `json:"claimName"`
 }
 
-// Handover says that a data generation is ready on the locked volume. It stands in the status of the requester of the lock.
+// Handover says that a data generation is ready on the locked volume. It is in the status of the object that has the lock.
 type Handover struct {
 	// Token of the lock under which the generation was written.
 	Token string `json:"token"`
@@ -84,30 +84,30 @@ type Handover struct {
 	MajorVersion int32 `json:"majorVersion"`
 	// Image that runs it.
 	Image string `json:"image"`
-	// Instance whose volume has it. Left out: the first one that was granted.
+	// Instance whose volume has it. By default, the first one that was granted.
 	// +optional
 	Instance string `json:"instance,omitempty"`
 }
 
-// ReleaseRequest says that a data generation of a cluster is no longer needed. It stands in the status of the Restore
-// that decided so.
+// ReleaseRequest says that a data generation of a cluster is no longer needed. It is in the status of the Restore that
+// decided so.
 type ReleaseRequest struct {
 	// Cluster is the name of the PostgresCluster.
 	Cluster string `json:"cluster"`
-	// ClusterUID is the UID of that very cluster.
+	// ClusterUID is the UID of that cluster.
 	ClusterUID types.UID `json:"clusterUID"`
 	// DataGeneration to remove from its volumes. It is never the one that the cluster runs on.
 	DataGeneration string `json:"dataGeneration"`
 }
 
-// BackupRequest requests from the backup-controller a backup. It stands in the status of a PostgresCluster that is being
+// BackupRequest requests a backup from the backup-controller. It is in the status of a PostgresCluster that is being
 // deleted, of a Restore or of an Upgrade. The Backup's name follows from it, and the Backup's status is the response.
 type BackupRequest struct {
 	// Cluster is the name of the PostgresCluster to back up.
 	Cluster string `json:"cluster"`
-	// ClusterUID is the UID of that very cluster.
+	// ClusterUID is the UID of that cluster.
 	ClusterUID types.UID `json:"clusterUID"`
-	// Token is made of the requester's UID and attempt.
+	// Token consists of the requester's UID and attempt.
 	Token string `json:"token"`
 	// Purpose says what the backup is for.
 	Purpose BackupPurpose `json:"purpose"`
@@ -122,11 +122,11 @@ type BackupRequest struct {
 type BackupPurpose string
 
 const (
-	// PurposeFinal: the last one before the volumes of a deleted cluster are removed.
+	// PurposeFinal is for the last backup before the volumes of a deleted cluster are deleted.
 	PurposeFinal BackupPurpose = "Final"
-	// PurposeSafety: before something that could go wrong.
+	// PurposeSafety is for a backup before something that could go wrong.
 	PurposeSafety BackupPurpose = "Safety"
-	// PurposeFirst: the first one of a new lineage, after a restore or a major upgrade.
+	// PurposeFirst is for the first backup of a new lineage, after a restore or a major upgrade.
 	PurposeFirst BackupPurpose = "First"
 )
 
@@ -145,7 +145,7 @@ type Requester struct {
 }
 
 // Progress of long work. Written by the Job that does the work, with server-side apply and its own field manager;
-// everything else in that status is the controller's.
+// everything else in that status belongs to the controller.
 type Progress struct {
 	// Phase of the work, such as Copying, AwaitingWAL, Fetching, Replaying.
 	Phase string `json:"phase"`
@@ -155,7 +155,7 @@ type Progress struct {
 	// TotalBytes to do, as far as known.
 	// +optional
 	TotalBytes int64 `json:"totalBytes,omitempty"`
-	// Percent done, 0 to 100.
+	// Percent that is done, 0 to 100.
 	// +optional
 	Percent int32 `json:"percent,omitempty"`
 	// BytesPerSecond is the rate over the last interval.

@@ -5,20 +5,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// RestoreStatus says how the restore goes. Written by the restore-controller; progress by its Job.
+// RestoreStatus is the observed state of a restore. Written by the restore-controller; progress by its Job.
 type RestoreStatus struct {
-	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Succeeded, Restored (of a restore in place).
+	// Conditions: Succeeded, Restored (for a restore in place).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Plan is fixed before anything is made or touched.
+	// Plan is fixed before anything is created or touched.
 	// +optional
 	Plan *RestorePlan `json:"plan,omitempty"`
-	// Cluster is the PostgresCluster that was made, or that is restored in place.
+	// Cluster is the PostgresCluster that was created, or that is restored in place.
 	// +optional
 	Cluster *CreatedCluster `json:"cluster,omitempty"`
 	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
@@ -27,10 +27,10 @@ type RestoreStatus struct {
 	// Handover offers the restored data.
 	// +optional
 	Handover *Handover `json:"handover,omitempty"`
-	// Release asks the db-controller to have a data generation removed from the volumes.
+	// Release requests that the db-controller removes a data generation from the volumes.
 	// +optional
 	Release *ReleaseRequest `json:"release,omitempty"`
-	// BackupRequest requests from the backup-controller the safety backup, or the first backup of the new lineage.
+	// BackupRequest requests the safety backup, or the first backup of the new lineage, from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 	// SafetyBackup is the Backup that was taken before anything was touched.
@@ -45,13 +45,14 @@ type RestoreStatus struct {
 	// Reached says where recovery ended.
 	// +optional
 	Reached *ReachedPoint `json:"reached,omitempty"`
-	// Failure is why the restore is given up, from the moment that it is.
+	// Failure is why the restore is being abandoned, from the moment when that was decided.
 	// +optional
 	Failure *RestoreFailure `json:"failure,omitempty"`
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// DisabledSubscriptions are the logical subscriptions that were enabled in the restored data, as database.subscription.
+	// DisabledSubscriptions are the logical subscriptions that were enabled in the restored data and were disabled, as
+	// database.subscription.
 	// +optional
 	// +listType=atomic
 	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`
@@ -61,24 +62,24 @@ type RestoreStatus struct {
 	// HandedOverAt is when the restored data was offered to the cluster.
 	// +optional
 	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
-	// RestoredAt is when the cluster took connections on the restored data, restored in place.
+	// RestoredAt is when the cluster accepted connections on the restored data, for a restore in place.
 	// +optional
 	RestoredAt *metav1.Time `json:"restoredAt,omitempty"`
-	// ConfirmBy is until when a restore in place can be undone; then it is confirmed.
+	// ConfirmBy is until when a restore in place can be undone; after that it is confirmed.
 	// +optional
 	ConfirmBy *metav1.Time `json:"confirmBy,omitempty"`
-	// Decided is what becomes of a restore in place. Once it is here it is carried out.
+	// Decided is the decision about a restore in place. Once it is here, it is carried out.
 	// +optional
 	Decided *DecidedRestore `json:"decided,omitempty"`
-	// UndoneAt is when the cluster took connections on the data of before again.
+	// UndoneAt is when the cluster accepted connections on the previous data again.
 	// +optional
 	UndoneAt *metav1.Time `json:"undoneAt,omitempty"`
-	// CompletedAt is when it ended, well or not.
+	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
-// DataBefore is a data generation to go back to.
+// PreviousData is a data generation to return to.
 type PreviousData struct {
 	// DataGeneration that the cluster ran on.
 	DataGeneration string `json:"dataGeneration"`
@@ -92,13 +93,13 @@ type PreviousData struct {
 	Image string `json:"image"`
 }
 
-// DecidedRestore is a decision that was taken.
+// DecidedRestore is a decision that was made.
 type DecidedRestore struct {
 	// Decision that is carried out.
 	Decision RestoreDecision `json:"decision"`
 	// Why says who or what decided.
 	Why string `json:"why"`
-	// At is when that was.
+	// At is when it was decided.
 	At metav1.Time `json:"at"`
 }
 
@@ -114,7 +115,7 @@ type RestorePlan struct {
 	Timeline int64 `json:"timeline"`
 	// FirstWAL is the first segment that is needed.
 	FirstWAL string `json:"firstWAL"`
-	// LastWAL is the last segment in the archive as it was planned.
+	// LastWAL is the last segment in the archive when the plan was made.
 	LastWAL string `json:"lastWAL"`
 	// MajorVersion of the data.
 	MajorVersion int32 `json:"majorVersion"`
@@ -122,48 +123,48 @@ type RestorePlan struct {
 	Image string `json:"image"`
 	// SystemIdentifier of the data.
 	SystemIdentifier string `json:"systemIdentifier"`
-	// FetchBytes to read from the repository for the backup.
+	// FetchBytes is how much of the backup to read from the repository.
 	FetchBytes int64 `json:"fetchBytes"`
-	// WriteBytes to write to the volume for the backup.
+	// WriteBytes is how much of the backup to write to the volume.
 	WriteBytes int64 `json:"writeBytes"`
-	// WALSegments to replay, at most.
+	// WALSegments is the number of segments to replay, at most.
 	WALSegments int64 `json:"walSegments"`
 	// WALBytes of these segments, before compression.
 	// +optional
 	WALBytes int64 `json:"walBytes,omitempty"`
-	// NeedsBytes of free space on the volume, at least.
+	// NeedsBytes is the free space that the volume must have, at least.
 	// +optional
 	NeedsBytes int64 `json:"needsBytes,omitempty"`
-	// FreeBytes on the volume when the plan was made, of a restore in place, where that was known.
+	// FreeBytes on the volume when the plan was made, for a restore in place, if that was known.
 	// +optional
 	FreeBytes int64 `json:"freeBytes,omitempty"`
-	// DiscardsPrevious says that the data of before is given up, as discardPrevious asks, and changed where it is.
+	// DiscardsPrevious says that the previous data is discarded, as discardPrevious requests, and changed where it is.
 	// +optional
 	DiscardsPrevious bool `json:"discardsPrevious,omitempty"`
 	// ArchiveEnds is the latest point that could be reached.
 	// +optional
 	ArchiveEnds *ReachedPoint `json:"archiveEnds,omitempty"`
-	// ExpectedSeconds of fetching and replaying, by the rate of the last Restore in the namespace. Left out: there was none.
+	// ExpectedSeconds of fetching and replaying, at the rate of the last Restore in the namespace. Empty if there was none.
 	// +optional
 	ExpectedSeconds int64 `json:"expectedSeconds,omitempty"`
 	// Target in words.
 	Target string `json:"target"`
-	// StopAt is where replay stops. Left out: at the end of lastWAL.
+	// StopAt is where replay stops. If empty, at the end of lastWAL.
 	// +optional
 	StopAt *RestoreTarget `json:"stopAt,omitempty"`
 	// DataGeneration that the restore writes.
 	DataGeneration string `json:"dataGeneration"`
-	// ArchivesTo is the BackupRepository that the new cluster archives to. Left out: none, or the restore is in place.
+	// ArchivesTo is the BackupRepository that the new cluster archives to. Empty if it archives nowhere, or the restore is
+	// in place.
 	// +optional
 	ArchivesTo string `json:"archivesTo,omitempty"`
-	// Secrets with logins that the backup has for the new cluster. Those of declared roles stay as they are where they are
-	// there.
+	// Secrets with logins that the backup has for the new cluster. Existing Secrets of declared roles are not changed.
 	// +optional
 	// +listType=atomic
 	Secrets []string `json:"secrets,omitempty"`
 }
 
-// MadeCluster names a PostgresCluster and its very instance.
+// CreatedCluster identifies a PostgresCluster by name and UID.
 type CreatedCluster struct {
 	// Name of the PostgresCluster.
 	Name string `json:"name"`
@@ -173,25 +174,25 @@ type CreatedCluster struct {
 
 // ReachedPoint is where a recovery ended.
 type ReachedPoint struct {
-	// LSN of the end of replay.
+	// LSN at the end of replay.
 	LSN string `json:"lsn"`
-	// LastCommit that was replayed.
+	// LastCommit is the time of the last commit that was replayed.
 	// +optional
 	LastCommit *metav1.MicroTime `json:"lastCommit,omitempty"`
 	// Timeline that the restored data is on.
 	Timeline int64 `json:"timeline"`
-	// FetchSeconds that fetching the backup took.
+	// FetchSeconds is how long fetching the backup took.
 	// +optional
 	FetchSeconds int64 `json:"fetchSeconds,omitempty"`
-	// ReplaySeconds that replaying WAL took.
+	// ReplaySeconds is how long replaying WAL took.
 	// +optional
 	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
-	// TakenBytes of the backup were not fetched, because the data of before still held them.
+	// TakenBytes of the backup were not fetched, because the previous data still had them.
 	// +optional
 	TakenBytes int64 `json:"takenBytes,omitempty"`
 }
 
-// RestoreFailure is why a restore is given up.
+// RestoreFailure is why a restore is being abandoned.
 type RestoreFailure struct {
 	// Reason of the condition that it will end with.
 	Reason string `json:"reason"`
@@ -207,11 +208,11 @@ const ConditionRestored = "Restored"
 const (
 	// ReasonBackupNotFound: there is no such Backup, or it has not succeeded.
 	ReasonBackupNotFound = "BackupNotFound"
-	// ReasonTargetUnreachable: the archive doesn't lead there; the message says what can be reached.
+	// ReasonTargetUnreachable: the archive does not reach the target; the message says what can be reached.
 	ReasonTargetUnreachable = "TargetUnreachable"
 	// ReasonNameTaken: the new cluster's name is taken.
 	ReasonNameTaken = "NameTaken"
-	// ReasonAwaitingNames: what a former cluster of the new one's name has left is not gone yet.
+	// ReasonAwaitingNames: objects of a former cluster with the name of the new one are not deleted yet.
 	ReasonAwaitingNames = "AwaitingNames"
 	// ReasonPlanning: the repository is being read for the plan.
 	ReasonPlanning = "Planning"
@@ -219,13 +220,13 @@ const (
 	ReasonAwaitingWAL = "AwaitingWAL"
 	// ReasonPlanned: the plan is made.
 	ReasonPlanned = "Planned"
-	// ReasonAwaitingHold: the volume is not granted yet.
+	// ReasonAwaitingVolumeLock: the volumes are not granted yet.
 	ReasonAwaitingVolumeLock = "AwaitingVolumeLock"
-	// ReasonHoldRefused: the db-controller refuses the volume.
+	// ReasonVolumeLockRefused: the db-controller refuses the volumes.
 	ReasonVolumeLockRefused = "VolumeLockRefused"
 	// ReasonAwaitingAdoption: the cluster has not started on the new data yet.
 	ReasonAwaitingAdoption = "AwaitingAdoption"
-	// ReasonAwaitingBackup: the backup asked for is not there yet.
+	// ReasonAwaitingBackup: the requested backup does not exist yet.
 	ReasonAwaitingBackup = "AwaitingBackup"
 	// ReasonInvalidSpec: the spec can't be acted on.
 	ReasonInvalidSpec = "InvalidSpec"
@@ -233,21 +234,21 @@ const (
 	ReasonSafetyBackupFailed = "SafetyBackupFailed"
 	// ReasonAnotherDatabase: the backup is of another database, or major version, than the cluster to restore in place.
 	ReasonAnotherDatabase = "AnotherDatabase"
-	// ReasonNoSpace: the volume has no room for the restored data beside that of before.
+	// ReasonNoSpace: the volume has no space for the restored data, in place beside the previous data.
 	ReasonNoSpace = "NoSpace"
-	// ReasonBeforeDiscarded: the restore failed after the data of before was given up for it.
+	// ReasonPreviousDataDiscarded: the restore failed after the previous data was discarded.
 	ReasonPreviousDataDiscarded = "PreviousDataDiscarded"
-	// ReasonNotStarted: the cluster did not take connections on the restored data in time.
+	// ReasonNotStarted: the cluster did not accept connections on the restored data in time.
 	ReasonNotStarted = "NotStarted"
 	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.
 	ReasonAwaitingConfirmation = "AwaitingConfirmation"
-	// ReasonConfirming: the data of before is being given up.
+	// ReasonConfirming: the previous data is being deleted.
 	ReasonConfirming = "Confirming"
-	// ReasonUndoing: the data of before is being brought back.
+	// ReasonUndoing: the previous data is being brought back.
 	ReasonUndoing = "Undoing"
-	// ReasonUndone: the cluster runs on the data of before.
+	// ReasonUndone: the cluster runs on its previous data.
 	ReasonUndone = "Undone"
-	// ReasonUndoImpossible: the data of before can't be brought back; the message says why.
+	// ReasonUndoImpossible: the previous data can't be brought back; the message says why.
 	ReasonUndoImpossible = "UndoImpossible"
 	// ReasonDataCorrupt: an object in the repository is not what was written.
 	ReasonDataCorrupt = "DataCorrupt"

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Restore brings a cluster back to a point in time, into a new PostgresCluster or in place.
+// Restore restores a cluster to a point in time, into a new PostgresCluster or in place.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=pgr,categories=howdah
@@ -16,7 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Done",type=string,JSONPath=`.status.progress.percent`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name is too long: the Job of the restore is named after it; use at most 52 characters"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'Undo' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.plan) || !has(self.status.plan.discardsPrevious) || !self.status.plan.discardsPrevious",messageExpression="'this restore can\\'t be undone, as spec.destination.inPlace.discardPrevious gave up the data of before: restore Backup ' + (has(self.status.safetyBackup) ? self.status.safetyBackup : 'that status.safetyBackup names') + ' in place'",message="this restore can't be undone, as spec.destination.inPlace.discardPrevious gave up the data of before: restore the Backup that status.safetyBackup names in place"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'Undo' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.plan) || !has(self.status.plan.discardsPrevious) || !self.status.plan.discardsPrevious",messageExpression="'this restore can\\'t be undone, because spec.destination.inPlace.discardPrevious discarded the previous data: restore Backup ' + (has(self.status.safetyBackup) ? self.status.safetyBackup : 'that status.safetyBackup names') + ' in place'",message="this restore can't be undone, because spec.destination.inPlace.discardPrevious discarded the previous data: restore the Backup that status.safetyBackup names in place"
 type Restore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -34,40 +34,42 @@ type RestoreList struct {
 	Items           []Restore `json:"items"`
 }
 
-// RestoreSpec says from where, to which point, into what.
-// +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source && self.destination == oldSelf.destination && self.mode == oldSelf.mode && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target)",message="spec.source, spec.target, spec.destination and spec.mode can't be changed: make another Restore"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made; to go the other way make another Restore"
-// +kubebuilder:validation:XValidation:rule="!has(self.target) || !has(self.target.xid) || has(self.source.backup) || has(self.source.repository) && has(self.source.repository.path) && self.source.repository.path.contains('/backups/')",message="spec.target.xid needs spec.source.backup, or a spec.source.repository.path of one backup: a transaction's number doesn't tell when it committed, so name a backup that ended before that"
-// +kubebuilder:validation:XValidation:rule="has(self.destination.inPlace) || !has(self.decision) && !has(self.confirmWithin)",message="spec.decision and spec.confirmWithin belong to a restore in place (spec.destination.inPlace): leave them out, a new cluster can simply be deleted"
+// RestoreSpec says what to restore, to which point, and where to.
+// +kubebuilder:validation:XValidation:rule="self.source == oldSelf.source && self.destination == oldSelf.destination && self.mode == oldSelf.mode && has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target)",message="spec.source, spec.target, spec.destination and spec.mode can't be changed: create another Restore"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Restore to go the other way"
+// +kubebuilder:validation:XValidation:rule="!has(self.target) || !has(self.target.xid) || has(self.source.backup) || has(self.source.repository) && has(self.source.repository.path) && self.source.repository.path.contains('/backups/')",message="spec.target.xid needs spec.source.backup, or a spec.source.repository.path of one backup: a transaction's number does not show when it was committed, so name a backup that ended before that"
+// +kubebuilder:validation:XValidation:rule="has(self.destination.inPlace) || !has(self.decision) && !has(self.confirmWithin)",message="spec.decision and spec.confirmWithin apply to a restore in place only (spec.destination.inPlace): remove them; a new cluster can simply be deleted"
 type RestoreSpec struct {
 	// Source of the data.
 	Source RestoreSource `json:"source"`
-	// Target is the point to restore to. Left out: the end of the archive.
+	// Target is the point to restore to. By default, the end of the archive.
 	// +optional
 	Target *RestoreTarget `json:"target,omitempty"`
 	// Destination of the data.
 	Destination RestoreDestination `json:"destination"`
-	// Mode says whether to do it: Plan stops once status.plan says what would be done, or the condition why it can't be.
+	// Mode says whether to carry the restore out. With Plan, it stops once status.plan says what would be done, or the
+	// condition says why it can't be.
 	// +optional
 	// +kubebuilder:default=Execute
 	Mode RestoreMode `json:"mode,omitempty"`
-	// Decision of a restore in place, once its cluster runs on the restored data: Confirm gives the space of the data of
-	// before free, Undo brings that back.
+	// Decision about a restore in place, once its cluster runs on the restored data: Confirm deletes the previous data,
+	// Undo brings it back.
 	// +optional
 	Decision RestoreDecision `json:"decision,omitempty"`
 	// ConfirmWithin is how long a restore in place can be undone, such as 24h, from when the cluster runs on the restored
-	// data. After that it is confirmed. It may be changed until then. Left out: 24h.
+	// data. After that it is confirmed. It may be changed until then. The default is 24h.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="spec.confirmWithin must be from 0s to 8760h, such as 24h; 0s confirms at once"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:MaxLength=32
 	ConfirmWithin *metav1.Duration `json:"confirmWithin,omitempty"`
-	// Cancel ends a restore before its cluster runs on the restored data. A new cluster is deleted; one that is restored in
-	// place goes on with the data of before.
+	// Cancel ends a restore before its cluster runs on the restored data. A new cluster is deleted; a cluster that is being
+	// restored in place returns to its previous data.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
-	// TTLSecondsAfterFinished deletes the Restore (not the cluster) that long after it ended. Left out: never.
+	// TTLSecondsAfterFinished deletes the Restore (not the cluster) this long after it ended. By default, it is never
+	// deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
@@ -84,65 +86,65 @@ const (
 	RestoreExecute RestoreMode = "Execute"
 )
 
-// RestoreDecision is what becomes of a restore in place.
+// RestoreDecision is the decision about a restore in place.
 // +kubebuilder:validation:Enum=Confirm;Undo
 type RestoreDecision string
 
 const (
-	// DecisionConfirm keeps the restored data, and gives up that of before.
+	// DecisionConfirm keeps the restored data, and deletes the previous data.
 	DecisionConfirm RestoreDecision = "Confirm"
-	// DecisionUndo brings the data of before back, and gives up the restored one.
+	// DecisionUndo brings the previous data back, and deletes the restored data.
 	DecisionUndo RestoreDecision = "Undo"
 )
 
 // RestoreSource is where the data comes from.
-// +kubebuilder:validation:XValidation:rule="[has(self.backup), has(self.cluster), has(self.repository)].filter(x, x).size() == 1",message="spec.source takes exactly one of backup, cluster and repository"
+// +kubebuilder:validation:XValidation:rule="[has(self.backup), has(self.cluster), has(self.repository)].filter(x, x).size() == 1",message="spec.source must have exactly one of backup, cluster and repository"
 type RestoreSource struct {
-	// Backup is the Backup to begin with, in the same namespace; WAL is replayed from there to the target.
+	// Backup is the Backup to begin with, in the same namespace. WAL is replayed from there to the target.
 	// +optional
 	Backup *LocalReference `json:"backup,omitempty"`
-	// Cluster is the cluster whose archive to use; the right backup is chosen for the target.
+	// Cluster is the cluster whose archive to use. The right backup for the target is chosen.
 	// +optional
 	Cluster *ClusterSource `json:"cluster,omitempty"`
-	// Repository is a bucket and a place in it, where nothing else is known of what lies there.
+	// Repository is a bucket and a place in it, if nothing else is known about its content.
 	// +optional
 	Repository *RepositorySource `json:"repository,omitempty"`
 }
 
-// ClusterSource is the archive of a cluster, which may be gone.
+// ClusterSource is the archive of a cluster, which may have been deleted.
 type ClusterSource struct {
 	// Name of the PostgresCluster.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
-	// Repository is the BackupRepository with its archive. Left out: that of the PostgresCluster, which must exist then.
+	// Repository is the BackupRepository with its archive. By default, that of the PostgresCluster, which must then exist.
 	// +optional
 	Repository *LocalReference `json:"repository,omitempty"`
 }
 
-// RepositorySource is a place in a repository. Clusters that are there have no part in it.
+// RepositorySource is a place in a repository. Existing clusters play no part in it.
 type RepositorySource struct {
 	// Name of the BackupRepository.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
-	// Path of a lineage below the prefix of the repository, such as lineages/7412-g0; the right backup is chosen for the
-	// target. Or that of one backup in it, such as lineages/7412-g0/backups/shop-first, to begin with that one. Left out:
-	// what the repository has, where that is of one cluster only.
+	// Path of a lineage below the prefix of the repository, such as lineages/7412-g0; the right backup for the target is
+	// chosen. Or of one backup in it, such as lineages/7412-g0/backups/shop-first, to begin with that one. By default, the
+	// content of the repository, if that is of one cluster only.
 	// +optional
 	// +kubebuilder:validation:MaxLength=300
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(lineages/)?[A-Za-z0-9][A-Za-z0-9._-]*(/backups/[A-Za-z0-9][A-Za-z0-9._-]*(/manifest[.]zst)?)?/?$')",message="spec.source.repository.path must be that of a lineage or of one backup below the repository's prefix, such as lineages/7412-g0 or lineages/7412-g0/backups/shop-first"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(lineages/)?[A-Za-z0-9][A-Za-z0-9._-]*(/backups/[A-Za-z0-9][A-Za-z0-9._-]*(/manifest[.]zst)?)?/?$')",message="spec.source.repository.path must name a lineage or one backup below the repository's prefix, such as lineages/7412-g0 or lineages/7412-g0/backups/shop-first"
 	Path string `json:"path,omitempty"`
 }
 
 // RestoreTarget is a point in the history of a cluster.
-// +kubebuilder:validation:XValidation:rule="[has(self.time), has(self.lsn), has(self.xid), has(self.restorePoint), has(self.immediate) && self.immediate].filter(x, x).size() == (has(self.timeline) && !has(self.time) && !has(self.lsn) && !has(self.xid) && !has(self.restorePoint) && !(has(self.immediate) && self.immediate) ? 0 : 1)",message="spec.target takes exactly one of time, lsn, xid, restorePoint and immediate, with or without timeline; leave spec.target out to restore to the end of the archive"
-// +kubebuilder:validation:XValidation:rule="!has(self.inclusive) || has(self.time) || has(self.lsn) || has(self.xid)",message="spec.target.inclusive belongs to time, lsn or xid: leave it out, or write one of them"
+// +kubebuilder:validation:XValidation:rule="[has(self.time), has(self.lsn), has(self.xid), has(self.restorePoint), has(self.immediate) && self.immediate].filter(x, x).size() == (has(self.timeline) && !has(self.time) && !has(self.lsn) && !has(self.xid) && !has(self.restorePoint) && !(has(self.immediate) && self.immediate) ? 0 : 1)",message="spec.target must have exactly one of time, lsn, xid, restorePoint and immediate, with or without timeline; remove spec.target to restore to the end of the archive"
+// +kubebuilder:validation:XValidation:rule="!has(self.inclusive) || has(self.time) || has(self.lsn) || has(self.xid)",message="spec.target.inclusive applies to time, lsn or xid only: remove it, or set one of them"
 type RestoreTarget struct {
-	// Time with its zone, such as 2026-03-01T12:03:10Z, to the microsecond: everything committed until then.
+	// Time with its time zone, such as 2026-03-01T12:03:10Z, to the microsecond: everything that was committed until then.
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$')",message="spec.target.time must be a time with its zone, such as 2026-03-01T12:03:10Z or 2026-03-01T13:03:10.25+01:00"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$')",message="spec.target.time must be a timestamp with a time zone, such as 2026-03-01T12:03:10Z or 2026-03-01T13:03:10.25+01:00"
 	Time string `json:"time,omitempty"`
-	// LSN such as 16/B374D848, as pg_current_wal_lsn gives it: everything before this position.
+	// LSN such as 16/B374D848, as pg_current_wal_lsn reports it: everything before this position.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$')",message="spec.target.lsn must be a WAL position as PostgreSQL prints it, such as 16/B374D848"
 	LSN string `json:"lsn,omitempty"`
@@ -151,19 +153,19 @@ type RestoreTarget struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	RestorePoint string `json:"restorePoint,omitempty"`
-	// XID of a transaction, as pg_current_xact_id gives it: everything that committed until it did. It goes with
-	// spec.source.backup only.
+	// XID of a transaction, as pg_current_xact_id reports it: everything that was committed until it was. It requires
+	// spec.source.backup, or the path of one backup.
 	// +optional
 	// +kubebuilder:validation:Minimum=3
 	XID int64 `json:"xid,omitempty"`
 	// Immediate stops as soon as the data is consistent: at the end of the backup.
 	// +optional
 	Immediate bool `json:"immediate,omitempty"`
-	// Inclusive says whether what is at the target itself is restored. Left out: what committed at time and the transaction
-	// xid are, the record at lsn is not.
+	// Inclusive says whether what is at the target itself is restored. By default, what was committed at time, and the
+	// transaction xid, are; the record at lsn is not.
 	// +optional
 	Inclusive *bool `json:"inclusive,omitempty"`
-	// Timeline to follow, such as one that was left by a failover; alone, to its end. Left out: the newest.
+	// Timeline to follow, such as one that a failover left behind; alone, to its end. By default, the newest.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4294967295
@@ -171,12 +173,12 @@ type RestoreTarget struct {
 }
 
 // RestoreDestination is where the data goes.
-// +kubebuilder:validation:XValidation:rule="has(self.newCluster) != has(self.inPlace)",message="spec.destination takes exactly one of newCluster and inPlace"
+// +kubebuilder:validation:XValidation:rule="has(self.newCluster) != has(self.inPlace)",message="spec.destination must have exactly one of newCluster and inPlace"
 type RestoreDestination struct {
-	// NewCluster is made by the Restore.
+	// NewCluster is created by the Restore.
 	// +optional
 	NewCluster *NewCluster `json:"newCluster,omitempty"`
-	// InPlace brings a cluster that is there back, under its name. It can be undone until it is confirmed.
+	// InPlace restores an existing cluster under its name. It can be undone until it is confirmed.
 	// +optional
 	InPlace *InPlace `json:"inPlace,omitempty"`
 }
@@ -192,63 +194,63 @@ func (d RestoreDestination) ClusterName() string {
 	return ""
 }
 
-// InPlace names the PostgresCluster to bring back. The data of before stays on its volumes until spec.decision, or for
-// spec.confirmWithin, so there has to be room for both, unless discardPrevious gives it up.
-// +kubebuilder:validation:XValidation:rule="!has(self.discardPrevious) || !self.discardPrevious || has(self.safetyBackup) && self.safetyBackup",message="spec.destination.inPlace.discardPrevious gives up the data of before, so there has to be another way back: write safetyBackup: true beside it"
+// InPlace names the PostgresCluster to restore. Its previous data stays on the volumes until spec.decision, or for
+// spec.confirmWithin, so they must have space for both, unless discardPrevious is set.
+// +kubebuilder:validation:XValidation:rule="!has(self.discardPrevious) || !self.discardPrevious || has(self.safetyBackup) && self.safetyBackup",message="spec.destination.inPlace.discardPrevious discards the previous data, so there must be another way back: set safetyBackup: true as well"
 type InPlace struct {
 	// Name of the PostgresCluster, in the same namespace.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=40
 	Name string `json:"name"`
-	// SafetyBackup takes a backup before anything is touched; if it fails, nothing is.
+	// SafetyBackup takes a backup before anything is touched. If it fails, nothing is touched.
 	// +optional
 	SafetyBackup bool `json:"safetyBackup,omitempty"`
-	// DiscardPrevious gives up the data of before: it is changed where it is, which takes no room beside it and no more time than
-	// what is other in the backup needs. That can't be undone but by restoring the safety backup.
+	// DiscardPrevious discards the previous data: it is changed where it is. That needs no additional space, and only as
+	// much time as the differences require. The only way to undo it is to restore the safety backup.
 	// +optional
 	DiscardPrevious bool `json:"discardPrevious,omitempty"`
 }
 
-// NewCluster describes the PostgresCluster to make. What is left out is as it was in the cluster that was backed up.
-// +kubebuilder:validation:XValidation:rule="!has(self.temporary) || !self.temporary || !has(self.instances) && !has(self.repository)",message="spec.destination.newCluster: a temporary cluster has one instance and archives nowhere; leave instances and repository out, or temporary"
+// NewCluster describes the PostgresCluster to create. Whatever is omitted is as it was in the cluster that was backed up.
+// +kubebuilder:validation:XValidation:rule="!has(self.temporary) || !self.temporary || !has(self.instances) && !has(self.repository)",message="spec.destination.newCluster: a temporary cluster has one instance and archives nowhere; remove instances and repository, or temporary"
 type NewCluster struct {
-	// Name of the PostgresCluster to make; it must not exist.
+	// Name of the PostgresCluster to create; it must not exist.
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="spec.destination.newCluster.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), such as shop-before"
 	Name string `json:"name"`
 	// Storage of the new cluster.
 	// +optional
 	Storage *NewStorage `json:"storage,omitempty"`
-	// Instances of the new cluster, such as 1 for a copy to look at. Where it leaves fewer replicas than spec.synchronous
-	// asked for, all that are left are asked for.
+	// Instances of the new cluster, such as 1 for a copy to look at. If that leaves fewer replicas than spec.synchronous
+	// requires, all remaining ones are required.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 9",message="spec.destination.newCluster.instances must be from 1 to 9: write 1 for a copy to look at"
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 9",message="spec.destination.newCluster.instances must be from 1 to 9: use 1 for a copy to look at"
 	Instances *int32 `json:"instances,omitempty"`
-	// Repository is the BackupRepository that the new cluster archives to. Left out: the one that its data comes from, or
+	// Repository is the BackupRepository that the new cluster archives to. By default, the one that its data comes from, or
 	// none if that is read-only.
 	// +optional
 	Repository *LocalReference `json:"repository,omitempty"`
 	// Resources of the new cluster.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// Parameters that replace or add to those of the cluster that was backed up.
+	// Parameters that override or extend those of the cluster that was backed up.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
 	// SuperuserAccess of the new cluster.
 	// +optional
 	SuperuserAccess *bool `json:"superuserAccess,omitempty"`
-	// Temporary makes a copy to look at: one instance that archives nowhere, takes no backup, and is deleted with its
+	// Temporary creates a copy to look at: one instance that archives nowhere, takes no backup, and is deleted with its
 	// volume when the Restore is.
 	// +optional
 	Temporary bool `json:"temporary,omitempty"`
-	// Subscriptions says what becomes of logical subscriptions in the restored data: Disabled, or Enabled as they were. Those
-	// of a copy would take the changes away that are for the cluster it is a copy of. Left out: Disabled.
+	// Subscriptions says what happens to logical subscriptions in the restored data: they are Disabled, or stay Enabled as
+	// they were. The subscriptions of a copy would take changes away from the original cluster. The default is Disabled.
 	// +optional
 	Subscriptions SubscriptionPolicy `json:"subscriptions,omitempty"`
 }
 
-// SubscriptionPolicy says what becomes of logical subscriptions in restored data.
+// SubscriptionPolicy says what happens to logical subscriptions in restored data.
 // +kubebuilder:validation:Enum=Disabled;Enabled
 type SubscriptionPolicy string
 

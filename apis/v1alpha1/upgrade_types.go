@@ -36,8 +36,8 @@ type UpgradeList struct {
 	Items           []Upgrade `json:"items"`
 }
 
-// UpgradeSpec says what to upgrade to what.
-// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image)",message="spec.cluster, spec.version, spec.image and spec.checkOnly can't be changed: make another Upgrade"
+// UpgradeSpec says which cluster to upgrade, and to which version.
+// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image)",message="spec.cluster, spec.version, spec.image and spec.checkOnly can't be changed: create another Upgrade"
 type UpgradeSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
 	Cluster LocalReference `json:"cluster"`
@@ -45,26 +45,26 @@ type UpgradeSpec struct {
 	// +kubebuilder:validation:Minimum=14
 	// +kubebuilder:validation:Maximum=99
 	Version int32 `json:"version"`
-	// Image of PostgreSQL of that version. Left out: the suite's image for it.
+	// Image of PostgreSQL of that version. By default, the suite's image for it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image,omitempty"`
-	// CheckOnly looks whether the upgrade would work, without downtime and without touching anything.
+	// CheckOnly checks whether the upgrade would work, without downtime and without touching anything.
 	// +optional
 	// +kubebuilder:default=false
 	CheckOnly bool `json:"checkOnly"`
 	// Cancel ends an upgrade that is not handed over yet; the cluster stays on the old version.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
-	// TTLSecondsAfterFinished deletes the Upgrade that long after it ended. Left out: never.
+	// TTLSecondsAfterFinished deletes the Upgrade this long after it ended. By default, it is never deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// UpgradeStatus says how the upgrade goes. Written by the upgrade-controller; progress by its Jobs.
+// UpgradeStatus is the observed state of an upgrade. Written by the upgrade-controller; progress by its Jobs.
 type UpgradeStatus struct {
-	// ObservedGeneration is the metadata.generation that this status speaks of.
+	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Succeeded, Checked.
@@ -83,10 +83,10 @@ type UpgradeStatus struct {
 	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
 	// +optional
 	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
-	// Handover offers the upgraded data, or takes it back.
+	// Handover offers the upgraded data, or reverts to the old data.
 	// +optional
 	Handover *Handover `json:"handover,omitempty"`
-	// BackupRequest requests from the backup-controller the first backup of the new lineage.
+	// BackupRequest requests the first backup of the new lineage from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 	// Progress of the Job.
@@ -95,7 +95,7 @@ type UpgradeStatus struct {
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// CheckedAt is when the check ended; the findings are what it found.
+	// CheckedAt is when the check ended; findings has its results.
 	// +optional
 	CheckedAt *metav1.Time `json:"checkedAt,omitempty"`
 	// HandedOverAt is when the upgraded data was offered to the cluster.
@@ -104,13 +104,13 @@ type UpgradeStatus struct {
 	// DownAt is when the db-controller was asked to stop the cluster.
 	// +optional
 	DownAt *metav1.Time `json:"downAt,omitempty"`
-	// UpAt is when it took connections again.
+	// UpAt is when it accepted connections again.
 	// +optional
 	UpAt *metav1.Time `json:"upAt,omitempty"`
-	// CompletedAt is when it ended, well or not.
+	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
-	// RollingBack is why the upgrade is being taken back, once that is decided.
+	// RollingBack is why the upgrade is being rolled back, once that is decided.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	RollingBack string `json:"rollingBack,omitempty"`
@@ -128,7 +128,7 @@ type UpgradePlan struct {
 	FromGeneration string `json:"fromGeneration"`
 	// FromSystemIdentifier of that generation.
 	FromSystemIdentifier string `json:"fromSystemIdentifier"`
-	// ToImage is the image that it shall run.
+	// ToImage is the image that it should run.
 	ToImage string `json:"toImage"`
 	// ToGeneration is the data generation that the upgrade writes.
 	ToGeneration string `json:"toGeneration"`
@@ -136,9 +136,9 @@ type UpgradePlan struct {
 
 // Finding is one result of the check.
 type Finding struct {
-	// Severity: Error stops the upgrade, Warning doesn't.
+	// Severity: Error stops the upgrade, Warning does not.
 	Severity FindingSeverity `json:"severity"`
-	// Check that found it, such as PreparedTransactions or ExtensionMissing.
+	// Check that reported it, such as PreparedTransactions or ExtensionMissing.
 	Check string `json:"check"`
 	// Database that it is in.
 	// +optional
@@ -160,12 +160,12 @@ const (
 
 // Conditions and reasons of an Upgrade that are its own. Written by the upgrade-controller; read by people.
 const (
-	// ConditionChecked says whether the check found the way free.
+	// ConditionChecked says whether the check found no obstacle.
 	ConditionChecked = "Checked"
 
-	// ReasonCheckPassed: nothing stands in the way.
+	// ReasonCheckPassed: the check found no obstacle.
 	ReasonCheckPassed = "CheckPassed"
-	// ReasonCheckFailed: the findings say what stands in the way.
+	// ReasonCheckFailed: the findings list the obstacles.
 	ReasonCheckFailed = "CheckFailed"
 	// ReasonChecking: the check runs.
 	ReasonChecking = "Checking"
@@ -179,6 +179,6 @@ const (
 	ReasonRolledBack = "RolledBack"
 	// ReasonRollingBack: it failed, and the old version is being brought back.
 	ReasonRollingBack = "RollingBack"
-	// ReasonFinishing: the new version runs; extensions and statistics are being brought up to date.
+	// ReasonFinishing: the new version runs; extensions and statistics are being updated.
 	ReasonFinishing = "Finishing"
 )

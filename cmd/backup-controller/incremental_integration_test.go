@@ -108,8 +108,8 @@ func TestBackupsThatCannotBeAreRefusedWithWhatToWrite(t *testing.T) {
 	}{
 		"an unknown type":        {func(s *v1alpha1.BackupSpec) { s.Type = "Differential" }, `supported values: "Full", "Incremental"`},
 		"an unknown compression": {func(s *v1alpha1.BackupSpec) { s.Compression = "Best" }, `supported values: "Balanced", "Fast", "Small"`},
-		"too slow":               {func(s *v1alpha1.BackupSpec) { s.MaxBytesPerSecond = ptr.To(resource.MustParse("100")) }, "write 1Mi or more, or leave it out for no bound"},
-		"too little memory":      {memory("", "64Mi"), "write 192Mi or more, or leave it out for 256Mi"},
+		"too slow":               {func(s *v1alpha1.BackupSpec) { s.MaxBytesPerSecond = ptr.To(resource.MustParse("100")) }, "use 1Mi or more, or remove it for no limit"},
+		"too little memory":      {memory("", "64Mi"), "use 192Mi or more, or remove it for 256Mi"},
 		"more than the limit":    {memory("1Gi", "512Mi"), "write a request that is at most the limit"},
 		"all well":               {memory("256Mi", "512Mi"), ""},
 	} {
@@ -127,7 +127,7 @@ func TestBackupsThatCannotBeAreRefusedWithWhatToWrite(t *testing.T) {
 				return
 			}
 			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"type":"Incremental"}}`))
-			if err := b.Patch(t.Context(), backup, patch); err == nil || !strings.Contains(err.Error(), "spec.type can't be changed: make another Backup") {
+			if err := b.Patch(t.Context(), backup, patch); err == nil || !strings.Contains(err.Error(), "spec.type can't be changed: create another Backup") {
 				t.Errorf("its type was changed: %v", err)
 			}
 		})

@@ -63,7 +63,7 @@ func givesUp(l *lab, used string) {
 	}
 	l.expectShop(string(shop.UID), restore.Status.Plan.DataGeneration, "g0")
 	err := l.Patch(context.Background(), restore, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Undo"}}`)))
-	if err == nil || !strings.Contains(err.Error(), "gave up the data of before: restore Backup "+safety+" in place") {
+	if err == nil || !strings.Contains(err.Error(), "discarded the previous data: restore Backup "+safety+" in place") {
 		l.Errorf("undone: %v", err)
 	}
 }

@@ -301,13 +301,13 @@ func TestWhatCannotBeAskedForInPlaceIsRefusedAtOnce(t *testing.T) {
 		change func(*v1alpha1.RestoreSpec)
 		want   string
 	}{
-		"two destinations":            {func(s *v1alpha1.RestoreSpec) { s.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"} }, "takes exactly one of newCluster and inPlace"},
-		"no destination":              {func(s *v1alpha1.RestoreSpec) { s.Destination.NewCluster = nil }, "takes exactly one of newCluster and inPlace"},
-		"a decision on a new cluster": {func(s *v1alpha1.RestoreSpec) { s.Decision = v1alpha1.DecisionUndo }, "belong to a restore in place"},
+		"two destinations":            {func(s *v1alpha1.RestoreSpec) { s.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"} }, "must have exactly one of newCluster and inPlace"},
+		"no destination":              {func(s *v1alpha1.RestoreSpec) { s.Destination.NewCluster = nil }, "must have exactly one of newCluster and inPlace"},
+		"a decision on a new cluster": {func(s *v1alpha1.RestoreSpec) { s.Decision = v1alpha1.DecisionUndo }, "apply to a restore in place"},
 		"two targets": {func(s *v1alpha1.RestoreSpec) {
 			s.Target = &v1alpha1.RestoreTarget{XID: 700, Immediate: true}
-		}, "takes exactly one of time, lsn, xid, restorePoint and immediate"},
-		"no target at all": {func(s *v1alpha1.RestoreSpec) { s.Target = &v1alpha1.RestoreTarget{} }, "takes exactly one of time, lsn, xid, restorePoint and immediate"},
+		}, "must have exactly one of time, lsn, xid, restorePoint and immediate"},
+		"no target at all": {func(s *v1alpha1.RestoreSpec) { s.Target = &v1alpha1.RestoreTarget{} }, "must have exactly one of time, lsn, xid, restorePoint and immediate"},
 		"a transaction without a backup": {func(s *v1alpha1.RestoreSpec) {
 			s.Source = v1alpha1.RestoreSource{Cluster: &v1alpha1.ClusterSource{Name: "shop"}}
 			s.Target = &v1alpha1.RestoreTarget{XID: 700}
