@@ -39,7 +39,7 @@ func TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched(t *testing.T) {
 		"a manifest that is gone":        {func(l *lab) { l.remove(manifest) }, ended, v1alpha1.ReasonBackupNotFound, []string{"no backup b"}},
 		"a lineage that is cut off":      {func(l *lab) { l.cutOff(repository.LineageKey(buckettest.Lineage), 2) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json"}},
 		"a hole in the WAL":              {func(l *lab) { l.remove(segment("05")) }, ended, v1alpha1.ReasonTargetUnreachable, []string{"000000010000000000000005 is missing", "restore a later backup"}},
-		"no WAL of the backup":           {func(l *lab) { l.remove(segment("03")) }, ended, v1alpha1.ReasonTargetUnreachable, []string{"000000010000000000000003 is missing", "restore another backup"}},
+		"no WAL of the backup":           {func(l *lab) { l.remove(segment("03")) }, ended, v1alpha1.ReasonTargetUnreachable, []string{"000000010000000000000003 is missing", "Restore another backup"}},
 		"a last segment that is cut off": {func(l *lab) { l.cutOff(segment("06"), 10) }, ended, v1alpha1.ReasonDataCorrupt, []string{segment("06")}},
 		"a key that is another":          {func(l *lab) { l.seal("k1", "02") }, waits, v1alpha1.ReasonWrongKey, []string{"k1", "BackupRepository repo"}},
 		"a key that is not there":        {func(l *lab) { l.seal("k2", "02") }, waits, v1alpha1.ReasonKeyNotFound, []string{"k1", "BackupRepository repo"}},

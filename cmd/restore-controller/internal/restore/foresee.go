@@ -8,14 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/pitr"
 )
 
 // foresee completes the plan with what a person wants to know before it is carried out.
-func (w *world) foresee(choice *survey.Choice) {
-	plan, reach := w.restore.Status.Plan, choice.Lineage.Reach
-	plan.WALBytes = reach.Segments * int64(reach.Last.SegSize) //nolint:gosec // a segment has at most 1 GiB
+func (w *world) foresee(reach *pitr.Reach) {
+	plan := w.restore.Status.Plan
+	plan.WALBytes = reach.Segments() * int64(reach.Last().SegSize) //nolint:gosec // a segment has at most 1 GiB
 	plan.NeedsBytes = plan.WriteBytes + spareBytes
 	plan.ArchiveEnds = &v1alpha1.ReachedPoint{LSN: reach.EndLSN.String(), Timeline: int64(reach.Timeline)}
 	if reach.LastCommit != nil {
@@ -81,7 +81,7 @@ func planned(plan *v1alpha1.RestorePlan) string {
 	if ends := plan.ArchiveEnds; ends != nil {
 		text += fmt.Sprintf("; the archive ends at LSN %s", ends.LSN)
 		if ends.LastCommit != nil {
-			text += fmt.Sprintf(", with a commit of %s", survey.Stamp(ends.LastCommit.Time))
+			text += fmt.Sprintf(", with a commit of %s", pitr.Stamp(ends.LastCommit.Time))
 		}
 	}
 	if plan.DiscardsPrevious {

@@ -12,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
+	"howdah.dev/howdah/cmd/restore-controller/internal/planning"
 	"howdah.dev/howdah/pkg/backup"
 	format "howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/sealed"
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repository"
@@ -42,35 +43,36 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	}
 	question, repo := w.question(target), w.repository.DeepCopy()
-	report, err, done := look(r.surveys, w.restore, func(ctx context.Context) (survey.Report, error) {
+	report, err, done := look(r.reports, w.restore, func(ctx context.Context) (planning.Report, error) {
 		store, err := r.open(ctx, r.live, repo)
 		if err != nil {
-			return survey.Report{}, err
+			return planning.Report{}, err
 		}
-		return survey.Read(ctx, store, question, r.now)
+		return planning.Read(ctx, store, question, r.now)
 	})
 	if !done {
-		return flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("looking in BackupRepository %s for a way to %s", repo.Name, target))
+		return flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("Looking in BackupRepository %s for backups and WAL that lead to %s.", repo.Name, target))
 	}
 	if err != nil {
 		return unreadable(repo.Name, err)
 	}
-	verdict := survey.Judge(report, target, w.facts())
-	switch {
-	case verdict.Refusal != "":
-		return flow.Stop(verdict.Reason, verdict.Refusal)
-	case verdict.Wait != "":
-		return flow.Poll(walInterval+time.Second, v1alpha1.ReasonAwaitingWAL, verdict.Wait)
+	verdict := pitr.Decide(report.Candidates, target, w.facts(report.At))
+	if verdict.Code == pitr.Reachable {
+		return r.pin(w, report.Head(verdict.Candidate), verdict)
 	}
-	return r.pin(w, target, verdict.Choice)
+	reason, message := planning.Phrase(verdict, w.sourceText(), w.now)
+	if verdict.Code == pitr.NotArchivedYet {
+		return flow.Poll(walInterval+time.Second, reason, message)
+	}
+	return flow.Stop(reason, message)
 }
 
 // unreadable says what an error in the bucket means.
 func unreadable(repo string, err error) flow.Outcome {
 	switch {
-	case errors.Is(err, survey.ErrNotThere):
+	case errors.Is(err, planning.ErrNotThere):
 		return flow.Stop(v1alpha1.ReasonBackupNotFound, err.Error())
-	case errors.Is(err, survey.ErrAmbiguous):
+	case errors.Is(err, planning.ErrAmbiguous):
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
 		return flow.Stop(v1alpha1.ReasonDataCorrupt, err.Error())
@@ -91,19 +93,19 @@ func unreadable(repo string, err error) flow.Outcome {
 }
 
 // targetOf reads spec.target.
-func targetOf(restore *v1alpha1.Restore) (survey.Target, error) {
+func targetOf(restore *v1alpha1.Restore) (pitr.Target, error) {
 	wanted := restore.Spec.Target
 	if wanted == nil {
-		return survey.Target{}, nil
+		return pitr.Target{}, nil
 	}
-	target := survey.Target{
+	target := pitr.Target{
 		RestorePoint: wanted.RestorePoint, XID: wanted.XID, Immediate: wanted.Immediate, Inclusive: wanted.Inclusive,
 		Timeline: uint32(wanted.Timeline), //nolint:gosec // the API server has checked its range
 	}
 	if wanted.Time != "" {
 		at, err := time.Parse(time.RFC3339Nano, wanted.Time)
 		if err != nil {
-			return survey.Target{}, fmt.Errorf("spec.target.time %q is no time with its zone; write it like 2026-03-01T12:03:10Z", wanted.Time)
+			return pitr.Target{}, fmt.Errorf("spec.target.time %q is not a timestamp with a time zone; write it like 2026-03-01T12:03:10Z", wanted.Time)
 		}
 		target.Time = &at
 	}
@@ -112,40 +114,46 @@ func targetOf(restore *v1alpha1.Restore) (survey.Target, error) {
 	}
 	lsn, err := postgres.ParseLSN(wanted.LSN)
 	if err != nil || lsn.IsZero() {
-		return survey.Target{}, fmt.Errorf("spec.target.lsn %q is no WAL position; write it as PostgreSQL prints it, such as 16/B374D848", wanted.LSN)
+		return pitr.Target{}, fmt.Errorf("spec.target.lsn %q is no WAL position; write it as PostgreSQL prints it, such as 16/B374D848", wanted.LSN)
 	}
 	target.LSN = lsn
 	return target, nil
 }
 
-func (w *world) question(target survey.Target) survey.Question {
-	q := survey.Question{Namespace: w.restore.Namespace, Target: target}
+func (w *world) question(target pitr.Target) planning.Question {
+	q := planning.Question{Namespace: w.restore.Namespace, Target: target}
 	switch source := w.restore.Spec.Source; {
 	case w.backup != nil:
 		q.Lineage, q.BackupID = w.backup.Status.Plan.Lineage, w.backup.Status.Plan.ID
 	case source.Repository != nil:
-		q.Lineage, q.BackupID = survey.ParsePath(source.Repository.Path)
+		q.Lineage, q.BackupID = planning.ParsePath(source.Repository.Path)
 	default:
 		q.Cluster = source.Cluster.Name
 	}
 	if w.source != nil && w.backup == nil {
 		q.ClusterUID = string(w.source.UID)
-		q.Present = protocol.Lineage(w.source.Status.SystemIdentifier, w.source.Status.DataGeneration)
 	}
 	return q
 }
 
-// facts are what is known of the source besides its bucket.
-func (w *world) facts() survey.Facts {
-	facts := survey.Facts{Now: w.now, Asked: w.restore.CreationTimestamp.Time}
-	live := w.source
+// sourceText names what is restored, for sentences.
+func (w *world) sourceText() string {
 	switch source := w.restore.Spec.Source; {
 	case w.backup != nil:
-		facts.Source = "Backup " + w.backup.Name
+		return "Backup " + w.backup.Name
 	case source.Repository != nil:
-		facts.Source = strings.TrimSpace("BackupRepository " + source.Repository.Name + " " + source.Repository.Path)
+		return strings.TrimSpace("BackupRepository " + source.Repository.Name + " " + source.Repository.Path)
 	default:
-		facts.Source = "cluster " + source.Cluster.Name
+		return "cluster " + source.Cluster.Name
+	}
+}
+
+// facts are what is known of the source besides its bucket, which was read at a time.
+func (w *world) facts(read time.Time) pitr.Facts {
+	facts := pitr.Facts{Now: w.now, Read: read, Asked: w.restore.CreationTimestamp.Time}
+	live := w.source
+	if w.source != nil && w.backup == nil {
+		facts.Present = protocol.Lineage(w.source.Status.SystemIdentifier, w.source.Status.DataGeneration)
 	}
 	if w.restore.Spec.Source.Repository != nil && w.inPlace() {
 		live = w.cluster // the one whose archive it may be
@@ -202,24 +210,24 @@ func parseSeconds(text string) (time.Duration, bool) {
 }
 
 // pin records the plan, once it is known that the destination can take it.
-func (r *Reconciler) pin(w *world, target survey.Target, choice *survey.Choice) flow.Outcome {
-	head, reach := choice.Lineage.Chosen, choice.Lineage.Reach
+func (r *Reconciler) pin(w *world, head *backup.Head, verdict pitr.Verdict) flow.Outcome {
+	reach := verdict.Candidate.Reach
 	into, outcome := r.takes(w, head)
 	if !outcome.Finished() {
 		return outcome
 	}
 	w.restore.Status.Plan = &v1alpha1.RestorePlan{
-		Repository: w.repository.Name, Lineage: choice.Lineage.Name, BackupID: head.ID,
-		Timeline: int64(reach.Timeline), FirstWAL: reach.First.Name(), LastWAL: reach.Last.Name(), WALSegments: reach.Segments,
+		Repository: w.repository.Name, Lineage: head.Lineage, BackupID: head.ID,
+		Timeline: int64(reach.Timeline), FirstWAL: reach.First().Name(), LastWAL: reach.Last().Name(), WALSegments: reach.Segments(),
 		MajorVersion: int32(head.PGMajor), Image: into.image, SystemIdentifier: head.SystemIdentifier,
 		FetchBytes: fetchBytes(head), WriteBytes: head.Totals.LogicalBytes,
-		Target: target.String(), StopAt: stopAt(choice.StopAt),
+		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
 		DataGeneration: protocol.DataGeneration(w.restore.UID, 0),
 		ArchivesTo:     into.archive, Secrets: into.secrets,
 	}
-	w.foresee(choice)
+	w.foresee(reach)
 	w.restore.Status.StartedAt = &metav1.Time{Time: w.now}
-	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments, target))
+	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments(), verdict.Target))
 }
 
 // taker is what becomes of the data: the image that runs it, and of a new cluster where it archives, and its Secrets.
@@ -246,7 +254,7 @@ func (r *Reconciler) takes(w *world, head *backup.Head) (taker, flow.Outcome) {
 	return into, flow.Next
 }
 
-func stopAt(target survey.Target) *v1alpha1.RestoreTarget {
+func stopAt(target pitr.Target) *v1alpha1.RestoreTarget {
 	if target.End() {
 		return nil
 	}

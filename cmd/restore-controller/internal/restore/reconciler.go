@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/restore-controller/internal/survey"
+	"howdah.dev/howdah/cmd/restore-controller/internal/planning"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
@@ -43,7 +43,7 @@ type Reconciler struct {
 	open   OpenStore
 	now    func() time.Time
 
-	surveys *background.Runner[read[survey.Report]]
+	reports *background.Runner[read[planning.Report]]
 	heads   *background.Runner[read[*backup.Head]]
 }
 
@@ -53,7 +53,7 @@ func New(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, images man
 	return &Reconciler{
 		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("restore-controller"),
 		agent: agent, images: images, open: repository.Open, now: time.Now,
-		surveys: background.New[read[survey.Report]](ctx, reads),
+		reports: background.New[read[planning.Report]](ctx, reads),
 		heads:   background.New[read[*backup.Head]](ctx, reads),
 	}
 }
@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) forget(restore *v1alpha1.Restore) {
-	r.surveys.Forget(restore)
+	r.reports.Forget(restore)
 	r.heads.Forget(restore)
 }
 

@@ -179,7 +179,7 @@ func TestWhatCannotBeReachedIsRefusedBeforeAnythingIsMade(t *testing.T) {
 		want   string
 	}{
 		"a time after the end":    {v1alpha1.RestoreTarget{Time: "2026-03-01T12:30:00Z"}, "the last commit in it is at 2026-03-01T12:06:00Z"},
-		"a time before the start": {v1alpha1.RestoreTarget{Time: "2026-03-01T11:00:00+00:00"}, "is 2026-03-01T12:01:00Z"},
+		"a time before the start": {v1alpha1.RestoreTarget{Time: "2026-03-01T11:00:00+00:00"}, "can be restored to 2026-03-01T12:01:00Z"},
 		"an LSN after the end":    {v1alpha1.RestoreTarget{LSN: "0/9000000"}, "ends at LSN 0/7000000"},
 		"an unknown point":        {v1alpha1.RestoreTarget{RestorePoint: "nowhere"}, `no restore point "nowhere"`},
 	} {

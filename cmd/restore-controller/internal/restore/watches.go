@@ -36,7 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
-		WatchesRawSource(r.surveys.Source()).
+		WatchesRawSource(r.reports.Source()).
 		WatchesRawSource(r.heads.Source()).
 		Complete(r)
 }

@@ -1,4 +1,4 @@
-package survey
+package planning
 
 import (
 	"errors"
@@ -9,39 +9,22 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
-func read(t *testing.T, store *mem.Store, q Question) *Lineage {
+// read is the backup that is chosen for the end of the archive, with its lineage.
+func read(t *testing.T, store *mem.Store, q Question) *backup.Head {
 	t.Helper()
-	report, err := Read(t.Context(), store, q, func() time.Time { return clock(13, 0) })
-	if err != nil || len(report.Lineages) != 1 {
-		t.Fatalf("%+v, %v", report, err)
+	report, err := Read(t.Context(), store, q, func() time.Time { return buckettest.Minute(60) })
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &report.Lineages[0]
-}
-
-func TestTheReachOfABackupIsReadFromTheBucket(t *testing.T) {
-	l := read(t, buckettest.New(t, 4, 5, 6), Question{Cluster: "shop", Namespace: "demo", ClusterUID: "u"})
-	r := l.Reach
-	if l.Chosen == nil || l.Chosen.ID != "b" || r.Segments != 4 || r.First.Number != 3 || r.Last.Number != 6 || r.Missing != "" ||
-		r.LastCommit == nil || !r.LastCommit.Equal(buckettest.Minute(6)) || r.EndLSN != 7*seg {
-		t.Errorf("%+v", l)
+	v := pitr.Decide(report.Candidates, q.Target, pitr.Facts{Now: buckettest.Minute(60)})
+	if v.Code != pitr.Reachable {
+		t.Fatalf("%+v", v)
 	}
-}
-
-func TestAHoleEndsTheReach(t *testing.T) {
-	r := read(t, buckettest.New(t, 4, 6), Question{Lineage: buckettest.Lineage, BackupID: "b"}).Reach
-	if r.Missing != "000000010000000000000005" || r.Last.Number != 4 {
-		t.Errorf("%+v", r)
-	}
-}
-
-func TestARestorePointIsFoundInTheHeaders(t *testing.T) {
-	l := read(t, buckettest.New(t, 4, 5, 6), Question{Cluster: "shop", Namespace: "demo", Target: Target{RestorePoint: "p"}})
-	if len(l.Points) != 1 || l.Points[0].LSN != 5*seg+8 {
-		t.Errorf("%+v", l.Points)
-	}
+	return report.Head(v.Candidate)
 }
 
 func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
@@ -61,8 +44,8 @@ func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
 func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
 	store := buckettest.New(t, 4)
 	whole := Question{Namespace: "elsewhere"}
-	if l := read(t, store, whole); l.Chosen == nil || l.Chosen.ID != "b" {
-		t.Errorf("%+v", l)
+	if head := read(t, store, whole); head.ID != "b" {
+		t.Errorf("%+v", head)
 	}
 	buckettest.ClaimFor(t, store, "8-g0", repository.Writer{UID: "v", Namespace: "prod", Name: "shop"})
 	for name, q := range map[string]Question{"the whole": whole, "a name": {Cluster: "shop", Namespace: "elsewhere"}} {
@@ -71,8 +54,8 @@ func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if l := read(t, store, Question{Cluster: "shop", Namespace: "demo"}); l.Name != "7-g0" {
-		t.Errorf("that of our namespace: %s", l.Name)
+	if head := read(t, store, Question{Cluster: "shop", Namespace: "demo"}); head.Lineage != "7-g0" {
+		t.Errorf("that of our namespace: %s", head.Lineage)
 	}
 	if _, err := Read(t.Context(), mem.New(), whole, time.Now); !errors.Is(err, ErrNotThere) {
 		t.Errorf("an empty bucket: %v", err)
@@ -109,21 +92,4 @@ func FuzzParsePath(f *testing.F) {
 			t.Errorf("%q is %q and %q, then %q and %q", path, lineage, id, l, b)
 		}
 	})
-}
-
-func TestTheLineageThatWasWrittenLastGoesFirstWhereNobodyKnowsMore(t *testing.T) {
-	backupAt := func(at time.Time) []*backup.Head { return []*backup.Head{{StopTime: at}} }
-	last := clock(12, 30)
-	for name, test := range map[string]struct {
-		lineages []Lineage
-		want     string
-	}{
-		"a cluster that was restored": {[]Lineage{{Name: "new", Created: clock(12, 10), Heads: backupAt(clock(12, 11))}, {Name: "old", Heads: backupAt(clock(12, 5))}}, "new"},
-		"and that was undone":         {[]Lineage{{Name: "new", Created: clock(12, 10), Heads: backupAt(clock(12, 11))}, {Name: "old", Heads: backupAt(clock(12, 5)), Reach: Reach{LastCommit: &last}}}, "old"},
-		"and backed up since":         {[]Lineage{{Name: "new", Created: clock(12, 10)}, {Name: "old", Heads: backupAt(clock(12, 20))}}, "old"},
-	} {
-		if latestFirst(test.lineages); test.lineages[0].Name != test.want {
-			t.Errorf("%s: %s goes first", name, test.lineages[0].Name)
-		}
-	}
 }

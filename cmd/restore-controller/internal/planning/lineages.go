@@ -1,4 +1,4 @@
-package survey
+package planning
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
@@ -20,7 +19,7 @@ func ParsePath(path string) (lineage, backup string) {
 	return lineage, strings.TrimSuffix(backup, "/manifest.zst")
 }
 
-// lineagesOf lists the lineages that a question is about, newest first.
+// lineagesOf lists the lineages that a question is about.
 func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]repository.Lineage, error) {
 	if q.Lineage != "" {
 		owner, err := repository.ReadLineage(ctx, store, q.Lineage)
@@ -29,19 +28,7 @@ func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]reposi
 		}
 		return []repository.Lineage{owner}, err
 	}
-	found, err := ofCluster(ctx, store, q)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(found, func(a, b repository.Lineage) int {
-		if present := (a.Lineage == q.Present) != (b.Lineage == q.Present); present && a.Lineage == q.Present {
-			return -1
-		} else if present {
-			return 1
-		}
-		return b.Created.Compare(a.Created)
-	})
-	return found, nil
+	return ofCluster(ctx, store, q)
 }
 
 // ofCluster are the lineages of the cluster that is asked for: that of our namespace, else the only one of the name.
@@ -91,24 +78,4 @@ func ofOne(lineages []repository.Lineage) error {
 	}
 	slices.Sort(parts)
 	return fmt.Errorf("%w in the repository: %s; write one of these paths in spec.source.repository.path", ErrAmbiguous, strings.Join(parts, ", "))
-}
-
-// latestFirst puts the lineage first that was written last, where nobody says which one the cluster writes: a younger one
-// that ended before is of a restore that was undone.
-func latestFirst(lineages []Lineage) {
-	slices.SortStableFunc(lineages, func(a, b Lineage) int { return b.lastSign().Compare(a.lastSign()) })
-}
-
-// lastSign is the latest time of which the lineage knows.
-func (l *Lineage) lastSign() time.Time {
-	latest := l.Created
-	for _, head := range l.Heads {
-		if head.StopTime.After(latest) {
-			latest = head.StopTime
-		}
-	}
-	if last := l.Reach.LastCommit; last != nil && last.After(latest) {
-		latest = *last
-	}
-	return latest
 }
