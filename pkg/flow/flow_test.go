@@ -44,6 +44,8 @@ func TestTheStatusOfAnOutcome(t *testing.T) {
 	}
 }
 
+var summary = Announcements{Summary: v1alpha1.ConditionSucceeded}
+
 // committed runs one pass over a stored Backup: change works on the object as it was read.
 func committed(t *testing.T, outcome Outcome, change func(client.Client, *v1alpha1.Backup)) (*v1alpha1.Backup, *events.FakeRecorder, ctrl.Result, error) {
 	t.Helper()
@@ -59,7 +61,7 @@ func committed(t *testing.T, outcome Outcome, change func(client.Client, *v1alph
 		t.Fatal(err)
 	}
 	recorder := events.NewFakeRecorder(10)
-	pass := Begin(writer, recorder, read)
+	pass := Begin(writer, recorder, read, summary)
 	change(writer, read)
 	result, err := pass.Commit(t.Context(), outcome)
 	after := &v1alpha1.Backup{}
@@ -69,7 +71,7 @@ func committed(t *testing.T, outcome Outcome, change func(client.Client, *v1alph
 	return after, recorder, result, err
 }
 
-func TestCommitWritesTheStatusOnceAndTellsOfTransitions(t *testing.T) {
+func TestCommitWritesTheStatusOnceAndAnnouncesTransitions(t *testing.T) {
 	after, recorder, result, err := committed(t, Poll(time.Minute, "Running", "copying"), func(_ client.Client, b *v1alpha1.Backup) {
 		b.Status.StoredBytes = 7
 		SetCondition(&b.Status.Conditions, b, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, "Running", "copying")
@@ -82,43 +84,38 @@ func TestCommitWritesTheStatusOnceAndTellsOfTransitions(t *testing.T) {
 	}
 }
 
-func TestPeopleAreToldOfWhatIsNews(t *testing.T) {
+func TestTransitionsThatAPersonWouldNotTakeForGrantedBecomeEvents(t *testing.T) {
 	conditions := func(ready, space metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{
-			{Type: v1alpha1.ConditionReady, Status: ready, Reason: "R" + string(ready)},
-			{Type: v1alpha1.ConditionStorageHealthy, Status: space, Reason: "S" + string(space)},
+			{Type: "Ready", Status: ready, Reason: "R" + string(ready)}, {Type: "Space", Status: space, Reason: "S" + string(space)},
 		}
 	}
-	replicated := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
-		return []metav1.Condition{{Type: v1alpha1.ConditionReplicated, Status: status, Reason: reason}}
+	space := func(reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: "Space", Status: metav1.ConditionFalse, Reason: reason}}
 	}
-	ready := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
-		return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: reason}}
-	}
+	announcements := Announcements{Summary: "Ready", Expected: func(old, now metav1.Condition) bool {
+		return old.Reason == "Filling" && now.Reason == "Full"
+	}}
 	for name, c := range map[string]struct {
 		before, after []metav1.Condition
-		told          int
+		events        int
 	}{
 		"a new object":                      {nil, conditions("False", "Unknown"), 1},
 		"a side that turns out to be well":  {conditions("False", "Unknown"), conditions("False", "True"), 0},
 		"a side that turns out to be wrong": {conditions("False", "Unknown"), conditions("False", "False"), 1},
 		"a side that is well again":         {conditions("False", "False"), conditions("False", "True"), 1},
-		"the whole":                         {conditions("Unknown", "True"), conditions("True", "True"), 1},
+		"a side that is new":                {conditions("False", "False")[:1], conditions("False", "False"), 1},
+		"the summary":                       {conditions("Unknown", "True"), conditions("True", "True"), 1},
 		"nothing":                           {conditions("True", "True"), conditions("True", "True"), 0},
-		"a replica that goes on":            {replicated("False", "ReplicaDown"), replicated("False", "Cloning"), 0},
-		"a replica that follows":            {replicated("False", "Cloning"), replicated("True", "Following"), 1},
-		"a replica that is lost":            {replicated("True", "Following"), replicated("False", "ReplicaDown"), 1},
-		"a start after the data was made":   {ready("False", "Initializing"), ready("False", "Starting"), 0},
-		"a start that fails":                {ready("False", "Starting"), ready("False", "Unschedulable"), 1},
-		"a start again":                     {ready("True", "Running"), ready("False", "Starting"), 1},
-		"something worse":                   {replicated("False", "Cloning"), replicated("False", "CommitsWaiting"), 1},
+		"another reason":                    {space("Full"), space("Filling"), 1},
+		"another reason, which is expected": {space("Filling"), space("Full"), 0},
 	} {
 		recorder := events.NewFakeRecorder(10)
 		object := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Conditions: c.before}}
-		pass := Begin(nil, recorder, object)
+		pass := Begin(nil, recorder, object, announcements)
 		object.Status.Conditions = c.after
 		pass.announce(t.Context())
-		if len(recorder.Events) != c.told {
+		if len(recorder.Events) != c.events {
 			t.Errorf("%s: %d events", name, len(recorder.Events))
 		}
 	}
@@ -172,7 +169,7 @@ func TestFinalizersComeAndGoWithoutTouchingTheStatusUnderWay(t *testing.T) {
 
 func TestWhatIsRecordedIsThereBeforeThePassGoesOn(t *testing.T) {
 	after, recorder, _, err := committed(t, Next, func(writer client.Client, b *v1alpha1.Backup) {
-		pass := Begin(writer, events.NewFakeRecorder(1), b)
+		pass := Begin(writer, events.NewFakeRecorder(1), b, summary)
 		version := b.ResourceVersion
 		b.Status.Version = "17.5"
 		if o := pass.Record(t.Context()); !o.Finished() {
@@ -190,7 +187,7 @@ func TestWhatIsRecordedIsThereBeforeThePassGoesOn(t *testing.T) {
 		if replaced := pass.Replaced(); len(replaced) != 2 || replaced[0] != version {
 			t.Errorf("replaced %v, began with %s", replaced, version)
 		}
-		if o := Begin(writer, events.NewFakeRecorder(1), stored).Record(t.Context()); !o.Finished() {
+		if o := Begin(writer, events.NewFakeRecorder(1), stored, summary).Record(t.Context()); !o.Finished() {
 			t.Errorf("recording what has not changed: got %+v", o)
 		}
 	})
@@ -206,7 +203,7 @@ func TestADecisionOnAnObjectThatSomebodyElseChangedIsNotRecorded(t *testing.T) {
 		if err := writer.Status().Update(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		pass := Begin(writer, events.NewFakeRecorder(1), b)
+		pass := Begin(writer, events.NewFakeRecorder(1), b, summary)
 		b.Status.Version = "17.5"
 		if o := pass.Record(t.Context()); o.Kind != KindSave || !o.Rewritten {
 			t.Errorf("got %+v", o)

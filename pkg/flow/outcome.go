@@ -1,5 +1,6 @@
-// Package flow runs the steps of one reconcile pass and writes what came of it: one status patch, then events, then the
-// Result. It is the one place that patches status, emits events and builds results, so they can't disagree.
+// Package flow makes a reconcile pass over one object: it observes, runs the steps of a plan, reports, and writes what came
+// of it: one status patch, then events, then the Result. It is the one place that patches status, emits events of
+// conditions and builds results, so they can't disagree. It knows no kinds; Loop takes what is particular to one.
 package flow
 
 import (
@@ -89,13 +90,13 @@ func (o Outcome) Status() metav1.ConditionStatus {
 	return metav1.ConditionUnknown
 }
 
-// Step does one thing for a world that was observed before: at most one write.
-type Step[W any] func(ctx context.Context, world W) Outcome
+// Step does one thing on the grounds of what was observed before: at most one write.
+type Step[T any] func(ctx context.Context, observed T) Outcome
 
 // Run runs steps until one is not Next, and returns its outcome.
-func Run[W any](ctx context.Context, world W, steps ...Step[W]) Outcome {
+func Run[T any](ctx context.Context, observed T, steps ...Step[T]) Outcome {
 	for _, step := range steps {
-		if outcome := step(ctx, world); outcome.Kind != KindNext {
+		if outcome := step(ctx, observed); outcome.Kind != KindNext {
 			return outcome
 		}
 	}

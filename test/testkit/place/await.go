@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/flow"
 )
 
 const (
@@ -116,7 +114,7 @@ func (p *Place) AwaitGone(object client.Object) {
 
 // Condition of the object as it was read last, if it speaks of the present spec.
 func Condition(object client.Object, kind string) *metav1.Condition {
-	c := meta.FindStatusCondition(flow.ConditionsOf(object), kind)
+	c := meta.FindStatusCondition(conditionsOf(object), kind)
 	if c == nil || c.ObservedGeneration != object.GetGeneration() {
 		return nil
 	}
@@ -125,13 +123,17 @@ func Condition(object client.Object, kind string) *metav1.Condition {
 
 // Describe says what the object says of itself.
 func Describe(object client.Object) string {
-	switch object.(type) {
-	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.Service, *corev1.Secret:
-		return ""
-	}
 	var all []string
-	for _, c := range flow.ConditionsOf(object) {
+	for _, c := range conditionsOf(object) {
 		all = append(all, fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message))
 	}
 	return strings.Join(all, "; ")
+}
+
+// conditionsOf an object of one of our kinds; of others: none.
+func conditionsOf(object client.Object) []metav1.Condition {
+	if ours, ok := object.(interface{ GetConditions() []metav1.Condition }); ok {
+		return ours.GetConditions()
+	}
+	return nil
 }

@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, backup); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	pass := flow.Begin(r.Client, r.Events, backup)
+	pass := flow.Begin(r.Client, r.Events, backup, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
 	ended := backup.Status.CompletedAt != nil
 	w, err := r.observe(ctx, backup)
 	outcome := flow.Retry(err)

@@ -56,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if repo.Spec.Drill == nil && repo.Status.Drill == nil {
 		return ctrl.Result{}, nil
 	}
-	pass := flow.Begin(r.Client, r.Events, repo)
+	pass := flow.Begin(r.Client, r.Events, repo, flow.Announcements{Summary: v1alpha1.ConditionReady})
 	w, err := r.observe(ctx, repo)
 	outcome := flow.Retry(err)
 	if err == nil {

@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, repo); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	pass := flow.Begin(r.Client, r.Events, repo)
+	pass := flow.Begin(r.Client, r.Events, repo, flow.Announcements{Summary: v1alpha1.ConditionReady})
 	w, err := r.observe(ctx, repo)
 	outcome := flow.Retry(err)
 	if err == nil {

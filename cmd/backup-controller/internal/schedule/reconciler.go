@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, schedule); err != nil || !schedule.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	pass := flow.Begin(r.Client, r.Events, schedule)
+	pass := flow.Begin(r.Client, r.Events, schedule, flow.Announcements{Summary: v1alpha1.ConditionReady})
 	w, err := r.observe(ctx, schedule)
 	if err != nil {
 		return ctrl.Result{}, err // a report would say that this spec has been planned for

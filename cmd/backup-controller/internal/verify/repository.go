@@ -62,7 +62,7 @@ func (r *Repositories) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Backups: %w", err)
 	}
-	pass, now := flow.Begin(r.Client, r.Events, repo), r.Now()
+	pass, now := flow.Begin(r.Client, r.Events, repo, flow.Announcements{Summary: v1alpha1.ConditionReady}), r.Now()
 	planned, err := plan(repo, now)
 	judge(repo, planned, count(repo.Name, backups.Items), err)
 	outcome := flow.Next

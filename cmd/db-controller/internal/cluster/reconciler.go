@@ -65,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.written.stale(cluster, r.Now()) {
 		return ctrl.Result{RequeueAfter: staleInterval}, nil
 	}
-	pass := flow.Begin(r.Client, r.Events, cluster)
+	pass := flow.Begin(r.Client, r.Events, cluster, flow.Announcements{Summary: v1alpha1.ConditionReady, Expected: expected})
 	defer func() { r.written.replace(cluster, pass.Replaced(), r.Now()) }()
 	w, err := r.observe(ctx, cluster, pass)
 	if errors.Is(err, errStale) {

@@ -65,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("restore", req.Name, "cluster", restore.Spec.Destination.ClusterName()))
-	pass := flow.Begin(r.writer, r.events, restore)
+	pass := flow.Begin(r.writer, r.events, restore, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
 	ended := restore.Status.CompletedAt != nil
 	world, err := r.observe(ctx, restore)
 	outcome := flow.Retry(err)

@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("upgrade", req.Name, "cluster", upgrade.Spec.Cluster.Name))
-	pass := flow.Begin(r.writer, r.events, upgrade)
+	pass := flow.Begin(r.writer, r.events, upgrade, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
 	finished := upgrade.Status.CompletedAt != nil
 	world, err := r.observe(ctx, upgrade)
 	outcome := flow.Retry(err)

@@ -1,0 +1,65 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// The accessors let code that works on every kind read and write what all of them have: conditions in a status.
+
+// GetConditions are the conditions of the status.
+func (c *PostgresCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (c *PostgresCluster) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// GetStatus is a pointer to the status.
+func (c *PostgresCluster) GetStatus() any { return &c.Status }
+
+// GetConditions are the conditions of the status.
+func (r *BackupRepository) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (r *BackupRepository) SetConditions(conditions []metav1.Condition) {
+	r.Status.Conditions = conditions
+}
+
+// GetStatus is a pointer to the status.
+func (r *BackupRepository) GetStatus() any { return &r.Status }
+
+// GetConditions are the conditions of the status.
+func (b *Backup) GetConditions() []metav1.Condition { return b.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (b *Backup) SetConditions(conditions []metav1.Condition) { b.Status.Conditions = conditions }
+
+// GetStatus is a pointer to the status.
+func (b *Backup) GetStatus() any { return &b.Status }
+
+// GetConditions are the conditions of the status.
+func (s *BackupSchedule) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (s *BackupSchedule) SetConditions(conditions []metav1.Condition) {
+	s.Status.Conditions = conditions
+}
+
+// GetStatus is a pointer to the status.
+func (s *BackupSchedule) GetStatus() any { return &s.Status }
+
+// GetConditions are the conditions of the status.
+func (r *Restore) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (r *Restore) SetConditions(conditions []metav1.Condition) { r.Status.Conditions = conditions }
+
+// GetStatus is a pointer to the status.
+func (r *Restore) GetStatus() any { return &r.Status }
+
+// GetConditions are the conditions of the status.
+func (u *Upgrade) GetConditions() []metav1.Condition { return u.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (u *Upgrade) SetConditions(conditions []metav1.Condition) { u.Status.Conditions = conditions }
+
+// GetStatus is a pointer to the status.
+func (u *Upgrade) GetStatus() any { return &u.Status }
