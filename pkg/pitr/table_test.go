@@ -36,3 +36,19 @@ func TestEveryCaseOfTheTableIsDecidedAsItSays(t *testing.T) {
 		}
 	}
 }
+
+func TestTheWindowsSayTheSameAsTheVerdicts(t *testing.T) {
+	for _, c := range pitrtest.Cases() {
+		if !c.Times() {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			l := &c.Lineages[0]
+			recoverable, err := pitr.New(l.Listing()).Windows(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.CheckWindows(t, recoverable.Windows)
+		})
+	}
+}

@@ -2,11 +2,9 @@ package wal
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"path"
 	"strconv"
-	"time"
 
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
@@ -178,86 +176,6 @@ func (a *Archive) segments(ctx context.Context, lineage string, from postgres.Se
 			}
 		}
 	}
-}
-
-// Horizon is how far the unbroken WAL of one timeline reaches.
-type Horizon struct {
-	Segment    postgres.Segment // the last one before a hole or the end
-	Open       bool             // it is still written, and there in pieces: no other timeline goes on from it
-	EndLSN     postgres.LSN     // behind the last whole record, or the segment's end if unknown
-	LastCommit *time.Time       // of the last commit up to there; nil if none is known
-}
-
-// Horizon says how far WAL reaches from the given position without a hole, and the time of the last
-// commit in it. objstore.ErrNotFound: not even the segment that holds from is there.
-func (a *Archive) Horizon(ctx context.Context, lineage string, timeline uint32, from postgres.LSN) (Horizon, error) {
-	owner, err := repository.ReadLineage(ctx, a.store, lineage)
-	if err != nil {
-		return Horizon{}, err
-	}
-	first := postgres.SegmentOf(timeline, from, owner.SegmentSize)
-	next, broken, isOpen := first, false, false
-	for segment, err := range a.segments(ctx, lineage, first) {
-		if err != nil {
-			return Horizon{}, err
-		}
-		if broken = segment != next; broken {
-			break
-		}
-		next = next.Next()
-	}
-	if !broken {
-		end, err := a.OpenEnd(ctx, lineage, next)
-		if err != nil {
-			return Horizon{}, err
-		}
-		if isOpen = end > 0; isOpen {
-			next = next.Next()
-		}
-	}
-	if next == first {
-		return Horizon{}, fmt.Errorf("%w: WAL segment %s of lineage %s is not archived", objstore.ErrNotFound, first, lineage)
-	}
-	last := next
-	last.Number--
-	result, err := a.horizon(ctx, lineage, first, last)
-	result.Open = isOpen
-	return result, err
-}
-
-// horizonDepth bounds how many headers are read for the time of the last commit.
-const horizonDepth = 256
-
-func (a *Archive) horizon(ctx context.Context, lineage string, first, last postgres.Segment) (Horizon, error) {
-	result := Horizon{Segment: last, EndLSN: last.End()}
-	for depth, s := 0, last; depth < horizonDepth && s.Compare(first) >= 0; depth++ {
-		header, err := a.ReadHeader(ctx, lineage, s.Name())
-		if err != nil {
-			return Horizon{}, err
-		}
-		if s == last && !header.EndLSN.IsZero() {
-			result.EndLSN = header.EndLSN
-		}
-		if header.LastCommit != nil {
-			result.LastCommit = header.LastCommit
-			return result, nil
-		}
-		if s.Number == 0 {
-			break
-		}
-		s.Number--
-	}
-	return result, nil
-}
-
-// Missing names the segments that are needed to replay a timeline from one position up to another
-// and are not archived: in order, and at most a thousand. Empty means that all are there.
-func (a *Archive) Missing(ctx context.Context, lineage string, timeline uint32, from, to postgres.LSN) ([]string, error) {
-	owner, err := repository.ReadLineage(ctx, a.store, lineage)
-	if err != nil {
-		return nil, err
-	}
-	return a.MissingSegments(ctx, lineage, postgres.SegmentOf(timeline, from, owner.SegmentSize), postgres.SegmentBefore(timeline, to, owner.SegmentSize))
 }
 
 // maxMissing bounds a list that is for people and for counting down to none.

@@ -337,29 +337,11 @@ func TestMissingNamesWhatAReplayWouldLack(t *testing.T) {
 		{2, 5, nil}, {4, 8, []string{name(6), name(7)}}, {1, 2, []string{name(1)}},
 		{9, 11, []string{name(10), name(11)}}, {20, 21, []string{name(20), name(21)}}, {7, 7, []string{name(7)}},
 	} {
-		got, err := archive.Missing(t.Context(), lineage, 1, segment(1, test.from).Start()+5, segment(1, test.to).End())
+		got, err := archive.MissingSegments(t.Context(), lineage, segment(1, test.from), segment(1, test.to))
 		must(t, err)
 		if !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%d to %d: got %v, want %v", test.from, test.to, got, test.want)
 		}
-	}
-}
-
-func TestTheHorizonEndsAtAHoleAndKnowsTheLastCommit(t *testing.T) {
-	archive := wal.New(claimed(t))
-	fill(t, archive)
-	got, err := archive.Horizon(t.Context(), lineage, 1, segment(1, 2).Start())
-	must(t, err)
-	if got.Segment != segment(1, 5) || got.EndLSN != segment(1, 5).End()-100 || got.LastCommit == nil || got.LastCommit.Minute() != 5 {
-		t.Errorf("got %+v", got)
-	}
-	got, err = archive.Horizon(t.Context(), lineage, 1, segment(1, 4).Start())
-	must(t, err)
-	if got.LastCommit != nil {
-		t.Errorf("a commit before the position is told: %+v", got)
-	}
-	if _, err := archive.Horizon(t.Context(), lineage, 1, segment(1, 6).Start()); !errors.Is(err, objstore.ErrNotFound) {
-		t.Errorf("in a hole: %v", err)
 	}
 }
 

@@ -29,3 +29,22 @@ func (w Want) Check(t testing.TB, v pitr.Verdict) {
 		t.Errorf("the verdict is %+v, want %+v", got, w)
 	}
 }
+
+// Times says that the case asks for a time of its only lineage, of which the windows of that lineage have to say the same as the
+// verdict.
+func (c *Case) Times() bool {
+	t := c.Target
+	return len(c.Lineages) == 1 && c.BackupID == "" && t.Time != nil && t.Inclusive == nil && t.Timeline == 0 && !c.Live() && c.Want.Code != pitr.InFuture
+}
+
+// CheckWindows compares the times that are said to be recoverable with what the case says of its own, in both directions.
+func (c *Case) CheckWindows(t testing.TB, windows []pitr.Window) {
+	t.Helper()
+	at, within := *c.Target.Time, false
+	for _, w := range windows {
+		within = within || !at.Before(w.From) && !at.After(w.To)
+	}
+	if within != (c.Want.Code == pitr.Reachable) {
+		t.Errorf("%s is in a window: %t, but the verdict is %s: %+v", at, within, c.Want.Code, windows)
+	}
+}
