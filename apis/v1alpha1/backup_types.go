@@ -231,7 +231,7 @@ type BackupPlan struct {
 	Attempt int32 `json:"attempt"`
 }
 
-// Conditions and reasons of a Backup. Written by the backup-controller; read by whoever asked for the backup.
+// Conditions and reasons of a Backup. Written by the backup-controller; read by whoever requested the backup.
 const (
 	// ConditionSucceeded is on every kind that ends. It is Unknown until then.
 	ConditionSucceeded = "Succeeded"

@@ -15,7 +15,7 @@ const (
 	// cluster that declares none does not have it.
 	ConditionRolesAndDatabasesReady = "RolesAndDatabasesReady"
 
-	// ReasonRunning (see Backup): the cluster takes connections.
+	// ReasonRunning (see Backup): the cluster accepts connections.
 
 	// ReasonInitializing: the init Job runs.
 	ReasonInitializing = "Initializing"

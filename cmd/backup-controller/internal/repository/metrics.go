@@ -21,7 +21,7 @@ func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	metricReady       = describeMetric("ready", "1 while the repository can be used")
-	metricSurveyed    = describeMetric("surveyed_timestamp_seconds", "when the bucket was looked through last")
+	metricInventory   = describeMetric("last_inventory_timestamp_seconds", "when the last inventory of the bucket was taken")
 	metricWouldRemove = describeMetric("retention_pending", "backups that no rule of spec.retention keeps")
 	metricBackups     = describeMetric("backups", "backups of the lineage that can be read", "lineage", "cluster", "living")
 	metricDamaged     = describeMetric("damaged_backups", "backups of the lineage whose manifest can't be read, ten at most", "lineage", "cluster", "living")
@@ -67,7 +67,7 @@ func collect(repo *v1alpha1.BackupRepository, out chan<- prometheus.Metric) {
 	}
 	gauge(metricReady, ready)
 	if at := repo.Status.LastInventoryTime; at != nil {
-		gauge(metricSurveyed, float64(at.Unix()))
+		gauge(metricInventory, float64(at.Unix()))
 	}
 	if retention := repo.Status.Retention; retention != nil {
 		gauge(metricWouldRemove, float64(retention.WouldRemoveCount))
