@@ -53,15 +53,15 @@ func writePage(crd *apiextensionsv1.CustomResourceDefinition) error {
 	fmt.Fprintf(&page, "# %s\n\n%s\n\n", crd.Spec.Names.Kind, schema.Description)
 	fmt.Fprintf(&page, "`%s/%s`, namespaced, short name `%s`.\n\n", crd.Spec.Group, version.Name, strings.Join(crd.Spec.Names.ShortNames, "`, `"))
 	fmt.Fprintf(&page, "## Example\n\n```yaml\n%s```\n\n", sample)
-	fmt.Fprintf(&page, "`kubectl get %s` shows: %s.\n\n", crd.Spec.Names.ShortNames[0], strings.Join(columns(version), ", "))
+	fmt.Fprintf(&page, "`kubectl get %s` shows these columns: %s.\n\n", crd.Spec.Names.ShortNames[0], strings.Join(columns(version), ", "))
 	for _, part := range []string{"spec", "status"} {
 		fmt.Fprintf(&page, "## %s\n\n%s\n\n", part, schema.Properties[part].Description)
-		page.WriteString("| field | type | default | says |\n| --- | --- | --- | --- |\n")
+		page.WriteString("| field | type | default | description |\n| --- | --- | --- | --- |\n")
 		fields(&page, part, schema.Properties[part])
 		page.WriteString("\n")
 	}
 	if refusals := refused(*schema); len(refusals) > 0 {
-		page.WriteString("## What is refused, and with which sentence\n\n")
+		page.WriteString("## Validation\n\nThe API server refuses an object that breaks one of these rules, with this message:\n\n")
 		for _, sentence := range refusals {
 			fmt.Fprintf(&page, "- %s\n", sentence)
 		}
