@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,13 +73,13 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 		err = r.putBack(ctx, wanted)
 	default:
 		verb = "apply"
-		if live == nil && w.begunHere {
+		if live == nil && w.own.Begun() {
 			wanted.SetResourceVersion(noVersion)
 		}
 		err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldManager), client.ForceOwnership)
 	}
 	if live == nil {
-		err = w.taken(err)
+		err = w.own.Taken(err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s %s: %w", verb, kind, name, err)
@@ -91,17 +90,9 @@ func (r *Reconciler) write(ctx context.Context, w *world, live, object client.Ob
 	case isSecret:
 		r.noteSecret(w, secret)
 	case live == nil:
-		return r.noteMade(w, object, wanted)
+		return noteMade(w, object, wanted)
 	}
 	return nil
-}
-
-// taken makes an error of making what was not looked for say that something is there by its name.
-func (w *world) taken(err error) error {
-	if w.begunHere && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)) {
-		return fmt.Errorf("%w: %s", errTaken, err.Error()) // no "already exists" any more, which is ignored elsewhere
-	}
-	return err
 }
 
 // noteSecret has the pass go on with a Secret as it was written. It is known from then on if it is new; else it is read again,
@@ -117,12 +108,12 @@ func (r *Reconciler) noteSecret(w *world, secret *corev1.Secret) {
 }
 
 // noteMade remembers an object until the cache shows it.
-func (r *Reconciler) noteMade(w *world, object client.Object, made *unstructured.Unstructured) error {
+func noteMade(w *world, object client.Object, made *unstructured.Unstructured) error {
 	fields, typed := made.Object, object.DeepCopyObject().(client.Object)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, typed); err != nil {
 		return fmt.Errorf("read what became of %s %s: %w", made.GetKind(), made.GetName(), err)
 	}
-	r.written.put(w.cluster, key(made.GetKind(), made.GetName()), typed, w.now)
+	w.own.Remember(key(made.GetKind(), made.GetName()), typed)
 	return nil
 }
 

@@ -100,9 +100,9 @@ func (r *Reconciler) remove(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy("Background"))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s %s: %w", r.kindOf(object), object.GetName(), err)
+		return fmt.Errorf("delete %s %s: %w", kindOf(r.Client.Scheme(), object), object.GetName(), err)
 	}
-	log.FromContext(ctx).Info("Deleted object", "kind", r.kindOf(object), "name", object.GetName())
+	log.FromContext(ctx).Info("Deleted object", "kind", kindOf(r.Client.Scheme(), object), "name", object.GetName())
 	return nil
 }
 
@@ -129,11 +129,11 @@ func (r *Reconciler) ensureLease(ctx context.Context, w *world) flow.Outcome {
 	if err := controllerutil.SetControllerReference(w.cluster, empty, r.Client.Scheme()); err != nil {
 		return flow.Retry(fmt.Errorf("own Lease %s: %w", empty.Name, err))
 	}
-	err := w.taken(r.Client.Create(ctx, empty, client.FieldOwner(FieldManager)))
+	err := w.own.Taken(r.Client.Create(ctx, empty, client.FieldOwner(FieldManager)))
 	if client.IgnoreAlreadyExists(err) != nil {
 		return flow.Retry(fmt.Errorf("create Lease %s: %w", empty.Name, err))
 	}
-	r.written.put(w.cluster, key("Lease", empty.Name), empty, w.now)
+	w.own.Remember(key("Lease", empty.Name), empty)
 	log.FromContext(ctx).Info("Wrote object", "kind", "Lease", "name", empty.Name, "new", true)
 	return flow.Next
 }
@@ -205,12 +205,12 @@ func (r *Reconciler) ensureVolume(ctx context.Context, w *world, ordinal int) er
 		log.FromContext(ctx).Info("Took volume back", "name", claim.Name)
 	case claim == nil:
 		claim = volume.Claim(w.cluster, ordinal)
-		err := w.taken(r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)))
+		err := w.own.Taken(r.Client.Create(ctx, claim, client.FieldOwner(FieldManager)))
 		if client.IgnoreAlreadyExists(err) != nil {
 			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
 		}
-		r.written.put(w.cluster, key("PersistentVolumeClaim", claim.Name), claim, w.now)
-		r.remember(w, claim) // the same pass may grant them all
+		w.own.Remember(key("PersistentVolumeClaim", claim.Name), claim)
+		w.live[key("PersistentVolumeClaim", claim.Name)] = claim // the same pass may grant them all
 		log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
 	}
 	return nil

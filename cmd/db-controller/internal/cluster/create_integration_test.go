@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
@@ -337,6 +338,6 @@ func (l *lab) settle() {
 		if now := l.writes.mark(); now != last {
 			last, since = now, time.Now()
 		}
-		return time.Since(since) > patience+time.Second/2 // no small news wait any more
+		return time.Since(since) > pace.Patience+time.Second/2 // no small news wait any more
 	})
 }

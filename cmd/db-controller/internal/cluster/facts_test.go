@@ -21,6 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
@@ -39,7 +40,7 @@ func running(change func(*world)) *world {
 		},
 	}
 	w := &world{
-		now: noon, cluster: cluster, names: component.NamesOf(cluster), live: map[string]client.Object{},
+		now: noon, cluster: cluster, own: &ownwrites.View{}, names: component.NamesOf(cluster), live: map[string]client.Object{},
 		agents: map[string]*agentapi.Status{}, agentOfPods: workload.Agent{Image: "agent:1"},
 	}
 	set := statefulset.Build(cluster, w.inputs(1))

@@ -81,7 +81,9 @@ func (w *world) holdFacts() protocol.LockFacts {
 }
 
 // mustBeStopped: somebody has the volumes, or will.
-func (w *world) mustBeStopped() bool { return protocol.MustBeStopped(w.cluster.Status.VolumeLocks, w.asks) }
+func (w *world) mustBeStopped() bool {
+	return protocol.MustBeStopped(w.cluster.Status.VolumeLocks, w.asks)
+}
 
 // held: somebody has been granted the volumes and has not given them back.
 func (w *world) held() bool {

@@ -36,7 +36,7 @@ func (r *Reconciler) initialize(ctx context.Context, w *world) flow.Outcome {
 		if err := r.initJob(w).Ensure(ctx, r.Client); err != nil {
 			return flow.Retry(err)
 		}
-		r.written.put(w.cluster, key("Job", w.names.InitJob()), w.cluster, w.now) // that it was made is all that counts
+		w.own.Remember(key("Job", w.names.InitJob()), w.cluster) // that it was created is all that counts
 		return r.initializing(w)
 	case state.Failed && state.Ended():
 		_, message := state.FailureReason()

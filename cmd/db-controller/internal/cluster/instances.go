@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -21,7 +22,7 @@ import (
 // has ended well, and another one would find the data whole and leave it. That there is no StatefulSet is found out by the
 // making of it. Who has asked for the volumes a moment ago and isn't seen yet is not answered yet, either.
 func (w *world) firstStart() bool {
-	return w.alone && w.statefulSet() == nil && !w.bootstrapsByRestore() && w.initialized() &&
+	return w.own.Complete() && w.statefulSet() == nil && !w.bootstrapsByRestore() && w.initialized() &&
 		len(w.asks) == 0 && len(w.cluster.Status.VolumeLocks) == 0
 }
 
@@ -36,7 +37,7 @@ func (r *Reconciler) recordStart(ctx context.Context, w *world) flow.Outcome {
 	seen := w.cluster.ResourceVersion
 	outcome := w.record(ctx)
 	if outcome.Finished() && w.cluster.ResourceVersion == seen {
-		return flow.Retry(fmt.Errorf("start PostgreSQL: %w or was: there is nothing to record", errTaken))
+		return flow.Retry(fmt.Errorf("start PostgreSQL: %w or was: there is nothing to record", ownwrites.ErrTaken))
 	}
 	return outcome
 }

@@ -2,9 +2,9 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,6 +15,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -25,28 +26,21 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// errStale: the cache is behind the API server where that matters.
-var errStale = errors.New("the cache is behind")
-
-// errTaken: something is there by a name that was taken to be free.
-var errTaken = errors.New("the name is taken")
-
 // observe reads all that a pass needs. No step reads anything.
-func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, pass *flow.Pass) (*world, error) {
+func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, own *ownwrites.View, pass *flow.Pass) (*world, error) {
 	w := &world{
-		now: r.Now(), cluster: cluster, record: pass.Record, names: component.NamesOf(cluster), live: map[string]client.Object{},
+		now: r.Now(), cluster: cluster, own: own, record: pass.Record, names: component.NamesOf(cluster), live: map[string]client.Object{},
 		agents: map[string]*agentapi.Status{}, agentOfPods: r.Agent, refused: map[string]string{},
 	}
 	if !w.deleting() && !controllerutil.ContainsFinalizer(cluster, Finalizer) {
 		return w, nil // the first step writes it, and ends the pass
 	}
-	w.begunHere = r.written.alone(cluster)
-	w.alone = w.begunHere && !w.hasRun() && !w.deleting()
 	for _, read := range []func(context.Context, *world) error{
 		r.readRepository, r.readObjects, r.readPodsService, r.readCredentials, r.readSecrets, r.readPasswords,
 		r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
@@ -75,7 +69,7 @@ func (r *Reconciler) readRepository(ctx context.Context, w *world) error {
 func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 	set, missing := w.statefulSet(), ""
 	for name, mounted := range map[string]string{w.s3Secret(): statefulset.S3Secret(set), w.keysSecret(): statefulset.KeysSecret(set)} {
-		if name == "" || name == mounted || r.written.get(w.cluster, key("Secret", name), seenAge, w.now) != nil {
+		if name == "" || name == mounted || w.own.Recall(key("Secret", name), seenAge) != nil {
 			continue
 		}
 		secret := &metav1.PartialObjectMetadata{}
@@ -85,7 +79,7 @@ func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 			return err
 		}
 		if found {
-			r.written.put(w.cluster, key("Secret", name), secret, w.now)
+			w.own.Remember(key("Secret", name), secret)
 		} else {
 			missing = max(missing, name)
 		}
@@ -94,9 +88,8 @@ func (r *Reconciler) readCredentials(ctx context.Context, w *world) error {
 	return nil
 }
 
-// readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks is looked
-// for in the API server: it may be somebody else's. What we have just made is not; and of a cluster that this process has
-// begun, it is taken to be missing until a write meets what is there (errTaken).
+// readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks may be somebody
+// else's, and the API server is asked, as far as own says.
 func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 	for _, object := range wantedObjects(w.names, w.wanted()) {
 		if err := r.readObject(ctx, w, object); err != nil {
@@ -119,38 +112,22 @@ func (r *Reconciler) readObjects(ctx context.Context, w *world) error {
 }
 
 func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Object) error {
-	name := key(r.kindOf(object), object.GetName())
-	found, err := read(ctx, r.Client, w.cluster.Namespace, object.GetName(), object)
-	if err != nil {
-		return err
+	read := w.own.Get
+	if _, isSet := object.(*appsv1.StatefulSet); isSet {
+		// Whether it is there, and with what status, counts too much to go by what was written. Where it counts that there is
+		// none, readPeers asks the API server.
+		read = w.own.GetShown
 	}
-	if found {
-		r.written.drop(w.cluster, name)
-		r.remember(w, object)
-		return nil
-	}
-	made := r.written.get(w.cluster, name, madeAge, w.now)
-	switch object.(type) {
-	case *appsv1.StatefulSet:
-		if made != nil {
-			return errStale // whether it is there, and with what status, counts too much
-		}
-		return nil // readPeers looks for it, where it counts that there is none
-	case *policyv1.PodDisruptionBudget:
-		if made == nil && (w.begunHere || w.begun() && !w.protectable()) {
-			return nil // it is made late, and in a cluster that this process has begun, that meets what is there
-		}
-	}
-	switch {
-	case made != nil:
-		w.remembered = true
-		r.remember(w, made)
-		return nil
-	case w.alone:
-		return nil
-	}
-	if found, err = read(ctx, r.Live, w.cluster.Namespace, object.GetName(), object); found {
-		r.remember(w, object)
+	return r.readWith(ctx, w, read, object)
+}
+
+// reading of an object in one of the ways of ownwrites.
+type reading func(ctx context.Context, key string, object client.Object) (client.Object, error)
+
+func (r *Reconciler) readWith(ctx context.Context, w *world, read reading, object client.Object) error {
+	found, err := read(ctx, key(kindOf(r.Client.Scheme(), object), object.GetName()), object)
+	if found != nil {
+		r.remember(w, found)
 	}
 	return err
 }
@@ -158,7 +135,7 @@ func (r *Reconciler) readObject(ctx context.Context, w *world, object client.Obj
 // readLast looks, ahead of the first volume, for what is made after the volumes or with them: where one of those names is
 // taken, no volume is made. The init Job's is looked for anyway (readInit).
 func (r *Reconciler) readLast(ctx context.Context, w *world) error {
-	if !w.alone || len(w.volumesMade()) > 0 {
+	if !w.own.Complete() || len(w.volumesMade()) > 0 {
 		return nil
 	}
 	for _, object := range []client.Object{named(&appsv1.StatefulSet{}, w.names.StatefulSet()), named(&policyv1.PodDisruptionBudget{}, w.names.DisruptionBudget())} {
@@ -186,9 +163,14 @@ func (r *Reconciler) readLast(ctx context.Context, w *world) error {
 	return nil
 }
 
-// readBudget comes after the pods, by which it is due.
+// readBudget comes after the pods, by which it is due. It is created late, so the API server is not asked before that; and of a
+// cluster that this process has begun, creating it meets what is there.
 func (r *Reconciler) readBudget(ctx context.Context, w *world) error {
-	return r.readObject(ctx, w, named(&policyv1.PodDisruptionBudget{}, w.names.DisruptionBudget()))
+	read := w.own.Get
+	if w.own.Begun() || w.begun() && !w.protectable() {
+		read = w.own.GetKnown
+	}
+	return r.readWith(ctx, w, read, named(&policyv1.PodDisruptionBudget{}, w.names.DisruptionBudget()))
 }
 
 // readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
@@ -206,6 +188,14 @@ func (r *Reconciler) readRemovedVolumes(ctx context.Context, w *world) error {
 	}
 	return nil
 }
+
+const (
+	// seenAge is how long a Lease, or a Secret of a repository, that was read past the cache counts as it was, where nothing is
+	// decided on it that can't be undone.
+	seenAge = 10 * time.Second
+	// initAge is how long a Lease counts that was created before there was an agent to take it.
+	initAge = 10 * time.Minute
+)
 
 func wantedObjects(n component.Names, instances int) []client.Object {
 	objects := []client.Object{
@@ -228,11 +218,12 @@ func named(object client.Object, name string) client.Object {
 }
 
 func (r *Reconciler) remember(w *world, object client.Object) {
-	w.live[key(r.kindOf(object), object.GetName())] = object
+	w.live[key(kindOf(r.Client.Scheme(), object), object.GetName())] = object
 }
 
-func (r *Reconciler) kindOf(object client.Object) string {
-	gvk, err := apiutil.GVKForObject(object, r.Client.Scheme())
+// kindOf is the kind of an object, as in the keys of live objects.
+func kindOf(scheme *runtime.Scheme, object client.Object) string {
+	gvk, err := apiutil.GVKForObject(object, scheme)
 	if err != nil {
 		panic(err) // our own list of kinds, all of them registered
 	}
@@ -245,7 +236,7 @@ func (r *Reconciler) readSecrets(ctx context.Context, w *world) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == w.names.Superuser() })
 	}
 	for _, name := range names {
-		if w.alone {
+		if w.own.Complete() {
 			if known := r.secrets.get(w.cluster, name, w.now); known != nil {
 				w.live[key("Secret", name)] = known
 			}
@@ -284,21 +275,21 @@ func (r *Reconciler) readLease(ctx context.Context, w *world) error {
 	}
 	name := key("Lease", w.names.Lease())
 	age := seenAge
-	if w.alone && w.statefulSet() == nil {
+	if w.own.Complete() && w.statefulSet() == nil {
 		age = initAge
 	}
-	lease, known := r.written.get(w.cluster, name, age, w.now).(*coordinationv1.Lease)
+	lease, known := w.own.Recall(name, age).(*coordinationv1.Lease)
 	if w.fresh || !known {
 		lease = &coordinationv1.Lease{}
 		found, err := read(ctx, r.Live, w.cluster.Namespace, w.names.Lease(), lease)
 		if err != nil {
 			return err
 		}
-		r.written.drop(w.cluster, name)
+		w.own.Drop(name)
 		if !found {
 			lease = nil
 		} else if !foreign(lease, w.cluster) {
-			r.written.put(w.cluster, name, lease, w.now)
+			w.own.Remember(name, lease)
 		}
 	}
 	if lease != nil {
@@ -320,9 +311,9 @@ func (r *Reconciler) readInit(ctx context.Context, w *world) (err error) {
 	}
 	name := key("Job", w.names.InitJob())
 	if w.initJob.Exists {
-		r.written.drop(w.cluster, name)
-	} else if !w.initJob.Foreign && r.written.get(w.cluster, name, madeAge, w.now) != nil {
-		w.initJob, w.remembered = workload.State{Exists: true}, true
+		w.own.Drop(name)
+	} else if !w.initJob.Foreign && w.own.Created(name) != nil {
+		w.initJob = workload.State{Exists: true}
 	}
 	w.initializing = w.initJob.Exists && !w.initJob.Deleting && !w.initJob.Complete && !w.initJob.Failed && !w.initJob.Done
 	return nil

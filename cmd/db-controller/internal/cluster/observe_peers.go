@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -67,7 +68,7 @@ func (r *Reconciler) checkFresh(ctx context.Context, w *world) error {
 		return err
 	}
 	if !found || fresh.ResourceVersion != w.cluster.ResourceVersion {
-		return errStale
+		return ownwrites.ErrStale
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
 	outcome := flow.EnsureFinalizer(ctx, r.Client, w.cluster, Finalizer)
 	if outcome.Rewritten && !w.begun() {
-		r.written.setAlone(w.cluster, true)
+		w.own.Begin()
 	}
 	return outcome
 }

@@ -16,6 +16,8 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
@@ -50,7 +52,8 @@ type Reconciler struct {
 	Images manager.Images
 
 	secrets secretMemo
-	written written
+	writes  ownwrites.Memory
+	pacer   pace.Pacer
 }
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.
@@ -58,18 +61,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	cluster := &v1alpha1.PostgresCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, cluster); err != nil {
 		r.secrets.forget(req.NamespacedName)
-		r.written.forget(req.NamespacedName)
+		r.writes.Forget(req.NamespacedName)
+		r.pacer.Forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("cluster", req.String()))
-	if r.written.stale(cluster, r.Now()) {
+	own := r.writes.View(cluster, r.Client, r.Live, r.Now)
+	if own.Stale() {
 		return ctrl.Result{RequeueAfter: staleInterval}, nil
 	}
 	pass := flow.Begin(r.Client, r.Events, cluster, flow.Announcements{Summary: v1alpha1.ConditionReady, Expected: expected})
-	defer func() { r.written.replace(cluster, pass.Replaced(), r.Now()) }()
-	w, err := r.observe(ctx, cluster, pass)
-	if errors.Is(err, errStale) {
-		log.FromContext(ctx).V(1).Info("The cache is behind; looking again")
+	defer func() { r.wrote(cluster, own, pass) }()
+	w, err := r.observe(ctx, cluster, own, pass)
+	if errors.Is(err, ownwrites.ErrStale) {
+		log.FromContext(ctx).V(1).Info("The cache lags; looking again")
 		return ctrl.Result{RequeueAfter: staleInterval}, nil
 	}
 	outcome := flow.Retry(err)
@@ -77,9 +82,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		outcome = flow.Run(ctx, w, r.plan(w)...)
 	}
 	if outcome.Err != nil {
-		r.written.setAlone(cluster, false) // whatever it was, what is there is looked for from now on
+		own.Doubt()
 	}
-	if errors.Is(outcome.Err, errTaken) {
+	if errors.Is(outcome.Err, ownwrites.ErrTaken) {
 		log.FromContext(ctx).V(1).Info("Looking for what is there", "error", outcome.Err.Error())
 		return ctrl.Result{RequeueAfter: staleInterval}, nil
 	}
@@ -95,12 +100,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return pass.Commit(ctx, outcome)
 }
 
+// wrote says to the next passes what this one has written.
+func (r *Reconciler) wrote(cluster *v1alpha1.PostgresCluster, own *ownwrites.View, pass *flow.Pass) {
+	own.Overwrote(pass.Replaced())
+	if len(pass.Replaced()) > 0 {
+		r.pacer.Written(cluster)
+	}
+}
+
+// pause is how long to wait before the status is written; 0: not at all.
+func (r *Reconciler) pause(w *world, pass *flow.Pass, outcome flow.Outcome) time.Duration {
+	if outcome.Kind != flow.KindWait && !outcome.Finished() || outcome.Rewritten || !w.seen || len(pass.Replaced()) > 0 {
+		return 0
+	}
+	wait := r.pacer.Wait(pass.Before().(*v1alpha1.PostgresCluster), w.cluster, w.now)
+	if outcome.After > 0 {
+		return min(wait, outcome.After)
+	}
+	return wait
+}
+
 // lookAgain is when to look although nothing woke us.
 func lookAgain(w *world, outcome flow.Outcome) time.Duration {
 	switch {
 	case outcome.Finished():
 		return pollInterval(w)
-	case w.remembered && outcome.After == 0:
+	case w.own.Lags() && outcome.After == 0:
 		return unknownInterval // what we go by may be gone
 	}
 	return outcome.After

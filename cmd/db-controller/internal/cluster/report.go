@@ -38,10 +38,10 @@ func report(w *world, outcome flow.Outcome) {
 	}
 	reportArchive(w)
 	conditions := map[string]finding{
-		v1alpha1.ConditionReady:     ready(w, outcome),
-		v1alpha1.ConditionUpToDate:  upToDate(w, outcome),
-		v1alpha1.ConditionArchiving: archiving(w),
-		v1alpha1.ConditionStorageHealthy:     space(w),
+		v1alpha1.ConditionReady:          ready(w, outcome),
+		v1alpha1.ConditionUpToDate:       upToDate(w, outcome),
+		v1alpha1.ConditionArchiving:      archiving(w),
+		v1alpha1.ConditionStorageHealthy: space(w),
 	}
 	if w.wanted() > 1 && w.begun() {
 		conditions[v1alpha1.ConditionReplicated] = replicated(w)

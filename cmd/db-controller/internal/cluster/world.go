@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
@@ -34,13 +35,12 @@ type world struct {
 	names   component.Names
 	// record writes the status now, ahead of what follows in the pass.
 	record func(context.Context) flow.Outcome
-	// seen: all was read. remembered: some of it is what we have just made, and the cache doesn't show yet. fresh: who uses
-	// the volumes was read from the API server itself.
-	seen, remembered, fresh bool
-	// begunHere: this process has begun the cluster, and nothing has failed since. alone: there was no data of it either, so what
-	// the cache lacks was not looked for in the API server: it is not there, or somebody else's. untouched: nor has it made a
-	// volume of it, so nobody can have used one.
-	begunHere, alone, untouched bool
+	// own is what this process has written of the cluster.
+	own *ownwrites.View
+	// seen: all was read.
+	seen bool
+	// fresh: who uses the volumes was read from the API server itself. untouched: there is no volume, so nobody can have used one.
+	fresh, untouched bool
 
 	// repository that spec.archive names; nil: there is none of that name.
 	repository *v1alpha1.BackupRepository

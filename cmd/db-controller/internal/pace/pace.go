@@ -1,41 +1,75 @@
-package cluster
+// Package pace bundles small changes of a status into few writes, and lets no decision wait.
+//
+// A decision, and a condition that becomes true or false, are written at once. News of how something goes on wait for more of
+// them, so that several are one write: another reason for the same status, a message, how many instances are ready, on which
+// node a pod is, how far a clone has come, what an agent says of its instance.
+package pace
 
 import (
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/flow"
 )
 
-// Decisions, and a condition that becomes true or false, are written at once. News of how something goes on wait for more of
-// them, so that several are one write: another reason for the same, a message, how many instances are ready, on which node a
-// pod is, how far a clone has come, what an agent says of its instance.
 const (
-	patience = 3 * time.Second
+	// Patience is how long news may wait for more.
+	Patience = 3 * time.Second
 	// firstPatience is for a cluster that has never run: that it does is mostly the next that there is to say.
 	firstPatience = 6 * time.Second
 )
 
-// pause is how long to wait before the status is written; 0: not at all.
-func (r *Reconciler) pause(w *world, pass *flow.Pass, outcome flow.Outcome) time.Duration {
-	if outcome.Kind != flow.KindWait && !outcome.Finished() || outcome.Rewritten || !w.seen || len(pass.Replaced()) > 0 {
-		return 0
-	}
-	before := pass.Before().(*v1alpha1.PostgresCluster)
-	most := patienceWith(&before.Status, &w.cluster.Status)
+// Pacer knows since when there are news of a cluster that are not written. Its zero value knows of none.
+type Pacer struct {
+	mu      sync.Mutex
+	waiting map[types.NamespacedName]news
+}
+
+type news struct {
+	uid   types.UID
+	since time.Time
+}
+
+// Wait is how long to wait before the status is written, which was before and becomes what it is now; 0: not at all.
+func (p *Pacer) Wait(before, becomes *v1alpha1.PostgresCluster, now time.Time) time.Duration {
+	most := patienceWith(&before.Status, &becomes.Status)
 	if most == 0 {
-		r.written.dropNews(w.cluster)
+		p.Written(becomes)
 		return 0
 	}
-	wait := max(0, most-w.now.Sub(r.written.news(w.cluster, w.now)))
-	if outcome.After > 0 {
-		return min(wait, outcome.After)
+	return max(0, most-now.Sub(p.since(becomes, now)))
+}
+
+// since is when the first of the news came.
+func (p *Pacer) since(cluster *v1alpha1.PostgresCluster, now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting == nil {
+		p.waiting = map[types.NamespacedName]news{}
 	}
-	return wait
+	name := client.ObjectKeyFromObject(cluster)
+	if p.waiting[name].uid != cluster.UID {
+		p.waiting[name] = news{cluster.UID, now}
+	}
+	return p.waiting[name].since
+}
+
+// Written says that no news of the cluster wait: they were written, or there are none.
+func (p *Pacer) Written(cluster *v1alpha1.PostgresCluster) {
+	p.Forget(client.ObjectKeyFromObject(cluster))
+}
+
+// Forget a cluster that no longer exists.
+func (p *Pacer) Forget(cluster types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.waiting, cluster)
 }
 
 // patienceWith is how long what differs between the two may wait for more; 0: it may not, or nothing differs.
@@ -49,7 +83,7 @@ func patienceWith(before, now *v1alpha1.PostgresClusterStatus) time.Duration {
 	case before.SystemIdentifier == "":
 		return firstPatience
 	}
-	return patience
+	return Patience
 }
 
 func withoutSmallNews(status *v1alpha1.PostgresClusterStatus) *v1alpha1.PostgresClusterStatus {

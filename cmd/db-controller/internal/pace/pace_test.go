@@ -1,4 +1,4 @@
-package cluster
+package pace
 
 import (
 	"testing"
@@ -20,13 +20,13 @@ func TestNewsOfHowSomethingGoesOnWait(t *testing.T) {
 		waits  time.Duration
 	}{
 		"nothing":                       {func(*v1alpha1.PostgresClusterStatus) {}, 0},
-		"a message":                     {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Message = "b" }, patience},
-		"a node":                        {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Node = "w1" }, patience},
-		"how a clone goes on":           {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Rejoin = &v1alpha1.RejoinStatus{Percent: 7} }, patience},
-		"a replica that is ready":       {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Ready, s.ReadyInstances = true, 2 }, patience},
-		"a reason":                      {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Reason = v1alpha1.ReasonElecting }, patience},
+		"a message":                     {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Message = "b" }, Patience},
+		"a node":                        {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Node = "w1" }, Patience},
+		"how a clone goes on":           {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Rejoin = &v1alpha1.RejoinStatus{Percent: 7} }, Patience},
+		"a replica that is ready":       {func(s *v1alpha1.PostgresClusterStatus) { s.Instances[1].Ready, s.ReadyInstances = true, 2 }, Patience},
+		"a reason":                      {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Reason = v1alpha1.ReasonElecting }, Patience},
 		"a condition that is true now":  {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[0].Status = metav1.ConditionTrue }, 0},
-		"a condition that is known now": {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[1].Status = metav1.ConditionTrue }, patience},
+		"a condition that is known now": {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[1].Status = metav1.ConditionTrue }, Patience},
 		"a condition that is bad, which was not known": {func(s *v1alpha1.PostgresClusterStatus) { s.Conditions[1].Status = metav1.ConditionFalse }, 0},
 		"another primary": {func(s *v1alpha1.PostgresClusterStatus) { s.Primary = "shop-1" }, 0},
 		"who begins":      {func(s *v1alpha1.PostgresClusterStatus) { s.DataInstance = "shop-1" }, 0},
@@ -71,7 +71,7 @@ func TestThatAllIsAsItShallBeWaitsForTheReplicas(t *testing.T) {
 		before, now *v1alpha1.PostgresClusterStatus
 		waits       time.Duration
 	}{
-		{before, status(metav1.ConditionTrue, metav1.ConditionFalse), patience},
+		{before, status(metav1.ConditionTrue, metav1.ConditionFalse), Patience},
 		{before, status(metav1.ConditionTrue, metav1.ConditionTrue), 0},
 		{status(metav1.ConditionTrue, metav1.ConditionFalse), before, 0},
 		{before, &v1alpha1.PostgresClusterStatus{SystemIdentifier: "7", Conditions: []metav1.Condition{{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionTrue}}}, 0},
@@ -80,4 +80,30 @@ func TestThatAllIsAsItShallBeWaitsForTheReplicas(t *testing.T) {
 			t.Errorf("from %v to %v: got %v", c.before.Conditions, c.now.Conditions, got)
 		}
 	}
+}
+
+func TestNewsAreAsOldAsTheFirstOfThem(t *testing.T) {
+	p, now := &Pacer{}, time.Unix(1000, 0)
+	shop := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", UID: "a"}}
+	shop.Status.SystemIdentifier = "7"
+	becomes := shop.DeepCopy()
+	becomes.Status.Instances = []v1alpha1.InstanceStatus{{Name: "shop-0", Message: "a"}}
+	shop.Status.Instances = []v1alpha1.InstanceStatus{{Name: "shop-0"}}
+	wait := func(after, want time.Duration) {
+		t.Helper()
+		if got := p.Wait(shop, becomes, now.Add(after)); got != want {
+			t.Errorf("after %s they wait for %s, want %s", after, got, want)
+		}
+	}
+	wait(0, Patience)
+	wait(time.Second, Patience-time.Second)
+	wait(Patience+time.Second, 0)
+	p.Written(shop)
+	wait(5*time.Second, Patience)
+	if got := p.Wait(shop, shop, now.Add(6*time.Second)); got != 0 {
+		t.Errorf("no news wait for %s", got)
+	}
+	wait(7*time.Second, Patience)
+	becomes.UID = "b"
+	wait(8*time.Second, Patience)
 }
