@@ -21,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
@@ -92,7 +94,7 @@ func TestAnIdleClusterCausesNoWrites(t *testing.T) {
 	l.settle()
 	mark := l.writes.mark()
 	l.passes(shop, 5)
-	l.clock.forward(2 * secretAge)
+	l.clock.forward(2 * secretcache.SecretAge)
 	l.passes(shop, 1)
 	if wrote := l.writes.since(mark); len(wrote) > 0 {
 		t.Errorf("wrote %v", wrote)
@@ -286,7 +288,7 @@ func TestWhatWasMadeWithoutALookLosesAFieldThatIsNotWantedAnyMore(t *testing.T) 
 		"shop": &appsv1.StatefulSet{}, "shop-rw": &corev1.Service{}, "shop-config": &corev1.ConfigMap{}, "shop-instance": &rbacv1.Role{},
 	} {
 		l.there(object, name)
-		ours := slices.DeleteFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager != FieldManager })
+		ours := slices.DeleteFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager != apply.FieldManager })
 		if len(ours) != 1 || ours[0].Operation != metav1.ManagedFieldsOperationApply {
 			t.Errorf("%T %s: our fields are %v", object, name, ours)
 		}

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -52,7 +53,7 @@ func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) 
 	revision := l.awaitCopied("geheim-1", "")
 
 	l.change(login, func() { login.StringData = map[string]string{"password": "geheim-2"} })
-	l.clock.forward(borrowedAge + time.Second)
+	l.clock.forward(secretcache.BorrowedAge + time.Second)
 	l.wake(shop)
 	l.awaitCopied("geheim-2", revision)
 
@@ -86,7 +87,7 @@ func TestAPasswordOfTheApplicationReachesThePodsAndRestartsNothing(t *testing.T)
 	}
 
 	l.change(app, func() { app.StringData = map[string]string{"password": "geheim-1"} })
-	l.clock.forward(loginAge + time.Second)
+	l.clock.forward(secretcache.LoginAge + time.Second)
 	l.wake(shop)
 	l.eventually("the password is brought to the pod", func() bool {
 		return l.there(copied, "shop-instance") && string(copied.Data["app.password"]) == "geheim-1" &&
@@ -184,7 +185,7 @@ func TestAClusterWithRolesCausesNoWritesWhenIdle(t *testing.T) {
 	l.settle()
 	mark := l.writes.mark()
 	for range 3 {
-		l.clock.forward(2 * secretAge)
+		l.clock.forward(2 * secretcache.SecretAge)
 		l.passes(shop, 1)
 	}
 	if wrote := l.writes.since(mark); len(wrote) > 0 {

@@ -12,6 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 )
 
 func TestWhatIsDeletedByHandIsMadeAgain(t *testing.T) {
@@ -78,7 +80,7 @@ func TestASecretIsPutBackAndItsPasswordKept(t *testing.T) {
 	l.there(app, "shop-app")
 	password := string(app.Data["password"])
 	l.change(app, func() { delete(app.Data, "uri") })
-	l.clock.forward(2 * secretAge)
+	l.clock.forward(2 * secretcache.SecretAge)
 	l.change(shop, func() { shop.Annotations = map[string]string{"example.com/wake": "up"} })
 	l.eventually("the uri is put back", func() bool { return l.there(app, "shop-app") && len(app.Data["uri"]) > 0 })
 	if string(app.Data["password"]) != password {

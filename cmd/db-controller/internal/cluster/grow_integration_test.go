@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -239,10 +240,10 @@ func TestVolumesThatFillGrowUpToTheirLimit(t *testing.T) {
 		!strings.Contains(shop.Status.Storage.Message, "shop-0 was used to 90%") {
 		t.Errorf("%+v, %+v", shop.Spec.Storage.AutoGrow, shop.Status.Storage)
 	}
-	l.clock.forward(2 * growPause)
+	l.clock.forward(2 * storage.GrowPause)
 	l.nudge(shop)
 	l.awaitSize(1, "1500Mi")
-	l.clock.forward(2 * growPause)
+	l.clock.forward(2 * storage.GrowPause)
 	l.nudge(shop)
 	l.awaitCondition(shop, v1alpha1.ConditionStorageHealthy, metav1.ConditionFalse, v1alpha1.ReasonAlmostFull)
 	l.settle()

@@ -33,13 +33,13 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	for i := range clusters.Items {
 		cluster := &clusters.Items[i]
-		for _, condition := range cluster.Status.Conditions {
+		for _, ready := range cluster.Status.Conditions {
 			value := 0.0
-			if condition.Status == metav1.ConditionTrue {
+			if ready.Status == metav1.ConditionTrue {
 				value = 1
 			}
 			out <- prometheus.MustNewConstMetric(conditionMetric, prometheus.GaugeValue, value,
-				cluster.Namespace, cluster.Name, condition.Type, condition.Reason)
+				cluster.Namespace, cluster.Name, ready.Type, ready.Reason)
 		}
 	}
 }

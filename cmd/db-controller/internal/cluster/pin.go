@@ -5,40 +5,43 @@ import (
 	"fmt"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/instances"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/report"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
-	outcome := flow.EnsureFinalizer(ctx, r.Client, w.cluster, Finalizer)
-	if outcome.Rewritten && !w.begun() {
-		w.own.Begin()
+func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	outcome := flow.EnsureFinalizer(ctx, r.Client, o.Cluster, observed.Finalizer)
+	if outcome.Rewritten && !o.Begun() {
+		o.Own.Begin()
 	}
 	return outcome
 }
 
 // pinBeginning records what the cluster is, before anything of it is made: a new default of the suite changes none of it.
-func (r *Reconciler) pinBeginning(ctx context.Context, w *world) flow.Outcome {
-	if w.begun() {
+func (r *Reconciler) pinBeginning(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if o.Begun() {
 		return flow.Next
 	}
-	status := &w.cluster.Status
-	status.DataGeneration = protocol.DataGeneration(w.cluster.UID, 0)
-	status.MajorVersion = w.cluster.Spec.Version
-	status.Version = fmt.Sprint(w.cluster.Spec.Version)
-	status.Image = w.cluster.Spec.Image
+	status := &o.Cluster.Status
+	status.DataGeneration = protocol.DataGeneration(o.Cluster.UID, 0)
+	status.MajorVersion = o.Cluster.Spec.Version
+	status.Version = fmt.Sprint(o.Cluster.Spec.Version)
+	status.Image = o.Cluster.Spec.Image
 	if status.Image == "" {
-		status.Image = r.Images[w.cluster.Spec.Version]
+		status.Image = r.Images[o.Cluster.Spec.Version]
 	}
 	status.AgentImage = r.Agent.Image
-	status.DataInstance = w.names.Instance(0)
-	report(w, r.initializing(w)) // what the pass comes to if all goes well: to say it later would be another write
-	return w.record(ctx)
+	status.DataInstance = o.Names.Instance(0)
+	report.Write(o, instances.Initializing(o)) // what the pass comes to if all goes well: to say it later would be another write
+	return o.Record(ctx)
 }
 
 // pinImage takes over a changed spec.image, as long as it is one of the major version that runs.
-func (r *Reconciler) pinImage(_ context.Context, w *world) flow.Outcome {
-	spec, status := w.cluster.Spec, &w.cluster.Status
+func pinImage(_ context.Context, o *observed.Cluster) flow.Outcome {
+	spec, status := o.Cluster.Spec, &o.Cluster.Status
 	if spec.Image == "" || spec.Image == status.Image || spec.Version != status.MajorVersion {
 		return flow.Next
 	}

@@ -3,55 +3,83 @@ package cluster
 import (
 	"slices"
 
+	"howdah.dev/howdah/cmd/db-controller/internal/access"
+	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
+	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
+	"howdah.dev/howdah/cmd/db-controller/internal/instances"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
+	"howdah.dev/howdah/cmd/db-controller/internal/storage"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumelock"
 	"howdah.dev/howdah/pkg/flow"
 )
 
-type steps = []flow.Step[*world]
+type steps = []flow.Step[*observed.Cluster]
 
-// plan is the algorithm: the steps of a pass over a cluster as it was seen.
-func (r *Reconciler) plan(w *world) steps {
-	if w.deleting() {
-		return r.deletion(w)
+// parts are the steps that write. Those that only decide or wait are functions.
+type parts struct {
+	access    *access.Steps
+	instances *instances.Steps
+	storage   *storage.Steps
+	rolling   *rolling.Steps
+}
+
+func (r *Reconciler) parts() parts {
+	applier := &apply.Applier{Client: r.Client, Secrets: &r.secrets}
+	return parts{
+		access:    &access.Steps{Applier: applier},
+		instances: &instances.Steps{Applier: applier, Agent: r.Agent},
+		storage:   &storage.Steps{Applier: applier},
+		rolling:   &rolling.Steps{Applier: applier, Agents: r.Agents},
+	}
+}
+
+// plan is the algorithm: the steps of a pass over a cluster as it was observed.
+func (r *Reconciler) plan(o *observed.Cluster) steps {
+	p := r.parts()
+	if o.Deleting() {
+		return r.deletion(p, o)
 	}
 	return slices.Concat(
 		steps{r.ensureFinalizer, r.admit, r.pinBeginning},
-		r.components(),
-		r.instances(),
-		steps{r.awaitReady, r.releaseInitJob},
+		p.components(),
+		p.run(),
+		steps{instances.AwaitReady, p.instances.ReleaseInitJob},
 	)
 }
 
 // components are all objects but the instances themselves.
-func (r *Reconciler) components() steps {
+func (p parts) components() steps {
 	return steps{
-		r.settleBeginning, // recorded before there is a Lease to take
-		r.ensureAuthority, r.ensureLogins, r.ensureInstanceSecret, r.ensureCertificates, r.ensureRoleCertificates,
-		r.ensureIdentity, r.ensureConfigMaps, r.ensureServices, r.ensureLease,
-		r.growByItself, r.ensureVolumes, r.growVolumes, // last: where a name is taken, no volume is made
+		instances.SettleBeginning, // recorded before there is a Lease to take
+		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates,
+		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.instances.EnsureLease,
+		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
 	}
 }
 
-// instances gives the volumes to whom they are due, and keeps PostgreSQL running otherwise.
-func (r *Reconciler) instances() steps {
+// run gives the volumes to whom they are due, and keeps PostgreSQL running otherwise.
+func (p parts) run() steps {
 	return steps{
-		r.adoptHandover, // recorded before a pod starts on it
-		r.answerHolds,   // recorded before anybody acts on it
-		r.release,       // recorded before the instances are told
-		r.pinImage,
-		r.initialize,
-		r.renewStatefulSet, r.recordStart, r.ensureStatefulSet, r.ensureDisruptionBudget, r.removePodsService,
-		r.awaitHoldOver, r.awaitWaking,
-		r.refreshConfig, r.resize, r.switchOver, r.freeInstances, r.roll, r.releaseRemoved,
+		volumelock.AdoptHandover, // recorded before a pod starts on it
+		volumelock.Respond,       // recorded before anybody acts on it
+		releaseGenerations,       // recorded before the instances are told
+		pinImage,
+		p.instances.Initialize,
+		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
+		volumelock.AwaitUnlocked, hibernation.AwaitWaking,
+		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.FreeInstances, p.rolling.Roll, p.storage.ReleaseRemoved,
 	}
 }
 
 // deletion is the way out. Until the last backup is there the cluster goes on as before.
-func (r *Reconciler) deletion(w *world) steps {
+func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
 	var goOn steps
-	if w.begun() && (w.held() || w.wantsFinalBackup()) {
-		goOn = slices.Concat(r.components(), r.instances(), steps{r.awaitRelease, r.askFinalBackup, r.awaitFinalBackup})
+	if o.Begun() && (volumelock.Granted(o) || finalbackup.Due(o)) {
+		goOn = slices.Concat(p.components(), p.run(), steps{volumelock.AwaitRelease, finalbackup.Request, finalbackup.Await})
 	}
 	return slices.Concat(steps{r.keepOrder}, goOn, steps{
-		r.answerHolds, r.stopInitialization, r.stopInstances, r.releaseVolumes, r.removeFinalizer,
+		volumelock.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.storage.ReleaseVolumes, r.removeFinalizer,
 	})
 }

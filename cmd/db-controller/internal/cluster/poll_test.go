@@ -7,36 +7,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 )
 
 func TestWhoeverHasJustComeUpIsAskedSoon(t *testing.T) {
-	ready := func(w *world, since time.Duration) {
-		w.pods[1].Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.now.Add(-since))
+	ready := func(o *observed.Cluster, since time.Duration) {
+		o.Pods[1].Status.Conditions[0].LastTransitionTime = metav1.NewTime(o.Now.Add(-since))
 	}
-	uncounted := func(w *world) { w.agents["shop-0"].Election.Members = []string{"shop-2"} }
-	silent := func(w *world) { w.agents["shop-1"].Replication.Streaming = false }
+	uncounted := func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-2"} }
+	silent := func(o *observed.Cluster) { o.Agents["shop-1"].Replication.Streaming = false }
 	for name, c := range map[string]struct {
-		change func(*world)
+		change func(*observed.Cluster)
 		after  time.Duration
 	}{
-		"all is well":               {func(w *world) { ready(w, time.Second) }, quietInterval},
-		"it doesn't follow yet":     {func(w *world) { ready(w, time.Second); silent(w) }, busyInterval},
-		"it isn't counted yet":      {func(w *world) { ready(w, time.Second); uncounted(w) }, busyInterval},
-		"it doesn't follow at all":  {func(w *world) { ready(w, time.Hour); silent(w) }, unknownInterval},
-		"it isn't counted for long": {func(w *world) { ready(w, time.Hour); uncounted(w) }, unknownInterval},
-		"it was one a moment ago": {func(w *world) {
-			ready(w, time.Hour)
-			uncounted(w)
-			w.cluster.Status.Conditions = []metav1.Condition{{
-				Type: v1alpha1.ConditionReplicated, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.now.Add(-joinTime / 2)),
+		"all is well":               {func(o *observed.Cluster) { ready(o, time.Second) }, pace.QuietInterval},
+		"it doesn't follow yet":     {func(o *observed.Cluster) { ready(o, time.Second); silent(o) }, pace.BusyInterval},
+		"it isn't counted yet":      {func(o *observed.Cluster) { ready(o, time.Second); uncounted(o) }, pace.BusyInterval},
+		"it doesn't follow at all":  {func(o *observed.Cluster) { ready(o, time.Hour); silent(o) }, pace.UnknownInterval},
+		"it isn't counted for long": {func(o *observed.Cluster) { ready(o, time.Hour); uncounted(o) }, pace.UnknownInterval},
+		"it was one a moment ago": {func(o *observed.Cluster) {
+			ready(o, time.Hour)
+			uncounted(o)
+			o.Cluster.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionReplicated, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(o.Now.Add(-joinTime / 2)),
 			}}
-		}, busyInterval},
-		"its pod is gone": {func(w *world) {
-			uncounted(w)
-			w.pods = append(w.pods[:1], w.pods[2:]...)
-		}, unknownInterval},
+		}, pace.BusyInterval},
+		"its pod is gone": {func(o *observed.Cluster) {
+			uncounted(o)
+			o.Pods = append(o.Pods[:1], o.Pods[2:]...)
+		}, pace.UnknownInterval},
 	} {
-		if got := pollInterval(trio(c.change)); got != c.after {
+		if got := pollInterval(observedtest.Trio(c.change)); got != c.after {
 			t.Errorf("%s: got %v, not %v", name, got, c.after)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
 // publish writes the address of a ready primary into the EndpointSlice, as its agent does.
@@ -29,7 +30,7 @@ func (s *standIn) publish(ctx context.Context, cluster string, pods []corev1.Pod
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Name != primary || !podReady(pod) || len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == pod.Status.PodIP {
+		if pod.Name != primary || !observed.PodReady(pod) || len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == pod.Status.PodIP {
 			continue
 		}
 		slice.Endpoints = []discoveryv1.Endpoint{{

@@ -18,6 +18,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -85,7 +86,7 @@ func TestAPodThatCantElectIsReplacedBeforeInstancesAreAdded(t *testing.T) {
 	if err := l.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually("a pod of before", func() bool { return l.there(pod, "shop-0") && podReady(pod) && pod.UID != old })
+	l.eventually("a pod of before", func() bool { return l.there(pod, "shop-0") && observed.PodReady(pod) && pod.UID != old })
 	old = pod.UID
 	l.startController()
 	l.awaitRunning(shop)

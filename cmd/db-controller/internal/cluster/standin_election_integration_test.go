@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -27,7 +28,7 @@ func (s *standIn) runElection(ctx context.Context, cluster string, pods []corev1
 	}
 	fit := map[string]*corev1.Pod{}
 	for i := range pods {
-		if pod := &pods[i]; pod.Labels["howdah.dev/cluster"] == cluster && pod.DeletionTimestamp.IsZero() && podReady(pod) {
+		if pod := &pods[i]; pod.Labels["howdah.dev/cluster"] == cluster && pod.DeletionTimestamp.IsZero() && observed.PodReady(pod) {
 			fit[pod.Name] = pod
 		}
 	}

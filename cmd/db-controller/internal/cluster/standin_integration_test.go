@@ -21,6 +21,7 @@ import (
 
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -105,7 +106,7 @@ func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []co
 		}
 	}
 	replicas := int(ptr.Deref(set.Spec.Replicas, 1))
-	for ordinal := range maxInstances {
+	for ordinal := range observed.MaxInstances {
 		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
 		there := slices.IndexFunc(mine, func(pod corev1.Pod) bool { return pod.Name == name })
 		switch {
@@ -153,7 +154,7 @@ func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
 	if s.notReady {
 		ready = corev1.ConditionFalse
 	}
-	if pod.Labels["app.kubernetes.io/component"] != "instance" || podReady(pod) == (ready == corev1.ConditionTrue) && pod.Status.Phase == corev1.PodRunning {
+	if pod.Labels["app.kubernetes.io/component"] != "instance" || observed.PodReady(pod) == (ready == corev1.ConditionTrue) && pod.Status.Phase == corev1.PodRunning {
 		return
 	}
 	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.7"+pod.Name[len(pod.Name)-1:] // another for each

@@ -1,0 +1,98 @@
+package access
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/identity"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
+	"howdah.dev/howdah/cmd/db-controller/internal/desired"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+func (s *Steps) EnsureAuthority(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	wanted, authority, err := secret.Authority(o.Cluster, o.Secret(o.Names.Authority()), o.Now)
+	if err != nil {
+		return flow.Retry(err)
+	}
+	if err := s.Put(ctx, o, wanted); err != nil {
+		return flow.Retry(err)
+	}
+	o.Authority = authority
+	return flow.Next
+}
+
+// EnsureCertificates makes the Secrets by which Jobs come to the database.
+func (s *Steps) EnsureCertificates(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	var objects []client.Object
+	for name, role := range map[string]string{o.Names.Backup(): agentapi.BackupRole, o.Names.Upgrade(): agentapi.UpgradeRole} {
+		certificate, err := secret.ClientTLS(o.Cluster, name, role, o.Secret(name), o.Authority, o.Now)
+		if err != nil {
+			return flow.Retry(err)
+		}
+		objects = append(objects, certificate)
+	}
+	return s.PutAll(ctx, o, objects...)
+}
+
+// EnsureInstanceSecret makes what pods are let in by and let in with, and copies the passwords of the application and of
+// declared roles to where they find them.
+func (s *Steps) EnsureInstanceSecret(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	passwords := secret.Passwords{Roles: o.Passwords}
+	if app := o.Secret(o.Names.App()); app != nil && metav1.IsControlledBy(app, o.Cluster) {
+		passwords.App = app.Data[secret.KeyPassword]
+	}
+	wanted, err := secret.Instance(o.Cluster, o.Secret(o.Names.InstanceSecret()), o.Authority, passwords, o.Now)
+	if err != nil {
+		return flow.Retry(err)
+	}
+	return s.PutAll(ctx, o, wanted)
+}
+
+// EnsureLogins makes the application's Secret, and the superuser's where it is asked for; where not, it goes. Those of a
+// cluster that waits for a Restore may still come out of the backup, with the passwords of then.
+func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if !protocol.CreatesLogins(o.Cluster) {
+		return flow.Next
+	}
+	bundle := o.Authority.Bundle
+	objects := []client.Object{secret.App(o.Cluster, o.Secret(o.Names.App()), bundle)}
+	superuser := o.Secret(o.Names.Superuser())
+	if o.Cluster.Spec.SuperuserAccess {
+		objects = append(objects, secret.Superuser(o.Cluster, superuser, bundle))
+	} else if superuser != nil && !observed.Foreign(superuser, o.Cluster) {
+		if err := s.Remove(ctx, superuser); err != nil {
+			return flow.Retry(err)
+		}
+		s.Secrets.Drop(o.Cluster, superuser.Name)
+	}
+	return s.PutAll(ctx, o, objects...)
+}
+
+func (s *Steps) EnsureConfigMaps(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	agent, err := config.AgentMap(o.Cluster, desired.AgentConfig(o))
+	if err != nil {
+		return flow.Retry(err)
+	}
+	return s.PutAll(ctx, o, agent, config.ConnectionMap(o.Cluster, o.Authority.Bundle))
+}
+
+func (s *Steps) EnsureIdentity(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	role := identity.Role(o.Cluster, max(o.ToldInstances(), o.Reach()))
+	return s.PutAll(ctx, o, identity.Account(o.Cluster), role, identity.Binding(o.Cluster))
+}
+
+func (s *Steps) EnsureServices(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	var objects []client.Object
+	for _, s := range service.All(o.Cluster) {
+		objects = append(objects, s)
+	}
+	return s.PutAll(ctx, o, append(objects, service.PrimarySlice(o.Cluster))...)
+}

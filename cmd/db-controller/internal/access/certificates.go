@@ -1,0 +1,65 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// EnsureRoleCertificates makes the Secrets by which declared roles log in without a password, and renews what is in them.
+// One that can't be made keeps nothing else from being done.
+func (s *Steps) EnsureRoleCertificates(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	for i := range o.Cluster.Spec.Roles {
+		role := &o.Cluster.Spec.Roles[i]
+		if role.CertificateSecret == nil || role.Ensure == v1alpha1.Absent {
+			continue
+		}
+		if err := s.ensureRoleCertificate(ctx, o, role); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}
+
+func (s *Steps) ensureRoleCertificate(ctx context.Context, o *observed.Cluster, role *v1alpha1.Role) error {
+	name := role.CertificateSecret.Name
+	live, err := s.Secrets.Borrow(ctx, s.Client, o.Cluster, name, o.Now)
+	if err != nil {
+		return err
+	}
+	if why := certificateTaken(o, role, live); why != "" {
+		o.NoCertificates = append(o.NoCertificates, fmt.Sprintf("role %s has no certificate: %s", role.Name, why))
+		return nil
+	}
+	wanted, err := secret.RoleTLS(o.Cluster, role, live, o.Authority, o.Now)
+	if err != nil {
+		return err
+	}
+	if live != nil {
+		o.Live[observed.Key("Secret", name)] = live
+	}
+	return s.Put(ctx, o, wanted)
+}
+
+// certificateTaken says why a role's certificate can't be put where it is asked for, or nothing.
+func certificateTaken(o *observed.Cluster, role *v1alpha1.Role, live *corev1.Secret) string {
+	name := role.CertificateSecret.Name
+	switch {
+	case slices.Contains(o.Names.Secrets(), name):
+		return fmt.Sprintf("Secret %s is one of the cluster's own: name another in its certificateSecret", name)
+	case live == nil:
+		return ""
+	case observed.Foreign(live, o.Cluster):
+		return fmt.Sprintf("Secret %s is there and belongs to somebody else, so it is not touched: delete it, or name another in its certificateSecret", name)
+	case live.Annotations[secret.AnnotationRole] != role.Name:
+		return fmt.Sprintf("Secret %s has the certificate of role %s: name another in its certificateSecret", name, live.Annotations[secret.AnnotationRole])
+	}
+	return ""
+}

@@ -1,0 +1,180 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// noVersion is the version of no object: the first revision of a store is an empty one. So to apply with it makes an object,
+// or meets a conflict where there is one. To create it instead would leave fields to us that a later apply doesn't take away.
+const noVersion = "1"
+
+// annotationApplied is the hash of what was applied last. A field that is no longer wanted shows only there.
+const annotationApplied = "howdah.dev/applied"
+
+// Put makes an object be as it is wanted, by server-side apply, and writes only if it isn't: when a field that we own
+// has another value, or when we want another set of fields than the last time. An object that is not there is made; that it
+// isn't somebody else's was checked before (admit), or is checked with the write.
+func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Object) error {
+	if err := controllerutil.SetControllerReference(o.Cluster, object, a.Client.Scheme()); err != nil {
+		return fmt.Errorf("own %s: %w", object.GetName(), err)
+	}
+	wanted, err := a.applyConfiguration(object)
+	if err != nil {
+		return err
+	}
+	live := o.Live[observed.Key(wanted.GetKind(), wanted.GetName())]
+	if live != nil {
+		current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+		if err != nil {
+			return fmt.Errorf("read %s %s: %w", wanted.GetKind(), wanted.GetName(), err)
+		}
+		// Typed objects don't carry their kind.
+		current["apiVersion"], current["kind"] = wanted.GetAPIVersion(), wanted.GetKind()
+		if contains(current, wanted.Object) {
+			return nil
+		}
+		// Should it be deleted and made by somebody else meanwhile, the write fails.
+		wanted.SetUID(live.GetUID())
+	}
+	return a.write(ctx, o, live, object, wanted)
+}
+
+func (a *Applier) write(ctx context.Context, o *observed.Cluster, live, object client.Object, wanted *unstructured.Unstructured) error {
+	kind, name := wanted.GetKind(), wanted.GetName()
+	_, generated := object.(*corev1.Secret)
+	var verb string
+	var err error
+	switch {
+	case live == nil && generated:
+		// What was generated is written only if nobody else has generated it meanwhile.
+		verb = "create"
+		object.SetAnnotations(wanted.GetAnnotations())
+		err = a.Client.Create(ctx, object, client.FieldOwner(FieldManager))
+	case live != nil && live.GetAnnotations()[annotationApplied] == wanted.GetAnnotations()[annotationApplied]:
+		// We want what we wanted before, so somebody else has changed it. Server-side apply would leave what they
+		// added to lists; this replaces lists as a whole.
+		verb = "put back"
+		err = a.putBack(ctx, wanted)
+	default:
+		verb = "apply"
+		if live == nil && o.Own.Begun() {
+			wanted.SetResourceVersion(noVersion)
+		}
+		err = a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldManager), client.ForceOwnership)
+	}
+	if live == nil {
+		err = o.Own.Taken(err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s %s: %w", verb, kind, name, err)
+	}
+	log.FromContext(ctx).Info("Wrote object", "kind", kind, "name", name, "verb", verb, "new", live == nil)
+	secret, isSecret := object.(*corev1.Secret)
+	switch {
+	case isSecret:
+		a.noteSecret(o, secret)
+	case live == nil:
+		return noteMade(o, object, wanted)
+	}
+	return nil
+}
+
+// noteSecret has the pass go on with a Secret as it was written. It is known from then on if it is new; else it is read again,
+// since it has more than what was written.
+func (a *Applier) noteSecret(o *observed.Cluster, secret *corev1.Secret) {
+	name := observed.Key("Secret", secret.Name)
+	isNew := o.Live[name] == nil
+	a.Secrets.Drop(o.Cluster, secret.Name)
+	if isNew {
+		a.Secrets.Put(o.Cluster, secret, o.Now)
+	}
+	o.Live[name] = secret
+}
+
+// noteMade remembers an object until the cache shows it.
+func noteMade(o *observed.Cluster, object client.Object, made *unstructured.Unstructured) error {
+	fields, typed := made.Object, object.DeepCopyObject().(client.Object)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, typed); err != nil {
+		return fmt.Errorf("read what became of %s %s: %w", made.GetKind(), made.GetName(), err)
+	}
+	o.Own.Remember(observed.Key(made.GetKind(), made.GetName()), typed)
+	return nil
+}
+
+func (a *Applier) putBack(ctx context.Context, wanted *unstructured.Unstructured) error {
+	data, err := json.Marshal(wanted)
+	if err != nil {
+		return fmt.Errorf("marshal: %w", err)
+	}
+	return a.Client.Patch(ctx, wanted.DeepCopy(), client.RawPatch(types.MergePatchType, data), client.FieldOwner(FieldManager))
+}
+
+// applyConfiguration is the object as a set of fields that we want to own.
+func (a *Applier) applyConfiguration(object client.Object) (*unstructured.Unstructured, error) {
+	gvk, err := apiutil.GVKForObject(object, a.Client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("find kind of %T: %w", object, err)
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s %s: %w", gvk.Kind, object.GetName(), err)
+	}
+	delete(fields, "status")
+	dropNulls(fields)
+	wanted := &unstructured.Unstructured{Object: fields}
+	wanted.SetGroupVersionKind(gvk)
+	data, err := json.Marshal(wanted.Object)
+	if err != nil {
+		return nil, fmt.Errorf("marshal %s %s: %w", gvk.Kind, object.GetName(), err)
+	}
+	sum := sha256.Sum256(data)
+	annotations := wanted.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[annotationApplied] = hex.EncodeToString(sum[:8])
+	wanted.SetAnnotations(annotations)
+	return wanted, nil
+}
+
+// PutAll puts several objects that don't depend on each other. Each is written on its own, so a crash between two of them
+// is only a repeat.
+func (a *Applier) PutAll(ctx context.Context, o *observed.Cluster, objects ...client.Object) flow.Outcome {
+	for _, object := range objects {
+		if err := a.Put(ctx, o, object); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}
+
+// Remove deletes the very object that was seen.
+func (a *Applier) Remove(ctx context.Context, object client.Object) error {
+	uid := object.GetUID()
+	err := a.Client.Delete(ctx, object, client.Preconditions{UID: &uid}, client.PropagationPolicy("Background"))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s %s: %w", observed.KindOf(a.Client.Scheme(), object), object.GetName(), err)
+	}
+	log.FromContext(ctx).Info("Deleted object", "kind", observed.KindOf(a.Client.Scheme(), object), "name", object.GetName())
+	return nil
+}
+
+// FieldManager of everything that is applied.
+const FieldManager = "db-controller"

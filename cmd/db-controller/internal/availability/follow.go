@@ -1,0 +1,75 @@
+package availability
+
+import (
+	"fmt"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/desired"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// defaultMaxLag is that of spec.maxLagOnFailover.
+const defaultMaxLag = 16 << 20
+
+// MaxLag is how far behind a replica may be to take over.
+func MaxLag(o *observed.Cluster) int64 {
+	if lag := o.Cluster.Spec.MaxLagOnFailover; lag != nil {
+		return lag.Value()
+	}
+	return defaultMaxLag
+}
+
+// Unsettled says why the cluster shouldn't do without another instance now; empty: this one takes connections, follows
+// closely where it is a replica, and has applied its configuration.
+func Unsettled(o *observed.Cluster, ordinal int) string {
+	agent, name := o.Agent(ordinal), o.Names.Instance(ordinal)
+	switch {
+	case !o.Serving(ordinal):
+		_, message := InstanceTrouble(o, ordinal)
+		return message
+	case agent == nil:
+		return fmt.Sprintf("The agent of %s doesn't answer.", name)
+	case agent.State != agentapi.StateRunning:
+		_, message := agentTrouble(name, agent)
+		return message
+	case desired.Changes(o, ordinal) == "" && !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()):
+		return fmt.Sprintf("The agent of %s has yet to apply the configuration.", name)
+	case ordinal == o.Primary():
+		return ""
+	}
+	return Lags(o, name, agent)
+}
+
+// Lags says why a replica could not take over; empty: it could.
+func Lags(o *observed.Cluster, name string, agent *agentapi.Status) string {
+	switch {
+	case agent.Rejoin != nil:
+		return fmt.Sprintf("%s is being made fit to follow the primary (%s).", name, agent.Rejoin.Method)
+	case ReadsArchive(agent):
+		return fmt.Sprintf("%s reads the archive: the primary has no more the WAL that it needs.", name)
+	case agent.Replication == nil || !agent.Replication.Streaming:
+		return fmt.Sprintf("%s doesn't get WAL from the primary yet.", name)
+	case agent.Replication.LagBytes > MaxLag(o):
+		return fmt.Sprintf("%s is %d MiB behind the primary.", name, agent.Replication.LagBytes>>20)
+	}
+	return ""
+}
+
+// ReadsArchive: the replica gets the WAL that the primary has no more.
+func ReadsArchive(agent *agentapi.Status) bool {
+	return agent != nil && agent.Replication != nil && agent.Replication.FromArchive
+}
+
+// Heir is the instance below an ordinal that should be primary after the one that is; negative: none is fit.
+func Heir(o *observed.Cluster, below int) int {
+	best := -1
+	for ordinal := range below {
+		if ordinal == o.Primary() || Unsettled(o, ordinal) != "" {
+			continue
+		}
+		if best < 0 || o.Agent(ordinal).Replication.LagBytes < o.Agent(best).Replication.LagBytes {
+			best = ordinal
+		}
+	}
+	return best
+}

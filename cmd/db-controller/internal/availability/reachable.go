@@ -1,0 +1,40 @@
+package availability
+
+import (
+	"fmt"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+)
+
+// Reachable: clients that connect to the Service of the primary come to it. Its agent says so in the EndpointSlice; what it
+// wrote stays when the agent goes away, so this alone doesn't say that the primary serves.
+func Reachable(o *observed.Cluster) bool {
+	pod, slice := o.PrimaryPod(), primarySlice(o)
+	if pod == nil || pod.Status.PodIP == "" || slice == nil {
+		return false
+	}
+	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
+		return ptr.Deref(e.Conditions.Ready, true) && slices.Contains(e.Addresses, pod.Status.PodIP)
+	})
+}
+
+func primarySlice(o *observed.Cluster) *discoveryv1.EndpointSlice {
+	slice, _ := o.Live[observed.Key("EndpointSlice", o.Names.Primary())].(*discoveryv1.EndpointSlice)
+	return slice
+}
+
+// Unreachable says why clients can't write yet, though the primary serves.
+func Unreachable(o *observed.Cluster) (reason, message string) {
+	name := o.Names.Instance(o.Primary())
+	if !o.Electing() {
+		return v1alpha1.ReasonStarting, fmt.Sprintf(
+			"PostgreSQL in pod %s takes connections; its agent has yet to write its address into the EndpointSlice %s.", name, o.Names.Primary())
+	}
+	return v1alpha1.ReasonElecting, fmt.Sprintf(
+		"%s is primary; its agent has yet to write its address into the EndpointSlice %s, to which clients are led.", name, o.Names.Primary())
+}

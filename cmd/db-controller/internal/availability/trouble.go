@@ -1,0 +1,123 @@
+package availability
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// NotServing says why nobody takes connections that write.
+func NotServing(o *observed.Cluster) (reason, message string) {
+	primary := o.Primary()
+	if primary >= 0 {
+		return InstanceTrouble(o, primary)
+	}
+	for ordinal := range o.Reach() {
+		if agent := o.Agent(ordinal); agent != nil && agent.Election != nil && agent.Election.Waiting != "" {
+			return v1alpha1.ReasonElecting, fmt.Sprintf("There is no primary: %s: %s", agent.Pod, phrase.Sentence(agent.Election.Waiting))
+		}
+	}
+	return InstanceTrouble(o, o.LastPrimary())
+}
+
+// InstanceTrouble says why an instance takes no connections.
+func InstanceTrouble(o *observed.Cluster, ordinal int) (reason, message string) {
+	pod := o.Pod(ordinal)
+	if pod == nil {
+		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.", o.Names.Instance(ordinal))
+	}
+	if !pod.DeletionTimestamp.IsZero() {
+		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is going away, and comes again.%s", pod.Name, Stuck(o))
+	}
+	if reason, message := PodTrouble(pod); reason != "" {
+		return reason, message
+	}
+	agent := o.Agent(ordinal)
+	switch {
+	case agent == nil && observed.PodRuns(pod):
+		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s runs; its agent doesn't answer yet.", pod.Name)
+	case agent == nil:
+		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being started.", pod.Name)
+	}
+	return agentTrouble(pod.Name, agent)
+}
+
+// stuckTime is how long after its grace period a pod may take to go before a person is told.
+const stuckTime = 30 * time.Second
+
+// Stuck says that a pod should be gone and isn't; empty: all is well. Such a pod is never taken for stopped: on a node
+// that is only cut off PostgreSQL still runs.
+func Stuck(o *observed.Cluster) string {
+	for i := range o.Pods {
+		if gone := o.Pods[i].DeletionTimestamp; gone != nil && o.Now.Sub(gone.Time) > stuckTime {
+			return fmt.Sprintf(" Pod %s doesn't end: if node %s is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service.",
+				o.Pods[i].Name, o.Pods[i].Spec.NodeName)
+		}
+	}
+	return ""
+}
+
+// imageWaits are the reasons of kubelet for a container that has no image.
+var imageWaits = []string{"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable"}
+
+// PodTrouble is what Kubernetes says of a pod that doesn't come up; an empty reason: nothing.
+func PodTrouble(pod *corev1.Pod) (reason, message string) {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return v1alpha1.ReasonUnschedulable, fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, condition.Message)
+		}
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := status.State.Waiting
+		switch {
+		case waiting == nil || waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating":
+		case slices.Contains(imageWaits, waiting.Reason):
+			return v1alpha1.ReasonImageUnavailable, fmt.Sprintf("Pod %s can't have the image %s: %s: %s", pod.Name, imageWaited(pod, status), waiting.Reason, waiting.Message)
+		default:
+			return v1alpha1.ReasonUnavailable, fmt.Sprintf("Container %s of pod %s waits: %s%s%s", status.Name, pod.Name, waiting.Reason,
+				phrase.Prefixed(": ", waiting.Message), lastWords(status))
+		}
+	}
+	return "", ""
+}
+
+// imageWaited is the image that a container waits for: its own, or that of the agent, which it mounts.
+func imageWaited(pod *corev1.Pod, status corev1.ContainerStatus) string {
+	if agent := workload.AgentImage(pod); agent != "" && strings.Contains(status.State.Waiting.Message, agent) {
+		return agent
+	}
+	return status.Image
+}
+
+// lastWords of a container that has ended before.
+func lastWords(status corev1.ContainerStatus) string {
+	last := status.LastTerminationState.Terminated
+	if last == nil {
+		return ""
+	}
+	return fmt.Sprintf("; it ended with exit status %d%s", last.ExitCode, phrase.Prefixed(": ", last.Message))
+}
+
+// agentTrouble is what an agent says of a PostgreSQL that takes no connections.
+func agentTrouble(pod string, agent *agentapi.Status) (reason, message string) {
+	switch agent.State {
+	case agentapi.StateFailed:
+		return v1alpha1.ReasonUnavailable, fmt.Sprintf("PostgreSQL in pod %s can't be started%s", pod, phrase.Prefixed(": ", agent.Message))
+	case agentapi.StateStopping:
+		return v1alpha1.ReasonRestarting, fmt.Sprintf("PostgreSQL in pod %s is being stopped%s", pod, phrase.Prefixed(": ", agent.Message))
+	case agentapi.StateStopped:
+		return v1alpha1.ReasonUnavailable, fmt.Sprintf("PostgreSQL in pod %s is down%s", pod, phrase.Prefixed(": ", agent.Message))
+	case agentapi.StateRunning:
+		return v1alpha1.ReasonStarting, fmt.Sprintf("PostgreSQL in pod %s runs; Kubernetes has yet to see that it is ready%s", pod, phrase.Prefixed(": ", agent.Message))
+	}
+	return v1alpha1.ReasonStarting, fmt.Sprintf("PostgreSQL in pod %s is starting%s", pod, phrase.Prefixed(": ", agent.Message))
+}

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/pkg/manager"
+)
+
+func TestPoliciesRefuseWithASentence(t *testing.T) {
+	images := manager.Images{15: "a", 17: "b"}
+	for name, c := range map[string]struct {
+		change          func(*observed.Cluster)
+		reason, message string
+	}{
+		"an unknown version": {func(o *observed.Cluster) { o.Cluster.Status.DataGeneration = ""; o.Cluster.Spec.Version = 99 }, "UnknownVersion",
+			"PostgreSQL 99 is not known here; known are 15, 17: write one of them in spec.version, or set spec.image"},
+		"an unknown version later on is no reason": {func(o *observed.Cluster) { o.Cluster.Spec.Version = 99 }, "", ""},
+		"an unknown version with an image is none": {func(o *observed.Cluster) {
+			o.Cluster.Status.DataGeneration = ""
+			o.Cluster.Spec.Version, o.Cluster.Spec.Image = 99, "x"
+		}, "", ""},
+		"a repository that is read-only": {func(o *observed.Cluster) {
+			o.Cluster.Status.DataGeneration = ""
+			observedtest.Archiving(o)
+			o.Repository.Spec.ReadOnly = true
+		}, "ReadOnly", "BackupRepository minio is read-only (spec.readOnly), so nothing can be archived to it: name another in spec.archive.repository.name"},
+		"a repository that is not there": {func(o *observed.Cluster) {
+			o.Cluster.Status.DataGeneration = ""
+			observedtest.Archiving(o)
+			o.Repository = nil
+		}, "RepositoryNotFound", "there is no BackupRepository minio in namespace demo: make it, or name another in spec.archive.repository.name"},
+		"a repository that is lost later is none": {func(o *observed.Cluster) { observedtest.Archiving(o); o.Repository = nil }, "", ""},
+		"a Service of somebody else":              {func(o *observed.Cluster) { o.Live["Service/shop-rw"] = observed.Named(&corev1.Service{}, "shop-rw") }, "NameConflict", "Service shop-rw is there and belongs to somebody else, so it is not touched: delete it, or make the cluster under another name"},
+		"a volume that was left behind":           {func(o *observed.Cluster) { o.Claim(0).Labels = map[string]string{component.LabelRetainedFrom: "shop"} }, "NameConflict", "PersistentVolumeClaim data-shop-0 was left behind by a PostgresCluster shop that was deleted, and may hold its data: delete the claim, or make the cluster under another name"},
+		"a volume that is lost":                   {func(o *observed.Cluster) { delete(o.Live, "PersistentVolumeClaim/data-shop-0") }, "Unavailable", "PersistentVolumeClaim data-shop-0, which held the data, is gone: restore a backup into a new PostgresCluster with a Restore, and delete this one"},
+		"nothing, when all is well":               {nil, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcome := (&Reconciler{Images: images}).admit(context.Background(), observedtest.Running(c.change))
+			if outcome.Reason != c.reason || outcome.Message != c.message {
+				t.Errorf("got %q: %q", outcome.Reason, outcome.Message)
+			}
+		})
+	}
+}

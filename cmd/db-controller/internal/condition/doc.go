@@ -1,0 +1,2 @@
+// Package condition is a condition before it is written into a status.
+package condition

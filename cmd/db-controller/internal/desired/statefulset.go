@@ -1,0 +1,51 @@
+package desired
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+)
+
+// ClaimsSized says that new claims of a StatefulSet would have the size that is wanted.
+func ClaimsSized(o *observed.Cluster, set *appsv1.StatefulSet) bool {
+	for i := range set.Spec.VolumeClaimTemplates {
+		size := volume.Asked(&set.Spec.VolumeClaimTemplates[i])
+		if size.Cmp(volume.Size(o.Cluster)) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// StatefulSet is the StatefulSet as it is wanted, but for what can't be changed in one that is there.
+func StatefulSet(o *observed.Cluster, replicas int) *appsv1.StatefulSet {
+	wanted := statefulset.Build(o.Cluster, Inputs(o, replicas))
+	live := o.StatefulSet()
+	if live == nil || len(live.Spec.VolumeClaimTemplates) != len(wanted.Spec.VolumeClaimTemplates) {
+		return wanted
+	}
+	for i := range live.Spec.VolumeClaimTemplates {
+		wanted.Spec.VolumeClaimTemplates[i].Spec.Resources.Requests[corev1.ResourceStorage] = volume.Asked(&live.Spec.VolumeClaimTemplates[i])
+	}
+	wanted.Spec.ServiceName = live.Spec.ServiceName
+	return wanted
+}
+
+// TemplateKnown: the StatefulSet's controller has seen the template that was applied last.
+func TemplateKnown(o *observed.Cluster, set *appsv1.StatefulSet) bool {
+	return set != nil && set.Status.ObservedGeneration >= set.Generation &&
+		set.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash] == TemplateHash(o)
+}
+
+func Inputs(o *observed.Cluster, replicas int) statefulset.Inputs {
+	return statefulset.Inputs{
+		Replicas: int32(replicas), Electing: o.Electing(), Declaring: declaring(o), Agent: o.AgentOfPods,
+		ConfigHash: AgentConfig(o).Hash(), PasswordRevision: passwordRevision(o), S3Secret: S3Secret(o), KeysSecret: KeysSecret(o),
+	}
+}
+
+func TemplateHash(o *observed.Cluster) string { return statefulset.Hash(o.Cluster, Inputs(o, 1)) }

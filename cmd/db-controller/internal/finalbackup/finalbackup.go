@@ -1,0 +1,91 @@
+package finalbackup
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// Wanted: deletionPolicy wants one; left out, it does where there is an archive.
+func Wanted(cluster *v1alpha1.PostgresCluster) bool {
+	return ptr.Deref(cluster.Spec.DeletionPolicy.FinalBackup, cluster.Spec.Archive != nil)
+}
+
+// Due: one is due before anything goes. What never ran has nothing to back up, and once the volume is on
+// its way there is nothing left to read.
+func Due(o *observed.Cluster) bool {
+	claim := o.Claim(o.DataInstance())
+	if !Wanted(o.Cluster) || !o.HasRun() || claim == nil || !claim.DeletionTimestamp.IsZero() {
+		return false
+	}
+	outcome, _ := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
+	return outcome != protocol.BackupSucceeded
+}
+
+// Request records the wish for the last backup; after one that failed, for another.
+func Request(_ context.Context, o *observed.Cluster) flow.Outcome {
+	if !Due(o) {
+		return flow.Next
+	}
+	wanted := o.Cluster.Status.BackupRequest
+	attempt := 0
+	if wanted != nil {
+		outcome, message := protocol.BackupOutcomeFor(o.FinalBackup, wanted)
+		if outcome != protocol.BackupFailed {
+			return flow.Next
+		}
+		attempt = attemptOf(wanted.Token) + 1
+		if again := endOf(o.FinalBackup).Add(pauseBefore(attempt)); o.Now.Before(again) {
+			return flow.Poll(again.Sub(o.Now), v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
+				"The final backup has failed: %s It is tried again at %s. %s", phrase.Sentence(message), again.UTC().Format(time.TimeOnly+" MST"), withoutBackup))
+		}
+	}
+	o.Cluster.Status.BackupRequest = &v1alpha1.BackupRequest{
+		Cluster: o.Cluster.Name, ClusterUID: o.Cluster.UID, Purpose: v1alpha1.PurposeFinal,
+		Token: protocol.Token(o.Cluster.UID, attempt),
+	}
+	return flow.Save(v1alpha1.ReasonAwaitingFinalBackup, "The deletion waits for the final backup. "+withoutBackup)
+}
+
+const withoutBackup = "To delete the cluster without one, set spec.deletionPolicy.finalBackup: false."
+
+func Await(_ context.Context, o *observed.Cluster) flow.Outcome {
+	if !Due(o) {
+		return flow.Next
+	}
+	_, message := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
+	return flow.Poll(pace.QuietInterval, v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
+		"The deletion waits for Backup %s: %s %s", protocol.BackupName(*o.Cluster.Status.BackupRequest), phrase.Sentence(message), withoutBackup))
+}
+
+// attemptOf is the number at the end of a token.
+func attemptOf(token string) int {
+	attempt, err := strconv.Atoi(token[strings.LastIndex(token, ".")+1:])
+	if err != nil {
+		return 0
+	}
+	return attempt
+}
+
+// pauseBefore an attempt: a minute before the second, then twice as long each time, an hour at most.
+func pauseBefore(attempt int) time.Duration {
+	return min(time.Minute<<min(attempt-1, 10), time.Hour)
+}
+
+func endOf(backup *v1alpha1.Backup) time.Time {
+	if backup.Status.CompletedAt != nil {
+		return backup.Status.CompletedAt.Time
+	}
+	return backup.CreationTimestamp.Time
+}

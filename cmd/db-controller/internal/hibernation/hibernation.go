@@ -1,0 +1,45 @@
+package hibernation
+
+import (
+	"context"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumelock"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// Hibernating: all instances are to be stopped. They run for a last backup all the same, and for who has handed over data
+// and waits until it is seen to work.
+func Hibernating(o *observed.Cluster) bool {
+	wakes := volumelock.Granted(o) || o.Deleting() && finalbackup.Due(o)
+	return o.Cluster.Spec.Hibernate && !wakes
+}
+
+const Message = "All instances are stopped, and their volumes are kept, as spec.hibernate asks."
+
+// AwaitWaking ends the pass of a cluster that sleeps.
+func AwaitWaking(_ context.Context, o *observed.Cluster) flow.Outcome {
+	switch {
+	case !Hibernating(o):
+		return flow.Next
+	case !o.Stopped():
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonHibernated, "PostgreSQL is being stopped."+availability.Stuck(o))
+	}
+	return flow.Wait(v1alpha1.ReasonHibernated, Message)
+}
+
+// Condition says that nothing runs because nothing shall; an empty reason: it shall.
+func Condition(o *observed.Cluster) condition.Finding {
+	switch {
+	case !Hibernating(o):
+		return condition.Finding{}
+	case !o.Stopped():
+		return condition.False(v1alpha1.ReasonApplying, "PostgreSQL is being stopped, as spec.hibernate asks."+availability.Stuck(o))
+	}
+	return condition.True(v1alpha1.ReasonHibernated, Message)
+}

@@ -1,0 +1,119 @@
+package instances
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// Initialize brings the first data onto the volume: by the init Job, or by waiting for a Restore.
+func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if o.Initialized() {
+		return flow.Next
+	}
+	if o.BootstrapsByRestore() {
+		return Initializing(o)
+	}
+	state := o.InitJob
+	switch {
+	case state.Deleting:
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is going away, to be made again.")
+	case s.initJobOutdated(o):
+		// A Job can't be changed. What it has half written counts for nothing, and is written anew.
+		if err := workload.Delete(ctx, s.Client, o.Cluster, o.Names.InitJob(), state); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being made again, with another image or other resources.")
+	case !state.Exists:
+		if err := s.initJob(o).Ensure(ctx, s.Client); err != nil {
+			return flow.Retry(err)
+		}
+		o.Own.Remember(observed.Key("Job", o.Names.InitJob()), o.Cluster) // that it was created is all that counts
+		return Initializing(o)
+	case state.Failed && state.Ended():
+		_, message := state.FailureReason()
+		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s When that is mended, delete the Job; it is made again.",
+			o.Names.InitJob(), phrase.Sentence(message)))
+	case len(o.Workers) > 0:
+		if reason, message := availability.PodTrouble(&o.Workers[0]); reason != "" {
+			return flow.Wait(reason, message)
+		}
+	}
+	return Initializing(o)
+}
+
+// Initializing is the outcome of a pass that has begun to bring the first data onto the volume.
+func Initializing(o *observed.Cluster) flow.Outcome {
+	if o.BootstrapsByRestore() {
+		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(o))
+	}
+	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
+}
+
+// initJobOutdated: the image or the resources were changed since the Job was made, mostly because it could not run.
+func (s *Steps) initJobOutdated(o *observed.Cluster) bool {
+	job, ok := o.Live[observed.Key("Job", o.Names.InitJob())].(*batchv1.Job)
+	if !ok || !o.InitJob.Exists || o.InitJob.Complete {
+		return false
+	}
+	wanted := s.initJob(o)
+	container := job.Spec.Template.Spec.Containers[0]
+	return container.Image != wanted.Image || !equality.Semantic.DeepEqual(container.Resources, wanted.Resources)
+}
+
+func (s *Steps) initJob(o *observed.Cluster) workload.Job {
+	resources := o.Cluster.Spec.Resources
+	return workload.Job{
+		Name: o.Names.InitJob(), Owner: o.Cluster, Cluster: o.Cluster.Name, Component: workload.ComponentInit,
+		Image: o.Cluster.Status.Image, Agent: s.Agent, Args: []string{"init"},
+		Spec: agentapi.InitJob{
+			DataGeneration: o.Cluster.Status.DataGeneration, MajorVersion: int(o.Cluster.Status.MajorVersion),
+		},
+		Inline:    true,
+		DataClaim: o.Names.Volume(0),
+		Resources: corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
+	}
+}
+
+func awaitedRestore(o *observed.Cluster) string {
+	name := o.Cluster.Spec.Bootstrap.Restore.Name
+	if o.Restore == nil {
+		return fmt.Sprintf("The volume waits for the data of Restore %s, which doesn't exist: delete this PostgresCluster and make a Restore, which makes its cluster itself.", name)
+	}
+	return fmt.Sprintf("The volume waits for the data of Restore %s.", name)
+}
+
+// ReleaseInitJob clears away what was left of the start, once there is no way back to it.
+func (s *Steps) ReleaseInitJob(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if !o.HasRun() {
+		return flow.Next
+	}
+	return s.removeInitJob(ctx, o)
+}
+
+// StopInitialization ends the init Job of a cluster that is deleted before it began to run.
+func (s *Steps) StopInitialization(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	return s.removeInitJob(ctx, o)
+}
+
+func (s *Steps) removeInitJob(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	job, ok := o.Live[observed.Key("Job", o.Names.InitJob())].(*batchv1.Job)
+	if !ok || observed.Foreign(job, o.Cluster) || !job.DeletionTimestamp.IsZero() {
+		return flow.Next
+	}
+	if err := s.Remove(ctx, job); err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Next
+}

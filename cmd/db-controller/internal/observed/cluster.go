@@ -1,0 +1,109 @@
+package observed
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// Finalizer keeps a PostgresCluster until its last backup is taken and its volumes are dealt with.
+const Finalizer = "howdah.dev/db-controller"
+
+// Cluster is everything that one pass has seen of a cluster. Steps read it; only observe and the steps that make
+// something write it.
+type Cluster struct {
+	Now     time.Time
+	Cluster *v1alpha1.PostgresCluster
+	Names   component.Names
+	// Record writes the status now, ahead of what follows in the pass.
+	Record func(context.Context) flow.Outcome
+	// Own is what this process has written of the cluster.
+	Own *ownwrites.View
+	// Seen: all was read.
+	Seen bool
+	// Fresh: who uses the volumes was read from the API server itself. untouched: there is no volume, so nobody can have used one.
+	Fresh, Untouched bool
+
+	// Repository that spec.archive names; nil: there is none of that name.
+	Repository *v1alpha1.BackupRepository
+	// MissingSecret is one of the repository's that pods would have to mount and that isn't there: they would never start.
+	MissingSecret string
+	// Live objects of the cluster by kind and name, whoever they belong to. Secrets are among them.
+	Live map[string]client.Object
+	// Authority is set once its Secret is there.
+	Authority *certificate.Authority
+
+	// Pods of the instances, workers that write to a volume and have not ended.
+	Pods    []corev1.Pod
+	Workers []corev1.Pod
+	// Agents that answered, by pod.
+	Agents map[string]*agentapi.Status
+	// Lease that the agents elect over. It is read only where no agent says that there is one.
+	Lease     *coordinationv1.Lease
+	LeaseRead bool
+	// InitJob is looked at until the cluster is initialized. initializing: it runs, as far as the cache shows.
+	InitJob      workload.State
+	Initializing bool
+
+	// Classes of the volumes that are to grow, by name; nil: there is none of that name.
+	Classes map[string]*storagev1.StorageClass
+	// Refused is why Kubernetes did not let a claim grow in this pass, by the claim's name.
+	Refused map[string]string
+
+	// Passwords of declared roles, by role, and a sentence for each that can't be had, and for each certificate.
+	Passwords      map[string][]byte
+	NoPasswords    []string
+	NoCertificates []string
+
+	// Requests for the volumes, oldest first.
+	Requests []protocol.LockRequest
+	// Released are the data generations that nobody wants any more.
+	Released []string
+	// Restore that spec.bootstrap.restore names; nil: there is none.
+	Restore *v1alpha1.Restore
+	// FinalBackup that answers status.backupRequest; nil: it is not there.
+	FinalBackup *v1alpha1.Backup
+
+	// AgentOfPods that are made from now on.
+	AgentOfPods workload.Agent
+}
+
+func (o *Cluster) Deleting() bool { return !o.Cluster.DeletionTimestamp.IsZero() }
+
+// Begun: what the cluster is was decided and recorded, so objects of it may exist.
+func (o *Cluster) Begun() bool { return o.Cluster.Status.DataGeneration != "" }
+
+// HasRun: there was data at some time. It is recorded with the first word of an agent, or with an adoption.
+func (o *Cluster) HasRun() bool { return o.Cluster.Status.SystemIdentifier != "" }
+
+// BootstrapsByRestore: the first data comes from a Restore.
+func (o *Cluster) BootstrapsByRestore() bool {
+	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Restore != nil
+}
+
+// Initialized: there is data to start on.
+func (o *Cluster) Initialized() bool {
+	switch {
+	case o.HasRun():
+		return true
+	case o.BootstrapsByRestore():
+		return false
+	}
+	return o.StatefulSet() != nil || o.InitJob.Done && !o.InitJob.Deleting || o.InitJob.Complete && o.InitJob.Ended()
+}
+
+// AwaitsInit: the init Job has yet to make the first data.
+func (o *Cluster) AwaitsInit() bool { return !o.BootstrapsByRestore() && !o.Initialized() }

@@ -1,0 +1,39 @@
+package phrase
+
+import (
+	"fmt"
+	"strings"
+)
+
+// First are the first of many sentences: a status is no log.
+func First(sentences []string) string {
+	const most, longest = 3, 300
+	var parts []string
+	for _, s := range sentences[:min(most, len(sentences))] {
+		if len(s) > longest {
+			s = strings.ToValidUTF8(s[:longest], "") + "…"
+		}
+		parts = append(parts, s)
+	}
+	if more := len(sentences) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return Sentence(strings.Join(parts, "; "))
+}
+
+// Sentence ends with a full stop.
+func Sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+func List(names []string) string { return strings.Join(names, ", ") }
+
+func Prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}

@@ -1,0 +1,106 @@
+package reading
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/instances"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+const (
+	// seenAge is how long a Lease, or a Secret of a repository, that was read past the cache counts as it was, where nothing is
+	// decided on it that can't be undone.
+	seenAge = 10 * time.Second
+	// initAge is how long a Lease counts that was created before there was an agent to take it.
+	initAge = 10 * time.Minute
+)
+
+// readLease reads the Lease where no agent says that it is there. It is not watched: it changes every few seconds.
+func (r *Reader) readLease(ctx context.Context, o *observed.Cluster) error {
+	if o.Wanted() == 1 && o.ToldAlone() || leaseSeen(o) {
+		return nil
+	}
+	if o.Untouched {
+		o.LeaseRead = true // ensureLease makes it, or meets it
+		return nil
+	}
+	name := observed.Key("Lease", o.Names.Lease())
+	age := seenAge
+	if o.Own.Complete() && o.StatefulSet() == nil {
+		age = initAge
+	}
+	lease, known := o.Own.Recall(name, age).(*coordinationv1.Lease)
+	if o.Fresh || !known {
+		lease = &coordinationv1.Lease{}
+		found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, o.Names.Lease(), lease)
+		if err != nil {
+			return err
+		}
+		o.Own.Drop(name)
+		if !found {
+			lease = nil
+		} else if !observed.Foreign(lease, o.Cluster) {
+			o.Own.Remember(name, lease)
+		}
+	}
+	if lease != nil {
+		r.remember(o, lease)
+		o.Lease = lease
+	}
+	o.LeaseRead = true
+	return nil
+}
+
+// readInit looks at the init Job until the cluster is initialized. While the cache shows that it runs, or it was made a
+// moment ago, nothing else is to be done.
+func (r *Reader) readInit(ctx context.Context, o *observed.Cluster) (err error) {
+	if o.Initialized() || o.BootstrapsByRestore() {
+		return nil
+	}
+	if o.InitJob, err = workload.Observe(ctx, r.Client, r.Client, o.Cluster, o.Names.InitJob()); err != nil {
+		return err
+	}
+	name := observed.Key("Job", o.Names.InitJob())
+	if o.InitJob.Exists {
+		o.Own.Drop(name)
+	} else if !o.InitJob.Foreign && o.Own.Created(name) != nil {
+		o.InitJob = workload.State{Exists: true}
+	}
+	o.Initializing = o.InitJob.Exists && !o.InitJob.Deleting && !o.InitJob.Complete && !o.InitJob.Failed && !o.InitJob.Done
+	return nil
+}
+
+// readInitEnd reads from the API server itself that the init Job has ended, or is not there. Of its pods the cache is enough:
+// one that has ended well stays so, and that none writes any more is known from all pods of the cluster (readPods).
+func (r *Reader) readInitEnd(ctx context.Context, o *observed.Cluster) (err error) {
+	if o.HasRun() || o.StatefulSet() != nil || o.BootstrapsByRestore() || o.Initializing || !o.Fresh && instances.FirstStart(o) {
+		return nil
+	}
+	o.InitJob, err = workload.Observe(ctx, podsFromCache{r.Live, r.Client}, r.Live, o.Cluster, o.Names.InitJob())
+	return err
+}
+
+// podsFromCache gets single objects from the API server, and lists of them from the cache.
+type podsFromCache struct {
+	client.Reader
+	cache client.Reader
+}
+
+func (r podsFromCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return r.cache.List(ctx, list, opts...)
+}
+
+// leaseSeen: an agent says that somebody holds the lease, and that the API server is there.
+func leaseSeen(o *observed.Cluster) bool {
+	for _, agent := range o.Agents {
+		if agent.Election != nil && agent.Election.Leader != "" && !agent.Election.Failsafe {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+package reading
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/instances"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+)
+
+// readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks may be somebody
+// else's, and the API server is asked, as far as own says.
+func (r *Reader) readObjects(ctx context.Context, o *observed.Cluster) error {
+	for _, object := range wantedObjects(o.Names, o.Wanted()) {
+		if err := r.readObject(ctx, o, object); err != nil {
+			return err
+		}
+	}
+	if err := r.readRemovedVolumes(ctx, o); err != nil {
+		return err
+	}
+	if err := r.readForeign(ctx, o); err != nil {
+		return err
+	}
+	// The init Job is looked for in the cache alone: missing is the normal case.
+	job := observed.Named(&batchv1.Job{}, o.Names.InitJob())
+	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, job.GetName(), job)
+	if found {
+		r.remember(o, job)
+	}
+	return err
+}
+
+func (r *Reader) readObject(ctx context.Context, o *observed.Cluster, object client.Object) error {
+	read := o.Own.Get
+	if _, isSet := object.(*appsv1.StatefulSet); isSet {
+		// Whether it is there, and with what status, counts too much to go by what was written. Where it counts that there is
+		// none, readPeers asks the API server.
+		read = o.Own.GetShown
+	}
+	return r.readWith(ctx, o, read, object)
+}
+
+// readFunc of an object in one of the ways of ownwrites.
+type readFunc func(ctx context.Context, key string, object client.Object) (client.Object, error)
+
+func (r *Reader) readWith(ctx context.Context, o *observed.Cluster, read readFunc, object client.Object) error {
+	found, err := read(ctx, observed.Key(observed.KindOf(r.Client.Scheme(), object), object.GetName()), object)
+	if found != nil {
+		r.remember(o, found)
+	}
+	return err
+}
+
+// readForeign looks, ahead of the first volume, for what is made after the volumes or with them: where one of those names is
+// taken, no volume is made. The init Job's is looked for anyway (readInit).
+func (r *Reader) readForeign(ctx context.Context, o *observed.Cluster) error {
+	if !o.Own.Complete() || len(o.ExistingClaims()) > 0 {
+		return nil
+	}
+	for _, object := range []client.Object{observed.Named(&appsv1.StatefulSet{}, o.Names.StatefulSet()), observed.Named(&policyv1.PodDisruptionBudget{}, o.Names.DisruptionBudget())} {
+		found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, object.GetName(), object)
+		if err != nil {
+			return err
+		}
+		if found {
+			r.remember(o, object)
+		}
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := r.Live.List(ctx, claims, client.InNamespace(o.Cluster.Namespace)); err != nil {
+		return fmt.Errorf("list PersistentVolumeClaims: %w", err)
+	}
+	o.Untouched = true
+	for ordinal := range o.Wanted() {
+		for i := range claims.Items {
+			if claims.Items[i].Name == o.Names.Volume(ordinal) {
+				r.remember(o, &claims.Items[i])
+				o.Untouched = false
+			}
+		}
+	}
+	return nil
+}
+
+// readBudget comes after the pods, by which it is due. It is created late, so the API server is not asked before that; and of a
+// cluster that this process has begun, creating it meets what is there.
+func (r *Reader) readBudget(ctx context.Context, o *observed.Cluster) error {
+	read := o.Own.Get
+	if o.Own.Begun() || o.Begun() && !instances.Protectable(o) {
+		read = o.Own.GetKnown
+	}
+	return r.readWith(ctx, o, read, observed.Named(&policyv1.PodDisruptionBudget{}, o.Names.DisruptionBudget()))
+}
+
+// readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
+// the cluster's.
+func (r *Reader) readRemovedVolumes(ctx context.Context, o *observed.Cluster) error {
+	for ordinal := o.Wanted(); ordinal < observed.MaxInstances; ordinal++ {
+		claim := &corev1.PersistentVolumeClaim{}
+		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.Volume(ordinal), claim)
+		if err != nil {
+			return err
+		}
+		if found && volume.Belongs(claim, o.Cluster) && !volume.IsRetained(claim) {
+			r.remember(o, claim)
+		}
+	}
+	return nil
+}
+
+func wantedObjects(n component.Names, instances int) []client.Object {
+	objects := []client.Object{
+		observed.Named(&corev1.ConfigMap{}, n.Config()), observed.Named(&corev1.ConfigMap{}, n.Connection()),
+		observed.Named(&corev1.ServiceAccount{}, n.Identity()), observed.Named(&rbacv1.Role{}, n.Identity()), observed.Named(&rbacv1.RoleBinding{}, n.Identity()),
+		observed.Named(&corev1.Service{}, n.Primary()), observed.Named(&corev1.Service{}, n.Replicas()),
+		observed.Named(&corev1.Service{}, n.Any()),
+		observed.Named(&discoveryv1.EndpointSlice{}, n.Primary()),
+		observed.Named(&appsv1.StatefulSet{}, n.StatefulSet()),
+	}
+	for ordinal := range instances {
+		objects = append(objects, observed.Named(&corev1.PersistentVolumeClaim{}, n.Volume(ordinal)))
+	}
+	return objects
+}
+
+func (r *Reader) remember(o *observed.Cluster, object client.Object) {
+	o.Live[observed.Key(observed.KindOf(r.Client.Scheme(), object), object.GetName())] = object
+}
+
+// readPodsService looks in the cache for the headless Service that a suite of before made.
+func (r *Reader) readPodsService(ctx context.Context, o *observed.Cluster) error {
+	service := &corev1.Service{}
+	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.Pods(), service)
+	if found && !observed.Foreign(service, o.Cluster) {
+		r.remember(o, service)
+	}
+	return err
+}

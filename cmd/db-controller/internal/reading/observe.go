@@ -1,0 +1,73 @@
+package reading
+
+import (
+	"context"
+	"fmt"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
+	"howdah.dev/howdah/cmd/db-controller/internal/storage"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// readClasses reads the StorageClasses of volumes that are to grow.
+func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
+	o.Classes = map[string]*storagev1.StorageClass{}
+	for _, claim := range o.CurrentClaims() {
+		name := ptr.Deref(claim.Spec.StorageClassName, "")
+		if _, known := o.Classes[name]; known || name == "" || !storage.TooSmall(o, claim) && !storage.Filling(o) {
+			continue
+		}
+		class := &storagev1.StorageClass{}
+		err := r.Live.Get(ctx, client.ObjectKey{Name: name}, class)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read StorageClass %s: %w", name, err)
+		}
+		o.Classes[name] = nil
+		if err == nil {
+			o.Classes[name] = class
+		}
+	}
+	return nil
+}
+
+// Observe reads all that a pass needs. No step reads anything.
+func (r *Reader) Observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, own *ownwrites.View, pass *flow.Pass) (*observed.Cluster, error) {
+	o := &observed.Cluster{
+		Now: r.Now(), Cluster: cluster, Own: own, Record: pass.Record, Names: component.NamesOf(cluster), Live: map[string]client.Object{},
+		Agents: map[string]*agentapi.Status{}, AgentOfPods: r.Agent, Refused: map[string]string{},
+	}
+	if !o.Deleting() && !controllerutil.ContainsFinalizer(cluster, observed.Finalizer) {
+		return o, nil // the first step writes it, and ends the pass
+	}
+	for _, read := range []func(context.Context, *observed.Cluster) error{
+		r.readRepository, r.readObjects, r.readPodsService, r.readCredentials, r.readSecrets, r.readPasswords,
+		r.readInit, r.readPeers, r.readBudget, r.readInitEnd, r.readAgents, r.readLease, r.readClasses,
+	} {
+		if err := read(ctx, o); err != nil {
+			return o, err
+		}
+	}
+	o.Seen = true
+	return o, nil
+}
+
+func (r *Reader) readRepository(ctx context.Context, o *observed.Cluster) error {
+	if o.Cluster.Spec.Archive == nil {
+		return nil
+	}
+	repository := &v1alpha1.BackupRepository{}
+	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Cluster.Spec.Archive.Repository.Name, repository)
+	if found {
+		o.Repository = repository
+	}
+	return err
+}

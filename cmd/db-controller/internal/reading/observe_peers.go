@@ -1,0 +1,114 @@
+package reading
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/instances"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// readPeers reads who asks for the volumes and who uses them. Where that decides about starting PostgreSQL, granting a
+// hold or dropping one, everything is read from the API server itself. Volumes that this very pass makes, and meets none in
+// making them, are nobody's yet; and of a first start all is known.
+func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
+	if err := r.readRequests(ctx, r.Client, o); err != nil {
+		return err
+	}
+	reader := client.Reader(r.Client)
+	if o.IdleSet() && !o.Initializing && !o.Untouched && !instances.FirstStart(o) || len(o.Requests) > 0 || len(o.Cluster.Status.VolumeLocks) > 0 || o.Deleting() || o.EndsElections() {
+		reader, o.Fresh = r.Live, true
+		if err := r.readFresh(ctx, o); err != nil {
+			return err
+		}
+	}
+	if err := r.readPods(ctx, reader, o); err != nil {
+		return err
+	}
+	if request := o.Cluster.Status.BackupRequest; request != nil {
+		backup := &v1alpha1.Backup{}
+		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, protocol.BackupName(*request), backup)
+		if err != nil {
+			return err
+		}
+		if found {
+			o.FinalBackup = backup
+		}
+	}
+	return nil
+}
+
+// readFresh reads from the API server itself who asks for the volumes and how many pods there may be.
+func (r *Reader) readFresh(ctx context.Context, o *observed.Cluster) error {
+	if err := r.checkFresh(ctx, o); err != nil {
+		return err
+	}
+	if err := r.readRequests(ctx, r.Live, o); err != nil {
+		return err
+	}
+	set := &appsv1.StatefulSet{}
+	found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, o.Names.StatefulSet(), set)
+	if found {
+		r.remember(o, set)
+	}
+	return err
+}
+
+func (r *Reader) checkFresh(ctx context.Context, o *observed.Cluster) error {
+	fresh := &v1alpha1.PostgresCluster{}
+	found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, o.Cluster.Name, fresh)
+	if err != nil {
+		return err
+	}
+	if !found || fresh.ResourceVersion != o.Cluster.ResourceVersion {
+		return ownwrites.ErrStale
+	}
+	return nil
+}
+
+func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *observed.Cluster) error {
+	restores, upgrades := &v1alpha1.RestoreList{}, &v1alpha1.UpgradeList{}
+	inNamespace := client.InNamespace(o.Cluster.Namespace)
+	if err := reader.List(ctx, restores, inNamespace); err != nil {
+		return fmt.Errorf("list Restores: %w", err)
+	}
+	if err := reader.List(ctx, upgrades, inNamespace); err != nil {
+		return fmt.Errorf("list Upgrades: %w", err)
+	}
+	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
+	o.Released = protocol.Release(o.Cluster, restores.Items, o.Requests)
+	o.Restore = nil
+	for i := range restores.Items {
+		if o.BootstrapsByRestore() && restores.Items[i].Name == o.Cluster.Spec.Bootstrap.Restore.Name {
+			o.Restore = &restores.Items[i]
+		}
+	}
+	return nil
+}
+
+func (r *Reader) readPods(ctx context.Context, reader client.Reader, o *observed.Cluster) error {
+	pods := &corev1.PodList{}
+	labels := client.MatchingLabels{v1alpha1.LabelCluster: o.Cluster.Name, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	if err := reader.List(ctx, pods, client.InNamespace(o.Cluster.Namespace), labels); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for _, pod := range pods.Items {
+		switch kind := pod.Labels[v1alpha1.LabelComponent]; {
+		case kind == workload.ComponentInstance:
+			o.Pods = append(o.Pods, pod)
+		case workload.EndedWell(&pod): // it has written all that it will
+		case slices.Contains(workload.WritingComponents, kind) && !observed.PodEnded(&pod):
+			o.Workers = append(o.Workers, pod)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+// Package reading observes a cluster: it reads everything that a pass needs, before the first step. It reads from the cache and
+// from what this process has written, and from the API server itself where something is decided that can't be undone.
+package reading
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// Agents say how their instances are.
+type Agents interface {
+	Status(ctx context.Context, target agents.Target) (*agentapi.Status, error)
+}
+
+// Reader of everything that there is of a cluster.
+type Reader struct {
+	// Client reads from the cache, but Secrets.
+	Client client.Client
+	// Live reads from the API server itself.
+	Live    client.Reader
+	Agents  Agents
+	Secrets *secretcache.Cache
+	Now     func() time.Time
+	// Agent of pods that are created from now on.
+	Agent workload.Agent
+}

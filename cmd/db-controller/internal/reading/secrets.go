@@ -1,0 +1,47 @@
+package reading
+
+import (
+	"context"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+)
+
+func (r *Reader) readSecrets(ctx context.Context, o *observed.Cluster) error {
+	names := o.Names.Secrets()
+	if !o.Cluster.Spec.SuperuserAccess && superuserSecretOf(o.Cluster) == "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.Superuser() })
+	}
+	for _, name := range names {
+		if o.Own.Complete() {
+			if known := r.Secrets.Get(o.Cluster, name, o.Now); known != nil {
+				o.Live[observed.Key("Secret", name)] = known
+			}
+			continue
+		}
+		found, err := r.Secrets.Read(ctx, r.Client, o.Cluster, name, o.Now)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			o.Live[observed.Key("Secret", name)] = found
+		}
+	}
+	if s := o.Secret(o.Names.Authority()); s != nil && metav1.IsControlledBy(s, o.Cluster) {
+		// One that can't be read is made anew by its step.
+		o.Authority, _ = certificate.ParseAuthority(s.Data[secret.KeyAuthority], s.Data[secret.KeyAuthorityKey])
+	}
+	return nil
+}
+
+func superuserSecretOf(cluster *v1alpha1.PostgresCluster) string {
+	if cluster.Status.Connection == nil {
+		return ""
+	}
+	return cluster.Status.Connection.SuperuserSecret
+}

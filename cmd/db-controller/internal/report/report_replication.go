@@ -1,0 +1,71 @@
+package report
+
+import (
+	"fmt"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+)
+
+// replicated says whether every replica follows the primary and could take over. It goes by what is published: an agent
+// that doesn't answer for a moment changes nothing.
+func replicated(o *observed.Cluster) condition.Finding {
+	status := &o.Cluster.Status
+	if hibernation.Hibernating(o) {
+		return condition.False(v1alpha1.ReasonHibernated, hibernation.Message)
+	}
+	if o.Primary() < 0 || !o.Serving(o.Primary()) {
+		return condition.False(v1alpha1.ReasonElecting, "There is no primary to follow.")
+	}
+	if found := commitsWaiting(o); found.Reason != "" {
+		return found
+	}
+	for i := range status.Instances {
+		if i == o.Primary() || i >= o.Wanted() {
+			continue
+		}
+		if found := follows(o, i, &status.Instances[i]); found.Reason != "" {
+			return found
+		}
+	}
+	return condition.True(v1alpha1.ReasonFollowing, fmt.Sprintf("All replicas follow %s and could take over.", o.Names.Instance(o.Primary())))
+}
+
+// commitsWaiting: fewer replicas are there than commits have to be on.
+func commitsWaiting(o *observed.Cluster) condition.Finding {
+	wish, is := o.Cluster.Spec.Synchronous, o.Cluster.Status.Synchronous
+	if wish == nil || is == nil || wish.Durability == v1alpha1.DurabilityPreferred || len(is.Members) >= int(wish.Number) {
+		return condition.Finding{}
+	}
+	return condition.False(v1alpha1.ReasonCommitsWaiting, fmt.Sprintf(
+		"Commits wait: %d of the replicas must have them, and %d could. Bring replicas back, or write spec.synchronous.durability: Preferred.",
+		wish.Number, len(is.Members)))
+}
+
+// follows says what is wrong with a replica; an empty reason: nothing.
+func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus) condition.Finding {
+	switch rejoin := replica.Rejoin; {
+	case rejoin != nil && rejoin.Method == "Clone":
+		return condition.False(v1alpha1.ReasonCloning, fmt.Sprintf("%s is being cloned%s: %d %%.%s", replica.Name, phrase.Prefixed(" from ", rejoin.Source),
+			rejoin.Percent, phrase.Prefixed(" The attempt before failed: ", phrase.Sentence(rejoin.Message))))
+	case rejoin != nil:
+		return condition.False(v1alpha1.ReasonRewinding, fmt.Sprintf("%s is being made to follow the timeline of the primary%s.%s", replica.Name,
+			phrase.Prefixed(", ", rejoin.Source), phrase.Prefixed(" The attempt before failed: ", phrase.Sentence(rejoin.Message))))
+	case !replica.Ready:
+		_, message := availability.InstanceTrouble(o, ordinal)
+		return condition.False(v1alpha1.ReasonReplicaDown, message)
+	case availability.ReadsArchive(o.Agent(ordinal)):
+		return condition.False(v1alpha1.ReasonLagging, availability.Lags(o, replica.Name, o.Agent(ordinal)))
+	case !replica.Streaming:
+		return condition.False(v1alpha1.ReasonReplicaDown, fmt.Sprintf("%s doesn't get WAL from the primary.%s", replica.Name, phrase.Prefixed(" ", phrase.Sentence(replica.Message))))
+	case replica.LagBytes >= availability.MaxLag(o):
+		return condition.False(v1alpha1.ReasonLagging, fmt.Sprintf("%s is at least %d MiB behind the primary.", replica.Name, replica.LagBytes>>20))
+	case !replica.Eligible:
+		return condition.False(v1alpha1.ReasonJoining, fmt.Sprintf("%s follows, and the primary has yet to count it among those that may take over.", replica.Name))
+	}
+	return condition.Finding{}
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"fmt"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/desired"
+	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
+	"howdah.dev/howdah/cmd/db-controller/internal/maintenance"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/cmd/db-controller/internal/storage"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// upToDate says whether what runs is what spec asks for.
+func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
+	if !o.Begun() {
+		return condition.False(v1alpha1.ReasonApplying, "Nothing runs yet.")
+	}
+	if outcome.Stopped() || outcome.Err != nil {
+		return condition.False(outcome.Reason, outcome.Message)
+	}
+	for _, look := range []func(*observed.Cluster) condition.Finding{
+		desiredVersion, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, maintenance.Condition, restartPending, Resizing, replacementPending, configurationPending,
+	} {
+		if found := look(o); found.Reason != "" {
+			return withProgress(o, found, outcome)
+		}
+	}
+	return condition.True(v1alpha1.ReasonCurrent, "What runs is what spec asks for."+withNextRestart(o))
+}
+
+// withProgress adds how far a change is that goes from one instance to the next.
+func withProgress(o *observed.Cluster, found condition.Finding, outcome flow.Outcome) condition.Finding {
+	switch outcome.Reason {
+	case v1alpha1.ReasonApplying, v1alpha1.ReasonScaling, v1alpha1.ReasonSwitchingOver:
+		if o.Electing() && outcome.Message != found.Message {
+			found.Message += " " + outcome.Message
+		}
+	}
+	return found
+}
+
+// desiredVersion: another major version is wanted than runs.
+func desiredVersion(o *observed.Cluster) condition.Finding {
+	wish, runs, name := o.Cluster.Spec.Version, o.Cluster.Status.MajorVersion, o.Cluster.Name
+	switch {
+	case wish > runs:
+		return condition.False(v1alpha1.ReasonVersionPending, fmt.Sprintf(
+			"spec.version is %d and PostgreSQL %d runs: an Upgrade gets there: "+
+				"{apiVersion: %s, kind: Upgrade, metadata: {name: %s-to-%d, namespace: %s}, spec: {cluster: {name: %s}, version: %d}}",
+			wish, runs, v1alpha1.GroupVersion, name, wish, o.Cluster.Namespace, name, wish))
+	case wish < runs:
+		return condition.False(v1alpha1.ReasonVersionBehind, fmt.Sprintf(
+			"spec.version is %d and PostgreSQL %d runs, which can't go back: write version: %d", wish, runs, runs))
+	}
+	return condition.Finding{}
+}
+
+func configurationRefused(o *observed.Cluster) condition.Finding {
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		agent := o.Agent(o.Names.Ordinal(pod.Name))
+		if agent == nil || agent.ConfigError == "" || agent.ConfigErrorHash != desired.AgentConfig(o).Hash() {
+			continue
+		}
+		if agent.ConfigHash == "" {
+			return condition.False(v1alpha1.ReasonConfigurationInvalid, "PostgreSQL can't be started with the configuration: "+agent.ConfigError)
+		}
+		return condition.False(v1alpha1.ReasonConfigurationInvalid, "The configuration of before stays: "+agent.ConfigError)
+	}
+	return condition.Finding{}
+}
+
+func restartPending(o *observed.Cluster) condition.Finding {
+	var parameters, instances []string
+	for _, instance := range o.Cluster.Status.Instances {
+		if len(instance.PendingRestart) > 0 && !desired.WaitsForRestart(o, &instance) {
+			parameters, instances = instance.PendingRestart, append(instances, instance.Name)
+		}
+	}
+	if len(instances) == 0 {
+		return condition.Finding{}
+	}
+	waits := fmt.Sprintf("%s: waits for a restart of PostgreSQL in %s", phrase.List(parameters), phrase.List(instances))
+	if window := maintenance.Wait(o); window != "" {
+		return condition.False(v1alpha1.ReasonRestartPending, waits+"."+window)
+	}
+	return condition.False(v1alpha1.ReasonRestartPending, waits+", which is under way.")
+}
+
+func replacementPending(o *observed.Cluster) condition.Finding {
+	for ordinal := range o.Wanted() {
+		if o.Pod(ordinal) == nil {
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s doesn't run.", o.Names.Instance(ordinal)))
+		}
+	}
+	for ordinal := range o.Reach() {
+		if changes := desired.Changes(o, ordinal); changes != "" {
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.%s", o.Names.Instance(ordinal), changes, maintenance.Wait(o)))
+		}
+	}
+	return condition.Finding{}
+}
+
+// configurationPending goes by what the agents have said last: one that doesn't answer for a moment changes nothing.
+func configurationPending(o *observed.Cluster) condition.Finding {
+	for _, instance := range o.Cluster.Status.Instances {
+		if instance.ConfigHash != desired.AgentConfig(o).Hash() {
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("The agent of %s has yet to apply the configuration.", instance.Name))
+		}
+	}
+	return condition.Finding{}
+}
+
+// Resizing says which pod is yet to have its other resources.
+func Resizing(o *observed.Cluster) condition.Finding {
+	for i := range o.Pods {
+		if state, _ := desired.ResizeOf(o, &o.Pods[i]); state != statefulset.ResizeNot {
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s is given other resources while it runs.", o.Pods[i].Name))
+		}
+	}
+	return condition.Finding{}
+}
+
+// withNextRestart says what the next restart will bring.
+func withNextRestart(o *observed.Cluster) string {
+	for i := range o.Cluster.Status.Instances {
+		if instance := &o.Cluster.Status.Instances[i]; desired.WaitsForRestart(o, instance) {
+			return fmt.Sprintf(" %s: follows the memory with the next restart of PostgreSQL, for which nothing is taken down.", phrase.List(instance.PendingRestart))
+		}
+	}
+	return ""
+}

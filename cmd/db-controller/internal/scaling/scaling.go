@@ -1,0 +1,72 @@
+package scaling
+
+import (
+	"fmt"
+
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+)
+
+// Replicas is how many pods the StatefulSet shall have now, on the way to what is wanted.
+func Replicas(o *observed.Cluster) int {
+	if o.Orphaned() {
+		return max(o.Reach(), o.LastPrimary()+1) // as before it was made anew
+	}
+	if o.IdleSet() {
+		// The instance with the data is among them, wherever it is; the others can't begin without it.
+		return max(o.Wanted(), o.LastPrimary()+1)
+	}
+	now := int(ptr.Deref(o.StatefulSet().Spec.Replicas, 1))
+	switch {
+	case now == 1 && o.Wanted() > 1 && !firstElects(o):
+		return now
+	case now > o.Wanted() && !PrimaryStays(o):
+		return now
+	}
+	return o.Wanted()
+}
+
+// firstElects: the only instance has taken the lease, so nobody else can.
+func firstElects(o *observed.Cluster) bool {
+	agent := o.Agent(0)
+	return agent != nil && agent.Election != nil && agent.Election.Leader == o.Names.Instance(0)
+}
+
+// PrimaryStays: the primary is none of the instances that are to go.
+func PrimaryStays(o *observed.Cluster) bool {
+	primary := o.Primary()
+	return primary >= 0 && primary < o.Wanted() && o.Serving(primary)
+}
+
+// WhyNoHeir is what stands in the way of the instances that stay.
+func WhyNoHeir(o *observed.Cluster) string {
+	for ordinal := range o.Wanted() {
+		if why := availability.Unsettled(o, ordinal); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Condition says how far the number of instances is from what is wanted; an empty reason: it is the one.
+func Condition(o *observed.Cluster) condition.Finding {
+	set := o.StatefulSet()
+	if set == nil || o.IdleSet() {
+		return condition.Finding{}
+	}
+	switch now := int(ptr.Deref(set.Spec.Replicas, 1)); {
+	case now < o.Wanted():
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("More instances are made once the agent of %s has taken the Lease %s.", o.Names.Instance(0), o.Names.Lease()))
+	case now > o.Wanted() && o.Primary() < 0:
+		return condition.False(v1alpha1.ReasonScaling, "Instances are taken away once there is a primary.")
+	case now > o.Wanted():
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("%s gives its role to an instance that stays.", o.Names.Instance(o.Primary())))
+	case o.Reach() > o.Wanted():
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("Pod %s is going away.%s", o.Names.Instance(o.Reach()-1), availability.Stuck(o)))
+	}
+	return condition.Finding{}
+}

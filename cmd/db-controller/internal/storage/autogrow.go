@@ -1,0 +1,95 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// GrowPause is between two decisions to grow: what the agents say of the larger volume has to be known before the next.
+const GrowPause = time.Minute
+
+// GrowByItself decides that the volumes grow, where spec.storage.autoGrow asks for that. The decision is recorded before
+// anything is asked of Kubernetes, and is never taken back.
+func GrowByItself(_ context.Context, o *observed.Cluster) flow.Outcome {
+	if !Filling(o) || !mayGrowAgain(o) {
+		return flow.Next
+	}
+	name, percent := fullest(o)
+	size, next := volume.Size(o.Cluster), nextSize(o.Cluster.Spec.Storage.AutoGrow, volume.Size(o.Cluster))
+	if next.Cmp(size) <= 0 {
+		return flow.Next
+	}
+	message := fmt.Sprintf("They grow by themselves, as the volume of %s was used to %d%%.", name, percent)
+	o.Cluster.Status.Storage = &v1alpha1.StorageStatus{Size: next, GrownAt: *observed.TimeOf(o.Now), Message: message}
+	return flow.Save(v1alpha1.ReasonVolumesGrowing, fmt.Sprintf("The volumes are to grow from %s to %s. %s", size.String(), next.String(), message))
+}
+
+// Filling: a volume is used so far that all of them grow by themselves, where that is wanted.
+func Filling(o *observed.Cluster) bool {
+	grow := o.Cluster.Spec.Storage.AutoGrow
+	if grow == nil {
+		return false
+	}
+	_, percent := fullest(o)
+	return percent >= int(grow.AtPercent)
+}
+
+// mayGrowAgain: all volumes have the size that is wanted, and may have a larger one.
+func mayGrowAgain(o *observed.Cluster) bool {
+	if grown := o.Cluster.Status.Storage; grown != nil && o.Now.Sub(grown.GrownAt.Time) < GrowPause {
+		return false
+	}
+	claims := o.CurrentClaims()
+	for _, claim := range claims {
+		capacity := volume.Capacity(claim)
+		if TooSmall(o, claim) || capacity.IsZero() || lacksSpace(o, claim) || barrier(o, claim) != "" {
+			return false
+		}
+	}
+	return len(claims) > 0
+}
+
+// fullest is the instance whose volume is used most, by the word of its agent, and how many percent that is.
+func fullest(o *observed.Cluster) (name string, percent int) {
+	for ordinal := range o.Reach() {
+		agent := o.Agent(ordinal)
+		if agent == nil {
+			continue
+		}
+		if used := usedPercent(agent.Volume); used > percent {
+			name, percent = agent.Pod, used
+		}
+	}
+	return name, percent
+}
+
+// usedPercent of a file system, rounded down; 0: it is not known.
+func usedPercent(v *agentapi.VolumeStatus) int {
+	if v == nil || v.Bytes <= 0 {
+		return 0
+	}
+	return int(min(100, float64(v.UsedBytes)*100/float64(v.Bytes)))
+}
+
+// nextSize is a step more than a size, within the limit. It is rounded up to what a person would write.
+func nextSize(grow *v1alpha1.AutoGrow, size resource.Quantity) resource.Quantity {
+	next := size.Value() + size.Value()/100*int64(grow.StepPercent)
+	unit := int64(64 << 20)
+	if next >= 10<<30 {
+		unit = 1 << 30
+	}
+	next = (next + unit - 1) / unit * unit
+	if next >= grow.Limit.Value() {
+		return grow.Limit
+	}
+	return *resource.NewQuantity(next, resource.BinarySI)
+}

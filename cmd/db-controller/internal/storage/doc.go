@@ -1,0 +1,8 @@
+// Package storage gives each instance a volume of the desired size, lets volumes grow as spec.storage.autoGrow asks, says how full
+// they are, and deletes or leaves them behind as spec.deletionPolicy asks.
+package storage
+
+import "howdah.dev/howdah/cmd/db-controller/internal/apply"
+
+// Steps that write volumes. Each is a step of a plan.
+type Steps struct{ *apply.Applier }

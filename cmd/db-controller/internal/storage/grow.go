@@ -1,0 +1,102 @@
+package storage
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+)
+
+// TooSmall says that a claim asks for less than is wanted.
+func TooSmall(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
+	asked := volume.Asked(claim)
+	return asked.Cmp(volume.Size(o.Cluster)) < 0
+}
+
+// barrier says in a sentence why a claim can't be enlarged; empty: it can.
+func barrier(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) string {
+	name := ptr.Deref(claim.Spec.StorageClassName, "")
+	class := o.Classes[name]
+	switch {
+	case name == "":
+		return "it has no StorageClass, and only that could let it grow"
+	case class == nil:
+		return fmt.Sprintf("there is no StorageClass %s any more, and only that could let it grow", name)
+	case !ptr.Deref(class.AllowVolumeExpansion, false):
+		return fmt.Sprintf("StorageClass %s doesn't let volumes grow: if its provisioner can, set allowVolumeExpansion: true there", name)
+	}
+	return ""
+}
+
+// Growing says how far the volumes are from the size that is wanted; an empty reason: they have it.
+func Growing(o *observed.Cluster) condition.Finding {
+	for _, look := range []func(*observed.Cluster, *corev1.PersistentVolumeClaim) condition.Finding{barred, refusedGrowth, onItsWay} {
+		for _, claim := range o.CurrentClaims() {
+			if found := look(o, claim); found.Reason != "" {
+				return found
+			}
+		}
+	}
+	return condition.Finding{}
+}
+
+func barred(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.Finding {
+	if !TooSmall(o, claim) || claim.Status.Phase != corev1.ClaimBound {
+		return condition.Finding{}
+	}
+	why := barrier(o, claim)
+	if why == "" {
+		return condition.Finding{}
+	}
+	asked, size := volume.Asked(claim), volume.Size(o.Cluster)
+	otherwise := "else restore a backup into a new PostgresCluster with another class"
+	if o.Wanted() > 1 {
+		otherwise = "else delete the claim and the pod of a replica, which is then made anew with a larger volume, and go on with the next one when it follows"
+	}
+	return condition.False(v1alpha1.ReasonExpansionNotAllowed, fmt.Sprintf("PersistentVolumeClaim %s has %s, not the %s that is wanted: %s; %s.",
+		claim.Name, asked.String(), size.String(), why, otherwise))
+}
+
+func refusedGrowth(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.Finding {
+	why := o.Refused[claim.Name]
+	if why == "" && lacksSpace(o, claim) {
+		why = volume.ResizeTrouble(claim)
+	}
+	if why == "" {
+		return condition.Finding{}
+	}
+	size := volume.Size(o.Cluster)
+	return condition.False(v1alpha1.ReasonExpansionFailed, fmt.Sprintf("PersistentVolumeClaim %s can't be enlarged to %s: %s", claim.Name, size.String(), phrase.Sentence(why)))
+}
+
+// lacksSpace says that a claim has a volume, and one that is smaller than is wanted.
+func lacksSpace(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
+	capacity := volume.Capacity(claim)
+	return !capacity.IsZero() && capacity.Cmp(volume.Size(o.Cluster)) < 0
+}
+
+func onItsWay(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.Finding {
+	if !TooSmall(o, claim) && !lacksSpace(o, claim) {
+		return condition.Finding{}
+	}
+	size, capacity := volume.Size(o.Cluster), volume.Capacity(claim)
+	message := fmt.Sprintf("PersistentVolumeClaim %s grows from %s to %s", claim.Name, capacity.String(), size.String())
+	switch {
+	case claim.Status.Phase != corev1.ClaimBound:
+		message = fmt.Sprintf("PersistentVolumeClaim %s grows to %s once it has a volume.", claim.Name, size.String())
+	case volume.AwaitsNode(claim):
+		message += "; its file system has yet to be enlarged, which happens where its pod runs."
+	default:
+		message += "."
+	}
+	if grown := o.Cluster.Status.Storage; grown != nil && grown.Size.Cmp(size) == 0 {
+		message += phrase.Prefixed(" ", grown.Message)
+	}
+	return condition.False(v1alpha1.ReasonVolumesGrowing, message)
+}

@@ -1,0 +1,104 @@
+package storage
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// InstanceStorage is what is known of the volume of an instance. What an agent has said last of it stays.
+func InstanceStorage(o *observed.Cluster, ordinal int, known []v1alpha1.InstanceStatus) *v1alpha1.InstanceStorage {
+	claim := o.Claim(ordinal)
+	if claim == nil || o.AwaitsInit() { // that it is bound is no news of its own
+		return nil
+	}
+	storage := &v1alpha1.InstanceStorage{}
+	for i := range known {
+		if known[i].Name == o.Names.Instance(ordinal) && known[i].Storage != nil {
+			*storage = *known[i].Storage
+		}
+	}
+	storage.Capacity = capacityOf(claim)
+	if agent := o.Agents[o.Names.Instance(ordinal)]; agent != nil && agent.Volume != nil {
+		reportVolume(agent.Volume, storage)
+	}
+	if *storage == (v1alpha1.InstanceStorage{}) {
+		return nil
+	}
+	return storage
+}
+
+func capacityOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
+	capacity := volume.Capacity(claim)
+	if capacity.IsZero() {
+		return nil
+	}
+	return &capacity
+}
+
+// reportVolume publishes what is used when that has changed by a percent of the whole: it changes all the time, and a
+// status that is written each time would cost more than it tells.
+func reportVolume(seen *agentapi.VolumeStatus, storage *v1alpha1.InstanceStorage) {
+	storage.State, storage.Message = v1alpha1.SpaceState(seen.State), seen.Cause
+	step := max(seen.Bytes/100, 1)
+	if storage.Used != nil && near(storage.Used.Value(), seen.UsedBytes, step) && near(int64(storage.Percent), int64(usedPercent(seen)), 2) {
+		return
+	}
+	storage.Used = resource.NewQuantity(seen.UsedBytes>>20<<20, resource.BinarySI)
+	storage.Percent = int32(usedPercent(seen))
+}
+
+// near says that two numbers are less than a step apart.
+func near(a, b, step int64) bool { return max(a, b)-min(a, b) < step }
+
+// Space says whether the volumes have space left, by what the agents have said last.
+func Space(o *observed.Cluster) condition.Finding {
+	var almost, full *v1alpha1.InstanceStatus
+	known := false
+	instances := o.Cluster.Status.Instances
+	for i := range instances {
+		storage := instances[i].Storage
+		if storage == nil || storage.Used == nil {
+			continue
+		}
+		known = true
+		switch {
+		case storage.State == v1alpha1.SpaceFull && (full == nil || instances[i].Role == v1alpha1.RolePrimary):
+			full = &instances[i]
+		case storage.State == v1alpha1.SpaceAlmostFull && (almost == nil || instances[i].Role == v1alpha1.RolePrimary):
+			almost = &instances[i]
+		}
+	}
+	switch {
+	case full != nil && full.Role == v1alpha1.RolePrimary:
+		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The volume of the primary %s is full, and clients may only read until there is space: %s %s",
+			full.Name, phrase.Sentence(full.Storage.Message), forSpace(o)))
+	case full != nil:
+		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The volume of %s is full: %s %s", full.Name, phrase.Sentence(full.Storage.Message), forSpace(o)))
+	case almost != nil:
+		return condition.False(v1alpha1.ReasonAlmostFull, fmt.Sprintf("The volume of %s is nearly full: %s %s", almost.Name, phrase.Sentence(almost.Storage.Message), forSpace(o)))
+	case !known:
+		return condition.Unknown(v1alpha1.ReasonSpaceUnknown, "No agent has said yet how full its volume is.")
+	}
+	return condition.True(v1alpha1.ReasonEnoughSpace, "All volumes have space left.")
+}
+
+// forSpace is what a person can do about a volume that fills.
+func forSpace(o *observed.Cluster) string {
+	size := volume.Size(o.Cluster)
+	if grow := o.Cluster.Spec.Storage.AutoGrow; grow != nil {
+		if size.Cmp(grow.Limit) >= 0 {
+			return fmt.Sprintf("Volumes have grown to their limit: mend that, or raise spec.storage.autoGrow.limit beyond %s.", grow.Limit.String())
+		}
+		return fmt.Sprintf("Volumes grow by themselves up to %s.", grow.Limit.String())
+	}
+	return fmt.Sprintf("Mend that, or raise spec.storage.size beyond %s.", size.String())
+}

@@ -1,0 +1,145 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// EnsureVolumes makes the claims ahead of the StatefulSet, and takes back those that were left behind when their instance
+// was taken away. One that is there is never changed otherwise.
+func (s *Steps) EnsureVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if o.Deleting() {
+		return flow.Next
+	}
+	wanted := o.Wanted()
+	if o.AwaitsInit() {
+		wanted = 1 // of a claim that no pod mounts Kubernetes says time and again that it waits for one
+	}
+	for ordinal := range wanted {
+		if err := s.ensureVolume(ctx, o, ordinal); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}
+
+func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal int) error {
+	claim := o.Claim(ordinal)
+	switch {
+	case claim != nil && volume.IsRetained(claim):
+		reclaimed := volume.Reclaimed(claim, o.Cluster)
+		if err := s.Client.Patch(ctx, reclaimed, client.MergeFrom(claim), client.FieldOwner(apply.FieldManager)); err != nil {
+			return fmt.Errorf("take back PersistentVolumeClaim %s: %w", claim.Name, err)
+		}
+		log.FromContext(ctx).Info("Took volume back", "name", claim.Name)
+	case claim == nil:
+		claim = volume.Claim(o.Cluster, ordinal)
+		err := o.Own.Taken(s.Client.Create(ctx, claim, client.FieldOwner(apply.FieldManager)))
+		if client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("create PersistentVolumeClaim %s: %w", claim.Name, err)
+		}
+		o.Own.Remember(observed.Key("PersistentVolumeClaim", claim.Name), claim)
+		o.Live[observed.Key("PersistentVolumeClaim", claim.Name)] = claim // the same pass may grant them all
+		log.FromContext(ctx).Info("Wrote object", "kind", "PersistentVolumeClaim", "name", claim.Name, "new", true)
+	}
+	return nil
+}
+
+// volumePolicy of the cluster; left out, volumes go where there is a final backup.
+func volumePolicy(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumePolicy {
+	switch {
+	case cluster.Spec.DeletionPolicy.Volumes != "":
+		return cluster.Spec.DeletionPolicy.Volumes
+	case finalbackup.Wanted(cluster):
+		return v1alpha1.VolumesDelete
+	}
+	return v1alpha1.VolumesRetain
+}
+
+// ReleaseVolumes deletes the volumes, or leaves them behind with a label that says whose they were.
+func (s *Steps) ReleaseVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	for _, claim := range o.ExistingClaims() {
+		if !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := s.releaseVolume(ctx, o, claim); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}
+
+func (s *Steps) releaseVolume(ctx context.Context, o *observed.Cluster, claim *corev1.PersistentVolumeClaim) error {
+	if volumePolicy(o.Cluster) == v1alpha1.VolumesDelete {
+		return s.Remove(ctx, claim)
+	}
+	if claim.Labels[v1alpha1.LabelCluster] == "" {
+		return nil
+	}
+	err := s.Client.Patch(ctx, volume.Retained(claim), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("leave PersistentVolumeClaim %s behind: %w", claim.Name, err)
+	}
+	log.FromContext(ctx).Info("Left volume behind", "name", claim.Name)
+	return nil
+}
+
+// GrowVolumes asks for larger volumes. It is done whatever state the database is in: a full volume may be why it is down.
+// What is refused for one claim stands in nobody's way.
+func (s *Steps) GrowVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	for _, claim := range o.CurrentClaims() {
+		if !TooSmall(o, claim) || claim.Status.Phase != corev1.ClaimBound || barrier(o, claim) != "" {
+			continue
+		}
+		if err := s.growVolume(ctx, o, claim); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}
+
+func (s *Steps) growVolume(ctx context.Context, o *observed.Cluster, claim *corev1.PersistentVolumeClaim) error {
+	size, asked := volume.Size(o.Cluster), volume.Asked(claim)
+	err := s.Client.Patch(ctx, volume.Enlarged(claim, size), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		o.Refused[claim.Name] = err.Error()
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("enlarge PersistentVolumeClaim %s: %w", claim.Name, err)
+	case err == nil:
+		log.FromContext(ctx).Info("Asked for a larger volume", "name", claim.Name, "from", asked.String(), "to", size.String())
+	}
+	return nil
+}
+
+// ReleaseRemoved deals with the volumes of instances that were taken away, as deletionPolicy says. It waits until the
+// primary serves among those that stay: until then what was taken away may be all that there is.
+func (s *Steps) ReleaseRemoved(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
+		return flow.Next
+	}
+	for _, claim := range o.ExistingClaims() {
+		removed := o.Names.Ordinal(protocol.InstanceOf(claim.Name)) >= o.Wanted()
+		if !removed || !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := s.releaseVolume(ctx, o, claim); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Next
+}
