@@ -88,11 +88,11 @@ type LineageStatus struct {
 	// they are missing, no point can be restored.
 	// +optional
 	RecoverableFrom *metav1.Time `json:"recoverableFrom,omitempty"`
-	// RecoverableTo is the time of the last commit that is archived, as far as known.
+	// RecoverableTo is the latest time that a Restore reaches without waiting for more WAL.
 	// +optional
 	RecoverableTo *metav1.Time `json:"recoverableTo,omitempty"`
-	// MissingWAL names the first segment that is missing between the oldest backup and the end of the archive. Older
-	// backups can only be restored to points before it. If empty, none is missing.
+	// MissingWAL names the last file that is missing between the oldest backup and the end of the archive: a WAL segment, or
+	// the history of the newest timeline. Older backups can only be restored to points before it. If empty, none is missing.
 	// +optional
 	MissingWAL string `json:"missingWAL,omitempty"`
 	// LogicalBytes of all backups: what restoring each of them would write.

@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -23,7 +24,7 @@ type Backup struct {
 	Cluster, Namespace string
 	Started, Stopped   time.Time
 	Timeline           uint32
-	Stop               postgres.LSN
+	Start, Stop        postgres.LSN
 	First              uint64 // number of the first WAL segment that it needs
 	LogicalBytes       int64
 }
@@ -39,24 +40,21 @@ type Lineage struct {
 	LastWritten time.Time
 	Timelines   []retention.Timeline
 	Window      Window
+	// Windows are all stretches of time that can be restored, oldest first.
+	Windows []pitr.Window
 }
 
-// Window is the newest stretch of time of which every point can be restored. It is empty if From is zero.
-type Window struct {
-	From, To time.Time
-	// Missing is the last segment before the window that isn't there, though an older backup would lead over it.
-	Missing string
-}
-
-// Reader reads one repository again and again. It remembers what can't change: manifests and histories.
+// Reader reads one repository again and again. It remembers what can't change: manifests, histories and the
+// headers of WAL.
 type Reader struct {
 	backups   map[string]Backup
 	histories map[string]postgres.TimelineHistory
+	headers   map[string]pitr.Header
 }
 
 // NewReader makes a Reader that knows nothing yet. It isn't safe for concurrent use.
 func NewReader() *Reader {
-	return &Reader{backups: map[string]Backup{}, histories: map[string]postgres.TimelineHistory{}}
+	return &Reader{backups: map[string]Backup{}, histories: map[string]postgres.TimelineHistory{}, headers: map[string]pitr.Header{}}
 }
 
 // Read looks at all lineages. A damaged backup is named, and anything else that can't be read is an error.
@@ -87,7 +85,7 @@ func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, err
 }
 
 func (r *Reader) read(ctx context.Context, store objstore.Store, owner repository.Lineage, seen *Reader) (Lineage, error) {
-	l := listing{Lineage: Lineage{Lineage: owner, LastWritten: owner.Created}, segments: map[uint32][]run{}, open: map[uint32]uint64{}}
+	l := listing{Lineage: Lineage{Lineage: owner, LastWritten: owner.Created}}
 	for info, err := range store.List(ctx, repository.LineagePrefix(owner.Lineage), "") {
 		if err != nil {
 			return Lineage{}, err
@@ -100,7 +98,8 @@ func (r *Reader) read(ctx context.Context, store objstore.Store, owner repositor
 	if err := r.readHistories(ctx, store, &l, seen); err != nil {
 		return Lineage{}, err
 	}
-	return l.Lineage, l.window(ctx, store)
+	err := l.findWindows(ctx, r, store, seen)
+	return l.Lineage, err
 }
 
 func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listing, seen *Reader) error {
@@ -134,7 +133,7 @@ func summary(head *backup.Head) (Backup, error) {
 	first, _, err := head.WAL.Segments()
 	return Backup{
 		ID: head.ID, Type: head.Type, Cluster: head.Cluster.Name, Namespace: head.Cluster.Namespace,
-		Started: head.StartTime, Stopped: head.StopTime, Timeline: head.Timeline, Stop: head.StopLSN, First: first.Number,
+		Started: head.StartTime, Stopped: head.StopTime, Timeline: head.Timeline, Start: head.StartLSN, Stop: head.StopLSN, First: first.Number,
 		LogicalBytes: head.Totals.LogicalBytes,
 	}, err
 }

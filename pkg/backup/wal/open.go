@@ -50,6 +50,13 @@ func OpenSegment(name string) (string, bool) {
 	return p.segment, is
 }
 
+// FirstPiece is the name of the segment of which an object holds the first piece, without which no other one counts; false: it is
+// no piece, or a later one.
+func FirstPiece(name string) (string, bool) {
+	p, is := parsePiece(name)
+	return p.segment, is && p.from == 0
+}
+
 // chain is the longest unbroken row of pieces from the segment's begin on. A put whose outcome wasn't known may have left one
 // that others overlap.
 func chain(pieces []piece) (row []piece) {

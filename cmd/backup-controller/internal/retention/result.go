@@ -79,7 +79,7 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 func describeLineage(l *inventory.Lineage, owner owner, failed *metav1.Time) v1alpha1.LineageStatus {
 	s := v1alpha1.LineageStatus{
 		Name: l.Lineage.Lineage, Living: owner == living, Backups: int32(len(l.Backups)), Damaged: l.Damaged[:min(maxDamaged, len(l.Damaged))],
-		RecoverableFrom: stamp(l.Window.From), RecoverableTo: stamp(l.Window.To), MissingWAL: l.Window.Missing,
+		RecoverableFrom: firstSecond(l.Window), RecoverableTo: stamp(l.Window.To), MissingWAL: l.Window.Missing,
 		StoredBytes: l.StoredBytes, WALBytes: l.WALBytes, LastWritten: stamp(l.LastWritten), LastFailure: failed,
 	}
 	if l.Writer.Name != "" {
@@ -107,6 +107,14 @@ func describeKept(kept objstore.Kept) *v1alpha1.KeptStatus {
 }
 
 // stamp is a time as it stands in a status, to the second.
+// firstSecond is the first whole second in a window, which status can say. In a window that has none, it is the one before.
+func firstSecond(w inventory.Window) *metav1.Time {
+	if next := w.From.Truncate(time.Second).Add(time.Second); w.From.Nanosecond() > 0 && !next.After(w.To) {
+		return stamp(next)
+	}
+	return stamp(w.From)
+}
+
 func stamp(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
