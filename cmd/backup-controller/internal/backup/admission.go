@@ -12,62 +12,62 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
-	return flow.EnsureFinalizer(ctx, r.Client, w.backup, finalizer)
+func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed) flow.Outcome {
+	return flow.EnsureFinalizer(ctx, r.Client, o.backup, finalizer)
 }
 
 // requireCluster ends a backup of a cluster that doesn't exist, or of another one than was asked for.
-func (r *Reconciler) requireCluster(_ context.Context, w *world) flow.Outcome {
-	name := w.backup.Spec.Cluster.Name
-	if w.cluster == nil {
-		return w.stop(v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
-			"There is no PostgresCluster %s in namespace %s; name one that exists in spec.cluster.name of another Backup.", name, w.backup.Namespace))
+func (r *Reconciler) requireCluster(_ context.Context, o *observed) flow.Outcome {
+	name := o.backup.Spec.Cluster.Name
+	if o.cluster == nil {
+		return o.stop(v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
+			"There is no PostgresCluster %s in namespace %s; name one that exists in spec.cluster.name of another Backup.", name, o.backup.Namespace))
 	}
-	by := w.backup.Spec.RequestedBy
-	if by != nil && by.Kind == v1alpha1.KindPostgresCluster && by.UID != w.cluster.UID {
-		return w.stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("The PostgresCluster %s that asked for this backup was deleted; the one of that name is another.", name))
+	by := o.backup.Spec.RequestedBy
+	if by != nil && by.Kind == v1alpha1.KindPostgresCluster && by.UID != o.cluster.UID {
+		return o.stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("The PostgresCluster %s that asked for this backup was deleted; the one of that name is another.", name))
 	}
 	return flow.Next
 }
 
 // requireSameCluster ends a backup whose cluster went away under it.
-func (r *Reconciler) requireSameCluster(_ context.Context, w *world) flow.Outcome {
-	if w.cluster != nil && w.cluster.UID == w.backup.Status.Plan.ClusterUID {
+func (r *Reconciler) requireSameCluster(_ context.Context, o *observed) flow.Outcome {
+	if o.cluster != nil && o.cluster.UID == o.backup.Status.Plan.ClusterUID {
 		return flow.Next
 	}
-	return w.stop(v1alpha1.ReasonClusterReplaced, "It can't be finished: "+w.outdated+".")
+	return o.stop(v1alpha1.ReasonClusterReplaced, "It can't be finished: "+o.outdated+".")
 }
 
-func (r *Reconciler) requireArchive(_ context.Context, w *world) flow.Outcome {
-	if w.cluster.Spec.Archive != nil {
+func (r *Reconciler) requireArchive(_ context.Context, o *observed) flow.Outcome {
+	if o.cluster.Spec.Archive != nil {
 		return flow.Next
 	}
-	return w.stop(v1alpha1.ReasonNoArchive, fmt.Sprintf(
-		"PostgresCluster %s has no spec.archive, so there is nowhere to put a backup; set spec.archive.repository.name there to a BackupRepository, and make another Backup.", w.cluster.Name))
+	return o.stop(v1alpha1.ReasonNoArchive, fmt.Sprintf(
+		"PostgresCluster %s has no spec.archive, so there is nowhere to put a backup; set spec.archive.repository.name there to a BackupRepository, and make another Backup.", o.cluster.Name))
 }
 
 // awaitTurn lets one backup of a cluster run at a time.
-func (r *Reconciler) awaitTurn(_ context.Context, w *world) flow.Outcome {
-	if w.ahead == nil {
+func (r *Reconciler) awaitTurn(_ context.Context, o *observed) flow.Outcome {
+	if o.ahead == nil {
 		return flow.Next
 	}
-	return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("Backup %s of the same cluster goes first.", w.ahead.Name))
+	return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("Backup %s of the same cluster goes first.", o.ahead.Name))
 }
 
-func (r *Reconciler) awaitRepository(_ context.Context, w *world) flow.Outcome {
-	name := w.cluster.Spec.Archive.Repository.Name
-	if w.wanted == nil {
+func (r *Reconciler) awaitRepository(_ context.Context, o *observed) flow.Outcome {
+	name := o.cluster.Spec.Archive.Repository.Name
+	if o.wanted == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
 			"There is no BackupRepository %s in namespace %s, which PostgresCluster %s names in spec.archive.repository; make it, or name another there.",
-			name, w.backup.Namespace, w.cluster.Name))
+			name, o.backup.Namespace, o.cluster.Name))
 	}
-	if w.wanted.Spec.ReadOnly {
-		return w.stop(v1alpha1.ReasonReadOnly, fmt.Sprintf(
-			"BackupRepository %s is read-only (spec.readOnly), so nothing can be backed up to it; name another in spec.archive of PostgresCluster %s.", name, w.cluster.Name))
+	if o.wanted.Spec.ReadOnly {
+		return o.stop(v1alpha1.ReasonReadOnly, fmt.Sprintf(
+			"BackupRepository %s is read-only (spec.readOnly), so nothing can be backed up to it; name another in spec.archive of PostgresCluster %s.", name, o.cluster.Name))
 	}
-	ready := meta.FindStatusCondition(w.wanted.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(o.wanted.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
-	case ready == nil || !protocol.Current(w.wanted, w.wanted.Status.ObservedGeneration):
+	case ready == nil || !protocol.Current(o.wanted, o.wanted.Status.ObservedGeneration):
 		return flow.Wait(v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s has not been checked yet.", name))
 	case ready.Status != metav1.ConditionTrue:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be used now: %s", name, ready.Message))
@@ -76,9 +76,9 @@ func (r *Reconciler) awaitRepository(_ context.Context, w *world) flow.Outcome {
 }
 
 // awaitCluster waits until the primary takes connections and all that a plan needs is known.
-func (r *Reconciler) awaitCluster(_ context.Context, w *world) flow.Outcome {
-	if why := notReady(w.cluster); why != "" {
-		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("PostgresCluster %s can't be backed up now: %s", w.cluster.Name, why))
+func (r *Reconciler) awaitCluster(_ context.Context, o *observed) flow.Outcome {
+	if why := notReady(o.cluster); why != "" {
+		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("PostgresCluster %s can't be backed up now: %s", o.cluster.Name, why))
 	}
 	return flow.Next
 }
@@ -123,19 +123,19 @@ func primaryOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.InstanceStatus {
 }
 
 // requireAttempts gives up after so many Jobs.
-func (r *Reconciler) requireAttempts(_ context.Context, w *world) flow.Outcome {
-	if w.backup.Status.Plan.Attempt < maxAttempts {
+func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcome {
+	if o.backup.Status.Plan.Attempt < maxAttempts {
 		return flow.Next
 	}
-	reason, message := v1alpha1.ReasonJobFailed, w.outdated
-	if w.job.Failed {
-		reason, message = w.job.FailureReason()
+	reason, message := v1alpha1.ReasonJobFailed, o.outdated
+	if o.job.Failed {
+		reason, message = o.job.FailureReason()
 	}
-	return w.stop(reason, fmt.Sprintf("Given up after %d attempts; the last one ended with: %s", maxAttempts, message))
+	return o.stop(reason, fmt.Sprintf("Given up after %d attempts; the last one ended with: %s", maxAttempts, message))
 }
 
 // stop ends the backup without success.
-func (w *world) stop(reason, message string) flow.Outcome {
-	w.backup.Status.CompletedAt = &metav1.Time{Time: w.now}
+func (o *observed) stop(reason, message string) flow.Outcome {
+	o.backup.Status.CompletedAt = &metav1.Time{Time: o.now}
 	return flow.Stop(reason, message)
 }

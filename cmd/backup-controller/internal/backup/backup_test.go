@@ -72,24 +72,24 @@ func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 	begin := "ensureFinalizer requireCluster requireArchive awaitTurn awaitRepository awaitCluster pinPlan"
 	final := &agentapi.Outcome{Error: &agentapi.JobError{Reason: "DataCorrupt", Final: true}}
 	for name, test := range map[string]struct {
-		world *world
-		want  string
+		observed *observed
+		want     string
 	}{
-		"a new one waits until it may begin":             {&world{backup: newBackup("a")}, begin},
-		"a planned one has its Job":                      {&world{backup: newBackup("a", planned)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
-		"one whose data went elsewhere is planned anew":  {&world{backup: newBackup("a", planned), outdated: "moved"}, "stopJob settle requireSameCluster requireAttempts " + begin},
-		"one whose Job failed is tried again":            {&world{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true}}, "settle requireAttempts " + begin},
-		"one whose Job failed for good has failed":       {&world{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true, Outcome: final}}, "tidy concludeFailed"},
-		"a cancelled one stops":                          {&world{backup: newBackup("a", planned, cancelled)}, "stopJob tidy concludeCancelled"},
-		"one that has ended only clears away":            {&world{backup: newBackup("a", planned, ended)}, "removeJob"},
-		"cancelling after the end changes nothing":       {&world{backup: newBackup("a", planned, ended, cancelled)}, "removeJob"},
-		"a deleted one takes its data along":             {&world{backup: newBackup("a", planned, ended, deleted)}, "stopJob deleteData removeFinalizer"},
-		"a deleted one that is held waits":               {&world{backup: newBackup("a", planned, ended, deleted, held)}, "removeJob awaitRelease"},
-		"one that is held goes on when it is deleted":    {&world{backup: newBackup("a", planned, deleted, held)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
-		"one that is deleted while it runs stops before": {&world{backup: newBackup("a", planned, deleted)}, "stopJob deleteData removeFinalizer"},
+		"a new one waits until it may begin":             {&observed{backup: newBackup("a")}, begin},
+		"a planned one has its Job":                      {&observed{backup: newBackup("a", planned)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
+		"one whose data went elsewhere is planned anew":  {&observed{backup: newBackup("a", planned), outdated: "moved"}, "stopJob settle requireSameCluster requireAttempts " + begin},
+		"one whose Job failed is tried again":            {&observed{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true}}, "settle requireAttempts " + begin},
+		"one whose Job failed for good has failed":       {&observed{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true, Outcome: final}}, "tidy concludeFailed"},
+		"a cancelled one stops":                          {&observed{backup: newBackup("a", planned, cancelled)}, "stopJob tidy concludeCancelled"},
+		"one that has ended only clears away":            {&observed{backup: newBackup("a", planned, ended)}, "removeJob"},
+		"cancelling after the end changes nothing":       {&observed{backup: newBackup("a", planned, ended, cancelled)}, "removeJob"},
+		"a deleted one takes its data along":             {&observed{backup: newBackup("a", planned, ended, deleted)}, "stopJob deleteData removeFinalizer"},
+		"a deleted one that is held waits":               {&observed{backup: newBackup("a", planned, ended, deleted, held)}, "removeJob awaitRelease"},
+		"one that is held goes on when it is deleted":    {&observed{backup: newBackup("a", planned, deleted, held)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
+		"one that is deleted while it runs stops before": {&observed{backup: newBackup("a", planned, deleted)}, "stopJob deleteData removeFinalizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := strings.Join(names((&Reconciler{}).plan(test.world)), " "); got != test.want {
+			if got := strings.Join(names((&Reconciler{}).plan(test.observed)), " "); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -201,12 +201,12 @@ func TestNamesAndIDsFollowFromTheObject(t *testing.T) {
 
 func TestTheEndIsReportedOnceAndStays(t *testing.T) {
 	backup := newBackup("a", planned)
-	w := &world{backup: backup, now: noon.Add(10 * time.Second)}
+	o := &observed{backup: backup, now: noon.Add(10 * time.Second)}
 	backup.Status.StartedAt = &metav1.Time{Time: noon}
-	outcome := w.complete(agentapi.BackupResult{
+	outcome := o.complete(agentapi.BackupResult{
 		Version: "17.5", StopTime: noon, LogicalBytes: 2 << 30, StoredBytes: 300 << 20,
 	})
-	report(backup, false, outcome)
+	report(o, outcome)
 	want := "Backed up 2.0 GiB in 10s (204.8 MiB/s); 300.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on."
 	condition := backup.Status.Conditions[0]
 	if condition.Status != metav1.ConditionTrue || condition.Reason != v1alpha1.ReasonCompleted || condition.Message != want {
@@ -214,7 +214,7 @@ func TestTheEndIsReportedOnceAndStays(t *testing.T) {
 	}
 	backup.Generation = 5
 	before := slices.Clone(backup.Status.Conditions)
-	report(backup, true, flow.Next)
+	report(&observed{backup: backup, endedBefore: true}, flow.Next)
 	if !reflect.DeepEqual(before, backup.Status.Conditions) || backup.Status.ObservedGeneration != 5 {
 		t.Errorf("got %+v", backup.Status)
 	}
@@ -233,7 +233,7 @@ func TestReportOfWhatIsNotTheEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			backup := newBackup("a")
-			report(backup, false, test.outcome)
+			report(&observed{backup: backup}, test.outcome)
 			if got := backup.Status.Conditions[0]; got.Status != test.want || got.Reason != test.outcome.Reason {
 				t.Errorf("got %+v", got)
 			}
@@ -273,8 +273,8 @@ func TestAJobOnANodeThatDoesNotAnswerIsWaitedForOnlyBeforeItsDataIsDeleted(t *te
 		"no Job of one that is being deleted": {newBackup("a", planned, deleted), workload.State{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{backup: test.backup, now: noon.Add(2 * time.Minute)}
-			if got := w.stopped(test.job); got != test.want {
+			o := &observed{backup: test.backup, now: noon.Add(2 * time.Minute)}
+			if got := o.stopped(test.job); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})

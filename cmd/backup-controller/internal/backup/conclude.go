@@ -14,15 +14,15 @@ import (
 )
 
 // failedForGood reports that the worker says that trying again won't help.
-func (w *world) failedForGood() bool {
-	return w.job.Failed && w.job.Outcome != nil && w.job.Outcome.Error != nil && w.job.Outcome.Error.Final
+func (o *observed) failedForGood() bool {
+	return o.job.Failed && o.job.Outcome != nil && o.job.Outcome.Error != nil && o.job.Outcome.Error.Final
 }
 
 // takeResult takes what the worker's pod has said. One that could not be read is found in the repository.
-func (r *Reconciler) takeResult(_ context.Context, w *world) flow.Outcome {
+func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 	result := agentapi.BackupResult{}
-	if w.job.Complete && w.job.Result(&result) && result.Version != "" {
-		return w.complete(result)
+	if o.job.Complete && o.job.Result(&result) && result.Version != "" {
+		return o.complete(result)
 	}
 	return flow.Next
 }
@@ -36,9 +36,9 @@ func resultOf(head *backup.Head) agentapi.BackupResult {
 }
 
 // complete ends the backup with success.
-func (w *world) complete(result agentapi.BackupResult) flow.Outcome {
-	status := &w.backup.Status
-	status.CompletedAt = &metav1.Time{Time: w.now}
+func (o *observed) complete(result agentapi.BackupResult) flow.Outcome {
+	status := &o.backup.Status
+	status.CompletedAt = &metav1.Time{Time: o.now}
 	status.Version, status.StartLSN, status.StopLSN = result.Version, result.StartLSN, result.StopLSN
 	status.StopTime = &metav1.Time{Time: result.StopTime}
 	status.LogicalBytes, status.StoredBytes = result.LogicalBytes, result.StoredBytes
@@ -47,7 +47,7 @@ func (w *world) complete(result agentapi.BackupResult) flow.Outcome {
 		status.Type, status.Parent, status.ChangedBytes = v1alpha1.BackupIncremental, result.Parent, result.CopiedBytes
 	}
 	message := summary(status)
-	if why := whyFull(w.backup, result.Why); why != "" {
+	if why := whyFull(o.backup, result.Why); why != "" {
 		message += fmt.Sprintf(" It is a full one, because %s.", why)
 	}
 	return flow.Save(v1alpha1.ReasonCompleted, message)
@@ -80,10 +80,10 @@ func bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, units[unit])
 }
 
-func (r *Reconciler) concludeCancelled(_ context.Context, w *world) flow.Outcome {
-	return w.stop(v1alpha1.ReasonCancelled, "It was cancelled by spec.cancel; make another Backup if one is needed.")
+func (r *Reconciler) concludeCancelled(_ context.Context, o *observed) flow.Outcome {
+	return o.stop(v1alpha1.ReasonCancelled, "It was cancelled by spec.cancel; make another Backup if one is needed.")
 }
 
-func (r *Reconciler) concludeFailed(_ context.Context, w *world) flow.Outcome {
-	return w.stop(w.job.FailureReason())
+func (r *Reconciler) concludeFailed(_ context.Context, o *observed) flow.Outcome {
+	return o.stop(o.job.FailureReason())
 }

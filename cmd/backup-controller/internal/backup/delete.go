@@ -13,31 +13,31 @@ import (
 )
 
 // awaitRelease waits until a backup that is held is let go. One that was deleted while it runs goes on to its end first.
-func (r *Reconciler) awaitRelease(_ context.Context, _ *world) flow.Outcome {
+func (r *Reconciler) awaitRelease(_ context.Context, _ *observed) flow.Outcome {
 	return flow.Wait(v1alpha1.ReasonHeld,
 		"It was deleted, and is still here with its data because spec.hold is true. To let it go, write spec.hold: false; to keep its data without the Backup, set spec.deletionPolicy: Retain before.")
 }
 
 // deleteData deletes what the backup has in its repository, unless it shall stay. It waits until that is done: with the
 // object gone, nobody would know of the data.
-func (r *Reconciler) deleteData(_ context.Context, w *world) flow.Outcome {
-	if w.backup.Status.Plan == nil || w.retained() {
+func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
+	if o.backup.Status.Plan == nil || o.retained() {
 		return flow.Next
 	}
 	const letGo = "To delete the Backup and leave its data, set spec.deletionPolicy: Retain."
-	if w.planned == nil {
+	if o.planned == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
-			"Its data can't be deleted: there is no BackupRepository %s any more; make it again. %s", w.backup.Status.Plan.Repository, letGo))
+			"Its data can't be deleted: there is no BackupRepository %s any more; make it again. %s", o.backup.Status.Plan.Repository, letGo))
 	}
-	result, known := r.inStore(w, "delete", r.deleteNow)
+	result, known := r.inStore(o, "delete", r.deleteNow)
 	switch {
 	case !known:
-		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Its data is being deleted from BackupRepository %s.", w.planned.Name))
+		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Its data is being deleted from BackupRepository %s.", o.planned.Name))
 	case errors.Is(result.err, errBeingWritten):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("Its data can't be deleted now: %s. %s", result.err, letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
-			"Its data can't be deleted from BackupRepository %s now: %s It is tried again. %s", w.planned.Name, explain(result.err), letGo))
+			"Its data can't be deleted from BackupRepository %s now: %s It is tried again. %s", o.planned.Name, explain(result.err), letGo))
 	}
 	return flow.Next
 }
@@ -49,19 +49,19 @@ var errBeingWritten = errors.New("a backup that may build on it is being written
 const gatePause = 5 * time.Second
 
 // retained says that the data stays when the object goes.
-func (w *world) retained() bool {
-	return w.namespaceGoes || w.backup.Spec.DeletionPolicy == v1alpha1.BackupRetain && w.backup.Annotations[v1alpha1.AnnotationExpired] == ""
+func (o *observed) retained() bool {
+	return o.namespaceGoes || o.backup.Spec.DeletionPolicy == v1alpha1.BackupRetain && o.backup.Annotations[v1alpha1.AnnotationExpired] == ""
 }
 
-func (r *Reconciler) deleteNow(ctx context.Context, w *world) found {
-	store, err := r.Open(ctx, r.Client, w.planned)
+func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
+	store, err := r.Open(ctx, r.Client, o.planned)
 	if err != nil {
 		return found{err: err}
 	}
-	plan := w.backup.Status.Plan
+	plan := o.backup.Status.Plan
 	defer r.Gate.Close(plan.Lineage)()
-	if w.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
-		writing, err := gate.Writing(ctx, r.Reader, w.backup.Namespace, plan.Lineage)
+	if o.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
+		writing, err := gate.Writing(ctx, r.Reader, o.backup.Namespace, plan.Lineage)
 		if err != nil {
 			return found{err: err}
 		}
@@ -73,6 +73,6 @@ func (r *Reconciler) deleteNow(ctx context.Context, w *world) found {
 	return found{err: err}
 }
 
-func (r *Reconciler) removeFinalizer(ctx context.Context, w *world) flow.Outcome {
-	return flow.RemoveFinalizer(ctx, r.Client, w.backup, finalizer)
+func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {
+	return flow.RemoveFinalizer(ctx, r.Client, o.backup, finalizer)
 }

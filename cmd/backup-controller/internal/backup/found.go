@@ -16,32 +16,32 @@ import (
 )
 
 // describeFound says in the status what spec.found names, so that it serves like a backup that was made here.
-func (r *Reconciler) describeFound(ctx context.Context, w *world) flow.Outcome {
-	where := w.backup.Spec.Found
-	repo, err := r.readRepository(ctx, w.backup.Namespace, where.Repository)
+func (r *Reconciler) describeFound(ctx context.Context, o *observed) flow.Outcome {
+	where := o.backup.Spec.Found
+	repo, err := r.readRepository(ctx, o.backup.Namespace, where.Repository)
 	if err != nil {
 		return flow.Retry(err)
 	}
 	if repo == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
-			"There is no BackupRepository %s in namespace %s, which spec.found names; make it, or make another Backup.", where.Repository, w.backup.Namespace))
+			"There is no BackupRepository %s in namespace %s, which spec.found names; make it, or make another Backup.", where.Repository, o.backup.Namespace))
 	}
 	look := func(ctx context.Context) found { return r.lookFor(ctx, repo, where) }
-	result, known := r.Stores.Do(w.backup, "found", time.Hour, look)
+	result, known := r.Stores.Do(o.backup, "found", time.Hour, look)
 	if known && result.err != nil && !lost(result.err) {
-		result, known = r.Stores.Do(w.backup, "found", storeRetry, look)
+		result, known = r.Stores.Do(o.backup, "found", storeRetry, look)
 	}
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("BackupRepository %s is being read.", where.Repository))
 	case errors.Is(result.err, objstore.ErrNotFound):
-		return w.stop(v1alpha1.ReasonBackupNotFound, fmt.Sprintf("BackupRepository %s has no backup %s in lineage %s.", where.Repository, where.ID, where.Lineage))
+		return o.stop(v1alpha1.ReasonBackupNotFound, fmt.Sprintf("BackupRepository %s has no backup %s in lineage %s.", where.Repository, where.ID, where.Lineage))
 	case lost(result.err):
-		return w.stop(v1alpha1.ReasonDataCorrupt, fmt.Sprintf("The manifest of the backup can't be used: %s.", result.err))
+		return o.stop(v1alpha1.ReasonDataCorrupt, fmt.Sprintf("The manifest of the backup can't be used: %s.", result.err))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be read: %s", where.Repository, explain(result.err)))
 	}
-	return w.adopt(where, result.head)
+	return o.adopt(where, result.head)
 }
 
 // lost says that no other look can help.
@@ -59,11 +59,11 @@ func (r *Reconciler) lookFor(ctx context.Context, repo *v1alpha1.BackupRepositor
 }
 
 // adopt ends a found backup with success.
-func (w *world) adopt(where *v1alpha1.FoundBackup, head *backup.Head) flow.Outcome {
-	status := &w.backup.Status
+func (o *observed) adopt(where *v1alpha1.FoundBackup, head *backup.Head) flow.Outcome {
+	status := &o.backup.Status
 	status.Plan = planOf(where, head)
 	status.Type = status.Plan.Type
-	w.complete(resultOf(head))
+	o.complete(resultOf(head))
 	status.StartedAt, status.CompletedAt = &metav1.Time{Time: head.StartTime}, &metav1.Time{Time: head.StopTime}
 	return flow.Save(v1alpha1.ReasonFound, fmt.Sprintf("Found in BackupRepository %s: %s of cluster %s/%s, %s stored. It can be restored to any time from %s on.",
 		where.Repository, bytes(head.Totals.LogicalBytes), head.Cluster.Namespace, head.Cluster.Name, bytes(head.Totals.StoredBytes), head.StopTime.UTC().Format(time.RFC3339)))

@@ -21,47 +21,47 @@ import (
 const workerMemory = "256Mi"
 
 // ensureJob makes the Job of the plan, after the one of the attempt before is gone.
-func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
+func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 	switch {
-	case w.job.Foreign:
-		return flow.Poll(storeRetry, v1alpha1.ReasonNameConflict, w.job.Message)
-	case w.job.Exists:
+	case o.job.Foreign:
+		return flow.Poll(storeRetry, v1alpha1.ReasonNameConflict, o.job.Message)
+	case o.job.Exists:
 		return flow.Next
-	case w.planned == nil:
-		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
-	case r.Gate.Closed(w.backup.Status.Plan.Lineage):
+	case o.planned == nil:
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
+	case r.Gate.Closed(o.backup.Status.Plan.Lineage):
 		return flow.Poll(gatePause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
-	case w.cluster.Status.Connection == nil || addressOf(w.backup.Status.Plan, w.cluster) == "":
+	case o.cluster.Status.Connection == nil || addressOf(o.backup.Status.Plan, o.cluster) == "":
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
-	case !w.stopped(w.previous):
-		if err := r.remove(ctx, w, w.backup.Status.Plan.Attempt-1, w.previous); err != nil {
+	case !o.stopped(o.previous):
+		if err := r.remove(ctx, o, o.backup.Status.Plan.Attempt-1, o.previous); err != nil {
 			return flow.Retry(err)
 		}
-		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s of the attempt before is being deleted.", jobName(w.backup, w.backup.Status.Plan.Attempt-1)))
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s of the attempt before is being deleted.", jobName(o.backup, o.backup.Status.Plan.Attempt-1)))
 	}
-	job, err := r.job(w)
+	job, err := r.job(o)
 	if err == nil {
 		err = job.Ensure(ctx, r.Client)
 	}
 	if err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(w.backup, ""))
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(o.backup, ""))
 }
 
-func (r *Reconciler) job(w *world) (workload.Job, error) {
-	plan, connection := w.backup.Status.Plan, w.cluster.Status.Connection
-	spec, err := r.spec(w)
+func (r *Reconciler) job(o *observed) (workload.Job, error) {
+	plan, connection := o.backup.Status.Plan, o.cluster.Status.Connection
+	spec, err := r.spec(o)
 	if err != nil {
 		return workload.Job{}, err
 	}
 	return workload.Job{
-		Name: jobName(w.backup, plan.Attempt), Owner: w.backup, Cluster: w.cluster.Name, Component: workload.ComponentBackup,
+		Name: jobName(o.backup, plan.Attempt), Owner: o.backup, Cluster: o.cluster.Name, Component: workload.ComponentBackup,
 		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
 		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
-		S3Secret: repository.SecretName(w.planned), KeysSecret: repository.KeysSecretName(w.planned),
+		S3Secret: repository.SecretName(o.planned), KeysSecret: repository.KeysSecretName(o.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
-		Secrets: keysOf(spec.Secrets, w.cluster), Resources: resourcesOf(w.backup),
+		Secrets: keysOf(spec.Secrets, o.cluster), Resources: resourcesOf(o.backup),
 	}, nil
 }
 
@@ -100,8 +100,8 @@ func bufferMemory(resources corev1.ResourceRequirements) int64 {
 }
 
 // spec is what the worker is told.
-func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
-	plan, cluster := w.backup.Status.Plan, w.cluster
+func (r *Reconciler) spec(o *observed) (agentapi.BackupJob, error) {
+	plan, cluster := o.backup.Status.Plan, o.cluster
 	recorded := cluster.Spec
 	if grown := cluster.Status.Storage; grown != nil && grown.Size.Cmp(recorded.Storage.Size) > 0 {
 		recorded.Storage.Size = grown.Size // as a restored volume has to take as much
@@ -113,14 +113,14 @@ func (r *Reconciler) spec(w *world) (agentapi.BackupJob, error) {
 	return agentapi.BackupJob{
 		Object: agentapi.Object{
 			Kind: v1alpha1.KindBackup, Resource: "backups",
-			Namespace: w.backup.Namespace, Name: w.backup.Name, UID: string(w.backup.UID),
+			Namespace: o.backup.Namespace, Name: o.backup.Name, UID: string(o.backup.UID),
 		},
-		Repository: repository.PodConfig(w.planned),
+		Repository: repository.PodConfig(o.planned),
 		BackupID:   plan.ID, Lineage: plan.Lineage, Parent: plan.Parent,
-		Compression: string(w.backup.Spec.Compression), MaxBytesPerSecond: maxBytesPerSecond(w.backup),
-		MemoryLimit: bufferMemory(resourcesOf(w.backup)),
+		Compression: string(o.backup.Spec.Compression), MaxBytesPerSecond: maxBytesPerSecond(o.backup),
+		MemoryLimit: bufferMemory(resourcesOf(o.backup)),
 		Cluster:     cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
-		Secrets:        keptSecrets(w.planned, cluster),
+		Secrets:        keptSecrets(o.planned, cluster),
 		DataGeneration: cluster.Status.DataGeneration,
 		Host:           protocol.InstanceHost(cluster.Namespace, cluster.Name, plan.Instance), Address: addressOf(plan, cluster),
 	}, nil
@@ -144,50 +144,50 @@ func maxBytesPerSecond(backup *v1alpha1.Backup) int64 {
 }
 
 // awaitJob waits until the Job has ended.
-func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
-	if w.job.Ended() {
+func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
+	if o.job.Ended() {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(w.backup, w.job.Trouble()))
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(o.backup, o.job.Trouble()))
 }
 
 // stopJob deletes the Jobs, and waits until their pods are gone.
-func (r *Reconciler) stopJob(ctx context.Context, w *world) flow.Outcome {
-	if err := r.removeJobs(ctx, w); err != nil {
+func (r *Reconciler) stopJob(ctx context.Context, o *observed) flow.Outcome {
+	if err := r.removeJobs(ctx, o); err != nil {
 		return flow.Retry(err)
 	}
-	if w.stopped(w.job) && w.stopped(w.previous) {
+	if o.stopped(o.job) && o.stopped(o.previous) {
 		return flow.Next
 	}
 	reason := v1alpha1.ReasonRunning
-	if w.deleting() {
+	if o.deleting() {
 		reason = v1alpha1.ReasonDeleting
 	}
-	return flow.Poll(lookAgain, reason, fmt.Sprintf("Job %s is being stopped.", jobName(w.backup, w.backup.Status.Plan.Attempt)))
+	return flow.Poll(lookAgain, reason, fmt.Sprintf("Job %s is being stopped.", jobName(o.backup, o.backup.Status.Plan.Attempt)))
 }
 
 // stopped reports that a Job needn't be waited for. A pod on a lost node may go on, cut off: what it puts has names of its
 // own, and of two manifests the first counts. Only before the data is deleted it has to be known that nobody puts more.
-func (w *world) stopped(job workload.State) bool {
-	return !job.Exists || !w.deleting() && job.Lost(w.now)
+func (o *observed) stopped(job workload.State) bool {
+	return !job.Exists || !o.deleting() && job.Lost(o.now)
 }
 
 // removeJob clears away what has done its work; what it said is in the status.
-func (r *Reconciler) removeJob(ctx context.Context, w *world) flow.Outcome {
-	return flow.Retry(r.removeJobs(ctx, w))
+func (r *Reconciler) removeJob(ctx context.Context, o *observed) flow.Outcome {
+	return flow.Retry(r.removeJobs(ctx, o))
 }
 
-func (r *Reconciler) removeJobs(ctx context.Context, w *world) error {
-	if plan := w.backup.Status.Plan; plan != nil {
-		if err := r.remove(ctx, w, plan.Attempt, w.job); err != nil {
+func (r *Reconciler) removeJobs(ctx context.Context, o *observed) error {
+	if plan := o.backup.Status.Plan; plan != nil {
+		if err := r.remove(ctx, o, plan.Attempt, o.job); err != nil {
 			return err
 		}
-		return r.remove(ctx, w, plan.Attempt-1, w.previous)
+		return r.remove(ctx, o, plan.Attempt-1, o.previous)
 	}
 	return nil
 }
 
 // remove deletes the Job of an attempt.
-func (r *Reconciler) remove(ctx context.Context, w *world, attempt int32, state workload.State) error {
-	return workload.Remove(ctx, r.Client, r.Reader, w.backup, jobName(w.backup, attempt), state)
+func (r *Reconciler) remove(ctx context.Context, o *observed, attempt int32, state workload.State) error {
+	return workload.Remove(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, attempt), state)
 }

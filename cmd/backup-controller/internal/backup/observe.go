@@ -15,10 +15,12 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// world is what one pass has seen.
-type world struct {
+// observed is what one pass has seen.
+type observed struct {
 	backup *v1alpha1.Backup
 	now    time.Time
+	// endedBefore: it had ended before this pass.
+	endedBefore bool
 	// cluster to back up, repository that it archives to, and repository that the plan names; nil where they don't exist.
 	cluster         *v1alpha1.PostgresCluster
 	wanted, planned *v1alpha1.BackupRepository
@@ -35,77 +37,77 @@ type world struct {
 	outdated string
 }
 
-func (w *world) deleting() bool { return !w.backup.DeletionTimestamp.IsZero() }
-func (w *world) ended() bool    { return w.backup.Status.CompletedAt != nil }
+func (o *observed) deleting() bool { return !o.backup.DeletionTimestamp.IsZero() }
+func (o *observed) ended() bool    { return o.backup.Status.CompletedAt != nil }
 
 // observe does every read of a pass.
-func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*world, error) {
-	w := &world{backup: backup, now: r.Now()}
-	if err := r.observeJobs(ctx, w); err != nil {
-		return w, err
+func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*observed, error) {
+	o := &observed{backup: backup, now: r.Now(), endedBefore: backup.Status.CompletedAt != nil}
+	if err := r.observeJobs(ctx, o); err != nil {
+		return o, err
 	}
-	if w.ended() && !w.deleting() {
-		return w, nil
+	if o.ended() && !o.deleting() {
+		return o, nil
 	}
-	if err := r.observeNamespace(ctx, w); err != nil {
-		return w, err
+	if err := r.observeNamespace(ctx, o); err != nil {
+		return o, err
 	}
-	if err := r.observeCluster(ctx, w); err != nil {
-		return w, err
+	if err := r.observeCluster(ctx, o); err != nil {
+		return o, err
 	}
-	if err := r.observeRepositories(ctx, w); err != nil {
-		return w, err
+	if err := r.observeRepositories(ctx, o); err != nil {
+		return o, err
 	}
-	w.outdated = outdated(backup.Status.Plan, w.cluster)
-	if plan := backup.Status.Plan; plan != nil && w.outdated == "" && w.job.Lost(w.now) {
-		w.outdated = fmt.Sprintf("node %s, where its pod runs, does not answer", plan.Node)
+	o.outdated = outdated(backup.Status.Plan, o.cluster)
+	if plan := backup.Status.Plan; plan != nil && o.outdated == "" && o.job.Lost(o.now) {
+		o.outdated = fmt.Sprintf("node %s, where its pod runs, does not answer", plan.Node)
 	}
 	siblings := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
-		return w, fmt.Errorf("list Backups: %w", err)
+		return o, fmt.Errorf("list Backups: %w", err)
 	}
-	w.siblings = siblings.Items
-	w.ahead = ahead(backup, w.siblings)
-	return w, nil
+	o.siblings = siblings.Items
+	o.ahead = ahead(backup, o.siblings)
+	return o, nil
 }
 
-func (r *Reconciler) observeNamespace(ctx context.Context, w *world) error {
-	if !w.deleting() {
+func (r *Reconciler) observeNamespace(ctx context.Context, o *observed) error {
+	if !o.deleting() {
 		return nil
 	}
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.Reader.Get(ctx, client.ObjectKey{Name: w.backup.Namespace}, namespace)
+	err := r.Reader.Get(ctx, client.ObjectKey{Name: o.backup.Namespace}, namespace)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read Namespace %s: %w", w.backup.Namespace, err)
+		return fmt.Errorf("read Namespace %s: %w", o.backup.Namespace, err)
 	}
-	w.namespaceGoes = err != nil || !namespace.DeletionTimestamp.IsZero()
+	o.namespaceGoes = err != nil || !namespace.DeletionTimestamp.IsZero()
 	return nil
 }
 
-func (r *Reconciler) observeJobs(ctx context.Context, w *world) (err error) {
-	plan := w.backup.Status.Plan
+func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
+	plan := o.backup.Status.Plan
 	if plan == nil {
 		return nil
 	}
 	reader := client.Reader(r.Client)
-	if w.deleting() || w.backup.Spec.Cancel && !w.ended() {
+	if o.deleting() || o.backup.Spec.Cancel && !o.ended() {
 		reader = r.Reader // a Job that the cache doesn't know yet must not be left running
 	}
-	if w.job, err = workload.Observe(ctx, reader, r.Reader, w.backup, jobName(w.backup, plan.Attempt)); err != nil {
+	if o.job, err = workload.Observe(ctx, reader, r.Reader, o.backup, jobName(o.backup, plan.Attempt)); err != nil {
 		return err
 	}
 	if plan.Attempt > 1 {
-		w.previous, err = workload.Observe(ctx, reader, r.Reader, w.backup, jobName(w.backup, plan.Attempt-1))
+		o.previous, err = workload.Observe(ctx, reader, r.Reader, o.backup, jobName(o.backup, plan.Attempt-1))
 	}
 	return err
 }
 
 // observeCluster asks the API server itself before it believes that there is no such cluster: the two may have been
 // made by one command, and the Backup's end would be for good.
-func (r *Reconciler) observeCluster(ctx context.Context, w *world) error {
+func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
 	cluster := &v1alpha1.PostgresCluster{}
-	key := client.ObjectKey{Namespace: w.backup.Namespace, Name: w.backup.Spec.Cluster.Name}
+	key := client.ObjectKey{Namespace: o.backup.Namespace, Name: o.backup.Spec.Cluster.Name}
 	err := r.Client.Get(ctx, key, cluster)
 	if apierrors.IsNotFound(err) {
 		err = r.Reader.Get(ctx, key, cluster)
@@ -116,18 +118,18 @@ func (r *Reconciler) observeCluster(ctx context.Context, w *world) error {
 	if err != nil {
 		return fmt.Errorf("read PostgresCluster %s: %w", key.Name, err)
 	}
-	w.cluster = cluster
+	o.cluster = cluster
 	return nil
 }
 
-func (r *Reconciler) observeRepositories(ctx context.Context, w *world) (err error) {
-	if plan := w.backup.Status.Plan; plan != nil {
-		if w.planned, err = r.readRepository(ctx, w.backup.Namespace, plan.Repository); err != nil {
+func (r *Reconciler) observeRepositories(ctx context.Context, o *observed) (err error) {
+	if plan := o.backup.Status.Plan; plan != nil {
+		if o.planned, err = r.readRepository(ctx, o.backup.Namespace, plan.Repository); err != nil {
 			return err
 		}
 	}
-	if w.cluster != nil && w.cluster.Spec.Archive != nil {
-		w.wanted, err = r.readRepository(ctx, w.backup.Namespace, w.cluster.Spec.Archive.Repository.Name)
+	if o.cluster != nil && o.cluster.Spec.Archive != nil {
+		o.wanted, err = r.readRepository(ctx, o.backup.Namespace, o.cluster.Spec.Archive.Repository.Name)
 	}
 	return err
 }

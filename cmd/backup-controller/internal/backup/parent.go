@@ -43,12 +43,12 @@ func later(a, b *v1alpha1.Backup) *v1alpha1.Backup {
 }
 
 // pinType decides what is made: an incremental backup needs one to build on.
-func pinType(plan *v1alpha1.BackupPlan, w *world) {
+func pinType(plan *v1alpha1.BackupPlan, o *observed) {
 	plan.Type = v1alpha1.BackupFull
-	if w.backup.Spec.Type != v1alpha1.BackupIncremental {
+	if o.backup.Spec.Type != v1alpha1.BackupIncremental {
 		return
 	}
-	if parent := parentOf(w.backup, plan.Repository, plan.Lineage, w.siblings); parent != nil {
+	if parent := parentOf(o.backup, plan.Repository, plan.Lineage, o.siblings); parent != nil {
 		plan.Type, plan.Parent = v1alpha1.BackupIncremental, parent.Status.Plan.ID
 	}
 }

@@ -51,12 +51,12 @@ func TestAnIncrementalBackupBuildsOnTheLatestOfItsLineage(t *testing.T) {
 		"on the one before, then yet": {newBackup("me", incremental), []*v1alpha1.Backup{newBackup("a", succeeded(1)), newBackup("b", succeeded(3), deleted)}, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &world{backup: test.me}
+			o := &observed{backup: test.me}
 			for _, sibling := range test.siblings {
-				w.siblings = append(w.siblings, *sibling)
+				o.siblings = append(o.siblings, *sibling)
 			}
 			plan := &v1alpha1.BackupPlan{Repository: "minio", Lineage: "7-g1"}
-			pinType(plan, w)
+			pinType(plan, o)
 			want := ""
 			if test.want != "" {
 				want = backupID(newBackup(test.want))
@@ -86,7 +86,7 @@ func TestTheEndSaysWhatWasCopiedAndWhyAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			backup := newBackup("a", planned, func(b *v1alpha1.Backup) { b.Spec.Type = v1alpha1.BackupIncremental })
 			backup.Status.StartedAt = &metav1.Time{Time: noon}
-			outcome := (&world{backup: backup, now: noon.Add(10 * time.Second)}).complete(test.result)
+			outcome := (&observed{backup: backup, now: noon.Add(10 * time.Second)}).complete(test.result)
 			if outcome.Message != test.want || backup.Status.ChangedBytes != test.changed || backup.Status.Parent != test.result.Parent {
 				t.Errorf("%s; status %+v", outcome.Message, backup.Status)
 			}

@@ -15,25 +15,25 @@ import (
 
 // pinPlan decides what is read and where it goes, and records it before there is a Job. A new attempt has the same id:
 // what an earlier one has committed after all counts.
-func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
-	status, primary := &w.backup.Status, primaryOf(w.cluster)
+func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
+	status, primary := &o.backup.Status, primaryOf(o.cluster)
 	attempt := int32(1)
 	if status.Plan != nil {
 		attempt = status.Plan.Attempt + 1
 	}
 	status.Plan = &v1alpha1.BackupPlan{
-		ID:         backupID(w.backup),
-		Repository: w.wanted.Name,
-		Lineage:    protocol.Lineage(w.cluster.Status.SystemIdentifier, w.cluster.Status.DataGeneration),
-		ClusterUID: w.cluster.UID,
+		ID:         backupID(o.backup),
+		Repository: o.wanted.Name,
+		Lineage:    protocol.Lineage(o.cluster.Status.SystemIdentifier, o.cluster.Status.DataGeneration),
+		ClusterUID: o.cluster.UID,
 		Instance:   primary.Name,
 		Volume:     primary.Volume,
 		Node:       primary.Node,
 		Attempt:    attempt,
 	}
-	pinType(status.Plan, w)
-	status.StartedAt = &metav1.Time{Time: w.now}
-	return flow.Save(v1alpha1.ReasonRunning, running(w.backup, ""))
+	pinType(status.Plan, o)
+	status.StartedAt = &metav1.Time{Time: o.now}
+	return flow.Save(v1alpha1.ReasonRunning, running(o.backup, ""))
 }
 
 // backupID names a backup in its repository: the time first, so that a list is in order, and something of the UID, so

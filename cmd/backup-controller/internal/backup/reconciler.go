@@ -65,48 +65,40 @@ func Stores(ctx context.Context) *background.Runner[found] {
 	return background.New[found](ctx, background.Options{Timeout: storeTimeout, Limit: 4, Now: time.Now})
 }
 
-type steps = []flow.Step[*world]
+type steps = []flow.Step[*observed]
 
 // Reconcile brings one Backup to its end. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	backup := &v1alpha1.Backup{}
-	if err := r.Client.Get(ctx, req.NamespacedName, backup); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	pass := flow.Begin(r.Client, r.Events, backup, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
-	ended := backup.Status.CompletedAt != nil
-	w, err := r.observe(ctx, backup)
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, w, r.plan(w)...)
-	}
-	report(backup, ended, outcome)
-	return pass.Commit(ctx, outcome)
+	return flow.Loop[*v1alpha1.Backup, *observed]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.Backup{}, Summary: v1alpha1.ConditionSucceeded,
+		LogValues: func(b *v1alpha1.Backup) []any { return []any{"backup", b.Name, "cluster", b.Spec.Cluster.Name} },
+		Observe:   r.observe, Plan: r.plan, Report: report,
+	}.Reconcile(ctx, req)
 }
 
-func (r *Reconciler) plan(w *world) steps {
+func (r *Reconciler) plan(o *observed) steps {
 	switch {
-	case w.deleting() && (!w.backup.Spec.Hold || w.namespaceGoes):
+	case o.deleting() && (!o.backup.Spec.Hold || o.namespaceGoes):
 		return steps{r.stopJob, r.deleteData, r.removeFinalizer}
-	case w.deleting() && w.ended():
+	case o.deleting() && o.ended():
 		return steps{r.removeJob, r.awaitRelease}
-	case w.ended():
+	case o.ended():
 		return steps{r.removeJob}
-	case w.backup.Spec.Cancel:
+	case o.backup.Spec.Cancel:
 		return steps{r.stopJob, r.tidy, r.concludeCancelled}
 	}
-	if w.backup.Spec.Found != nil {
+	if o.backup.Spec.Found != nil {
 		return steps{r.ensureFinalizer, r.describeFound}
 	}
 	begin := steps{r.ensureFinalizer, r.requireCluster, r.requireArchive, r.awaitTurn, r.awaitRepository, r.awaitCluster, r.pinPlan}
 	switch {
-	case w.backup.Status.Plan == nil:
+	case o.backup.Status.Plan == nil:
 		return begin
-	case w.outdated != "":
+	case o.outdated != "":
 		return append(steps{r.stopJob, r.settle, r.requireSameCluster, r.requireAttempts}, begin...)
-	case w.failedForGood():
+	case o.failedForGood():
 		return steps{r.tidy, r.concludeFailed}
-	case w.job.Failed:
+	case o.job.Failed:
 		return append(steps{r.settle, r.requireAttempts}, begin...)
 	}
 	return append(steps{r.ensureJob, r.awaitJob, r.takeResult, r.settle, r.requireAttempts}, begin...)

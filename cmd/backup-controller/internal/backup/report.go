@@ -9,8 +9,9 @@ import (
 
 // report says in the Succeeded condition how the backup stands. How it ended stays as it was said then: what comes
 // after is only clearing away, until the object is deleted.
-func report(backup *v1alpha1.Backup, ended bool, outcome flow.Outcome) {
-	if ended && backup.DeletionTimestamp.IsZero() {
+func report(o *observed, outcome flow.Outcome) {
+	backup := o.backup
+	if o.endedBefore && backup.DeletionTimestamp.IsZero() {
 		backup.Status.ObservedGeneration = backup.Generation
 		return
 	}

@@ -22,55 +22,55 @@ type found struct {
 
 // settle finds out what a Job that has ended has left: a committed backup counts, whatever its pod said or didn't live
 // to say; anything else is removed. It waits until the store can be asked.
-func (r *Reconciler) settle(ctx context.Context, w *world) flow.Outcome {
-	if w.planned == nil {
-		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
+func (r *Reconciler) settle(ctx context.Context, o *observed) flow.Outcome {
+	if o.planned == nil {
+		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
 	}
-	result, known := r.inStore(w, "settle", r.lookAndClear)
+	result, known := r.inStore(o, "settle", r.lookAndClear)
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended; what it has left in the repository is being looked at.")
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf(
-			"The Job has ended; what it has left in BackupRepository %s can't be looked at: %s", w.planned.Name, explain(result.err)))
+			"The Job has ended; what it has left in BackupRepository %s can't be looked at: %s", o.planned.Name, explain(result.err)))
 	case result.head != nil:
-		return w.complete(resultOf(result.head))
+		return o.complete(resultOf(result.head))
 	}
 	return flow.Next
 }
 
 // tidy is settle for a backup that has failed or was cancelled: it tries once, and goes on without. What stays is
 // removed with the Backup.
-func (r *Reconciler) tidy(_ context.Context, w *world) flow.Outcome {
-	if w.backup.Status.Plan == nil || w.planned == nil {
+func (r *Reconciler) tidy(_ context.Context, o *observed) flow.Outcome {
+	if o.backup.Status.Plan == nil || o.planned == nil {
 		return flow.Next
 	}
-	result, known := r.inStore(w, "settle", r.lookAndClear)
+	result, known := r.inStore(o, "settle", r.lookAndClear)
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended; what it has left in the repository is being removed.")
 	case result.head != nil:
-		return w.complete(resultOf(result.head))
+		return o.complete(resultOf(result.head))
 	}
 	return flow.Next
 }
 
 // inStore does work for this attempt in the background. A failure is tried again after a while.
-func (r *Reconciler) inStore(w *world, what string, work func(context.Context, *world) found) (found, bool) {
-	plan := w.backup.Status.Plan
+func (r *Reconciler) inStore(o *observed, what string, work func(context.Context, *observed) found) (found, bool) {
+	plan := o.backup.Status.Plan
 	key := fmt.Sprintf("%s/%s/%s/%d", what, plan.Repository, plan.Lineage, plan.Attempt)
-	seen := &world{backup: w.backup.DeepCopy(), planned: w.planned.DeepCopy()}
+	seen := &observed{backup: o.backup.DeepCopy(), planned: o.planned.DeepCopy()}
 	run := func(ctx context.Context) found { return work(ctx, seen) }
-	result, known := r.Stores.Do(w.backup, key, time.Hour, run)
+	result, known := r.Stores.Do(o.backup, key, time.Hour, run)
 	if known && result.err != nil {
-		result, known = r.Stores.Do(w.backup, key, storeRetry, run)
+		result, known = r.Stores.Do(o.backup, key, storeRetry, run)
 	}
 	return result, known
 }
 
-func (r *Reconciler) lookAndClear(ctx context.Context, w *world) found {
-	plan := w.backup.Status.Plan
-	store, err := r.Open(ctx, r.Client, w.planned)
+func (r *Reconciler) lookAndClear(ctx context.Context, o *observed) found {
+	plan := o.backup.Status.Plan
+	store, err := r.Open(ctx, r.Client, o.planned)
 	if err != nil {
 		return found{err: err}
 	}
@@ -82,8 +82,8 @@ func (r *Reconciler) lookAndClear(ctx context.Context, w *world) found {
 	return found{err: err}
 }
 
-func repositoryGone(w *world) string {
-	return fmt.Sprintf("There is no BackupRepository %s any more, which the plan of this backup names; make it again.", w.backup.Status.Plan.Repository)
+func repositoryGone(o *observed) string {
+	return fmt.Sprintf("There is no BackupRepository %s any more, which the plan of this backup names; make it again.", o.backup.Status.Plan.Repository)
 }
 
 // explain is a sentence about an error of a store.

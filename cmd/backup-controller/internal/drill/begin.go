@@ -15,20 +15,20 @@ import (
 )
 
 // begin records a drill before anything is made of it.
-func (r *Reconciler) begin(_ context.Context, w *world) flow.Outcome {
-	spec, status := w.repo.Spec.Drill, w.repo.Status.Drill
-	started := w.now.Truncate(time.Second)
+func (r *Reconciler) begin(_ context.Context, o *observed) flow.Outcome {
+	spec, status := o.repo.Spec.Drill, o.repo.Status.Drill
+	started := o.now.Truncate(time.Second)
 	if last := status.Last; last != nil && !started.After(last.StartedAt.Time) {
 		started = last.StartedAt.Add(time.Second) // names come from it
 	}
-	run := &v1alpha1.DrillRun{Name: runName(w.repo, started), StartedAt: metav1.Time{Time: started}}
+	run := &v1alpha1.DrillRun{Name: runName(o.repo, started), StartedAt: metav1.Time{Time: started}}
 	status.UnderWay, status.Token = run, spec.Token
 	if spec.Target != v1alpha1.DrillRandomTime {
 		return flow.Save(v1alpha1.ReasonRunning, "the drill begins")
 	}
-	from, to, found := window(w.repo)
+	from, to, found := window(o.repo)
 	if !found {
-		w.end(v1alpha1.DrillFailed, v1alpha1.ReasonBackupNotFound, fmt.Sprintf(
+		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonBackupNotFound, fmt.Sprintf(
 			"There is no time that cluster %s could be restored to: the repository has no backup of it with its WAL.", spec.Cluster.Name))
 		return flow.Save(v1alpha1.ReasonBackupNotFound, run.Message)
 	}

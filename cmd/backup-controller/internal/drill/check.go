@@ -16,32 +16,32 @@ import (
 )
 
 // ensureJob makes the Job that looks at the restored cluster.
-func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
-	if w.job.Exists {
+func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
+	if o.job.Exists {
 		return flow.Next
 	}
-	if connection := w.cluster.Status.Connection; connection == nil || connection.SuperuserSecret == "" {
-		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("waiting for the Secrets of PostgresCluster %s", w.cluster.Name))
+	if connection := o.cluster.Status.Connection; connection == nil || connection.SuperuserSecret == "" {
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("waiting for the Secrets of PostgresCluster %s", o.cluster.Name))
 	}
-	if err := r.job(w).Ensure(ctx, r.Client); err != nil {
+	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(w, ""))
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(o, ""))
 }
 
 // job connects to the restored cluster and does nothing else: it has no volume, no bucket and no access to the API server.
-func (r *Reconciler) job(w *world) workload.Job {
-	run, connection := w.underWay(), w.cluster.Status.Connection
+func (r *Reconciler) job(o *observed) workload.Job {
+	run, connection := o.underWay(), o.cluster.Status.Connection
 	task := agentapi.DrillJob{
-		Host: connection.Host, MajorVersion: int(w.restore.Status.Plan.MajorVersion), Database: applicationDatabase(w.cluster),
+		Host: connection.Host, MajorVersion: int(o.restore.Status.Plan.MajorVersion), Database: applicationDatabase(o.cluster),
 		SuperuserSecret: connection.SuperuserSecret,
 	}
-	for _, assertion := range w.repo.Spec.Drill.Assertions {
+	for _, assertion := range o.repo.Spec.Drill.Assertions {
 		task.Assertions = append(task.Assertions, agentapi.DrillAssertion(assertion))
 	}
 	return workload.Job{
-		Name: jobName(run), Owner: w.repo, Cluster: run.Name, Component: workload.ComponentBackup,
-		Image: w.restore.Status.Plan.Image, Agent: r.Agent, Args: []string{"drill"}, Spec: task,
+		Name: jobName(run), Owner: o.repo, Cluster: run.Name, Component: workload.ComponentBackup,
+		Image: o.restore.Status.Plan.Image, Agent: r.Agent, Args: []string{"drill"}, Spec: task,
 		ClientTLSSecret: connection.UpgradeSecret, Secrets: map[string][]string{connection.SuperuserSecret: {"password"}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -57,27 +57,27 @@ func applicationDatabase(cluster *v1alpha1.PostgresCluster) string {
 	return "app"
 }
 
-func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
-	if w.job.Ended() {
+func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
+	if o.job.Ended() {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(w, w.job.Trouble()))
+	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(o, o.job.Trouble()))
 }
 
-func looking(w *world, trouble string) string {
-	return strings.TrimSpace(fmt.Sprintf("Job %s looks at the restored cluster. %s", jobName(w.underWay()), trouble))
+func looking(o *observed, trouble string) string {
+	return strings.TrimSpace(fmt.Sprintf("Job %s looks at the restored cluster. %s", jobName(o.underWay()), trouble))
 }
 
 // takeResult takes what the Job's pod has said.
-func (r *Reconciler) takeResult(_ context.Context, w *world) flow.Outcome {
+func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 	result := agentapi.DrillResult{}
-	if !w.job.Result(&result) {
-		w.end(v1alpha1.DrillFailed, v1alpha1.ReasonJobFailed, fmt.Sprintf("Job %s has ended, and its result can't be read.", jobName(w.underWay())))
-		return flow.Save(v1alpha1.ReasonJobFailed, w.underWay().Message)
+	if !o.job.Result(&result) {
+		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonJobFailed, fmt.Sprintf("Job %s has ended, and its result can't be read.", jobName(o.underWay())))
+		return flow.Save(v1alpha1.ReasonJobFailed, o.underWay().Message)
 	}
-	w.underWay().CheckSeconds = result.Seconds
-	w.end(outcomeOf(result, w.underWay(), len(w.repo.Spec.Drill.Assertions)))
-	return flow.Save(w.underWay().Reason, w.underWay().Message)
+	o.underWay().CheckSeconds = result.Seconds
+	o.end(outcomeOf(result, o.underWay(), len(o.repo.Spec.Drill.Assertions)))
+	return flow.Save(o.underWay().Reason, o.underWay().Message)
 }
 
 // outcomeOf makes a sentence of what was found. Damage comes first, for it may be why an assertion isn't true.
@@ -108,12 +108,12 @@ func outcomeOf(result agentapi.DrillResult, run *v1alpha1.DrillRun, assertions i
 }
 
 // removeJob deletes the Job, and waits until none of its pods asks the cluster any more.
-func (r *Reconciler) removeJob(ctx context.Context, w *world) flow.Outcome {
-	if !w.job.Exists {
+func (r *Reconciler) removeJob(ctx context.Context, o *observed) flow.Outcome {
+	if !o.job.Exists {
 		return flow.Next
 	}
-	if err := workload.Remove(ctx, r.Client, r.Reader, w.repo, jobName(w.underWay()), w.job); err != nil {
+	if err := workload.Remove(ctx, r.Client, r.Reader, o.repo, jobName(o.underWay()), o.job); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Job %s", jobName(w.underWay())))
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Job %s", jobName(o.underWay())))
 }

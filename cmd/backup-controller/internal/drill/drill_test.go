@@ -19,12 +19,12 @@ var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 func at(after time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(after)} }
 
-// drilling is a world whose drill began at noon, as many minutes ago.
-func drilling(minutes int) *world {
+// drilling is what is observed of a repository whose drill began at noon, as many minutes ago.
+func drilling(minutes int) *observed {
 	repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "minio", UID: "r"}}
 	repo.Spec.Drill = &v1alpha1.RepositoryDrill{Schedule: "0 12 * * *", Cluster: v1alpha1.LocalReference{Name: "shop"}, TimeoutSeconds: 3600}
 	repo.Status.Drill = &v1alpha1.DrillStatus{UnderWay: &v1alpha1.DrillRun{Name: "shop-drill-1", StartedAt: *at(0), Message: "waiting"}}
-	return &world{repo: repo, now: noon.Add(time.Duration(minutes) * time.Minute)}
+	return &observed{repo: repo, now: noon.Add(time.Duration(minutes) * time.Minute)}
 }
 
 func TestWhenADrillIsWanted(t *testing.T) {
@@ -48,30 +48,30 @@ func TestWhenADrillIsWanted(t *testing.T) {
 		}, true},
 		"the same token": {func(d *v1alpha1.RepositoryDrill, s *v1alpha1.DrillStatus) { d.Token, s.Token = "a", "a" }, false},
 	} {
-		w := drilling(0)
-		c.change(w.repo.Spec.Drill, w.repo.Status.Drill)
-		if got := w.wanted(); got != c.want {
+		o := drilling(0)
+		c.change(o.repo.Spec.Drill, o.repo.Status.Drill)
+		if got := o.wanted(); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
 
 func TestTimesThatComeWhileSuspendedAreNotMadeUpFor(t *testing.T) {
-	w := drilling(1)
-	w.repo.Status.Drill.NextScheduleTime = at(0)
-	w.repo.Spec.Drill.Suspend = true
-	w.turn()
-	if status := w.repo.Status.Drill; status.LastScheduleTime != nil || status.NextScheduleTime != nil {
+	o := drilling(1)
+	o.repo.Status.Drill.NextScheduleTime = at(0)
+	o.repo.Spec.Drill.Suspend = true
+	o.turn()
+	if status := o.repo.Status.Drill; status.LastScheduleTime != nil || status.NextScheduleTime != nil {
 		t.Errorf("suspended: %+v", status)
 	}
-	w.repo.Spec.Drill.Suspend = false
-	w.turn()
-	if status := w.repo.Status.Drill; status.LastScheduleTime != nil || !status.NextScheduleTime.Equal(at(24*time.Hour)) {
+	o.repo.Spec.Drill.Suspend = false
+	o.turn()
+	if status := o.repo.Status.Drill; status.LastScheduleTime != nil || !status.NextScheduleTime.Equal(at(24*time.Hour)) {
 		t.Errorf("going on: %+v", status)
 	}
-	w.now = noon.Add(50 * time.Hour)
-	w.turn()
-	if status := w.repo.Status.Drill; !status.LastScheduleTime.Equal(at(24*time.Hour)) || !status.NextScheduleTime.Equal(at(72*time.Hour)) {
+	o.now = noon.Add(50 * time.Hour)
+	o.turn()
+	if status := o.repo.Status.Drill; !status.LastScheduleTime.Equal(at(24*time.Hour)) || !status.NextScheduleTime.Equal(at(72*time.Hour)) {
 		t.Errorf("after an outage: %+v", status)
 	}
 }
@@ -84,29 +84,29 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		minutes int
-		change  func(*world)
+		change  func(*observed)
 		reason  string
 		says    string
 	}{
-		"it goes on":                {59, func(*world) {}, "", ""},
-		"it waits for its restore":  {1, func(w *world) { w.restore = restore(metav1.ConditionUnknown) }, "", ""},
-		"it took too long":          {60, func(*world) {}, v1alpha1.ReasonDrillTimedOut, "waiting"},
-		"it is not wanted any more": {1, func(w *world) { w.repo.Spec.Drill = nil }, v1alpha1.ReasonCancelled, ""},
-		"its restore failed":        {1, func(w *world) { w.restore = restore(metav1.ConditionFalse) }, v1alpha1.ReasonRestoreFailed, "(NoSpace): too small"},
-		"its restore was deleted":   {1, func(w *world) { w.underWay().RestoreUID = "gone" }, v1alpha1.ReasonRestoreFailed, "deleted"},
-		"its restore is being deleted": {1, func(w *world) {
-			w.restore = restore(metav1.ConditionTrue)
-			w.restore.DeletionTimestamp = at(0)
+		"it goes on":                {59, func(*observed) {}, "", ""},
+		"it waits for its restore":  {1, func(o *observed) { o.restore = restore(metav1.ConditionUnknown) }, "", ""},
+		"it took too long":          {60, func(*observed) {}, v1alpha1.ReasonDrillTimedOut, "waiting"},
+		"it is not wanted any more": {1, func(o *observed) { o.repo.Spec.Drill = nil }, v1alpha1.ReasonCancelled, ""},
+		"its restore failed":        {1, func(o *observed) { o.restore = restore(metav1.ConditionFalse) }, v1alpha1.ReasonRestoreFailed, "(NoSpace): too small"},
+		"its restore was deleted":   {1, func(o *observed) { o.underWay().RestoreUID = "gone" }, v1alpha1.ReasonRestoreFailed, "deleted"},
+		"its restore is being deleted": {1, func(o *observed) {
+			o.restore = restore(metav1.ConditionTrue)
+			o.restore.DeletionTimestamp = at(0)
 		}, v1alpha1.ReasonRestoreFailed, "deleted"},
-		"its restore is another's": {1, func(w *world) { w.foreign = true }, v1alpha1.ReasonNameConflict, "left alone"},
-		"its cluster was deleted":  {1, func(w *world) { w.underWay().RestoreSeconds = 3; w.restore = restore(metav1.ConditionTrue) }, v1alpha1.ReasonRestoreFailed, "PostgresCluster"},
-		"its Job failed": {1, func(w *world) {
-			w.job = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: "BadImage", Message: "no pg_amcheck"}}}
+		"its restore is another's": {1, func(o *observed) { o.foreign = true }, v1alpha1.ReasonNameConflict, "left alone"},
+		"its cluster was deleted":  {1, func(o *observed) { o.underWay().RestoreSeconds = 3; o.restore = restore(metav1.ConditionTrue) }, v1alpha1.ReasonRestoreFailed, "PostgresCluster"},
+		"its Job failed": {1, func(o *observed) {
+			o.job = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: "BadImage", Message: "no pg_amcheck"}}}
 		}, "BadImage", "no pg_amcheck"},
 	} {
-		w := drilling(c.minutes)
-		c.change(w)
-		switch v := w.ending(); {
+		o := drilling(c.minutes)
+		c.change(o)
+		switch v := o.ending(); {
 		case v == nil && c.reason != "":
 			t.Errorf("%s: it goes on", name)
 		case v != nil && (v.reason != c.reason || !strings.Contains(v.message, c.says)):
@@ -161,24 +161,24 @@ func TestTheDrilledConditionSaysWhatTheLastDrillFound(t *testing.T) {
 		"bad, and a bad schedule":  {bad, false, errors.New("never"), metav1.ConditionFalse, v1alpha1.ReasonAssertionFailed, "Bad. never."},
 		"none yet, bad schedule":   {nil, false, errors.New("never"), metav1.ConditionUnknown, v1alpha1.ReasonInvalidSchedule, "never."},
 	} {
-		w := drilling(1)
-		w.repo.Status.Drill.Last, w.repo.Spec.Drill.Suspend, w.invalid = c.last, c.suspend, c.invalid
-		report(w, flow.Next)
-		if got := w.repo.Status.Conditions[0]; got.Status != c.status || got.Reason != c.reason || got.Message != c.message {
+		o := drilling(1)
+		o.repo.Status.Drill.Last, o.repo.Spec.Drill.Suspend, o.invalid = c.last, c.suspend, c.invalid
+		report(o, flow.Next)
+		if got := o.repo.Status.Conditions[0]; got.Status != c.status || got.Reason != c.reason || got.Message != c.message {
 			t.Errorf("%s: %s %s %q", name, got.Status, got.Reason, got.Message)
 		}
 	}
 }
 
 func TestARandomTimeLiesInTheWindowOfTheLineageThatWasWrittenLast(t *testing.T) {
-	w := drilling(0)
-	w.repo.Status.Lineages = []v1alpha1.LineageStatus{
+	o := drilling(0)
+	o.repo.Status.Lineages = []v1alpha1.LineageStatus{
 		{Name: "8-g1", Cluster: "demo/other", RecoverableFrom: at(0), RecoverableTo: at(time.Hour)},
 		{Name: "7-g3", Cluster: "demo/shop"},
 		{Name: "7-g2", Cluster: "demo/shop", RecoverableFrom: at(0), RecoverableTo: at(time.Minute)},
 		{Name: "7-g1", Cluster: "demo/shop", RecoverableFrom: at(-time.Hour), RecoverableTo: at(0)},
 	}
-	from, to, found := window(w.repo)
+	from, to, found := window(o.repo)
 	if !found || !from.Equal(noon) || !to.Equal(noon.Add(time.Minute)) {
 		t.Errorf("%s to %s, %t", from, to, found)
 	}
@@ -202,15 +202,15 @@ func TestNamesOfDrillsAreShortAndDiffer(t *testing.T) {
 }
 
 func TestALookComesBackAtTheNextTimeOrAtTheEndOfTheDrill(t *testing.T) {
-	w := drilling(10)
-	if got := w.orNextTime(flow.Wait("", "")).After.Round(time.Minute); got != 50*time.Minute {
+	o := drilling(10)
+	if got := again(o, flow.Wait("", "")).Round(time.Minute); got != 50*time.Minute {
 		t.Errorf("a drill under way: %s", got)
 	}
-	if got := w.orNextTime(flow.Poll(time.Second, "", "")).After; got != time.Second {
+	if got := again(o, flow.Poll(time.Second, "", "")); got != time.Second {
 		t.Errorf("one that looks again sooner: %s", got)
 	}
-	w.repo.Status.Drill.UnderWay, w.repo.Status.Drill.NextScheduleTime = nil, at(time.Hour)
-	if got := w.orNextTime(flow.Next).After.Round(time.Minute); got != 50*time.Minute {
+	o.repo.Status.Drill.UnderWay, o.repo.Status.Drill.NextScheduleTime = nil, at(time.Hour)
+	if got := again(o, flow.Next).Round(time.Minute); got != 50*time.Minute {
 		t.Errorf("none under way: %s", got)
 	}
 }

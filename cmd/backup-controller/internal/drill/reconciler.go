@@ -45,62 +45,48 @@ type Reconciler struct {
 	Random func(n int64) int64
 }
 
-type steps = []flow.Step[*world]
+type steps = []flow.Step[*observed]
 
 // Reconcile moves the drills of one repository on. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	repo := &v1alpha1.BackupRepository{}
-	if err := r.Client.Get(ctx, req.NamespacedName, repo); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	if repo.Spec.Drill == nil && repo.Status.Drill == nil {
-		return ctrl.Result{}, nil
-	}
-	pass := flow.Begin(r.Client, r.Events, repo, flow.Announcements{Summary: v1alpha1.ConditionReady})
-	w, err := r.observe(ctx, repo)
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, w, r.plan(w)...)
-	}
-	report(w, outcome)
-	return pass.Commit(ctx, w.orNextTime(outcome))
+	return flow.Loop[*v1alpha1.BackupRepository, *observed]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.BackupRepository{}, Summary: v1alpha1.ConditionReady,
+		Observe: r.observe, Plan: r.plan, Report: report, Again: again,
+	}.Reconcile(ctx, req)
 }
 
 // plan is the algorithm. What was made goes in the opposite order: nobody asks the cluster any more, then the Restore goes,
 // and the cluster with it.
-func (r *Reconciler) plan(w *world) steps {
-	run := w.underWay()
+func (r *Reconciler) plan(o *observed) steps {
+	run := o.underWay()
 	switch {
-	case run == nil && w.wanted():
+	case run == nil && o.wanted():
 		return steps{r.begin}
 	case run == nil:
 		return nil
 	case run.Outcome != "":
 		return steps{r.removeJob, r.removeRestore, r.awaitClusterGone, r.putAway}
-	case w.ending() != nil:
+	case o.ending() != nil:
 		return steps{r.conclude}
 	}
 	return steps{r.ensureRestore, r.awaitRestore, r.ensureJob, r.awaitJob, r.takeResult}
 }
 
-// orNextTime has a repository that nothing else wakes looked at when the next time of its schedule comes, or when its drill
-// has taken too long.
-func (w *world) orNextTime(outcome flow.Outcome) flow.Outcome {
+// again has a repository that nothing else wakes looked at when the next time of its schedule comes, or when its drill has
+// taken too long.
+func again(o *observed, outcome flow.Outcome) time.Duration {
 	var at time.Time
-	switch run, status := w.underWay(), w.repo.Status.Drill; {
+	switch run, status := o.underWay(), o.repo.Status.Drill; {
 	case run != nil && run.Outcome == "":
-		at = w.deadline()
+		at = o.deadline()
 	case run == nil && status != nil && status.NextScheduleTime != nil:
 		at = status.NextScheduleTime.Time
 	default:
-		return outcome
+		return outcome.After
 	}
-	after := max(at.Sub(w.now), 0) + time.Millisecond
-	switch {
-	case outcome.Kind == flow.KindNext:
-		return flow.Outcome{Kind: flow.KindWait, After: after}
-	case outcome.Kind == flow.KindWait && (outcome.After == 0 || outcome.After > after):
-		outcome.After = after
+	after := max(at.Sub(o.now), 0) + time.Millisecond
+	if outcome.After > 0 {
+		return min(outcome.After, after)
 	}
-	return outcome
+	return after
 }

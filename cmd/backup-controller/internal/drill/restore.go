@@ -50,25 +50,25 @@ func newRestore(repo *v1alpha1.BackupRepository, run *v1alpha1.DrillRun) *v1alph
 }
 
 // ensureRestore makes the Restore, and records which one it is.
-func (r *Reconciler) ensureRestore(ctx context.Context, w *world) flow.Outcome {
-	run := w.underWay()
-	if w.restore != nil {
+func (r *Reconciler) ensureRestore(ctx context.Context, o *observed) flow.Outcome {
+	run := o.underWay()
+	if o.restore != nil {
 		if run.RestoreUID != "" {
 			return flow.Next
 		}
-		run.RestoreUID = w.restore.UID
+		run.RestoreUID = o.restore.UID
 		return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is made", run.Name))
 	}
-	switch underWay, err := r.stillUnderWay(ctx, w); {
+	switch underWay, err := r.stillUnderWay(ctx, o); {
 	case err != nil:
 		return flow.Retry(err)
 	case !underWay:
 		return flow.Poll(cacheLag, "", "")
 	}
-	err := r.Client.Create(ctx, newRestore(w.repo, run))
+	err := r.Client.Create(ctx, newRestore(o.repo, run))
 	switch {
 	case apierrors.IsInvalid(err):
-		w.end(v1alpha1.DrillFailed, v1alpha1.ReasonRestoreFailed, fmt.Sprintf("The API server refuses the Restore: %v; correct spec.drill.", err))
+		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonRestoreFailed, fmt.Sprintf("The API server refuses the Restore: %v; correct spec.drill.", err))
 		return flow.Save(v1alpha1.ReasonRestoreFailed, run.Message)
 	case err != nil && !apierrors.IsAlreadyExists(err): // whose it is is seen in the next pass
 		return flow.Retry(fmt.Errorf("create Restore %s: %w", run.Name, err))
@@ -78,19 +78,19 @@ func (r *Reconciler) ensureRestore(ctx context.Context, w *world) flow.Outcome {
 
 // stillUnderWay reports that the API server itself says so of the drill: a cache that is behind may show one that is over
 // and put away, and nobody would delete what is made for that.
-func (r *Reconciler) stillUnderWay(ctx context.Context, w *world) (bool, error) {
+func (r *Reconciler) stillUnderWay(ctx context.Context, o *observed) (bool, error) {
 	now := &v1alpha1.BackupRepository{}
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(w.repo), now); err != nil {
+	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(o.repo), now); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	fresh := world{repo: now}
+	fresh := observed{repo: now}
 	run := fresh.underWay()
-	return now.UID == w.repo.UID && !fresh.leaving() && run != nil && run.Name == w.underWay().Name && run.Outcome == "", nil
+	return now.UID == o.repo.UID && !fresh.leaving() && run != nil && run.Name == o.underWay().Name && run.Outcome == "", nil
 }
 
 // awaitRestore waits for the restored cluster, and records how long that took. A failure is ending's.
-func (r *Reconciler) awaitRestore(_ context.Context, w *world) flow.Outcome {
-	run, status := w.underWay(), &w.restore.Status
+func (r *Reconciler) awaitRestore(_ context.Context, o *observed) flow.Outcome {
+	run, status := o.underWay(), &o.restore.Status
 	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded)
 	switch {
 	case condition == nil:
@@ -100,7 +100,7 @@ func (r *Reconciler) awaitRestore(_ context.Context, w *world) flow.Outcome {
 	case run.RestoreSeconds > 0:
 		return flow.Next
 	}
-	took := status.CompletedAt.Sub(w.restore.CreationTimestamp.Time)
+	took := status.CompletedAt.Sub(o.restore.CreationTimestamp.Time)
 	run.RestoreSeconds = max(1, int64(took.Round(time.Second).Seconds()))
 	if status.Plan != nil {
 		run.BackupID = status.Plan.BackupID
@@ -112,16 +112,16 @@ func (r *Reconciler) awaitRestore(_ context.Context, w *world) flow.Outcome {
 }
 
 // removeRestore deletes the Restore. What it has made goes with it, whatever it was at.
-func (r *Reconciler) removeRestore(ctx context.Context, w *world) flow.Outcome {
-	run := w.underWay()
+func (r *Reconciler) removeRestore(ctx context.Context, o *observed) flow.Outcome {
+	run := o.underWay()
 	switch {
-	case w.restore == nil:
+	case o.restore == nil:
 		return flow.Next
 	case run.RestoreUID == "":
-		run.RestoreUID = w.restore.UID // by which its cluster is known when it is gone
+		run.RestoreUID = o.restore.UID // by which its cluster is known when it is gone
 		return flow.Save(v1alpha1.ReasonDeleting, "putting away what was made")
-	case w.restore.DeletionTimestamp.IsZero():
-		err := r.Client.Delete(ctx, w.restore, client.Preconditions{UID: ptr.To(w.restore.UID)})
+	case o.restore.DeletionTimestamp.IsZero():
+		err := r.Client.Delete(ctx, o.restore, client.Preconditions{UID: ptr.To(o.restore.UID)})
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return flow.Retry(fmt.Errorf("delete Restore %s: %w", run.Name, err))
 		}
@@ -130,15 +130,15 @@ func (r *Reconciler) removeRestore(ctx context.Context, w *world) flow.Outcome {
 }
 
 // awaitClusterGone waits until nothing is left of the restored cluster, which goes with its owner.
-func (r *Reconciler) awaitClusterGone(_ context.Context, w *world) flow.Outcome {
-	if w.cluster == nil {
+func (r *Reconciler) awaitClusterGone(_ context.Context, o *observed) flow.Outcome {
+	if o.cluster == nil {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("waiting until PostgresCluster %s is gone", w.cluster.Name))
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("waiting until PostgresCluster %s is gone", o.cluster.Name))
 }
 
 // putAway ends a drill of which nothing is left.
-func (r *Reconciler) putAway(_ context.Context, w *world) flow.Outcome {
-	w.repo.Status.Drill.UnderWay = nil
+func (r *Reconciler) putAway(_ context.Context, o *observed) flow.Outcome {
+	o.repo.Status.Drill.UnderWay = nil
 	return flow.Save("", "")
 }

@@ -32,12 +32,12 @@ func TestACacheOfBeforeMakesNoRestoreOfADrillThatIsOver(t *testing.T) {
 		}, false},
 		"it is another of that name": {func(repo *v1alpha1.BackupRepository) { repo.UID = "other" }, false},
 	} {
-		w := drilling(1)
-		now := w.repo.DeepCopy()
+		o := drilling(1)
+		now := o.repo.DeepCopy()
 		c.since(now)
 		api := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(now).Build()
 		r := &Reconciler{Client: api, Reader: api}
-		outcome := r.ensureRestore(t.Context(), w)
+		outcome := r.ensureRestore(t.Context(), o)
 		restores := &v1alpha1.RestoreList{}
 		if err := api.List(t.Context(), restores, client.InNamespace("demo")); err != nil {
 			t.Fatal(err)
@@ -46,10 +46,10 @@ func TestACacheOfBeforeMakesNoRestoreOfADrillThatIsOver(t *testing.T) {
 			t.Errorf("%s: made %t; %+v", name, made, outcome)
 		}
 	}
-	w := drilling(1)
+	o := drilling(1)
 	api := fake.NewClientBuilder().WithScheme(manager.Scheme()).Build()
 	r := &Reconciler{Client: api, Reader: api}
-	if outcome := r.ensureRestore(t.Context(), w); outcome.Kind != flow.KindWait || outcome.After == 0 {
+	if outcome := r.ensureRestore(t.Context(), o); outcome.Kind != flow.KindWait || outcome.After == 0 {
 		t.Errorf("the repository is gone: %+v", outcome)
 	}
 }

@@ -105,7 +105,7 @@ func TestTheReadyConditionFollowsFromTheOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
-			report(&world{repo: repo, users: test.users}, test.outcome)
+			report(&observed{repo: repo, users: test.users}, test.outcome)
 			got := repo.Status.Conditions[0]
 			if got.Status != test.status || got.Reason != test.reason || got.Message != test.message || repo.Status.ObservedGeneration != 2 {
 				t.Errorf("got %+v", got)
@@ -123,13 +123,13 @@ func TestManyUsersAreCounted(t *testing.T) {
 
 func TestAFirstCheckAfterARestartDoesNotHideWhatIsKnown(t *testing.T) {
 	repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
-	report(&world{repo: repo}, flow.Poll(1, v1alpha1.ReasonAvailable, "Good."))
-	report(&world{repo: repo}, flow.Poll(1, v1alpha1.ReasonChecking, "Wait."))
+	report(&observed{repo: repo}, flow.Poll(1, v1alpha1.ReasonAvailable, "Good."))
+	report(&observed{repo: repo}, flow.Poll(1, v1alpha1.ReasonChecking, "Wait."))
 	if got := repo.Status.Conditions[0]; got.Reason != v1alpha1.ReasonAvailable {
 		t.Errorf("got %+v", got)
 	}
 	repo.Generation = 3
-	report(&world{repo: repo}, flow.Poll(1, v1alpha1.ReasonChecking, "Wait."))
+	report(&observed{repo: repo}, flow.Poll(1, v1alpha1.ReasonChecking, "Wait."))
 	if got := repo.Status.Conditions[0]; got.Reason != v1alpha1.ReasonChecking || got.Status != metav1.ConditionUnknown {
 		t.Errorf("got %+v", got)
 	}

@@ -30,10 +30,10 @@ func encryption(ctx context.Context, store objstore.Store, look func(context.Con
 }
 
 // reportEncryption says what was found last, also while a check fails.
-func reportEncryption(w *world) {
-	if w.repo.Spec.Encryption == nil {
-		w.repo.Status.Encryption = nil
-	} else if w.encryption != nil {
-		w.repo.Status.Encryption = w.encryption
+func reportEncryption(o *observed) {
+	if o.repo.Spec.Encryption == nil {
+		o.repo.Status.Encryption = nil
+	} else if o.checked.Encryption != nil {
+		o.repo.Status.Encryption = o.checked.Encryption
 	}
 }

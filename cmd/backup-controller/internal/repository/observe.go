@@ -18,22 +18,22 @@ import (
 	"howdah.dev/howdah/pkg/repository"
 )
 
-func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepository) (*world, error) {
-	w := &world{repo: repo}
+func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepository) (*observed, error) {
+	o := &observed{repo: repo}
 	var err error
-	if w.secret, err = r.secretVersion(ctx, repo); err != nil {
-		return w, err
+	if o.secret, err = r.secretVersion(ctx, repo); err != nil {
+		return o, err
 	}
 	if !repo.DeletionTimestamp.IsZero() {
-		w.users, err = r.findUsers(ctx, repo)
-		return w, err
+		o.users, err = r.findUsers(ctx, repo)
+		return o, err
 	}
 	backups := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
-		return w, fmt.Errorf("list Backups: %w", err)
+		return o, fmt.Errorf("list Backups: %w", err)
 	}
-	w.mark = markOf(repo, backups.Items)
-	return w, nil
+	o.mark = markOf(repo, backups.Items)
+	return o, nil
 }
 
 // secretVersion identifies the content of the Secrets with credentials and keys.

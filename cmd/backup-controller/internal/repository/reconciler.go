@@ -73,77 +73,72 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// world is what one pass has seen.
-type world struct {
+// observed is what one pass has observed.
+type observed struct {
 	repo *v1alpha1.BackupRepository
 	// secret identifies the content of the credentials and keys, so that a change of them is a new check.
 	secret string
-	// encryption is what the last check has found of it.
-	encryption *v1alpha1.EncryptionStatus
-	users      []string
+	// checked is what the last check has found.
+	checked verdict
+	users   []string
 	// mark changes with the Backups in the repository.
 	mark string
 }
 
-// Reconcile checks one BackupRepository, and lets it go when nobody needs it.
+// Reconcile checks one BackupRepository, and lets it go when nobody needs it. plan is the algorithm; everything else serves
+// it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	repo := &v1alpha1.BackupRepository{}
-	if err := r.Client.Get(ctx, req.NamespacedName, repo); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	pass := flow.Begin(r.Client, r.Events, repo, flow.Announcements{Summary: v1alpha1.ConditionReady})
-	w, err := r.observe(ctx, repo)
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, w, plan(r, w)...)
-	}
-	report(w, outcome)
-	if again := r.survey(w, outcome); again > 0 && again < outcome.After {
-		outcome.After = again
-	}
-	return pass.Commit(ctx, outcome)
+	return flow.Loop[*v1alpha1.BackupRepository, *observed]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.BackupRepository{}, Summary: v1alpha1.ConditionReady,
+		Observe: r.observe, Plan: r.plan, Report: report,
+	}.Reconcile(ctx, req)
 }
 
-func plan(r *Reconciler, w *world) []flow.Step[*world] {
-	if w.repo.DeletionTimestamp.IsZero() {
-		return []flow.Step[*world]{r.ensureFinalizer, r.check}
+func (r *Reconciler) plan(o *observed) []flow.Step[*observed] {
+	if o.repo.DeletionTimestamp.IsZero() {
+		return []flow.Step[*observed]{r.ensureFinalizer, r.check, r.survey}
 	}
-	return []flow.Step[*world]{r.release, r.check}
+	return []flow.Step[*observed]{r.release, r.check, r.awaitUsers}
 }
 
-func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
-	return flow.EnsureFinalizer(ctx, r.Client, w.repo, finalizer)
+func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed) flow.Outcome {
+	return flow.EnsureFinalizer(ctx, r.Client, o.repo, finalizer)
 }
 
 // release lets the object go when nobody needs it any more.
-func (r *Reconciler) release(ctx context.Context, w *world) flow.Outcome {
-	if len(w.users) > 0 {
+func (r *Reconciler) release(ctx context.Context, o *observed) flow.Outcome {
+	if len(o.users) > 0 {
 		return flow.Next
 	}
-	r.Keeper.Forget(w.repo.UID)
-	if outcome := flow.RemoveFinalizer(ctx, r.Client, w.repo, finalizer); !outcome.Finished() {
+	r.Keeper.Forget(o.repo.UID)
+	if outcome := flow.RemoveFinalizer(ctx, r.Client, o.repo, finalizer); !outcome.Finished() {
 		return outcome
 	}
 	return flow.Outcome{Kind: flow.KindWait} // somebody else's finalizer
 }
 
-// check looks at the result of the last check, and has another one made when it is old. The outcome's message is the
-// verdict, so that whatever is found ends up in the condition.
-func (r *Reconciler) check(_ context.Context, w *world) flow.Outcome {
-	key := fmt.Sprintf("%d/%s", w.repo.Generation, w.secret)
-	work := func(ctx context.Context) verdict { return r.try(ctx, w.repo) }
-	found, known := r.Checks.Do(w.repo, key, recheckGood, work)
+// check looks at the result of the last check, and has another one made when it is old. What is wrong is the outcome's
+// message, so that it ends up in the condition.
+func (r *Reconciler) check(_ context.Context, o *observed) flow.Outcome {
+	key := fmt.Sprintf("%d/%s", o.repo.Generation, o.secret)
+	work := func(ctx context.Context) verdict { return r.try(ctx, o.repo) }
+	found, known := r.Checks.Do(o.repo, key, recheckGood, work)
 	if known && !found.available() {
-		found, _ = r.Checks.Do(w.repo, key, recheckBad, work)
+		found, _ = r.Checks.Do(o.repo, key, recheckBad, work)
 	}
-	w.encryption = found.Encryption
+	o.checked = found
 	switch {
 	case !known:
 		return flow.Poll(checkTimeout, v1alpha1.ReasonChecking, "The first check of the store is under way.")
 	case !found.available():
 		return flow.Poll(recheckBad, found.Reason, found.Message)
 	}
-	return flow.Poll(recheckGood, found.Reason, found.Message)
+	return flow.Next
+}
+
+// awaitUsers waits until nobody needs the repository any more. It goes on working for those who do.
+func (r *Reconciler) awaitUsers(_ context.Context, o *observed) flow.Outcome {
+	return flow.Poll(recheckGood, o.checked.Reason, o.checked.Message)
 }
 
 // try opens the store and checks it.
@@ -162,8 +157,8 @@ func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) v
 }
 
 // report says in the Ready condition what was found.
-func report(w *world, outcome flow.Outcome) {
-	if outcome.Reason == "" || outcome.Reason == v1alpha1.ReasonChecking && known(w.repo) {
+func report(o *observed, outcome flow.Outcome) {
+	if outcome.Reason == "" || outcome.Reason == v1alpha1.ReasonChecking && known(o.repo) {
 		return // nothing was found yet; after a restart, what the process before has found stands
 	}
 	reason, message := outcome.Reason, outcome.Message
@@ -174,16 +169,16 @@ func report(w *world, outcome flow.Outcome) {
 	case v1alpha1.ReasonChecking, flow.ReasonError:
 		status = metav1.ConditionUnknown
 	}
-	if len(w.users) > 0 {
+	if len(o.users) > 0 {
 		// It goes on working for who still needs it: a final backup, or the deletion of a backup's data.
-		message = inUse(w.users) + " " + message
+		message = inUse(o.users) + " " + message
 		if status == metav1.ConditionTrue {
 			reason = v1alpha1.ReasonInUse
 		}
 	}
-	reportEncryption(w)
-	w.repo.Status.ObservedGeneration = w.repo.Generation
-	flow.SetCondition(&w.repo.Status.Conditions, w.repo, v1alpha1.ConditionReady, status, reason, message)
+	reportEncryption(o)
+	o.repo.Status.ObservedGeneration = o.repo.Generation
+	flow.SetCondition(&o.repo.Status.Conditions, o.repo, v1alpha1.ConditionReady, status, reason, message)
 }
 
 // known reports that the condition speaks of this spec.

@@ -18,30 +18,26 @@ import (
 // soon is the time between two looks at a repository of whose Backups one has come, ended or gone.
 const soon = 10 * time.Second
 
-// survey has the repository looked through and cleaned up beside this pass, and reports what the last look has found.
-func (r *Reconciler) survey(w *world, checked flow.Outcome) time.Duration {
-	if checked.Reason != v1alpha1.ReasonAvailable || !w.repo.DeletionTimestamp.IsZero() {
-		return 0
-	}
-	repo := w.repo.DeepCopy()
-	work := func(ctx context.Context) retention.Result { return r.Keeper.Run(ctx, repo, w.mark) }
-	key := fmt.Sprintf("%d/%s", repo.Generation, w.secret)
-	found, known := r.Surveys.Do(w.repo, key, retention.Interval, work)
-	if !known {
-		return 0
-	}
-	again := time.Duration(0)
+// survey has the bucket looked through and cleaned up beside this pass, and takes over what the last look has found.
+func (r *Reconciler) survey(_ context.Context, o *observed) flow.Outcome {
+	repo := o.repo.DeepCopy()
+	work := func(ctx context.Context) retention.Result { return r.Keeper.Run(ctx, repo, o.mark) }
+	key := fmt.Sprintf("%d/%s", repo.Generation, o.secret)
+	found, known := r.Surveys.Do(o.repo, key, retention.Interval, work)
+	again := recheckGood
 	switch {
+	case !known:
+		return flow.Poll(again, o.checked.Reason, o.checked.Message)
 	case found.Err != nil:
 		again = recheckBad
-	case found.Mark != w.mark:
+	case found.Mark != o.mark:
 		again = soon
 	}
-	if again > 0 {
-		found, _ = r.Surveys.Do(w.repo, key, again, work)
+	if again < recheckGood {
+		found, _ = r.Surveys.Do(o.repo, key, again, work)
 	}
-	found.Report(w.repo, explain)
-	return again
+	found.Report(o.repo, explain)
+	return flow.Poll(again, o.checked.Reason, o.checked.Message)
 }
 
 // markOf changes when a Backup in the repository comes, ends, is held or let go, or goes.

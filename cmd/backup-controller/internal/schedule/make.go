@@ -18,50 +18,50 @@ type verdict struct {
 }
 
 // make makes the Backup for a time, as the policy allows. It may be repeated: one that it has made before counts.
-func (r *Reconciler) make(ctx context.Context, w *world, due time.Time) (verdict, error) {
-	if name := w.made(due); name != "" {
-		return w.done(name, due), nil
+func (r *Reconciler) make(ctx context.Context, o *observed, due time.Time) (verdict, error) {
+	if name := o.made(due); name != "" {
+		return o.done(name, due), nil
 	}
-	if refusal := w.refuse(due); refusal.reason != "" {
+	if refusal := o.refuse(due); refusal.reason != "" {
 		return refusal, nil
 	}
-	if w.schedule.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyReplace {
-		if err := r.cancel(ctx, w.unfinished()); err != nil {
+	if o.schedule.Spec.ConcurrencyPolicy == v1alpha1.ConcurrencyReplace {
+		if err := r.cancel(ctx, o.unfinished()); err != nil {
 			return verdict{}, err
 		}
 	}
-	name, err := r.create(ctx, w.schedule, due)
+	name, err := r.create(ctx, o.schedule, due)
 	if err != nil {
 		return verdict{}, err
 	}
 	if name == "" {
 		return verdict{v1alpha1.ReasonNameConflict, fmt.Sprintf("The Backup of %s was not made: Backup %s and all others of such names are there, and this schedule did not make them.",
-			w.in(due), backupName(w.schedule.Name, due, 1))}, nil
+			o.in(due), backupName(o.schedule.Name, due, 1))}, nil
 	}
-	return w.done(name, due), nil
+	return o.done(name, due), nil
 }
 
 // refuse says why no Backup is made for a time; an empty reason if one is.
-func (w *world) refuse(due time.Time) verdict {
-	spec := &w.schedule.Spec
-	late := w.now.Sub(due)
+func (o *observed) refuse(due time.Time) verdict {
+	spec := &o.schedule.Spec
+	late := o.now.Sub(due)
 	if limit := spec.StartingDeadlineSeconds; limit != nil && late > time.Duration(*limit)*time.Second {
 		return verdict{v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf(
-			"The Backup of %s was not made: it was found to be due only %s later, and spec.startingDeadlineSeconds is %d.", w.in(due), late.Round(time.Second), *limit)}
+			"The Backup of %s was not made: it was found to be due only %s later, and spec.startingDeadlineSeconds is %d.", o.in(due), late.Round(time.Second), *limit)}
 	}
-	if !w.cluster {
-		return verdict{v1alpha1.ReasonClusterNotFound, fmt.Sprintf("The Backup of %s was not made: there is no PostgresCluster %s.", w.in(due), spec.Cluster.Name)}
+	if !o.cluster {
+		return verdict{v1alpha1.ReasonClusterNotFound, fmt.Sprintf("The Backup of %s was not made: there is no PostgresCluster %s.", o.in(due), spec.Cluster.Name)}
 	}
-	if busy := w.unfinished(); len(busy) > 0 && spec.ConcurrencyPolicy == v1alpha1.ConcurrencyForbid {
-		return verdict{v1alpha1.ReasonSkipped, fmt.Sprintf("The Backup of %s was not made, because Backup %s is not done.", w.in(due), busy[0].Name)}
+	if busy := o.unfinished(); len(busy) > 0 && spec.ConcurrencyPolicy == v1alpha1.ConcurrencyForbid {
+		return verdict{v1alpha1.ReasonSkipped, fmt.Sprintf("The Backup of %s was not made, because Backup %s is not done.", o.in(due), busy[0].Name)}
 	}
 	return verdict{}
 }
 
-func (w *world) done(name string, due time.Time) verdict {
-	w.schedule.Status.LastBackup = name
-	w.schedule.Status.LastScheduleTime = &metav1.Time{Time: due}
-	return verdict{v1alpha1.ReasonScheduled, fmt.Sprintf("Backup %s was made for %s.", name, w.in(due))}
+func (o *observed) done(name string, due time.Time) verdict {
+	o.schedule.Status.LastBackup = name
+	o.schedule.Status.LastScheduleTime = &metav1.Time{Time: due}
+	return verdict{v1alpha1.ReasonScheduled, fmt.Sprintf("Backup %s was made for %s.", name, o.in(due))}
 }
 
 // cancel ends what is not done.
@@ -124,10 +124,10 @@ func madeBy(schedule *v1alpha1.BackupSchedule, backup *v1alpha1.Backup) bool {
 }
 
 // made is the name of the Backup that was made for a time; empty if the cache shows none.
-func (w *world) made(due time.Time) string {
+func (o *observed) made(due time.Time) string {
 	for try := 1; try <= mostNames; try++ {
-		name := backupName(w.schedule.Name, due, try)
-		for _, backup := range w.backups {
+		name := backupName(o.schedule.Name, due, try)
+		for _, backup := range o.backups {
 			if backup.Name == name {
 				return name
 			}
@@ -136,9 +136,9 @@ func (w *world) made(due time.Time) string {
 	return ""
 }
 
-func (w *world) unfinished() []*v1alpha1.Backup {
+func (o *observed) unfinished() []*v1alpha1.Backup {
 	var busy []*v1alpha1.Backup
-	for _, backup := range w.backups {
+	for _, backup := range o.backups {
 		if backup.Status.CompletedAt == nil && backup.DeletionTimestamp.IsZero() {
 			busy = append(busy, backup)
 		}

@@ -70,8 +70,8 @@ func ends() predicate.Predicate {
 	}
 }
 
-// world is what one pass has seen.
-type world struct {
+// observed is what one pass has seen.
+type observed struct {
 	schedule *v1alpha1.BackupSchedule
 	now      time.Time
 	cron     cron.Schedule
@@ -80,115 +80,124 @@ type world struct {
 	cluster bool
 	// backups that this schedule has made of its cluster.
 	backups []*v1alpha1.Backup
+	// seen: all was read.
+	seen bool
 }
 
-// Reconcile makes the Backup that is due, if one is.
+// Reconcile makes the Backup that is due, if one is. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	schedule := &v1alpha1.BackupSchedule{}
-	if err := r.Client.Get(ctx, req.NamespacedName, schedule); err != nil || !schedule.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	pass := flow.Begin(r.Client, r.Events, schedule, flow.Announcements{Summary: v1alpha1.ConditionReady})
-	w, err := r.observe(ctx, schedule)
-	if err != nil {
-		return ctrl.Result{}, err // a report would say that this spec has been planned for
-	}
-	w.remember()
-	outcome := flow.Run(ctx, w, r.validate, r.suspend, r.arm, r.fire)
-	report(schedule, outcome)
-	if outcome.Finished() {
-		outcome = r.forget(ctx, w)
-	}
-	if outcome.Kind == flow.KindNext && schedule.Status.NextScheduleTime != nil {
-		outcome = flow.Outcome{Kind: flow.KindWait, After: schedule.Status.NextScheduleTime.Sub(w.now) + time.Millisecond}
-	}
-	return pass.Commit(ctx, outcome)
+	return flow.Loop[*v1alpha1.BackupSchedule, *observed]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.BackupSchedule{}, Summary: v1alpha1.ConditionReady,
+		LogValues: func(s *v1alpha1.BackupSchedule) []any { return []any{"cluster", s.Spec.Cluster.Name} },
+		Observe:   r.observe, Plan: r.plan, Report: report, Again: again,
+	}.Reconcile(ctx, req)
 }
 
-func (r *Reconciler) observe(ctx context.Context, schedule *v1alpha1.BackupSchedule) (*world, error) {
-	w := &world{schedule: schedule, now: r.Now()}
-	w.cron, w.invalid = cron.Parse("spec", schedule.Spec.Schedule, schedule.Spec.TimeZone)
+func (r *Reconciler) plan(o *observed) []flow.Step[*observed] {
+	if !o.schedule.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return []flow.Step[*observed]{r.remember, r.validate, r.suspend, r.arm, r.fire, r.forget}
+}
+
+// again is when the next Backup is due.
+func again(o *observed, outcome flow.Outcome) time.Duration {
+	next := o.schedule.Status.NextScheduleTime
+	if !outcome.Finished() || next == nil || !o.schedule.DeletionTimestamp.IsZero() {
+		return outcome.After
+	}
+	return next.Sub(o.now) + time.Millisecond
+}
+
+func (r *Reconciler) observe(ctx context.Context, schedule *v1alpha1.BackupSchedule) (*observed, error) {
+	o := &observed{schedule: schedule, now: r.Now()}
+	o.cron, o.invalid = cron.Parse("spec", schedule.Spec.Schedule, schedule.Spec.TimeZone)
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: schedule.Namespace, Name: schedule.Spec.Cluster.Name}, &v1alpha1.PostgresCluster{})
 	if client.IgnoreNotFound(err) != nil {
-		return w, fmt.Errorf("read the cluster: %w", err)
+		return o, fmt.Errorf("read the cluster: %w", err)
 	}
-	w.cluster = err == nil
+	o.cluster = err == nil
 	made := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, made, client.InNamespace(schedule.Namespace), client.MatchingLabels{v1alpha1.LabelSchedule: schedule.Name}); err != nil {
-		return w, fmt.Errorf("list Backups: %w", err)
+		return o, fmt.Errorf("list Backups: %w", err)
 	}
 	for i := range made.Items {
 		if made.Items[i].Spec.Cluster == schedule.Spec.Cluster {
-			w.backups = append(w.backups, &made.Items[i])
+			o.backups = append(o.backups, &made.Items[i])
 		}
 	}
-	return w, nil
+	o.seen = true
+	return o, nil
 }
 
-func (r *Reconciler) validate(_ context.Context, w *world) flow.Outcome {
-	if w.invalid == nil {
+func (r *Reconciler) validate(_ context.Context, o *observed) flow.Outcome {
+	if o.invalid == nil {
 		return flow.Next
 	}
-	w.schedule.Status.NextScheduleTime = nil
-	return flow.Stop(v1alpha1.ReasonInvalidSchedule, w.invalid.Error()+".")
+	o.schedule.Status.NextScheduleTime = nil
+	return flow.Stop(v1alpha1.ReasonInvalidSchedule, o.invalid.Error()+".")
 }
 
 // suspend forgets the planned time, so that what would have come due meanwhile is not made up for.
-func (r *Reconciler) suspend(_ context.Context, w *world) flow.Outcome {
-	if !w.schedule.Spec.Suspend {
+func (r *Reconciler) suspend(_ context.Context, o *observed) flow.Outcome {
+	if !o.schedule.Spec.Suspend {
 		return flow.Next
 	}
-	w.schedule.Status.NextScheduleTime = nil
+	o.schedule.Status.NextScheduleTime = nil
 	return flow.Stop(v1alpha1.ReasonSuspended, "No Backup is made while spec.suspend is true.")
 }
 
 // arm plans the next time where there is none, or where the one there is was made from another spec.
-func (r *Reconciler) arm(_ context.Context, w *world) flow.Outcome {
-	status := &w.schedule.Status
+func (r *Reconciler) arm(_ context.Context, o *observed) flow.Outcome {
+	status := &o.schedule.Status
 	planned := status.NextScheduleTime
-	if planned != nil && (!planned.After(w.now) || status.ObservedGeneration == w.schedule.Generation) {
+	if planned != nil && (!planned.After(o.now) || status.ObservedGeneration == o.schedule.Generation) {
 		return flow.Next
 	}
-	next, err := w.cron.Next(w.now)
+	next, err := o.cron.Next(o.now)
 	if err != nil {
 		status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
 	}
-	w.plan(next)
-	return flow.Save(v1alpha1.ReasonScheduled, "The next Backup is due at "+w.in(next)+".")
+	o.plan(next)
+	return flow.Save(v1alpha1.ReasonScheduled, "The next Backup is due at "+o.in(next)+".")
 }
 
 // fire makes the Backup of the latest time that has come, and plans the next.
-func (r *Reconciler) fire(ctx context.Context, w *world) flow.Outcome {
-	if w.schedule.Status.NextScheduleTime.After(w.now) {
+func (r *Reconciler) fire(ctx context.Context, o *observed) flow.Outcome {
+	if o.schedule.Status.NextScheduleTime.After(o.now) {
 		return flow.Next
 	}
-	latest, missed, next, err := w.cron.Due(w.schedule.Status.NextScheduleTime.Time, w.now)
+	latest, missed, next, err := o.cron.Due(o.schedule.Status.NextScheduleTime.Time, o.now)
 	if err != nil {
-		w.schedule.Status.NextScheduleTime = nil
+		o.schedule.Status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
 	}
-	made, err := r.make(ctx, w, latest)
+	made, err := r.make(ctx, o, latest)
 	if err != nil {
 		return flow.Retry(err)
 	}
 	if made.reason != v1alpha1.ReasonScheduled {
 		missed++
 	}
-	w.schedule.Status.MissedRuns += missed
-	w.plan(next)
-	return flow.Save(made.reason, made.message+" The next one is due at "+w.in(next)+".")
+	o.schedule.Status.MissedRuns += missed
+	o.plan(next)
+	return flow.Save(made.reason, made.message+" The next one is due at "+o.in(next)+".")
 }
 
-func (w *world) plan(next time.Time) { w.schedule.Status.NextScheduleTime = &metav1.Time{Time: next} }
+func (o *observed) plan(next time.Time) {
+	o.schedule.Status.NextScheduleTime = &metav1.Time{Time: next}
+}
 
-func (w *world) in(t time.Time) string { return t.In(w.cron.Zone).Format("2006-01-02 15:04 MST") }
+func (o *observed) in(t time.Time) string { return t.In(o.cron.Zone).Format("2006-01-02 15:04 MST") }
 
-// report sets the Ready condition when something has happened; a pass on which nothing was due leaves it.
-func report(schedule *v1alpha1.BackupSchedule, outcome flow.Outcome) {
-	if outcome.Finished() {
+// report sets the Ready condition when something has happened; a pass on which nothing was due leaves it. So does one that
+// could not read everything: the report would say that this spec has been planned for.
+func report(o *observed, outcome flow.Outcome) {
+	if outcome.Reason == "" || !o.seen {
 		return
 	}
+	schedule := o.schedule
 	status := metav1.ConditionFalse
 	switch {
 	case outcome.Reason == v1alpha1.ReasonScheduled:

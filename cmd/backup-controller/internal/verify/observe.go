@@ -14,8 +14,8 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// world is what one pass has seen.
-type world struct {
+// observed is what one pass has seen.
+type observed struct {
 	backup *v1alpha1.Backup
 	now    time.Time
 	// repo that the backup's data lies in; nil where it doesn't exist.
@@ -27,50 +27,50 @@ type world struct {
 }
 
 // leaving: its data is about to go.
-func (w *world) leaving() bool { return !w.backup.DeletionTimestamp.IsZero() && !w.backup.Spec.Hold }
+func (o *observed) leaving() bool { return !o.backup.DeletionTimestamp.IsZero() && !o.backup.Spec.Hold }
 
 // observe does every read of a pass.
-func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*world, error) {
-	w := &world{backup: backup, now: r.Now()}
+func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*observed, error) {
+	o := &observed{backup: backup, now: r.Now()}
 	if !succeeded(backup) {
-		return w, nil
+		return o, nil
 	}
-	if err := r.observeJobs(ctx, w); err != nil {
-		return w, err
+	if err := r.observeJobs(ctx, o); err != nil {
+		return o, err
 	}
 	repo := &v1alpha1.BackupRepository{}
 	name := backup.Status.Plan.Repository
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: backup.Namespace, Name: name}, repo)
 	if apierrors.IsNotFound(err) {
-		return w, nil
+		return o, nil
 	}
 	if err != nil {
-		return w, fmt.Errorf("read BackupRepository %s: %w", name, err)
+		return o, fmt.Errorf("read BackupRepository %s: %w", name, err)
 	}
-	w.repo = repo
+	o.repo = repo
 	if underWay(backup) || !due(backup, repo) {
-		return w, nil
+		return o, nil
 	}
 	siblings := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
-		return w, fmt.Errorf("list Backups: %w", err)
+		return o, fmt.Errorf("list Backups: %w", err)
 	}
 	if first := first(repo, siblings.Items); first != nil && first.UID != backup.UID {
-		w.ahead = first
+		o.ahead = first
 	}
-	return w, nil
+	return o, nil
 }
 
-func (r *Reconciler) observeJobs(ctx context.Context, w *world) (err error) {
-	verification := w.backup.Status.Verification
+func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
+	verification := o.backup.Status.Verification
 	if verification == nil {
 		return nil
 	}
-	if w.job, err = workload.Observe(ctx, r.Client, r.Reader, w.backup, jobName(w.backup, verification.Attempt)); err != nil {
+	if o.job, err = workload.Observe(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, verification.Attempt)); err != nil {
 		return err
 	}
 	if verification.Attempt > 1 {
-		w.previous, err = workload.Observe(ctx, r.Client, r.Reader, w.backup, jobName(w.backup, verification.Attempt-1))
+		o.previous, err = workload.Observe(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, verification.Attempt-1))
 	}
 	return err
 }

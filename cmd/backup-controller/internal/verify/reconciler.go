@@ -43,37 +43,30 @@ type Reconciler struct {
 	Now    func() time.Time
 }
 
-type steps = []flow.Step[*world]
+type steps = []flow.Step[*observed]
 
 // Reconcile brings the verification of one Backup to its end. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	backup := &v1alpha1.Backup{}
-	if err := r.Client.Get(ctx, req.NamespacedName, backup); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	pass := flow.Begin(r.Client, r.Events, backup, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
-	w, err := r.observe(ctx, backup)
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, w, r.plan(w)...)
-	}
-	report(backup, outcome)
-	return pass.Commit(ctx, outcome)
+	return flow.Loop[*v1alpha1.Backup, *observed]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.Backup{}, Summary: v1alpha1.ConditionSucceeded,
+		LogValues: func(b *v1alpha1.Backup) []any { return []any{"backup", b.Name, "cluster", b.Spec.Cluster.Name} },
+		Observe:   r.observe, Plan: r.plan, Report: report,
+	}.Reconcile(ctx, req)
 }
 
-func (r *Reconciler) plan(w *world) steps {
+func (r *Reconciler) plan(o *observed) steps {
 	switch {
-	case !succeeded(w.backup):
+	case !succeeded(o.backup):
 		return nil
-	case w.leaving():
+	case o.leaving():
 		return steps{r.clearJob}
-	case underWay(w.backup) && w.job.Ended():
+	case underWay(o.backup) && o.job.Ended():
 		return steps{r.takeResult, r.requireAttempts, r.tryAgain}
-	case underWay(w.backup) && w.job.Lost(w.now):
+	case underWay(o.backup) && o.job.Lost(o.now):
 		return steps{r.requireAttempts, r.tryAgain}
-	case underWay(w.backup):
+	case underWay(o.backup):
 		return steps{r.ensureJob, r.awaitJob}
-	case due(w.backup, w.repo):
+	case due(o.backup, o.repo):
 		return steps{r.clearJob, r.awaitTurn, r.awaitRepository, r.begin}
 	}
 	return steps{r.clearJob}

@@ -12,7 +12,8 @@ import (
 
 // report says in the Verified condition how the verification stands. The status is what was found when all was last read;
 // a verification that is under way or could not be done doesn't change it.
-func report(backup *v1alpha1.Backup, outcome flow.Outcome) {
+func report(o *observed, outcome flow.Outcome) {
+	backup := o.backup
 	if outcome.Reason == "" {
 		return
 	}
@@ -37,10 +38,10 @@ func reasonOf(verification *v1alpha1.BackupVerification) string {
 }
 
 // verifying is the message while the Job runs. Trouble is a sentence or nothing.
-func verifying(w *world, trouble string) string {
-	message := fmt.Sprintf("Job %s is reading all objects of the backup.", jobName(w.backup, w.backup.Status.Verification.Attempt))
-	if at := w.backup.Status.VerifiedAt; at != nil {
-		message += fmt.Sprintf(" When they were last read, at %s, %s.", at.UTC().Format(time.RFC3339), inShort(w.backup.Status.Verification))
+func verifying(o *observed, trouble string) string {
+	message := fmt.Sprintf("Job %s is reading all objects of the backup.", jobName(o.backup, o.backup.Status.Verification.Attempt))
+	if at := o.backup.Status.VerifiedAt; at != nil {
+		message += fmt.Sprintf(" When they were last read, at %s, %s.", at.UTC().Format(time.RFC3339), inShort(o.backup.Status.Verification))
 	}
 	if trouble != "" {
 		message += " " + trouble

@@ -52,24 +52,48 @@ func repositoryOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: plan.Repository}}}
 }
 
-// Reconcile counts the backups of one repository, and moves its schedule on.
+// counted is what one pass has observed of a repository.
+type counted struct {
+	repo *v1alpha1.BackupRepository
+	now  time.Time
+	// planned is the schedule as it goes on, and invalid what is wrong with it, as a sentence.
+	planned v1alpha1.RepositoryVerification
+	invalid error
+	tally   tally
+}
+
+// Reconcile counts the backups of one repository, and moves its schedule on. There is nothing to do beside that.
 func (r *Repositories) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	repo := &v1alpha1.BackupRepository{}
-	if err := r.Client.Get(ctx, req.NamespacedName, repo); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
+	return flow.Loop[*v1alpha1.BackupRepository, *counted]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.BackupRepository{}, Summary: v1alpha1.ConditionReady,
+		Observe: r.observe, Plan: func(*counted) []flow.Step[*counted] { return nil }, Report: reportCounted, Again: again,
+	}.Reconcile(ctx, req)
+}
+
+func (r *Repositories) observe(ctx context.Context, repo *v1alpha1.BackupRepository) (*counted, error) {
+	c := &counted{repo: repo, now: r.Now()}
 	backups := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list Backups: %w", err)
+		return c, fmt.Errorf("list Backups: %w", err)
 	}
-	pass, now := flow.Begin(r.Client, r.Events, repo, flow.Announcements{Summary: v1alpha1.ConditionReady}), r.Now()
-	planned, err := plan(repo, now)
-	judge(repo, planned, count(repo.Name, backups.Items), err)
-	outcome := flow.Next
-	if planned.NextScheduleTime != nil {
-		outcome = flow.Outcome{Kind: flow.KindWait, After: planned.NextScheduleTime.Sub(now) + time.Millisecond}
+	c.planned, c.invalid = plan(repo, c.now)
+	c.tally = count(repo.Name, backups.Items)
+	return c, nil
+}
+
+func reportCounted(c *counted, outcome flow.Outcome) {
+	if outcome.Err != nil {
+		return // nothing was counted
 	}
-	return pass.Commit(ctx, outcome)
+	judge(c.repo, c.planned, c.tally, c.invalid)
+}
+
+// again is when the next time of the schedule comes.
+func again(c *counted, _ flow.Outcome) time.Duration {
+	if c.planned.NextScheduleTime == nil {
+		return 0
+	}
+	return c.planned.NextScheduleTime.Sub(c.now) + time.Millisecond
 }
 
 // plan moves the schedule on: a backup is verified once for all times that have passed. Its error is a sentence for a

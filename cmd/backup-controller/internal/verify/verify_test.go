@@ -148,21 +148,21 @@ func names(steps steps) string {
 func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 	lost := workload.State{Exists: true, LivePods: 1, Overdue: noon}
 	for name, test := range map[string]struct {
-		world world
-		want  string
+		observed observed
+		want     string
 	}{
-		"one that has not succeeded":       {world{backup: newBackup("a", failed, asked(""))}, ""},
-		"one that nobody asks for":         {world{backup: newBackup("a")}, "clearJob"},
-		"one that is due":                  {world{backup: newBackup("a", asked(""))}, "clearJob awaitTurn awaitRepository begin"},
-		"one that was begun has its Job":   {world{backup: newBackup("a", asked(""), running)}, "ensureJob awaitJob"},
-		"one whose Job has ended":          {world{backup: newBackup("a", running), job: workload.State{Exists: true, Failed: true}}, "takeResult requireAttempts tryAgain"},
-		"one whose node does not answer":   {world{backup: newBackup("a", running), job: lost}, "requireAttempts tryAgain"},
-		"one that is being deleted":        {world{backup: newBackup("a", running, deleted)}, "clearJob"},
-		"one that is held and was deleted": {world{backup: newBackup("a", running, deleted, func(b *v1alpha1.Backup) { b.Spec.Hold = true })}, "ensureJob awaitJob"},
+		"one that has not succeeded":       {observed{backup: newBackup("a", failed, asked(""))}, ""},
+		"one that nobody asks for":         {observed{backup: newBackup("a")}, "clearJob"},
+		"one that is due":                  {observed{backup: newBackup("a", asked(""))}, "clearJob awaitTurn awaitRepository begin"},
+		"one that was begun has its Job":   {observed{backup: newBackup("a", asked(""), running)}, "ensureJob awaitJob"},
+		"one whose Job has ended":          {observed{backup: newBackup("a", running), job: workload.State{Exists: true, Failed: true}}, "takeResult requireAttempts tryAgain"},
+		"one whose node does not answer":   {observed{backup: newBackup("a", running), job: lost}, "requireAttempts tryAgain"},
+		"one that is being deleted":        {observed{backup: newBackup("a", running, deleted)}, "clearJob"},
+		"one that is held and was deleted": {observed{backup: newBackup("a", running, deleted, func(b *v1alpha1.Backup) { b.Spec.Hold = true })}, "ensureJob awaitJob"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.world.now = noon.Add(time.Hour)
-			if got := names((&Reconciler{}).plan(&test.world)); got != test.want {
+			test.observed.now = noon.Add(time.Hour)
+			if got := names((&Reconciler{}).plan(&test.observed)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -171,8 +171,8 @@ func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 
 func TestWhatWasFoundStandsUntilAllIsReadAgain(t *testing.T) {
 	backup := newBackup("a", verified(1, 2, nil))
-	outcome := (&Reconciler{}).begin(t.Context(), &world{backup: backup, now: noon.Add(5 * time.Hour)})
-	report(backup, outcome)
+	outcome := (&Reconciler{}).begin(t.Context(), &observed{backup: backup, now: noon.Add(5 * time.Hour)})
+	report(&observed{backup: backup}, outcome)
 	condition := meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionVerified)
 	if condition.Status != metav1.ConditionFalse || condition.Reason != v1alpha1.ReasonVerifying || !strings.Contains(condition.Message, "at 2026-07-01T13:00:00Z, 2 were wrong") {
 		t.Errorf("got %+v", condition)
@@ -180,7 +180,7 @@ func TestWhatWasFoundStandsUntilAllIsReadAgain(t *testing.T) {
 	if !underWay(backup) || backup.Status.Verification.Attempt != 1 || len(backup.Status.Verification.Wrong) != 1 {
 		t.Errorf("got %+v", backup.Status.Verification)
 	}
-	report(backup, flow.Next)
+	report(&observed{backup: backup}, flow.Next)
 	if len(backup.Status.Conditions) != 2 {
 		t.Errorf("got %+v", backup.Status.Conditions)
 	}
@@ -205,14 +205,14 @@ func TestAVerificationThatFailsIsTriedAgainAndNotForEver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			backup := newBackup("a", running)
 			backup.Status.Verification.Attempt = test.attempt
-			got := (&Reconciler{}).requireAttempts(t.Context(), &world{backup: backup, now: noon, job: test.job})
+			got := (&Reconciler{}).requireAttempts(t.Context(), &observed{backup: backup, now: noon, job: test.job})
 			if got.Reason != test.reason || underWay(backup) != (test.reason == "") || backup.Status.VerifiedAt != nil {
 				t.Errorf("got %+v, status %+v", got, backup.Status.Verification)
 			}
 			if test.reason == "" {
 				return
 			}
-			report(backup, got)
+			report(&observed{backup: backup}, got)
 			if meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionVerified).Status != metav1.ConditionUnknown {
 				t.Errorf("conditions %+v", backup.Status.Conditions)
 			}
@@ -238,7 +238,7 @@ func TestEachAttemptOfEachVerificationHasAJobOfItsOwn(t *testing.T) {
 func TestTwoVerificationsInOneSecondHaveJobsOfTheirOwn(t *testing.T) {
 	backup, names := newBackup("a"), map[string]bool{}
 	for range 3 {
-		(&Reconciler{}).begin(t.Context(), &world{backup: backup, now: noon.Add(time.Millisecond)})
+		(&Reconciler{}).begin(t.Context(), &observed{backup: backup, now: noon.Add(time.Millisecond)})
 		names[jobName(backup, 1)] = true
 	}
 	if len(names) != 3 {

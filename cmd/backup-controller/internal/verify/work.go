@@ -24,49 +24,49 @@ import (
 const workerMemory = "256Mi"
 
 // awaitTurn lets one backup of a repository be read at a time.
-func (r *Reconciler) awaitTurn(_ context.Context, w *world) flow.Outcome {
-	if w.ahead == nil {
+func (r *Reconciler) awaitTurn(_ context.Context, o *observed) flow.Outcome {
+	if o.ahead == nil {
 		return flow.Next
 	}
-	return flow.Poll(15*lookAgain, v1alpha1.ReasonAwaitingVerification, fmt.Sprintf("Backup %s of the same repository is verified first.", w.ahead.Name))
+	return flow.Poll(15*lookAgain, v1alpha1.ReasonAwaitingVerification, fmt.Sprintf("Backup %s of the same repository is verified first.", o.ahead.Name))
 }
 
-func (r *Reconciler) awaitRepository(_ context.Context, w *world) flow.Outcome {
-	if w.repo == nil {
-		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
+func (r *Reconciler) awaitRepository(_ context.Context, o *observed) flow.Outcome {
+	if o.repo == nil {
+		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
 	}
-	ready := meta.FindStatusCondition(w.repo.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(o.repo.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
-	case ready == nil || !protocol.Current(w.repo, w.repo.Status.ObservedGeneration):
-		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s has not been checked yet.", w.repo.Name))
+	case ready == nil || !protocol.Current(o.repo, o.repo.Status.ObservedGeneration):
+		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s has not been checked yet.", o.repo.Name))
 	case ready.Status != metav1.ConditionTrue:
-		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be used now: %s", w.repo.Name, ready.Message))
+		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be used now: %s", o.repo.Name, ready.Message))
 	}
 	return flow.Next
 }
 
-func repositoryGone(w *world) string {
-	return fmt.Sprintf("There is no BackupRepository %s any more, in which the backup lies; make it again.", w.backup.Status.Plan.Repository)
+func repositoryGone(o *observed) string {
+	return fmt.Sprintf("There is no BackupRepository %s any more, in which the backup lies; make it again.", o.backup.Status.Plan.Repository)
 }
 
 // begin records a verification before there is a Job. What the last one has found stands until this one has an end. No two
 // start in the same second, as the names of their Jobs come from that.
-func (r *Reconciler) begin(_ context.Context, w *world) flow.Outcome {
-	last := w.backup.Status.Verification
+func (r *Reconciler) begin(_ context.Context, o *observed) flow.Outcome {
+	last := o.backup.Status.Verification
 	if last == nil {
 		last = &v1alpha1.BackupVerification{}
 	}
 	next := last.DeepCopy()
-	started := w.now.Truncate(time.Second)
+	started := o.now.Truncate(time.Second)
 	if !started.After(last.StartedAt.Time) {
 		started = last.StartedAt.Add(time.Second)
 	}
 	next.Attempt, next.StartedAt, next.CompletedAt = 1, metav1.Time{Time: started}, nil
-	if asked := w.backup.Spec.Verify; asked != nil {
+	if asked := o.backup.Spec.Verify; asked != nil {
 		next.Token = &asked.Token
 	}
-	w.backup.Status.Verification = next
-	return flow.Save(v1alpha1.ReasonVerifying, verifying(w, ""))
+	o.backup.Status.Verification = next
+	return flow.Save(v1alpha1.ReasonVerifying, verifying(o, ""))
 }
 
 // jobName is at most 63 characters long. Each attempt of each verification has a name of its own, so that none takes the
@@ -79,40 +79,40 @@ func jobName(backup *v1alpha1.Backup, attempt int32) string {
 }
 
 // ensureJob makes the Job of this attempt, and has the one of the attempt before go.
-func (r *Reconciler) ensureJob(ctx context.Context, w *world) flow.Outcome {
-	attempt := w.backup.Status.Verification.Attempt
-	if err := r.remove(ctx, w, attempt-1, w.previous); err != nil {
+func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
+	attempt := o.backup.Status.Verification.Attempt
+	if err := r.remove(ctx, o, attempt-1, o.previous); err != nil {
 		return flow.Retry(err)
 	}
 	switch {
-	case w.job.Foreign:
-		return flow.Poll(lookAgain, v1alpha1.ReasonNameConflict, w.job.Message)
-	case w.job.Exists:
+	case o.job.Foreign:
+		return flow.Poll(lookAgain, v1alpha1.ReasonNameConflict, o.job.Message)
+	case o.job.Exists:
 		return flow.Next
-	case w.repo == nil:
-		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotFound, repositoryGone(w))
+	case o.repo == nil:
+		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
 	}
-	if err := r.job(w).Ensure(ctx, r.Client); err != nil {
+	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(w, ""))
+	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(o, ""))
 }
 
 // job needs the bucket and nothing else: no volume, no database, and of the API server only the progress of this Backup.
-func (r *Reconciler) job(w *world) workload.Job {
-	plan := w.backup.Status.Plan
+func (r *Reconciler) job(o *observed) workload.Job {
+	plan := o.backup.Status.Plan
 	task := agentapi.VerifyJob{
 		Object: agentapi.Object{
 			Kind: v1alpha1.KindBackup, Resource: "backups",
-			Namespace: w.backup.Namespace, Name: w.backup.Name, UID: string(w.backup.UID),
+			Namespace: o.backup.Namespace, Name: o.backup.Name, UID: string(o.backup.UID),
 		},
-		Repository: repository.PodConfig(w.repo), Lineage: plan.Lineage, BackupID: plan.ID, MaxBytesPerSecond: rate(w.backup, w.repo),
+		Repository: repository.PodConfig(o.repo), Lineage: plan.Lineage, BackupID: plan.ID, MaxBytesPerSecond: rate(o.backup, o.repo),
 	}
 	return workload.Job{
-		Name: jobName(w.backup, w.backup.Status.Verification.Attempt), Owner: w.backup, Cluster: w.backup.Spec.Cluster.Name,
+		Name: jobName(o.backup, o.backup.Status.Verification.Attempt), Owner: o.backup, Cluster: o.backup.Spec.Cluster.Name,
 		Component: workload.ComponentBackup, Image: r.Agent.Image, Agent: r.Agent, Args: []string{"verify"},
 		Spec: task, Progress: &task.Object,
-		S3Secret: repository.SecretName(w.repo), KeysSecret: repository.KeysSecretName(w.repo),
+		S3Secret: repository.SecretName(o.repo), KeysSecret: repository.KeysSecretName(o.repo),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
@@ -133,61 +133,61 @@ func rate(backup *v1alpha1.Backup, repo *v1alpha1.BackupRepository) int64 {
 	return 0
 }
 
-func (r *Reconciler) awaitJob(_ context.Context, w *world) flow.Outcome {
-	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(w, w.job.Trouble()))
+func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
+	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(o, o.job.Trouble()))
 }
 
 // takeResult takes what the worker's pod has said.
-func (r *Reconciler) takeResult(_ context.Context, w *world) flow.Outcome {
+func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 	result := agentapi.VerifyResult{}
-	if !w.job.Complete || !w.job.Result(&result) {
+	if !o.job.Complete || !o.job.Result(&result) {
 		return flow.Next
 	}
-	status, verification := &w.backup.Status, w.backup.Status.Verification
-	status.VerifiedAt, verification.CompletedAt = &metav1.Time{Time: w.now}, &metav1.Time{Time: w.now}
+	status, verification := &o.backup.Status, o.backup.Status.Verification
+	status.VerifiedAt, verification.CompletedAt = &metav1.Time{Time: o.now}, &metav1.Time{Time: o.now}
 	verification.Objects, verification.CheckedBytes, verification.WrongObjects = result.Objects, result.CheckedBytes, result.WrongObjects
 	verification.Wrong = nil
 	for _, wrong := range result.Wrong {
 		verification.Wrong = append(verification.Wrong, v1alpha1.WrongObject(wrong))
 	}
-	return flow.Save(reasonOf(verification), found(w.backup))
+	return flow.Save(reasonOf(verification), found(o.backup))
 }
 
 // requireAttempts gives a verification up after so many Jobs. The next time of the schedule, or another token, begins
 // another.
-func (r *Reconciler) requireAttempts(_ context.Context, w *world) flow.Outcome {
+func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcome {
 	reason, message := v1alpha1.ReasonJobFailed, "the node of its pod does not answer"
 	final := false
-	if w.job.Ended() {
-		reason, message = w.job.FailureReason()
-		final = w.job.Outcome != nil && w.job.Outcome.Error != nil && w.job.Outcome.Error.Final
+	if o.job.Ended() {
+		reason, message = o.job.FailureReason()
+		final = o.job.Outcome != nil && o.job.Outcome.Error != nil && o.job.Outcome.Error.Final
 	}
-	verification := w.backup.Status.Verification
+	verification := o.backup.Status.Verification
 	if verification.Attempt < maxAttempts && !final {
 		return flow.Next
 	}
-	verification.CompletedAt = &metav1.Time{Time: w.now}
+	verification.CompletedAt = &metav1.Time{Time: o.now}
 	return flow.Save(reason, fmt.Sprintf("The backup could not be read, which says nothing of it; given up after %d attempts, the last of which ended with: %s",
 		verification.Attempt, message))
 }
 
-func (r *Reconciler) tryAgain(_ context.Context, w *world) flow.Outcome {
-	w.backup.Status.Verification.Attempt++
-	return flow.Save(v1alpha1.ReasonVerifying, verifying(w, ""))
+func (r *Reconciler) tryAgain(_ context.Context, o *observed) flow.Outcome {
+	o.backup.Status.Verification.Attempt++
+	return flow.Save(v1alpha1.ReasonVerifying, verifying(o, ""))
 }
 
 // clearJob removes Jobs that have done their work, or whose backup is going; what they said is in the status.
-func (r *Reconciler) clearJob(ctx context.Context, w *world) flow.Outcome {
-	verification := w.backup.Status.Verification
+func (r *Reconciler) clearJob(ctx context.Context, o *observed) flow.Outcome {
+	verification := o.backup.Status.Verification
 	if verification == nil {
 		return flow.Next
 	}
-	if err := r.remove(ctx, w, verification.Attempt, w.job); err != nil {
+	if err := r.remove(ctx, o, verification.Attempt, o.job); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Retry(r.remove(ctx, w, verification.Attempt-1, w.previous))
+	return flow.Retry(r.remove(ctx, o, verification.Attempt-1, o.previous))
 }
 
-func (r *Reconciler) remove(ctx context.Context, w *world, attempt int32, state workload.State) error {
-	return workload.Remove(ctx, r.Client, r.Reader, w.backup, jobName(w.backup, attempt), state)
+func (r *Reconciler) remove(ctx context.Context, o *observed, attempt int32, state workload.State) error {
+	return workload.Remove(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, attempt), state)
 }
