@@ -21,12 +21,8 @@ type RestoreStatus struct {
 	// Cluster is the PostgresCluster that was created, or that is restored in place.
 	// +optional
 	Cluster *CreatedCluster `json:"cluster,omitempty"`
-	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
-	// +optional
-	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
-	// Handover offers the restored data.
-	// +optional
-	Handover *Handover `json:"handover,omitempty"`
+	// VolumeLockStatus says how far the work on the volumes of the cluster is.
+	VolumeLockStatus `json:",inline"`
 	// Release requests that the db-controller removes a data generation from the volumes.
 	// +optional
 	Release *ReleaseRequest `json:"release,omitempty"`
@@ -36,18 +32,12 @@ type RestoreStatus struct {
 	// SafetyBackup is the Backup that was taken before anything was touched.
 	// +optional
 	SafetyBackup string `json:"safetyBackup,omitempty"`
-	// Previous is the data that the cluster ran on before the restore in place, and runs on again when that is undone.
-	// +optional
-	Previous *PreviousData `json:"previous,omitempty"`
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
 	// Reached says where recovery ended.
 	// +optional
 	Reached *ReachedPoint `json:"reached,omitempty"`
-	// Failure is why the restore is being abandoned, from the moment when that was decided.
-	// +optional
-	Failure *RestoreFailure `json:"failure,omitempty"`
 	// StartedAt is when the plan was made.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
@@ -56,12 +46,6 @@ type RestoreStatus struct {
 	// +optional
 	// +listType=atomic
 	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`
-	// DownAt is when the db-controller was asked to stop the cluster.
-	// +optional
-	DownAt *metav1.Time `json:"downAt,omitempty"`
-	// HandedOverAt is when the restored data was offered to the cluster.
-	// +optional
-	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
 	// RestoredAt is when the cluster accepted connections on the restored data, for a restore in place.
 	// +optional
 	RestoredAt *metav1.Time `json:"restoredAt,omitempty"`
@@ -77,20 +61,6 @@ type RestoreStatus struct {
 	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
-}
-
-// PreviousData is a data generation to return to.
-type PreviousData struct {
-	// DataGeneration that the cluster ran on.
-	DataGeneration string `json:"dataGeneration"`
-	// Instance whose volume has every commit of it.
-	Instance string `json:"instance"`
-	// SystemIdentifier of it.
-	SystemIdentifier string `json:"systemIdentifier"`
-	// MajorVersion of it.
-	MajorVersion int32 `json:"majorVersion"`
-	// Image that ran it.
-	Image string `json:"image"`
 }
 
 // DecidedRestore is a decision that was made.
@@ -192,14 +162,6 @@ type ReachedPoint struct {
 	TakenBytes int64 `json:"takenBytes,omitempty"`
 }
 
-// RestoreFailure is why a restore is being abandoned.
-type RestoreFailure struct {
-	// Reason of the condition that it will end with.
-	Reason string `json:"reason"`
-	// Message for a person.
-	Message string `json:"message"`
-}
-
 // ConditionRestored says whether the cluster of a restore in place runs on the restored data. Written by the
 // restore-controller.
 const ConditionRestored = "Restored"
@@ -220,12 +182,6 @@ const (
 	ReasonAwaitingWAL = "AwaitingWAL"
 	// ReasonPlanned: the plan is made.
 	ReasonPlanned = "Planned"
-	// ReasonAwaitingVolumeLock: the volumes are not granted yet.
-	ReasonAwaitingVolumeLock = "AwaitingVolumeLock"
-	// ReasonVolumeLockRefused: the db-controller refuses the volumes.
-	ReasonVolumeLockRefused = "VolumeLockRefused"
-	// ReasonAwaitingAdoption: the cluster has not started on the new data yet.
-	ReasonAwaitingAdoption = "AwaitingAdoption"
 	// ReasonAwaitingBackup: the requested backup does not exist yet.
 	ReasonAwaitingBackup = "AwaitingBackup"
 	// ReasonInvalidSpec: the spec can't be acted on.
@@ -238,8 +194,6 @@ const (
 	ReasonNoSpace = "NoSpace"
 	// ReasonPreviousDataDiscarded: the restore failed after the previous data was discarded.
 	ReasonPreviousDataDiscarded = "PreviousDataDiscarded"
-	// ReasonNotStarted: the cluster did not accept connections on the restored data in time.
-	ReasonNotStarted = "NotStarted"
 	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.
 	ReasonAwaitingConfirmation = "AwaitingConfirmation"
 	// ReasonConfirming: the previous data is being deleted.

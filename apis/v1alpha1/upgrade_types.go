@@ -80,12 +80,8 @@ type UpgradeStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Findings []Finding `json:"findings,omitempty"`
-	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
-	// +optional
-	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
-	// Handover offers the upgraded data, or reverts to the old data.
-	// +optional
-	Handover *Handover `json:"handover,omitempty"`
+	// VolumeLockStatus says how far the work on the volumes of the cluster is.
+	VolumeLockStatus `json:",inline"`
 	// BackupRequest requests the first backup of the new lineage from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
@@ -98,22 +94,12 @@ type UpgradeStatus struct {
 	// CheckedAt is when the check ended; findings has its results.
 	// +optional
 	CheckedAt *metav1.Time `json:"checkedAt,omitempty"`
-	// HandedOverAt is when the upgraded data was offered to the cluster.
-	// +optional
-	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
-	// DownAt is when the db-controller was asked to stop the cluster.
-	// +optional
-	DownAt *metav1.Time `json:"downAt,omitempty"`
 	// UpAt is when it accepted connections again.
 	// +optional
 	UpAt *metav1.Time `json:"upAt,omitempty"`
 	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
-	// RollingBack is why the upgrade is being rolled back, once that is decided.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	RollingBack string `json:"rollingBack,omitempty"`
 }
 
 // UpgradePlan is what an upgrade has decided.
@@ -177,8 +163,6 @@ const (
 	ReasonUnknownVersion = "UnknownVersion"
 	// ReasonRolledBack: it failed, and the old version runs again.
 	ReasonRolledBack = "RolledBack"
-	// ReasonRollingBack: it failed, and the old version is being brought back.
-	ReasonRollingBack = "RollingBack"
 	// ReasonFinishing: the new version runs; extensions and statistics are being updated.
 	ReasonFinishing = "Finishing"
 )

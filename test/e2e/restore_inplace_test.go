@@ -170,7 +170,7 @@ func TestARestoreInPlaceThatCannotBeLeavesTheClusterServing(t *testing.T) {
 	}
 	restore := b.inPlace("broken", nil)
 	b.Must(b.Create(t.Context(), restore))
-	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDataCorrupt, "goes on with its data of before")
+	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDataCorrupt, "goes on with its previous data")
 	b.AwaitTrue(shop, v1alpha1.ConditionReady)
 	if got := b.SQL("shop", sum); got != want || shop.Status.DataGeneration != before {
 		t.Errorf("it has %s on %s, not %s on %s", got, shop.Status.DataGeneration, want, before)

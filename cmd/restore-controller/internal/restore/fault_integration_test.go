@@ -150,7 +150,7 @@ func TestAClusterThatIsDeletedMeanwhileEndsItsRestore(t *testing.T) {
 				l.letGo(cluster)
 			}
 			message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonClusterReplaced)
-			if !strings.Contains(message, "PostgresCluster "+cluster.Name+" was deleted before it ran on the restored data; make another Restore") {
+			if !strings.Contains(message, "PostgresCluster "+cluster.Name+" was deleted before it ran on the new data.") {
 				t.Error(message)
 			}
 			if s := restore.Status; s.VolumeLockRequest != nil || s.Handover != nil || s.BackupRequest != nil || l.there(&batchv1.Job{ObjectMeta: l.meta("r-restore")}) {

@@ -13,19 +13,19 @@ import (
 )
 
 // foresee completes the plan with what a person wants to know before it is carried out.
-func (w *world) foresee(reach *pitr.Reach) {
-	plan := w.restore.Status.Plan
+func (o *observed) foresee(reach *pitr.Reach) {
+	plan := o.restore.Status.Plan
 	plan.WALBytes = reach.Segments() * int64(reach.Last().SegSize) //nolint:gosec // a segment has at most 1 GiB
 	plan.NeedsBytes = plan.WriteBytes + spareBytes
 	plan.ArchiveEnds = &v1alpha1.ReachedPoint{LSN: reach.EndLSN.String(), Timeline: int64(reach.Timeline)}
 	if reach.LastCommit != nil {
 		plan.ArchiveEnds.LastCommit = &metav1.MicroTime{Time: *reach.LastCommit}
 	}
-	if w.inPlace() {
-		plan.FreeBytes, _ = freeBytes(w.cluster)
-		plan.DiscardsPrevious = w.restore.Spec.Destination.InPlace.DiscardPrevious
+	if o.inPlace() {
+		plan.FreeBytes, _ = freeBytes(o.cluster)
+		plan.DiscardsPrevious = o.restore.Spec.Destination.InPlace.DiscardPrevious
 	}
-	plan.ExpectedSeconds = expected(plan, w.last)
+	plan.ExpectedSeconds = expected(plan, o.last)
 }
 
 // fetchBytes are those to fetch: what the backup stored, or for an incremental one at most what all packs hold that it
@@ -53,19 +53,19 @@ func expected(plan *v1alpha1.RestorePlan, last *v1alpha1.Restore) int64 {
 }
 
 // observeLast reads the last Restore of the namespace that says how long it took, while there is no plan yet.
-func (r *Reconciler) observeLast(ctx context.Context, w *world) error {
-	if w.restore.Status.Plan != nil || w.ended() || w.deleting() {
+func (r *Reconciler) observeLast(ctx context.Context, o *observed) error {
+	if o.restore.Status.Plan != nil || o.ended() || o.deleting() {
 		return nil
 	}
 	all := &v1alpha1.RestoreList{}
-	if err := r.writer.List(ctx, all, client.InNamespace(w.restore.Namespace)); err != nil {
+	if err := r.writer.List(ctx, all, client.InNamespace(o.restore.Namespace)); err != nil {
 		return fmt.Errorf("list Restores: %w", err)
 	}
 	for i := range all.Items {
 		status := &all.Items[i].Status
 		measured := status.Plan != nil && status.Reached != nil && status.Reached.FetchSeconds > 0 && status.HandedOverAt != nil
-		if measured && (w.last == nil || w.last.Status.HandedOverAt.Before(status.HandedOverAt)) {
-			w.last = &all.Items[i]
+		if measured && (o.last == nil || o.last.Status.HandedOverAt.Before(status.HandedOverAt)) {
+			o.last = &all.Items[i]
 		}
 	}
 	return nil
@@ -76,19 +76,20 @@ func planned(plan *v1alpha1.RestorePlan) string {
 	if plan == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s can be reached: from backup %s (%s to fetch, %s to write), then %d WAL segments at most",
+	text := fmt.Sprintf("%s can be reached: from backup %s (%s to fetch, %s to write), then at most %d WAL segments.",
 		plan.Target, plan.BackupID, bytes(plan.FetchBytes), bytes(plan.WriteBytes), plan.WALSegments)
 	if ends := plan.ArchiveEnds; ends != nil {
-		text += fmt.Sprintf("; the archive ends at LSN %s", ends.LSN)
+		text += fmt.Sprintf(" The archive ends at LSN %s", ends.LSN)
 		if ends.LastCommit != nil {
 			text += fmt.Sprintf(", with a commit of %s", pitr.Stamp(ends.LastCommit.Time))
 		}
+		text += "."
 	}
 	if plan.DiscardsPrevious {
-		text += "; the data of before is given up for it, as discardPrevious asks, so nothing can be undone but by restoring the safety backup"
+		text += " The previous data is given up for it, as discardPrevious requests, so only restoring the safety backup can undo it."
 	}
 	if plan.ExpectedSeconds > 0 {
-		text += fmt.Sprintf("; it takes about %ds, by the last restore", plan.ExpectedSeconds)
+		text += fmt.Sprintf(" It takes about %ds, by the last restore.", plan.ExpectedSeconds)
 	}
-	return text + "; nothing was touched, as spec.mode is Plan"
+	return text + " Nothing was touched, as spec.mode is Plan."
 }

@@ -16,26 +16,26 @@ import (
 )
 
 func TestOnlyItsOwnJobIsStopped(t *testing.T) {
-	w := inPlaceWorld(grant)
+	o := seenInPlace(grant)
 	own := func(uid types.UID) *batchv1.Job {
 		return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
-			Namespace: w.restore.Namespace, Name: jobName(w.restore), UID: uid,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w.restore, v1alpha1.GroupVersion.WithKind(v1alpha1.KindRestore))},
+			Namespace: o.restore.Namespace, Name: jobName(o.restore), UID: uid,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(o.restore, v1alpha1.GroupVersion.WithKind(v1alpha1.KindRestore))},
 		}}
 	}
 	var err error
-	if w.job, err = workload.Observe(t.Context(), fakeapi.New(own("seen")), fakeapi.New(), w.restore, jobName(w.restore)); err != nil {
+	if o.job, err = workload.Observe(t.Context(), fakeapi.New(own("seen")), fakeapi.New(), o.restore, jobName(o.restore)); err != nil {
 		t.Fatal(err)
 	}
 	r := &Reconciler{writer: fakeapi.New(own("other"))}
-	outcome := r.stopJob(t.Context(), w)
+	outcome := r.stopJob(t.Context(), o)
 	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(own("")), &batchv1.Job{}); err != nil {
 		t.Errorf("another Job of that name was deleted: %v (%+v)", err, outcome)
 	}
 }
 
 func TestARestoreExpiresAsItWasSeen(t *testing.T) {
-	ended := inPlaceWorld(run)
+	ended := seenInPlace(run)
 	ended.restore.Spec.TTLSecondsAfterFinished = ptr.To[int32](1)
 	ended.restore.Status.CompletedAt = &metav1.Time{Time: ended.now.Add(-time.Hour)}
 	ended.restore.ResourceVersion = "1"
@@ -49,15 +49,15 @@ func TestARestoreExpiresAsItWasSeen(t *testing.T) {
 }
 
 func TestAClusterThatGotDataMeanwhileIsNotDeleted(t *testing.T) {
-	w := aWorld(func(w *world) {
-		w.cluster = made()
-		w.cluster.Namespace, w.cluster.ResourceVersion = w.restore.Namespace, "1"
-		w.restore.Status.Plan = &v1alpha1.RestorePlan{DataGeneration: "g1"}
+	o := seen(func(o *observed) {
+		o.cluster = made()
+		o.cluster.Namespace, o.cluster.ResourceVersion = o.restore.Namespace, "1"
+		o.restore.Status.Plan = &v1alpha1.RestorePlan{DataGeneration: "g1"}
 	})
-	now := w.cluster.DeepCopy()
+	now := o.cluster.DeepCopy()
 	now.Status.DataGeneration, now.ResourceVersion = "g1", "2"
 	r := &Reconciler{writer: fakeapi.New(now)}
-	outcome := r.deleteUnfinished(t.Context(), w)
+	outcome := r.deleteUnfinished(t.Context(), o)
 	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.PostgresCluster{}); err != nil {
 		t.Errorf("it was deleted: %v (%+v)", err, outcome)
 	}

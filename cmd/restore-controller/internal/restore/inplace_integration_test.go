@@ -165,11 +165,11 @@ func TestARestoreInPlaceThatFailsLeavesTheClusterAsItWas(t *testing.T) {
 	}{
 		"its Job fails": {func(l *lab, _ *v1alpha1.Restore) {
 			l.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonDataCorrupt, Message: "object x is corrupt", Final: true}})
-		}, v1alpha1.ReasonDataCorrupt, "object x is corrupt; PostgresCluster shop goes on with its data of before"},
+		}, v1alpha1.ReasonDataCorrupt, "Object x is corrupt. PostgresCluster shop goes on with its previous data."},
 		"it is cancelled": {func(l *lab, r *v1alpha1.Restore) {
 			l.await(r, metav1.ConditionUnknown, v1alpha1.ReasonRunning)
 			l.patchSpec(r, `{"cancel":true}`)
-		}, v1alpha1.ReasonCancelled, "goes on with its data of before"},
+		}, v1alpha1.ReasonCancelled, "goes on with its previous data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
@@ -217,7 +217,7 @@ func TestAPlanTouchesNothing(t *testing.T) {
 	shop := l.running()
 	restore := l.inPlace(func(s *v1alpha1.RestoreSpec) { s.Mode = v1alpha1.RestorePlanOnly })
 	message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
-	if !strings.Contains(message, "can be reached: from backup b (") || !strings.Contains(message, "the archive ends at LSN 0/7000000, with a commit of 2026-03-01T12:06:00Z") || restore.Status.Plan == nil || restore.Status.VolumeLockRequest != nil {
+	if !strings.Contains(message, "can be reached: from backup b (") || !strings.Contains(message, "The archive ends at LSN 0/7000000, with a commit of 2026-03-01T12:06:00Z") || restore.Status.Plan == nil || restore.Status.VolumeLockRequest != nil {
 		t.Errorf("%s; %+v", message, restore.Status)
 	}
 	l.expectShop(string(shop.UID), "g0", "")

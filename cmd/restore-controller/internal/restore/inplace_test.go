@@ -16,134 +16,160 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// inPlaceWorld is of a Restore r of the cluster shop in place, which runs on g0.
-func inPlaceWorld(change func(*world)) *world {
-	return aWorld(func(w *world) {
-		w.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
-		w.cluster = &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "c"}}
-		w.cluster.Status = v1alpha1.PostgresClusterStatus{
+// seenInPlace is of a Restore r of the cluster shop in place, which runs on g0.
+func seenInPlace(change func(*observed)) *observed {
+	return seen(func(o *observed) {
+		o.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
+		o.cluster = &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "c"}}
+		o.cluster.Status = v1alpha1.PostgresClusterStatus{
 			SystemIdentifier: "7", MajorVersion: 17, DataGeneration: "g0", Image: "postgres:17", Primary: "shop-1",
 			Instances: []v1alpha1.InstanceStatus{{Name: "shop-0"}, {Name: "shop-1"}},
 		}
-		change(w)
+		change(o)
 	})
 }
 
-func planInPlace(w *world) {
-	w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: "shop", UID: "c"}
-	w.restore.Status.Plan = &v1alpha1.RestorePlan{SystemIdentifier: "7", MajorVersion: 17, DataGeneration: "g1"}
+func planInPlace(o *observed) {
+	o.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: "shop", UID: "c"}
+	o.restore.Status.Plan = &v1alpha1.RestorePlan{SystemIdentifier: "7", MajorVersion: 17, DataGeneration: "g1"}
 }
 
 // grant lets the db-controller have granted the volumes.
-func grant(w *world) {
-	planInPlace(w)
-	w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
-	w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+func grant(o *observed) {
+	planInPlace(o)
+	o.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
+	o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
 		RequesterUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.VolumeLockGranted,
 		Volumes: []v1alpha1.LockedVolume{{Instance: "shop-1", ClaimName: "data-shop-1"}, {Instance: "shop-0", ClaimName: "data-shop-0"}},
 	}}
 }
 
+// handOver lets the restored data be offered to the cluster.
+func handOver(o *observed) {
+	grant(o)
+	o.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
+	o.restore.Status.Handover = &v1alpha1.Handover{Token: protocol.Token("uid", 0), DataGeneration: "g1"}
+	o.restore.Status.HandedOverAt = &metav1.Time{Time: o.now}
+}
+
+// adopt lets the cluster accept connections on it, which nobody has noted yet.
+func adopt(o *observed) {
+	handOver(o)
+	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g1"
+	o.cluster.Status.DataGeneration = "g1"
+	o.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+}
+
 // run lets the cluster run on the restored data.
-func run(w *world) {
-	planInPlace(w)
-	status := &w.restore.Status
+func run(o *observed) {
+	planInPlace(o)
+	status := &o.restore.Status
 	status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
 	status.DownAt, status.RestoredAt = &metav1.Time{Time: time.Unix(995, 0)}, &metav1.Time{Time: time.Unix(998, 0)}
-	w.cluster.Status.DataGeneration = "g1"
+	o.cluster.Status.DataGeneration = "g1"
 }
 
 // discard lets the Job be giving up the data of before.
-func discard(w *world) {
-	grant(w)
-	w.restore.Status.Plan.DiscardsPrevious, w.restore.Status.SafetyBackup = true, "shop-safety"
-	w.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
+func discard(o *observed) {
+	grant(o)
+	o.restore.Status.Plan.DiscardsPrevious, o.restore.Status.SafetyBackup = true, "shop-safety"
+	o.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
 }
 
-func decide(w *world, decision v1alpha1.RestoreDecision) {
-	run(w)
-	w.restore.Status.Decided = &v1alpha1.DecidedRestore{Decision: decision}
+func decide(o *observed, decision v1alpha1.RestoreDecision) {
+	run(o)
+	o.restore.Status.Decided = &v1alpha1.DecidedRestore{Decision: decision}
 }
 
 func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 	const (
 		plan   = "ensureFinalizer preflight preflightInPlace pinPlan"
-		normal = plan + " askSafetyBackup awaitSafetyBackup askHold awaitHold pinBefore runJob awaitJob handOver awaitRestored"
-		back   = "stopJob takeBack awaitTakenBack withdrawHold awaitHoldGone letGoOfRestored"
+		normal = plan + " requestSafetyBackup awaitSafetyBackup requestLock awaitLock pinPrevious runJob awaitJob handOver awaitRestored"
+		back   = "stopJob takeBack awaitTakenBack withdrawLock awaitReturned releaseRestored"
 		giveUp = "pinFailure " + back + " concludeInPlace"
 	)
 	deleted := metav1.NewTime(time.Unix(999, 0))
-	backupFailed := func(w *world) {
-		planInPlace(w)
-		w.restore.Status.BackupRequest = &v1alpha1.BackupRequest{Token: "t"}
-		w.first = &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{RequestedBy: &v1alpha1.Requester{Token: "t"}}}
-		w.first.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse}}
+	backupFailed := func(o *observed) {
+		planInPlace(o)
+		o.restore.Status.BackupRequest = &v1alpha1.BackupRequest{Token: "t"}
+		o.first = &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{RequestedBy: &v1alpha1.Requester{Token: "t"}}}
+		o.first.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse}}
 	}
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*observed)
 		want   string
 	}{
-		"a new one":                {func(*world) {}, normal},
-		"a plan is all":            {func(w *world) { w.restore.Spec.Mode = v1alpha1.RestorePlanOnly }, plan},
-		"there is no such cluster": {func(w *world) { w.cluster = nil }, normal}, // preflight says so
+		"a new one":                {func(*observed) {}, normal},
+		"a plan is all":            {func(o *observed) { o.restore.Spec.Mode = v1alpha1.RestorePlanOnly }, plan},
+		"there is no such cluster": {func(o *observed) { o.cluster = nil }, normal}, // preflight says so
 		"the volumes are granted":  {grant, normal},
-		"another database by then": {func(w *world) { grant(w); w.cluster.Status.SystemIdentifier = "8" }, giveUp},
-		"upgraded by then":         {func(w *world) { grant(w); w.cluster.Status.MajorVersion = 18 }, giveUp},
-		"the cluster is replaced":  {func(w *world) { planInPlace(w); w.cluster.UID = "d" }, giveUp},
-		"the cluster goes":         {func(w *world) { planInPlace(w); w.cluster.DeletionTimestamp = &deleted }, giveUp},
-		"cancelled":                {func(w *world) { grant(w); w.restore.Spec.Cancel = true }, giveUp},
-		"its Job failed":           {func(w *world) { grant(w); w.job = workload.State{Exists: true, Failed: true} }, giveUp},
+		"another database by then": {func(o *observed) { grant(o); o.cluster.Status.SystemIdentifier = "8" }, giveUp},
+		"upgraded by then":         {func(o *observed) { grant(o); o.cluster.Status.MajorVersion = 18 }, giveUp},
+		"the cluster is replaced":  {func(o *observed) { planInPlace(o); o.cluster.UID = "d" }, giveUp},
+		"the cluster goes":         {func(o *observed) { planInPlace(o); o.cluster.DeletionTimestamp = &deleted }, giveUp},
+		"cancelled":                {func(o *observed) { grant(o); o.restore.Spec.Cancel = true }, giveUp},
+		"its Job failed":           {func(o *observed) { grant(o); o.job = workload.State{Exists: true, Failed: true} }, giveUp},
 		"the safety backup failed": {backupFailed, giveUp},
-		"it doesn't come up": {func(w *world) {
-			grant(w)
-			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-startLimit - time.Second)}
+		"it doesn't come up": {func(o *observed) {
+			handOver(o)
+			o.restore.Status.HandedOverAt = &metav1.Time{Time: o.now.Add(-startLimit - time.Second)}
 		}, giveUp},
-		"it is still coming up": {func(w *world) {
-			grant(w)
-			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-time.Minute)}
+		"it runs on the restored data":            {adopt, "pinRestored"},
+		"it runs on it, cancelled":                {func(o *observed) { adopt(o); o.restore.Spec.Cancel = true }, "pinRestored"},
+		"it runs on it, deleted":                  {func(o *observed) { adopt(o); o.restore.DeletionTimestamp = &deleted }, "pinRestored"},
+		"it runs on it, given up a moment before": {func(o *observed) { adopt(o); o.restore.Status.Failure = &v1alpha1.Failure{Reason: "x"} }, "pinRestored"},
+		"it runs on the previous data again": {func(o *observed) {
+			adopt(o)
+			o.restore.Status.Failure = &v1alpha1.Failure{Reason: "x"}
+			o.restore.Status.Handover.DataGeneration, o.cluster.Status.DataGeneration = "g0", "g0"
+			o.cluster.Status.VolumeLocks[0].AdoptedGeneration = "g0"
+		}, giveUp},
+		"it is still coming up": {func(o *observed) {
+			grant(o)
+			o.restore.Status.HandedOverAt = &metav1.Time{Time: o.now.Add(-time.Minute)}
 		}, normal},
-		"deleted before": {func(w *world) { grant(w); w.restore.DeletionTimestamp = &deleted }, back + " removeFinalizer"},
-		"cancelled while it gives up what was before": {func(w *world) { discard(w); w.restore.Spec.Cancel = true }, normal},
-		"deleted then":        {func(w *world) { discard(w); w.restore.DeletionTimestamp = &deleted }, normal},
-		"its Job failed then": {func(w *world) { discard(w); w.job = workload.State{Exists: true, Failed: true} }, giveUp},
-		"its Job failed then, deleted": {func(w *world) {
-			discard(w)
-			w.job = workload.State{Exists: true, Failed: true}
-			w.restore.DeletionTimestamp = &deleted
+		"deleted before": {func(o *observed) { grant(o); o.restore.DeletionTimestamp = &deleted }, back + " removeFinalizer"},
+		"cancelled while it gives up what was before": {func(o *observed) { discard(o); o.restore.Spec.Cancel = true }, normal},
+		"deleted then":        {func(o *observed) { discard(o); o.restore.DeletionTimestamp = &deleted }, normal},
+		"its Job failed then": {func(o *observed) { discard(o); o.job = workload.State{Exists: true, Failed: true} }, giveUp},
+		"its Job failed then, deleted": {func(o *observed) {
+			discard(o)
+			o.job = workload.State{Exists: true, Failed: true}
+			o.restore.DeletionTimestamp = &deleted
 		}, back + " removeFinalizer"},
-		"it doesn't come up then": {func(w *world) {
-			discard(w)
-			w.restore.Status.HandedOverAt = &metav1.Time{Time: w.now.Add(-startLimit - time.Second)}
+		"it doesn't come up then": {func(o *observed) {
+			discard(o)
+			o.restore.Status.HandedOverAt = &metav1.Time{Time: o.now.Add(-startLimit - time.Second)}
 		}, normal},
 		"restored":              {run, "decide"},
-		"cancelled too late":    {func(w *world) { run(w); w.restore.Spec.Cancel = true }, "decide"},
-		"deleted when restored": {func(w *world) { run(w); w.restore.DeletionTimestamp = &deleted }, "decide"},
-		"confirmed":             {func(w *world) { decide(w, v1alpha1.DecisionConfirm) }, "letGoOfBefore finishConfirmed"},
-		"to be undone":          {func(w *world) { decide(w, v1alpha1.DecisionUndo) }, "askUndo awaitUndo handBack awaitBack"},
-		"deleted while it is undone": {func(w *world) {
-			decide(w, v1alpha1.DecisionUndo)
-			w.restore.DeletionTimestamp = &deleted
-		}, "askUndo awaitUndo handBack awaitBack"},
-		"undone": {func(w *world) {
-			decide(w, v1alpha1.DecisionUndo)
-			w.restore.Status.UndoneAt = &deleted
-		}, "awaitHoldGone letGoOfRestored concludeUndone"},
-		"deleted when it could not be undone": {func(w *world) {
-			decide(w, v1alpha1.DecisionUndo)
-			w.restore.Status.CompletedAt, w.restore.DeletionTimestamp = &deleted, &deleted
-		}, "letGoOfBefore removeFinalizer"},
-		"deleted when it was undone": {func(w *world) {
-			decide(w, v1alpha1.DecisionUndo)
-			w.restore.Status.UndoneAt, w.restore.Status.CompletedAt, w.restore.DeletionTimestamp = &deleted, &deleted, &deleted
+		"cancelled too late":    {func(o *observed) { run(o); o.restore.Spec.Cancel = true }, "decide"},
+		"deleted when restored": {func(o *observed) { run(o); o.restore.DeletionTimestamp = &deleted }, "decide"},
+		"confirmed":             {func(o *observed) { decide(o, v1alpha1.DecisionConfirm) }, "releasePrevious finishConfirmed"},
+		"to be undone":          {func(o *observed) { decide(o, v1alpha1.DecisionUndo) }, "requestUndo awaitUndo handBack awaitBack"},
+		"deleted while it is undone": {func(o *observed) {
+			decide(o, v1alpha1.DecisionUndo)
+			o.restore.DeletionTimestamp = &deleted
+		}, "requestUndo awaitUndo handBack awaitBack"},
+		"undone": {func(o *observed) {
+			decide(o, v1alpha1.DecisionUndo)
+			o.restore.Status.UndoneAt = &deleted
+		}, "awaitReturned releaseRestored concludeUndone"},
+		"deleted when it could not be undone": {func(o *observed) {
+			decide(o, v1alpha1.DecisionUndo)
+			o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted
+		}, "releasePrevious removeFinalizer"},
+		"deleted when it was undone": {func(o *observed) {
+			decide(o, v1alpha1.DecisionUndo)
+			o.restore.Status.UndoneAt, o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted, &deleted
 		}, "removeFinalizer"},
-		"deleted when it was confirmed": {func(w *world) {
-			decide(w, v1alpha1.DecisionConfirm)
-			w.restore.Status.CompletedAt, w.restore.DeletionTimestamp = &deleted, &deleted
+		"deleted when it was confirmed": {func(o *observed) {
+			decide(o, v1alpha1.DecisionConfirm)
+			o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted
 		}, "removeFinalizer"},
-		"ended": {func(w *world) { run(w); w.restore.Status.CompletedAt = &deleted }, "awaitFirstBackup expire"},
+		"ended": {func(o *observed) { run(o); o.restore.Status.CompletedAt = &deleted }, "awaitFirstBackup expire"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := names((&Reconciler{}).plan(inPlaceWorld(test.change))); got != test.want {
+			if got := names((&Reconciler{}).plan(seenInPlace(test.change))); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -152,20 +178,20 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 
 func TestOnlyAClusterWithDataIsRestoredInPlace(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*observed)
 		kind   flow.Kind
 		reason string
 	}{
-		"all is well":              {func(*world) {}, flow.KindNext, ""},
-		"no cluster":               {func(w *world) { w.cluster, w.now = nil, w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonClusterNotFound},
-		"no cluster yet":           {func(w *world) { w.cluster = nil }, flow.KindWait, v1alpha1.ReasonClusterNotFound},
-		"a cluster that goes":      {func(w *world) { w.cluster.DeletionTimestamp = &metav1.Time{Time: w.now} }, flow.KindStop, v1alpha1.ReasonClusterReplaced},
-		"a cluster without data":   {func(w *world) { w.cluster.Status.SystemIdentifier = "" }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
-		"a cluster that sleeps":    {func(w *world) { w.cluster.Spec.Hibernate = true }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
-		"a cluster that is in use": {func(w *world) { w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "other"}} }, flow.KindWait, v1alpha1.ReasonQueued},
+		"all is well":              {func(*observed) {}, flow.KindNext, ""},
+		"no cluster":               {func(o *observed) { o.cluster, o.now = nil, o.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonClusterNotFound},
+		"no cluster yet":           {func(o *observed) { o.cluster = nil }, flow.KindWait, v1alpha1.ReasonClusterNotFound},
+		"a cluster that goes":      {func(o *observed) { o.cluster.DeletionTimestamp = &metav1.Time{Time: o.now} }, flow.KindStop, v1alpha1.ReasonClusterReplaced},
+		"a cluster without data":   {func(o *observed) { o.cluster.Status.SystemIdentifier = "" }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
+		"a cluster that sleeps":    {func(o *observed) { o.cluster.Spec.Hibernate = true }, flow.KindWait, v1alpha1.ReasonClusterNotReady},
+		"a cluster that is in use": {func(o *observed) { o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "other"}} }, flow.KindWait, v1alpha1.ReasonQueued},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Reconciler{}).preflightInPlace(context.Background(), inPlaceWorld(test.change))
+			got := (&Reconciler{}).preflightInPlace(context.Background(), seenInPlace(test.change))
 			if got.Kind != test.kind || got.Reason != test.reason || got.Kind != flow.KindNext && got.Message == "" {
 				t.Errorf("%+v", got)
 			}
@@ -174,32 +200,32 @@ func TestOnlyAClusterWithDataIsRestoredInPlace(t *testing.T) {
 }
 
 func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
-	storage := func(w *world, used string) {
+	storage := func(o *observed, used string) {
 		capacity, full := resource.MustParse("10Gi"), resource.MustParse(used)
-		w.cluster.Status.Instances[1].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &full}
+		o.cluster.Status.Instances[1].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &full}
 	}
 	for name, test := range map[string]struct {
-		change func(*world, *backup.Head)
+		change func(*observed, *backup.Head)
 		want   string
 	}{
-		"it fits":          {func(*world, *backup.Head) {}, ""},
-		"there is room":    {func(w *world, _ *backup.Head) { storage(w, "7Gi") }, ""},
-		"there is no room": {func(w *world, _ *backup.Head) { storage(w, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free: raise spec.storage.size of PostgresCluster shop"},
-		"there is no room, and what was before may go": {func(w *world, _ *backup.Head) {
-			storage(w, "9Gi")
-			w.restore.Spec.Destination.InPlace.DiscardPrevious = true
+		"it fits":          {func(*observed, *backup.Head) {}, ""},
+		"there is room":    {func(o *observed, _ *backup.Head) { storage(o, "7Gi") }, ""},
+		"there is no room": {func(o *observed, _ *backup.Head) { storage(o, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free. Raise spec.storage.size of PostgresCluster shop"},
+		"there is no room, and what was before may go": {func(o *observed, _ *backup.Head) {
+			storage(o, "9Gi")
+			o.restore.Spec.Destination.InPlace.DiscardPrevious = true
 		}, ""},
-		"there is no room in all": {func(w *world, h *backup.Head) {
-			storage(w, "9Gi")
-			w.restore.Spec.Destination.InPlace.DiscardPrevious, h.Totals.LogicalBytes = true, 10<<30
-		}, "10304Mi is needed, and the volume of shop-1 has 10Gi in all: raise spec.storage.size of PostgresCluster shop"},
-		"another version":  {func(_ *world, h *backup.Head) { h.PGMajor = 15 }, "is of PostgreSQL 15, and shop runs 17"},
-		"another database": {func(_ *world, h *backup.Head) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than the one of shop (7)"},
+		"there is no room in all": {func(o *observed, h *backup.Head) {
+			storage(o, "9Gi")
+			o.restore.Spec.Destination.InPlace.DiscardPrevious, h.Totals.LogicalBytes = true, 10<<30
+		}, "10304Mi is needed, and the volume of shop-1 has 10Gi in all. Raise spec.storage.size of PostgresCluster shop"},
+		"another version":  {func(_ *observed, h *backup.Head) { h.PGMajor = 15 }, "is of PostgreSQL 15, and PostgresCluster shop runs 17"},
+		"another database": {func(_ *observed, h *backup.Head) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than that of PostgresCluster shop (7)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			head := &backup.Head{ID: "b", PGMajor: 17, SystemIdentifier: "7", Totals: backup.Totals{LogicalBytes: 2 << 30}}
-			w := inPlaceWorld(func(w *world) { test.change(w, head) })
-			got := fitsInPlace(w, head)
+			o := seenInPlace(func(o *observed) { test.change(o, head) })
+			got := fitsInPlace(o, head)
 			if got.Finished() != (test.want == "") || !strings.Contains(got.Message, test.want) {
 				t.Errorf("%+v", got)
 			}
@@ -221,42 +247,42 @@ func TestTheTimeIsForeseenByTheLastRestore(t *testing.T) {
 }
 
 func TestTheDataOfBeforeIsPinnedBeforeTheJobStarts(t *testing.T) {
-	w := inPlaceWorld(grant)
+	o := seenInPlace(grant)
 	r := &Reconciler{} // without a client: a write would panic
-	got := flow.Run(context.Background(), w, r.awaitHold, r.pinBefore, r.runJob)
+	got := flow.Run(context.Background(), o, r.awaitLock, r.pinPrevious, r.runJob)
 	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
-	if got.Kind != flow.KindSave || w.restore.Status.Previous == nil || *w.restore.Status.Previous != want {
-		t.Errorf("%+v, before %+v", got, w.restore.Status.Previous)
+	if got.Kind != flow.KindSave || o.restore.Status.Previous == nil || *o.restore.Status.Previous != want {
+		t.Errorf("%+v, before %+v", got, o.restore.Status.Previous)
 	}
 }
 
 func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
-	within := func(w *world, d time.Duration) { w.restore.Spec.ConfirmWithin = &metav1.Duration{Duration: d} }
+	within := func(o *observed, d time.Duration) { o.restore.Spec.ConfirmWithin = &metav1.Duration{Duration: d} }
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*observed)
 		want   v1alpha1.RestoreDecision
 	}{
-		"nobody decided":                       {func(*world) {}, ""},
-		"confirmed":                            {func(w *world) { w.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm},
-		"undone":                               {func(w *world) { w.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
-		"nobody decided in time":               {func(w *world) { within(w, time.Second) }, v1alpha1.DecisionConfirm},
-		"undo at the very end of the time":     {func(w *world) { within(w, time.Second); w.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
-		"there is more time":                   {func(w *world) { within(w, time.Hour) }, ""},
-		"there is a day where nothing is said": {func(w *world) { w.now = w.now.Add(25 * time.Hour) }, v1alpha1.DecisionConfirm},
-		"the Restore is deleted":               {func(w *world) { w.restore.DeletionTimestamp = &metav1.Time{Time: w.now} }, v1alpha1.DecisionConfirm},
-		"the cluster is gone":                  {func(w *world) { w.cluster = nil }, v1alpha1.DecisionConfirm},
-		"there is nothing to go back to": {func(w *world) {
-			w.restore.Status.Plan.DiscardsPrevious, w.restore.Spec.Decision = true, v1alpha1.DecisionUndo
+		"nobody decided":                       {func(*observed) {}, ""},
+		"confirmed":                            {func(o *observed) { o.restore.Spec.Decision = v1alpha1.DecisionConfirm }, v1alpha1.DecisionConfirm},
+		"undone":                               {func(o *observed) { o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
+		"nobody decided in time":               {func(o *observed) { within(o, time.Second) }, v1alpha1.DecisionConfirm},
+		"undo at the very end of the time":     {func(o *observed) { within(o, time.Second); o.restore.Spec.Decision = v1alpha1.DecisionUndo }, v1alpha1.DecisionUndo},
+		"there is more time":                   {func(o *observed) { within(o, time.Hour) }, ""},
+		"there is a day where nothing is said": {func(o *observed) { o.now = o.now.Add(25 * time.Hour) }, v1alpha1.DecisionConfirm},
+		"the Restore is deleted":               {func(o *observed) { o.restore.DeletionTimestamp = &metav1.Time{Time: o.now} }, v1alpha1.DecisionConfirm},
+		"the cluster is gone":                  {func(o *observed) { o.cluster = nil }, v1alpha1.DecisionConfirm},
+		"there is nothing to go back to": {func(o *observed) {
+			o.restore.Status.Plan.DiscardsPrevious, o.restore.Spec.Decision = true, v1alpha1.DecisionUndo
 		}, v1alpha1.DecisionConfirm},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := inPlaceWorld(func(w *world) { run(w); test.change(w) })
-			got := (&Reconciler{}).decide(context.Background(), w)
-			if w.decided() != test.want || test.want != "" && got.Kind != flow.KindSave {
-				t.Errorf("decided %q, %+v", w.decided(), got)
+			o := seenInPlace(func(o *observed) { run(o); test.change(o) })
+			got := (&Reconciler{}).decide(context.Background(), o)
+			if o.decided() != test.want || test.want != "" && got.Kind != flow.KindSave {
+				t.Errorf("decided %q, %+v", o.decided(), got)
 			}
-			if test.want == "" && (got.Kind != flow.KindWait || got.After <= 0 || w.restore.Status.ConfirmBy == nil) {
-				t.Errorf("%+v until %v", got, w.restore.Status.ConfirmBy)
+			if test.want == "" && (got.Kind != flow.KindWait || got.After <= 0 || o.restore.Status.ConfirmBy == nil) {
+				t.Errorf("%+v until %v", got, o.restore.Status.ConfirmBy)
 			}
 		})
 	}
@@ -264,83 +290,83 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 
 func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*observed)
 		kind   flow.Kind
 		want   string
 	}{
-		"it can be":             {func(*world) {}, flow.KindSave, ""},
-		"it runs on other data": {func(w *world) { w.cluster.Status.DataGeneration = "g5" }, flow.KindWait, "it runs on data generation g5"},
-		"what it runs on may be undone": {func(w *world) {
-			w.cluster.Status.DataGeneration, w.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3"}
-		}, flow.KindWait, "when what replaced it is undone"},
-		"what replaced it was confirmed": {func(w *world) {
-			w.cluster.Status.DataGeneration, w.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
-		}, flow.KindStop, "can't come back, as what replaced it was confirmed; the data of before is on the volume of shop-1 still, and is removed with this Restore"},
-		"it was upgraded since": {func(w *world) { w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g5", 18 }, flow.KindStop, "is PostgreSQL 18 now, which can't go back to 17"},
-		"an upgrade may be taken back": {func(w *world) {
-			w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g5", 18
-			w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "up", State: v1alpha1.VolumeLockAdopted}}
-		}, flow.KindWait, "when what replaced it is undone"},
-		"the cluster is gone":         {func(w *world) { w.cluster = nil }, flow.KindStop, "is gone, and its data of before with it"},
-		"the instance was taken away": {func(w *world) { w.cluster.Status.Instances = w.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
+		"it can be":             {func(*observed) {}, flow.KindSave, ""},
+		"it runs on other data": {func(o *observed) { o.cluster.Status.DataGeneration = "g5" }, flow.KindWait, "it runs on data generation g5"},
+		"what it runs on may be undone": {func(o *observed) {
+			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3"}
+		}, flow.KindWait, "when what replaced its data is undone"},
+		"what replaced it was confirmed": {func(o *observed) {
+			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
+		}, flow.KindStop, "can't come back, as what replaced it was confirmed. The previous data is still on the volume of shop-1, and is removed with this Restore."},
+		"it was upgraded since": {func(o *observed) { o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18 }, flow.KindStop, "runs PostgreSQL 18 now, which can't go back to 17"},
+		"an upgrade may be taken back": {func(o *observed) {
+			o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18
+			o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "up", State: v1alpha1.VolumeLockAdopted}}
+		}, flow.KindWait, "when what replaced its data is undone"},
+		"the cluster is gone":         {func(o *observed) { o.cluster = nil }, flow.KindStop, "was deleted, and its previous data with it"},
+		"the instance was taken away": {func(o *observed) { o.cluster.Status.Instances = o.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := inPlaceWorld(func(w *world) { decide(w, v1alpha1.DecisionUndo); test.change(w) })
-			got := (&Reconciler{}).askUndo(context.Background(), w)
-			if got.Kind != test.kind || !strings.Contains(got.Message, test.want) || (w.restore.Status.VolumeLockRequest != nil) != (test.kind == flow.KindSave) {
-				t.Errorf("%+v, hold %v", got, w.restore.Status.VolumeLockRequest)
+			o := seenInPlace(func(o *observed) { decide(o, v1alpha1.DecisionUndo); test.change(o) })
+			got := (&Reconciler{}).requestUndo(context.Background(), o)
+			if got.Kind != test.kind || !strings.Contains(got.Message, test.want) || (o.restore.Status.VolumeLockRequest != nil) != (test.kind == flow.KindSave) {
+				t.Errorf("%+v, hold %v", got, o.restore.Status.VolumeLockRequest)
 			}
 		})
 	}
 }
 
 func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
-	w := inPlaceWorld(func(w *world) {
-		discard(w)
-		w.restore.Status.DownAt, w.restore.Status.Handover = &metav1.Time{Time: w.now}, &v1alpha1.Handover{DataGeneration: "g1"}
-		w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: "x", Message: "it failed"}
+	o := seenInPlace(func(o *observed) {
+		discard(o)
+		o.restore.Status.DownAt, o.restore.Status.Handover = &metav1.Time{Time: o.now}, &v1alpha1.Handover{DataGeneration: "g1"}
+		o.restore.Status.Failure = &v1alpha1.Failure{Reason: "x", Message: "it failed"}
 	})
 	r := &Reconciler{} // without a client: a write would panic
-	got := flow.Run(context.Background(), w, r.takeBack, r.awaitTakenBack, r.concludeInPlace)
-	if got.Kind != flow.KindStop || w.restore.Status.Handover.DataGeneration != "g1" || !strings.Contains(got.Message, "restore Backup shop-safety in place") ||
-		strings.Contains(got.Message, "goes on with its data of before") {
-		t.Errorf("%+v, %+v", got, w.restore.Status.Handover)
+	got := flow.Run(context.Background(), o, r.takeBack, r.awaitTakenBack, r.concludeInPlace)
+	if got.Kind != flow.KindStop || o.restore.Status.Handover.DataGeneration != "g1" || !strings.Contains(got.Message, "restore Backup shop-safety in place") ||
+		strings.Contains(got.Message, "goes on with its previous data") {
+		t.Errorf("%+v, %+v", got, o.restore.Status.Handover)
 	}
 }
 
 func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testing.T) {
-	w := inPlaceWorld(func(w *world) {
-		grant(w)
-		w.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
-		w.restore.Status.Handover = &v1alpha1.Handover{Token: protocol.Token("uid", 0), DataGeneration: "g1"}
+	o := seenInPlace(func(o *observed) {
+		grant(o)
+		o.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
+		o.restore.Status.Handover = &v1alpha1.Handover{Token: protocol.Token("uid", 0), DataGeneration: "g1"}
 	})
 	r := &Reconciler{}
-	if got := r.takeBack(t.Context(), w); got.Kind != flow.KindSave || w.restore.Status.Handover.DataGeneration != "g0" {
-		t.Fatalf("%+v, %+v", got, w.restore.Status.Handover)
+	if got := r.takeBack(t.Context(), o); got.Kind != flow.KindSave || o.restore.Status.Handover.DataGeneration != "g0" {
+		t.Fatalf("%+v, %+v", got, o.restore.Status.Handover)
 	}
-	if got := r.awaitTakenBack(t.Context(), w); got.Kind != flow.KindWait { // it may be about to take g1
+	if got := r.awaitTakenBack(t.Context(), o); got.Kind != flow.KindWait { // it may be about to take g1
 		t.Errorf("it runs on g0 still: %+v", got)
 	}
-	w.cluster.Status.VolumeLocks[0].State, w.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g0"
-	if got := r.awaitTakenBack(t.Context(), w); !got.Finished() {
+	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g0"
+	if got := r.awaitTakenBack(t.Context(), o); !got.Finished() {
 		t.Errorf("it says that it took g0: %+v", got)
 	}
 }
 
 func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
-	w := inPlaceWorld(func(w *world) { decide(w, v1alpha1.DecisionConfirm) })
-	if got := letGo(w, "g1"); !got.Finished() || w.restore.Status.Release != nil {
-		t.Errorf("what it runs on: %+v, %v", got, w.restore.Status.Release)
+	o := seenInPlace(func(o *observed) { decide(o, v1alpha1.DecisionConfirm) })
+	if got := release(o, "g1"); !got.Finished() || o.restore.Status.Release != nil {
+		t.Errorf("what it runs on: %+v, %v", got, o.restore.Status.Release)
 	}
-	if got := letGo(w, "g0"); got.Kind != flow.KindSave || w.restore.Status.Release.DataGeneration != "g0" {
-		t.Errorf("%+v, %v", got, w.restore.Status.Release)
+	if got := release(o, "g0"); got.Kind != flow.KindSave || o.restore.Status.Release.DataGeneration != "g0" {
+		t.Errorf("%+v, %v", got, o.restore.Status.Release)
 	}
-	if got := letGo(w, "g0"); got.Kind != flow.KindWait {
+	if got := release(o, "g0"); got.Kind != flow.KindWait {
 		t.Errorf("before it is noted: %+v", got)
 	}
-	w.cluster.Status.ReleasedDataGenerations = []string{"g0"}
-	if got := letGo(w, "g0"); !got.Finished() || w.restore.Status.Release != nil {
-		t.Errorf("once it is noted: %+v, %v", got, w.restore.Status.Release)
+	o.cluster.Status.ReleasedDataGenerations = []string{"g0"}
+	if got := release(o, "g0"); !got.Finished() || o.restore.Status.Release != nil {
+		t.Errorf("once it is noted: %+v, %v", got, o.restore.Status.Release)
 	}
 }
 
@@ -351,7 +377,7 @@ func TestWhatWasTakenFromTheDataOfBeforeIsSaid(t *testing.T) {
 	restore.Status.Reached = &v1alpha1.ReachedPoint{LSN: "0/1", TakenBytes: 90 << 20}
 	begun := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	restore.Status.StartedAt, restore.Status.RestoredAt = &metav1.Time{Time: begun}, &metav1.Time{Time: begun.Add(time.Minute)}
-	if got := summary(restore); !strings.HasSuffix(got, "it took 1m0s; 90 of 100 MiB were taken from the data of before") {
+	if got := summary(restore); !strings.HasSuffix(got, "The restore took 1m0s. 90 of 100 MiB were taken from the previous data.") {
 		t.Errorf("it says: %s", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
 // secretsOf names the Secrets that a backup has for the new cluster. It has that of a superuser only if it may log in.
@@ -33,38 +34,38 @@ func secretsOf(head *backup.Head, restore *v1alpha1.Restore, spec *v1alpha1.Post
 
 // ownLogins are the names that the new cluster needs for itself; with those of other Secrets of the backup, of declared
 // roles, it does as they are.
-func (w *world) ownLogins() []string {
-	name := w.restore.Spec.Destination.ClusterName()
+func (o *observed) ownLogins() []string {
+	name := o.restore.Spec.Destination.ClusterName()
 	return []string{protocol.AppSecret(name), protocol.SuperuserSecret(name)}
 }
 
-// observeLogins reads the Secrets of the new cluster, until its volume is asked for. By then they are all there.
-func (r *Reconciler) observeLogins(ctx context.Context, w *world) error {
-	status := &w.restore.Status
-	if w.inPlace() || w.ended() || w.deleting() || status.Failure != nil || status.VolumeLockRequest != nil {
+// observeLogins reads the Secrets of the new cluster, until its volumes are requested. By then they all exist.
+func (r *Reconciler) observeLogins(ctx context.Context, o *observed) error {
+	status := &o.restore.Status
+	if o.inPlace() || o.ended() || o.deleting() || status.Failure != nil || status.VolumeLockRequest != nil {
 		return nil
 	}
-	names := []string{protocol.AppSecret(w.restore.Spec.Destination.ClusterName())}
+	names := []string{protocol.AppSecret(o.restore.Spec.Destination.ClusterName())}
 	if status.Plan != nil {
 		names = append(names, status.Plan.Secrets...)
 	}
-	w.logins = map[string]*corev1.Secret{}
+	o.logins = map[string]*corev1.Secret{}
 	for _, name := range slices.Compact(names) {
-		found, err := find(ctx, r.live, w.restore, name, &corev1.Secret{})
+		found, err := find(ctx, r.live, o.restore, name, &corev1.Secret{})
 		if err != nil {
 			return err
 		}
 		if found != nil {
-			w.logins[name] = found
+			o.logins[name] = found
 		}
 	}
 	return nil
 }
 
 // takenLogin is the name of a Secret that the new cluster needs for itself and that is somebody else's; empty: none.
-func (w *world) takenLogin() string {
-	for _, name := range w.ownLogins() {
-		if secret := w.logins[name]; secret != nil && !protocol.LoginsOf(w.cluster, secret) && !w.leftBehind(secret) {
+func (o *observed) takenLogin() string {
+	for _, name := range o.ownLogins() {
+		if secret := o.logins[name]; secret != nil && !protocol.LoginsOf(o.cluster, secret) && !o.leftBehind(secret) {
 			return name
 		}
 	}
@@ -72,47 +73,47 @@ func (w *world) takenLogin() string {
 }
 
 // leftBehind says that a Secret is of a former cluster of the name, and is about to be removed.
-func (w *world) leftBehind(secret *corev1.Secret) bool {
+func (o *observed) leftBehind(secret *corev1.Secret) bool {
 	owner := metav1.GetControllerOf(secret)
-	return owner != nil && owner.Kind == v1alpha1.KindPostgresCluster && owner.Name == w.restore.Spec.Destination.ClusterName() &&
-		(w.cluster == nil || owner.UID != w.cluster.UID)
+	return owner != nil && owner.Kind == v1alpha1.KindPostgresCluster && owner.Name == o.restore.Spec.Destination.ClusterName() &&
+		(o.cluster == nil || owner.UID != o.cluster.UID)
 }
 
-// awaitNamesFree waits until what a former cluster of the name has left is gone.
-func (r *Reconciler) awaitNamesFree(_ context.Context, w *world) flow.Outcome {
-	for _, name := range w.ownLogins() {
-		if secret := w.logins[name]; secret != nil && w.leftBehind(secret) {
+// awaitNamesFree waits until what a former cluster of the name has left is deleted.
+func (r *Reconciler) awaitNamesFree(_ context.Context, o *observed) flow.Outcome {
+	for _, name := range o.ownLogins() {
+		if secret := o.logins[name]; secret != nil && o.leftBehind(secret) {
 			return flow.Poll(2*time.Second, v1alpha1.ReasonAwaitingNames, fmt.Sprintf(
-				"waiting until Secret %s of a former PostgresCluster %s is gone", name, w.restore.Spec.Destination.ClusterName()))
+				"Waiting until Secret %s of a former PostgresCluster %s is deleted.", name, o.restore.Spec.Destination.ClusterName()))
 		}
 	}
 	return flow.Next
 }
 
-// ensureLogins makes the Secrets that the backup has and that aren't there, before the db-controller would make its own.
-func (r *Reconciler) ensureLogins(ctx context.Context, w *world) flow.Outcome {
-	there := func(name string) bool { return w.logins[name] != nil }
+// ensureLogins creates the Secrets that the backup has and that don't exist, before the db-controller would create its own.
+func (r *Reconciler) ensureLogins(ctx context.Context, o *observed) flow.Outcome {
+	there := func(name string) bool { return o.logins[name] != nil }
 	switch {
-	case w.restore.Status.VolumeLockRequest != nil || !slices.ContainsFunc(w.restore.Status.Plan.Secrets, func(name string) bool { return !there(name) }):
+	case o.restore.Status.VolumeLockRequest != nil || !slices.ContainsFunc(o.restore.Status.Plan.Secrets, func(name string) bool { return !there(name) }):
 		return flow.Next
-	case w.repository == nil:
-		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s is gone; make it again", w.repositoryName()))
+	case o.repository == nil:
+		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s was deleted. Create it again.", o.repositoryName()))
 	}
-	head, outcome := r.readHead(w)
+	head, outcome := r.readHead(o)
 	switch {
-	case outcome.Stopped(): // the cluster is made already
-		w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: outcome.Reason, Message: outcome.Message}
-		return flow.Save(v1alpha1.ReasonDeleting, "giving up: "+outcome.Message)
+	case outcome.Stopped(): // the cluster already exists
+		o.restore.Status.Failure = volumelock.Fail(outcome.Reason, "%s", outcome.Message)
+		return flow.Save(v1alpha1.ReasonRollingBack, outcome.Message)
 	case head == nil:
 		return outcome
 	}
-	for _, secret := range repository.Secrets(head, w.cluster.Namespace, w.cluster.Name) {
-		if there(secret.Name) || !slices.Contains(w.restore.Status.Plan.Secrets, secret.Name) {
+	for _, secret := range repository.Secrets(head, o.cluster.Namespace, o.cluster.Name) {
+		if there(secret.Name) || !slices.Contains(o.restore.Status.Plan.Secrets, secret.Name) {
 			continue
 		}
-		secret.Labels = map[string]string{v1alpha1.LabelCluster: w.cluster.Name, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
-		secret.OwnerReferences = []metav1.OwnerReference{protocol.LoginOwner(w.cluster, slices.Contains(w.ownLogins(), secret.Name))}
-		if err := r.writer.Create(ctx, secret); err != nil { // who made it meanwhile is seen in the next pass
+		secret.Labels = map[string]string{v1alpha1.LabelCluster: o.cluster.Name, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+		secret.OwnerReferences = []metav1.OwnerReference{protocol.LoginOwner(o.cluster, slices.Contains(o.ownLogins(), secret.Name))}
+		if err := r.writer.Create(ctx, secret); err != nil { // who created it meanwhile is seen in the next pass
 			return flow.Retry(fmt.Errorf("create Secret %s: %w", secret.Name, err))
 		}
 	}

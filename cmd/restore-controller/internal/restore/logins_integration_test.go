@@ -107,7 +107,7 @@ func TestASecretOfSomebodyElseEndsARestoreBeforeAnythingIsMade(t *testing.T) {
 	}
 	restore := l.fromBucket("", nil)
 	message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonNameTaken)
-	if !strings.Contains(message, "Secret copy-app is there already") || l.there(l.cluster("copy")) || !l.there(theirs) || string(theirs.Data["password"]) != "theirs" {
+	if !strings.Contains(message, "Secret copy-app already exists") || l.there(l.cluster("copy")) || !l.there(theirs) || string(theirs.Data["password"]) != "theirs" {
 		t.Errorf("%s; %v", message, theirs.Data)
 	}
 }
@@ -138,7 +138,7 @@ func TestARestoreWaitsForTheSecretsOfAFormerClusterToGo(t *testing.T) {
 	}
 	restore := l.fromBucket("", nil)
 	message := l.await(restore, metav1.ConditionUnknown, v1alpha1.ReasonAwaitingNames)
-	if !strings.Contains(message, "waiting until Secret copy-app of a former PostgresCluster copy is gone") || l.there(l.cluster("copy")) {
+	if !strings.Contains(message, "Waiting until Secret copy-app of a former PostgresCluster copy is deleted") || l.there(l.cluster("copy")) {
 		t.Error(message)
 	}
 	if err := l.Delete(context.Background(), left); err != nil {
@@ -173,7 +173,7 @@ func TestAClusterFromAReadOnlyRepositorySaysThatItArchivesNowhere(t *testing.T) 
 			switch {
 			case !l.there(made):
 				t.Fatal("no cluster")
-			case told == nil && (made.Spec.Archive != nil || restore.Status.BackupRequest != nil || !strings.Contains(message, "it archives nowhere, as BackupRepository repo is read-only")):
+			case told == nil && (made.Spec.Archive != nil || restore.Status.BackupRequest != nil || !strings.Contains(message, "It archives nowhere, as BackupRepository repo is read-only")):
 				t.Errorf("%s; archive %+v", message, made.Spec.Archive)
 			case told != nil && (made.Spec.Archive == nil || made.Spec.Archive.Repository.Name != "own" || restore.Status.BackupRequest == nil || strings.Contains(message, "nowhere")):
 				t.Errorf("%s; archive %+v", message, made.Spec.Archive)

@@ -23,6 +23,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
 const (
@@ -34,16 +35,16 @@ const (
 
 // pinPlan records how the target will be reached, or refuses it. From here on every repeat does the same, whatever is
 // archived or deleted meanwhile.
-func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
-	if w.restore.Status.Plan != nil {
+func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
+	if o.restore.Status.Plan != nil {
 		return flow.Next
 	}
-	target, err := targetOf(w.restore)
+	target, err := targetOf(o.restore)
 	if err != nil {
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
-	question, repo := w.question(target), w.repository.DeepCopy()
-	report, err, done := look(r.reports, w.restore, func(ctx context.Context) (planning.Report, error) {
+	question, repo := o.question(target), o.repository.DeepCopy()
+	report, err, done := look(r.reports, o.restore, func(ctx context.Context) (planning.Report, error) {
 		store, err := r.open(ctx, r.live, repo)
 		if err != nil {
 			return planning.Report{}, err
@@ -56,11 +57,11 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 	if err != nil {
 		return unreadable(repo.Name, err)
 	}
-	verdict := pitr.Decide(report.Candidates, target, w.facts(report.At))
+	verdict := pitr.Decide(report.Candidates, target, o.facts(report.At))
 	if verdict.Code == pitr.Reachable {
-		return r.pin(w, report.Head(verdict.Candidate), verdict)
+		return r.pin(o, report.Head(verdict.Candidate), verdict)
 	}
-	reason, message := planning.Phrase(verdict, w.sourceText(), w.now)
+	reason, message := planning.Phrase(verdict, o.sourceText(), o.now)
 	if verdict.Code == pitr.NotArchivedYet {
 		return flow.Poll(walInterval+time.Second, reason, message)
 	}
@@ -71,13 +72,13 @@ func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
 func unreadable(repo string, err error) flow.Outcome {
 	switch {
 	case errors.Is(err, planning.ErrNotThere):
-		return flow.Stop(v1alpha1.ReasonBackupNotFound, err.Error())
+		return flow.Stop(v1alpha1.ReasonBackupNotFound, flow.Sentence(err.Error()))
 	case errors.Is(err, planning.ErrAmbiguous):
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
-		return flow.Stop(v1alpha1.ReasonDataCorrupt, err.Error())
+		return flow.Stop(v1alpha1.ReasonDataCorrupt, flow.Sentence(err.Error()))
 	case errors.Is(err, backup.ErrFormat), errors.Is(err, format.ErrFormat):
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
 	message := err.Error()
 	if fault := (&objstore.Error{}); errors.As(err, &fault) || errors.Is(err, objstore.ErrConfig) {
@@ -89,7 +90,7 @@ func unreadable(repo string, err error) flow.Outcome {
 	} else if about := sealed.Reason(err); about != "" {
 		reason = about
 	}
-	return flow.Poll(walInterval+time.Second, reason, fmt.Sprintf("BackupRepository %s can't be read: %s", repo, message))
+	return flow.Poll(walInterval+time.Second, reason, fmt.Sprintf("BackupRepository %s can't be read: %s", repo, flow.Sentence(message)))
 }
 
 // targetOf reads spec.target.
@@ -114,33 +115,33 @@ func targetOf(restore *v1alpha1.Restore) (pitr.Target, error) {
 	}
 	lsn, err := postgres.ParseLSN(wanted.LSN)
 	if err != nil || lsn.IsZero() {
-		return pitr.Target{}, fmt.Errorf("spec.target.lsn %q is no WAL position; write it as PostgreSQL prints it, such as 16/B374D848", wanted.LSN)
+		return pitr.Target{}, fmt.Errorf("spec.target.lsn %q is not a WAL position; write it as PostgreSQL prints it, such as 16/B374D848", wanted.LSN)
 	}
 	target.LSN = lsn
 	return target, nil
 }
 
-func (w *world) question(target pitr.Target) planning.Question {
-	q := planning.Question{Namespace: w.restore.Namespace, Target: target}
-	switch source := w.restore.Spec.Source; {
-	case w.backup != nil:
-		q.Lineage, q.BackupID = w.backup.Status.Plan.Lineage, w.backup.Status.Plan.ID
+func (o *observed) question(target pitr.Target) planning.Question {
+	q := planning.Question{Namespace: o.restore.Namespace, Target: target}
+	switch source := o.restore.Spec.Source; {
+	case o.backup != nil:
+		q.Lineage, q.BackupID = o.backup.Status.Plan.Lineage, o.backup.Status.Plan.ID
 	case source.Repository != nil:
 		q.Lineage, q.BackupID = planning.ParsePath(source.Repository.Path)
 	default:
 		q.Cluster = source.Cluster.Name
 	}
-	if w.source != nil && w.backup == nil {
-		q.ClusterUID = string(w.source.UID)
+	if o.source != nil && o.backup == nil {
+		q.ClusterUID = string(o.source.UID)
 	}
 	return q
 }
 
 // sourceText names what is restored, for sentences.
-func (w *world) sourceText() string {
-	switch source := w.restore.Spec.Source; {
-	case w.backup != nil:
-		return "Backup " + w.backup.Name
+func (o *observed) sourceText() string {
+	switch source := o.restore.Spec.Source; {
+	case o.backup != nil:
+		return "Backup " + o.backup.Name
 	case source.Repository != nil:
 		return strings.TrimSpace("BackupRepository " + source.Repository.Name + " " + source.Repository.Path)
 	default:
@@ -149,16 +150,16 @@ func (w *world) sourceText() string {
 }
 
 // facts are what is known of the source besides its bucket, which was read at a time.
-func (w *world) facts(read time.Time) pitr.Facts {
-	facts := pitr.Facts{Now: w.now, Read: read, Asked: w.restore.CreationTimestamp.Time}
-	live := w.source
-	if w.source != nil && w.backup == nil {
-		facts.Present = protocol.Lineage(w.source.Status.SystemIdentifier, w.source.Status.DataGeneration)
+func (o *observed) facts(read time.Time) pitr.Facts {
+	facts := pitr.Facts{Now: o.now, Read: read, Asked: o.restore.CreationTimestamp.Time}
+	live := o.source
+	if o.source != nil && o.backup == nil {
+		facts.Present = protocol.Lineage(o.source.Status.SystemIdentifier, o.source.Status.DataGeneration)
 	}
-	if w.restore.Spec.Source.Repository != nil && w.inPlace() {
-		live = w.cluster // the one whose archive it may be
+	if o.restore.Spec.Source.Repository != nil && o.inPlace() {
+		live = o.cluster // the one whose archive it may be
 	}
-	if archive := liveArchive(live); archive != nil && archive.Repository == w.repositoryName() {
+	if archive := liveArchive(live); archive != nil && archive.Repository == o.repositoryName() {
 		facts.Live, facts.Settle = archive.Lineage, settle(live)
 	}
 	return facts
@@ -166,7 +167,7 @@ func (w *world) facts(read time.Time) pitr.Facts {
 
 // liveArchive is the archive that a running cluster writes to without trouble, or nil.
 func liveArchive(cluster *v1alpha1.PostgresCluster) *v1alpha1.ArchiveStatus {
-	if !clusterReady(cluster) || !cluster.DeletionTimestamp.IsZero() || cluster.Status.Archive == nil ||
+	if !volumelock.Ready(cluster) || !cluster.DeletionTimestamp.IsZero() || cluster.Status.Archive == nil ||
 		cluster.Status.Archive.FailingSince != nil ||
 		!meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionArchiving) {
 		return nil
@@ -210,24 +211,24 @@ func parseSeconds(text string) (time.Duration, bool) {
 }
 
 // pin records the plan, once it is known that the destination can take it.
-func (r *Reconciler) pin(w *world, head *backup.Head, verdict pitr.Verdict) flow.Outcome {
+func (r *Reconciler) pin(o *observed, head *backup.Head, verdict pitr.Verdict) flow.Outcome {
 	reach := verdict.Candidate.Reach
-	into, outcome := r.takes(w, head)
+	into, outcome := r.takes(o, head)
 	if !outcome.Finished() {
 		return outcome
 	}
-	w.restore.Status.Plan = &v1alpha1.RestorePlan{
-		Repository: w.repository.Name, Lineage: head.Lineage, BackupID: head.ID,
+	o.restore.Status.Plan = &v1alpha1.RestorePlan{
+		Repository: o.repository.Name, Lineage: head.Lineage, BackupID: head.ID,
 		Timeline: int64(reach.Timeline), FirstWAL: reach.First().Name(), LastWAL: reach.Last().Name(), WALSegments: reach.Segments(),
 		MajorVersion: int32(head.PGMajor), Image: into.image, SystemIdentifier: head.SystemIdentifier,
 		FetchBytes: fetchBytes(head), WriteBytes: head.Totals.LogicalBytes,
 		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
-		DataGeneration: protocol.DataGeneration(w.restore.UID, 0),
+		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
 		ArchivesTo:     into.archive, Secrets: into.secrets,
 	}
-	w.foresee(reach)
-	w.restore.Status.StartedAt = &metav1.Time{Time: w.now}
-	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from backup %s, then %d WAL segments at most, to %s", head.ID, reach.Segments(), verdict.Target))
+	o.foresee(reach)
+	o.restore.Status.StartedAt = &metav1.Time{Time: o.now}
+	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("The plan is to restore backup %s and replay at most %d WAL segments, to %s.", head.ID, reach.Segments(), verdict.Target))
 }
 
 // taker is what becomes of the data: the image that runs it, and of a new cluster where it archives, and its Secrets.
@@ -237,20 +238,20 @@ type taker struct {
 }
 
 // takes says whether the destination can take what a backup holds.
-func (r *Reconciler) takes(w *world, head *backup.Head) (taker, flow.Outcome) {
-	if w.inPlace() {
-		w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: w.cluster.Name, UID: w.cluster.UID}
-		return taker{image: w.cluster.Status.Image}, fitsInPlace(w, head)
+func (r *Reconciler) takes(o *observed, head *backup.Head) (taker, flow.Outcome) {
+	if o.inPlace() {
+		o.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: o.cluster.Name, UID: o.cluster.UID}
+		return taker{image: o.cluster.Status.Image}, fitsInPlace(o, head)
 	}
-	into := taker{archive: archiveTo(w, w.repository.Name)}
-	spec, err := newSpec(head, w.restore, into.archive)
+	into := taker{archive: archiveTo(o, o.repository.Name)}
+	spec, err := newSpec(head, o.restore, into.archive)
 	if err == nil {
 		into.image, err = r.imageFor(head, spec)
 	}
 	if err != nil {
-		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, err.Error())
+		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
-	into.secrets = secretsOf(head, w.restore, spec)
+	into.secrets = secretsOf(head, o.restore, spec)
 	return into, flow.Next
 }
 

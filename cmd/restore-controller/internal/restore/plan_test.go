@@ -27,12 +27,12 @@ func names(steps []step) string {
 	return strings.Join(found, " ")
 }
 
-// aWorld is of a Restore r into the cluster copy.
-func aWorld(change func(*world)) *world {
-	w := &world{restore: restoreInto(v1alpha1.NewCluster{Name: "copy"}), now: time.Unix(1000, 0)}
-	w.restore.CreationTimestamp = metav1.NewTime(time.Unix(990, 0))
-	change(w)
-	return w
+// seen is of a Restore r into the cluster copy.
+func seen(change func(*observed)) *observed {
+	o := &observed{restore: restoreInto(v1alpha1.NewCluster{Name: "copy"}), now: time.Unix(1000, 0)}
+	o.restore.CreationTimestamp = metav1.NewTime(time.Unix(990, 0))
+	change(o)
+	return o
 }
 
 // made is the cluster that the Restore has made.
@@ -45,58 +45,58 @@ func made() *v1alpha1.PostgresCluster {
 
 func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
 	const (
-		normal = "ensureFinalizer preflight pinPlan awaitNamesFree ensureCluster ensureLogins askHold awaitHold runJob awaitJob handOver awaitAdopted finish"
-		giveUp = "pinFailure stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone conclude"
-		remove = "stopJob withdrawHold awaitHoldGone deleteUnfinished awaitClusterGone removeFinalizer"
+		normal = "ensureFinalizer preflight pinPlan awaitNamesFree ensureCluster ensureLogins requestLock awaitLock runJob awaitJob handOver awaitRunning finish"
+		giveUp = "pinFailure stopJob withdrawLock awaitReturned deleteUnfinished awaitClusterDeleted conclude"
+		remove = "stopJob withdrawLock awaitReturned deleteUnfinished awaitClusterDeleted removeFinalizer"
 	)
-	recordMade := func(w *world) { w.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: "copy", UID: "c"} }
+	recordMade := func(o *observed) { o.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: "copy", UID: "c"} }
 	deleted, ended := metav1.NewTime(time.Unix(999, 0)), &metav1.Time{Time: time.Unix(999, 0)}
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*observed)
 		want   string
 	}{
-		"a new one":                           {func(*world) {}, normal},
-		"its cluster is made, not recorded":   {func(w *world) { w.cluster = made() }, normal},
-		"its cluster is made":                 {func(w *world) { w.cluster = made(); recordMade(w) }, normal},
-		"somebody else's cluster":             {func(w *world) { w.cluster = made(); w.cluster.Annotations = nil }, giveUp},
-		"a cluster of a Restore of this name": {func(w *world) { w.cluster = made(); w.cluster.Annotations[v1alpha1.AnnotationRestoredBy] = "before" }, giveUp},
+		"a new one":                           {func(*observed) {}, normal},
+		"its cluster is made, not recorded":   {func(o *observed) { o.cluster = made() }, normal},
+		"its cluster is made":                 {func(o *observed) { o.cluster = made(); recordMade(o) }, normal},
+		"somebody else's cluster":             {func(o *observed) { o.cluster = made(); o.cluster.Annotations = nil }, giveUp},
+		"a cluster of a Restore of this name": {func(o *observed) { o.cluster = made(); o.cluster.Annotations[v1alpha1.AnnotationRestoredBy] = "before" }, giveUp},
 		"its cluster is gone":                 {recordMade, giveUp},
-		"its cluster is another one":          {func(w *world) { w.cluster = made(); recordMade(w); w.cluster.UID = "d" }, giveUp},
-		"its cluster is being deleted":        {func(w *world) { w.cluster = made(); recordMade(w); w.cluster.DeletionTimestamp = &deleted }, giveUp},
-		"cancelled":                           {func(w *world) { w.restore.Spec.Cancel = true }, giveUp},
-		"its Job failed":                      {func(w *world) { w.job = workload.State{Exists: true, Failed: true} }, giveUp},
-		"its Job failed, a pod is left":       {func(w *world) { w.job = workload.State{Exists: true, Failed: true, LivePods: 1} }, normal},
-		"its Job failed after the handover": {func(w *world) {
-			w.job = workload.State{Exists: true, Failed: true}
-			w.restore.Status.Handover = &v1alpha1.Handover{}
+		"its cluster is another one":          {func(o *observed) { o.cluster = made(); recordMade(o); o.cluster.UID = "d" }, giveUp},
+		"its cluster is being deleted":        {func(o *observed) { o.cluster = made(); recordMade(o); o.cluster.DeletionTimestamp = &deleted }, giveUp},
+		"cancelled":                           {func(o *observed) { o.restore.Spec.Cancel = true }, giveUp},
+		"its Job failed":                      {func(o *observed) { o.job = workload.State{Exists: true, Failed: true} }, giveUp},
+		"its Job failed, a pod is left":       {func(o *observed) { o.job = workload.State{Exists: true, Failed: true, LivePods: 1} }, normal},
+		"its Job failed after the handover": {func(o *observed) {
+			o.job = workload.State{Exists: true, Failed: true}
+			o.restore.Status.Handover = &v1alpha1.Handover{}
 		}, normal},
-		"a Job of somebody else":             {func(w *world) { w.job = workload.State{Foreign: true} }, giveUp},
-		"a Secret of its name is somebody's": {func(w *world) { w.logins = map[string]*corev1.Secret{"copy-app": {}} }, giveUp},
-		"a Secret is its cluster's": {func(w *world) {
-			w.cluster = made()
-			recordMade(w)
-			w.logins = map[string]*corev1.Secret{"copy-app": {ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(w.cluster, true)}}}}
+		"a Job of somebody else":             {func(o *observed) { o.job = workload.State{Foreign: true} }, giveUp},
+		"a Secret of its name is somebody's": {func(o *observed) { o.logins = map[string]*corev1.Secret{"copy-app": {}} }, giveUp},
+		"a Secret is its cluster's": {func(o *observed) {
+			o.cluster = made()
+			recordMade(o)
+			o.logins = map[string]*corev1.Secret{"copy-app": {ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(o.cluster, true)}}}}
 		}, normal},
-		"a Secret is of a cluster of the name that is gone": {func(w *world) {
-			w.logins = map[string]*corev1.Secret{"copy-app": {ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(made(), true)}}}}
+		"a Secret is of a cluster of the name that is gone": {func(o *observed) {
+			o.logins = map[string]*corev1.Secret{"copy-app": {ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{protocol.LoginOwner(made(), true)}}}}
 		}, normal},
-		"a Secret of a declared role is somebody's": {func(w *world) { w.logins = map[string]*corev1.Secret{"reporting": {}} }, normal},
-		"its hold is refused": {func(w *world) {
-			w.cluster = made()
-			w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: "t"}
-			w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "uid", Token: "t", State: v1alpha1.VolumeLockRefused}}
+		"a Secret of a declared role is somebody's": {func(o *observed) { o.logins = map[string]*corev1.Secret{"reporting": {}} }, normal},
+		"its hold is refused": {func(o *observed) {
+			o.cluster = made()
+			o.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: "t"}
+			o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "uid", Token: "t", State: v1alpha1.VolumeLockRefused}}
 		}, giveUp},
-		"given up, and what told so is gone": {func(w *world) { w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: "x"} }, giveUp},
-		"deleted":                            {func(w *world) { w.restore.DeletionTimestamp = &deleted }, remove},
-		"deleted after its end": {func(w *world) {
-			w.restore.DeletionTimestamp = &deleted
-			w.restore.Status.CompletedAt = ended
+		"given up, and what told so is gone": {func(o *observed) { o.restore.Status.Failure = &v1alpha1.Failure{Reason: "x"} }, giveUp},
+		"deleted":                            {func(o *observed) { o.restore.DeletionTimestamp = &deleted }, remove},
+		"deleted after its end": {func(o *observed) {
+			o.restore.DeletionTimestamp = &deleted
+			o.restore.Status.CompletedAt = ended
 		}, "removeFinalizer"},
-		"at its end":                      {func(w *world) { w.restore.Status.CompletedAt = ended }, "awaitFirstBackup expire"},
-		"at its end, the cluster deleted": {func(w *world) { recordMade(w); w.restore.Status.CompletedAt = ended }, "awaitFirstBackup expire"},
+		"at its end":                      {func(o *observed) { o.restore.Status.CompletedAt = ended }, "awaitFirstBackup expire"},
+		"at its end, the cluster deleted": {func(o *observed) { recordMade(o); o.restore.Status.CompletedAt = ended }, "awaitFirstBackup expire"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := names((&Reconciler{}).plan(aWorld(test.change))); got != test.want {
+			if got := names((&Reconciler{}).plan(seen(test.change))); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
@@ -104,8 +104,8 @@ func TestWhatIsSeenDecidesWhatIsDone(t *testing.T) {
 }
 
 func TestPreflightSaysWhatIsWrong(t *testing.T) {
-	fromBackup := func(w *world) { w.restore.Spec.Source.Backup = &v1alpha1.LocalReference{Name: "base"} }
-	fromCluster := func(w *world) { w.restore.Spec.Source.Cluster = &v1alpha1.ClusterSource{Name: "shop"} }
+	fromBackup := func(o *observed) { o.restore.Spec.Source.Backup = &v1alpha1.LocalReference{Name: "base"} }
+	fromCluster := func(o *observed) { o.restore.Spec.Source.Cluster = &v1alpha1.ClusterSource{Name: "shop"} }
 	backup := func(status metav1.ConditionStatus) *v1alpha1.Backup {
 		return &v1alpha1.Backup{
 			ObjectMeta: metav1.ObjectMeta{Name: "base"},
@@ -121,51 +121,51 @@ func TestPreflightSaysWhatIsWrong(t *testing.T) {
 		}}
 	}
 	for name, test := range map[string]struct {
-		change func(*world)
+		change func(*observed)
 		kind   flow.Kind
 		reason string
 	}{
-		"all is well":                     {func(w *world) { fromBackup(w); w.backup, w.repository = backup("True"), repo("True") }, flow.KindNext, ""},
+		"all is well":                     {func(o *observed) { fromBackup(o); o.backup, o.repository = backup("True"), repo("True") }, flow.KindNext, ""},
 		"a Backup just not yet":           {fromBackup, flow.KindWait, v1alpha1.ReasonBackupNotFound},
-		"no Backup":                       {func(w *world) { fromBackup(w); w.now = w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonBackupNotFound},
-		"a Backup that runs":              {func(w *world) { fromBackup(w); w.backup = backup("Unknown") }, flow.KindWait, v1alpha1.ReasonAwaitingBackup},
-		"a Backup that failed":            {func(w *world) { fromBackup(w); w.backup = backup("False") }, flow.KindStop, v1alpha1.ReasonBackupNotFound},
-		"a repository is away":            {func(w *world) { fromBackup(w); w.backup, w.repository = backup("True"), repo("False") }, flow.KindWait, v1alpha1.ReasonRepositoryNotReady},
-		"no repository":                   {func(w *world) { fromBackup(w); w.backup = backup("True"); w.now = w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
-		"no cluster":                      {func(w *world) { fromCluster(w); w.now = w.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonClusterNotFound},
-		"a cluster that archives nothing": {func(w *world) { fromCluster(w); w.source = &v1alpha1.PostgresCluster{} }, flow.KindStop, v1alpha1.ReasonNoArchive},
-		"a cluster that is gone, with its repository": {func(w *world) {
-			fromCluster(w)
-			w.restore.Spec.Source.Cluster.Repository = &v1alpha1.LocalReference{Name: "repo"}
-			w.repository = repo("True")
+		"no Backup":                       {func(o *observed) { fromBackup(o); o.now = o.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonBackupNotFound},
+		"a Backup that runs":              {func(o *observed) { fromBackup(o); o.backup = backup("Unknown") }, flow.KindWait, v1alpha1.ReasonAwaitingBackup},
+		"a Backup that failed":            {func(o *observed) { fromBackup(o); o.backup = backup("False") }, flow.KindStop, v1alpha1.ReasonBackupNotFound},
+		"a repository is away":            {func(o *observed) { fromBackup(o); o.backup, o.repository = backup("True"), repo("False") }, flow.KindWait, v1alpha1.ReasonRepositoryNotReady},
+		"no repository":                   {func(o *observed) { fromBackup(o); o.backup = backup("True"); o.now = o.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
+		"no cluster":                      {func(o *observed) { fromCluster(o); o.now = o.now.Add(time.Minute) }, flow.KindStop, v1alpha1.ReasonClusterNotFound},
+		"a cluster that archives nothing": {func(o *observed) { fromCluster(o); o.source = &v1alpha1.PostgresCluster{} }, flow.KindStop, v1alpha1.ReasonNoArchive},
+		"a cluster that is gone, with its repository": {func(o *observed) {
+			fromCluster(o)
+			o.restore.Spec.Source.Cluster.Repository = &v1alpha1.LocalReference{Name: "repo"}
+			o.repository = repo("True")
 		}, flow.KindNext, ""},
-		"an archive of its own": {func(w *world) {
-			fromBackup(w)
-			w.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
-			w.backup, w.repository, w.archive = backup("True"), repo("True"), repo("True")
+		"an archive of its own": {func(o *observed) {
+			fromBackup(o)
+			o.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
+			o.backup, o.repository, o.archive = backup("True"), repo("True"), repo("True")
 		}, flow.KindNext, ""},
-		"an archive that isn't there": {func(w *world) {
-			fromBackup(w)
-			w.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
-			w.backup, w.repository, w.now = backup("True"), repo("True"), w.now.Add(time.Minute)
+		"an archive that isn't there": {func(o *observed) {
+			fromBackup(o)
+			o.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
+			o.backup, o.repository, o.now = backup("True"), repo("True"), o.now.Add(time.Minute)
 		}, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
-		"an archive that is read-only": {func(w *world) {
-			fromBackup(w)
-			w.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
-			w.backup, w.repository, w.archive = backup("True"), repo("True"), repo("True")
-			w.archive.Spec.ReadOnly = true
+		"an archive that is read-only": {func(o *observed) {
+			fromBackup(o)
+			o.restore.Spec.Destination.NewCluster.Repository = &v1alpha1.LocalReference{Name: "own"}
+			o.backup, o.repository, o.archive = backup("True"), repo("True"), repo("True")
+			o.archive.Spec.ReadOnly = true
 		}, flow.KindStop, v1alpha1.ReasonReadOnly},
-		"a place in a repository": {func(w *world) {
-			w.restore.Spec.Source.Repository = &v1alpha1.RepositorySource{Name: "repo", Path: "lineages/7-g0"}
-			w.repository = repo("True")
+		"a place in a repository": {func(o *observed) {
+			o.restore.Spec.Source.Repository = &v1alpha1.RepositorySource{Name: "repo", Path: "lineages/7-g0"}
+			o.repository = repo("True")
 		}, flow.KindNext, ""},
-		"a place in no repository": {func(w *world) {
-			w.restore.Spec.Source.Repository = &v1alpha1.RepositorySource{Name: "repo"}
-			w.now = w.now.Add(time.Minute)
+		"a place in no repository": {func(o *observed) {
+			o.restore.Spec.Source.Repository = &v1alpha1.RepositorySource{Name: "repo"}
+			o.now = o.now.Add(time.Minute)
 		}, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Reconciler{}).preflight(context.Background(), aWorld(test.change))
+			got := (&Reconciler{}).preflight(context.Background(), seen(test.change))
 			if got.Kind != test.kind || got.Reason != test.reason || got.Kind != flow.KindNext && got.Message == "" {
 				t.Errorf("%+v", got)
 			}
@@ -174,57 +174,57 @@ func TestPreflightSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestTheVolumeIsGivenBackOnlyWhenNobodyWritesToIt(t *testing.T) {
-	w := aWorld(func(w *world) {
-		w.job = workload.State{Exists: true, Deleting: true, LivePods: 1}
-		w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{}
+	o := seen(func(o *observed) {
+		o.job = workload.State{Exists: true, Deleting: true, LivePods: 1}
+		o.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{}
 	})
 	r := &Reconciler{}
-	outcome := flow.Run(context.Background(), w, r.stopJob, r.withdrawHold)
-	if outcome.Kind != flow.KindWait || w.restore.Status.VolumeLockRequest == nil {
-		t.Errorf("%+v, hold %v", outcome, w.restore.Status.VolumeLockRequest)
+	outcome := flow.Run(context.Background(), o, r.stopJob, r.withdrawLock)
+	if outcome.Kind != flow.KindWait || o.restore.Status.VolumeLockRequest == nil {
+		t.Errorf("%+v, hold %v", outcome, o.restore.Status.VolumeLockRequest)
 	}
 }
 
 func TestAClusterThatTookTheDataOverIsNotDeleted(t *testing.T) {
-	w := aWorld(func(w *world) {
-		w.cluster = made()
-		w.restore.Status.Plan = &v1alpha1.RestorePlan{DataGeneration: "g1"}
-		w.restore.Status.Failure = &v1alpha1.RestoreFailure{Reason: v1alpha1.ReasonCancelled, Message: "cancelled"}
-		w.cluster.Status.DataGeneration = "g1"
+	o := seen(func(o *observed) {
+		o.cluster = made()
+		o.restore.Status.Plan = &v1alpha1.RestorePlan{DataGeneration: "g1"}
+		o.restore.Status.Failure = &v1alpha1.Failure{Reason: v1alpha1.ReasonCancelled, Message: "cancelled"}
+		o.cluster.Status.DataGeneration = "g1"
 	})
 	r := &Reconciler{} // without a client: a write would panic
-	outcome := flow.Run(context.Background(), w, r.deleteUnfinished, r.awaitClusterGone, r.conclude)
+	outcome := flow.Run(context.Background(), o, r.deleteUnfinished, r.awaitClusterDeleted, r.conclude)
 	if outcome.Kind != flow.KindStop || !strings.Contains(outcome.Message, "and stays") {
 		t.Errorf("%+v", outcome)
 	}
 }
 
 func TestTheJobIsAsThePlanSays(t *testing.T) {
-	w := aWorld(func(w *world) {
-		w.cluster, w.repository = made(), &v1alpha1.BackupRepository{}
-		w.restore.Status.Plan = &v1alpha1.RestorePlan{
+	o := seen(func(o *observed) {
+		o.cluster, o.repository = made(), &v1alpha1.BackupRepository{}
+		o.restore.Status.Plan = &v1alpha1.RestorePlan{
 			Lineage: "7-g0", BackupID: "b", Timeline: 3, LastWAL: "000000030000000000000009", MajorVersion: 17, Image: "postgres:17",
 			DataGeneration: "g1", StopAt: &v1alpha1.RestoreTarget{Time: "2026-03-01T12:03:10.25+01:00"},
 		}
-		w.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
-		w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+		o.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{ClusterUID: "c", Token: protocol.Token("uid", 0)}
+		o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
 			RequesterUID: "uid", Token: protocol.Token("uid", 0), State: v1alpha1.VolumeLockGranted,
 			Volumes: []v1alpha1.LockedVolume{{Instance: "copy-0", ClaimName: "data-copy-0"}},
 		}}
 	})
-	job := (&Reconciler{agent: workload.Agent{Image: "agent:1"}}).job(w)
+	job := (&Reconciler{agent: workload.Agent{Image: "agent:1"}}).job(o)
 	spec := job.Spec.(agentapi.RestoreJob)
 	want := time.Date(2026, 3, 1, 11, 3, 10, 250e6, time.UTC)
 	if job.Name != "r-restore" || job.DataClaim != "data-copy-0" || job.Image != "postgres:17" || job.Cluster != "copy" ||
 		spec.Target.Time == nil || !spec.Target.Time.Equal(want) || spec.Timeline != 3 || spec.LastWAL != "000000030000000000000009" || spec.DataGeneration != "g1" || !spec.DisableSubscriptions {
 		t.Errorf("%+v\n%+v", job, spec)
 	}
-	w.restore.Spec.Destination.NewCluster.Subscriptions = v1alpha1.SubscriptionsEnabled
-	if spec := (&Reconciler{}).job(w).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
+	o.restore.Spec.Destination.NewCluster.Subscriptions = v1alpha1.SubscriptionsEnabled
+	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
 		t.Error("subscriptions that shall go on are disabled")
 	}
-	w.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
-	if spec := (&Reconciler{}).job(w).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
+	o.restore.Spec.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
+	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
 		t.Error("those of the cluster itself are disabled")
 	}
 }

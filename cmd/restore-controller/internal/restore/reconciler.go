@@ -1,6 +1,6 @@
-// Package restore brings one Restore to its end: it finds the way to the target in the bucket, pins it, makes the
-// PostgresCluster or takes one that is there, asks for its volume, has one Job write the data there, and hands it over.
-// Until the cluster has taken the data over, every failure leads back to nothing at all, or to the data of before.
+// Package restore brings one Restore to its end: it plans in the bucket how to reach the target, creates the PostgresCluster or
+// takes an existing one, requests its volumes, has one Job write the data there, and hands it over. Until the cluster runs on
+// the restored data, every failure leads back to nothing at all, or to the previous data.
 package restore
 
 import (
@@ -35,7 +35,7 @@ type OpenStore func(ctx context.Context, reader client.Reader, repo *v1alpha1.Ba
 // Reconciler brings Restores to their end.
 type Reconciler struct {
 	writer client.Client
-	// live reads from the API server itself: a stale cache must not hide the cluster that was made a moment ago.
+	// live reads from the API server itself: a stale cache must not hide the cluster that was created a moment ago.
 	live   client.Reader
 	events events.EventRecorder
 	agent  workload.Agent
@@ -67,10 +67,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("restore", req.Name, "cluster", restore.Spec.Destination.ClusterName()))
 	pass := flow.Begin(r.writer, r.events, restore, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
 	ended := restore.Status.CompletedAt != nil
-	world, err := r.observe(ctx, restore)
+	seen, err := r.observe(ctx, restore)
 	outcome := flow.Retry(err)
 	if err == nil {
-		outcome = flow.Run(ctx, world, r.plan(world)...)
+		outcome = flow.Run(ctx, seen, r.plan(seen)...)
 	}
 	report(restore, outcome, ended, r.now())
 	if restore.Status.CompletedAt != nil || !restore.DeletionTimestamp.IsZero() {
@@ -84,32 +84,32 @@ func (r *Reconciler) forget(restore *v1alpha1.Restore) {
 	r.heads.Forget(restore)
 }
 
-type step = flow.Step[*world]
+type step = flow.Step[*observed]
 
-// plan is the algorithm. The work is given up in the opposite order: nobody writes, then the volume goes back, then the
-// cluster that never ran goes.
-func (r *Reconciler) plan(w *world) []step {
-	if w.inPlace() {
-		return r.planInPlace(w)
+// plan is the algorithm. The work is given up in the opposite order: the Job is stopped, the volumes are given back, and the
+// cluster that never ran is deleted.
+func (r *Reconciler) plan(o *observed) []step {
+	if o.inPlace() {
+		return r.planInPlace(o)
 	}
-	giveUp := []step{r.stopJob, r.withdrawHold, r.awaitHoldGone, r.deleteUnfinished, r.awaitClusterGone}
+	giveUp := []step{r.stopJob, r.withdrawLock, r.awaitReturned, r.deleteUnfinished, r.awaitClusterDeleted}
 	switch {
-	case w.deleting() && w.ended():
+	case o.deleting() && o.ended():
 		return []step{r.removeFinalizer}
-	case w.deleting():
+	case o.deleting():
 		return append(giveUp, r.removeFinalizer)
-	case w.ended():
+	case o.ended():
 		return []step{r.awaitFirstBackup, r.expire}
-	case w.failure() != nil:
+	case o.failure() != nil && !o.runsRestored():
 		return append(append([]step{r.pinFailure}, giveUp...), r.conclude)
 	}
 	steps := []step{r.ensureFinalizer, r.preflight, r.pinPlan}
-	if w.planOnly() {
+	if o.planOnly() {
 		return steps
 	}
 	return append(steps,
-		r.awaitNamesFree, r.ensureCluster, r.ensureLogins, r.askHold, r.awaitHold,
-		r.runJob, r.awaitJob, r.handOver, r.awaitAdopted,
+		r.awaitNamesFree, r.ensureCluster, r.ensureLogins, r.requestLock, r.awaitLock,
+		r.runJob, r.awaitJob, r.handOver, r.awaitRunning,
 		r.finish,
 	)
 }

@@ -39,7 +39,7 @@ func reportRestored(restore *v1alpha1.Restore) {
 	case restore.Spec.Destination.InPlace == nil:
 	case status.UndoneAt != nil:
 		flow.SetCondition(&status.Conditions, restore, v1alpha1.ConditionRestored, metav1.ConditionFalse, v1alpha1.ReasonUndone,
-			"the cluster runs on its data of before")
+			"The cluster runs on its previous data.")
 	case status.RestoredAt != nil:
 		flow.SetCondition(&status.Conditions, restore, v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonRunning, summary(restore))
 	}
@@ -62,17 +62,18 @@ func summary(restore *v1alpha1.Restore) string {
 	if last := status.Reached.LastCommit; last != nil {
 		reached += ", last transaction at " + last.UTC().Format(time.RFC3339Nano)
 	}
-	text := fmt.Sprintf("PostgresCluster %s runs on the data as of %s (%s); it took %s",
+	text := fmt.Sprintf("PostgresCluster %s runs on the data as of %s (%s). The restore took %s",
 		restore.Spec.Destination.ClusterName(), status.Plan.Target, reached, end.Sub(status.StartedAt.Time).Round(time.Second))
 	if status.RestoredAt != nil && status.DownAt != nil {
-		text += fmt.Sprintf(", and the cluster took no connections for about %s", end.Sub(status.DownAt.Time).Round(time.Second))
+		text += fmt.Sprintf(", and the cluster accepted no connections for about %s", end.Sub(status.DownAt.Time).Round(time.Second))
 	}
+	text += "."
 	if taken := status.Reached.TakenBytes; taken > 0 {
-		text += fmt.Sprintf("; %d of %d MiB were taken from the data of before", taken>>20, status.Plan.WriteBytes>>20)
+		text += fmt.Sprintf(" %d of %d MiB were taken from the previous data.", taken>>20, status.Plan.WriteBytes>>20)
 	}
 	text += unarchived(restore) + unsubscribed(status.DisabledSubscriptions)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
-		text += "; confirmed: " + decided.Why
+		text += " It was confirmed: " + decided.Why + "."
 	}
 	return text
 }
@@ -82,8 +83,8 @@ func unsubscribed(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the subscriptions %s are disabled, as the changes they bring are for the cluster that was backed up: "+
-		"if that is gone, start each with ALTER SUBSCRIPTION ... ENABLE; if not, drop them after ALTER SUBSCRIPTION ... SET (slot_name = NONE)",
+	return fmt.Sprintf(" The subscriptions %s are disabled, as the changes they bring are for the cluster that was backed up. "+
+		"If that no longer exists, start each with ALTER SUBSCRIPTION ... ENABLE; if it does, drop them after ALTER SUBSCRIPTION ... SET (slot_name = NONE).",
 		strings.Join(names, ", "))
 }
 
@@ -93,5 +94,5 @@ func unarchived(restore *v1alpha1.Restore) string {
 	if into == nil || into.Temporary || plan.ArchivesTo != "" {
 		return ""
 	}
-	return fmt.Sprintf("; it archives nowhere, as BackupRepository %s is read-only: set its spec.archive.repository.name to another one", plan.Repository)
+	return fmt.Sprintf(" It archives nowhere, as BackupRepository %s is read-only. Set its spec.archive.repository.name to another one.", plan.Repository)
 }

@@ -90,7 +90,7 @@ func TestAFailedJobLeavesNothing(t *testing.T) {
 	l.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonDataCorrupt, Message: "object x is corrupt", Final: true}})
 	restore := l.restore(nil)
 	message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt)
-	if !strings.Contains(message, "object x is corrupt; the unfinished PostgresCluster copy was deleted") {
+	if !strings.Contains(message, "Object x is corrupt. The unfinished PostgresCluster copy was deleted") {
 		t.Error(message)
 	}
 	if l.there(l.cluster("copy")) || restore.Status.VolumeLockRequest != nil || restore.Status.CompletedAt == nil {
@@ -168,7 +168,7 @@ func TestAClusterThatIsThereIsNeverTouched(t *testing.T) {
 	}
 	restore := l.restore(nil)
 	message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonNameTaken)
-	if !strings.Contains(message, "PostgresCluster copy is there already") || restore.Status.Plan != nil || !l.there(l.cluster("copy")) {
+	if !strings.Contains(message, "PostgresCluster copy already exists") || restore.Status.Plan != nil || !l.there(l.cluster("copy")) {
 		t.Errorf("%s; %+v", message, restore.Status)
 	}
 }

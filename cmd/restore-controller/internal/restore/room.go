@@ -9,39 +9,39 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// hasRoom refuses a volume that is too small: for the restored data beside that of before, or, where that becomes the restored
-// data, for the larger of the two.
-func hasRoom(w *world, needed int64) flow.Outcome {
-	name := w.cluster.Name
-	free, known := freeBytes(w.cluster)
+// hasRoom refuses a volume that is too small: for the restored data beside the previous data, or, where that becomes the
+// restored data, for the larger of the two.
+func hasRoom(o *observed, needed int64) flow.Outcome {
+	name := o.cluster.Name
+	free, known := freeBytes(o.cluster)
 	switch {
 	case !known || free >= needed:
 		return flow.Next
-	case !w.restore.Spec.Destination.InPlace.DiscardPrevious:
+	case !o.restore.Spec.Destination.InPlace.DiscardPrevious:
 		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
-			"the data of before stays until the restore is confirmed, so %s is needed beside it, and the volume of %s has %s free: "+
-				"raise spec.storage.size of PostgresCluster %s, and make another Restore; or write discardPrevious: true and safetyBackup: true in "+
-				"its spec.destination.inPlace, to give the data of before up",
-			bytes(needed), w.cluster.Status.Primary, bytes(free), name))
+			"The previous data stays until the restore is confirmed, so %s is needed beside it, and the volume of %s has %s free. "+
+				"Raise spec.storage.size of PostgresCluster %s, and create another Restore. To give the previous data up instead, write "+
+				"discardPrevious: true and safetyBackup: true in its spec.destination.inPlace.",
+			bytes(needed), o.cluster.Status.Primary, bytes(free), name))
 	}
-	if capacity := storageOf(w.cluster).Capacity.Value(); capacity < needed {
+	if capacity := storageOf(o.cluster).Capacity.Value(); capacity < needed {
 		return flow.Stop(v1alpha1.ReasonNoSpace, fmt.Sprintf(
-			"%s is needed, and the volume of %s has %s in all: raise spec.storage.size of PostgresCluster %s, and make another Restore",
-			bytes(needed), w.cluster.Status.Primary, bytes(capacity), name))
+			"%s is needed, and the volume of %s has %s in all. Raise spec.storage.size of PostgresCluster %s, and create another Restore.",
+			bytes(needed), o.cluster.Status.Primary, bytes(capacity), name))
 	}
 	return flow.Next
 }
 
-// discarding says that the data of before is being given up, or is already, so that nothing leads back to it.
-func (w *world) discarding() bool {
-	status := w.restore.Status
+// discarding says that the previous data is being given up, or is already, so that nothing leads back to it.
+func (o *observed) discarding() bool {
+	status := o.restore.Status
 	return status.Plan != nil && status.Plan.DiscardsPrevious && status.Previous != nil
 }
 
-// discarded says where the data of before still is.
-func discarded(w *world) string {
-	status := w.restore.Status
-	return fmt.Sprintf("the data of before may be gone from the volume of %s: unless PostgresCluster %s becomes Ready by itself, restore Backup %s in place",
+// discarded says where the previous data still is.
+func discarded(o *observed) string {
+	status := o.restore.Status
+	return fmt.Sprintf("The previous data may be lost from the volume of %s. Unless PostgresCluster %s becomes Ready by itself, restore Backup %s in place.",
 		status.Previous.Instance, status.Cluster.Name, status.SafetyBackup)
 }
 

@@ -17,20 +17,20 @@ import (
 
 // archiveTo is where the new cluster archives: where it is told to, else where its data comes from, or, if that is
 // read-only, nowhere until a person says where. A temporary one never does.
-func archiveTo(w *world, repository string) string {
-	wanted := w.restore.Spec.Destination.NewCluster
+func archiveTo(o *observed, repository string) string {
+	wanted := o.restore.Spec.Destination.NewCluster
 	switch {
 	case wanted.Temporary:
 		return ""
 	case wanted.Repository != nil:
 		return wanted.Repository.Name
-	case w.repository != nil && w.repository.Spec.ReadOnly:
+	case o.repository != nil && o.repository.Spec.ReadOnly:
 		return ""
 	}
 	return repository
 }
 
-// newSpec is the spec of the cluster to make: that of the cluster that was backed up, with the overrides of the Restore.
+// newSpec is the spec of the cluster to create: that of the cluster that was backed up, with the overrides of the Restore.
 // An empty repository is none.
 func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*v1alpha1.PostgresClusterSpec, error) {
 	spec, err := recordedSpec(head.Cluster.Object)
@@ -39,7 +39,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 	}
 	wanted := restore.Spec.Destination.NewCluster
 	spec.Version = int32(head.PGMajor)
-	// Wishes of the other cluster: what was to be dropped there may be what this one is for.
+	// Requests to the other cluster: what was to be dropped there may be what this one is for.
 	spec.Switchover, spec.Hibernate = nil, false
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
@@ -119,14 +119,14 @@ func recordedSpec(object json.RawMessage) (*v1alpha1.PostgresClusterSpec, error)
 }
 
 // bootstrap keeps the names of the application's database and role.
-func bootstrap(before *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRestore {
+func bootstrap(previous *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRestore {
 	now := &v1alpha1.BootstrapRestore{Name: name}
 	switch {
-	case before == nil:
-	case before.Initdb != nil:
-		now.Database, now.Owner = before.Initdb.Database, before.Initdb.Owner
-	case before.Restore != nil:
-		now.Database, now.Owner = before.Restore.Database, before.Restore.Owner
+	case previous == nil:
+	case previous.Initdb != nil:
+		now.Database, now.Owner = previous.Initdb.Database, previous.Initdb.Owner
+	case previous.Restore != nil:
+		now.Database, now.Owner = previous.Restore.Database, previous.Restore.Owner
 	}
 	return now
 }
@@ -136,7 +136,7 @@ func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, nee
 	if wanted != nil && wanted.Size != "" {
 		size, err := resource.ParseQuantity(wanted.Size)
 		if err != nil {
-			return fmt.Errorf("spec.destination.newCluster.storage.size %q is no size; write one such as 10Gi", wanted.Size)
+			return fmt.Errorf("spec.destination.newCluster.storage.size %q is not a size; write one such as 10Gi", wanted.Size)
 		}
 		spec.Storage.Size = size
 	}
@@ -153,7 +153,7 @@ func resize(spec *v1alpha1.PostgresClusterSpec, wanted *v1alpha1.NewStorage, nee
 	return nil
 }
 
-// newCluster is the PostgresCluster to make. It has no owner, and outlives the Restore, unless it is temporary.
+// newCluster is the PostgresCluster to create. It has no owner, and outlives the Restore, unless it is temporary.
 func newCluster(restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) *v1alpha1.PostgresCluster {
 	cluster := &v1alpha1.PostgresCluster{
 		ObjectMeta: metav1.ObjectMeta{

@@ -163,8 +163,8 @@ func TestTheNewClusterArchivesWhereItIsToldOrWhereItCanOrNowhere(t *testing.T) {
 		"it is told":                        {&v1alpha1.LocalReference{Name: "own"}, false, "own"},
 	} {
 		restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Repository: test.told})
-		w := &world{restore: restore, repository: &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: test.readOnly}}}
-		spec, err := newSpec(head, restore, archiveTo(w, "repo"))
+		o := &observed{restore: restore, repository: &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: test.readOnly}}}
+		spec, err := newSpec(head, restore, archiveTo(o, "repo"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,25 +3,25 @@ package upgrade
 import (
 	"context"
 	"fmt"
-	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/volumelock"
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// world is everything that a pass has seen. Steps change only the status of upgrade.
-type world struct {
+// observed is everything that a pass has seen. Steps change only the status of upgrade.
+type observed struct {
 	upgrade *v1alpha1.Upgrade
+	now     time.Time
 	cluster *v1alpha1.PostgresCluster // nil: there is none of that name, or not the one of the plan
-	gone    bool                      // the cluster of the plan doesn't exist any more
 	check   workload.State
 	work    workload.State
-	backup  *v1alpha1.Backup // that answers status.backupRequest; nil: not there
+	backup  *v1alpha1.Backup // that status.backupRequest leads to; nil: it doesn't exist
 }
 
 func checkJob(u *v1alpha1.Upgrade) string { return u.Name + "-upgrade-check" }
@@ -30,78 +30,74 @@ func workJob(u *v1alpha1.Upgrade) string  { return u.Name + workSuffix }
 const workSuffix = "-upgrade"
 
 // observe does every read of a pass.
-func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*world, error) {
-	w := &world{upgrade: upgrade}
+func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*observed, error) {
+	o := &observed{upgrade: upgrade, now: r.now()}
 	jobs := client.Reader(r.writer)
-	if w.deleting() || w.rollingBack() {
+	if o.deleting() || upgrade.Status.Failure != nil {
 		jobs = r.live // a cache may not show yet what was started last
 	}
 	var err error
-	if w.check, err = workload.Observe(ctx, jobs, r.live, upgrade, checkJob(upgrade)); err != nil {
+	if o.check, err = workload.Observe(ctx, jobs, r.live, upgrade, checkJob(upgrade)); err != nil {
 		return nil, err
 	}
-	if w.work, err = workload.Observe(ctx, jobs, r.live, upgrade, workJob(upgrade)); err != nil {
+	if o.work, err = workload.Observe(ctx, jobs, r.live, upgrade, workJob(upgrade)); err != nil {
 		return nil, err
 	}
-	if err := r.observeCluster(ctx, w); err != nil {
+	if err := r.observeCluster(ctx, o); err != nil {
 		return nil, err
 	}
-	return w, r.observeBackup(ctx, w)
+	return o, r.observeBackup(ctx, o)
 }
 
-// observeCluster reads past the cache: who goes by a hold that is over writes beside PostgreSQL.
-func (r *Reconciler) observeCluster(ctx context.Context, w *world) error {
+// observeCluster reads past the cache: whoever trusts a lock that has ended writes beside PostgreSQL.
+func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
 	cluster := &v1alpha1.PostgresCluster{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: w.upgrade.Namespace, Name: w.upgrade.Spec.Cluster.Name}, cluster)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: o.upgrade.Spec.Cluster.Name}, cluster)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read PostgresCluster %s: %w", w.upgrade.Spec.Cluster.Name, err)
+		return fmt.Errorf("read PostgresCluster %s: %w", o.upgrade.Spec.Cluster.Name, err)
 	}
-	plan := w.upgrade.Status.Plan
-	if apierrors.IsNotFound(err) || plan != nil && plan.ClusterUID != cluster.UID {
-		w.gone = plan != nil
-		return nil
+	if plan := o.upgrade.Status.Plan; err == nil && (plan == nil || plan.ClusterUID == cluster.UID) {
+		o.cluster = cluster
 	}
-	w.cluster = cluster
 	return nil
 }
 
-func (r *Reconciler) observeBackup(ctx context.Context, w *world) error {
-	wanted := w.upgrade.Status.BackupRequest
-	if wanted == nil {
+func (r *Reconciler) observeBackup(ctx context.Context, o *observed) error {
+	request := o.upgrade.Status.BackupRequest
+	if request == nil {
 		return nil
 	}
 	backup := &v1alpha1.Backup{}
-	err := r.writer.Get(ctx, client.ObjectKey{Namespace: w.upgrade.Namespace, Name: protocol.BackupName(*wanted)}, backup)
+	err := r.writer.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: protocol.BackupName(*request)}, backup)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	w.backup = backup
+	o.backup = backup
 	return err
 }
 
-func (w *world) deleting() bool    { return !w.upgrade.DeletionTimestamp.IsZero() }
-func (w *world) finished() bool    { return w.upgrade.Status.CompletedAt != nil }
-func (w *world) rollingBack() bool { return w.upgrade.Status.RollingBack != "" }
+func (o *observed) deleting() bool { return !o.upgrade.DeletionTimestamp.IsZero() }
+func (o *observed) ended() bool    { return o.upgrade.Status.CompletedAt != nil }
 
-// handedOver reports that the new version runs for good: from here there is no way back by deleting the Upgrade.
-func (w *world) handedOver() bool { return w.upgrade.Status.UpAt != nil }
-
-// answer of the db-controller to our hold, or nil.
-func (w *world) answer() *v1alpha1.VolumeLock {
-	return protocol.LockFor(w.cluster, w.upgrade.UID, w.upgrade.Status.VolumeLockRequest)
+// upgraded reports that the new version accepts connections: clients write to it, so nothing leads back any more.
+func (o *observed) upgraded() bool {
+	return o.upgrade.Status.UpAt != nil || o.offersNew() && o.lock().Running()
 }
 
-// clusterReady reports that the cluster takes connections, as of its present spec.
-func (w *world) clusterReady() bool {
-	return w.cluster != nil && protocol.Current(w.cluster, w.cluster.Status.ObservedGeneration) &&
-		meta.IsStatusConditionTrue(w.cluster.Status.Conditions, v1alpha1.ConditionReady)
+// offersNew reports that what was handed over last is the new data, not the previous data.
+func (o *observed) offersNew() bool {
+	status := &o.upgrade.Status
+	return status.Plan != nil && status.Handover != nil && status.Handover.DataGeneration != status.Plan.FromGeneration
 }
 
-// clusterState is the cluster's Ready condition in words.
-func (w *world) clusterState() string {
-	condition := meta.FindStatusCondition(w.cluster.Status.Conditions, v1alpha1.ConditionReady)
-	if condition == nil {
-		return "the db-controller has not looked at it yet"
+// lock is the one on the volumes of the cluster.
+func (o *observed) lock() volumelock.Lock {
+	lock := volumelock.Lock{
+		Requester: o.upgrade, Status: &o.upgrade.Status.VolumeLockStatus,
+		ClusterName: o.upgrade.Spec.Cluster.Name, Cluster: o.cluster, Now: o.now,
 	}
-	return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+	if plan := o.upgrade.Status.Plan; plan != nil {
+		lock.ClusterUID = plan.ClusterUID
+	}
+	return lock
 }

@@ -12,65 +12,63 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
-func (r *Reconciler) ensureFinalizer(ctx context.Context, w *world) flow.Outcome {
-	return flow.EnsureFinalizer(ctx, r.writer, w.upgrade, finalizer)
+func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed) flow.Outcome {
+	return flow.EnsureFinalizer(ctx, r.writer, o.upgrade, finalizer)
 }
 
-// preflight refuses what can't be done, before anything is touched. Each policy is a pure function of the world.
-func (r *Reconciler) preflight(ctx context.Context, w *world) flow.Outcome {
-	if w.upgrade.Status.Plan != nil {
-		return stillThere(w)
+// preflight refuses what can't be done, before anything is touched. Each policy is a pure function of what was observed.
+func (r *Reconciler) preflight(_ context.Context, o *observed) flow.Outcome {
+	if o.upgrade.Status.Plan != nil {
+		return flow.Next
 	}
-	if w.upgrade.Spec.Cancel {
-		return r.conclude(w, v1alpha1.ReasonCancelled, "cancelled before anything was done")
-	}
-	for _, policy := range []func(*world, manager.Images) flow.Outcome{clusterExists, versionIsHigher, imageIsKnown, clusterIsReady, nobodyUpgrades} {
-		if outcome := policy(w, r.images); !outcome.Finished() {
+	for _, policy := range []func(*observed, manager.Images) flow.Outcome{
+		clusterExists, clusterRemains, versionIsHigher, imageIsKnown, clusterIsReady, nobodyElseWorks,
+	} {
+		if outcome := policy(o, r.images); !outcome.Finished() {
 			return outcome
 		}
 	}
 	return flow.Next
 }
 
-// stillThere stops the work for a cluster that was deleted under it.
-func stillThere(w *world) flow.Outcome {
-	if w.gone {
-		return flow.Stop(v1alpha1.ReasonClusterReplaced,
-			fmt.Sprintf("PostgresCluster %s was deleted since this upgrade began; delete this Upgrade", w.upgrade.Spec.Cluster.Name))
+func clusterExists(o *observed, _ manager.Images) flow.Outcome {
+	if o.cluster == nil {
+		return flow.Missing(o.upgrade, o.now, v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
+			"There is no PostgresCluster %s in namespace %s. `kubectl get pgc` lists those that exist.",
+			o.upgrade.Spec.Cluster.Name, o.upgrade.Namespace))
 	}
 	return flow.Next
 }
 
-func clusterExists(w *world, _ manager.Images) flow.Outcome {
-	if w.cluster == nil {
-		return flow.Stop(v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
-			"there is no PostgresCluster %s in namespace %s; `kubectl get pgc` lists those that are there",
-			w.upgrade.Spec.Cluster.Name, w.upgrade.Namespace))
-	}
-	return flow.Next
-}
-
-func versionIsHigher(w *world, _ manager.Images) flow.Outcome {
-	running := w.cluster.Status.MajorVersion
-	switch {
-	case running == 0 || w.upgrade.Spec.Version > running:
+func clusterRemains(o *observed, _ manager.Images) flow.Outcome {
+	if o.cluster.DeletionTimestamp.IsZero() {
 		return flow.Next
-	case w.upgrade.Spec.Version == running:
+	}
+	return flow.Stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("PostgresCluster %s is being deleted.", o.cluster.Name))
+}
+
+func versionIsHigher(o *observed, _ manager.Images) flow.Outcome {
+	running := o.cluster.Status.MajorVersion
+	switch {
+	case running == 0 || o.upgrade.Spec.Version > running:
+		return flow.Next
+	case o.upgrade.Spec.Version == running:
 		return flow.Stop(v1alpha1.ReasonDowngrade, fmt.Sprintf(
-			"%s runs PostgreSQL %d already; for a newer minor version change spec.image of the PostgresCluster", w.cluster.Name, running))
+			"PostgresCluster %s already runs PostgreSQL %d. For a newer minor version change spec.image of the PostgresCluster.", o.cluster.Name, running))
 	}
 	return flow.Stop(v1alpha1.ReasonDowngrade, fmt.Sprintf(
-		"%s runs PostgreSQL %d and can't go down to %d; write a spec.version higher than %d", w.cluster.Name, running, w.upgrade.Spec.Version, running))
+		"PostgresCluster %s runs PostgreSQL %d and can't go down to %d. Create an Upgrade with a spec.version higher than %d.", o.cluster.Name, running, o.upgrade.Spec.Version, running))
 }
 
-func imageIsKnown(w *world, images manager.Images) flow.Outcome {
-	if w.upgrade.Spec.Image != "" || images[w.upgrade.Spec.Version] != "" {
+func imageIsKnown(o *observed, images manager.Images) flow.Outcome {
+	if o.upgrade.Spec.Image != "" || images[o.upgrade.Spec.Version] != "" {
 		return flow.Next
 	}
 	return flow.Stop(v1alpha1.ReasonUnknownVersion, fmt.Sprintf(
-		"no image is known for PostgreSQL %d; known are %s: write one of them, or set spec.image", w.upgrade.Spec.Version, known(images)))
+		"No image is known for PostgreSQL %d; known are %s. Create an Upgrade to one of them, or set spec.image.", o.upgrade.Spec.Version, known(images)))
 }
 
 func known(images manager.Images) string {
@@ -82,36 +80,30 @@ func known(images manager.Images) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(versions), " ", ", "), "[]")
 }
 
-func clusterIsReady(w *world, _ manager.Images) flow.Outcome {
-	if !w.clusterReady() {
-		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("waiting until %s is Ready; it says %s", w.cluster.Name, w.clusterState()))
+func clusterIsReady(o *observed, _ manager.Images) flow.Outcome {
+	if !volumelock.Ready(o.cluster) {
+		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("Waiting until PostgresCluster %s is Ready. It says: %s", o.cluster.Name, volumelock.State(o.cluster)))
 	}
 	return flow.Next
 }
 
-// nobodyUpgrades keeps this one out of another's way; the hold would queue it, but its plan would be out of date then.
-func nobodyUpgrades(w *world, _ manager.Images) flow.Outcome {
-	if before := protocol.LockAhead(w.cluster, w.upgrade.UID); before != nil {
-		return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("%s %s works on %s first", before.Kind, before.Name, w.cluster.Name))
-	}
-	return flow.Next
-}
+func nobodyElseWorks(o *observed, _ manager.Images) flow.Outcome { return o.lock().AwaitTurn() }
 
 // pinPlan records from what to what, before anything is touched.
-func (r *Reconciler) pinPlan(_ context.Context, w *world) flow.Outcome {
-	if w.upgrade.Status.Plan != nil {
+func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
+	if o.upgrade.Status.Plan != nil {
 		return flow.Next
 	}
-	image := w.upgrade.Spec.Image
+	image := o.upgrade.Spec.Image
 	if image == "" {
-		image = r.images[w.upgrade.Spec.Version]
+		image = r.images[o.upgrade.Spec.Version]
 	}
-	status := w.cluster.Status
-	w.upgrade.Status.Plan = &v1alpha1.UpgradePlan{
-		ClusterUID: w.cluster.UID, FromVersion: status.MajorVersion, FromImage: status.Image,
+	status := o.cluster.Status
+	o.upgrade.Status.Plan = &v1alpha1.UpgradePlan{
+		ClusterUID: o.cluster.UID, FromVersion: status.MajorVersion, FromImage: status.Image,
 		FromGeneration: status.DataGeneration, FromSystemIdentifier: status.SystemIdentifier,
-		ToImage: image, ToGeneration: protocol.DataGeneration(w.upgrade.UID, 0),
+		ToImage: image, ToGeneration: protocol.DataGeneration(o.upgrade.UID, 0),
 	}
-	w.upgrade.Status.StartedAt = &metav1.Time{Time: r.now()}
-	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("from PostgreSQL %d to %d", status.MajorVersion, w.upgrade.Spec.Version))
+	o.upgrade.Status.StartedAt = &metav1.Time{Time: o.now}
+	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("The upgrade from PostgreSQL %d to %d is planned.", status.MajorVersion, o.upgrade.Spec.Version))
 }

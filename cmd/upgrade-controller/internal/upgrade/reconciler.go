@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&batchv1.Job{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(worksFor)).
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.upgradesOf)).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.askerOf)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.requesterOf)).
 		Complete(r)
 }
 
@@ -90,8 +90,8 @@ func worksFor(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: pod.GetNamespace(), Name: upgrade}}}
 }
 
-// askerOf is the Upgrade that a Backup was made for.
-func (r *Reconciler) askerOf(_ context.Context, object client.Object) []reconcile.Request {
+// requesterOf is the Upgrade that a Backup was made for.
+func (r *Reconciler) requesterOf(_ context.Context, object client.Object) []reconcile.Request {
 	backup, ok := object.(*v1alpha1.Backup)
 	if !ok || backup.Spec.RequestedBy == nil || backup.Spec.RequestedBy.Kind != v1alpha1.KindUpgrade {
 		return nil
@@ -107,41 +107,40 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("upgrade", req.Name, "cluster", upgrade.Spec.Cluster.Name))
 	pass := flow.Begin(r.writer, r.events, upgrade, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
-	finished := upgrade.Status.CompletedAt != nil
-	world, err := r.observe(ctx, upgrade)
+	ended := upgrade.Status.CompletedAt != nil
+	seen, err := r.observe(ctx, upgrade)
 	outcome := flow.Retry(err)
 	if err == nil {
-		outcome = flow.Run(ctx, world, r.plan(world)...)
+		outcome = flow.Run(ctx, seen, r.plan(seen)...)
 	}
-	report(upgrade, outcome, finished)
+	report(upgrade, outcome, ended, r.now())
 	return pass.Commit(ctx, outcome)
 }
 
-type step = flow.Step[*world]
+type step = flow.Step[*observed]
 
-// plan is the algorithm. Everything before handOver can be taken back by stopping the Job and giving up the hold.
-func (r *Reconciler) plan(w *world) []step {
+// plan is the algorithm. Until the new version runs everything is taken back by stopping the Jobs and giving the volumes back;
+// from then on nothing is.
+func (r *Reconciler) plan(o *observed) []step {
+	giveUp := []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawLock, r.awaitReturned}
 	switch {
-	case w.deleting() && w.handedOver():
-		return []step{r.deleteJobs, r.withdrawHold, r.removeFinalizer}
-	case w.deleting():
-		return []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawHold, r.removeFinalizer}
-	case w.finished():
-		return []step{r.deleteJobs, r.withdrawHold, r.expire}
-	case w.rollingBack():
-		return []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawHold, r.awaitOldVersion, r.finishRolledBack}
+	case o.deleting() && o.upgraded():
+		return []step{r.deleteJobs, r.withdrawLock, r.removeFinalizer}
+	case o.deleting():
+		return append(giveUp, r.removeFinalizer)
+	case o.ended():
+		return []step{r.deleteJobs, r.withdrawLock, r.expire}
+	case o.upgraded():
+		return []step{r.pinUp, r.clusterStillExists, r.requestBackup, r.withdrawLock, r.awaitMaintenance, r.awaitBackup, r.finish}
+	case o.failure() != nil:
+		return append(append([]step{r.pinFailure}, giveUp...), r.awaitServing, r.conclude)
 	}
-	steps := []step{
-		r.ensureFinalizer, r.preflight, r.pinPlan,
-		r.runCheck, r.awaitCheck, r.judgeFindings,
-	}
-	if w.upgrade.Spec.CheckOnly {
-		return append(steps, r.finishCheck)
+	steps := []step{r.ensureFinalizer, r.preflight, r.pinPlan, r.runCheck, r.awaitCheck}
+	if o.upgrade.Spec.CheckOnly {
+		return steps
 	}
 	return append(steps,
-		r.askHold, r.awaitHold,
-		r.runUpgrade, r.awaitUpgrade, r.handOver, r.awaitAdopted,
-		r.askBackup, r.withdrawHold,
-		r.awaitMaintenance, r.awaitBackup, r.finish,
+		r.requestLock, r.awaitLock, r.pinPrevious,
+		r.runUpgrade, r.awaitUpgrade, r.handOver, r.awaitRunning,
 	)
 }

@@ -11,11 +11,14 @@ import (
 )
 
 // report sets the conditions from what was done in this pass; those of an Upgrade that had ended before stay. It is pure.
-func report(u *v1alpha1.Upgrade, outcome flow.Outcome, finished bool) {
+func report(u *v1alpha1.Upgrade, outcome flow.Outcome, ended bool, now time.Time) {
 	u.Status.ObservedGeneration = u.Generation
 	reportChecked(u)
-	if finished {
+	if ended {
 		return
+	}
+	if u.DeletionTimestamp.IsZero() && (outcome.Finished() || outcome.Stopped()) {
+		u.Status.CompletedAt = &metav1.Time{Time: now}
 	}
 	status, reason, message := outcome.Status(), outcome.Reason, outcome.Message
 	if outcome.Finished() {
@@ -33,24 +36,24 @@ func reportChecked(u *v1alpha1.Upgrade) {
 	case u.Status.CheckedAt == nil:
 		return
 	case count == 0:
-		message := "nothing stands in the way"
+		message := "Nothing stands in the way of the upgrade."
 		if warnings := len(u.Status.Findings); warnings > 0 {
-			message = fmt.Sprintf("nothing stands in the way; %d warnings are in status.findings", warnings)
+			message = fmt.Sprintf("Nothing stands in the way of the upgrade. status.findings has %d warnings.", warnings)
 		}
 		flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionChecked, metav1.ConditionTrue, v1alpha1.ReasonCheckPassed, message)
 	default:
-		flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionChecked, metav1.ConditionFalse, v1alpha1.ReasonCheckFailed, first)
+		flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionChecked, metav1.ConditionFalse, v1alpha1.ReasonCheckFailed, flow.Sentence(first))
 	}
 }
 
 // summary says what was done, and how long the cluster was down.
 func summary(u *v1alpha1.Upgrade) string {
 	if u.Spec.CheckOnly {
-		return fmt.Sprintf("the upgrade to PostgreSQL %d can be done", u.Spec.Version)
+		return fmt.Sprintf("The upgrade to PostgreSQL %d can be done.", u.Spec.Version)
 	}
 	if u.Status.DownAt == nil || u.Status.UpAt == nil || u.Status.Plan == nil {
 		return ""
 	}
-	return fmt.Sprintf("from PostgreSQL %d to %d; it took no connections for about %s", u.Status.Plan.FromVersion, u.Spec.Version,
+	return fmt.Sprintf("The cluster was upgraded from PostgreSQL %d to %d. It accepted no connections for about %s.", u.Status.Plan.FromVersion, u.Spec.Version,
 		u.Status.UpAt.Sub(u.Status.DownAt.Time).Round(time.Second))
 }

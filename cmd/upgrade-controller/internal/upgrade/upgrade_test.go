@@ -17,16 +17,17 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/test/testkit/fakeapi"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func reconciler() *Reconciler {
-	return &Reconciler{agent: workload.Agent{Image: "agent"}, images: manager.Images{15: "pg15", 17: "pg17"}, now: func() time.Time { return noon }}
+	return &Reconciler{writer: fakeapi.New(), agent: workload.Agent{Image: "agent"}, images: manager.Images{15: "pg15", 17: "pg17"}, now: func() time.Time { return noon }}
 }
 
-// ready is a world with a cluster that runs PostgreSQL 15 and an Upgrade to 17 that nobody has looked at.
-func ready() *world {
+// ready is of a cluster that runs PostgreSQL 15 and an Upgrade to 17 that nobody has looked at.
+func ready() *observed {
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "demo", UID: "c"}}
 	cluster.Status = v1alpha1.PostgresClusterStatus{
 		MajorVersion: 15, Image: "pg15", DataGeneration: "g1", SystemIdentifier: "7", Primary: "shop-0",
@@ -35,7 +36,7 @@ func ready() *world {
 	flow.SetCondition(&cluster.Status.Conditions, cluster, v1alpha1.ConditionReady, metav1.ConditionTrue, "Running", "")
 	upgrade := &v1alpha1.Upgrade{ObjectMeta: metav1.ObjectMeta{Name: "up", Namespace: "demo", UID: "u", Finalizers: []string{finalizer}}}
 	upgrade.Spec = v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: "shop"}, Version: 17}
-	return &world{upgrade: upgrade, cluster: cluster}
+	return &observed{upgrade: upgrade, cluster: cluster, now: noon}
 }
 
 func result(v any) *agentapi.Outcome {
@@ -46,156 +47,175 @@ func result(v any) *agentapi.Outcome {
 	return &agentapi.Outcome{Result: data}
 }
 
-func planned(w *world) {
-	w.upgrade.Status.Plan = &v1alpha1.UpgradePlan{
+func planned(o *observed) {
+	o.upgrade.Status.Plan = &v1alpha1.UpgradePlan{
 		ClusterUID: "c", FromVersion: 15, FromImage: "pg15", FromGeneration: "g1", FromSystemIdentifier: "7",
 		ToImage: "pg17", ToGeneration: "g2",
 	}
 }
 
-func checked(w *world) { planned(w); w.upgrade.Status.CheckedAt = &metav1.Time{Time: noon} }
+func checked(o *observed) { planned(o); o.upgrade.Status.CheckedAt = &metav1.Time{Time: noon} }
 
-func held(w *world) {
-	checked(w)
-	w.upgrade.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{Cluster: "shop", ClusterUID: "c", Token: token(w.upgrade)}
-	w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
-		RequesterUID: "u", Token: token(w.upgrade), State: v1alpha1.VolumeLockGranted,
+func locked(o *observed) {
+	checked(o)
+	o.upgrade.Status.DownAt = &metav1.Time{Time: noon}
+	o.upgrade.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g1", Instance: "shop-0", SystemIdentifier: "7", MajorVersion: 15, Image: "pg15"}
+	o.upgrade.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{Cluster: "shop", ClusterUID: "c", Token: token(o.upgrade)}
+	o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+		RequesterUID: "u", Token: token(o.upgrade), State: v1alpha1.VolumeLockGranted,
 		Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
 	}}
-	w.work.Exists = true
+	o.work.Exists = true
 }
 
-func handedOver(w *world) {
-	held(w)
-	w.upgrade.Status.Handover = &v1alpha1.Handover{Token: token(w.upgrade), DataGeneration: "g2", MajorVersion: 17}
-	w.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon}
+func handedOver(o *observed) {
+	locked(o)
+	o.upgrade.Status.Handover = &v1alpha1.Handover{Token: token(o.upgrade), DataGeneration: "g2", MajorVersion: 17}
+	o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon}
 }
 
-func adopted(w *world) {
-	handedOver(w)
-	w.cluster.Status.VolumeLocks[0].State, w.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g2"
-	w.cluster.Status.DataGeneration, w.cluster.Status.MajorVersion = "g2", 17
+func adopted(o *observed) {
+	handedOver(o)
+	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g2"
+	o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g2", 17
 }
 
-func TestPassesEndWhereTheWorldSaysSo(t *testing.T) {
+// stuck lets the cluster not start on the new version.
+func stuck(o *observed) {
+	adopted(o)
+	o.cluster.Status.VolumeLocks[0].Volumes = nil // they are the cluster's again
+	o.cluster.Status.Conditions[0].Status = metav1.ConditionFalse
+}
+
+// fail lets the upgrade be given up, with its Jobs deleted.
+func fail(o *observed) {
+	o.work = workload.State{}
+	o.upgrade.Status.Failure = &v1alpha1.Failure{Reason: v1alpha1.ReasonNotStarted, Message: "Why."}
+}
+
+func TestPassesEndAsWhatIsObservedSays(t *testing.T) {
 	cases := map[string]struct {
-		arrange func(*world)
+		arrange func(*observed)
 		reason  string
 		message string
 		after   func(v1alpha1.UpgradeStatus) bool
 	}{
 		"a cluster that isn't there": {
-			func(w *world) { w.cluster = nil }, v1alpha1.ReasonClusterNotFound, "there is no PostgresCluster shop", nil},
+			func(o *observed) { o.cluster = nil }, v1alpha1.ReasonClusterNotFound, "There is no PostgresCluster shop", nil},
 		"a version that runs already": {
-			func(w *world) { w.upgrade.Spec.Version = 15 }, v1alpha1.ReasonDowngrade, "runs PostgreSQL 15 already", nil},
+			func(o *observed) { o.upgrade.Spec.Version = 15 }, v1alpha1.ReasonDowngrade, "already runs PostgreSQL 15", nil},
 		"a lower version": {
-			func(w *world) { w.upgrade.Spec.Version = 14 }, v1alpha1.ReasonDowngrade, "can't go down to 14", nil},
+			func(o *observed) { o.upgrade.Spec.Version = 14 }, v1alpha1.ReasonDowngrade, "can't go down to 14", nil},
 		"an unknown version": {
-			func(w *world) { w.upgrade.Spec.Version = 99 }, v1alpha1.ReasonUnknownVersion, "known are 15, 17", nil},
+			func(o *observed) { o.upgrade.Spec.Version = 99 }, v1alpha1.ReasonUnknownVersion, "known are 15, 17", nil},
 		"a cluster that isn't Ready": {
-			func(w *world) { w.cluster.Status.Conditions[0].Status = metav1.ConditionFalse }, v1alpha1.ReasonClusterNotReady, "", nil},
+			func(o *observed) { o.cluster.Status.Conditions[0].Status = metav1.ConditionFalse }, v1alpha1.ReasonClusterNotReady, "", nil},
 		"a cluster that somebody else holds": {
-			func(w *world) { w.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "x", Name: "other"}} }, v1alpha1.ReasonQueued, "other", nil},
+			func(o *observed) {
+				o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "x", Name: "other"}}
+			}, v1alpha1.ReasonQueued, "other", nil},
 		"a good one gets its plan first": {
-			func(*world) {}, v1alpha1.ReasonPlanned, "",
+			func(*observed) {}, v1alpha1.ReasonPlanned, "",
 			func(s v1alpha1.UpgradeStatus) bool {
 				return s.Plan.ToImage == "pg17" && s.Plan.FromGeneration == "g1" && s.VolumeLockRequest == nil
 			}},
 		"findings come into status": {
-			func(w *world) {
-				planned(w)
-				w.check = workload.State{Exists: true, Complete: true, Outcome: result(agentapi.UpgradeCheckResult{
+			func(o *observed) {
+				planned(o)
+				o.check = workload.State{Exists: true, Complete: true, Outcome: result(agentapi.UpgradeCheckResult{
 					Findings: []agentapi.Finding{{Severity: "Error", Check: "PreparedTransactions", Message: "there is one"}}})}
 			}, v1alpha1.ReasonChecking, "",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CheckedAt != nil && len(s.Findings) == 1 }},
 		"an obstacle ends it before the cluster is stopped": {
-			func(w *world) {
-				checked(w)
-				w.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingError, Message: "no extension postgis"}}
-			}, v1alpha1.ReasonCheckFailed, "no extension postgis",
-			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.VolumeLockRequest == nil }},
+			func(o *observed) {
+				checked(o)
+				o.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingError, Message: "no extension postgis"}}
+			}, v1alpha1.ReasonRollingBack, "No extension postgis.",
+			func(s v1alpha1.UpgradeStatus) bool {
+				return s.Failure.Reason == v1alpha1.ReasonCheckFailed && s.VolumeLockRequest == nil
+			}},
 		"a warning doesn't": {
-			func(w *world) {
-				checked(w)
-				w.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingWarning, Message: "old"}}
+			func(o *observed) {
+				checked(o)
+				o.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingWarning, Message: "old"}}
 			}, v1alpha1.ReasonAwaitingVolumeLock, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
 		"a check alone ends there": {
-			func(w *world) { checked(w); w.upgrade.Spec.CheckOnly = true }, "", "",
+			func(o *observed) { checked(o); o.upgrade.Spec.CheckOnly = true }, "", "",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.VolumeLockRequest == nil }},
 		"a failed Job leads back": {
-			func(w *world) {
-				held(w)
-				w.work = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Message: "disk full"}}}
-			}, v1alpha1.ReasonRollingBack, "disk full", func(s v1alpha1.UpgradeStatus) bool { return s.RollingBack == "disk full" }},
+			func(o *observed) {
+				locked(o)
+				o.work = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonNoSpace, Message: "Disk full"}}}
+			}, v1alpha1.ReasonRollingBack, "Disk full.", func(s v1alpha1.UpgradeStatus) bool { return s.Failure.Reason == v1alpha1.ReasonNoSpace }},
 		"a failed Job whose pod still runs is waited for": {
-			func(w *world) { held(w); w.work = workload.State{Exists: true, Failed: true, LivePods: 1} }, v1alpha1.ReasonUpgrading, "", nil},
+			func(o *observed) { locked(o); o.work = workload.State{Exists: true, Failed: true, LivePods: 1} }, v1alpha1.ReasonUpgrading, "", nil},
 		"a done Job is handed over": {
-			func(w *world) {
-				held(w)
-				w.work = workload.State{Exists: true, Complete: true, Outcome: result(agentapi.UpgradeResult{DataGeneration: "g2", MajorVersion: 17, SystemIdentifier: "8"})}
+			func(o *observed) {
+				locked(o)
+				o.work = workload.State{Exists: true, Complete: true, Outcome: result(agentapi.UpgradeResult{DataGeneration: "g2", MajorVersion: 17, SystemIdentifier: "8"})}
 			}, v1alpha1.ReasonAwaitingAdoption, "",
 			func(s v1alpha1.UpgradeStatus) bool {
 				return s.Handover.DataGeneration == "g2" && s.Handover.Image == "pg17"
 			}},
 		"a Job whose container has ended is handed over before Kubernetes says that it has": {
-			func(w *world) {
-				held(w)
-				w.work = workload.State{Exists: true, Done: true, LivePods: 1, Outcome: result(agentapi.UpgradeResult{DataGeneration: "g2", MajorVersion: 17, SystemIdentifier: "8"})}
+			func(o *observed) {
+				locked(o)
+				o.work = workload.State{Exists: true, Done: true, LivePods: 1, Outcome: result(agentapi.UpgradeResult{DataGeneration: "g2", MajorVersion: 17, SystemIdentifier: "8"})}
 			}, v1alpha1.ReasonAwaitingAdoption, "",
 			func(s v1alpha1.UpgradeStatus) bool { return s.Handover.DataGeneration == "g2" }},
 		"one that has ended and said nothing is waited for": {
-			func(w *world) { held(w); w.work = workload.State{Exists: true, Done: true, LivePods: 1} }, v1alpha1.ReasonUpgrading, "", nil},
+			func(o *observed) { locked(o); o.work = workload.State{Exists: true, Done: true, LivePods: 1} }, v1alpha1.ReasonUpgrading, "", nil},
 		"cancel while the Job runs leads back": {
-			func(w *world) { held(w); w.upgrade.Spec.Cancel = true }, v1alpha1.ReasonRollingBack, cancelled, nil},
+			func(o *observed) { locked(o); o.upgrade.Spec.Cancel = true }, v1alpha1.ReasonRollingBack, "cancelled with spec.cancel", nil},
 		"cancel comes too late after the handover": {
-			func(w *world) { handedOver(w); w.upgrade.Spec.Cancel = true }, v1alpha1.ReasonAwaitingAdoption, "", nil},
+			func(o *observed) { handedOver(o); o.upgrade.Spec.Cancel = true }, v1alpha1.ReasonAwaitingAdoption, "", nil},
 		"a new version that doesn't come up is taken back": {
-			func(w *world) {
-				handedOver(w)
-				w.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
-			}, v1alpha1.ReasonRollingBack, "did not take connections", nil},
+			func(o *observed) {
+				handedOver(o)
+				o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
+			}, v1alpha1.ReasonRollingBack, "did not accept connections on the new data within 10m0s", func(s v1alpha1.UpgradeStatus) bool {
+				return s.Failure.Reason == v1alpha1.ReasonNotStarted
+			}},
 		"the new version runs": {
-			func(w *world) { adopted(w) }, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.UpAt != nil && s.VolumeLockRequest != nil }},
+			func(o *observed) { adopted(o) }, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.UpAt != nil && s.VolumeLockRequest != nil }},
 		"going back hands the old generation over": {
-			func(w *world) { adopted(w); w.work.Exists = false; w.upgrade.Status.RollingBack = "why" }, v1alpha1.ReasonRollingBack, "",
-			func(s v1alpha1.UpgradeStatus) bool { return s.Handover.DataGeneration == "g1" && s.VolumeLockRequest != nil }},
-		"the hold stays until the old generation is taken": {
-			func(w *world) {
-				adopted(w)
-				w.work.Exists = false
-				w.upgrade.Status.RollingBack = "why"
-				w.upgrade.Status.Handover.DataGeneration = "g1"
-			}, v1alpha1.ReasonRollingBack, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
+			func(o *observed) { stuck(o); fail(o) }, v1alpha1.ReasonRollingBack, "",
+			func(s v1alpha1.UpgradeStatus) bool {
+				return s.Handover.DataGeneration == "g1" && s.VolumeLockRequest != nil
+			}},
+		"the lock stays until the old generation is taken": {
+			func(o *observed) { stuck(o); fail(o); o.upgrade.Status.Handover.DataGeneration = "g1" },
+			v1alpha1.ReasonRollingBack, "takes its previous data back", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
 		"and until the db-controller says so, though it has not taken the new one yet": {
-			func(w *world) {
-				handedOver(w)
-				w.work.Exists = false
-				w.upgrade.Status.RollingBack = "why"
-				w.upgrade.Status.Handover.DataGeneration = "g1"
-			}, v1alpha1.ReasonRollingBack, "waiting until the db-controller", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
-		"the hold ends when it has said so": {
-			func(w *world) {
-				adopted(w)
-				w.work.Exists = false
-				w.upgrade.Status.RollingBack = "why"
-				w.upgrade.Status.Handover.DataGeneration = "g1"
-				w.cluster.Status.VolumeLocks[0].AdoptedGeneration, w.cluster.Status.DataGeneration = "g1", "g1"
-			}, v1alpha1.ReasonFinishing, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil }},
+			func(o *observed) { handedOver(o); fail(o); o.upgrade.Status.Handover.DataGeneration = "g1" },
+			v1alpha1.ReasonRollingBack, "takes its previous data back", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
+		"the lock ends when it has said so": {
+			func(o *observed) {
+				stuck(o)
+				fail(o)
+				o.upgrade.Status.Handover.DataGeneration = "g1"
+				o.cluster.Status.VolumeLocks[0].AdoptedGeneration, o.cluster.Status.DataGeneration = "g1", "g1"
+			}, v1alpha1.ReasonReturningVolumes, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil && s.Handover == nil }},
+		"once clients write to the new version nothing leads back": {
+			func(o *observed) { adopted(o); fail(o) }, v1alpha1.ReasonFinishing, "",
+			func(s v1alpha1.UpgradeStatus) bool { return s.UpAt != nil && s.Failure == nil }},
 		"gone back, it ends": {
-			func(w *world) { checked(w); w.upgrade.Status.RollingBack = "disk full" }, v1alpha1.ReasonRolledBack, "disk full",
+			func(o *observed) { checked(o); fail(o); o.upgrade.Status.DownAt = &metav1.Time{Time: noon} },
+			v1alpha1.ReasonRolledBack, "PostgreSQL 15 runs on the previous data. Why.",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := ready()
-			c.arrange(w)
+			o := ready()
+			c.arrange(o)
 			r := reconciler()
-			outcome := flow.Run(t.Context(), w, withoutWrites(r.plan(w))...)
+			outcome := flow.Run(t.Context(), o, withoutWrites(r.plan(o))...)
+			report(o.upgrade, outcome, o.ended(), noon)
 			if outcome.Reason != c.reason || !strings.Contains(outcome.Message, c.message) {
 				t.Errorf("got %q: %q", outcome.Reason, outcome.Message)
 			}
-			if c.after != nil && !c.after(w.upgrade.Status) {
-				t.Errorf("status is %+v", w.upgrade.Status)
+			if c.after != nil && !c.after(o.upgrade.Status) {
+				t.Errorf("status is %+v", o.upgrade.Status)
 			}
 		})
 	}
@@ -213,20 +233,20 @@ func stepName(s step) string {
 	return strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "-fm")
 }
 
-func TestTheHoldIsGivenUpOnlyAfterTheJobsAreGone(t *testing.T) {
+func TestTheLockIsGivenBackOnlyAfterTheJobsAreDeleted(t *testing.T) {
 	r := reconciler()
-	for name, arrange := range map[string]func(*world){
-		"going back": func(w *world) { held(w); w.upgrade.Status.RollingBack = "why" },
-		"deleted":    func(w *world) { held(w); w.upgrade.DeletionTimestamp = &metav1.Time{Time: noon} },
+	for name, arrange := range map[string]func(*observed){
+		"going back": func(o *observed) { locked(o); fail(o) },
+		"deleted":    func(o *observed) { locked(o); o.upgrade.DeletionTimestamp = &metav1.Time{Time: noon} },
 	} {
-		w := ready()
-		arrange(w)
+		o := ready()
+		arrange(o)
 		var names []string
-		for _, s := range r.plan(w) {
+		for _, s := range r.plan(o) {
 			names = append(names, stepName(s))
 		}
 		joined := strings.Join(names, " ")
-		if stop, withdraw := strings.Index(joined, "stopJobs"), strings.Index(joined, "withdrawHold"); stop < 0 || withdraw < stop {
+		if stop, withdraw := strings.Index(joined, "stopJobs"), strings.Index(joined, "withdrawLock"); stop < 0 || withdraw < stop {
 			t.Errorf("%s: the steps are %s", name, joined)
 		}
 	}
@@ -235,16 +255,16 @@ func TestTheHoldIsGivenUpOnlyAfterTheJobsAreGone(t *testing.T) {
 func TestReport(t *testing.T) {
 	u := ready().upgrade
 	u.Generation = 3
-	report(u, flow.Stop("Downgrade", "no"), false)
+	report(u, flow.Stop("Downgrade", "no"), false, noon)
 	if c := u.Status.Conditions[0]; c.Status != metav1.ConditionFalse || u.Status.ObservedGeneration != 3 {
 		t.Errorf("got %+v", c)
 	}
-	report(u, flow.Next, true)
+	report(u, flow.Next, true, noon)
 	if c := u.Status.Conditions[0]; c.Reason != "Downgrade" {
 		t.Errorf("an Upgrade that has ended was reported anew: %+v", c)
 	}
 	u.Status.CheckedAt = &metav1.Time{Time: noon}
-	report(u, flow.Wait("Upgrading", "soon"), false)
+	report(u, flow.Wait("Upgrading", "soon"), false, noon)
 	if len(u.Status.Conditions) != 2 || u.Status.Conditions[1].Status != metav1.ConditionTrue {
 		t.Errorf("got %+v", u.Status.Conditions)
 	}

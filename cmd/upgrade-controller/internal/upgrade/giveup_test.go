@@ -30,7 +30,7 @@ func TestAnUpgradeExpiresAsItWasSeen(t *testing.T) {
 			now.ResourceVersion = "2"
 			r := reconciler()
 			r.writer = fakeapi.New(now)
-			outcome := r.expire(t.Context(), &world{upgrade: seen})
+			outcome := r.expire(t.Context(), &observed{upgrade: seen, now: noon})
 			if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.Upgrade{}); err != nil {
 				t.Errorf("it was deleted: %v (%+v)", err, outcome)
 			}
@@ -44,7 +44,7 @@ func TestAnUpgradeExpiresAsItWasSeen(t *testing.T) {
 		if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(u), seen); err != nil {
 			t.Fatal(err)
 		}
-		r.expire(t.Context(), &world{upgrade: seen})
+		r.expire(t.Context(), &observed{upgrade: seen, now: noon})
 		if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(u), &v1alpha1.Upgrade{}); client.IgnoreNotFound(err) != nil || err == nil {
 			t.Errorf("it is still there: %v", err)
 		}

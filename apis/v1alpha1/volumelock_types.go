@@ -1,0 +1,64 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// VolumeLockStatus is the part of a status that every kind has whose controller works on the volumes of a cluster. Written by
+// that controller; the db-controller reads volumeLockRequest and handover.
+type VolumeLockStatus struct {
+	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
+	// +optional
+	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
+	// DownAt is when the db-controller was asked to stop the cluster.
+	// +optional
+	DownAt *metav1.Time `json:"downAt,omitempty"`
+	// Previous is the data that the cluster ran on when it was stopped, and runs on again when the work is undone.
+	// +optional
+	Previous *PreviousData `json:"previous,omitempty"`
+	// Handover offers the new data to the cluster, or the previous data again.
+	// +optional
+	Handover *Handover `json:"handover,omitempty"`
+	// HandedOverAt is when the new data was offered to the cluster.
+	// +optional
+	HandedOverAt *metav1.Time `json:"handedOverAt,omitempty"`
+	// Failure is why the work is given up. It is recorded before anything is taken back.
+	// +optional
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// PreviousData is a data generation to return to.
+type PreviousData struct {
+	// DataGeneration that the cluster ran on.
+	DataGeneration string `json:"dataGeneration"`
+	// Instance whose volume has every commit of it.
+	Instance string `json:"instance"`
+	// SystemIdentifier of it.
+	SystemIdentifier string `json:"systemIdentifier"`
+	// MajorVersion of it.
+	MajorVersion int32 `json:"majorVersion"`
+	// Image that ran it.
+	Image string `json:"image"`
+}
+
+// Failure is why the work on a cluster is given up.
+type Failure struct {
+	// Reason is one of the reasons of the condition Succeeded.
+	Reason string `json:"reason"`
+	// Message for a person.
+	Message string `json:"message"`
+}
+
+// Reasons of every kind whose controller works on the volumes of a cluster. Written by that controller.
+const (
+	// ReasonAwaitingVolumeLock: the volumes are not granted yet.
+	ReasonAwaitingVolumeLock = "AwaitingVolumeLock"
+	// ReasonVolumeLockRefused: the db-controller refuses the volumes, or has none to grant.
+	ReasonVolumeLockRefused = "VolumeLockRefused"
+	// ReasonAwaitingAdoption: the cluster does not run on the new data yet.
+	ReasonAwaitingAdoption = "AwaitingAdoption"
+	// ReasonNotStarted: the cluster did not accept connections on the new data in time.
+	ReasonNotStarted = "NotStarted"
+	// ReasonRollingBack: the work failed, and the cluster is being brought back to its previous data.
+	ReasonRollingBack = "RollingBack"
+	// ReasonReturningVolumes: the volumes are being given back to the cluster.
+	ReasonReturningVolumes = "ReturningVolumes"
+)

@@ -1,0 +1,119 @@
+package upgrade
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// passes reconciles until a pass records nothing more, without those steps that write to the API server.
+func passes(t *testing.T, o *observed) flow.Outcome {
+	t.Helper()
+	r := reconciler()
+	for range 20 {
+		outcome := flow.Run(t.Context(), o, withoutWrites(r.plan(o))...)
+		report(o.upgrade, outcome, o.ended(), noon)
+		if outcome.Kind != flow.KindSave {
+			return outcome
+		}
+	}
+	t.Fatal("it never comes to rest")
+	return flow.Next
+}
+
+func TestAFailureIsToldByItsReasonNotByItsText(t *testing.T) {
+	o := ready()
+	locked(o)
+	o.work = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{
+		Reason: v1alpha1.ReasonJobFailed, Message: "spec.cancel asked for it"}}}
+	passes(t, o)
+	o.work = workload.State{}
+	passes(t, o)
+	o.cluster.Status.VolumeLocks = nil // the db-controller has seen that
+	if rested := passes(t, o); rested.Reason != v1alpha1.ReasonRolledBack {
+		t.Errorf("nobody cancelled it, and it ended with %s: %s", rested.Reason, rested.Message)
+	}
+}
+
+func TestAnUpgradeWhoseClusterIsGoneEnds(t *testing.T) {
+	o := ready()
+	checked(o)
+	o.cluster = nil
+	if got := passes(t, o); got.Reason != v1alpha1.ReasonClusterReplaced || o.upgrade.Status.CompletedAt == nil {
+		t.Errorf("%s: %s; completed at %v", got.Reason, got.Message, o.upgrade.Status.CompletedAt)
+	}
+}
+
+func TestAnUpgradeThatIsRefusedHasEnded(t *testing.T) {
+	o := ready()
+	o.upgrade.Spec.Version = 15
+	passes(t, o)
+	o.cluster.Status.MajorVersion = 14 // restored from elsewhere, months later
+	if got := passes(t, o); o.upgrade.Status.Plan != nil {
+		t.Errorf("it said False, and works all the same: %s: %s", got.Reason, got.Message)
+	}
+}
+
+func TestAJobOfSomebodyElseEndsIt(t *testing.T) {
+	o := ready()
+	planned(o)
+	o.check = workload.State{Foreign: true, Message: "x"}
+	if got := passes(t, o); got.Reason != v1alpha1.ReasonNameConflict || o.upgrade.Status.CompletedAt == nil {
+		t.Errorf("%s: %s; completed at %v", got.Reason, got.Message, o.upgrade.Status.CompletedAt)
+	}
+}
+
+func TestOnlyTheInstanceThatHadEveryCommitTakesTheOldDataBack(t *testing.T) {
+	o := ready()
+	adopted(o)
+	o.cluster.Status.Conditions[0].Status = metav1.ConditionFalse
+	o.cluster.Status.VolumeLocks[0].Volumes = nil // they are the cluster's again
+	o.cluster.Status.DataInstance = "shop-1"      // after a failover on the new version
+	o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
+	o.work.Exists = false
+	passes(t, o)
+	if back := o.upgrade.Status.Handover; back == nil || back.DataGeneration != "g1" || back.Instance != "shop-0" {
+		t.Errorf("%+v", back)
+	}
+}
+
+func TestTheTimeToStartCountsWhateverTheDBControllerHasSeen(t *testing.T) {
+	o := ready()
+	handedOver(o)
+	o.cluster.Generation = 2 // it has not looked at the newest spec
+	o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
+	passes(t, o)
+	if f := o.upgrade.Status.Failure; f == nil || f.Reason != v1alpha1.ReasonNotStarted {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAnEmptyGrantIsNoGrant(t *testing.T) {
+	for name, exists := range map[string]bool{"before the Job": false, "while the Job runs": true} {
+		t.Run(name, func(t *testing.T) {
+			o := ready()
+			locked(o)
+			o.cluster.Status.VolumeLocks[0].Volumes, o.work.Exists = nil, exists
+			passes(t, o)
+			if f := o.upgrade.Status.Failure; f == nil || f.Reason != v1alpha1.ReasonVolumeLockRefused {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+func TestAnUpgradeThatIsDeletedWhileClientsWriteToTheNewVersionKeepsIt(t *testing.T) {
+	o := ready()
+	adopted(o)
+	o.upgrade.DeletionTimestamp = &metav1.Time{Time: noon}
+	passes(t, o)
+	if offered := o.upgrade.Status.Handover; offered != nil && offered.DataGeneration == "g1" {
+		t.Errorf("what clients wrote is taken back: %+v", offered)
+	}
+}

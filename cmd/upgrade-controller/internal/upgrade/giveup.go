@@ -1,0 +1,90 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/volumelock"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// pinFailure records why the upgrade is given up, before anything is taken back: what told so may be deleted by then.
+func (r *Reconciler) pinFailure(_ context.Context, o *observed) flow.Outcome {
+	if o.upgrade.Status.Failure != nil {
+		return flow.Next
+	}
+	o.upgrade.Status.Failure = o.failure()
+	return flow.Save(v1alpha1.ReasonRollingBack, o.upgrade.Status.Failure.Message)
+}
+
+// stopJobs deletes the Jobs and waits until their pods are gone: only then may the volumes change hands.
+func (r *Reconciler) stopJobs(ctx context.Context, o *observed) flow.Outcome {
+	if outcome := r.deleteJobs(ctx, o); !outcome.Finished() {
+		return outcome
+	}
+	if o.check.Exists || o.work.Exists {
+		return flow.Poll(2*time.Second, v1alpha1.ReasonRollingBack, "Waiting until the pods of the Jobs are deleted.")
+	}
+	return flow.Next
+}
+
+// deleteJobs deletes the Jobs without waiting; they have ended.
+func (r *Reconciler) deleteJobs(ctx context.Context, o *observed) flow.Outcome {
+	if err := workload.Delete(ctx, r.writer, o.upgrade, checkJob(o.upgrade), o.check); err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Retry(workload.Delete(ctx, r.writer, o.upgrade, workJob(o.upgrade), o.work))
+}
+
+func (r *Reconciler) takeBack(_ context.Context, o *observed) flow.Outcome {
+	return o.lock().TakeBack()
+}
+
+func (r *Reconciler) awaitTakenBack(_ context.Context, o *observed) flow.Outcome {
+	return o.lock().AwaitTakenBack()
+}
+
+func (r *Reconciler) withdrawLock(_ context.Context, o *observed) flow.Outcome {
+	return o.lock().Withdraw()
+}
+
+func (r *Reconciler) awaitReturned(_ context.Context, o *observed) flow.Outcome {
+	return o.lock().AwaitReturned()
+}
+
+// awaitServing waits until a cluster that was stopped for nothing accepts connections again.
+func (r *Reconciler) awaitServing(_ context.Context, o *observed) flow.Outcome {
+	status := &o.upgrade.Status
+	if status.DownAt == nil || o.cluster == nil || !o.cluster.DeletionTimestamp.IsZero() || volumelock.Ready(o.cluster) {
+		return flow.Next
+	}
+	return flow.Wait(v1alpha1.ReasonRollingBack, fmt.Sprintf("%s Waiting until PostgresCluster %s accepts connections again. It says: %s",
+		status.Failure.Message, o.cluster.Name, volumelock.State(o.cluster)))
+}
+
+// conclude says why the upgrade was given up, and what the cluster runs.
+func (r *Reconciler) conclude(_ context.Context, o *observed) flow.Outcome {
+	status := &o.upgrade.Status
+	failure := status.Failure
+	switch {
+	case o.cluster == nil, failure.Reason == v1alpha1.ReasonClusterReplaced:
+		return flow.Stop(failure.Reason, failure.Message)
+	case status.DownAt == nil:
+		return flow.Stop(failure.Reason, notTouched(failure.Message, o.cluster.Name))
+	case failure.Reason == v1alpha1.ReasonCancelled:
+		return flow.Stop(failure.Reason, fmt.Sprintf("%s PostgreSQL %d runs on the previous data.", failure.Message, status.Plan.FromVersion))
+	}
+	return flow.Stop(v1alpha1.ReasonRolledBack, fmt.Sprintf("PostgreSQL %d runs on the previous data. %s", status.Plan.FromVersion, failure.Message))
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {
+	return flow.RemoveFinalizer(ctx, r.writer, o.upgrade, finalizer)
+}
+
+// expire deletes an Upgrade whose time after its end is over.
+func (r *Reconciler) expire(ctx context.Context, o *observed) flow.Outcome {
+	return flow.Expire(ctx, r.writer, o.upgrade, *o.upgrade.Status.CompletedAt, o.upgrade.Spec.TTLSecondsAfterFinished, o.now)
+}
