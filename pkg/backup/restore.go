@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -317,11 +315,10 @@ func (r *restoring) tablespaceMap() string {
 	return lines.String()
 }
 
-// sync makes everything durable at once: a file system is faster at that than thousands of files one
-// by one.
+// sync makes everything durable that was restored, and the names of the folders that hold it.
 func (r *restoring) sync() error {
 	for _, p := range r.places {
-		if err := syncFilesystem(p.path); err != nil {
+		if err := SyncTree(p.path); err != nil {
 			return fmt.Errorf("make %s durable: %w", p.path, err)
 		}
 		if err := syncFolder(filepath.Dir(p.path)); err != nil {
@@ -329,14 +326,6 @@ func (r *restoring) sync() error {
 		}
 	}
 	return nil
-}
-
-func syncFilesystem(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Syncfs(int(folder.Fd())), folder.Close())
 }
 
 func syncFolder(path string) error {

@@ -44,7 +44,7 @@ func (r *restoring) shareFile(f *File, present *present) (again bool, err error)
 		return false, err
 	}
 	defer target.Close()
-	if err := unix.IoctlFileClone(int(target.Fd()), int(source.Fd())); err != nil {
+	if err := shareBlocks(target, source); err != nil {
 		return !unshareable(err), root.Remove(name)
 	}
 	info, err := target.Stat()
@@ -57,7 +57,7 @@ func (r *restoring) shareFile(f *File, present *present) (again bool, err error)
 
 // unshareable says that no file of these file systems can be shared, rather than that this one can't.
 func unshareable(err error) bool {
-	for _, no := range []error{unix.EOPNOTSUPP, unix.EXDEV, unix.ENOTTY, unix.EINVAL, unix.ENOSYS, unix.EPERM} {
+	for _, no := range []error{errors.ErrUnsupported, unix.EXDEV, unix.ENOTTY, unix.EINVAL, unix.EPERM} {
 		if errors.Is(err, no) {
 			return true
 		}

@@ -41,7 +41,7 @@ func sharing(t *testing.T) string {
 // used are the bytes in use where a folder is.
 func used(t *testing.T, dir string) int64 {
 	t.Helper()
-	must(t, syncFilesystem(dir))
+	must(t, SyncTree(dir))
 	stat := unix.Statfs_t{}
 	must(t, unix.Statfs(dir, &stat))
 	return int64(stat.Blocks-stat.Bfree) * stat.Bsize
@@ -64,7 +64,7 @@ func TestFilesAreSharedWithThePresentDirectoryAndItStaysAsItIs(t *testing.T) {
 		t.Cleanup(func() { must(t, os.RemoveAll(present)); must(t, os.RemoveAll(target)) })
 		must(t, exec.Command("cp", "-a", "--reflink=never", dir, present).Run())
 		harm(t, present)
-		must(t, syncFilesystem(volume))
+		must(t, SyncTree(volume))
 		before, stays := used(t, volume), describe(t, present, []string{"pipe"})
 		last := Progress{}
 		must(t, Restore(t.Context(), store, manifest, target, RestoreOptions{Present: present, Progress: func(p Progress) { last = p }}))

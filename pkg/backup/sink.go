@@ -58,7 +58,7 @@ func (s *fileSink) writeDirect(content []byte, offset int64) (bool, error) {
 		s.copied = append(s.copied[:0], content...)
 		content = s.copied
 	}
-	err := s.open(&s.direct, unix.O_DIRECT)
+	err := s.open(&s.direct, directWrites)
 	if err == nil {
 		_, err = s.direct.WriteAt(content, offset)
 	}

@@ -6,8 +6,6 @@ import (
 	"os"
 	"path"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // survey goes through a data directory, and finds which of a backup's files it may hold already: those of the right kind in
@@ -26,8 +24,8 @@ type survey struct {
 type state struct {
 	inode   uint64
 	size    int64
-	changed unix.Timespec // its content
-	mode    fs.FileMode   // permission bits
+	changed int64       // when its content did, in nanoseconds
+	mode    fs.FileMode // permission bits
 }
 
 func newSurvey(manifest *Manifest, tablespaces map[string]string, change bool) *survey {
@@ -130,9 +128,9 @@ func leadsTo(root *os.Root, name string, info fs.FileInfo, wanted string) bool {
 }
 
 func stateOf(info fs.FileInfo) state {
-	found := state{size: info.Size(), mode: info.Mode().Perm()}
+	found := state{size: info.Size(), changed: info.ModTime().UnixNano(), mode: info.Mode().Perm()}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		found.inode, found.changed = stat.Ino, unix.Timespec(stat.Mtim)
+		found.inode = stat.Ino
 	}
 	return found
 }
@@ -208,8 +206,8 @@ func holesOf(f *File, size int64) (holes []hole) {
 var zeroes [128 << 10]byte
 
 func makeZero(file *os.File, from, to int64) error {
-	err := unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
-	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
+	err := punchHole(file, from, to)
+	if !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	for at := from; at < to; at += int64(len(zeroes)) {

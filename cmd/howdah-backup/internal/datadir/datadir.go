@@ -127,7 +127,7 @@ func (j *Job) checkSpace() error {
 			}
 		}
 	}
-	if free := int64(stat.Bavail) * stat.Bsize; free < needed {
+	if free := int64(stat.Bavail * uint64(stat.Bsize)); free < needed {
 		return fmt.Errorf("%w: %s has %s free, and the backup needs %s", ErrNoSpace, dir, display.Bytes(free), display.Bytes(needed))
 	}
 	return nil
@@ -196,7 +196,7 @@ func (j *Job) finish() error {
 		return err
 	}
 	defer folder.Close()
-	if err := unix.Syncfs(int(folder.Fd())); err != nil {
+	if err := backup.SyncTree(j.Dir); err != nil {
 		return fmt.Errorf("make %s durable: %w", j.Dir, err)
 	}
 	if err := os.Rename(filepath.Join(j.Dir, unfinished), filepath.Join(j.Dir, control)); err != nil {
