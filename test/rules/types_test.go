@@ -1,0 +1,56 @@
+package rules
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"testing"
+)
+
+// mostMethods is how many methods a type may have. One with more has several tasks: split it into types that say who owns what.
+const mostMethods = 40
+
+// tooLarge are the types that have more, with how many they may have until they are split. Numbers only go down.
+var tooLarge = map[string]int{
+	"cmd/agent/internal/elect.Core":                      59,
+	"cmd/agent/internal/supervise.runner":                130,
+	"cmd/db-controller/internal/cluster.Reconciler":      98,
+	"cmd/db-controller/internal/cluster.world":           100,
+	"cmd/restore-controller/internal/restore.Reconciler": 58,
+}
+
+func TestNoTypeHasMoreMethodsThanFitIntoAHead(t *testing.T) {
+	methods := map[string]int{}
+	eachSource(t, []string{"apis", "cmd", "pkg"}, func(file string, _ *token.FileSet, source *ast.File) {
+		for _, declared := range source.Decls {
+			if function, ok := declared.(*ast.FuncDecl); ok && function.Recv != nil {
+				methods[path.Dir(file)+"."+receiver(function.Recv.List[0].Type)]++
+			}
+		}
+	})
+	for name, count := range methods {
+		if most := max(mostMethods, tooLarge[name]); count > most {
+			t.Errorf("%s has %d methods, and may have %d: split it, and leave test/rules/types_test.go as it is", name, count, most)
+		}
+	}
+	for name, most := range tooLarge {
+		if methods[name] < most {
+			t.Logf("%s has %d methods only: set its number in this file to that, or remove it", name, methods[name])
+		}
+	}
+}
+
+// receiver is the name of a method's type.
+func receiver(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
