@@ -37,9 +37,15 @@ test: ## Run every test, with a real cluster (KUBECONFIG=... takes yours; KEEP=1
 	@go build -o $(BIN)/runtests ./tools/runtests
 	@exec $(BIN)/runtests
 
+.PHONY: test-full
+test-full: ## Run every test in full: all on each PostgreSQL, all with the race detector, the long ones at their full length
+	@mkdir -p $(BIN)
+	@go build -o $(BIN)/runtests ./tools/runtests
+	@exec $(BIN)/runtests --full
+
 .PHONY: test-unit
 test-unit: ## Run the tests that need neither root nor a server; seconds
-	@go test ./... ./apis/...
+	@go test -short ./... ./apis/...
 
 .PHONY: test-targets
 test-targets: $(if $(PG),kube) ## Restore a history with failovers to TARGETS=30 random points, and compare every value (SEED=... repeats one, PG=17 does it on PostgreSQL 17)
@@ -54,7 +60,7 @@ test-orders: kube ## Have two Restores and an Upgrade want one cluster in ORDERS
 		go test -tags integration -count=1 -timeout 1h -v ./test/integration/together
 
 .PHONY: verify
-verify: verify-generated verify-lint verify-chart verify-docs ## Check generated files, lint, import rules, chart and documents
+verify: verify-generated verify-lint verify-chart verify-docs verify-build ## Check generated files, lint, import rules, chart and documents
 
 .PHONY: build
 build: ## Build every binary into build/bin
@@ -102,6 +108,17 @@ verify-generated:
 	$(MAKE) -s generate >/dev/null; \
 	for path in $(GENERATED); do \
 		diff -r "$$before/$$path" "$$path" || { echo "$$path was not up to date; make generate has now written it: commit it" >&2; exit 1; }; \
+	done
+
+# What a person runs on their own machine, and on which.
+CLIENTS := ./cmd/kubectl-howdah ./cmd/howdah-backup
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: verify-build
+verify-build:
+	for module in . apis test/kube; do (cd $$module && GOWORK=off go build ./...); done
+	for platform in $(PLATFORMS); do \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -o /dev/null $(CLIENTS) || exit 1; \
 	done
 
 .PHONY: verify-lint

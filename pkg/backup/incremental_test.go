@@ -16,6 +16,9 @@ import (
 func TestRandomHistoriesOfIncrementalBackupsRestoreExactly(t *testing.T) {
 	for _, summarize := range []bool{false, true} {
 		for seed := range uint64(3) {
+			if testing.Short() && seed != 1 {
+				continue
+			}
 			t.Run(fmt.Sprintf("summaries %t, %d", summarize, seed), func(t *testing.T) {
 				t.Parallel()
 				d := newDatabase(t, seed, summarize)

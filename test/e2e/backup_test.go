@@ -32,9 +32,7 @@ func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"minio", "versitygw"} {
 		t.Run(server, func(t *testing.T) {
-			if server == "minio" {
-				t.Parallel()
-			}
+			t.Parallel()
 			b := newBed(t, server)
 			cluster := b.Cluster("shop", 17)
 			w := b.startWriter("shop")
@@ -121,7 +119,7 @@ func TestASchedulesMakesBackupsOnTime(t *testing.T) {
 }
 
 func TestWithTheStoreAwayABackupWaitsAndTheDatabaseGoesOn(t *testing.T) {
-	// Not parallel: it takes the S3 server away.
+	t.Parallel()
 	b := newBed(t, "versitygw")
 	cluster := b.Cluster("shop", 18)
 	w := b.startWriter("shop")

@@ -16,8 +16,6 @@ import (
 	"howdah.dev/howdah/test/testkit/place"
 )
 
-var versions = []int32{15, 17, 18}
-
 func TestAClusterServesAndHeals(t *testing.T) {
 	t.Parallel()
 	for _, version := range versions {
@@ -98,7 +96,7 @@ func putsDriftBack(b *bed, cluster *v1alpha1.PostgresCluster) {
 }
 
 func TestADeletedClusterLeavesALastBackupAndNoVolume(t *testing.T) {
-	// Not parallel: it takes the S3 server away.
+	t.Parallel()
 	b := newBed(t, "versitygw")
 	cluster := b.Cluster("shop", 17)
 	b.SQL("shop", "CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -17,10 +18,28 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// versitygw belongs to one test at a time: some take it away.
+var versitygw sync.Mutex
+
+// versions are those of PostgreSQL that there are images of, oldest first.
+var versions = []int32{15, 17, 18}
+
+// versionsToTry are fewer where the agent's own tests try the others, unless everything is to be tried.
+func versionsToTry() []int32 {
+	if testing.Short() {
+		return versions[len(versions)-1:]
+	}
+	return versions
+}
+
 // bed is the place of a test of the suite.
 type bed struct{ *place.Place }
 
 func newBed(t *testing.T, server string) *bed {
 	t.Helper()
+	if server == "versitygw" {
+		versitygw.Lock()
+		t.Cleanup(versitygw.Unlock)
+	}
 	return &bed{place.New(t, server)}
 }

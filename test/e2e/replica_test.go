@@ -55,7 +55,7 @@ func (b *bed) sameEverywhere(cluster *v1alpha1.PostgresCluster) {
 
 func TestAClusterGrowsToThreeInstancesAndShrinksWithItsRows(t *testing.T) {
 	t.Parallel()
-	for _, version := range versions {
+	for _, version := range versionsToTry() {
 		t.Run(fmt.Sprint("PostgreSQL ", version), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, "minio")

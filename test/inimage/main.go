@@ -63,7 +63,7 @@ func become(archive string, command []string) error {
 	if err := errors.Join(unix.Chroot(root), unix.Chdir(here)); err != nil {
 		return fmt.Errorf("enter %s: %w", root, err)
 	}
-	return fmt.Errorf("run %s: %w", command[0], unix.Exec(command[0], command, os.Environ()))
+	return fmt.Errorf("run %s: %w", command[0], unix.Exec(command[0], command, append(os.Environ(), "HOWDAH_IN_IMAGE="+archive)))
 }
 
 // module is the top folder of the module that a folder lies in.

@@ -19,16 +19,47 @@ type goSuite struct {
 	dir      string
 	tags     string
 	packages []string
-	timeout  time.Duration
+	timeout  time.Duration // 0 takes results that go has cached
 	env      []string
 	exec     string // what the tests are run by
+	run      string // which tests, if not all
+	parallel int    // how many tests of a package at a time, if not as many as there are processors
+	short    bool   // leave out what is for `make test-full`
+	race     bool
 }
 
-// tally counts tests, subtests among them.
-type tally struct{ passed, failed, skipped int }
+func (s goSuite) args() []string {
+	args := []string{"test", "-json"}
+	if s.timeout > 0 {
+		args = append(args, "-timeout="+s.timeout.String(), "-count=1")
+	} else {
+		args = append(args, "-timeout=20m") // go's own 10 are little for a busy machine
+	}
+	for flag, value := range map[string]string{"-tags": s.tags, "-exec": s.exec, "-run": s.run} {
+		if value != "" {
+			args = append(args, flag+"="+value)
+		}
+	}
+	if s.parallel > 0 {
+		args = append(args, fmt.Sprint("-parallel=", s.parallel))
+	}
+	if s.short {
+		args = append(args, "-short")
+	}
+	if s.race {
+		args = append(args, "-race")
+	}
+	return append(args, s.packages...)
+}
+
+// tally counts tests, subtests among them, and keeps what each took.
+type tally struct {
+	passed, failed, skipped int
+	tests                   []timed
+}
 
 func (t tally) String() string {
-	if t == (tally{}) {
+	if t.passed+t.failed+t.skipped == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
@@ -45,24 +76,12 @@ type event struct {
 
 // goTest runs a suite and shows a line for each package and whatever failing tests said.
 func goTest(ctx context.Context, t *tally, s goSuite) error {
-	args := []string{"test", "-json"}
-	if s.timeout > 0 {
-		args = append(args, "-timeout="+s.timeout.String(), "-count=1")
-	} else {
-		args = append(args, "-timeout=20m") // go's own 10 are little for a busy machine
-	}
-	if s.tags != "" {
-		args = append(args, "-tags="+s.tags)
-	}
-	if s.exec != "" {
-		args = append(args, "-exec="+s.exec)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
+	cmd := exec.CommandContext(ctx, "go", s.args()...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = time.Minute
-	log, err := os.Create(logPath(s.name))
+	log, err := os.OpenFile(logPath(s.name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) // a stage may have several suites
 	if err != nil {
 		return err
 	}
@@ -75,7 +94,7 @@ func goTest(ctx context.Context, t *tally, s goSuite) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r := reporter{tally: t, log: log, output: map[string][]string{}}
+	r := reporter{tally: t, log: log, output: map[string][]string{}, times: map[string]times{}}
 	if err := r.read(stdout); err != nil {
 		return err
 	}
@@ -87,6 +106,7 @@ type reporter struct {
 	tally  *tally
 	log    io.Writer
 	output map[string][]string // of each package and test that is not done yet
+	times  map[string]times    // of each package that is not done yet
 }
 
 func (r *reporter) read(stdout io.Reader) error {
@@ -122,6 +142,10 @@ func (r *reporter) take(e event) {
 }
 
 func (r *reporter) testDone(e event, key string) {
+	if r.times[e.Package] == nil {
+		r.times[e.Package] = times{}
+	}
+	r.times[e.Package][e.Test] = seconds(e.Elapsed)
 	switch e.Action {
 	case "pass":
 		r.tally.passed++
@@ -142,7 +166,11 @@ func (r *reporter) packageDone(e event, key string) {
 	case "pass":
 		fmt.Printf("    ok   %s (%.1fs)\n", e.Package, e.Elapsed)
 	}
+	if !strings.Contains(strings.Join(r.output[key], ""), "(cached)") { // else it took that another time
+		r.tally.tests = append(r.tally.tests, r.times[e.Package].of(e.Package)...)
+	}
 	delete(r.output, key)
+	delete(r.times, e.Package)
 }
 
 func (r *reporter) show(key string) {

@@ -1,13 +1,14 @@
 // Command runtests runs every test of the repository in stages: what needs nothing first, the real cluster last. What
 // takes long to build (Kubernetes, images of PostgreSQL, S3 servers) is begun at once, in the background, and each
-// stage waits only for what it needs. It prints what every stage took; the last line counts the tests.
+// stage waits only for what it needs. It prints what every stage took, and the slowest tests; the last line counts the tests.
 //
-//	go run ./tools/runtests [stage ...]
+//	go run ./tools/runtests [--full] [stage ...]
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -24,7 +25,9 @@ const logs = "build/logs"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	passed, failed, err := run(ctx, os.Args[1:])
+	full := flag.Bool("full", false, "leave nothing out, and look for data races everywhere")
+	flag.Parse()
+	passed, failed, err := run(ctx, *full, flag.Args())
 	if err != nil {
 		fmt.Printf("\n%v\n", err)
 	}
@@ -37,12 +40,15 @@ func main() {
 
 // run runs the wanted stages, all of them if none is named. A stage that fails doesn't keep the others from running,
 // so that one look shows everything.
-func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+func run(ctx context.Context, full bool, wanted []string) (passed, failed int, err error) {
+	chosen, err := choose(full, wanted)
+	if err != nil {
 		return 0, 0, err
 	}
-	chosen, err := choose(wanted)
-	if err != nil {
+	if err := usersClusterServes(ctx, chosen); err != nil {
+		return 0, 0, err
+	}
+	if err := errors.Join(os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
@@ -79,8 +85,8 @@ func run(ctx context.Context, wanted []string) (passed, failed int, err error) {
 	return passed, failed, errors.Join(errs...)
 }
 
-func choose(wanted []string) ([]*stage, error) {
-	all := stages()
+func choose(full bool, wanted []string) ([]*stage, error) {
+	all := stages(full)
 	var chosen []*stage
 	for _, s := range all {
 		if len(wanted) == 0 || slices.Contains(wanted, s.name) {
@@ -105,6 +111,7 @@ func summary(chosen []*stage, background *jobs, took time.Duration) {
 	for _, s := range chosen {
 		fmt.Println("  " + s.line())
 	}
+	slowest(chosen, 20)
 }
 
 func short(d time.Duration) string { return d.Round(time.Second / 10).String() }

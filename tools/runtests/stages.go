@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,26 +32,25 @@ func (s *stage) line() string {
 	return fmt.Sprintf("%-12s %-6s %8s  %s", s.name, verdict, short(s.took), s.tally)
 }
 
-func stages() []*stage {
+// stages are all kinds of tests. What `make test` leaves out of a kind, full has.
+func stages(full bool) []*stage {
 	servers, suite := []string{"cluster"}, []string{"suite"}
 	if usersCluster() {
 		servers, suite = nil, nil
 	}
 	return []*stage{
 		{
-			name: "verify", about: "generated files, lint, chart, documents", needs: []string{"packages"}, // apt runs once at a time
+			name: "verify", about: "generated files, lint, chart, documents, builds for other systems", needs: []string{"packages"}, // apt runs once at a time
 			run: func(ctx context.Context, _ *tally) error { return command(ctx, "verify", nil, "make", "verify") },
 		},
 		{
 			name: "unit", about: "everything that needs neither root nor a server",
-			run: func(ctx context.Context, t *tally) error {
-				return goTest(ctx, t, goSuite{name: "unit", packages: []string{"./...", "./apis/..."}})
-			},
+			run: func(ctx context.Context, t *tally) error { return unit(ctx, t, full) },
 		},
 		{
 			name: "kube-unit", about: "the test bed's own tests",
 			run: func(ctx context.Context, t *tally) error {
-				return goTest(ctx, t, goSuite{name: "kube-unit", dir: "test/kube", packages: []string{"./..."}, env: []string{"GOWORK=off"}})
+				return goTest(ctx, t, goSuite{name: "kube-unit", dir: "test/kube", packages: []string{"./..."}, env: []string{"GOWORK=off"}, race: full})
 			},
 		},
 		{
@@ -61,47 +62,77 @@ func stages() []*stage {
 		},
 		{
 			name: "postgres", about: "the agent and its libraries against real PostgreSQL", needs: []string{"packages"},
-			run: tagged("postgres", 20*time.Minute),
+			run: tagged(goSuite{name: "postgres", tags: "postgres", parallel: waiting, race: true, short: !full, timeout: 30 * time.Minute}),
 		},
 		{
-			name: "postgres-18", about: "the same against the newest, in the root of its image", needs: servers,
-			run: func(ctx context.Context, t *tally) error { return postgresInImage(ctx, t, "18") },
+			name: "postgres-18", about: "what depends on the server's version, against the newest, in the root of its image", needs: servers,
+			run: func(ctx context.Context, t *tally) error { return postgresInImage(ctx, t, "18", full) },
 		},
 		{
 			name: "integration", about: "each controller against a real API server", needs: []string{"kubernetes"},
-			run: integration,
+			run: func(ctx context.Context, t *tally) error { return integration(ctx, t, full) },
 		},
 		{
-			name: "s3", about: "the store against real S3 servers", needs: servers, run: s3,
+			name: "s3", about: "the store against real S3 servers", needs: servers,
+			run: func(ctx context.Context, t *tally) error { return s3(ctx, t, full) },
 		},
 		{
 			name: "e2e", about: "the suite on a real cluster, through its chart",
-			needs: suite, run: tagged("e2e", time.Hour, clusterEnv()...),
+			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: waiting, short: !full, timeout: time.Hour, env: clusterEnv()}),
 		},
 	}
 }
 
-// tagged runs the packages that have tests with this build tag.
-func tagged(tag string, timeout time.Duration, env ...string) func(context.Context, *tally) error {
-	return func(ctx context.Context, t *tally) error {
-		packages, err := packagesWith(ctx, tag)
-		if err != nil {
-			return err
-		}
-		return goTest(ctx, t, goSuite{name: tag, tags: tag, packages: packages, timeout: timeout, env: env})
+// waiting is how many tests may run at a time that wait for servers more than they compute.
+const waiting = 4
+
+// concurrent are the folders of what does several things at a time, whose tests always run with the race detector. The
+// others' don't, because that takes a build of its own and several times as long.
+var concurrent = []string{
+	"/cmd/agent", "/cmd/backup-controller", "/cmd/db-controller", "/cmd/restore-controller", "/cmd/upgrade-controller",
+	"/pkg/background", "/pkg/backup", "/pkg/flow", "/pkg/manager", "/pkg/objstore", "/pkg/walsocket",
+}
+
+// unit runs what needs nothing. What a worker's memory is can only be measured without the race detector.
+func unit(ctx context.Context, t *tally, full bool) error {
+	plain, raced, err := unitPackages(ctx)
+	if err != nil {
+		return err
 	}
+	memory := goSuite{name: "unit", packages: []string{"./pkg/backup"}, run: "Memory"}
+	if full {
+		raced, plain, memory.run = append(raced, plain...), append(plain, raced...), ""
+	}
+	return errors.Join(
+		goTest(ctx, t, goSuite{name: "unit", packages: raced, race: true, short: true}),
+		goTest(ctx, t, goSuite{name: "unit", packages: plain, short: !full}),
+		goTest(ctx, t, memory),
+	)
+}
+
+// unitPackages are those without and those with concurrency.
+func unitPackages(ctx context.Context) (plain, raced []string, err error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "./...", "./apis/...").Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the packages: %w", err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		path := strings.TrimPrefix(pkg, "howdah.dev/howdah") + "/"
+		if slices.ContainsFunc(concurrent, func(folder string) bool { return strings.HasPrefix(path, folder+"/") }) {
+			raced = append(raced, pkg)
+		} else {
+			plain = append(plain, pkg)
+		}
+	}
+	return plain, raced, nil
 }
 
 // postgresInImage runs the tests of PostgreSQL against one that this machine's Debian doesn't have.
-func postgresInImage(ctx context.Context, t *tally, major string) error {
+func postgresInImage(ctx context.Context, t *tally, major string, full bool) error {
 	if err := command(ctx, "inimage", nil, "go", "build", "-o", "build/bin/inimage", "./test/inimage"); err != nil {
 		return err
 	}
 	archives, err := kube(ctx, "images")
-	if err != nil {
-		return err
-	}
-	packages, err := packagesWith(ctx, "postgres")
 	if err != nil {
 		return err
 	}
@@ -111,37 +142,63 @@ func postgresInImage(ctx context.Context, t *tally, major string) error {
 	}
 	for archive := range strings.FieldsSeq(archives) {
 		if strings.HasPrefix(filepath.Base(archive), "postgresql-"+major+"-") {
-			return goTest(ctx, t, goSuite{
-				name: "postgres-" + major, tags: "postgres", packages: packages, timeout: 20 * time.Minute,
+			return tagged(goSuite{
+				name: "postgres-" + major, tags: "postgres", parallel: waiting, race: true, short: !full, timeout: 30 * time.Minute,
 				exec: filepath.Join(top, "build/bin/inimage") + " " + archive,
-			})
+			})(ctx, t)
 		}
 	}
 	return fmt.Errorf("there is no image of PostgreSQL %s among %s", major, archives)
 }
 
-// packagesWith finds the folders that have a test file with this build tag.
-func packagesWith(ctx context.Context, tag string) ([]string, error) {
-	out, err := exec.CommandContext(ctx, "grep", "-rlE", "--include=*_test.go", "^//go:build .*\\b"+tag+"\\b",
+// tagged runs the tests of the files that have a suite's build tag; what else their packages have runs without it.
+func tagged(s goSuite) func(context.Context, *tally) error {
+	return func(ctx context.Context, t *tally) error {
+		files, err := filesWith(ctx, s.tags)
+		if err != nil {
+			return err
+		}
+		if s.packages, s.run, err = testsIn(files); err != nil {
+			return err
+		}
+		return goTest(ctx, t, s)
+	}
+}
+
+// filesWith finds the test files with this build tag.
+func filesWith(ctx context.Context, tag string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "grep", "-rlE", "--include=*_test.go", "^//go:build (.*[^!])?\\b"+tag+"\\b",
 		"pkg", "cmd", "apis", "test", "--exclude-dir=kube").Output()
 	if err != nil {
 		return nil, fmt.Errorf("no test has the build tag %s: %w", tag, err)
 	}
-	seen := map[string]bool{}
-	var packages []string
-	for _, path := range strings.Fields(string(out)) {
-		if dir := "./" + filepath.Dir(path); !seen[dir] {
-			seen[dir] = true
-			packages = append(packages, dir)
+	return strings.Fields(string(out)), nil
+}
+
+var testName = regexp.MustCompile(`(?m)^func (Test\w+)\(\w+ \*testing\.T\)`)
+
+// testsIn are the packages of some files, and the tests in these.
+func testsIn(files []string) (packages []string, pattern string, err error) {
+	var names []string
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, "", err
 		}
+		for _, match := range testName.FindAllSubmatch(content, -1) {
+			names = append(names, string(match[1]))
+		}
+		packages = append(packages, "./"+filepath.Dir(path))
 	}
-	return packages, nil
+	slices.Sort(packages)
+	return slices.Compact(packages), "^(" + strings.Join(names, "|") + ")$", nil
 }
 
 // s3 runs the tests of the store on one server after the other.
-func s3(ctx context.Context, t *tally) error {
+func s3(ctx context.Context, t *tally, full bool) error {
+	suite := goSuite{name: "s3", tags: "s3", race: true, short: !full, timeout: 20 * time.Minute}
 	if usersCluster() {
-		return tagged("s3", 20*time.Minute)(ctx, t)
+		return tagged(suite)(ctx, t)
 	}
 	var errs []error
 	for _, server := range []string{"minio", "versitygw"} {
@@ -150,17 +207,20 @@ func s3(ctx context.Context, t *tally) error {
 			return err
 		}
 		fmt.Printf("    on %s:\n", server)
-		errs = append(errs, tagged("s3", 20*time.Minute, strings.Fields(env)...)(ctx, t))
+		suite.env = strings.Fields(env)
+		errs = append(errs, tagged(suite)(ctx, t))
 	}
 	return errors.Join(errs...)
 }
 
-func integration(ctx context.Context, t *tally) error {
+func integration(ctx context.Context, t *tally, full bool) error {
 	assets, err := kube(ctx, "assets") // with kube-apiserver, etcd and kubectl
 	if err != nil {
 		return err
 	}
-	return tagged("integration", 20*time.Minute, "KUBEBUILDER_ASSETS="+assets)(ctx, t)
+	return tagged(goSuite{
+		name: "integration", tags: "integration", race: true, short: !full, timeout: 20 * time.Minute, env: []string{"KUBEBUILDER_ASSETS=" + assets},
+	})(ctx, t)
 }
 
 // kube runs a verb of the test bed and returns what it prints.

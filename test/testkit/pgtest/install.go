@@ -51,6 +51,15 @@ func binDirs() []string {
 	return programs
 }
 
+// OneVersionIsEnough skips a test that doesn't depend on PostgreSQL's version where it would be run a second time, in the
+// root of an image. `make test-full` runs it there, too.
+func OneVersionIsEnough(t testing.TB) {
+	t.Helper()
+	if testing.Short() && os.Getenv("HOWDAH_IN_IMAGE") != "" {
+		t.Skip("what it tests doesn't depend on PostgreSQL's version")
+	}
+}
+
 // Each runs a test for every installed PostgreSQL.
 func Each(t *testing.T, test func(t *testing.T, pg Installation)) {
 	t.Helper()

@@ -40,6 +40,7 @@ func await(t *testing.T, what string, holds func() bool) {
 }
 
 func TestClientsWriteThroughARestartAndKnowWhatIsThere(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	s, target := server(t)
 	if err := Prepare(t.Context(), target); err != nil {
 		t.Fatal(err)
@@ -88,6 +89,7 @@ func TestClientsWriteThroughARestartAndKnowWhatIsThere(t *testing.T) {
 }
 
 func TestAStatementThatHangsIsGivenUpAndMeasured(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	_, target := server(t)
 	if err := Prepare(t.Context(), target); err != nil {
 		t.Fatal(err)

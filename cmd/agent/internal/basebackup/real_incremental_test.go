@@ -209,7 +209,11 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.
 				h := newHistory(t, pg, seed(t), summarize)
 				h.backup("")
 				want := map[string]string{h.task.BackupID: contentsOf(t, h.Server)}
-				for range 5 {
+				rounds := 5
+				if testing.Short() {
+					rounds = 3
+				}
+				for range rounds {
 					for range 1 + h.random.IntN(7) {
 						h.live()
 					}

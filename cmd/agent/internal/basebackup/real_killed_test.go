@@ -135,6 +135,7 @@ var deaths = []death{
 // TestAWorkerThatIsKilledAtAnyStepIsFollowedByAWholeBackup kills real processes. What they have left goes when the controller
 // asks the store, and when the next worker has done its work.
 func TestAWorkerThatIsKilledAtAnyStepIsFollowedByAWholeBackup(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	all := pgtest.Installed(t)
 	place := t.TempDir()
 	store, err := folder.Open(place)

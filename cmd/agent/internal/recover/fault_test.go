@@ -23,6 +23,7 @@ import (
 // TestWhateverIsWrongIsNamedAndNothingIsLeft restores from a repository with one thing wrong, onto an empty volume and beside
 // the data of before.
 func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.rows(1, 100)
@@ -186,6 +187,7 @@ func (b *bed) filesOf(volume generation.Volume) string {
 
 // TestAFullVolumeIsNamed when it is seen at once, and when it fills up during replay, which only PostgreSQL tells.
 func TestAFullVolumeIsNamed(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	small := os.Getenv(smallVariable)
 	if small == "" {
 		t.Skip("a small file system takes root")

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,6 +165,7 @@ func quit(dir string) (found int) {
 // TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData kills one worker after the other on one volume, each at the next
 // step: the restored generation is not there before it is whole, and that of before is as it was as long as it is there.
 func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	installed := pgtest.Installed(t)
 	b := newBed(t, installed[len(installed)-1])
 	b.rows(1, 100)
@@ -177,6 +180,10 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing
 			all := b.stepsOf(life)
 			if len(all) < 12 {
 				t.Fatalf("only %d steps: %v", len(all), all)
+			}
+			if testing.Short() { // every other one, which are others the next time
+				even := rand.IntN(2)
+				all = slices.DeleteFunc(all, func(string) bool { even = 1 - even; return even == 0 })
 			}
 			missed := 0
 			for _, life.Death = range all {

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // archiving makes a pod that archives into a store in memory, which can be taken away.
@@ -47,6 +48,7 @@ func (p *pod) fill() string {
 }
 
 func TestWALIsPushedWithTheTimesOfItsCommits(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	p.run()
 	name := p.fill()
@@ -75,6 +77,7 @@ func TestWALIsPushedWithTheTimesOfItsCommits(t *testing.T) {
 }
 
 func TestAnOutageOfTheStoreIsShownAndPasses(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	p.run()
 	first := p.fill()
@@ -103,6 +106,7 @@ func TestAnOutageOfTheStoreIsShownAndPasses(t *testing.T) {
 }
 
 func TestAnotherContentUnderATakenNameIsAConflict(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	p.run()
 	next := p.fill()
@@ -126,6 +130,7 @@ func TestAnotherContentUnderATakenNameIsAConflict(t *testing.T) {
 }
 
 func TestALineageOfAnotherClusterIsRefused(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	generation, err := p.Volume.Read("g1")
 	if err != nil {
@@ -146,6 +151,7 @@ func TestALineageOfAnotherClusterIsRefused(t *testing.T) {
 }
 
 func TestWithoutAnArchiveNoWALPilesUp(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()
 	for range 3 {

@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // fallBehind stops the second of two for so long that the first keeps no more the WAL that it needs.
@@ -32,6 +33,8 @@ func (c *pair) fallBehind() {
 }
 
 func TestAReplicaThatFellBehindReadsTheArchiveAndIsNotCloned(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel() // it mostly waits
 	two, _ := newPair(t)
 	two.run()
 	before := two.second.current()
@@ -51,6 +54,8 @@ func TestAReplicaThatFellBehindReadsTheArchiveAndIsNotCloned(t *testing.T) {
 }
 
 func TestAReplicaThatFellBehindIsClonedWhileTheArchiveIsAway(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel() // it mostly waits
 	two, store := newPair(t)
 	two.run()
 	before := two.second.current()
@@ -100,6 +105,8 @@ func (c *pair) loseWAL() {
 }
 
 func TestAReplicaThatCanNeverBecomeConsistentIsCloned(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel() // it mostly waits
 	two, store := newPair(t)
 	for _, p := range []*pod{two.first, two.second} {
 		p.configure(p.with(map[string]string{"max_wal_size": "1GB", "checkpoint_timeout": "1h"})) // no restartpoint meanwhile

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // killFirst kills the postmaster of the first of two, once the second may take over. Until the Lease says that it is a member
@@ -25,6 +26,7 @@ func (c *pair) killFirst() (pid int) {
 }
 
 func TestAPrimaryThatFellTwiceLeavesClientsToTheNextOne(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
 	before := two.killFirst()

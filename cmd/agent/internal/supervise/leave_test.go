@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 func TestAPrimaryThatEndsAfterAllItsReplicasTellsClientsSo(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
 	if err := two.second.terminate(time.Minute); err != nil {
@@ -35,6 +37,7 @@ func (l *leaseServer) holder() any {
 }
 
 func TestAPrimaryThatEndsBeforeItsReplicasLeavesClientsToTheNextOne(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("let the replica take over", func(s agentapi.Status) bool { return slices.Contains(s.Election.Members, "shop-1") })

@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // asks makes the generation one that asks for maintenance, as an upgrade's does.
@@ -30,6 +31,7 @@ func (p *pod) asks(work ...string) {
 }
 
 func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()
 	p.sql("CREATE EXTENSION hstore SCHEMA public VERSION '1.4'")
@@ -73,6 +75,7 @@ func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {
 }
 
 func TestWhatMaintenanceCannotDoIsSaidAndKept(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()
 	p.sql("CREATE EXTENSION hstore SCHEMA public")

@@ -8,9 +8,11 @@ import (
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 func TestTheOpenSegmentIsShippedEveryFewSecondsUntilItIsArchived(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	config := p.with(map[string]string{"archive_timeout": "0"})
 	config.Archive.WALShipIntervalSeconds = 1

@@ -17,6 +17,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/space"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // smallVolume names a folder that is a small file system, for tests that fill it. Only root can make one.
@@ -103,6 +104,7 @@ func isReadOnly(err error) bool {
 }
 
 func TestClientsOfAFullVolumeReadUntilThereIsSpace(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p := smallPod(t)
 	p.run()
 	p.awaitReserve()
@@ -131,6 +133,7 @@ func TestClientsOfAFullVolumeReadUntilThereIsSpace(t *testing.T) {
 }
 
 func TestAServerThatFellOverAFullVolumeComesBackForReaders(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p := smallPod(t)
 	p.run()
 	p.awaitReserve()

@@ -12,11 +12,13 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // An agent that was frozen finds, all at one time, that its server was killed and that another one is the primary. Should it go
 // on to say that clients belong here, the two would write over each other in the EndpointSlice for good.
 func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	for _, p := range []*pod{two.first, two.second} {
 		p.configure(p.with(map[string]string{"wal_keep_size": "64MB"})) // what a rewind needs stays, as it does by default
