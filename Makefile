@@ -101,6 +101,11 @@ generate-docs:
 	go run ./pkg/protocol/docgen > build/protocol.md
 	mv build/protocol.md docs/protocol.md
 
+# Only for a new version of the format, in the change that introduces it: what is there is what old versions have written.
+.PHONY: golden
+golden: ## Write the small repositories of test/golden for the present version of the backup format
+	go run ./test/golden/generate
+
 .PHONY: verify-generated
 verify-generated:
 	@before=$$(mktemp -d); trap 'rm -rf "$$before"' EXIT; \
