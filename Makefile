@@ -60,7 +60,7 @@ test-orders: kube ## Have two Restores and an Upgrade want one cluster in ORDERS
 		go test -tags integration -count=1 -timeout 1h -v ./test/integration/together
 
 .PHONY: verify
-verify: verify-generated verify-lint verify-chart verify-docs verify-build ## Check generated files, lint, import rules, chart and documents
+verify: verify-generated verify-lint verify-chart verify-docs verify-build verify-vulnerabilities ## Check generated files, lint, import rules, chart and documents
 
 .PHONY: build
 build: ## Build every binary into build/bin
@@ -125,6 +125,19 @@ verify-build:
 	for platform in $(PLATFORMS); do \
 		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -o /dev/null $(CLIENTS) || exit 1; \
 	done
+
+# The database of vulnerabilities, or a copy: GOVULNDB=file:///path/to/vulndb
+export GOVULNDB ?= https://vuln.go.dev
+
+.PHONY: verify-vulnerabilities
+verify-vulnerabilities:
+	@case "$$GOVULNDB" in \
+	http*) if ! curl -fsS --max-time 10 -o /dev/null "$$GOVULNDB/index/db.json" 2>/dev/null; then \
+		echo "govulncheck was skipped, because $$GOVULNDB can't be reached from here; GOVULNDB=file:///... names a copy of the database"; exit 0; \
+	fi ;; \
+	esac; \
+	$(MAKE) -s $(BIN)/govulncheck; \
+	$(BIN)/govulncheck -db "$$GOVULNDB" ./... ./apis/...
 
 .PHONY: verify-lint
 verify-lint: $(BIN)/golangci-lint
@@ -233,8 +246,9 @@ $(BIN)/controller-gen: TOOL = sigs.k8s.io/controller-tools/cmd/controller-gen
 $(BIN)/helm: TOOL = helm.sh/helm/v4/cmd/helm
 $(BIN)/kustomize: TOOL = sigs.k8s.io/kustomize/kustomize/v5
 $(BIN)/golangci-lint: TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BIN)/govulncheck: TOOL = golang.org/x/vuln/cmd/govulncheck
 
-$(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint: $(BIN)/%: tools/%.mod
+$(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint $(BIN)/govulncheck: $(BIN)/%: tools/%.mod
 	@echo "building $* (once; minutes for the big ones)"
 	@mkdir -p $(BIN)
 	@CGO_ENABLED=0 GOWORK=off nice go build -modfile=$< -o $@ $(TOOL)
@@ -246,4 +260,4 @@ $(BIN)/promtool: test/promtool
 	@touch -h $@
 
 .PHONY: tools
-tools: $(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint $(BIN)/promtool ## Build the pinned tools
+tools: $(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint $(BIN)/govulncheck $(BIN)/promtool ## Build the pinned tools
