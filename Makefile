@@ -23,7 +23,8 @@ help: ## Show what can be made
 		/^[a-zA-Z_-]+:.*##/ { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(BIN)/helm kube images ## Show the whole path on a real Kubernetes in this machine, and leave it running
+demo: ## Show the whole path on a real Kubernetes in this machine, and leave it running
+	@mkdir -p $(BIN)
 	@go build -o $(BIN)/demo ./test/demo
 	@$(BIN)/demo
 

@@ -23,11 +23,20 @@ const (
 
 var imageNames = []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "agent"}
 
+// buildTools builds what is neither Kubernetes nor the suite.
+func (s *story) buildTools(ctx context.Context) error {
+	return run(ctx, "make", "-s", absolute(helmProgram), "kube")
+}
+
+func (s *story) buildSuite(ctx context.Context) error { return run(ctx, "make", "-s", "images") }
+
+// buildPostgres makes images of the two versions that the story needs.
+func (s *story) buildPostgres(ctx context.Context) error {
+	return run(ctx, kubeProgram, "images", "15", "17")
+}
+
 // startCluster brings up the test bed, or finds it up, and puts the suite's images on its nodes.
 func (s *story) startCluster(ctx context.Context) error {
-	if err := run(ctx, kubeProgram, "images"); err != nil {
-		return err
-	}
 	if err := run(ctx, kubeProgram, "up", "--s3", "minio", "--kubeconfig", kubeconfig); err != nil {
 		return err
 	}
@@ -38,11 +47,6 @@ func (s *story) startCluster(ctx context.Context) error {
 	if err := run(ctx, kubeProgram, append([]string{"load"}, archives...)...); err != nil {
 		return err
 	}
-	assets, err := output(ctx, kubeProgram, "assets")
-	if err != nil {
-		return err
-	}
-	s.kubectl = filepath.Join(assets, "kubectl")
 	env, err := output(ctx, kubeProgram, "s3", "env", "minio")
 	if err != nil {
 		return err
@@ -51,6 +55,16 @@ func (s *story) startCluster(ctx context.Context) error {
 		return err
 	}
 	return s.connect()
+}
+
+// buildKubernetes takes most of the time on a machine that has not done it before.
+func (s *story) buildKubernetes(ctx context.Context) error {
+	if err := run(ctx, kubeProgram, "assets"); err != nil { // it says how it goes on
+		return err
+	}
+	assets, err := output(ctx, kubeProgram, "assets")
+	s.kubectl = filepath.Join(assets, "kubectl")
+	return err
 }
 
 // install installs or upgrades the release. The digests of the images are in the pods' annotations, so that an image

@@ -32,7 +32,11 @@ func (s *story) tell(ctx context.Context) error {
 		title string
 		tell  func(context.Context) error
 	}{
-		{"start Kubernetes and MinIO", s.startCluster},
+		{"build helm and the test bed", s.buildTools},
+		{"build the suite's images", s.buildSuite},
+		{"build images of PostgreSQL 15 and 17 from Debian's packages", s.buildPostgres},
+		{"build Kubernetes and etcd", s.buildKubernetes},
+		{"start Kubernetes and MinIO, and build the rest that these need", s.startCluster},
 		{"install the suite with its chart", s.install},
 		{"clear away what an earlier run left", s.clear},
 		{"make a repository for backups", s.makeRepository},

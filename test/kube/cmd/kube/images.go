@@ -44,15 +44,14 @@ func (s session) load(ctx context.Context, archives []string) error {
 
 func imagesCommand(options *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "images",
+		Use:   "images [VERSION...]",
 		Short: "Build the PostgreSQL images from Debian packages, load them, and print their archives",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, majors []string) error {
 			s, err := options.begin(root)
 			if err != nil {
 				return err
 			}
-			archives, err := s.postgresImages(cmd.Context())
+			archives, err := s.postgresImages(cmd.Context(), majors)
 			if err != nil {
 				return err
 			}

@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"howdah.dev/test/kube/debian"
 	"howdah.dev/test/kube/preflight"
 )
 
-// postgresImages builds what the cache lacks and returns all archives.
-func (s session) postgresImages(ctx context.Context) ([]string, error) {
+// postgresImages builds what the cache lacks and returns the archives of some versions, of all if none is named.
+func (s session) postgresImages(ctx context.Context, majors []string) ([]string, error) {
+	images, err := imagesOf(majors)
+	if err != nil {
+		return nil, err
+	}
 	source, err := debian.FindSource()
 	if s.mirror != "" {
 		source, err = debian.Source{Mirror: s.mirror, Keyring: source.Keyring}, nil
@@ -18,10 +25,25 @@ func (s session) postgresImages(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	builder := debian.Builder{Folder: filepath.Join(s.cache, "images"), Source: source, Report: s.report}
-	if !builder.HasAll(debian.Images) {
+	if !builder.HasAll(images) {
 		if err := preflight.Check(ctx, s.cache, s.report); err != nil {
 			return nil, err
 		}
 	}
-	return builder.Ensure(ctx, debian.Images)
+	return builder.Ensure(ctx, images)
+}
+
+func imagesOf(majors []string) ([]debian.Image, error) {
+	if len(majors) == 0 {
+		return debian.Images, nil
+	}
+	var images []debian.Image
+	for _, major := range majors {
+		i := slices.IndexFunc(debian.Images, func(image debian.Image) bool { return strconv.Itoa(image.Major) == major })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no image of PostgreSQL %s", major)
+		}
+		images = append(images, debian.Images[i])
+	}
+	return images, nil
 }
