@@ -1,4 +1,4 @@
-// Command db-controller owns everything that a PostgresCluster is made of.
+// Command db-controller owns everything that a PostgresCluster consists of.
 package main
 
 import (

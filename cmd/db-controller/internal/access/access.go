@@ -29,7 +29,7 @@ func (s *Steps) EnsureAuthority(ctx context.Context, o *observed.Cluster) flow.O
 	return flow.Next
 }
 
-// EnsureCertificates makes the Secrets by which Jobs come to the database.
+// EnsureCertificates creates the Secrets by which Jobs come to the database.
 func (s *Steps) EnsureCertificates(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	var objects []client.Object
 	for name, role := range map[string]string{o.Names.Backup(): agentapi.BackupRole, o.Names.Upgrade(): agentapi.UpgradeRole} {
@@ -42,7 +42,7 @@ func (s *Steps) EnsureCertificates(ctx context.Context, o *observed.Cluster) flo
 	return s.PutAll(ctx, o, objects...)
 }
 
-// EnsureInstanceSecret makes what pods are let in by and let in with, and copies the passwords of the application and of
+// EnsureInstanceSecret writes what pods are let in by and let in with, and copies the passwords of the application and of
 // declared roles to where they find them.
 func (s *Steps) EnsureInstanceSecret(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	passwords := secret.Passwords{Roles: o.Passwords}
@@ -56,7 +56,7 @@ func (s *Steps) EnsureInstanceSecret(ctx context.Context, o *observed.Cluster) f
 	return s.PutAll(ctx, o, wanted)
 }
 
-// EnsureLogins makes the application's Secret, and the superuser's where it is asked for; where not, it goes. Those of a
+// EnsureLogins creates the application's Secret, and the superuser's where it is wanted; where not, it is deleted. Those of a
 // cluster that waits for a Restore may still come out of the backup, with the passwords of then.
 func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if !protocol.CreatesLogins(o.Cluster) {

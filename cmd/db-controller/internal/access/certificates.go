@@ -13,8 +13,8 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// EnsureRoleCertificates makes the Secrets by which declared roles log in without a password, and renews what is in them.
-// One that can't be made keeps nothing else from being done.
+// EnsureRoleCertificates creates the Secrets by which declared roles log in without a password, and renews what is in them.
+// One that can't be created keeps nothing else from being done.
 func (s *Steps) EnsureRoleCertificates(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	for i := range o.Cluster.Spec.Roles {
 		role := &o.Cluster.Spec.Roles[i]
@@ -53,13 +53,13 @@ func certificateTaken(o *observed.Cluster, role *v1alpha1.Role, live *corev1.Sec
 	name := role.CertificateSecret.Name
 	switch {
 	case slices.Contains(o.Names.Secrets(), name):
-		return fmt.Sprintf("Secret %s is one of the cluster's own: name another in its certificateSecret", name)
+		return fmt.Sprintf("Secret %s is one of the cluster's own; name another one in its certificateSecret", name)
 	case live == nil:
 		return ""
 	case observed.Foreign(live, o.Cluster):
-		return fmt.Sprintf("Secret %s is there and belongs to somebody else, so it is not touched: delete it, or name another in its certificateSecret", name)
+		return fmt.Sprintf("Secret %s already exists and belongs to somebody else, so it is not touched; delete it, or name another one in its certificateSecret", name)
 	case live.Annotations[secret.AnnotationRole] != role.Name:
-		return fmt.Sprintf("Secret %s has the certificate of role %s: name another in its certificateSecret", name, live.Annotations[secret.AnnotationRole])
+		return fmt.Sprintf("Secret %s has the certificate of role %s; name another one in its certificateSecret", name, live.Annotations[secret.AnnotationRole])
 	}
 	return ""
 }

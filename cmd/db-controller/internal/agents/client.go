@@ -1,4 +1,4 @@
-// Package agents asks the agents of database pods how they are, over mutual TLS. A client certificate is made in memory
+// Package agents asks the agents of database pods how they are, over mutual TLS. A client certificate is created in memory
 // from the CA of the pod's cluster, so no identity is stored that opens every cluster.
 package agents
 
@@ -23,14 +23,14 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// ErrAnswer is an agent that answered, but not as it should.
-var ErrAnswer = errors.New("unexpected answer of the agent")
+// ErrResponse is an agent that responded, but not as it should.
+var ErrResponse = errors.New("unexpected response of the agent")
 
 // Limits of one question.
 const (
-	timeLimit   = time.Second
-	answerLimit = 1 << 20
-	idleLimit   = time.Minute
+	timeLimit     = time.Second
+	responseLimit = 1 << 20
+	idleLimit     = time.Minute
 )
 
 // Target is the agent of one pod.
@@ -43,7 +43,7 @@ type Target struct {
 	Authority *certificate.Authority
 }
 
-// Client keeps a connection to each agent that it has asked lately.
+// Client keeps a connection to each agent that it has called lately.
 type Client struct {
 	now func() time.Time
 
@@ -58,7 +58,7 @@ type connection struct {
 	used      time.Time
 }
 
-// New makes a client.
+// New returns a client.
 func New(now func() time.Time) *Client {
 	return &Client{now: now, known: map[string]*connection{}}
 }
@@ -81,7 +81,7 @@ func (c *Client) Restart(ctx context.Context, target Target, configHash string) 
 	return c.call(ctx, target, http.MethodPost, agentapi.RouteRestart, body, nil)
 }
 
-// Switchover asks the agent of the primary to give its role away. How that goes stands in its state.
+// Switchover requests of the primary's agent that it hands over. Its status says how that goes.
 func (c *Client) Switchover(ctx context.Context, target Target, request agentapi.SwitchoverRequest) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -100,25 +100,25 @@ func (c *Client) call(ctx context.Context, target Target, method, route string, 
 	url := "https://" + net.JoinHostPort(target.IP, strconv.Itoa(cmp.Or(target.Port, agentapi.AgentPort))) + route
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("ask agent of %s: %w", target.Host, err)
+		return fmt.Errorf("call agent of %s: %w", target.Host, err)
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask agent of %s: %w", target.Host, err)
+		return fmt.Errorf("call agent of %s: %w", target.Host, err)
 	}
 	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, answerLimit))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, responseLimit))
 	if err != nil {
-		return fmt.Errorf("read answer of %s: %w", target.Host, err)
+		return fmt.Errorf("read response of %s: %w", target.Host, err)
 	}
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%w of %s to %s %s: %s", ErrAnswer, target.Host, method, route, response.Status)
+		return fmt.Errorf("%w of %s to %s %s: %s", ErrResponse, target.Host, method, route, response.Status)
 	}
 	if into == nil {
 		return nil
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("%w of %s: %w", ErrAnswer, target.Host, err)
+		return fmt.Errorf("%w of %s: %w", ErrResponse, target.Host, err)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (c *Client) client(target Target) (*http.Client, error) {
 	return made, nil
 }
 
-// forget drops what was not used for a while: pods that are gone.
+// forget drops what was not used for a while: pods that were deleted.
 func (c *Client) forget() {
 	for key, known := range c.known {
 		if c.now().Sub(known.used) > 10*idleLimit {

@@ -95,7 +95,7 @@ func TestARestartCarriesTheHashAndARefusalIsAnError(t *testing.T) {
 	if err := client.Restart(context.Background(), target, "c1"); err != nil {
 		t.Error(err)
 	}
-	if err := client.Restart(context.Background(), target, "c2"); !errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), "409") {
+	if err := client.Restart(context.Background(), target, "c2"); !errors.Is(err, ErrResponse) || !strings.Contains(err.Error(), "409") {
 		t.Errorf("got %v", err)
 	}
 }

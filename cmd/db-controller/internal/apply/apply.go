@@ -21,16 +21,16 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// noVersion is the version of no object: the first revision of a store is an empty one. So to apply with it makes an object,
+// noVersion is the version of no object: the first revision of a store is an empty one. So to apply with it creates an object,
 // or meets a conflict where there is one. To create it instead would leave fields to us that a later apply doesn't take away.
 const noVersion = "1"
 
 // annotationApplied is the hash of what was applied last. A field that is no longer wanted shows only there.
 const annotationApplied = "howdah.dev/applied"
 
-// Put makes an object be as it is wanted, by server-side apply, and writes only if it isn't: when a field that we own
-// has another value, or when we want another set of fields than the last time. An object that is not there is made; that it
-// isn't somebody else's was checked before (admit), or is checked with the write.
+// Put has an object be as it is desired, by server-side apply, and writes only if it isn't: when a field that we own
+// has another value, or when we want another set of fields than the last time. An object that is not there is created; that it
+// isn't somebody else's was checked before, or is checked with the write.
 func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Object) error {
 	if err := controllerutil.SetControllerReference(o.Cluster, object, a.Client.Scheme()); err != nil {
 		return fmt.Errorf("own %s: %w", object.GetName(), err)
@@ -50,7 +50,7 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 		if contains(current, wanted.Object) {
 			return nil
 		}
-		// Should it be deleted and made by somebody else meanwhile, the write fails.
+		// Should it be deleted and created by somebody else meanwhile, the write fails.
 		wanted.SetUID(live.GetUID())
 	}
 	return a.write(ctx, o, live, object, wanted)

@@ -19,7 +19,7 @@ func MaxLag(o *observed.Cluster) int64 {
 	return defaultMaxLag
 }
 
-// Unsettled says why the cluster shouldn't do without another instance now; empty: this one takes connections, follows
+// Unsettled says why the cluster shouldn't do without another instance now; empty: this one accepts connections, follows
 // closely where it is a replica, and has applied its configuration.
 func Unsettled(o *observed.Cluster, ordinal int) string {
 	agent, name := o.Agent(ordinal), o.Names.Instance(ordinal)
@@ -44,18 +44,18 @@ func Unsettled(o *observed.Cluster, ordinal int) string {
 func Lags(o *observed.Cluster, name string, agent *agentapi.Status) string {
 	switch {
 	case agent.Rejoin != nil:
-		return fmt.Sprintf("%s is being made fit to follow the primary (%s).", name, agent.Rejoin.Method)
+		return fmt.Sprintf("%s is being prepared to follow the primary (%s).", name, agent.Rejoin.Method)
 	case ReadsArchive(agent):
-		return fmt.Sprintf("%s reads the archive: the primary has no more the WAL that it needs.", name)
+		return fmt.Sprintf("%s reads WAL from the archive: the primary no longer has what it needs.", name)
 	case agent.Replication == nil || !agent.Replication.Streaming:
-		return fmt.Sprintf("%s doesn't get WAL from the primary yet.", name)
+		return fmt.Sprintf("%s doesn't receive WAL from the primary yet.", name)
 	case agent.Replication.LagBytes > MaxLag(o):
-		return fmt.Sprintf("%s is %d MiB behind the primary.", name, agent.Replication.LagBytes>>20)
+		return fmt.Sprintf("%s lags %d MiB behind the primary.", name, agent.Replication.LagBytes>>20)
 	}
 	return ""
 }
 
-// ReadsArchive: the replica gets the WAL that the primary has no more.
+// ReadsArchive: the replica gets the WAL that the primary no longer has.
 func ReadsArchive(agent *agentapi.Status) bool {
 	return agent != nil && agent.Replication != nil && agent.Replication.FromArchive
 }

@@ -33,8 +33,8 @@ func Unreachable(o *observed.Cluster) (reason, message string) {
 	name := o.Names.Instance(o.Primary())
 	if !o.Electing() {
 		return v1alpha1.ReasonStarting, fmt.Sprintf(
-			"PostgreSQL in pod %s takes connections; its agent has yet to write its address into the EndpointSlice %s.", name, o.Names.Primary())
+			"PostgreSQL in pod %s accepts connections; its agent has yet to write its address into the EndpointSlice %s.", name, o.Names.Primary())
 	}
 	return v1alpha1.ReasonElecting, fmt.Sprintf(
-		"%s is primary; its agent has yet to write its address into the EndpointSlice %s, to which clients are led.", name, o.Names.Primary())
+		"%s is primary; its agent has yet to write its address into the EndpointSlice %s, which leads clients to it.", name, o.Names.Primary())
 }

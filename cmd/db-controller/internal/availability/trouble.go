@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// NotServing says why nobody takes connections that write.
+// NotServing says why nobody accepts connections that write.
 func NotServing(o *observed.Cluster) (reason, message string) {
 	primary := o.Primary()
 	if primary >= 0 {
@@ -29,14 +29,14 @@ func NotServing(o *observed.Cluster) (reason, message string) {
 	return InstanceTrouble(o, o.LastPrimary())
 }
 
-// InstanceTrouble says why an instance takes no connections.
+// InstanceTrouble says why an instance accepts no connections.
 func InstanceTrouble(o *observed.Cluster, ordinal int) (reason, message string) {
 	pod := o.Pod(ordinal)
 	if pod == nil {
 		return v1alpha1.ReasonStarting, fmt.Sprintf("Pod %s is being created.", o.Names.Instance(ordinal))
 	}
 	if !pod.DeletionTimestamp.IsZero() {
-		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is going away, and comes again.%s", pod.Name, Stuck(o))
+		return v1alpha1.ReasonRestarting, fmt.Sprintf("Pod %s is being deleted, and will be created again.%s", pod.Name, Stuck(o))
 	}
 	if reason, message := PodTrouble(pod); reason != "" {
 		return reason, message
@@ -59,7 +59,7 @@ const stuckTime = 30 * time.Second
 func Stuck(o *observed.Cluster) string {
 	for i := range o.Pods {
 		if gone := o.Pods[i].DeletionTimestamp; gone != nil && o.Now.Sub(gone.Time) > stuckTime {
-			return fmt.Sprintf(" Pod %s doesn't end: if node %s is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service.",
+			return fmt.Sprintf(" Pod %s doesn't end. If node %s is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service.",
 				o.Pods[i].Name, o.Pods[i].Spec.NodeName)
 		}
 	}
@@ -73,7 +73,7 @@ var imageWaits = []string{"ImagePullBackOff", "ErrImagePull", "InvalidImageName"
 func PodTrouble(pod *corev1.Pod) (reason, message string) {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return v1alpha1.ReasonUnschedulable, fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, condition.Message)
+			return v1alpha1.ReasonUnschedulable, fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, phrase.Sentence(condition.Message))
 		}
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -81,10 +81,10 @@ func PodTrouble(pod *corev1.Pod) (reason, message string) {
 		switch {
 		case waiting == nil || waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating":
 		case slices.Contains(imageWaits, waiting.Reason):
-			return v1alpha1.ReasonImageUnavailable, fmt.Sprintf("Pod %s can't have the image %s: %s: %s", pod.Name, imageWaited(pod, status), waiting.Reason, waiting.Message)
+			return v1alpha1.ReasonImageUnavailable, fmt.Sprintf("Pod %s can't pull the image %s: %s: %s", pod.Name, imageWaited(pod, status), waiting.Reason, phrase.Sentence(waiting.Message))
 		default:
-			return v1alpha1.ReasonUnavailable, fmt.Sprintf("Container %s of pod %s waits: %s%s%s", status.Name, pod.Name, waiting.Reason,
-				phrase.Prefixed(": ", waiting.Message), lastWords(status))
+			return v1alpha1.ReasonUnavailable, phrase.Sentence(fmt.Sprintf("Container %s of pod %s waits: %s%s%s", status.Name, pod.Name, waiting.Reason,
+				phrase.Prefixed(": ", waiting.Message), lastWords(status)))
 		}
 	}
 	return "", ""
@@ -107,17 +107,17 @@ func lastWords(status corev1.ContainerStatus) string {
 	return fmt.Sprintf("; it ended with exit status %d%s", last.ExitCode, phrase.Prefixed(": ", last.Message))
 }
 
-// agentTrouble is what an agent says of a PostgreSQL that takes no connections.
+// agentTrouble is what an agent says of a PostgreSQL that accepts no connections.
 func agentTrouble(pod string, agent *agentapi.Status) (reason, message string) {
 	switch agent.State {
 	case agentapi.StateFailed:
-		return v1alpha1.ReasonUnavailable, fmt.Sprintf("PostgreSQL in pod %s can't be started%s", pod, phrase.Prefixed(": ", agent.Message))
+		return v1alpha1.ReasonUnavailable, phrase.Sentence(fmt.Sprintf("PostgreSQL in pod %s can't start%s", pod, phrase.Prefixed(": ", agent.Message)))
 	case agentapi.StateStopping:
-		return v1alpha1.ReasonRestarting, fmt.Sprintf("PostgreSQL in pod %s is being stopped%s", pod, phrase.Prefixed(": ", agent.Message))
+		return v1alpha1.ReasonRestarting, phrase.Sentence(fmt.Sprintf("PostgreSQL in pod %s is being stopped%s", pod, phrase.Prefixed(": ", agent.Message)))
 	case agentapi.StateStopped:
-		return v1alpha1.ReasonUnavailable, fmt.Sprintf("PostgreSQL in pod %s is down%s", pod, phrase.Prefixed(": ", agent.Message))
+		return v1alpha1.ReasonUnavailable, phrase.Sentence(fmt.Sprintf("PostgreSQL in pod %s is down%s", pod, phrase.Prefixed(": ", agent.Message)))
 	case agentapi.StateRunning:
-		return v1alpha1.ReasonStarting, fmt.Sprintf("PostgreSQL in pod %s runs; Kubernetes has yet to see that it is ready%s", pod, phrase.Prefixed(": ", agent.Message))
+		return v1alpha1.ReasonStarting, phrase.Sentence(fmt.Sprintf("PostgreSQL in pod %s runs; Kubernetes has yet to see that it is ready%s", pod, phrase.Prefixed(": ", agent.Message)))
 	}
-	return v1alpha1.ReasonStarting, fmt.Sprintf("PostgreSQL in pod %s is starting%s", pod, phrase.Prefixed(": ", agent.Message))
+	return v1alpha1.ReasonStarting, phrase.Sentence(fmt.Sprintf("PostgreSQL in pod %s is starting%s", pod, phrase.Prefixed(": ", agent.Message)))
 }

@@ -25,7 +25,7 @@ func TestAPodThatWaitsForAnImageNamesIt(t *testing.T) {
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: test.message},
 			}}}
 			reason, message := PodTrouble(pod)
-			if reason != v1alpha1.ReasonImageUnavailable || !strings.HasPrefix(message, "Pod shop-0 can't have the image "+test.missing+": ErrImagePull: ") {
+			if reason != v1alpha1.ReasonImageUnavailable || !strings.HasPrefix(message, "Pod shop-0 can't pull the image "+test.missing+": ErrImagePull: ") {
 				t.Errorf("%s: %s", reason, message)
 			}
 		})

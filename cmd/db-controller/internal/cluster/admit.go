@@ -44,18 +44,19 @@ func versionKnown(o *observed.Cluster, images manager.Images) (string, string) {
 		return "", ""
 	}
 	return v1alpha1.ReasonUnknownVersion, fmt.Sprintf(
-		"PostgreSQL %d is not known here; %s: write one of them in spec.version, or set spec.image", spec.Version, knownVersions(images))
+		"There is no image for PostgreSQL %d. %s.", spec.Version, otherVersions(images))
 }
 
-func knownVersions(images manager.Images) string {
+// otherVersions is what to do about a version without an image.
+func otherVersions(images manager.Images) string {
+	if len(images) == 0 {
+		return "Name one in spec.image, such as postgres:17"
+	}
 	var known []string
 	for _, version := range slices.Sorted(maps.Keys(images)) {
 		known = append(known, fmt.Sprint(version))
 	}
-	if len(known) == 0 {
-		return "no version is"
-	}
-	return "known are " + strings.Join(known, ", ")
+	return fmt.Sprintf("Set spec.version to one of %s, or name an image in spec.image", strings.Join(known, ", "))
 }
 
 // repositoryThere: a cluster doesn't begin with an archive that leads nowhere. One that is lost later stops nothing.
@@ -80,8 +81,8 @@ func credentialsThere(o *observed.Cluster, _ manager.Images) (string, string) {
 	return v1alpha1.ReasonSecretNotFound, report.MissingCredentials(o)
 }
 
-// namesFree: nothing that the cluster needs to make is somebody else's already. Of a cluster that this process has begun, most
-// of that is only known when the making of it meets what is there, ahead of the first volume.
+// namesFree: nothing that the cluster needs to create is somebody else's already. Of a cluster that this process has begun, most
+// of that is only known when creating it meets what is there, ahead of the first volume.
 func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Live)) {
 		object := o.Live[name]
@@ -103,18 +104,18 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 }
 
 func conflict(kind, name string) string {
-	return fmt.Sprintf("%s %s is there and belongs to somebody else, so it is not touched: delete it, or make the cluster under another name", kind, name)
+	return fmt.Sprintf("%s %s already exists and belongs to somebody else, so it is not touched. Delete it, or create the cluster under another name.", kind, name)
 }
 
 func foreignClaim(claim *corev1.PersistentVolumeClaim) string {
 	if from := claim.Labels[component.LabelRetainedFrom]; from != "" {
-		return fmt.Sprintf("PersistentVolumeClaim %s was left behind by a PostgresCluster %s that was deleted, and may hold its data: delete the claim, or make the cluster under another name",
+		return fmt.Sprintf("PersistentVolumeClaim %s was left behind by PostgresCluster %s, which was deleted, and may hold its data. Delete the claim, or create the cluster under another name.",
 			claim.Name, from)
 	}
 	return conflict("PersistentVolumeClaim", claim.Name)
 }
 
-// volumeThere: an empty volume in place of the one that held the data would only hide the loss. That of a replica is made
+// volumeThere: an empty volume in place of the one that held the data would only hide the loss. That of a replica is created
 // again, and its instance is cloned.
 func volumeThere(o *observed.Cluster, _ manager.Images) (string, string) {
 	data := o.DataInstance()
@@ -122,6 +123,6 @@ func volumeThere(o *observed.Cluster, _ manager.Images) (string, string) {
 		return "", ""
 	}
 	return v1alpha1.ReasonUnavailable, fmt.Sprintf(
-		"PersistentVolumeClaim %s, which held the data, is gone: restore a backup into a new PostgresCluster with a Restore, and delete this one",
+		"PersistentVolumeClaim %s, which held the data, was deleted. Restore a backup into a new PostgresCluster with a Restore, and delete this one.",
 		o.Names.Volume(data))
 }

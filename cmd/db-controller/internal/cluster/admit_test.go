@@ -19,7 +19,7 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 		reason, message string
 	}{
 		"an unknown version": {func(o *observed.Cluster) { o.Cluster.Status.DataGeneration = ""; o.Cluster.Spec.Version = 99 }, "UnknownVersion",
-			"PostgreSQL 99 is not known here; known are 15, 17: write one of them in spec.version, or set spec.image"},
+			"There is no image for PostgreSQL 99. Set spec.version to one of 15, 17, or name an image in spec.image."},
 		"an unknown version later on is no reason": {func(o *observed.Cluster) { o.Cluster.Spec.Version = 99 }, "", ""},
 		"an unknown version with an image is none": {func(o *observed.Cluster) {
 			o.Cluster.Status.DataGeneration = ""
@@ -29,16 +29,16 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 			o.Cluster.Status.DataGeneration = ""
 			observedtest.Archiving(o)
 			o.Repository.Spec.ReadOnly = true
-		}, "ReadOnly", "BackupRepository minio is read-only (spec.readOnly), so nothing can be archived to it: name another in spec.archive.repository.name"},
+		}, "ReadOnly", "BackupRepository minio is read-only (spec.readOnly), so nothing can be archived to it. Name another one in spec.archive.repository.name."},
 		"a repository that is not there": {func(o *observed.Cluster) {
 			o.Cluster.Status.DataGeneration = ""
 			observedtest.Archiving(o)
 			o.Repository = nil
-		}, "RepositoryNotFound", "there is no BackupRepository minio in namespace demo: make it, or name another in spec.archive.repository.name"},
+		}, "RepositoryNotFound", "There is no BackupRepository minio in namespace demo. Create it, or name another one in spec.archive.repository.name."},
 		"a repository that is lost later is none": {func(o *observed.Cluster) { observedtest.Archiving(o); o.Repository = nil }, "", ""},
-		"a Service of somebody else":              {func(o *observed.Cluster) { o.Live["Service/shop-rw"] = observed.Named(&corev1.Service{}, "shop-rw") }, "NameConflict", "Service shop-rw is there and belongs to somebody else, so it is not touched: delete it, or make the cluster under another name"},
-		"a volume that was left behind":           {func(o *observed.Cluster) { o.Claim(0).Labels = map[string]string{component.LabelRetainedFrom: "shop"} }, "NameConflict", "PersistentVolumeClaim data-shop-0 was left behind by a PostgresCluster shop that was deleted, and may hold its data: delete the claim, or make the cluster under another name"},
-		"a volume that is lost":                   {func(o *observed.Cluster) { delete(o.Live, "PersistentVolumeClaim/data-shop-0") }, "Unavailable", "PersistentVolumeClaim data-shop-0, which held the data, is gone: restore a backup into a new PostgresCluster with a Restore, and delete this one"},
+		"a Service of somebody else":              {func(o *observed.Cluster) { o.Live["Service/shop-rw"] = observed.Named(&corev1.Service{}, "shop-rw") }, "NameConflict", "Service shop-rw already exists and belongs to somebody else, so it is not touched. Delete it, or create the cluster under another name."},
+		"a volume that was left behind":           {func(o *observed.Cluster) { o.Claim(0).Labels = map[string]string{component.LabelRetainedFrom: "shop"} }, "NameConflict", "PersistentVolumeClaim data-shop-0 was left behind by PostgresCluster shop, which was deleted, and may hold its data. Delete the claim, or create the cluster under another name."},
+		"a volume that is lost":                   {func(o *observed.Cluster) { delete(o.Live, "PersistentVolumeClaim/data-shop-0") }, "Unavailable", "PersistentVolumeClaim data-shop-0, which held the data, was deleted. Restore a backup into a new PostgresCluster with a Restore, and delete this one."},
 		"nothing, when all is well":               {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

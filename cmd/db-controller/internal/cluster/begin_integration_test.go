@@ -136,7 +136,7 @@ func TestAVolumeThatSomebodyElseMakesMeanwhileIsNotTaken(t *testing.T) {
 	l.create(taken)
 	l.endInit()
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
-	if !strings.Contains(message, "PersistentVolumeClaim data-shop-2 is there") {
+	if !strings.Contains(message, "PersistentVolumeClaim data-shop-2 already exists") {
 		t.Errorf("message: %s", message)
 	}
 	if l.get(taken); len(taken.Labels) > 0 || l.there(&appsv1.StatefulSet{}, "shop") {

@@ -117,7 +117,7 @@ func TestARoleGetsItsCertificateWhichIsRenewedAndNeverAnothersSecret(t *testing.
 		}
 	})
 	says := l.awaitCondition(shop, v1alpha1.ConditionRolesAndDatabasesReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
-	for _, want := range []string{"taken is there and belongs to somebody else", "shop-ca is one of the cluster's own", "web-tls has the certificate of role web"} {
+	for _, want := range []string{"taken already exists and belongs to somebody else", "shop-ca is one of the cluster's own", "web-tls has the certificate of role web"} {
 		if !strings.Contains(says, want) {
 			t.Errorf("it doesn't say that %s: %s", want, says)
 		}

@@ -9,7 +9,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// releaseGenerations records which data generations nobody wants any more; the instances are told with their configuration.
+// releaseGenerations records which data generations nobody needs any longer; the instances are told with their configuration.
 func releaseGenerations(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status := &o.Cluster.Status
 	if slices.Equal(o.Released, status.ReleasedDataGenerations) {
@@ -19,5 +19,5 @@ func releaseGenerations(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if slices.Contains(o.Released, status.PreviousDataGeneration) {
 		status.PreviousDataGeneration = ""
 	}
-	return flow.Save(v1alpha1.ReasonApplying, "Data that nobody wants any more is being removed.")
+	return flow.Save(v1alpha1.ReasonApplying, "Data that is no longer needed is being removed.")
 }

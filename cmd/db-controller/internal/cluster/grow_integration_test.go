@@ -96,7 +96,7 @@ func TestVolumesGrowAndNoPodIsReplaced(t *testing.T) {
 	l.kube.set(func(s *standIn) { s.volumes.resize, s.notReady = false, true }) // the database is down meanwhile
 	l.change(shop, func() { shop.Spec.Storage.Size = resource.MustParse("2Gi") })
 	message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonVolumesGrowing)
-	if !strings.Contains(message, "from 1Gi to 2Gi") && !strings.Contains(message, "made anew") {
+	if !strings.Contains(message, "from 1Gi to 2Gi") && !strings.Contains(message, "created again") {
 		t.Errorf("message: %s", message)
 	}
 	l.kube.set(func(s *standIn) { s.volumes.resize, s.notReady = true, false })
@@ -237,7 +237,7 @@ func TestVolumesThatFillGrowUpToTheirLimit(t *testing.T) {
 	})
 	l.awaitSize(1, "1280Mi")
 	if l.get(shop); shop.Spec.Storage.AutoGrow.AtPercent != 80 || shop.Status.Storage == nil || shop.Status.Storage.Size.String() != "1280Mi" ||
-		!strings.Contains(shop.Status.Storage.Message, "shop-0 was used to 90%") {
+		!strings.Contains(shop.Status.Storage.Message, "shop-0 was 90% full") {
 		t.Errorf("%+v, %+v", shop.Spec.Storage.AutoGrow, shop.Status.Storage)
 	}
 	l.clock.forward(2 * storage.GrowPause)

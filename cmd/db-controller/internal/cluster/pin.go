@@ -20,7 +20,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed.Cluster) f
 	return outcome
 }
 
-// pinBeginning records what the cluster is, before anything of it is made: a new default of the suite changes none of it.
+// pinBeginning records what the cluster is, before anything of it is created: a new default of the suite changes none of it.
 func (r *Reconciler) pinBeginning(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if o.Begun() {
 		return flow.Next
@@ -46,5 +46,5 @@ func pinImage(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	status.Image = spec.Image
-	return flow.Save(v1alpha1.ReasonApplying, "The image "+spec.Image+" is being taken over.")
+	return flow.Save(v1alpha1.ReasonApplying, "The image is being changed to "+spec.Image+".")
 }

@@ -41,7 +41,7 @@ func TestAnUnknownVersionIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Version = 99 })
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUnknownVersion)
-	if message != "PostgreSQL 99 is not known here; known are 15, 17, 18: write one of them in spec.version, or set spec.image" {
+	if message != "There is no image for PostgreSQL 99. Set spec.version to one of 15, 17, 18, or name an image in spec.image." {
 		t.Errorf("message: %s", message)
 	}
 	l.untouched()
@@ -53,13 +53,13 @@ func TestAMissingRepositoryIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(archived)
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRepositoryNotFound)
-	if !strings.Contains(message, "there is no BackupRepository minio") {
+	if !strings.Contains(message, "There is no BackupRepository minio") {
 		t.Errorf("message: %s", message)
 	}
 	l.untouched()
 	l.create(repository(l.ns))
 	message = l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
-	if !strings.Contains(message, "there is no Secret s3") {
+	if !strings.Contains(message, "There is no Secret s3") {
 		t.Errorf("message: %s", message)
 	}
 	l.untouched()
@@ -127,7 +127,7 @@ func TestANameThatIsTakenIsRefusedAndItsOwnerLeftAlone(t *testing.T) {
 			before := taken.DeepCopyObject().(client.Object)
 			shop := l.shop(three)
 			message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
-			if !strings.Contains(message, kind+" "+taken.GetName()+" is there and belongs to somebody else") {
+			if !strings.Contains(message, kind+" "+taken.GetName()+" already exists and belongs to somebody else") {
 				t.Errorf("message: %s", message)
 			}
 			l.settle()
@@ -177,7 +177,7 @@ func TestALeftVolumeOfAnotherClusterIsNotTaken(t *testing.T) {
 	l.delete(shop)
 	again := l.shop(nil)
 	message := l.awaitCondition(again, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
-	if !strings.Contains(message, "PersistentVolumeClaim data-shop-0 was left behind by a PostgresCluster shop that was deleted") &&
+	if !strings.Contains(message, "PersistentVolumeClaim data-shop-0 was left behind by PostgresCluster shop, which was deleted") &&
 		!strings.Contains(message, "belongs to somebody else") { // nothing collects the old cluster's garbage here
 		t.Errorf("message: %s", message)
 	}

@@ -66,7 +66,7 @@ func TestTheNextIsTakenDownOnlyWhenTheOneBeforeFollowsAgain(t *testing.T) {
 	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })
 	l.eventually("it is said what is waited for", func() bool {
 		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonApplying)
-		return strings.Contains(message, "shop-1 is next, and waits: shop-2 doesn't get WAL from the primary yet.")
+		return strings.Contains(message, "shop-1 is next, and waits: shop-2 doesn't receive WAL from the primary yet.")
 	})
 	l.awaitCondition(shop, v1alpha1.ConditionReplicated, metav1.ConditionFalse, v1alpha1.ReasonReplicaDown)
 	l.settle()

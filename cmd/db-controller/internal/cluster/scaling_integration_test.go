@@ -112,7 +112,7 @@ func TestAPrimaryThatIsToGoGivesItsRoleAwayFirst(t *testing.T) {
 	l.scale(shop, 2)
 	l.eventually("it is said why nothing happens", func() bool {
 		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonScaling)
-		return strings.Contains(message, "shop-2 is primary, and is to be taken away. shop-2 doesn't give its role to shop-0: no member is fit.")
+		return strings.Contains(message, "shop-2 is primary, and is to be removed. shop-2 didn't hand over to shop-0: no member is fit.")
 	})
 	if !l.there(&corev1.Pod{}, "shop-2") {
 		t.Fatal("it was taken away all the same")
@@ -218,7 +218,7 @@ func TestThePrimarysLostVolumeIsNotHidden(t *testing.T) {
 	}
 	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest = nil })
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUnavailable)
-	if !strings.Contains(message, "PersistentVolumeClaim data-shop-0, which held the data, is gone") || l.there(&corev1.PersistentVolumeClaim{}, "data-shop-0") {
+	if !strings.Contains(message, "PersistentVolumeClaim data-shop-0, which held the data, was deleted") || l.there(&corev1.PersistentVolumeClaim{}, "data-shop-0") {
 		t.Errorf("message: %s", message)
 	}
 }

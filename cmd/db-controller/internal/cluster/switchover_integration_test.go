@@ -62,7 +62,7 @@ func TestASwitchoverThatCantBeIsRefusedWithASentence(t *testing.T) {
 		t.Errorf("answer: %+v", answer)
 	}
 	l.change(shop, func() { shop.Spec.Switchover = &v1alpha1.Switchover{To: "shop-0", Token: "c"} })
-	if answer := l.awaitSwitchover(shop, "c", v1alpha1.SwitchoverDone); answer.Message != "shop-0 was primary already." {
+	if answer := l.awaitSwitchover(shop, "c", v1alpha1.SwitchoverDone); answer.Message != "shop-0 was already primary." {
 		t.Errorf("answer: %+v", answer)
 	}
 	l.awaitReplicated(shop)
@@ -73,7 +73,7 @@ func TestASingleInstanceHasNobodyToSwitchTo(t *testing.T) {
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
 	l.change(shop, func() { shop.Spec.Switchover = &v1alpha1.Switchover{Token: "a"} })
-	if answer := l.awaitSwitchover(shop, "a", v1alpha1.SwitchoverRefused); !strings.Contains(answer.Message, "There is one instance") {
+	if answer := l.awaitSwitchover(shop, "a", v1alpha1.SwitchoverRefused); !strings.Contains(answer.Message, "There is only one instance") {
 		t.Errorf("answer: %+v", answer)
 	}
 	l.awaitRunning(shop)

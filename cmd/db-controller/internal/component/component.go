@@ -1,4 +1,4 @@
-// Package component names everything that a PostgresCluster is made of; each kind of object has a package below that
+// Package component names everything that a PostgresCluster consists of; each kind of object has a package below that
 // builds it. Builders are pure: the same cluster and inputs give the same object.
 package component
 
@@ -53,7 +53,7 @@ func (n Names) Ordinal(instance string) int {
 // Volume is the name of an instance's claim by its ordinal.
 func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(ordinal)) }
 
-// InitJob makes the first data generation.
+// InitJob creates the first data generation.
 func (n Names) InitJob() string { return n.cluster + "-init" }
 
 // Primary is the Service, and its EndpointSlice, that leads to the primary.
@@ -63,10 +63,10 @@ func (n Names) Primary() string { return n.cluster + "-rw" }
 func (n Names) Replicas() string { return n.cluster + "-ro" }
 
 // Any is the Service that leads to every instance. It governs the StatefulSet, so that a DNS server may give names to
-// instances that take connections; nothing of ours asks for them.
+// instances that accept connections; nothing of ours asks for them.
 func (n Names) Any() string { return n.cluster + "-r" }
 
-// Pods is the domain of the instances' names in certificates, and the headless Service that a suite of before made for it.
+// Pods is the domain of the instances' names in certificates, and the headless Service that an earlier suite created for it.
 func (n Names) Pods() string { return protocol.PodDomain(n.cluster) }
 
 // Config is the ConfigMap for the agents.

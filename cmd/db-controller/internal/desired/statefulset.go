@@ -13,7 +13,7 @@ import (
 // ClaimsSized says that new claims of a StatefulSet would have the size that is wanted.
 func ClaimsSized(o *observed.Cluster, set *appsv1.StatefulSet) bool {
 	for i := range set.Spec.VolumeClaimTemplates {
-		size := volume.Asked(&set.Spec.VolumeClaimTemplates[i])
+		size := volume.Requested(&set.Spec.VolumeClaimTemplates[i])
 		if size.Cmp(volume.Size(o.Cluster)) != 0 {
 			return false
 		}
@@ -29,7 +29,7 @@ func StatefulSet(o *observed.Cluster, replicas int) *appsv1.StatefulSet {
 		return wanted
 	}
 	for i := range live.Spec.VolumeClaimTemplates {
-		wanted.Spec.VolumeClaimTemplates[i].Spec.Resources.Requests[corev1.ResourceStorage] = volume.Asked(&live.Spec.VolumeClaimTemplates[i])
+		wanted.Spec.VolumeClaimTemplates[i].Spec.Resources.Requests[corev1.ResourceStorage] = volume.Requested(&live.Spec.VolumeClaimTemplates[i])
 	}
 	wanted.Spec.ServiceName = live.Spec.ServiceName
 	return wanted

@@ -11,8 +11,8 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// EnsureDisruptionBudget makes it once it protects something: Kubernetes complains of one without a pod, and writes its status
-// for each pod that starts. It is never taken away.
+// EnsureDisruptionBudget creates it once it protects something: Kubernetes complains of one without a pod, and writes its status
+// for each pod that starts. It is never deleted.
 func (s *Steps) EnsureDisruptionBudget(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	isNew := o.Live[observed.Key("PodDisruptionBudget", o.Names.DisruptionBudget())] == nil
 	if len(o.Pods) == 0 || isNew && !Protectable(o) {

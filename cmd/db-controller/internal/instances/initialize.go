@@ -28,13 +28,13 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 	state := o.InitJob
 	switch {
 	case state.Deleting:
-		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is going away, to be made again.")
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being deleted, and will be created again.")
 	case s.initJobOutdated(o):
 		// A Job can't be changed. What it has half written counts for nothing, and is written anew.
 		if err := workload.Delete(ctx, s.Client, o.Cluster, o.Names.InitJob(), state); err != nil {
 			return flow.Retry(err)
 		}
-		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being made again, with another image or other resources.")
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being created again, with another image or other resources.")
 	case !state.Exists:
 		if err := s.initJob(o).Ensure(ctx, s.Client); err != nil {
 			return flow.Retry(err)
@@ -43,7 +43,7 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		return Initializing(o)
 	case state.Failed && state.Ended():
 		_, message := state.FailureReason()
-		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s When that is mended, delete the Job; it is made again.",
+		return flow.Stop(v1alpha1.ReasonInitFailed, fmt.Sprintf("Job %s has failed: %s Fix the cause and delete the Job, which is then created again.",
 			o.Names.InitJob(), phrase.Sentence(message)))
 	case len(o.Workers) > 0:
 		if reason, message := availability.PodTrouble(&o.Workers[0]); reason != "" {
@@ -58,10 +58,10 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 	if o.BootstrapsByRestore() {
 		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(o))
 	}
-	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job makes the database.")
+	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job creates the database.")
 }
 
-// initJobOutdated: the image or the resources were changed since the Job was made, mostly because it could not run.
+// initJobOutdated: the image or the resources were changed since the Job was created, mostly because it could not run.
 func (s *Steps) initJobOutdated(o *observed.Cluster) bool {
 	job, ok := o.Live[observed.Key("Job", o.Names.InitJob())].(*batchv1.Job)
 	if !ok || !o.InitJob.Exists || o.InitJob.Complete {
@@ -89,7 +89,7 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 func awaitedRestore(o *observed.Cluster) string {
 	name := o.Cluster.Spec.Bootstrap.Restore.Name
 	if o.Restore == nil {
-		return fmt.Sprintf("The volume waits for the data of Restore %s, which doesn't exist: delete this PostgresCluster and make a Restore, which makes its cluster itself.", name)
+		return fmt.Sprintf("The volume waits for the data of Restore %s, which doesn't exist. Delete this PostgresCluster and create a Restore, which creates its cluster itself.", name)
 	}
 	return fmt.Sprintf("The volume waits for the data of Restore %s.", name)
 }

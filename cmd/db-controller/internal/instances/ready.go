@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// AwaitReady waits until the cluster takes connections, and clients are led to it.
+// AwaitReady waits until the cluster accepts connections, and clients are led to it.
 func AwaitReady(_ context.Context, o *observed.Cluster) flow.Outcome {
 	reason, message := availability.NotServing(o)
 	if o.Serving(o.Primary()) {
@@ -25,7 +25,7 @@ func AwaitReady(_ context.Context, o *observed.Cluster) flow.Outcome {
 	return flow.Poll(readyInterval(o), reason, message)
 }
 
-// readyInterval is how soon to look again whether the cluster takes connections. A pod that begins to run wakes us; what
+// readyInterval is how soon to look again whether the cluster accepts connections. A pod that begins to run wakes us; what
 // its agent says does not.
 func readyInterval(o *observed.Cluster) time.Duration {
 	if slices.ContainsFunc(o.Pods, func(pod corev1.Pod) bool { return observed.PodRuns(&pod) }) {

@@ -40,7 +40,7 @@ func (s *Steps) Resize(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	return flow.Next
 }
 
-// requestResize asks Kubernetes for other resources. What it says against it is noted on the pod, which is then replaced.
+// requestResize requests other resources of Kubernetes. What it says against it is noted on the pod, which is then replaced.
 func (s *Steps) requestResize(ctx context.Context, o *observed.Cluster, pod *corev1.Pod) error {
 	// Noted first: from now on it is not known what the pod has, even if spec is changed back.
 	noted := map[string]string{statefulset.AnnotationResized: o.Now.UTC().Format(time.RFC3339), v1alpha1.AnnotationTemplateHash: "resizing"}
@@ -56,7 +56,7 @@ func (s *Steps) requestResize(ctx context.Context, o *observed.Cluster, pod *cor
 	err = s.Client.SubResource("resize").Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(apply.FieldManager))
 	switch {
 	case err == nil:
-		log.FromContext(ctx).Info("Asked for other resources", "pod", pod.Name)
+		log.FromContext(ctx).Info("Requested other resources", "pod", pod.Name)
 		return nil
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
 		return s.annotatePod(ctx, pod, map[string]string{statefulset.AnnotationResizeRefused: desired.TemplateHash(o) + " " + err.Error()})

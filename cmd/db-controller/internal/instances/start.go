@@ -20,7 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// SettleBeginning records who has every commit before a Lease is made in place of one that is gone: nothing else would
+// SettleBeginning records who has every commit before a Lease is created in place of one that was deleted: nothing else would
 // keep an instance that was left behind from beginning. An agent that holds the Lease writes it again as it was.
 func SettleBeginning(_ context.Context, o *observed.Cluster) flow.Outcome {
 	data := o.Names.Instance(o.DataInstance())
@@ -28,7 +28,7 @@ func SettleBeginning(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	o.Cluster.Status.DataInstance = data
-	return flow.Save(v1alpha1.ReasonApplying, fmt.Sprintf("The Lease %s is being made; %s has every commit.", o.Names.Lease(), data))
+	return flow.Save(v1alpha1.ReasonApplying, fmt.Sprintf("The Lease %s is being created; %s has every commit.", o.Names.Lease(), data))
 }
 
 // lacksLease: the agents have nothing to elect over.
@@ -44,8 +44,8 @@ func beginningTold(o *observed.Cluster) bool {
 	return true
 }
 
-// EnsureLease makes the Lease, empty, before any agent looks for it. One that is there is the agents'. In
-// place of one that is gone it comes only when all were told who begins.
+// EnsureLease creates the Lease, empty, before any agent looks for it. One that is there is the agents'. In
+// place of one that was deleted it comes only when all were told who begins.
 func (s *Steps) EnsureLease(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if !lacksLease(o) || !beginningTold(o) {
 		return flow.Next
@@ -63,11 +63,11 @@ func (s *Steps) EnsureLease(ctx context.Context, o *observed.Cluster) flow.Outco
 	return flow.Next
 }
 
-// FirstStart: PostgreSQL is to be started for the first time on what the init Job has made, and this process has seen all that
+// FirstStart: PostgreSQL is to be started for the first time on what the init Job has created, and this process has seen all that
 // was ever done to the cluster. So nobody but the Job can have used a volume: they are granted by a write of ours alone, and
 // recordStart finds out if another process has written since. The Job has ended for good, whatever a cache says later: its pod
 // has ended well, and another one would find the data whole and leave it. That there is no StatefulSet is found out by the
-// making of it. Who has asked for the volumes a moment ago and isn't seen yet is not answered yet, either.
+// attempt to create it. Who has requested the volumes a moment ago and isn't seen yet is not answered yet, either.
 func FirstStart(o *observed.Cluster) bool {
 	return o.Own.Complete() && o.StatefulSet() == nil && !o.BootstrapsByRestore() && o.Initialized() &&
 		len(o.Requests) == 0 && len(o.Cluster.Status.VolumeLocks) == 0

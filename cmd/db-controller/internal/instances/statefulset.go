@@ -51,7 +51,7 @@ func (s *Steps) EnsureStatefulSet(ctx context.Context, o *observed.Cluster) flow
 		replicas = 0
 	case o.IdleSet() && len(o.Workers) > 0:
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonStarting,
-			fmt.Sprintf("Pod %s still writes to the volume; PostgreSQL is started when it has ended.", o.Workers[0].Name))
+			fmt.Sprintf("Pod %s still writes to the volume; PostgreSQL starts when it has ended.", o.Workers[0].Name))
 	}
 	return s.PutAll(ctx, o, desired.StatefulSet(o, replicas))
 }
@@ -77,9 +77,9 @@ func (s *Steps) RefreshConfig(ctx context.Context, o *observed.Cluster) flow.Out
 }
 
 // RenewStatefulSet takes a StatefulSet away whose claims have another size than is wanted, or that another Service governs
-// (one of a suite of before), as neither can be changed in it, and leaves its pods alone. It is then made again and adopts
+// (one of an earlier suite), as neither can be changed in it, and leaves its pods alone. It is then created again and adopts
 // them, so that nothing is restarted. Should we end in between, there is a cluster with pods and without a StatefulSet, which
-// is made as ever: see orphaned.
+// is created as ever: see observed.Cluster.Orphaned.
 func (s *Steps) RenewStatefulSet(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	set := o.StatefulSet()
 	if set == nil || desired.ClaimsSized(o, set) && set.Spec.ServiceName == o.Names.Any() {
@@ -93,14 +93,14 @@ func (s *Steps) RenewStatefulSet(ctx context.Context, o *observed.Cluster) flow.
 		log.FromContext(ctx).Info("Deleted object and left its pods", "kind", "StatefulSet", "name", set.Name)
 	}
 	if desired.ClaimsSized(o, set) {
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, fmt.Sprintf("StatefulSet %s is being made anew; its pods run on.", set.Name))
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, fmt.Sprintf("StatefulSet %s is being created again; its pods keep running.", set.Name))
 	}
 	size := volume.Size(o.Cluster)
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonVolumesGrowing,
-		fmt.Sprintf("StatefulSet %s is being made anew with volumes of %s; its pods run on.", set.Name, size.String()))
+		fmt.Sprintf("StatefulSet %s is being created again with volumes of %s; its pods keep running.", set.Name, size.String()))
 }
 
-// RemovePodsService removes it once no pod is named by it: agents of then look for each other by those names.
+// RemovePodsService removes it once no pod is named by it: agents of that suite look for each other by those names.
 func (s *Steps) RemovePodsService(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	service := o.Live[observed.Key("Service", o.Names.Pods())]
 	if service == nil || slices.ContainsFunc(o.Pods, func(pod corev1.Pod) bool { return pod.Spec.Subdomain == service.GetName() }) {

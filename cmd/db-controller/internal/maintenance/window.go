@@ -13,23 +13,23 @@ import (
 )
 
 // Window says whether what runs may be taken down now, and if not, from when on. Its error is a sentence for a person.
-func Window(wish *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.Time, err error) {
-	if wish == nil {
+func Window(spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.Time, err error) {
+	if spec == nil {
 		return true, now, nil
 	}
-	zone, err := time.LoadLocation(wish.TimeZone)
-	if err != nil || wish.TimeZone == "Local" {
-		return false, time.Time{}, fmt.Errorf("spec.maintenanceWindow.timeZone %q is no time zone; write a name of the IANA data base, such as Europe/Berlin or UTC", wish.TimeZone)
+	zone, err := time.LoadLocation(spec.TimeZone)
+	if err != nil || spec.TimeZone == "Local" {
+		return false, time.Time{}, fmt.Errorf("spec.maintenanceWindow.timeZone %q is not a time zone; write a name from the IANA database, such as Europe/Berlin or UTC", spec.TimeZone)
 	}
-	if !gronx.IsValid(wish.Schedule) {
-		return false, time.Time{}, fmt.Errorf("spec.maintenanceWindow.schedule %q is not in cron's form; write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-6), such as '0 3 * * 0' for Sundays at 3", wish.Schedule)
+	if !gronx.IsValid(spec.Schedule) {
+		return false, time.Time{}, fmt.Errorf("spec.maintenanceWindow.schedule %q is not a cron expression; write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-6), such as '0 3 * * 0' for Sundays at 3", spec.Schedule)
 	}
-	if last, err := gronx.PrevTickBefore(wish.Schedule, now.In(zone), true); err == nil && now.Before(last.Add(wish.Duration.Duration)) {
+	if last, err := gronx.PrevTickBefore(spec.Schedule, now.In(zone), true); err == nil && now.Before(last.Add(spec.Duration.Duration)) {
 		return true, last, nil
 	}
-	opens, err = gronx.NextTickAfter(wish.Schedule, now.In(zone), false)
+	opens, err = gronx.NextTickAfter(spec.Schedule, now.In(zone), false)
 	if err != nil || !opens.After(now) {
-		return false, time.Time{}, fmt.Errorf("spec.maintenanceWindow.schedule %q never comes due; name a day that exists", wish.Schedule)
+		return false, time.Time{}, fmt.Errorf("spec.maintenanceWindow.schedule %q never occurs; name a day that exists", spec.Schedule)
 	}
 	return false, opens, nil
 }

@@ -25,8 +25,8 @@ func TestAWindowIsOpenFromItsTimeForItsDuration(t *testing.T) {
 		"after it":            {observedtest.WindowOf("0 3 * * 0", "UTC", time.Hour), at(4, 0), false, "2026-03-08 03:00", ""},
 		"over midnight":       {observedtest.WindowOf("0 23 * * *", "UTC", 3*time.Hour), at(1, 30), true, "", ""},
 		"in another zone":     {observedtest.WindowOf("0 3 * * *", "Europe/Berlin", time.Hour), at(2, 30), true, "", ""},
-		"in no zone":          {observedtest.WindowOf("0 3 * * *", "Mars/Olympus", time.Hour), at(3, 0), false, "", "is no time zone"},
-		"in no form":          {observedtest.WindowOf("0 33 * * *", "UTC", time.Hour), at(3, 0), false, "", "is not in cron's form"},
+		"in no zone":          {observedtest.WindowOf("0 3 * * *", "Mars/Olympus", time.Hour), at(3, 0), false, "", "is not a time zone"},
+		"in no form":          {observedtest.WindowOf("0 33 * * *", "UTC", time.Hour), at(3, 0), false, "", "is not a cron expression"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			open, opens, err := Window(c.wish, c.now)

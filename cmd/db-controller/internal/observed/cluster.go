@@ -22,8 +22,8 @@ import (
 // Finalizer keeps a PostgresCluster until its last backup is taken and its volumes are dealt with.
 const Finalizer = "howdah.dev/db-controller"
 
-// Cluster is everything that one pass has seen of a cluster. Steps read it; only observe and the steps that make
-// something write it.
+// Cluster is everything that one pass has seen of a cluster. Steps read it; only package reading and the
+// steps that create something write it.
 type Cluster struct {
 	Now     time.Time
 	Cluster *v1alpha1.PostgresCluster
@@ -70,11 +70,11 @@ type Cluster struct {
 
 	// Requests for the volumes, oldest first.
 	Requests []protocol.LockRequest
-	// Released are the data generations that nobody wants any more.
+	// Released are the data generations that nobody needs any longer.
 	Released []string
 	// Restore that spec.bootstrap.restore names; nil: there is none.
 	Restore *v1alpha1.Restore
-	// FinalBackup that answers status.backupRequest; nil: it is not there.
+	// FinalBackup that responds to status.backupRequest; nil: it is not there.
 	FinalBackup *v1alpha1.Backup
 
 	// AgentOfPods that are made from now on.
@@ -105,5 +105,5 @@ func (o *Cluster) Initialized() bool {
 	return o.StatefulSet() != nil || o.InitJob.Done && !o.InitJob.Deleting || o.InitJob.Complete && o.InitJob.Ended()
 }
 
-// AwaitsInit: the init Job has yet to make the first data.
+// AwaitsInit: the init Job has yet to create the first data.
 func (o *Cluster) AwaitsInit() bool { return !o.BootstrapsByRestore() && !o.Initialized() }

@@ -11,7 +11,7 @@ const MaxInstances = 9
 func (o *Cluster) Wanted() int { return max(1, int(o.Cluster.Spec.Instances)) }
 
 // ToldInstances is what the agents are told. They take no lease while it is 1, so it is 1 only when there is no pod but the
-// first and none can come; and it is more before others are made.
+// first and none can come; and it is more before others are created.
 func (o *Cluster) ToldInstances() int {
 	if o.Wanted() == 1 && o.ToldAlone() {
 		return 1

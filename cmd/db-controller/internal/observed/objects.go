@@ -47,7 +47,7 @@ func others(ordinal int) []int {
 	return all
 }
 
-// CurrentClaims are those of the instances that there are or shall be, by their ordinals. Those that are on their way out, or
+// CurrentClaims are those of the instances that there are or are to be, by their ordinals. Those that are on their way out, or
 // were left behind, are not among them.
 func (o *Cluster) CurrentClaims() []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim

@@ -84,7 +84,7 @@ func (o *Cluster) Agent(ordinal int) *agentapi.Status {
 	return status
 }
 
-// Serving: the instance takes connections, on the data generation that the cluster runs on. There is none with a negative
+// Serving: the instance accepts connections, on the data generation that the cluster runs on. There is none with a negative
 // ordinal.
 func (o *Cluster) Serving(ordinal int) bool {
 	pod := o.Pod(ordinal)

@@ -38,8 +38,8 @@ func termOf(agent *agentapi.Status) int64 {
 	return agent.Election.Term
 }
 
-// labelledPrimary is a ready pod with the label of a primary, whose agent doesn't answer us. Of several it is the one that
-// was primary before.
+// labelledPrimary is a ready pod with the label of a primary, whose agent doesn't answer us. Of several it is the
+// previous primary.
 func (o *Cluster) labelledPrimary() int {
 	found := -1
 	for i := range o.Pods {
@@ -70,7 +70,7 @@ func (o *Cluster) DataInstance() int {
 }
 
 // LastPrimary is the instance that was primary last, by the Lease where it was read, or else by what was seen; at first it
-// is the one that the data is made on.
+// is the one on which the data is created.
 func (o *Cluster) LastPrimary() int {
 	status := o.Cluster.Status
 	for _, name := range []string{lease.LastHolder(o.Lease, status.DataGeneration), status.Primary, status.DataInstance} {

@@ -18,7 +18,8 @@ func First(sentences []string) string {
 	if more := len(sentences) - most; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	return Sentence(strings.Join(parts, "; "))
+	text := strings.Join(parts, "; ")
+	return Sentence(strings.ToUpper(text[:1]) + text[1:])
 }
 
 // Sentence ends with a full stop.
@@ -29,8 +30,10 @@ func Sentence(s string) string {
 	return s + "."
 }
 
+// List of names, with commas between them.
 func List(names []string) string { return strings.Join(names, ", ") }
 
+// Prefixed is a text behind a prefix, or nothing if it is empty.
 func Prefixed(prefix, s string) string {
 	if s == "" {
 		return ""

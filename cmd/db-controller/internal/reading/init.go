@@ -26,7 +26,7 @@ func (r *Reader) readLease(ctx context.Context, o *observed.Cluster) error {
 		return nil
 	}
 	if o.Untouched {
-		o.LeaseRead = true // ensureLease makes it, or meets it
+		o.LeaseRead = true // EnsureLease creates it, or meets it
 		return nil
 	}
 	name := observed.Key("Lease", o.Names.Lease())
@@ -56,7 +56,7 @@ func (r *Reader) readLease(ctx context.Context, o *observed.Cluster) error {
 	return nil
 }
 
-// readInit looks at the init Job until the cluster is initialized. While the cache shows that it runs, or it was made a
+// readInit looks at the init Job until the cluster is initialized. While the cache shows that it runs, or it was created a
 // moment ago, nothing else is to be done.
 func (r *Reader) readInit(ctx context.Context, o *observed.Cluster) (err error) {
 	if o.Initialized() || o.BootstrapsByRestore() {

@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
-// readObjects reads what the cluster is made of. The cache holds only what carries our label, so what it lacks may be somebody
+// readObjects reads what the cluster consists of. The cache holds only what carries our label, so what it lacks may be somebody
 // else's, and the API server is asked, as far as own says.
 func (r *Reader) readObjects(ctx context.Context, o *observed.Cluster) error {
 	for _, object := range wantedObjects(o.Names, o.Wanted()) {
@@ -62,8 +62,8 @@ func (r *Reader) readWith(ctx context.Context, o *observed.Cluster, read readFun
 	return err
 }
 
-// readForeign looks, ahead of the first volume, for what is made after the volumes or with them: where one of those names is
-// taken, no volume is made. The init Job's is looked for anyway (readInit).
+// readForeign looks, ahead of the first volume, for what is created after the volumes or with them: where one of those names is
+// taken, no volume is created. The init Job's is looked for anyway (readInit).
 func (r *Reader) readForeign(ctx context.Context, o *observed.Cluster) error {
 	if !o.Own.Complete() || len(o.ExistingClaims()) > 0 {
 		return nil
@@ -103,7 +103,7 @@ func (r *Reader) readBudget(ctx context.Context, o *observed.Cluster) error {
 	return r.readWith(ctx, o, read, observed.Named(&policyv1.PodDisruptionBudget{}, o.Names.DisruptionBudget()))
 }
 
-// readRemovedVolumes finds the volumes of instances that are not wanted any more. Those that were left behind are not
+// readRemovedVolumes finds the volumes of instances that are no longer wanted. Those that were left behind are not
 // the cluster's.
 func (r *Reader) readRemovedVolumes(ctx context.Context, o *observed.Cluster) error {
 	for ordinal := o.Wanted(); ordinal < observed.MaxInstances; ordinal++ {
@@ -138,7 +138,7 @@ func (r *Reader) remember(o *observed.Cluster, object client.Object) {
 	o.Live[observed.Key(observed.KindOf(r.Client.Scheme(), object), object.GetName())] = object
 }
 
-// readPodsService looks in the cache for the headless Service that a suite of before made.
+// readPodsService looks in the cache for the headless Service that an earlier suite created.
 func (r *Reader) readPodsService(ctx context.Context, o *observed.Cluster) error {
 	service := &corev1.Service{}
 	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.Pods(), service)

@@ -17,9 +17,9 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// readPeers reads who asks for the volumes and who uses them. Where that decides about starting PostgreSQL, granting a
-// hold or dropping one, everything is read from the API server itself. Volumes that this very pass makes, and meets none in
-// making them, are nobody's yet; and of a first start all is known.
+// readPeers reads who requests the volumes and who uses them. Where that decides about starting PostgreSQL, granting the
+// volume lock or dropping it, everything is read from the API server itself. Volumes that this very pass creates, and meets none in
+// creating them, are nobody's yet; and of a first start all is known.
 func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 	if err := r.readRequests(ctx, r.Client, o); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 	return nil
 }
 
-// readFresh reads from the API server itself who asks for the volumes and how many pods there may be.
+// readFresh reads from the API server itself who requests the volumes and how many pods there may be.
 func (r *Reader) readFresh(ctx context.Context, o *observed.Cluster) error {
 	if err := r.checkFresh(ctx, o); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
-// readPasswords reads those of declared roles from the Secrets that people have made.
+// readPasswords reads those of declared roles from the Secrets that people have created.
 func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 	o.Passwords = map[string][]byte{}
 	for i := range o.Cluster.Spec.Roles {
@@ -36,11 +36,11 @@ func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 // passwordIn says what is missing, if there is no password.
 func passwordIn(source *corev1.Secret, where *v1alpha1.PasswordSecret) (password []byte, missing string) {
 	if source == nil {
-		return nil, fmt.Sprintf("there is no Secret %s: make it with the key %s", where.Name, where.Key)
+		return nil, fmt.Sprintf("there is no Secret %s; create it with the key %s", where.Name, where.Key)
 	}
 	password = bytes.TrimRight(source.Data[where.Key], "\r\n")
 	if len(password) == 0 {
-		return nil, fmt.Sprintf("Secret %s has nothing under the key %s: write the password there", where.Name, where.Key)
+		return nil, fmt.Sprintf("Secret %s has nothing under the key %s; write the password there", where.Name, where.Key)
 	}
 	return password, ""
 }

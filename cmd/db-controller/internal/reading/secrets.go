@@ -33,7 +33,7 @@ func (r *Reader) readSecrets(ctx context.Context, o *observed.Cluster) error {
 		}
 	}
 	if s := o.Secret(o.Names.Authority()); s != nil && metav1.IsControlledBy(s, o.Cluster) {
-		// One that can't be read is made anew by its step.
+		// One that can't be read is replaced by its step.
 		o.Authority, _ = certificate.ParseAuthority(s.Data[secret.KeyAuthority], s.Data[secret.KeyAuthorityKey])
 	}
 	return nil

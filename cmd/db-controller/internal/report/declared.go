@@ -34,7 +34,7 @@ func Declared(o *observed.Cluster) condition.Finding {
 	case len(o.NoCertificates) > 0:
 		return condition.False(v1alpha1.ReasonNameConflict, phrase.First(o.NoCertificates))
 	case agent == nil || agent.Declared == nil || agent.Declared.Hash != desired.AgentConfig(o).Declared.Hash():
-		return condition.False(v1alpha1.ReasonApplying, "The primary has yet to see to roles and databases.")
+		return condition.False(v1alpha1.ReasonApplying, "The primary has yet to apply the declared roles and databases.")
 	case len(agent.Declared.Problems) > 0:
 		return condition.False(v1alpha1.ReasonNotAsDeclared, phrase.First(agent.Declared.Problems))
 	}

@@ -25,14 +25,14 @@ func TestTheConditionSaysWhatIsNotAsDeclared(t *testing.T) {
 		"no agent":                             {func(o *observed.Cluster) { delete(o.Agents, "shop-0") }, "False", v1alpha1.ReasonApplying, "has yet to"},
 		"problems": {func(o *observed.Cluster) {
 			o.Agents["shop-0"].Declared.Problems = []string{"role a: no", "role b: no", strings.Repeat("long ", 1000), "role c: no"}
-		}, "False", v1alpha1.ReasonNotAsDeclared, "role a: no; role b: no; long"},
+		}, "False", v1alpha1.ReasonNotAsDeclared, "Role a: no; role b: no; long"},
 		"a Secret that is missing": {func(o *observed.Cluster) {
 			o.NoPasswords = []string{"role web has no password: there is no Secret web"}
 			o.Agents["shop-0"].Declared.Problems = []string{"role web: its password has not arrived"}
 		}, "False", v1alpha1.ReasonSecretNotFound, "there is no Secret web."},
 		"a certificate's Secret that is another's": {func(o *observed.Cluster) {
-			o.NoCertificates = []string{"role web has no certificate: Secret web-tls is there and belongs to somebody else"}
-		}, "False", v1alpha1.ReasonNameConflict, "Secret web-tls is there"},
+			o.NoCertificates = []string{"role web has no certificate: Secret web-tls already exists and belongs to somebody else"}
+		}, "False", v1alpha1.ReasonNameConflict, "Secret web-tls already exists"},
 	} {
 		o := observedtest.Running(func(o *observed.Cluster) { o.Cluster.Spec.Roles = []v1alpha1.Role{{Name: "web"}} })
 		o.Agents["shop-0"].Declared = &agentapi.DeclaredStatus{Hash: desired.AgentConfig(o).Declared.Hash()}

@@ -35,7 +35,7 @@ func TestSpaceSaysWhoseVolumeIsFullAndWhatToDo(t *testing.T) {
 		"they grow": {func(o *observed.Cluster) {
 			o.Cluster.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("20Gi"), AtPercent: 80, StepPercent: 20}
 			state(0, "Full")(o)
-		}, "False", v1alpha1.ReasonDiskFull, []string{"grow by themselves up to 20Gi"}},
+		}, "False", v1alpha1.ReasonDiskFull, []string{"grow automatically up to 20Gi"}},
 		"they have grown": {func(o *observed.Cluster) {
 			o.Cluster.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("10Gi"), AtPercent: 80, StepPercent: 20}
 			state(0, "Full")(o)

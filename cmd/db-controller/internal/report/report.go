@@ -56,10 +56,10 @@ func WriteUnseen(cluster *v1alpha1.PostgresCluster, outcome flow.Outcome) {
 
 // ready says whether clients can connect to the primary, and if not, why.
 func ready(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
-	held, message := volumelock.LockedBy(o)
+	locked, message := volumelock.LockedBy(o)
 	switch {
-	case held != "":
-		return condition.False(held, message)
+	case locked != "":
+		return condition.False(locked, message)
 	case hibernation.Hibernating(o) && outcome.Reason == v1alpha1.ReasonHibernated:
 		return condition.False(outcome.Reason, outcome.Message)
 	case o.Serving(o.Primary()) && !availability.Reachable(o):
@@ -67,7 +67,7 @@ func ready(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 	case o.Serving(o.Primary()) && outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup:
 		return condition.True(outcome.Reason, outcome.Message)
 	case o.Serving(o.Primary()):
-		return condition.True(v1alpha1.ReasonRunning, fmt.Sprintf("PostgreSQL takes connections at %s:%d.",
+		return condition.True(v1alpha1.ReasonRunning, fmt.Sprintf("PostgreSQL accepts connections at %s:%d.",
 			o.Cluster.Status.Connection.Host, o.Cluster.Status.Connection.Port))
 	case !outcome.Finished() && outcome.Reason != "":
 		return condition.False(outcome.Reason, outcome.Message)

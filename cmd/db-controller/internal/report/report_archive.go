@@ -12,7 +12,7 @@ import (
 const (
 	// lateAfter is how long a segment waits before that is published: most of them wait for a moment.
 	lateAfter = time.Minute
-	// behindAfter is how long one waits before the archive counts as behind.
+	// behindAfter is how long one waits before the archive counts as lagging.
 	behindAfter = 5 * time.Minute
 )
 
@@ -72,13 +72,13 @@ func outlook(archive *v1alpha1.ArchiveStatus) string {
 		text += fmt.Sprintf(" What was committed since %s is on the volumes only.", archive.CompleteUntil.UTC().Format(time.RFC3339))
 	}
 	if archive.DiskFullAt != nil {
-		text += fmt.Sprintf(" The primary's volume is full at about %s if it goes on to fill like this.", archive.DiskFullAt.UTC().Format(time.RFC3339))
+		text += fmt.Sprintf(" At this rate the primary's volume will be full at about %s.", archive.DiskFullAt.UTC().Format(time.RFC3339))
 	}
 	return text
 }
 
 // behindMessage tells of an archive that doesn't fail, and doesn't keep up.
 func behindMessage(archive *v1alpha1.ArchiveStatus) string {
-	return fmt.Sprintf("%d WAL segments wait to be archived, the first since %s: pushing doesn't fail, but is slower than the writers.%s",
+	return fmt.Sprintf("%d WAL segments wait to be archived, the first since %s. Pushes succeed, but more slowly than WAL is written.%s",
 		archive.Waiting, archive.WaitingSince.UTC().Format(time.RFC3339), outlook(archive))
 }

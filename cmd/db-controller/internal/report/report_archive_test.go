@@ -107,7 +107,7 @@ func TestAnEstimateIsPublishedAgainOnlyWhenItDiffersMuch(t *testing.T) {
 
 func TestAMessageAboutTheArchiveSaysWhatIsAtRisk(t *testing.T) {
 	archive := &v1alpha1.ArchiveStatus{Waiting: 7, WaitingSince: observed.TimeOf(observedtest.Noon), CompleteUntil: observed.TimeOf(observedtest.Noon), DiskFullAt: observed.TimeOf(observedtest.Noon.Add(time.Hour))}
-	for _, part := range []string{"7 WAL segments", "since 2026-03-01T12:00:00Z is on the volumes only", "full at about 2026-03-01T13:00:00Z"} {
+	for _, part := range []string{"7 WAL segments", "since 2026-03-01T12:00:00Z is on the volumes only", "will be full at about 2026-03-01T13:00:00Z"} {
 		if !strings.Contains(behindMessage(archive), part) {
 			t.Errorf("%q lacks %q", behindMessage(archive), part)
 		}

@@ -56,24 +56,24 @@ func archiving(o *observed.Cluster) condition.Finding {
 	case o.Cluster.Spec.Archive == nil:
 		return condition.False(v1alpha1.ReasonNotConfigured, "WAL is not archived, and there can be no backups: set spec.archive.repository.name to a BackupRepository.")
 	case o.Repository == nil:
-		return condition.False(v1alpha1.ReasonRepositoryNotFound, MissingRepository(o.Cluster)+".")
+		return condition.False(v1alpha1.ReasonRepositoryNotFound, MissingRepository(o.Cluster))
 	case o.Repository.Spec.ReadOnly:
-		return condition.False(v1alpha1.ReasonReadOnly, ReadOnlyRepository(o.Cluster)+".")
+		return condition.False(v1alpha1.ReasonReadOnly, ReadOnlyRepository(o.Cluster))
 	case o.MissingSecret != "":
-		return condition.False(v1alpha1.ReasonSecretNotFound, MissingCredentials(o)+".")
+		return condition.False(v1alpha1.ReasonSecretNotFound, MissingCredentials(o))
 	case archive.FailingSince != nil:
-		return condition.False(v1alpha1.ReasonArchiveFailing, fmt.Sprintf("WAL can't be archived since %s, and waits on the volume%s.%s",
+		return condition.False(v1alpha1.ReasonArchiveFailing, fmt.Sprintf("WAL has not been archived since %s and waits on the volume%s.%s",
 			archive.FailingSince.UTC().Format(time.RFC3339), phrase.Prefixed(": ", strings.TrimSuffix(archiveError(o), ".")), outlook(archive)))
 	}
 	if ready := meta.FindStatusCondition(o.Repository.Status.Conditions, v1alpha1.ConditionReady); ready != nil &&
 		ready.Status == metav1.ConditionFalse && protocol.Current(o.Repository, o.Repository.Status.ObservedGeneration) {
-		return condition.False(ready.Reason, fmt.Sprintf("BackupRepository %s can't be used: %s", o.Repository.Name, ready.Message))
+		return condition.False(ready.Reason, fmt.Sprintf("BackupRepository %s can't be used: %s", o.Repository.Name, phrase.Sentence(ready.Message)))
 	}
 	if behind(archive, o.Now) {
 		return condition.False(v1alpha1.ReasonArchiveBehind, behindMessage(archive))
 	}
 	if archive.LastArchivedWAL == "" {
-		return condition.Unknown(v1alpha1.ReasonStarting, "No WAL was archived yet.")
+		return condition.Unknown(v1alpha1.ReasonStarting, "No WAL has been archived yet.")
 	}
 	return condition.True(v1alpha1.ReasonArchived, fmt.Sprintf("WAL is archived in BackupRepository %s.", o.Repository.Name))
 }

@@ -37,13 +37,13 @@ func replicated(o *observed.Cluster) condition.Finding {
 
 // commitsWaiting: fewer replicas are there than commits have to be on.
 func commitsWaiting(o *observed.Cluster) condition.Finding {
-	wish, is := o.Cluster.Spec.Synchronous, o.Cluster.Status.Synchronous
-	if wish == nil || is == nil || wish.Durability == v1alpha1.DurabilityPreferred || len(is.Members) >= int(wish.Number) {
+	wanted, is := o.Cluster.Spec.Synchronous, o.Cluster.Status.Synchronous
+	if wanted == nil || is == nil || wanted.Durability == v1alpha1.DurabilityPreferred || len(is.Members) >= int(wanted.Number) {
 		return condition.Finding{}
 	}
 	return condition.False(v1alpha1.ReasonCommitsWaiting, fmt.Sprintf(
-		"Commits wait: %d of the replicas must have them, and %d could. Bring replicas back, or write spec.synchronous.durability: Preferred.",
-		wish.Number, len(is.Members)))
+		"Commits wait: %d replicas must confirm them, and only %d can. Bring replicas back, or set spec.synchronous.durability: Preferred.",
+		wanted.Number, len(is.Members)))
 }
 
 // follows says what is wrong with a replica; an empty reason: nothing.
@@ -51,21 +51,21 @@ func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus)
 	switch rejoin := replica.Rejoin; {
 	case rejoin != nil && rejoin.Method == "Clone":
 		return condition.False(v1alpha1.ReasonCloning, fmt.Sprintf("%s is being cloned%s: %d %%.%s", replica.Name, phrase.Prefixed(" from ", rejoin.Source),
-			rejoin.Percent, phrase.Prefixed(" The attempt before failed: ", phrase.Sentence(rejoin.Message))))
+			rejoin.Percent, phrase.Prefixed(" The previous attempt failed: ", phrase.Sentence(rejoin.Message))))
 	case rejoin != nil:
-		return condition.False(v1alpha1.ReasonRewinding, fmt.Sprintf("%s is being made to follow the timeline of the primary%s.%s", replica.Name,
-			phrase.Prefixed(", ", rejoin.Source), phrase.Prefixed(" The attempt before failed: ", phrase.Sentence(rejoin.Message))))
+		return condition.False(v1alpha1.ReasonRewinding, fmt.Sprintf("%s is being rewound to follow the primary%s.%s", replica.Name,
+			phrase.Prefixed(", ", rejoin.Source), phrase.Prefixed(" The previous attempt failed: ", phrase.Sentence(rejoin.Message))))
 	case !replica.Ready:
 		_, message := availability.InstanceTrouble(o, ordinal)
 		return condition.False(v1alpha1.ReasonReplicaDown, message)
 	case availability.ReadsArchive(o.Agent(ordinal)):
 		return condition.False(v1alpha1.ReasonLagging, availability.Lags(o, replica.Name, o.Agent(ordinal)))
 	case !replica.Streaming:
-		return condition.False(v1alpha1.ReasonReplicaDown, fmt.Sprintf("%s doesn't get WAL from the primary.%s", replica.Name, phrase.Prefixed(" ", phrase.Sentence(replica.Message))))
+		return condition.False(v1alpha1.ReasonReplicaDown, fmt.Sprintf("%s doesn't receive WAL from the primary.%s", replica.Name, phrase.Prefixed(" ", phrase.Sentence(replica.Message))))
 	case replica.LagBytes >= availability.MaxLag(o):
-		return condition.False(v1alpha1.ReasonLagging, fmt.Sprintf("%s is at least %d MiB behind the primary.", replica.Name, replica.LagBytes>>20))
+		return condition.False(v1alpha1.ReasonLagging, fmt.Sprintf("%s lags at least %d MiB behind the primary.", replica.Name, replica.LagBytes>>20))
 	case !replica.Eligible:
-		return condition.False(v1alpha1.ReasonJoining, fmt.Sprintf("%s follows, and the primary has yet to count it among those that may take over.", replica.Name))
+		return condition.False(v1alpha1.ReasonJoining, fmt.Sprintf("%s follows the primary, which has yet to count it among those that may take over.", replica.Name))
 	}
 	return condition.Finding{}
 }

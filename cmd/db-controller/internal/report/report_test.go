@@ -67,14 +67,14 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 
 		"all is current":                    {v1alpha1.ConditionUpToDate, nil, flow.Next, says{"True", "Current", ""}},
 		"a higher version waits":            {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 18 }, flow.Next, says{"False", "VersionPending", "kind: Upgrade, metadata: {name: shop-to-18, namespace: demo}, spec: {cluster: {name: shop}, version: 18}"}},
-		"a lower version is not acted on":   {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 15 }, flow.Next, says{"False", "VersionBehind", "write version: 17"}},
+		"a lower version is not acted on":   {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 15 }, flow.Next, says{"False", "VersionBehind", "Set version: 17."}},
 		"another image waits for a new pod": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Status.Image = "postgres:17.6" }, flow.Next, says{"False", "Applying", "the image postgres:17.6 instead of postgres:17"}},
 		"parameters are on their way": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}
 		}, flow.Next, says{"False", "Applying", "has yet to apply"}},
 		"a refused parameter": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Agents["shop-0"].ConfigError, o.Agents["shop-0"].ConfigErrorHash = "no such parameter", desired.AgentConfig(o).Hash()
-		}, flow.Next, says{"False", "ConfigurationInvalid", "The configuration of before stays: no such parameter"}},
+		}, flow.Next, says{"False", "ConfigurationInvalid", "The previous configuration stays: no such parameter"}},
 		"an old refusal is forgotten": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Agents["shop-0"].ConfigError, o.Agents["shop-0"].ConfigErrorHash = "no such parameter", "older"
 		}, flow.Next, says{"True", "Current", ""}},
@@ -90,7 +90,7 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		"with a healthy archive": {v1alpha1.ConditionArchiving, observedtest.Archiving, flow.Next, says{"True", "Archived", "minio"}},
 		"before the first WAL":   {v1alpha1.ConditionArchiving, func(o *observed.Cluster) { observedtest.Archiving(o); o.Agents["shop-0"].Archive.LastWAL = "" }, flow.Next, says{"Unknown", "Starting", ""}},
 		"a repository that is gone": {v1alpha1.ConditionArchiving, func(o *observed.Cluster) { observedtest.Archiving(o); o.Repository = nil }, flow.Next,
-			says{"False", "RepositoryNotFound", "there is no BackupRepository minio"}},
+			says{"False", "RepositoryNotFound", "There is no BackupRepository minio"}},
 		"a repository that can't be used": {v1alpha1.ConditionArchiving, func(o *observed.Cluster) {
 			observedtest.Archiving(o)
 			o.Repository.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "AccessDenied", Message: "wrong key"}}
@@ -98,7 +98,7 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		"a store that is away": {v1alpha1.ConditionArchiving, func(o *observed.Cluster) {
 			observedtest.Archiving(o)
 			o.Agents["shop-0"].Archive.FailingSince, o.Agents["shop-0"].Archive.Error = observedtest.Noon, "connection refused"
-		}, flow.Next, says{"False", "ArchiveFailing", "since 2026-03-01T12:00:00Z, and waits on the volume: connection refused"}},
+		}, flow.Next, says{"False", "ArchiveFailing", "since 2026-03-01T12:00:00Z and waits on the volume: connection refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Running(c.change)

@@ -23,12 +23,12 @@ func TestMoreMemoryAloneRestartsNothing(t *testing.T) {
 		status string
 		says   string
 	}{
-		"shared_buffers wait for the next restart": {observedtest.Grown("shared_buffers"), rolling.MoveNone, "True", "shared_buffers: follows the memory with the next restart"},
+		"shared_buffers wait for the next restart": {observedtest.Grown("shared_buffers"), rolling.MoveNone, "True", "shared_buffers follows the memory at the next restart"},
 		"an agent is silent for a moment": {observedtest.All(observedtest.Grown("shared_buffers"), func(o *observed.Cluster) {
 			Write(o, flow.Next)
 			o.Agents = nil
-		}), rolling.MoveNone, "True", "shared_buffers: follows"},
-		"those that were asked for don't wait":  {observedtest.All(func(o *observed.Cluster) { observedtest.SetParameter(o, "shared_buffers", "1GB") }, observedtest.Grown("shared_buffers")), rolling.MoveRestart, "False", "waits for a restart"},
+		}), rolling.MoveNone, "True", "shared_buffers follows"},
+		"those that were asked for don't wait":  {observedtest.All(func(o *observed.Cluster) { observedtest.SetParameter(o, "shared_buffers", "1GB") }, observedtest.Grown("shared_buffers")), rolling.MoveRestart, "False", "is being restarted in shop-0"},
 		"they come with another parameter":      {observedtest.Grown("max_connections", "shared_buffers"), rolling.MoveRestart, "False", "max_connections, shared_buffers"},
 		"workers don't wait":                    {observedtest.Grown("max_worker_processes"), rolling.MoveRestart, "False", "max_worker_processes"},
 		"after a restart they don't wait again": {observedtest.All(observedtest.Grown("shared_buffers"), func(o *observed.Cluster) { o.Agents["shop-0"].StartedAt = observedtest.Noon.Add(1e9) }), rolling.MoveRestart, "False", "shared_buffers"},

@@ -47,16 +47,16 @@ func withProgress(o *observed.Cluster, found condition.Finding, outcome flow.Out
 
 // desiredVersion: another major version is wanted than runs.
 func desiredVersion(o *observed.Cluster) condition.Finding {
-	wish, runs, name := o.Cluster.Spec.Version, o.Cluster.Status.MajorVersion, o.Cluster.Name
+	spec, runs, name := o.Cluster.Spec.Version, o.Cluster.Status.MajorVersion, o.Cluster.Name
 	switch {
-	case wish > runs:
+	case spec > runs:
 		return condition.False(v1alpha1.ReasonVersionPending, fmt.Sprintf(
-			"spec.version is %d and PostgreSQL %d runs: an Upgrade gets there: "+
-				"{apiVersion: %s, kind: Upgrade, metadata: {name: %s-to-%d, namespace: %s}, spec: {cluster: {name: %s}, version: %d}}",
-			wish, runs, v1alpha1.GroupVersion, name, wish, o.Cluster.Namespace, name, wish))
-	case wish < runs:
+			"PostgreSQL %d runs, and spec.version is %d. Create an Upgrade: "+
+				"{apiVersion: %s, kind: Upgrade, metadata: {name: %s-to-%d, namespace: %s}, spec: {cluster: {name: %s}, version: %d}}.",
+			runs, spec, v1alpha1.GroupVersion, name, spec, o.Cluster.Namespace, name, spec))
+	case spec < runs:
 		return condition.False(v1alpha1.ReasonVersionBehind, fmt.Sprintf(
-			"spec.version is %d and PostgreSQL %d runs, which can't go back: write version: %d", wish, runs, runs))
+			"PostgreSQL %d runs, which can't go back to the %d of spec.version. Set version: %d.", runs, spec, runs))
 	}
 	return condition.Finding{}
 }
@@ -69,9 +69,9 @@ func configurationRefused(o *observed.Cluster) condition.Finding {
 			continue
 		}
 		if agent.ConfigHash == "" {
-			return condition.False(v1alpha1.ReasonConfigurationInvalid, "PostgreSQL can't be started with the configuration: "+agent.ConfigError)
+			return condition.False(v1alpha1.ReasonConfigurationInvalid, "PostgreSQL can't start with the configuration: "+phrase.Sentence(agent.ConfigError))
 		}
-		return condition.False(v1alpha1.ReasonConfigurationInvalid, "The configuration of before stays: "+agent.ConfigError)
+		return condition.False(v1alpha1.ReasonConfigurationInvalid, "The previous configuration stays: "+phrase.Sentence(agent.ConfigError))
 	}
 	return condition.Finding{}
 }
@@ -86,17 +86,18 @@ func restartPending(o *observed.Cluster) condition.Finding {
 	if len(instances) == 0 {
 		return condition.Finding{}
 	}
-	waits := fmt.Sprintf("%s: waits for a restart of PostgreSQL in %s", phrase.List(parameters), phrase.List(instances))
 	if window := maintenance.Wait(o); window != "" {
-		return condition.False(v1alpha1.ReasonRestartPending, waits+"."+window)
+		return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("A change of %s waits for a restart of PostgreSQL in %s.%s",
+			phrase.List(parameters), phrase.List(instances), window))
 	}
-	return condition.False(v1alpha1.ReasonRestartPending, waits+", which is under way.")
+	return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("PostgreSQL is being restarted in %s for a change of %s.",
+		phrase.List(instances), phrase.List(parameters)))
 }
 
 func replacementPending(o *observed.Cluster) condition.Finding {
 	for ordinal := range o.Wanted() {
 		if o.Pod(ordinal) == nil {
-			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s doesn't run.", o.Names.Instance(ordinal)))
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s isn't running.", o.Names.Instance(ordinal)))
 		}
 	}
 	for ordinal := range o.Reach() {
@@ -131,7 +132,7 @@ func Resizing(o *observed.Cluster) condition.Finding {
 func withNextRestart(o *observed.Cluster) string {
 	for i := range o.Cluster.Status.Instances {
 		if instance := &o.Cluster.Status.Instances[i]; desired.WaitsForRestart(o, instance) {
-			return fmt.Sprintf(" %s: follows the memory with the next restart of PostgreSQL, for which nothing is taken down.", phrase.List(instance.PendingRestart))
+			return fmt.Sprintf(" %s follows the memory at the next restart of PostgreSQL, for which nothing is taken down.", phrase.List(instance.PendingRestart))
 		}
 	}
 	return ""

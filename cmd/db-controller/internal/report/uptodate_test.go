@@ -40,8 +40,8 @@ func TestUpToDateSaysHowVolumesGrow(t *testing.T) {
 			observedtest.WantSize(o, "20Gi")
 			o.Classes["fast"].AllowVolumeExpansion = nil
 		},
-			v1alpha1.ReasonExpansionNotAllowed, "set allowVolumeExpansion: true there; else delete the claim and the pod of a replica"},
-		"a class that is gone": {func(o *observed.Cluster) { observedtest.WantSize(o, "20Gi"); o.Classes["fast"] = nil }, v1alpha1.ReasonExpansionNotAllowed, "there is no StorageClass fast any more"},
+			v1alpha1.ReasonExpansionNotAllowed, "set allowVolumeExpansion: true there. Otherwise delete the claim and the pod of one replica"},
+		"a class that is gone": {func(o *observed.Cluster) { observedtest.WantSize(o, "20Gi"); o.Classes["fast"] = nil }, v1alpha1.ReasonExpansionNotAllowed, "its StorageClass fast, which alone could let it grow, was deleted"},
 		"a quota that is used": {func(o *observed.Cluster) {
 			observedtest.WantSize(o, "20Gi")
 			o.Refused["data-shop-1"] = "exceeded quota"
@@ -73,7 +73,7 @@ func TestAChangeThatWaitsForTheWindowSaysUntilWhen(t *testing.T) {
 		schedule        string
 		reason, message string
 	}{
-		"a restart":         {observedtest.WaitsFor("max_connections", "50", "shop-0"), "0 3 * * *", "RestartPending", "max_connections: waits for a restart of PostgreSQL in shop-0. It waits for the maintenance window, which opens on 2026-03-02 at 03:00 UTC."},
+		"a restart":         {observedtest.WaitsFor("max_connections", "50", "shop-0"), "0 3 * * *", "RestartPending", "A change of max_connections waits for a restart of PostgreSQL in shop-0. It waits for the maintenance window, which opens on 2026-03-02 at 03:00 UTC."},
 		"another image":     {observedtest.NewImage(), "0 3 * * *", "Applying", "has to be replaced for the image postgres:17.6 instead of postgres:17. It waits for the maintenance window"},
 		"a broken window":   {observedtest.NewImage(), "a b c d e", "InvalidWindow", "Nothing is restarted: spec.maintenanceWindow.schedule"},
 		"nothing to change": {nil, "0 3 * * *", "Current", ""},

@@ -128,7 +128,7 @@ func dueInstances(o *observed.Cluster) []int {
 	return due
 }
 
-// down: the pod is there and takes no connections, and no work would be lost by replacing it.
+// down: the pod is there and accepts no connections, and no work would be lost by replacing it.
 func down(o *observed.Cluster, ordinal int) bool {
 	pod, agent := o.Pod(ordinal), o.Agent(ordinal)
 	return pod != nil && pod.DeletionTimestamp.IsZero() && !o.Serving(ordinal) && (agent == nil || agent.Rejoin == nil)

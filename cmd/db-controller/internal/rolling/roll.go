@@ -65,7 +65,7 @@ func (s *Steps) restartPostgres(ctx context.Context, o *observed.Cluster, next m
 	log.FromContext(ctx).Info("Restarting PostgreSQL", "pod", pod.Name, "reason", next.Why)
 	if err := s.Agents.Restart(ctx, target, desired.AgentConfig(o).Hash()); err != nil {
 		return flow.Poll(pace.UnknownInterval, v1alpha1.ReasonRestartPending, fmt.Sprintf(
-			"%s: waits for a restart of PostgreSQL in %s, and the agent didn't take the request; it is asked again.", next.Why, pod.Name))
+			"A change of %s waits for a restart of PostgreSQL in %s. Its agent didn't accept the request, which is repeated.", next.Why, pod.Name))
 	}
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonRestarting, message)
 }
@@ -77,10 +77,10 @@ func (s *Steps) FreeInstances(ctx context.Context, o *observed.Cluster) flow.Out
 		return flow.Next
 	}
 	name := o.Names.Instance(primary)
-	why := fmt.Sprintf("%s is primary, and is to be taken away.", name)
+	why := fmt.Sprintf("%s is primary, and is to be removed.", name)
 	heir := availability.Heir(o, o.Wanted())
 	if heir < 0 {
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonScaling, why+" It waits for an instance that stays to be fit to take over: "+scaling.WhyNoHeir(o))
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonScaling, why+" It waits until an instance that stays can take over: "+scaling.WhyNoHeir(o))
 	}
 	return s.giveAway(ctx, o, "scale", heir, why)
 }

@@ -20,12 +20,12 @@ import (
 // SwitchOver carries out spec.switchover, once for each token. What was begun is recorded first, with the primary of then,
 // so that it is known to be done whatever the agents forget.
 func (s *Steps) SwitchOver(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	wish, status := o.Cluster.Spec.Switchover, o.Cluster.Status.Switchover
+	request, status := o.Cluster.Spec.Switchover, o.Cluster.Status.Switchover
 	switch {
-	case wish == nil || o.Deleting():
+	case request == nil || o.Deleting():
 		return flow.Next
-	case status == nil || status.Token != wish.Token:
-		return beginSwitchover(o, wish)
+	case status == nil || status.Token != request.Token:
+		return beginSwitchover(o, request)
 	case status.State != v1alpha1.SwitchoverRunning:
 		return flow.Next
 	}
@@ -40,16 +40,16 @@ func (s *Steps) SwitchOver(ctx context.Context, o *observed.Cluster) flow.Outcom
 	return s.continueSwitchover(ctx, o, primary)
 }
 
-// beginSwitchover records the wish, or why it can't be.
-func beginSwitchover(o *observed.Cluster, wish *v1alpha1.Switchover) flow.Outcome {
+// beginSwitchover records that the switchover begins, or why it can't.
+func beginSwitchover(o *observed.Cluster, request *v1alpha1.Switchover) flow.Outcome {
 	primary := o.Primary()
-	status := &v1alpha1.SwitchoverStatus{Token: wish.Token, To: wish.To, State: v1alpha1.SwitchoverRunning}
+	status := &v1alpha1.SwitchoverStatus{Token: request.Token, To: request.To, State: v1alpha1.SwitchoverRunning}
 	refused := ""
 	switch {
 	case o.Wanted() == 1:
-		refused = "There is one instance, and nobody to take over."
-	case wish.To != "" && (o.Names.Ordinal(wish.To) < 0 || o.Names.Ordinal(wish.To) >= o.Wanted()):
-		refused = fmt.Sprintf("There is no instance %s: the instances are %s to %s.", wish.To, o.Names.Instance(0), o.Names.Instance(o.Wanted()-1))
+		refused = "There is only one instance, so no other one can take over."
+	case request.To != "" && (o.Names.Ordinal(request.To) < 0 || o.Names.Ordinal(request.To) >= o.Wanted()):
+		refused = fmt.Sprintf("There is no instance %s: the instances are %s to %s.", request.To, o.Names.Instance(0), o.Names.Instance(o.Wanted()-1))
 	case primary < 0 || !o.Electing():
 		return flow.Next // it begins when there is somebody to take over from
 	}
@@ -57,26 +57,26 @@ func beginSwitchover(o *observed.Cluster, wish *v1alpha1.Switchover) flow.Outcom
 	switch {
 	case refused != "":
 		closeSwitchover(o, v1alpha1.SwitchoverRefused, refused)
-	case o.Names.Instance(primary) == wish.To:
-		status.From = wish.To
-		closeSwitchover(o, v1alpha1.SwitchoverDone, wish.To+" was primary already.")
+	case o.Names.Instance(primary) == request.To:
+		status.From = request.To
+		closeSwitchover(o, v1alpha1.SwitchoverDone, request.To+" was already primary.")
 	default:
 		status.From = o.Names.Instance(primary)
 	}
-	return flow.Save(v1alpha1.ReasonSwitchingOver, "The switchover is being begun.")
+	return flow.Save(v1alpha1.ReasonSwitchingOver, "The switchover begins.")
 }
 
 // continueSwitchover asks the agent of the primary, and hears how it goes.
 func (s *Steps) continueSwitchover(ctx context.Context, o *observed.Cluster, primary int) flow.Outcome {
 	status := o.Cluster.Status.Switchover
-	if answer := lastSwitchover(o.Agent(primary)); answer != nil && answer.Token == status.Token {
-		if answer.State == agentapi.SwitchoverRefused {
-			closeSwitchover(o, v1alpha1.SwitchoverRefused, phrase.Sentence(answer.Message))
+	if response := lastSwitchover(o.Agent(primary)); response != nil && response.Token == status.Token {
+		if response.State == agentapi.SwitchoverRefused {
+			closeSwitchover(o, v1alpha1.SwitchoverRefused, phrase.Sentence(response.Message))
 			return flow.Save(v1alpha1.ReasonSwitchingOver, status.Message)
 		}
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, switchingMessage(status.From, status.To)+phrase.Prefixed(" ", phrase.Sentence(answer.Message)))
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, switchingMessage(status.From, status.To)+phrase.Prefixed(" ", phrase.Sentence(response.Message)))
 	}
-	return s.requestSwitchover(ctx, o, status.Token, status.To, "The switchover was asked for.")
+	return s.requestSwitchover(ctx, o, status.Token, status.To, "The switchover was requested.")
 }
 
 // endSwitchover: somebody else is primary now.
@@ -108,18 +108,18 @@ func lastSwitchover(agent *agentapi.Status) *agentapi.SwitchoverStatus {
 func (s *Steps) giveAway(ctx context.Context, o *observed.Cluster, purpose string, heir int, why string) flow.Outcome {
 	prefix := fmt.Sprintf("%s.%s.", purpose, o.PrimaryPod().UID)
 	from, to := o.Names.Instance(o.Primary()), o.Names.Instance(heir)
-	answer := lastSwitchover(o.PrimaryAgent())
-	if answer != nil && !strings.HasPrefix(answer.Token, prefix) {
-		answer = nil // to another question
+	response := lastSwitchover(o.PrimaryAgent())
+	if response != nil && !strings.HasPrefix(response.Token, prefix) {
+		response = nil // to another question
 	}
-	token := prefix + tryOf(answer, o.Now)
+	token := prefix + tryOf(response, o.Now)
 	switch {
-	case answer == nil:
-	case answer.State == agentapi.SwitchoverRunning:
+	case response == nil:
+	case response.State == agentapi.SwitchoverRunning:
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, why+" "+switchingMessage(from, to))
-	case !due(answer, token):
+	case !due(response, token):
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, fmt.Sprintf(
-			"%s %s doesn't give its role to %s: %s It is asked again within a minute.", why, from, to, phrase.Sentence(answer.Message)))
+			"%s %s didn't hand over to %s: %s The request is repeated within a minute.", why, from, to, phrase.Sentence(response.Message)))
 	}
 	return s.requestSwitchover(ctx, o, token, to, why)
 }
@@ -134,7 +134,7 @@ func tryOf(last *agentapi.SwitchoverStatus, now time.Time) string {
 	return fmt.Sprint(now.Truncate(apart).Unix())
 }
 
-// due says whether the try of a token may follow the one that was answered last. Tokens end in the time of their try, so the later
+// due says whether the try of a token may follow the one to which there was a response last. Tokens end in the time of their try, so the later
 // one is the greater; of one that was repeated soon and then refused in the end, the minute began before it.
 func due(last *agentapi.SwitchoverStatus, token string) bool {
 	return last.State != agentapi.SwitchoverRefused || last.Token < token
@@ -144,13 +144,13 @@ func (s *Steps) requestSwitchover(ctx context.Context, o *observed.Cluster, toke
 	from, pod := o.Names.Instance(o.Primary()), o.PrimaryPod()
 	target, ok := o.AgentTarget(pod)
 	if !ok {
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, why+" "+fmt.Sprintf("The agent of %s can't be asked yet.", from))
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, why+" "+fmt.Sprintf("The agent of %s can't be reached yet.", from))
 	}
-	log.FromContext(ctx).Info("Asking for a switchover", "pod", from, "to", to, "reason", why)
+	log.FromContext(ctx).Info("Requesting a switchover", "pod", from, "to", to, "reason", why)
 	if err := s.Agents.Switchover(ctx, target, agentapi.SwitchoverRequest{Token: token, To: to}); err != nil {
-		log.FromContext(ctx).V(1).Info("The agent didn't take the request", "pod", from, "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", from, "reason", err.Error())
 		return flow.Poll(pace.UnknownInterval, v1alpha1.ReasonSwitchingOver, fmt.Sprintf(
-			"%s The agent of %s didn't take the request for a switchover; it is asked again.", why, from))
+			"%s The agent of %s didn't accept the request for a switchover, which is repeated.", why, from))
 	}
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonSwitchingOver, why+" "+switchingMessage(from, to))
 }

@@ -60,13 +60,13 @@ func Condition(o *observed.Cluster) condition.Finding {
 	}
 	switch now := int(ptr.Deref(set.Spec.Replicas, 1)); {
 	case now < o.Wanted():
-		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("More instances are made once the agent of %s has taken the Lease %s.", o.Names.Instance(0), o.Names.Lease()))
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("More instances are created once the agent of %s has taken the Lease %s.", o.Names.Instance(0), o.Names.Lease()))
 	case now > o.Wanted() && o.Primary() < 0:
-		return condition.False(v1alpha1.ReasonScaling, "Instances are taken away once there is a primary.")
+		return condition.False(v1alpha1.ReasonScaling, "Instances are removed once there is a primary.")
 	case now > o.Wanted():
-		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("%s gives its role to an instance that stays.", o.Names.Instance(o.Primary())))
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("%s hands over to an instance that stays.", o.Names.Instance(o.Primary())))
 	case o.Reach() > o.Wanted():
-		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("Pod %s is going away.%s", o.Names.Instance(o.Reach()-1), availability.Stuck(o)))
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("Pod %s is being deleted.%s", o.Names.Instance(o.Reach()-1), availability.Stuck(o)))
 	}
 	return condition.Finding{}
 }

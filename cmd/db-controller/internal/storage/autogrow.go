@@ -17,8 +17,8 @@ import (
 // GrowPause is between two decisions to grow: what the agents say of the larger volume has to be known before the next.
 const GrowPause = time.Minute
 
-// GrowByItself decides that the volumes grow, where spec.storage.autoGrow asks for that. The decision is recorded before
-// anything is asked of Kubernetes, and is never taken back.
+// GrowByItself decides that the volumes grow, where spec.storage.autoGrow asks for it. The decision is recorded before
+// anything is requested of Kubernetes, and is never taken back.
 func GrowByItself(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Filling(o) || !mayGrowAgain(o) {
 		return flow.Next
@@ -28,7 +28,7 @@ func GrowByItself(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if next.Cmp(size) <= 0 {
 		return flow.Next
 	}
-	message := fmt.Sprintf("They grow by themselves, as the volume of %s was used to %d%%.", name, percent)
+	message := fmt.Sprintf("They grow automatically, because the volume of %s was %d%% full.", name, percent)
 	o.Cluster.Status.Storage = &v1alpha1.StorageStatus{Size: next, GrownAt: *observed.TimeOf(o.Now), Message: message}
 	return flow.Save(v1alpha1.ReasonVolumesGrowing, fmt.Sprintf("The volumes are to grow from %s to %s. %s", size.String(), next.String(), message))
 }

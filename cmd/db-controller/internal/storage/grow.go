@@ -13,10 +13,10 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 )
 
-// TooSmall says that a claim asks for less than is wanted.
+// TooSmall says that a claim requests less than is desired.
 func TooSmall(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
-	asked := volume.Asked(claim)
-	return asked.Cmp(volume.Size(o.Cluster)) < 0
+	requested := volume.Requested(claim)
+	return requested.Cmp(volume.Size(o.Cluster)) < 0
 }
 
 // barrier says in a sentence why a claim can't be enlarged; empty: it can.
@@ -25,11 +25,11 @@ func barrier(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) string {
 	class := o.Classes[name]
 	switch {
 	case name == "":
-		return "it has no StorageClass, and only that could let it grow"
+		return "it has no StorageClass, which alone could let it grow"
 	case class == nil:
-		return fmt.Sprintf("there is no StorageClass %s any more, and only that could let it grow", name)
+		return fmt.Sprintf("its StorageClass %s, which alone could let it grow, was deleted", name)
 	case !ptr.Deref(class.AllowVolumeExpansion, false):
-		return fmt.Sprintf("StorageClass %s doesn't let volumes grow: if its provisioner can, set allowVolumeExpansion: true there", name)
+		return fmt.Sprintf("StorageClass %s doesn't let volumes grow. If its provisioner supports that, set allowVolumeExpansion: true there", name)
 	}
 	return ""
 }
@@ -54,13 +54,13 @@ func barred(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.
 	if why == "" {
 		return condition.Finding{}
 	}
-	asked, size := volume.Asked(claim), volume.Size(o.Cluster)
-	otherwise := "else restore a backup into a new PostgresCluster with another class"
+	requested, size := volume.Requested(claim), volume.Size(o.Cluster)
+	otherwise := "Otherwise restore a backup into a new PostgresCluster with another class"
 	if o.Wanted() > 1 {
-		otherwise = "else delete the claim and the pod of a replica, which is then made anew with a larger volume, and go on with the next one when it follows"
+		otherwise = "Otherwise delete the claim and the pod of one replica, which is then created again with a larger volume, and go on with the next one once it follows"
 	}
-	return condition.False(v1alpha1.ReasonExpansionNotAllowed, fmt.Sprintf("PersistentVolumeClaim %s has %s, not the %s that is wanted: %s; %s.",
-		claim.Name, asked.String(), size.String(), why, otherwise))
+	return condition.False(v1alpha1.ReasonExpansionNotAllowed, fmt.Sprintf("PersistentVolumeClaim %s has %s instead of %s: %s. %s.",
+		claim.Name, requested.String(), size.String(), why, otherwise))
 }
 
 func refusedGrowth(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.Finding {

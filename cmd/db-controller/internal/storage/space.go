@@ -86,7 +86,7 @@ func Space(o *observed.Cluster) condition.Finding {
 	case almost != nil:
 		return condition.False(v1alpha1.ReasonAlmostFull, fmt.Sprintf("The volume of %s is nearly full: %s %s", almost.Name, phrase.Sentence(almost.Storage.Message), forSpace(o)))
 	case !known:
-		return condition.Unknown(v1alpha1.ReasonSpaceUnknown, "No agent has said yet how full its volume is.")
+		return condition.Unknown(v1alpha1.ReasonSpaceUnknown, "No agent has reported yet how full its volume is.")
 	}
 	return condition.True(v1alpha1.ReasonEnoughSpace, "All volumes have space left.")
 }
@@ -96,9 +96,9 @@ func forSpace(o *observed.Cluster) string {
 	size := volume.Size(o.Cluster)
 	if grow := o.Cluster.Spec.Storage.AutoGrow; grow != nil {
 		if size.Cmp(grow.Limit) >= 0 {
-			return fmt.Sprintf("Volumes have grown to their limit: mend that, or raise spec.storage.autoGrow.limit beyond %s.", grow.Limit.String())
+			return fmt.Sprintf("Volumes have grown to their limit. Fix the cause, or raise spec.storage.autoGrow.limit beyond %s.", grow.Limit.String())
 		}
-		return fmt.Sprintf("Volumes grow by themselves up to %s.", grow.Limit.String())
+		return fmt.Sprintf("Volumes grow automatically up to %s.", grow.Limit.String())
 	}
-	return fmt.Sprintf("Mend that, or raise spec.storage.size beyond %s.", size.String())
+	return fmt.Sprintf("Fix the cause, or raise spec.storage.size beyond %s.", size.String())
 }

@@ -19,8 +19,8 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// EnsureVolumes makes the claims ahead of the StatefulSet, and takes back those that were left behind when their instance
-// was taken away. One that is there is never changed otherwise.
+// EnsureVolumes creates the claims ahead of the StatefulSet, and takes back those that were left behind when their instance
+// was removed. One that is there is never changed otherwise.
 func (s *Steps) EnsureVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if o.Deleting() {
 		return flow.Next
@@ -98,7 +98,7 @@ func (s *Steps) releaseVolume(ctx context.Context, o *observed.Cluster, claim *c
 	return nil
 }
 
-// GrowVolumes asks for larger volumes. It is done whatever state the database is in: a full volume may be why it is down.
+// GrowVolumes requests larger volumes. It is done whatever state the database is in: a full volume may be why it is down.
 // What is refused for one claim stands in nobody's way.
 func (s *Steps) GrowVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	for _, claim := range o.CurrentClaims() {
@@ -113,7 +113,7 @@ func (s *Steps) GrowVolumes(ctx context.Context, o *observed.Cluster) flow.Outco
 }
 
 func (s *Steps) growVolume(ctx context.Context, o *observed.Cluster, claim *corev1.PersistentVolumeClaim) error {
-	size, asked := volume.Size(o.Cluster), volume.Asked(claim)
+	size, requested := volume.Size(o.Cluster), volume.Requested(claim)
 	err := s.Client.Patch(ctx, volume.Enlarged(claim, size), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
@@ -121,13 +121,13 @@ func (s *Steps) growVolume(ctx context.Context, o *observed.Cluster, claim *core
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("enlarge PersistentVolumeClaim %s: %w", claim.Name, err)
 	case err == nil:
-		log.FromContext(ctx).Info("Asked for a larger volume", "name", claim.Name, "from", asked.String(), "to", size.String())
+		log.FromContext(ctx).Info("Requested a larger volume", "name", claim.Name, "from", requested.String(), "to", size.String())
 	}
 	return nil
 }
 
-// ReleaseRemoved deals with the volumes of instances that were taken away, as deletionPolicy says. It waits until the
-// primary serves among those that stay: until then what was taken away may be all that there is.
+// ReleaseRemoved deals with the volumes of instances that were removed, as deletionPolicy says. It waits until the
+// primary serves among those that stay: until then what was removed may be all that there is.
 func (s *Steps) ReleaseRemoved(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
 		return flow.Next

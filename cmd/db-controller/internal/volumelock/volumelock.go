@@ -14,15 +14,15 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// handedOver is the instance whose volume has what is handed over. It is the first that the asker was granted; when an
-// adoption is taken back, the data of before is still where it was.
-func handedOver(o *observed.Cluster, ask *protocol.LockRequest) string {
-	if named := ask.Handover.Instance; named != "" {
+// handedOver is the instance whose volume has what is handed over. It is the first that the requester was granted; when an
+// adoption is taken back, the previous data is still where it was.
+func handedOver(o *observed.Cluster, request *protocol.LockRequest) string {
+	if named := request.Handover.Instance; named != "" {
 		return named
 	}
-	for _, answer := range o.Cluster.Status.VolumeLocks {
-		if answer.RequesterUID == ask.UID && answer.Token == ask.Request.Token && len(answer.Volumes) > 0 {
-			return answer.Volumes[0].Instance
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.RequesterUID == request.UID && lock.Token == request.Request.Token && len(lock.Volumes) > 0 {
+			return lock.Volumes[0].Instance
 		}
 	}
 	if begun := o.Cluster.Status.DataInstance; begun != "" {
@@ -42,11 +42,11 @@ func beginOn(o *observed.Cluster, instance string) {
 // AdoptHandover records that the cluster runs on what the holder hands over from now on. Only then a pod is started on it.
 func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status := &o.Cluster.Status
-	ask := protocol.PendingHandover(status.VolumeLocks, o.Requests)
-	if ask == nil {
+	request := protocol.PendingHandover(status.VolumeLocks, o.Requests)
+	if request == nil {
 		return flow.Next
 	}
-	handover, instance := ask.Handover, handedOver(o, ask)
+	handover, instance := request.Handover, handedOver(o, request)
 	if status.DataGeneration != handover.DataGeneration {
 		status.PreviousDataGeneration = status.DataGeneration
 		if !o.HasRun() {
@@ -60,24 +60,24 @@ func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status.Version = fmt.Sprint(handover.MajorVersion)
 	status.Image = handover.Image
 	status.Timeline = 0
-	status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)
-	return flow.Save(v1alpha1.ReasonStarting, fmt.Sprintf("The data of %s %s is being taken over.", ask.Kind, ask.Name))
+	status.VolumeLocks = protocol.Adopt(status.VolumeLocks, request)
+	return flow.Save(v1alpha1.ReasonStarting, fmt.Sprintf("The data of %s %s is being adopted.", request.Kind, request.Name))
 }
 
-// Respond says to everybody who asks for the volumes how their ask stands.
+// Respond says to everybody who requests the volumes how their request stands.
 func Respond(_ context.Context, o *observed.Cluster) flow.Outcome {
-	answers := protocol.VolumeLocks(o.Cluster.Status.VolumeLocks, o.Requests, facts(o))
-	if equality.Semantic.DeepEqual(answers, o.Cluster.Status.VolumeLocks) {
+	locks := protocol.VolumeLocks(o.Cluster.Status.VolumeLocks, o.Requests, facts(o))
+	if equality.Semantic.DeepEqual(locks, o.Cluster.Status.VolumeLocks) {
 		return flow.Next
 	}
-	o.Cluster.Status.VolumeLocks = answers
+	o.Cluster.Status.VolumeLocks = locks
 	if Granted(o) && o.HasRun() {
-		// The Lease speaks of the data of before; whose volume the new data comes onto has to be known beyond that.
+		// The Lease speaks of the previous data; whose volume the new data comes onto has to be known beyond that.
 		o.Cluster.Status.Primary = o.Names.Instance(o.DataInstance())
 	}
 	reason, message := LockedBy(o)
 	if reason == "" {
-		reason, message = v1alpha1.ReasonStarting, "The volumes are the cluster's again."
+		reason, message = v1alpha1.ReasonStarting, "The volumes belong to the cluster again."
 	}
 	return flow.Save(reason, message)
 }
@@ -94,15 +94,15 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	return facts
 }
 
-// MustBeStopped: somebody has the volumes, or will.
+// MustBeStopped: somebody holds the volume lock, or is about to.
 func MustBeStopped(o *observed.Cluster) bool {
 	return protocol.MustBeStopped(o.Cluster.Status.VolumeLocks, o.Requests)
 }
 
 // Granted: somebody has been granted the volumes and has not given them back.
 func Granted(o *observed.Cluster) bool {
-	for _, answer := range o.Cluster.Status.VolumeLocks {
-		if answer.State == v1alpha1.VolumeLockGranted || answer.State == v1alpha1.VolumeLockAdopted {
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.State == v1alpha1.VolumeLockGranted || lock.State == v1alpha1.VolumeLockAdopted {
 			return true
 		}
 	}
@@ -115,15 +115,15 @@ func LockedBy(o *observed.Cluster) (reason, message string) {
 	if holder == nil || !MustBeStopped(o) {
 		return "", ""
 	}
-	for _, answer := range o.Cluster.Status.VolumeLocks {
-		if answer.RequesterUID == holder.UID && answer.State == v1alpha1.VolumeLockGranted {
-			return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("%s %s has the volumes.", holder.Kind, holder.Name)
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.RequesterUID == holder.UID && lock.State == v1alpha1.VolumeLockGranted {
+			return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("%s %s holds the volume lock.", holder.Kind, holder.Name)
 		}
 	}
 	return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("PostgreSQL is being stopped for %s %s.%s", holder.Kind, holder.Name, availability.Stuck(o))
 }
 
-// AwaitUnlocked waits until the volumes are the cluster's again.
+// AwaitUnlocked waits until the volumes belong to the cluster again.
 func AwaitUnlocked(_ context.Context, o *observed.Cluster) flow.Outcome {
 	reason, message := LockedBy(o)
 	if reason == "" {
@@ -135,15 +135,15 @@ func AwaitUnlocked(_ context.Context, o *observed.Cluster) flow.Outcome {
 	return flow.Wait(reason, message)
 }
 
-// AwaitRelease lets a deletion wait for who has the volumes.
+// AwaitRelease lets a deletion wait for whoever holds the volume lock.
 func AwaitRelease(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Granted(o) {
 		return flow.Next
 	}
 	holder := protocol.Holder(o.Cluster.Status.VolumeLocks, o.Requests)
 	if holder == nil {
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonVolumesLocked, "The deletion waits for the volumes.")
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonVolumesLocked, "The deletion waits for the volume lock to be released.")
 	}
 	return flow.Poll(pace.QuietInterval, v1alpha1.ReasonVolumesLocked, fmt.Sprintf(
-		"The deletion waits for %s %s, which has the volumes: wait until it has ended, or cancel it with spec.cancel.", holder.Kind, holder.Name))
+		"The deletion waits for %s %s, which holds the volume lock. Wait until it has ended, or cancel it with spec.cancel: true.", holder.Kind, holder.Name))
 }

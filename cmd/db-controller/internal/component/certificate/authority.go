@@ -1,4 +1,4 @@
-// Package certificate makes and checks the certificates of one cluster: a CA of its own, and what it signs. It knows
+// Package certificate issues and checks the certificates of one cluster: a CA of its own, and what it signs. It knows
 // PEM and time, and no Kubernetes.
 package certificate
 
@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// How long certificates live. Each is made anew when two thirds of its life are over.
+// How long certificates live. Each is renewed when two thirds of its life are over.
 const (
 	AuthorityLife = 10 * 365 * 24 * time.Hour
 	LeafLife      = 90 * 24 * time.Hour
-	// backdate forgives clocks that are behind ours.
+	// backdate forgives clocks that are slow.
 	backdate = 10 * time.Minute
 )
 
-// ErrUnfit is a certificate that has to be made anew; the error says why.
+// ErrUnfit is a certificate that has to be renewed; the error says why.
 var ErrUnfit = errors.New("certificate is not fit")
 
 // Pair is a certificate and its key, in PEM.
@@ -33,7 +33,7 @@ type Pair struct {
 	Key         []byte
 }
 
-// Authority signs. Its Bundle begins with its own certificate; those of before follow while they are still good, so
+// Authority signs. Its Bundle begins with its own certificate; previous ones follow while they are still good, so
 // that what they signed is still trusted.
 type Authority struct {
 	Bundle []byte
@@ -43,11 +43,11 @@ type Authority struct {
 	signer      crypto.Signer
 }
 
-// NewAuthority makes a CA. The certificates of before that are still good go into its bundle.
+// NewAuthority creates a CA. The previous certificates that are still good go into its bundle.
 func NewAuthority(commonName string, before []byte, now time.Time) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make key: %w", err)
+		return nil, fmt.Errorf("create key: %w", err)
 	}
 	serial, err := serialNumber()
 	if err != nil {
@@ -75,7 +75,7 @@ func NewAuthority(commonName string, before []byte, now time.Time) (*Authority, 
 	return ParseAuthority(bundle, keyPEM)
 }
 
-// ParseAuthority reads what NewAuthority made.
+// ParseAuthority reads what NewAuthority created.
 func ParseAuthority(bundle, key []byte) (*Authority, error) {
 	certificates := parseCertificates(bundle)
 	if len(certificates) == 0 {
@@ -91,7 +91,7 @@ func ParseAuthority(bundle, key []byte) (*Authority, error) {
 	return &Authority{Bundle: bundle, Key: key, certificate: certificates[0], signer: signer}, nil
 }
 
-// Due says whether the CA has to be made anew.
+// Due says whether the CA has to be renewed.
 func (a *Authority) Due(now time.Time) bool { return due(a.certificate, now) }
 
 // due is when two thirds of a life are over.
@@ -103,7 +103,7 @@ func due(c *x509.Certificate, now time.Time) bool {
 func serialNumber() (*big.Int, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, fmt.Errorf("make serial number: %w", err)
+		return nil, fmt.Errorf("create serial number: %w", err)
 	}
 	return serial, nil
 }
@@ -120,7 +120,7 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// parseCertificates skips what it can't read: what is missing then is made anew.
+// parseCertificates skips what it can't read: what is missing then is issued again.
 func parseCertificates(data []byte) []*x509.Certificate {
 	var certificates []*x509.Certificate
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {

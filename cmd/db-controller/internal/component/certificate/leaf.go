@@ -26,11 +26,11 @@ func (r Request) usage() x509.ExtKeyUsage {
 	return x509.ExtKeyUsageClientAuth
 }
 
-// Issue makes a certificate.
+// Issue creates a certificate.
 func (a *Authority) Issue(request Request, now time.Time) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make key: %w", err)
+		return Pair{}, fmt.Errorf("create key: %w", err)
 	}
 	serial, err := serialNumber()
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *Authority) Issue(request Request, now time.Time) (Pair, error) {
 	return Pair{Certificate: encodeCertificate(der), Key: keyPEM}, nil
 }
 
-// Check says why a certificate has to be made anew (ErrUnfit), or nil.
+// Check says why a certificate has to be renewed (ErrUnfit), or nil.
 func (a *Authority) Check(pair Pair, request Request, now time.Time) error {
 	certificates := parseCertificates(pair.Certificate)
 	if len(certificates) == 0 {

@@ -1,4 +1,4 @@
-// Package config builds the ConfigMaps of a cluster: what the agents shall do, and how to connect.
+// Package config builds the ConfigMaps of a cluster: what the agents are to do, and how to connect.
 package config
 
 import (
@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// Agent is what the agents of a cluster with so many instances shall do. store is nil where nothing is archived.
+// Agent is what the agents of a cluster with this many instances are to do. store is nil where nothing is archived.
 func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Config) agentapi.Config {
 	database, owner := secret.Application(cluster)
 	config := agentapi.Config{

@@ -5,7 +5,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// declared are the roles and databases that the agent of the primary shall keep; nil: none.
+// declared are the roles and databases that the agent of the primary is to keep; nil: none.
 func declared(cluster *v1alpha1.PostgresCluster) *agentapi.Declared {
 	if len(cluster.Spec.Roles) == 0 && len(cluster.Spec.Databases) == 0 {
 		return nil

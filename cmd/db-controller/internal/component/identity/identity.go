@@ -22,7 +22,7 @@ func Account(cluster *v1alpha1.PostgresCluster) *corev1.ServiceAccount {
 	}
 }
 
-// Role of so many instances. Each object is named: a pod can touch nothing else. The db-controller must hold what it
+// Role of this many instances. Each object is named: a pod can touch nothing else. The db-controller must hold what it
 // gives here.
 func Role(cluster *v1alpha1.PostgresCluster, instances int) *rbacv1.Role {
 	names := component.NamesOf(cluster)

@@ -16,7 +16,7 @@ import (
 // AnnotationElection is where the agents keep what they know of the election beside the holder.
 const AnnotationElection = "howdah.dev/election"
 
-// Empty is the Lease as it is made. From then on it is the agents' alone.
+// Empty is the Lease as it is created. From then on it is the agents' alone.
 func Empty(cluster *v1alpha1.PostgresCluster) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Lease(), workload.ComponentInstance)}
 }

@@ -83,7 +83,7 @@ func (p Passwords) keys() (map[string][]byte, error) {
 	return map[string][]byte{KeyRoles: roles, KeyAppPassword: append([]byte{}, p.App...)}, nil
 }
 
-// revision of passwords: that of before, if they are what they were.
+// revision of passwords: the previous one, if they are what they were.
 func revision(live *corev1.Secret, known map[string][]byte) string {
 	if live == nil || live.Annotations[AnnotationRevision] == "" {
 		return rand.Text()

@@ -63,7 +63,7 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 	return strings.Join(changes, " and ")
 }
 
-// outgrown says for what a pod has to be replaced that was current when it was made.
+// outgrown says for what a pod has to be replaced that was current when it was created.
 func outgrown(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) []string {
 	var changes []string
 	if in.Electing && !mounts(pod, instanceVolume) {
@@ -78,7 +78,7 @@ func outgrown(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) []s
 	return changes
 }
 
-// mounts: the pod was made by a suite that knows the volume. One of before goes on as long as nobody asks for what is new.
+// mounts: the pod was created by a suite that knows the volume. An earlier one goes on as long as nobody asks for what is new.
 func mounts(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
 }

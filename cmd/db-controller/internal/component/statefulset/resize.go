@@ -15,7 +15,7 @@ import (
 const (
 	// AnnotationResized on a database pod is when it was given other resources while it ran.
 	AnnotationResized = "howdah.dev/resized"
-	// AnnotationResizeRefused is what Kubernetes said against it, behind the hash of the template.
+	// AnnotationResizeRefused is what Kubernetes said against it, after the hash of the template.
 	AnnotationResizeRefused = "howdah.dev/resize-refused"
 )
 
@@ -114,7 +114,7 @@ func sameList(a, b corev1.ResourceList) bool {
 }
 
 // allowed says whether a running pod may be given other resources. Less memory is not for PostgreSQL to give back while it
-// runs, and what Kubernetes refuses always needn't be asked for.
+// runs, and what Kubernetes always refuses needn't be requested.
 func allowed(pod *corev1.Pod, got, wanted corev1.ResourceRequirements) (ResizeState, string) {
 	before, after := memoryOf(got), memoryOf(wanted)
 	_, limited := got.Limits[corev1.ResourceMemory]
@@ -174,7 +174,7 @@ func qosWith(pod *corev1.Pod, resources corev1.ResourceRequirements) corev1.PodQ
 	return corev1.PodQOSBurstable
 }
 
-// progress is how far the node is with what it was asked for.
+// progress is how far the node is with what was requested of it.
 func progress(pod *corev1.Pod, wanted corev1.ResourceRequirements, now time.Time) (ResizeState, string) {
 	said := false
 	for _, c := range pod.Status.Conditions {

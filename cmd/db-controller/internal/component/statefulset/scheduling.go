@@ -8,7 +8,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// annotationScheduling on a database pod is the hash of spec.scheduling that it was made with.
+// annotationScheduling on a database pod is the hash of spec.scheduling that it was created with.
 const annotationScheduling = "howdah.dev/scheduling"
 
 func schedulingHash(scheduling v1alpha1.Scheduling) string { return hashOf(scheduling) }

@@ -19,7 +19,7 @@ type Inputs struct {
 	Replicas int32
 	// Electing: the agents are told of more than one instance.
 	Electing bool
-	// Agent of pods that are made from now on.
+	// Agent of pods that are created from now on.
 	Agent workload.Agent
 	// ConfigHash of agent.json.
 	ConfigHash string

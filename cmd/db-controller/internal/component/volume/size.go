@@ -16,8 +16,8 @@ func Size(cluster *v1alpha1.PostgresCluster) resource.Quantity {
 	return size
 }
 
-// Asked is the size that a claim asks for.
-func Asked(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+// Requested is the size that a claim requests.
+func Requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
 }
 
@@ -26,7 +26,7 @@ func Capacity(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	return claim.Status.Capacity[corev1.ResourceStorage]
 }
 
-// Enlarged is the claim as it asks for more.
+// Enlarged is the claim as it requests more.
 func Enlarged(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *corev1.PersistentVolumeClaim {
 	enlarged := claim.DeepCopy()
 	enlarged.Spec.Resources.Requests[corev1.ResourceStorage] = size
@@ -45,7 +45,7 @@ func ResizeTrouble(claim *corev1.PersistentVolumeClaim) string {
 	}
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
 	case corev1.PersistentVolumeClaimControllerResizeInfeasible, corev1.PersistentVolumeClaimNodeResizeInfeasible:
-		return "the storage can't make it so large"
+		return "the storage can't enlarge it that far"
 	}
 	return ""
 }

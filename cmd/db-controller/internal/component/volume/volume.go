@@ -13,7 +13,7 @@ import (
 // TemplateName of the claim in the StatefulSet.
 const TemplateName = "data"
 
-// Claim of the instance with this ordinal. It is made ahead of the StatefulSet, because the first data is written
+// Claim of the instance with this ordinal. It is created ahead of the StatefulSet, because the first data is written
 // before there is one.
 func Claim(cluster *v1alpha1.PostgresCluster, ordinal int) *corev1.PersistentVolumeClaim {
 	claim := Template(cluster)

@@ -19,11 +19,11 @@ func HandsOver(o *observed.Cluster, generation string, state v1alpha1.VolumeLock
 	o.Requests = []protocol.LockRequest{{Kind: "Upgrade", Name: "up", UID: "x", Request: request, Handover: &v1alpha1.Handover{
 		Token: "t", DataGeneration: generation, SystemIdentifier: "7", MajorVersion: 18, Image: "postgres:18",
 	}}}
-	answer := v1alpha1.VolumeLock{Kind: "Upgrade", Name: "up", RequesterUID: "x", Token: "t", State: state, AdoptedGeneration: "g9"}
+	lock := v1alpha1.VolumeLock{Kind: "Upgrade", Name: "up", RequesterUID: "x", Token: "t", State: state, AdoptedGeneration: "g9"}
 	for _, name := range volumes {
-		answer.Volumes = append(answer.Volumes, v1alpha1.LockedVolume{Instance: name, ClaimName: "data-" + name})
+		lock.Volumes = append(lock.Volumes, v1alpha1.LockedVolume{Instance: name, ClaimName: "data-" + name})
 	}
-	o.Cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{answer}
+	o.Cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{lock}
 }
 
 // Grown instances have more memory since noon, and PostgreSQL runs since an hour before.
@@ -70,7 +70,7 @@ func Wants(n int32) func(*observed.Cluster) {
 	return func(o *observed.Cluster) { o.Cluster.Spec.Instances = n }
 }
 
-// AllGone: no pod is left, and the StatefulSet makes none.
+// AllGone: no pod is left, and the StatefulSet creates none.
 func AllGone(o *observed.Cluster) {
 	for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
 		Lose(o, name)

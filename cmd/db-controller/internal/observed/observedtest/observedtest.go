@@ -22,7 +22,7 @@ import (
 
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// Running is a world in which all is well; change makes it otherwise.
+// Running is a cluster in which all is well; change makes it otherwise.
 func Running(change func(*observed.Cluster)) *observed.Cluster {
 	cluster := &v1alpha1.PostgresCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", UID: "u1", Generation: 3},

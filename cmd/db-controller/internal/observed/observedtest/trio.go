@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// Trio is a world of three instances in which all is well, and shop-0 is primary; change makes it otherwise.
+// Trio is a cluster of three instances in which all is well, and shop-0 is primary; change makes it otherwise.
 func Trio(change func(*observed.Cluster)) *observed.Cluster {
 	o := Running(nil)
 	o.Cluster.Spec.Instances = 3
@@ -59,7 +59,7 @@ func addInstance(o *observed.Cluster, ordinal int) {
 	}
 }
 
-// Tell writes into agent.json what the agents of this world are to do, and has them do it.
+// Tell writes into agent.json what the agents of this cluster are to do, and has them do it.
 func Tell(o *observed.Cluster) {
 	told := desired.AgentConfig(o)
 	configMap, err := config.AgentMap(o.Cluster, told)
@@ -83,7 +83,7 @@ func ToldBefore(o *observed.Cluster, instances int) {
 	}
 }
 
-// SwitchedTo makes another instance primary.
+// SwitchedTo has another instance be primary.
 func SwitchedTo(o *observed.Cluster, name string) {
 	for _, agent := range o.Agents {
 		agent.Role, agent.Replication = "replica", &agentapi.ReplicationStatus{Streaming: true}
@@ -103,7 +103,7 @@ func Lose(o *observed.Cluster, name string) {
 	delete(o.Agents, name)
 }
 
-// Unready keeps the pod of an instance, which takes no connections.
+// Unready keeps the pod of an instance, which accepts no connections.
 func Unready(o *observed.Cluster, ordinal int) {
 	o.Pod(ordinal).Status.Conditions[0].Status = corev1.ConditionFalse
 }

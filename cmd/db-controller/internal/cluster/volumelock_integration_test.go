@@ -117,7 +117,7 @@ func TestOnlyOneHoldsAtATime(t *testing.T) {
 	first := l.upgrade("first", shop)
 	l.awaitAnswer(shop, first, v1alpha1.VolumeLockGranted)
 	second := l.upgrade("second", shop)
-	if answer := l.awaitAnswer(shop, second, v1alpha1.VolumeLockQueued); answer.Message != "Upgrade first is before it" {
+	if answer := l.awaitAnswer(shop, second, v1alpha1.VolumeLockQueued); answer.Message != "Upgrade first is ahead of it" {
 		t.Errorf("message: %s", answer.Message)
 	}
 	l.say(first, func() { first.Status.VolumeLockRequest = nil })
@@ -140,7 +140,7 @@ func TestPostgresIsNotStartedWhileAWorkerStillWrites(t *testing.T) {
 	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest = nil })
 	l.eventually("it is said what is waited for", func() bool {
 		message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonStarting)
-		return message == "Pod worker still writes to the volume; PostgreSQL is started when it has ended."
+		return message == "Pod worker still writes to the volume; PostgreSQL starts when it has ended."
 	})
 	if l.there(&corev1.Pod{}, "shop-0") {
 		t.Error("it was started")
