@@ -147,7 +147,7 @@ func TestEncryptionCannotBeSwitchedOnOrOff(t *testing.T) {
 	same := b.encrypted("same")
 	same.Namespace = b.namespace
 	same.Spec.S3.Credentials = &v1alpha1.S3Credentials{SecretName: "keys"}
-	if err := b.Create(t.Context(), same); err == nil || !strings.Contains(err.Error(), "must be another Secret") {
+	if err := b.Create(t.Context(), same); err == nil || !strings.Contains(err.Error(), "must not be the Secret of spec.s3.credentials") {
 		t.Errorf("got %v", err)
 	}
 }

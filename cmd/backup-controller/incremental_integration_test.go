@@ -110,7 +110,7 @@ func TestBackupsThatCannotBeAreRefusedWithWhatToWrite(t *testing.T) {
 		"an unknown compression": {func(s *v1alpha1.BackupSpec) { s.Compression = "Best" }, `supported values: "Balanced", "Fast", "Small"`},
 		"too slow":               {func(s *v1alpha1.BackupSpec) { s.MaxBytesPerSecond = ptr.To(resource.MustParse("100")) }, "use 1Mi or more, or remove it for no limit"},
 		"too little memory":      {memory("", "64Mi"), "use 192Mi or more, or remove it for 256Mi"},
-		"more than the limit":    {memory("1Gi", "512Mi"), "write a request that is at most the limit"},
+		"more than the limit":    {memory("1Gi", "512Mi"), "use a request that is at most the limit"},
 		"all well":               {memory("256Mi", "512Mi"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -314,7 +314,7 @@ func TestWhatCannotBeAskedForInPlaceIsRefusedAtOnce(t *testing.T) {
 		}, "spec.target.xid needs spec.source.backup"},
 		"a restore point that is not included": {func(s *v1alpha1.RestoreSpec) {
 			s.Target = &v1alpha1.RestoreTarget{RestorePoint: "p", Inclusive: ptr.To(false)}
-		}, "spec.target.inclusive belongs to time, lsn or xid"},
+		}, "spec.target.inclusive applies to time, lsn or xid only"},
 		"a time that is too long": {func(s *v1alpha1.RestoreSpec) {
 			s.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
 			s.ConfirmWithin = &metav1.Duration{Duration: 9000 * time.Hour}
