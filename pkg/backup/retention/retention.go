@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -140,12 +141,14 @@ type planner struct {
 	now    time.Time
 	good   []*Backup // newest first
 	stays  map[*Backup][]Reason
+	// timelines of the lineage, and what leads to them.
+	timelines *pitr.Graph
 	// bases are backups from which on all WAL stays.
 	bases []*Backup
 }
 
 func newPlanner(lineage Lineage, policy Policy, now time.Time) *planner {
-	p := &planner{Lineage: lineage, policy: policy, now: lineage.clock(now), stays: map[*Backup][]Reason{}}
+	p := &planner{Lineage: lineage, policy: policy, now: lineage.clock(now), stays: map[*Backup][]Reason{}, timelines: lineage.graph()}
 	p.Backups = slices.Clone(lineage.Backups)
 	slices.SortFunc(p.Backups, func(a, b Backup) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.Stop, a.Stop), cmp.Compare(b.ID, a.ID))

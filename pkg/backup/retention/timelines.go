@@ -4,23 +4,32 @@ import (
 	"slices"
 	"time"
 
-	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/pitr"
 )
+
+// graph is that of the lineage, by which its windows are found and restores are planned. Damaged backups are in it: they tell of
+// timelines, too.
+func (l *Lineage) graph() *pitr.Graph {
+	listing := pitr.Listing{}
+	for _, b := range l.Backups {
+		listing.Backups = append(listing.Backups, b.onTimeline())
+	}
+	for _, t := range l.Timelines {
+		listing.Histories = append(listing.Histories, t.History)
+	}
+	return pitr.New(listing)
+}
+
+func (b *Backup) onTimeline() pitr.Backup {
+	return pitr.Backup{ID: b.ID, Timeline: b.Timeline, StopLSN: b.Stop, StopTime: b.Time}
+}
 
 // known are the timelines that backups or histories name, in order. There is at least one.
 func (p *planner) known() []uint32 {
-	timelines := []uint32{}
-	for _, t := range p.Timelines {
-		timelines = append(timelines, t.History.Timeline)
+	if timelines := p.timelines.Timelines(); len(timelines) > 0 {
+		return timelines
 	}
-	for i := range p.Backups {
-		timelines = append(timelines, p.Backups[i].Timeline)
-	}
-	if len(timelines) == 0 {
-		return []uint32{1}
-	}
-	slices.Sort(timelines)
-	return slices.Compact(timelines)
+	return []uint32{1}
 }
 
 // current is the timeline that is, or was, written last.
@@ -68,25 +77,7 @@ func (p *planner) before(timeline uint32, at time.Time) *Backup {
 	return oldest
 }
 
-// leads says that replay from a backup can reach a timeline: the backup is on it, or had stopped where it, or an
-// ancestor of it, branched off.
+// leads says that replay from a backup can reach a timeline.
 func (p *planner) leads(b *Backup, timeline uint32) bool {
-	if b.Timeline == timeline {
-		return true
-	}
-	history := p.history(timeline)
-	if history == nil {
-		return false
-	}
-	left, ancestor := history.Left(b.Timeline)
-	return ancestor && b.Stop <= left
-}
-
-func (p *planner) history(timeline uint32) *postgres.TimelineHistory {
-	for i := range p.Timelines {
-		if p.Timelines[i].History.Timeline == timeline {
-			return &p.Timelines[i].History
-		}
-	}
-	return nil
+	return p.timelines.Leads(b.onTimeline(), timeline)
 }
