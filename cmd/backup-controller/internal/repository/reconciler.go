@@ -121,7 +121,8 @@ func (r *Reconciler) release(ctx context.Context, o *observed) flow.Outcome {
 // message, so that it ends up in the condition.
 func (r *Reconciler) check(_ context.Context, o *observed) flow.Outcome {
 	key := fmt.Sprintf("%d/%s", o.repo.Generation, o.secret)
-	work := func(ctx context.Context) verdict { return r.try(ctx, o.repo) }
+	repo := o.repo.DeepCopy() // the pass writes its status while the check goes on
+	work := func(ctx context.Context) verdict { return r.try(ctx, repo) }
 	found, known := r.Checks.Do(o.repo, key, recheckGood, work)
 	if known && !found.available() {
 		found, _ = r.Checks.Do(o.repo, key, recheckBad, work)
