@@ -36,7 +36,7 @@ func TestAnUndoWithoutTheVolumeDoesNotStopTheClusterAgainAndAgain(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			stops, r := 0, &Reconciler{}
-			o := seenInPlace(func(o *observed) { decide(o, v1alpha1.DecisionUndo) })
+			o := seenInPlace(func(o *observed) { decideOn(o, v1alpha1.DecisionUndo) })
 			for range 6 {
 				outcome := flow.Run(t.Context(), o, r.requestUndo, r.awaitUndo)
 				if outcome.Stopped() {

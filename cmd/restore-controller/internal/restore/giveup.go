@@ -31,11 +31,11 @@ func (r *Reconciler) deleteJob(ctx context.Context, o *observed, why string) flo
 	return flow.Poll(5*time.Second, v1alpha1.ReasonRunning, why)
 }
 
-func (r *Reconciler) withdrawLock(_ context.Context, o *observed) flow.Outcome {
+func withdrawLock(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Withdraw()
 }
 
-func (r *Reconciler) awaitReturned(_ context.Context, o *observed) flow.Outcome {
+func awaitReturned(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitReturned()
 }
 
@@ -55,7 +55,7 @@ func (r *Reconciler) deleteUnfinished(ctx context.Context, o *observed) flow.Out
 }
 
 // awaitClusterDeleted waits until nothing is left of it.
-func (r *Reconciler) awaitClusterDeleted(_ context.Context, o *observed) flow.Outcome {
+func awaitClusterDeleted(_ context.Context, o *observed) flow.Outcome {
 	if !o.ours() || o.ran() {
 		return flow.Next
 	}
@@ -63,7 +63,7 @@ func (r *Reconciler) awaitClusterDeleted(_ context.Context, o *observed) flow.Ou
 }
 
 // pinFailure records why the restore is given up, before anything is taken back: what told so may be deleted by then.
-func (r *Reconciler) pinFailure(_ context.Context, o *observed) flow.Outcome {
+func pinFailure(_ context.Context, o *observed) flow.Outcome {
 	if o.restore.Status.Failure != nil {
 		return flow.Next
 	}
@@ -72,7 +72,7 @@ func (r *Reconciler) pinFailure(_ context.Context, o *observed) flow.Outcome {
 }
 
 // conclude says why it was given up, and what is left.
-func (r *Reconciler) conclude(_ context.Context, o *observed) flow.Outcome {
+func conclude(_ context.Context, o *observed) flow.Outcome {
 	failure, name := o.restore.Status.Failure, o.restore.Spec.Destination.ClusterName()
 	message := failure.Message
 	switch {
@@ -85,7 +85,7 @@ func (r *Reconciler) conclude(_ context.Context, o *observed) flow.Outcome {
 }
 
 // awaitFirstBackup keeps the request for the first backup of the new lineage until that has ended.
-func (r *Reconciler) awaitFirstBackup(_ context.Context, o *observed) flow.Outcome {
+func awaitFirstBackup(_ context.Context, o *observed) flow.Outcome {
 	request := o.restore.Status.BackupRequest
 	if request == nil {
 		return flow.Next

@@ -26,42 +26,42 @@ const (
 // planInPlace is the algorithm for a cluster that exists. Until it runs on the restored data everything leads back to the previous
 // data; from then on only a decision does, which is recorded before anything of it is done.
 func (r *Reconciler) planInPlace(o *observed) []step {
-	giveUp := []step{r.stopJob, r.takeBack, r.awaitTakenBack, r.withdrawLock, r.awaitReturned, r.releaseRestored}
+	giveUp := []step{r.stopJob, takeBack, awaitTakenBack, withdrawLock, awaitReturned, releaseRestored}
 	switch {
 	case o.deleting() && o.ended() && o.decided() == v1alpha1.DecisionUndo && !o.undone(): // it could not be undone
-		return []step{r.releasePrevious, r.removeFinalizer}
+		return []step{releasePrevious, r.removeFinalizer}
 	case o.deleting() && o.ended():
 		return []step{r.removeFinalizer}
 	case o.ended():
-		return []step{r.awaitFirstBackup, r.expire}
+		return []step{awaitFirstBackup, r.expire}
 	case o.undone():
-		return []step{r.awaitReturned, r.releaseRestored, r.concludeUndone}
+		return []step{awaitReturned, releaseRestored, r.concludeUndone}
 	case o.decided() == v1alpha1.DecisionUndo:
-		return []step{r.requestUndo, r.awaitUndo, r.handBack, r.awaitBack}
+		return []step{r.requestUndo, r.awaitUndo, handBack, r.awaitBack}
 	case o.decided() == v1alpha1.DecisionConfirm:
-		return []step{r.releasePrevious, r.finishConfirmed}
+		return []step{releasePrevious, r.finishConfirmed}
 	case o.restored():
-		return []step{r.decide}
+		return []step{decide}
 	case o.runsRestored():
-		return []step{r.pinRestored}
+		return []step{pinRestored}
 	case o.deleting() && (!o.discarding() || o.failure() != nil):
 		return append(giveUp, r.removeFinalizer)
 	case o.failure() != nil:
-		return append(append([]step{r.pinFailure}, giveUp...), r.concludeInPlace)
+		return append(append([]step{pinFailure}, giveUp...), concludeInPlace)
 	}
-	steps := []step{r.ensureFinalizer, r.preflight, r.preflightInPlace, r.pinPlan}
+	steps := []step{r.ensureFinalizer, preflight, preflightInPlace, r.pinPlan}
 	if o.planOnly() {
 		return steps
 	}
 	return append(steps,
-		r.requestSafetyBackup, r.awaitSafetyBackup,
-		r.requestLock, r.awaitLock, r.pinPrevious,
-		r.runJob, r.awaitJob, r.handOver, r.awaitRestored,
+		requestSafetyBackup, awaitSafetyBackup,
+		requestLock, awaitLock, pinPrevious,
+		r.runJob, awaitJob, r.handOver, awaitRestored,
 	)
 }
 
 // preflightInPlace refuses a cluster that can't be restored in place. Each policy is a pure function of what was observed.
-func (r *Reconciler) preflightInPlace(_ context.Context, o *observed) flow.Outcome {
+func preflightInPlace(_ context.Context, o *observed) flow.Outcome {
 	if o.restore.Status.Plan != nil {
 		return flow.Next
 	}
@@ -124,7 +124,7 @@ func fitsInPlace(o *observed, head *backup.Head) flow.Outcome {
 }
 
 // requestSafetyBackup requests a backup of the present data, before anything is touched.
-func (r *Reconciler) requestSafetyBackup(_ context.Context, o *observed) flow.Outcome {
+func requestSafetyBackup(_ context.Context, o *observed) flow.Outcome {
 	status := &o.restore.Status
 	if !o.restore.Spec.Destination.InPlace.SafetyBackup || status.SafetyBackup != "" || status.BackupRequest != nil || status.VolumeLockRequest != nil {
 		return flow.Next
@@ -137,7 +137,7 @@ func (r *Reconciler) requestSafetyBackup(_ context.Context, o *observed) flow.Ou
 }
 
 // awaitSafetyBackup waits for it, while the cluster serves. Its failure is failure's.
-func (r *Reconciler) awaitSafetyBackup(_ context.Context, o *observed) flow.Outcome {
+func awaitSafetyBackup(_ context.Context, o *observed) flow.Outcome {
 	status := &o.restore.Status
 	if status.BackupRequest == nil || status.VolumeLockRequest != nil {
 		return flow.Next
@@ -151,7 +151,7 @@ func (r *Reconciler) awaitSafetyBackup(_ context.Context, o *observed) flow.Outc
 }
 
 // pinPrevious records what to go back to, before anything is written.
-func (r *Reconciler) pinPrevious(_ context.Context, o *observed) flow.Outcome {
+func pinPrevious(_ context.Context, o *observed) flow.Outcome {
 	outcome := o.lock().PinPrevious()
 	if !outcome.Finished() && o.discarding() {
 		outcome.Message = fmt.Sprintf("PostgresCluster %s is stopped. Its data generation %s is given up, and changed in place.",
@@ -161,7 +161,7 @@ func (r *Reconciler) pinPrevious(_ context.Context, o *observed) flow.Outcome {
 }
 
 // awaitRestored waits until the cluster accepts connections on the restored data.
-func (r *Reconciler) awaitRestored(_ context.Context, o *observed) flow.Outcome {
+func awaitRestored(_ context.Context, o *observed) flow.Outcome {
 	limit := startLimit
 	if o.discarding() {
 		limit = 0
@@ -171,7 +171,7 @@ func (r *Reconciler) awaitRestored(_ context.Context, o *observed) flow.Outcome 
 
 // pinRestored records that the cluster accepts connections on the restored data. From then on it can be undone. A failure that
 // was recorded a moment before is void: nothing was taken back yet, and clients write to the restored data.
-func (r *Reconciler) pinRestored(_ context.Context, o *observed) flow.Outcome {
+func pinRestored(_ context.Context, o *observed) flow.Outcome {
 	status := &o.restore.Status
 	if o.cluster.Spec.Archive != nil {
 		status.BackupRequest = &v1alpha1.BackupRequest{
@@ -185,14 +185,14 @@ func (r *Reconciler) pinRestored(_ context.Context, o *observed) flow.Outcome {
 }
 
 // takeBack hands the previous data over where the restored data was, unless it was given up.
-func (r *Reconciler) takeBack(_ context.Context, o *observed) flow.Outcome {
+func takeBack(_ context.Context, o *observed) flow.Outcome {
 	if o.discarding() {
 		return flow.Next
 	}
 	return o.lock().TakeBack()
 }
 
-func (r *Reconciler) awaitTakenBack(_ context.Context, o *observed) flow.Outcome {
+func awaitTakenBack(_ context.Context, o *observed) flow.Outcome {
 	if o.discarding() {
 		return flow.Next
 	}
@@ -200,7 +200,7 @@ func (r *Reconciler) awaitTakenBack(_ context.Context, o *observed) flow.Outcome
 }
 
 // concludeInPlace says why it was given up, and what the cluster runs on.
-func (r *Reconciler) concludeInPlace(_ context.Context, o *observed) flow.Outcome {
+func concludeInPlace(_ context.Context, o *observed) flow.Outcome {
 	status := &o.restore.Status
 	status.BackupRequest = nil
 	message := status.Failure.Message

@@ -76,7 +76,7 @@ func discard(o *observed) {
 	o.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
 }
 
-func decide(o *observed, decision v1alpha1.RestoreDecision) {
+func decideOn(o *observed, decision v1alpha1.RestoreDecision) {
 	run(o)
 	o.restore.Status.Decided = &v1alpha1.DecidedRestore{Decision: decision}
 }
@@ -144,26 +144,26 @@ func TestWhatIsSeenDecidesWhatIsDoneInPlace(t *testing.T) {
 		"restored":              {run, "decide"},
 		"cancelled too late":    {func(o *observed) { run(o); o.restore.Spec.Cancel = true }, "decide"},
 		"deleted when restored": {func(o *observed) { run(o); o.restore.DeletionTimestamp = &deleted }, "decide"},
-		"confirmed":             {func(o *observed) { decide(o, v1alpha1.DecisionConfirm) }, "releasePrevious finishConfirmed"},
-		"to be undone":          {func(o *observed) { decide(o, v1alpha1.DecisionUndo) }, "requestUndo awaitUndo handBack awaitBack"},
+		"confirmed":             {func(o *observed) { decideOn(o, v1alpha1.DecisionConfirm) }, "releasePrevious finishConfirmed"},
+		"to be undone":          {func(o *observed) { decideOn(o, v1alpha1.DecisionUndo) }, "requestUndo awaitUndo handBack awaitBack"},
 		"deleted while it is undone": {func(o *observed) {
-			decide(o, v1alpha1.DecisionUndo)
+			decideOn(o, v1alpha1.DecisionUndo)
 			o.restore.DeletionTimestamp = &deleted
 		}, "requestUndo awaitUndo handBack awaitBack"},
 		"undone": {func(o *observed) {
-			decide(o, v1alpha1.DecisionUndo)
+			decideOn(o, v1alpha1.DecisionUndo)
 			o.restore.Status.UndoneAt = &deleted
 		}, "awaitReturned releaseRestored concludeUndone"},
 		"deleted when it could not be undone": {func(o *observed) {
-			decide(o, v1alpha1.DecisionUndo)
+			decideOn(o, v1alpha1.DecisionUndo)
 			o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted
 		}, "releasePrevious removeFinalizer"},
 		"deleted when it was undone": {func(o *observed) {
-			decide(o, v1alpha1.DecisionUndo)
+			decideOn(o, v1alpha1.DecisionUndo)
 			o.restore.Status.UndoneAt, o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted, &deleted
 		}, "removeFinalizer"},
 		"deleted when it was confirmed": {func(o *observed) {
-			decide(o, v1alpha1.DecisionConfirm)
+			decideOn(o, v1alpha1.DecisionConfirm)
 			o.restore.Status.CompletedAt, o.restore.DeletionTimestamp = &deleted, &deleted
 		}, "removeFinalizer"},
 		"ended": {func(o *observed) { run(o); o.restore.Status.CompletedAt = &deleted }, "awaitFirstBackup expire"},
@@ -191,7 +191,7 @@ func TestOnlyAClusterWithDataIsRestoredInPlace(t *testing.T) {
 		"a cluster that is in use": {func(o *observed) { o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "other"}} }, flow.KindWait, v1alpha1.ReasonQueued},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Reconciler{}).preflightInPlace(context.Background(), seenInPlace(test.change))
+			got := preflightInPlace(context.Background(), seenInPlace(test.change))
 			if got.Kind != test.kind || got.Reason != test.reason || got.Kind != flow.KindNext && got.Message == "" {
 				t.Errorf("%+v", got)
 			}
@@ -249,7 +249,7 @@ func TestTheTimeIsForeseenByTheLastRestore(t *testing.T) {
 func TestTheDataOfBeforeIsPinnedBeforeTheJobStarts(t *testing.T) {
 	o := seenInPlace(grant)
 	r := &Reconciler{} // without a client: a write would panic
-	got := flow.Run(context.Background(), o, r.awaitLock, r.pinPrevious, r.runJob)
+	got := flow.Run(context.Background(), o, awaitLock, pinPrevious, r.runJob)
 	want := v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17"}
 	if got.Kind != flow.KindSave || o.restore.Status.Previous == nil || *o.restore.Status.Previous != want {
 		t.Errorf("%+v, before %+v", got, o.restore.Status.Previous)
@@ -277,7 +277,7 @@ func TestADecisionIsRecordedBeforeItIsActedOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := seenInPlace(func(o *observed) { run(o); test.change(o) })
-			got := (&Reconciler{}).decide(context.Background(), o)
+			got := decide(context.Background(), o)
 			if o.decided() != test.want || test.want != "" && got.Kind != flow.KindSave {
 				t.Errorf("decided %q, %+v", o.decided(), got)
 			}
@@ -311,7 +311,7 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		"the instance was taken away": {func(o *observed) { o.cluster.Status.Instances = o.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := seenInPlace(func(o *observed) { decide(o, v1alpha1.DecisionUndo); test.change(o) })
+			o := seenInPlace(func(o *observed) { decideOn(o, v1alpha1.DecisionUndo); test.change(o) })
 			got := (&Reconciler{}).requestUndo(context.Background(), o)
 			if got.Kind != test.kind || !strings.Contains(got.Message, test.want) || (o.restore.Status.VolumeLockRequest != nil) != (test.kind == flow.KindSave) {
 				t.Errorf("%+v, hold %v", got, o.restore.Status.VolumeLockRequest)
@@ -326,8 +326,7 @@ func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
 		o.restore.Status.DownAt, o.restore.Status.Handover = &metav1.Time{Time: o.now}, &v1alpha1.Handover{DataGeneration: "g1"}
 		o.restore.Status.Failure = &v1alpha1.Failure{Reason: "x", Message: "it failed"}
 	})
-	r := &Reconciler{} // without a client: a write would panic
-	got := flow.Run(context.Background(), o, r.takeBack, r.awaitTakenBack, r.concludeInPlace)
+	got := flow.Run(context.Background(), o, takeBack, awaitTakenBack, concludeInPlace)
 	if got.Kind != flow.KindStop || o.restore.Status.Handover.DataGeneration != "g1" || !strings.Contains(got.Message, "restore Backup shop-safety in place") ||
 		strings.Contains(got.Message, "goes on with its previous data") {
 		t.Errorf("%+v, %+v", got, o.restore.Status.Handover)
@@ -340,21 +339,20 @@ func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testin
 		o.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
 		o.restore.Status.Handover = &v1alpha1.Handover{Token: protocol.Token("uid", 0), DataGeneration: "g1"}
 	})
-	r := &Reconciler{}
-	if got := r.takeBack(t.Context(), o); got.Kind != flow.KindSave || o.restore.Status.Handover.DataGeneration != "g0" {
+	if got := takeBack(t.Context(), o); got.Kind != flow.KindSave || o.restore.Status.Handover.DataGeneration != "g0" {
 		t.Fatalf("%+v, %+v", got, o.restore.Status.Handover)
 	}
-	if got := r.awaitTakenBack(t.Context(), o); got.Kind != flow.KindWait { // it may be about to take g1
+	if got := awaitTakenBack(t.Context(), o); got.Kind != flow.KindWait { // it may be about to take g1
 		t.Errorf("it runs on g0 still: %+v", got)
 	}
 	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g0"
-	if got := r.awaitTakenBack(t.Context(), o); !got.Finished() {
+	if got := awaitTakenBack(t.Context(), o); !got.Finished() {
 		t.Errorf("it says that it took g0: %+v", got)
 	}
 }
 
 func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
-	o := seenInPlace(func(o *observed) { decide(o, v1alpha1.DecisionConfirm) })
+	o := seenInPlace(func(o *observed) { decideOn(o, v1alpha1.DecisionConfirm) })
 	if got := release(o, "g1"); !got.Finished() || o.restore.Status.Release != nil {
 		t.Errorf("what it runs on: %+v, %v", got, o.restore.Status.Release)
 	}

@@ -80,7 +80,7 @@ func (o *observed) leftBehind(secret *corev1.Secret) bool {
 }
 
 // awaitNamesFree waits until what a former cluster of the name has left is deleted.
-func (r *Reconciler) awaitNamesFree(_ context.Context, o *observed) flow.Outcome {
+func awaitNamesFree(_ context.Context, o *observed) flow.Outcome {
 	for _, name := range o.ownLogins() {
 		if secret := o.logins[name]; secret != nil && o.leftBehind(secret) {
 			return flow.Poll(2*time.Second, v1alpha1.ReasonAwaitingNames, fmt.Sprintf(

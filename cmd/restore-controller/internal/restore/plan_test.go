@@ -165,7 +165,7 @@ func TestPreflightSaysWhatIsWrong(t *testing.T) {
 		}, flow.KindStop, v1alpha1.ReasonRepositoryNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := (&Reconciler{}).preflight(context.Background(), seen(test.change))
+			got := preflight(context.Background(), seen(test.change))
 			if got.Kind != test.kind || got.Reason != test.reason || got.Kind != flow.KindNext && got.Message == "" {
 				t.Errorf("%+v", got)
 			}
@@ -179,7 +179,7 @@ func TestTheVolumeIsGivenBackOnlyWhenNobodyWritesToIt(t *testing.T) {
 		o.restore.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{}
 	})
 	r := &Reconciler{}
-	outcome := flow.Run(context.Background(), o, r.stopJob, r.withdrawLock)
+	outcome := flow.Run(context.Background(), o, r.stopJob, withdrawLock)
 	if outcome.Kind != flow.KindWait || o.restore.Status.VolumeLockRequest == nil {
 		t.Errorf("%+v, hold %v", outcome, o.restore.Status.VolumeLockRequest)
 	}
@@ -193,7 +193,7 @@ func TestAClusterThatTookTheDataOverIsNotDeleted(t *testing.T) {
 		o.cluster.Status.DataGeneration = "g1"
 	})
 	r := &Reconciler{} // without a client: a write would panic
-	outcome := flow.Run(context.Background(), o, r.deleteUnfinished, r.awaitClusterDeleted, r.conclude)
+	outcome := flow.Run(context.Background(), o, r.deleteUnfinished, awaitClusterDeleted, conclude)
 	if outcome.Kind != flow.KindStop || !strings.Contains(outcome.Message, "and stays") {
 		t.Errorf("%+v", outcome)
 	}

@@ -21,7 +21,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outc
 }
 
 // preflight refuses what can't be done, before anything is read or touched. Each policy is a pure function of what was observed.
-func (r *Reconciler) preflight(_ context.Context, o *observed) flow.Outcome {
+func preflight(_ context.Context, o *observed) flow.Outcome {
 	if o.restore.Status.Plan != nil {
 		return flow.Next
 	}

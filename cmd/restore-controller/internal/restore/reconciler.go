@@ -92,24 +92,24 @@ func (r *Reconciler) plan(o *observed) []step {
 	if o.inPlace() {
 		return r.planInPlace(o)
 	}
-	giveUp := []step{r.stopJob, r.withdrawLock, r.awaitReturned, r.deleteUnfinished, r.awaitClusterDeleted}
+	giveUp := []step{r.stopJob, withdrawLock, awaitReturned, r.deleteUnfinished, awaitClusterDeleted}
 	switch {
 	case o.deleting() && o.ended():
 		return []step{r.removeFinalizer}
 	case o.deleting():
 		return append(giveUp, r.removeFinalizer)
 	case o.ended():
-		return []step{r.awaitFirstBackup, r.expire}
+		return []step{awaitFirstBackup, r.expire}
 	case o.failure() != nil && !o.runsRestored():
-		return append(append([]step{r.pinFailure}, giveUp...), r.conclude)
+		return append(append([]step{pinFailure}, giveUp...), conclude)
 	}
-	steps := []step{r.ensureFinalizer, r.preflight, r.pinPlan}
+	steps := []step{r.ensureFinalizer, preflight, r.pinPlan}
 	if o.planOnly() {
 		return steps
 	}
 	return append(steps,
-		r.awaitNamesFree, r.ensureCluster, r.ensureLogins, r.requestLock, r.awaitLock,
-		r.runJob, r.awaitJob, r.handOver, r.awaitRunning,
-		r.finish,
+		awaitNamesFree, r.ensureCluster, r.ensureLogins, requestLock, awaitLock,
+		r.runJob, awaitJob, r.handOver, awaitRunning,
+		finish,
 	)
 }

@@ -31,7 +31,7 @@ func (o *observed) decided() v1alpha1.RestoreDecision {
 }
 
 // decide waits for a decision of a person, or for the end of the time for one, and records it before it is carried out.
-func (r *Reconciler) decide(_ context.Context, o *observed) flow.Outcome {
+func decide(_ context.Context, o *observed) flow.Outcome {
 	status, by := &o.restore.Status, o.confirmBy()
 	status.ConfirmBy = &metav1.Time{Time: by}
 	switch {
@@ -95,7 +95,7 @@ func (o *observed) undone() bool { return o.restore.Status.UndoneAt != nil }
 // orGo lets a Restore that is being deleted go where it would have to stop.
 func (r *Reconciler) orGo(ctx context.Context, o *observed, outcome flow.Outcome) flow.Outcome {
 	if outcome.Stopped() && o.deleting() {
-		return flow.Run(ctx, o, r.releasePrevious, r.removeFinalizer)
+		return flow.Run(ctx, o, releasePrevious, r.removeFinalizer)
 	}
 	return outcome
 }
@@ -166,7 +166,7 @@ func (r *Reconciler) undoImpossible(ctx context.Context, o *observed, why string
 }
 
 // handBack offers the previous data.
-func (r *Reconciler) handBack(_ context.Context, o *observed) flow.Outcome {
+func handBack(_ context.Context, o *observed) flow.Outcome {
 	return undoing(o.lock().HandBack())
 }
 
@@ -185,7 +185,7 @@ func (r *Reconciler) awaitBack(ctx context.Context, o *observed) flow.Outcome {
 }
 
 // releaseRestored has what this Restore wrote removed, where it wrote anything.
-func (r *Reconciler) releaseRestored(_ context.Context, o *observed) flow.Outcome {
+func releaseRestored(_ context.Context, o *observed) flow.Outcome {
 	if o.restore.Status.Previous == nil {
 		return flow.Next
 	}
@@ -193,7 +193,7 @@ func (r *Reconciler) releaseRestored(_ context.Context, o *observed) flow.Outcom
 }
 
 // releasePrevious has the previous data removed.
-func (r *Reconciler) releasePrevious(_ context.Context, o *observed) flow.Outcome {
+func releasePrevious(_ context.Context, o *observed) flow.Outcome {
 	return release(o, o.restore.Status.Previous.DataGeneration)
 }
 

@@ -72,11 +72,11 @@ func (r *Reconciler) create(ctx context.Context, cluster *v1alpha1.PostgresClust
 	return flow.Save(v1alpha1.ReasonPlanned, "PostgresCluster "+cluster.Name+" is being created.")
 }
 
-func (r *Reconciler) requestLock(_ context.Context, o *observed) flow.Outcome {
+func requestLock(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Request(0)
 }
 
-func (r *Reconciler) awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
+func awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
 
 // runJob starts the Job that writes the data.
 func (r *Reconciler) runJob(ctx context.Context, o *observed) flow.Outcome {
@@ -142,7 +142,7 @@ func resourcesOf(cluster *v1alpha1.PostgresCluster) corev1.ResourceRequirements 
 }
 
 // awaitJob waits for the Job's end. Its failure is plan's.
-func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
+func awaitJob(_ context.Context, o *observed) flow.Outcome {
 	if o.restore.Status.Handover != nil || o.job.Ended() {
 		return flow.Next
 	}
@@ -178,12 +178,12 @@ func (r *Reconciler) handOver(ctx context.Context, o *observed) flow.Outcome {
 }
 
 // awaitRunning waits until the cluster accepts connections on the restored data, however long that takes: it has no other data.
-func (r *Reconciler) awaitRunning(_ context.Context, o *observed) flow.Outcome {
+func awaitRunning(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitRunning(0)
 }
 
 // finish gives the volumes back, and requests the first backup of the new lineage.
-func (r *Reconciler) finish(_ context.Context, o *observed) flow.Outcome {
+func finish(_ context.Context, o *observed) flow.Outcome {
 	status := &o.restore.Status
 	if o.cluster.Spec.Archive != nil {
 		status.BackupRequest = &v1alpha1.BackupRequest{
