@@ -53,7 +53,7 @@ test-targets: $(if $(PG),kube) ## Restore a history with failovers to TARGETS=30
 	$(if $(PG),go build -o $(BIN)/inimage ./test/inimage)
 	HOWDAH_RESTORE_TARGETS=$(or $(TARGETS),30) HOWDAH_RESTORE_SEED=$(SEED) go test -tags postgres -count=1 -timeout 1h -v \
 		$(if $(PG),-exec "$(BIN)/inimage $$($(BIN)/kube images | tr ' ' '\n' | grep /postgresql-$(PG)-)") \
-		-run TestWhatIsRestoredIsWhatWasCommittedAtTheTarget ./cmd/agent/internal/recover
+		-run TestWhatIsRestoredIsWhatWasCommittedAtTheTarget ./cmd/agent/internal/restorejob
 
 .PHONY: test-orders
 test-orders: kube ## Have two Restores and an Upgrade want one cluster in ORDERS=100 random orders, while controllers die (SEED=... repeats the draws)

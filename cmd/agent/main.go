@@ -25,7 +25,7 @@ var commands = []func() *cobra.Command{
 	drillCommand,
 	upgradeCommand,
 	restoreCommand,
-	wardenCommand,
+	watchdogCommand,
 }
 
 func main() {

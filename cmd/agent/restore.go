@@ -14,7 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
-	"howdah.dev/howdah/cmd/agent/internal/recover"
+	"howdah.dev/howdah/cmd/agent/internal/restorejob"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
@@ -55,7 +55,7 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
 	defer reporter.Close()
-	worker := recover.Worker{
+	worker := restorejob.Worker{
 		Volume: generation.Volume(filepath.Join(root, agentapi.VolumeDir)), SocketDir: filepath.Join(root, agentapi.SocketDir),
 		RunDir: filepath.Join(root, agentapi.RunDir), WAL: filepath.Join(root, agentapi.WALPath),
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),

@@ -24,7 +24,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/metrics"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/supervise"
-	"howdah.dev/howdah/cmd/agent/internal/warden"
+	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
@@ -75,7 +75,7 @@ func run(ctx context.Context, o runOptions) error {
 		Generation: podGeneration(), Grace: o.grace, ArchiveLimits: archive.DefaultLimits(), Log: log,
 		OpenStore: openStore,
 		Publish:   func(config agentapi.Config) supervise.Publisher { return publish(publishing, config, log) },
-		Warden:    warden.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
+		Watchdog:  watchdog.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
 	})
 	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor)), agentapi.TLSDir, log)
 	defer server.Close()

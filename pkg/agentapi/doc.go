@@ -40,7 +40,7 @@ const (
 // Routes of the agent's HTTPS server. All but the probes ask for a client certificate of the cluster's CA.
 const (
 	RouteLive    = "/livez"      // GET, no certificate: the agent runs and its supervisor answers
-	RouteReady   = "/readyz"     // GET, no certificate: PostgreSQL takes connections
+	RouteReady   = "/readyz"     // GET, no certificate: PostgreSQL accepts connections
 	RouteStatus  = "/v1/status"  // GET: Status
 	RouteRestart = "/v1/restart" // POST RestartRequest: restart PostgreSQL in place, if parameters wait for it
 	RouteMetrics = "/metrics"    // GET: Prometheus

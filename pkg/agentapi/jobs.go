@@ -130,7 +130,7 @@ type RestoreResult struct {
 	// FetchSeconds and ReplaySeconds are how long the two took.
 	FetchSeconds  int64 `json:"fetchSeconds,omitempty"`
 	ReplaySeconds int64 `json:"replaySeconds,omitempty"`
-	// TakenBytes of the backup were not fetched, because the data of before still held them.
+	// TakenBytes of the backup were not fetched, because the previous data still held them.
 	TakenBytes int64 `json:"takenBytes,omitempty"`
 	// DisabledSubscriptions as database.subscription, the first of them.
 	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`

@@ -92,7 +92,7 @@ type Position struct {
 	// Generation that it runs on, and Term that it knows.
 	Generation string `json:"generation"`
 	Term       int64  `json:"term"`
-	// Replica: PostgreSQL runs as one and takes connections, so that it could be promoted.
+	// Replica: PostgreSQL runs as one and accepts connections, so that it could be promoted.
 	Replica bool `json:"replica"`
 	// Timeline and LSN of what it has received and flushed. The LSN is a number, as it is compared.
 	Timeline int64  `json:"timeline"`

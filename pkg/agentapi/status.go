@@ -52,9 +52,9 @@ type Status struct {
 type State string
 
 const (
-	// StateStarting: starting or replaying WAL, not taking connections yet.
+	// StateStarting: starting or replaying WAL, not accepting connections yet.
 	StateStarting State = "Starting"
-	// StateRunning: taking connections.
+	// StateRunning: accepting connections.
 	StateRunning State = "Running"
 	// StateStopping: being stopped.
 	StateStopping State = "Stopping"

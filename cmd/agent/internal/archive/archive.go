@@ -69,8 +69,8 @@ type Archiver struct {
 
 	mu       sync.Mutex
 	target   *target
-	standing standing
-	changed  chan struct{} // closed, and made anew, when the target or the standing is another
+	server   serverState
+	changed  chan struct{} // closed, and made anew, when the target or the state of the server is another
 	pushes   map[string]*push
 	behind   bool    // more files waited than may be on their way, when they were last counted
 	answered string  // the last segment that the server was told is archived
@@ -216,7 +216,7 @@ func (a *Archiver) await(ctx context.Context, p *push, name string) error {
 	var last <-chan time.Time
 	for {
 		a.mu.Lock()
-		ending, changed, failing := a.standing.ending, a.changed, !a.health.FailingSince.IsZero()
+		ending, changed, failing := a.server.ending, a.changed, !a.health.FailingSince.IsZero()
 		a.mu.Unlock()
 		select {
 		case <-p.done:
@@ -271,7 +271,7 @@ func (a *Archiver) lookAhead(t *target, current string) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.target != t || a.standing.replica || a.standing.ending == givingUp || !a.health.FailingSince.IsZero() {
+	if a.target != t || a.server.replica || a.server.ending == givingUp || !a.health.FailingSince.IsZero() {
 		return
 	}
 	a.behind = len(names) > 2*cap(t.slots)

@@ -16,8 +16,8 @@ import (
 // A replica keeps its WAL until the primary has archived it, and so has what the primary had not when it takes over. It
 // pushes nothing but the histories of timelines, which are the same wherever they come from.
 
-// standing is what the server is, for its archiver.
-type standing struct {
+// serverState is what the server is, for its archiver.
+type serverState struct {
 	replica   bool
 	ending    ending
 	confirmed confirmation
@@ -55,12 +55,12 @@ func (a *Archiver) wake() {
 	a.changed = make(chan struct{})
 }
 
-func (a *Archiver) stand(change func(*standing)) {
+func (a *Archiver) setServer(change func(*serverState)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.standing
-	change(&a.standing)
-	if a.standing != before {
+	before := a.server
+	change(&a.server)
+	if a.server != before {
 		a.wake()
 	}
 }
@@ -74,7 +74,7 @@ func (a *Archiver) SetPrimary(primary bool) {
 			a.log.Warn("segments of the former timeline may be archived late", "error", err)
 		}
 	}
-	a.stand(func(s *standing) { s.replica = !primary })
+	a.setServer(func(s *serverState) { s.replica = !primary })
 }
 
 // askForLeftovers has the server ask for the segments of former timelines that it has forgotten. A replica notes a segment
@@ -120,7 +120,7 @@ func (a *Archiver) askFor(name string) error {
 // Confirmed says what the primary that a replica follows has archived: the segment of this name and all before it, or
 // nothing at all where it has no archive.
 func (a *Archiver) Confirmed(name string, archives bool) {
-	a.stand(func(s *standing) { s.confirmed = confirmation{true, archives, name} })
+	a.setServer(func(s *serverState) { s.confirmed = confirmation{true, archives, name} })
 }
 
 // Stopping makes the archiver give answers quickly, because a server that shuts down waits for them.
@@ -131,7 +131,7 @@ func (a *Archiver) Stopping(is bool) { a.end(is, stopping) }
 func (a *Archiver) GivingUp(is bool) { a.end(is, givingUp) }
 
 func (a *Archiver) end(is bool, how ending) {
-	a.stand(func(s *standing) {
+	a.setServer(func(s *serverState) {
 		s.ending = running
 		if is {
 			s.ending = how
@@ -144,7 +144,7 @@ func (a *Archiver) end(is bool, how ending) {
 func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) {
 	for {
 		a.mu.Lock()
-		t, is, changed := a.target, a.standing, a.changed
+		t, is, changed := a.target, a.server, a.changed
 		a.mu.Unlock()
 		if t == nil {
 			return nil, nil

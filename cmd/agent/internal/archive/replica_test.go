@@ -172,7 +172,7 @@ func TestAServerThatHandsOverWaitsForNothing(t *testing.T) {
 			}
 		}
 		test.end(a, false)
-		if a.standing.ending != running {
+		if a.server.ending != running {
 			t.Errorf("%s has not come back", name)
 		}
 	}

@@ -31,7 +31,7 @@ type shipped struct {
 func (a *Archiver) Ship(ctx context.Context, timeline uint32, flushed postgres.LSN, at time.Time) error {
 	a.mu.Lock()
 	t := a.target
-	idle := t == nil || a.standing.replica || a.standing.ending != running || !a.health.FailingSince.IsZero()
+	idle := t == nil || a.server.replica || a.server.ending != running || !a.health.FailingSince.IsZero()
 	a.mu.Unlock()
 	if idle {
 		return nil

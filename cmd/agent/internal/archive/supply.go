@@ -40,7 +40,7 @@ type supply struct {
 // says nothing about that, and may pass.
 func (a *Archiver) Offers(ctx context.Context, history postgres.TimelineHistory, lsn postgres.LSN) (bool, error) {
 	a.mu.Lock()
-	t, confirmed := a.target, a.standing.confirmed
+	t, confirmed := a.target, a.server.confirmed
 	givenUp := a.supply != nil && a.supply.failures >= maxFailures
 	a.mu.Unlock()
 	switch {
@@ -167,7 +167,7 @@ func (a *Archiver) fetch(ctx context.Context, name, path string) error {
 
 // given says whether a segment is part of a supply. The lock is held.
 func (a *Archiver) given(s *supply, segment postgres.Segment) bool {
-	return follows(s.history, segment) && a.standing.confirmed.has(segment)
+	return follows(s.history, segment) && a.server.confirmed.has(segment)
 }
 
 // fetched notes how a fetch went.

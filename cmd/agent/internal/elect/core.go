@@ -1,7 +1,7 @@
 // Package elect decides who is primary. Core is the whole decision: it has no clock, no network and no lock, takes what was
-// seen together with the time at which it was, and answers with what is to be done. Driver connects it to the world.
+// seen together with the time at which it was, and answers with what is to be done. Package member connects it to the Lease, the peers and the server.
 //
-// docs/high-availability.md says why two servers never accept writes at one time.
+// docs/high-availability.md says why two servers never accept writes simultaneously.
 package elect
 
 import (

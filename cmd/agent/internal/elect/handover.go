@@ -59,7 +59,7 @@ func (c *Core) settleSwitchover() {
 	switch holder := c.record.Holder; holder {
 	case "":
 	case c.self.Name:
-		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, "nobody has taken over in time, so the primary of before goes on"
+		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, "nobody has taken over in time, so the previous primary goes on"
 	default:
 		c.answers.State, c.answers.Message = agentapi.SwitchoverDone, holder+" has taken over"
 	}

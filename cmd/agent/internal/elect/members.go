@@ -66,7 +66,7 @@ func (c *Core) desired(now Time) ([]Member, int) {
 	return fit, min(number, len(fit))
 }
 
-// fit: the replica streams and is near enough, or it was a member and has not been away for long.
+// fit: the replica streams and is lags by little enough, or it was a member and has not been away for long.
 func (c *Core) fit(now Time, name string) bool {
 	w := c.members[name]
 	near := w.Lag <= c.config.MaxLag

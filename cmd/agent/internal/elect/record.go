@@ -131,7 +131,7 @@ type Limits struct {
 	Retry    time.Duration // between a failed write, or a round of questions, and the next
 	Failsafe time.Duration // without a confirmed renewal, until the members are asked
 	Fence    time.Duration // without one, until PostgreSQL is killed
-	Kill     time.Duration // until the warden does it
+	Kill     time.Duration // until the watchdog does it
 	Expire   time.Duration // without a change of the Lease, until others may take it
 	Away     time.Duration // that a member may be gone until it is none any more
 	Listen   time.Duration // for answers of those that may never answer

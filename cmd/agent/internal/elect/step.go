@@ -90,7 +90,7 @@ func (c *Core) Step(now Time) Acts {
 			acts.Want = Want{Role: Lead, Until: Forever}
 		}
 	default:
-		c.stand(now, &acts)
+		c.campaign(now, &acts)
 	}
 	c.settleSwitchover()
 	return acts

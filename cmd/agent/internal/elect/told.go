@@ -42,7 +42,7 @@ type Mode int
 const (
 	Down     Mode = iota // nothing of it runs
 	Starting             // or stopping
-	Replica              // it follows, and takes connections
+	Replica              // it follows, and accepts connections
 	Primary              // it accepts writes
 )
 

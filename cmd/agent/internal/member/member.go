@@ -42,7 +42,7 @@ type Options struct {
 	Permit func(until time.Duration)
 	// Kill ends the server at once, whatever else is going on.
 	Kill func()
-	// Locate asks a server that takes connections where it is.
+	// Locate asks a server that accepts connections where it is.
 	Locate func(ctx context.Context) (agentapi.Position, error)
 	Log    *slog.Logger
 }
@@ -126,7 +126,7 @@ func (m *Member) step() elect.Acts {
 		switch {
 		case want.Role == elect.Lead || want.Role == elect.Stop && want.Orderly && want.Until > 0:
 			m.Permit(want.Until)
-		case want.Role == elect.Stop && want.Orderly: // it has until the warden's time
+		case want.Role == elect.Stop && want.Orderly: // it has until the watchdog's time
 		case before.Role == elect.Lead || before.Orderly:
 			m.Log.Error("the lease is lost; PostgreSQL is killed, so that no write is accepted beside another primary's")
 			go m.Kill()
@@ -159,7 +159,7 @@ func poke(c chan<- struct{}) {
 
 var roleNames = map[elect.Role]string{elect.Idle: "idle", elect.Stop: "stopped", elect.Lead: "primary", elect.Follow: "replica"}
 
-// same says whether two wants ask for the same of PostgreSQL. How long it may go on is the warden's.
+// same says whether two wants ask for the same of PostgreSQL. How long it may go on is the watchdog's.
 func same(a, b elect.Want) bool {
 	return a.Role == b.Role && a.Leader == b.Leader && a.Term == b.Term && a.Timeline == b.Timeline && a.Orderly == b.Orderly && a.Why == b.Why &&
 		fmt.Sprint(a.Sync) == fmt.Sprint(b.Sync)

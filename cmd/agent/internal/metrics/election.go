@@ -20,7 +20,7 @@ var (
 	replicationTime = describe("replication_lag_seconds", "Since the replica had all that its primary had.")
 	fromArchive     = describe("replication_from_archive", "1 while the replica reads the archive, as its primary has no more the WAL that it needs.")
 	rejoinBytes     = describe("rejoin_bytes", "Bytes of the clone that is being made, done and in all.", "of")
-	rejoinAttempts  = describe("rejoin_attempts", "Tries so far to make the data fit to follow; missing while there is nothing to mend.")
+	rejoinAttempts  = describe("rejoin_attempts", "Tries so far to make the data fit to follow; missing while there is nothing to repair.")
 )
 
 // election sends what is known of the election and of replication, where there is more than one instance.

@@ -41,7 +41,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	up              = describe("up", "1 while PostgreSQL takes connections.")
+	up              = describe("up", "1 while PostgreSQL accepts connections.")
 	info            = describe("instance_info", "Always 1; says what the instance is.", "role", "version", "generation")
 	timeline        = describe("timeline", "Timeline that the instance is on.")
 	started         = describe("start_time_seconds", "When PostgreSQL was started last, in seconds since 1970.")

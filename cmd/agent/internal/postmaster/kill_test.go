@@ -13,15 +13,15 @@ import (
 // The roles of this program when it runs again as what a container has in it.
 const (
 	roleVariable = "POSTMASTER_TEST_ROLE"
-	roleFirst    = "first"  // the container's first process
-	roleWarden   = "warden" // the one that kills
+	roleFirst    = "first"    // the container's first process
+	roleWatchdog = "watchdog" // the one that kills
 )
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
 	case roleFirst:
 		os.Exit(first())
-	case roleWarden:
+	case roleWatchdog:
 		KillAll(os.TempDir())
 		os.Exit(0)
 	}
@@ -34,9 +34,9 @@ func first() int {
 	if other.Start() != nil {
 		return 2
 	}
-	warden := exec.Command("/proc/self/exe")
-	warden.Env = append(os.Environ(), roleVariable+"="+roleWarden)
-	if warden.Run() != nil {
+	watchdog := exec.Command("/proc/self/exe")
+	watchdog.Env = append(os.Environ(), roleVariable+"="+roleWatchdog)
+	if watchdog.Run() != nil {
 		return 3
 	}
 	err := other.Wait()
@@ -46,7 +46,7 @@ func first() int {
 	return 4
 }
 
-func TestTheWardenOfAContainerEndsAllOfItAtOnce(t *testing.T) {
+func TestTheWatchdogOfAContainerEndsAllOfItAtOnce(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make a container's view of processes")
 	}

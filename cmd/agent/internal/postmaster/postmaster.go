@@ -99,7 +99,7 @@ func (s *Server) Ended() error { return s.err }
 // Complaint is the last message of the server that says why it can't go on, or empty.
 func (s *Server) Complaint() string { return s.relay.complaint() }
 
-// Accepting says whether the server takes connections by now.
+// Accepting says whether the server accepts connections by now.
 func (s *Server) Accepting() bool {
 	content, err := os.ReadFile(filepath.Join(s.spec.PGData, "postmaster.pid"))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Recovery is what can be seen from outside of a replica that takes no connections yet. Its zero value says that nothing can.
+// Recovery is what can be seen from outside of a replica that accepts no connections yet. Its zero value says that nothing can.
 type Recovery struct {
 	// Doing is what the process that replays calls itself, with the segment that it is at.
 	Doing string

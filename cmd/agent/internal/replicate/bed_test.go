@@ -173,7 +173,7 @@ func (n *node) startCopy(g generation.Generation, of *node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, n.Pod+" to take connections", func() bool {
+	await(t, n.Pod+" to accept connections", func() bool {
 		select {
 		case <-n.server.Done():
 			t.Fatalf("%s: %s", n.Pod, n.server.Complaint())
@@ -186,12 +186,12 @@ func (n *node) startCopy(g generation.Generation, of *node) {
 // configure writes the files of a primary, or of a replica of another node.
 func (n *node) configure(of *node) settings.Files {
 	n.bed.t.Helper()
-	standing := settings.Standing{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30, FromArchive: n.behind}
+	replication := settings.Replication{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30, FromArchive: n.behind}
 	if of != nil {
 		upstream := of.upstream()
-		standing.Upstream = &upstream
+		replication.Upstream = &upstream
 	}
-	files, err := settings.Render(n.bed.config, n.bed.pg.Major, n.Paths, standing)
+	files, err := settings.Render(n.bed.config, n.bed.pg.Major, n.Paths, replication)
 	if err == nil {
 		err = files.Write(n.Paths)
 	}

@@ -16,8 +16,8 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Wish is what the cluster declares.
-type Wish struct {
+// Desired is what the cluster declares.
+type Desired struct {
 	agentapi.Declared
 	Major int
 	// Database and Owner of the application.
@@ -28,15 +28,15 @@ type Wish struct {
 
 // declaration is one try to make everything as it is declared.
 type declaration struct {
-	Wish
+	Desired
 	server   local.Server
 	problems []string
 }
 
 // Declare makes everything as it is declared and says, a sentence each, what could not be. An error means that the server
 // was lost meanwhile. It may be repeated, and changes nothing that is right already.
-func Declare(ctx context.Context, server local.Server, wish Wish) (problems []string, err error) {
-	d := &declaration{Wish: wish, server: server}
+func Declare(ctx context.Context, server local.Server, desired Desired) (problems []string, err error) {
+	d := &declaration{Desired: desired, server: server}
 	err = server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		for _, step := range []func(context.Context, *pgx.Conn) error{
 			d.keepRoles, d.keepMemberships, d.keepDatabases, d.dropDatabases, d.dropRoles,
@@ -56,7 +56,7 @@ func Declare(ctx context.Context, server local.Server, wish Wish) (problems []st
 	return d.problems, nil
 }
 
-// errRefused is a wish that is not granted, whatever the server would say.
+// errRefused is something desired that is not granted, whatever the server would say.
 var errRefused = errors.New("refused")
 
 // note makes a problem of an error, and passes on one that ends everything.

@@ -36,7 +36,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 // declare returns the problems as one text.
 func (b *bed) declare(declared agentapi.Declared, passwords map[string]string) string {
 	b.t.Helper()
-	problems, err := Declare(b.t.Context(), b.local, Wish{Declared: declared, Major: b.major, Database: "shop", Owner: "app", Passwords: passwords})
+	problems, err := Declare(b.t.Context(), b.local, Desired{Declared: declared, Major: b.major, Database: "shop", Owner: "app", Passwords: passwords})
 	if err != nil {
 		b.t.Fatal(err)
 	}

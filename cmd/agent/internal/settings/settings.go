@@ -35,22 +35,22 @@ type Files struct {
 	fixed []postgres.Parameter
 }
 
-// Render makes the files for a server of this major in this standing. Later layers win: values for the size of the pod,
+// Render makes the files for a server of this major with these replication settings. Later layers win: values for the size of the pod,
 // those of the user, and those that are Howdah's. It refuses parameters and rules that a user may not set.
 //
 // A replica does not start with less max_connections, max_worker_processes, max_wal_senders, max_prepared_transactions
 // or max_locks_per_transaction than its primary has: those are raised on replicas first and lowered on the primary first.
-func Render(config agentapi.Config, major int, paths Paths, standing Standing) (Files, error) {
+func Render(config agentapi.Config, major int, paths Paths, replication Replication) (Files, error) {
 	if err := check(config); err != nil {
 		return Files{}, err
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
 	cores := int((config.CPUMillis + 999) / 1000)
-	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.VolumeParameters(standing.VolumeBytes)}
+	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.VolumeParameters(replication.VolumeBytes)}
 	if config.Instances > 1 {
-		layers = append(layers, postgres.ReplicationParameters(standing.VolumeBytes))
+		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
 	}
-	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), standing.parameters(paths), fixed}
+	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths), fixed}
 	all := postgres.MergeParameters(append(layers, stronger...)...)
 	conf, err := postgres.RenderConf(all)
 	if err != nil {

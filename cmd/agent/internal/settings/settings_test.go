@@ -23,7 +23,7 @@ func line(t *testing.T, files Files, name string) string {
 
 func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
 	config := agentapi.Config{Cluster: "shop", MemoryBytes: 1 << 30, CPUMillis: 1500, Parameters: map[string]string{"work_mem": "64MB", "archive_timeout": "1min"}}
-	files, err := Render(config, 17, paths, Standing{})
+	files, err := Render(config, 17, paths, Replication{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestTheUserComesBeforeDefaultsAndAfterWhatIsFixed(t *testing.T) {
 
 func TestWhatWasChosenForTheSizeIsTold(t *testing.T) {
 	config := agentapi.Config{Cluster: "shop", MemoryBytes: 1 << 30, CPUMillis: 1500, Parameters: map[string]string{"work_mem": "64MB"}}
-	files, err := Render(config, 17, paths, Standing{VolumeBytes: 1 << 30})
+	files, err := Render(config, 17, paths, Replication{VolumeBytes: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +61,13 @@ func TestWhatWasChosenForTheSizeIsTold(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if files, err = Render(agentapi.Config{Cluster: "shop"}, 17, paths, Standing{}); err != nil || len(files.Tuned) != 0 {
+	if files, err = Render(agentapi.Config{Cluster: "shop"}, 17, paths, Replication{}); err != nil || len(files.Tuned) != 0 {
 		t.Errorf("of a server of unknown size: %v, %v", files.Tuned, err)
 	}
 }
 
 func TestWhatIsNotTheUsersIsRefused(t *testing.T) {
-	_, err := Render(agentapi.Config{Parameters: map[string]string{"ssl": "off"}}, 17, paths, Standing{})
+	_, err := Render(agentapi.Config{Parameters: map[string]string{"ssl": "off"}}, 17, paths, Replication{})
 	if !errors.Is(err, postgres.ErrParameter) {
 		t.Error(err)
 	}
@@ -96,11 +96,11 @@ func TestComplaintsAreSentencesOfPostgreSQL(t *testing.T) {
 }
 
 func TestRulesOfAPersonStandBeforeTheLastOneAndAreChecked(t *testing.T) {
-	files, err := Render(agentapi.Config{HBA: []string{"hostssl orders web 10.0.0.0/8 cert"}}, 17, paths, Standing{})
+	files, err := Render(agentapi.Config{HBA: []string{"hostssl orders web 10.0.0.0/8 cert"}}, 17, paths, Replication{})
 	if err != nil || !strings.HasSuffix(files.HBA, "hostssl orders web 10.0.0.0/8 cert\nhostssl all all all scram-sha-256\n") {
 		t.Errorf("%s, %v", files.HBA, err)
 	}
-	if _, err := Render(agentapi.Config{HBA: []string{"host all all all trust"}}, 17, paths, Standing{}); !errors.Is(err, postgres.ErrHBA) {
+	if _, err := Render(agentapi.Config{HBA: []string{"host all all all trust"}}, 17, paths, Replication{}); !errors.Is(err, postgres.ErrHBA) {
 		t.Error(err)
 	}
 }

@@ -101,7 +101,7 @@ func (r *runner) endReading() {
 // keepReading has the server call for archived WAL as long as it is to.
 func (r *runner) keepReading(server *postmaster.Server) {
 	want := r.member.Want()
-	if want.Role != elect.Follow || r.reads(want) == r.standing.FromArchive {
+	if want.Role != elect.Follow || r.reads(want) == r.replication.FromArchive {
 		return
 	}
 	if err := r.followOther(server, want); err != nil {

@@ -15,7 +15,7 @@ import (
 // choose takes the wanted configuration if the server can start with it, else the one that it started with last.
 func (r *runner) choose(ctx context.Context) error {
 	wanted := r.inputs.config
-	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths, r.standing)
+	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths, r.replication)
 	if err == nil && r.refused == wanted.Hash() {
 		err = fmt.Errorf("%w: %s", settings.ErrRefused, r.refusedFor)
 	} else if err == nil {
@@ -32,7 +32,7 @@ func (r *runner) choose(ctx context.Context) error {
 	if r.good == nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
 	}
-	files, err = settings.Render(*r.good, r.adopted.generation.MajorVersion, r.adopted.paths, r.standing)
+	files, err = settings.Render(*r.good, r.adopted.generation.MajorVersion, r.adopted.paths, r.replication)
 	if err != nil {
 		return err
 	}

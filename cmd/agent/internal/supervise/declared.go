@@ -21,8 +21,8 @@ const (
 	maxProblems      = 10 // in the status
 )
 
-// attendDeclared keeps declared roles and databases as they are written, until ctx ends.
-func (r *runner) attendDeclared(ctx context.Context) {
+// runDeclared keeps declared roles and databases as they are written, until ctx ends.
+func (r *runner) runDeclared(ctx context.Context) {
 	defer r.set(func(status *agentapi.Status) { status.Declared = nil }) // it is another's to say then
 	pause := time.Second
 	for {
@@ -53,7 +53,7 @@ func (r *runner) keepDeclared(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, declaredTime)
 	defer cancel()
-	problems, err := roles.Declare(ctx, r.server, roles.Wish{
+	problems, err := roles.Declare(ctx, r.server, roles.Desired{
 		Declared: *in.config.Declared, Major: r.adopted.generation.MajorVersion,
 		Database: in.config.Database, Owner: in.config.Owner, Passwords: in.declared,
 	})

@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
-	"howdah.dev/howdah/cmd/agent/internal/warden"
+	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -95,7 +95,7 @@ func (r *runner) join(life context.Context) {
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: r.peers(config),
-		Now:   warden.Now, Permit: r.permit, Kill: r.fence, Locate: r.locate, Log: r.Log,
+		Now:   watchdog.Now, Permit: r.permit, Kill: r.fence, Locate: r.locate, Log: r.Log,
 	}, electorate(config))
 	r.setMember(r.member)
 	r.life = life
@@ -104,13 +104,13 @@ func (r *runner) join(life context.Context) {
 	<-r.member.Changed() // the first word of what is wanted
 }
 
-// guardWith starts the warden where there is anybody else who could be primary.
+// guardWith starts the watchdog where there is anybody else who could be primary.
 func (r *runner) guardWith() {
-	if r.Warden == nil || r.warded || !r.elects() {
+	if r.Watchdog == nil || r.guarded || !r.elects() {
 		return
 	}
-	r.warded = true
-	go r.Warden.Run(r.life)
+	r.guarded = true
+	go r.Watchdog.Run(r.life)
 }
 
 func (r *runner) peers(config agentapi.Config) member.Peers {
@@ -127,17 +127,17 @@ func (r *runner) kubernetes() member.API {
 	return r.Kubernetes
 }
 
-// permit has the warden let the server of this volume go on until then, whichever copy it runs on.
+// permit has the watchdog let the server of this volume go on until then, whichever copy it runs on.
 func (r *runner) permit(until time.Duration) {
-	if r.Warden == nil {
+	if r.Watchdog == nil {
 		return
 	}
 	if g, err := r.Volume.Current(); err == nil {
-		r.Warden.Permit(r.margin(until), r.Volume.PGData(g))
+		r.Watchdog.Permit(r.margin(until), r.Volume.PGData(g))
 	}
 }
 
-// margin is how much later than the agent the warden kills.
+// margin is how much later than the agent the watchdog kills.
 func (r *runner) margin(until time.Duration) time.Duration {
 	limits := elect.DefaultLimits()
 	if until >= elect.Forever-limits.Kill {

@@ -74,7 +74,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 			return r.unable(ctx, err)
 		}
 		r.beginFollowing()
-		r.stand(want)
+		r.followWith(want)
 		return r.live(ctx, replicaMode)
 	}
 	if want.Leader.Name == "" {
@@ -87,7 +87,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		return r.restFor(ctx, pause, fmt.Sprintf("The last clone from %s led nowhere; another one is made in %v. %s",
 			want.Leader.Name, pause.Round(time.Second), r.rejoin.message))
 	}
-	return r.mend(ctx, want, g, method)
+	return r.repair(ctx, want, g, method)
 }
 
 // beginFollowing forgets what was found out about the life before.
@@ -123,8 +123,8 @@ func (r *runner) way(ctx context.Context) (generation.Generation, way) {
 	return g, r.rejoin.next
 }
 
-// mend rewinds the copy, or makes a new one, from the primary that answers.
-func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generation, method way) error {
+// repair rewinds the copy, or makes a new one, from the primary that answers.
+func (r *runner) repair(ctx context.Context, want elect.Want, g generation.Generation, method way) error {
 	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Down} })
 	progress := &agentapi.RejoinStatus{
 		Method: method.String(), Source: want.Leader.Name, StartedAt: time.Now().UTC().Truncate(time.Second),
@@ -136,7 +136,7 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 	r.Log.Info("making the data fit to follow", "method", method.String(), "from", want.Leader.Name, "attempt", progress.Attempts)
 	defer r.waiting()()
 	work, done := r.whileWanted(ctx, want)
-	err := r.mendBy(work, want, g, method)
+	err := r.repairBy(work, want, g, method)
 	unwanted := work.Err() != nil
 	done()
 	switch {
@@ -152,8 +152,8 @@ func (r *runner) mend(ctx context.Context, want elect.Want, g generation.Generat
 	return errRejoin
 }
 
-// mendBy does the work of one way.
-func (r *runner) mendBy(ctx context.Context, want elect.Want, g generation.Generation, method way) error {
+// repairBy does the work of one way.
+func (r *runner) repairBy(ctx context.Context, want elect.Want, g generation.Generation, method way) error {
 	instance, err := r.instance(ctx, g)
 	if err != nil {
 		return err
@@ -226,21 +226,21 @@ func (r *runner) restFor(ctx context.Context, d time.Duration, why string) error
 	return errChanged
 }
 
-// stand makes the standing that of a replica.
-func (r *runner) stand(want elect.Want) {
+// followWith makes the replication settings those of a replica.
+func (r *runner) followWith(want elect.Want) {
 	r.told(want.Sync)
 	if !r.reads(want) {
 		r.endReading()
 	}
-	before := r.standing.Upstream
-	r.standing = settings.Standing{
+	before := r.replication.Upstream
+	r.replication = settings.Replication{
 		Pod: r.Pod, Slot: replicate.SlotName(r.Pod), Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)),
 		ReadOnly: r.room.full(), FromArchive: r.reads(want),
 	}
 	if leader := want.Leader; leader.Name != "" && leader.Address != "" {
 		before = r.upstream(leader)
 	}
-	r.standing.Upstream = before // while there is nobody to follow, nothing is changed
+	r.replication.Upstream = before // while there is nobody to follow, nothing is changed
 }
 
 func (r *runner) upstream(leader elect.Member) *settings.Upstream {
@@ -251,20 +251,20 @@ func (r *runner) upstream(leader elect.Member) *settings.Upstream {
 	return upstream
 }
 
-// primaryStanding is that of a primary whose commits wait for others as the election says.
-func (r *runner) primaryStanding(want elect.Want) settings.Standing {
+// primaryReplication is that of a primary whose commits wait for others as the election says.
+func (r *runner) primaryReplication(want elect.Want) settings.Replication {
 	r.told(want.Sync)
-	return settings.Standing{Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.room.full()}
+	return settings.Replication{Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.room.full()}
 }
 
 // followOther makes a running replica follow who is to be followed now.
 func (r *runner) followOther(server *postmaster.Server, want elect.Want) error {
-	before := r.standing
-	r.stand(want)
-	if sameStanding(before, r.standing) {
+	before := r.replication
+	r.followWith(want)
+	if sameReplication(before, r.replication) {
 		return nil
 	}
-	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, r.standing)
+	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, r.replication)
 	if err == nil {
 		if err = files.Write(r.adopted.paths); err == nil {
 			r.files = files
@@ -278,7 +278,7 @@ func (r *runner) followOther(server *postmaster.Server, want elect.Want) error {
 	return nil
 }
 
-func sameStanding(a, b settings.Standing) bool {
+func sameReplication(a, b settings.Replication) bool {
 	if (a.Upstream == nil) != (b.Upstream == nil) || a.Upstream != nil && *a.Upstream != *b.Upstream {
 		return false
 	}

@@ -26,14 +26,14 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 	}
 	r.report(func(server *elect.Server) { server.Mode = elect.Starting })
 	r.endReading()
-	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == r.standing.Synchronous
-	if !synced || r.standing.FromArchive {
-		r.standing.FromArchive = false
+	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == r.replication.Synchronous
+	if !synced || r.replication.FromArchive {
+		r.replication.FromArchive = false
 		if !synced {
-			r.standing.Synchronous = synchronousNames(want.Sync)
+			r.replication.Synchronous = synchronousNames(want.Sync)
 			r.told(want.Sync)
 		}
-		if err := r.restand(ctx, server); err != nil {
+		if err := r.reloadReplication(ctx, server); err != nil {
 			return r.unpromoted(server, err)
 		}
 	}
@@ -44,7 +44,7 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 		return r.unpromoted(server, err)
 	} else if want.Timeline > 0 && found.Timeline >= want.Timeline { // a promotion was interrupted; the election finds a later one
 		r.report(func(server *elect.Server) { server.Mode, server.Position = elect.Replica, found })
-		r.attendFrom(ctx, replicaMode)
+		r.startServices(ctx, replicaMode)
 		return replicaMode, nil
 	}
 	err := r.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
@@ -53,7 +53,7 @@ func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, 
 	}
 	r.promoted(began)
 	r.archiver.SetPrimary(true)
-	r.attendFrom(ctx, primaryMode)
+	r.startServices(ctx, primaryMode)
 	r.applySync(ctx, server, r.member.Want().Sync)
 	return primaryMode, nil
 }
@@ -81,7 +81,7 @@ func (r *runner) promoted(began time.Time) {
 	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
 	r.publisher.Set(true)
 	r.publisher.Role(rolePrimary)
-	r.standing.Upstream = nil
+	r.replication.Upstream = nil
 	took := time.Since(began)
 	r.set(func(status *agentapi.Status) {
 		status.Role, status.Replication = rolePrimary, nil
@@ -100,9 +100,9 @@ func (r *runner) unpromoted(server *postmaster.Server, err error) (mode, error) 
 	return replicaMode, errChanged
 }
 
-// restand has the server read the files of its present standing, and returns when it has.
-func (r *runner) restand(ctx context.Context, server *postmaster.Server) error {
-	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, r.standing)
+// reloadReplication has the server read the files of its present replication settings, and returns when it has.
+func (r *runner) reloadReplication(ctx context.Context, server *postmaster.Server) error {
+	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, r.replication)
 	if err != nil {
 		return err
 	}
@@ -116,25 +116,25 @@ func (r *runner) restand(ctx context.Context, server *postmaster.Server) error {
 // applySync makes commits of the primary wait for whom the election says. If it fails it is tried again: the election goes
 // on asking.
 func (r *runner) applySync(ctx context.Context, server *postmaster.Server, sync elect.Sync) {
-	standing := r.primaryStandingOf(sync)
-	if sameStanding(standing, r.standing) {
+	replication := r.primaryReplicationOf(sync)
+	if sameReplication(replication, r.replication) {
 		return
 	}
-	before := r.standing
-	r.standing = standing
-	if err := r.restand(ctx, server); err != nil {
-		r.standing, r.unsynced = before, true
+	before := r.replication
+	r.replication = replication
+	if err := r.reloadReplication(ctx, server); err != nil {
+		r.replication, r.unsynced = before, true
 		r.Log.Warn("synchronous_standby_names can't be changed yet", "error", err)
 		return
 	}
 	r.unsynced = false
-	r.Log.Info("changed whom commits wait for", "synchronous_standby_names", standing.Synchronous)
+	r.Log.Info("changed whom commits wait for", "synchronous_standby_names", replication.Synchronous)
 	r.facts.mu.Lock()
 	r.facts.sync, r.facts.synced = sync, time.Now()
 	r.facts.mu.Unlock()
 	r.report(func(server *elect.Server) { server.Sync = elect.Sync{Quorum: -1} }) // neither, until all processes have it
 }
 
-func (r *runner) primaryStandingOf(sync elect.Sync) settings.Standing {
-	return settings.Standing{Pod: r.Pod, Slot: "", Synchronous: synchronousNames(sync), VolumeBytes: r.standing.VolumeBytes, ReadOnly: r.standing.ReadOnly}
+func (r *runner) primaryReplicationOf(sync elect.Sync) settings.Replication {
+	return settings.Replication{Pod: r.Pod, Slot: "", Synchronous: synchronousNames(sync), VolumeBytes: r.replication.VolumeBytes, ReadOnly: r.replication.ReadOnly}
 }

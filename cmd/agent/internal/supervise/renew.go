@@ -93,7 +93,7 @@ func (r *runner) configure(ctx context.Context, server *postmaster.Server) {
 		r.take(wanted, r.files)
 		return
 	}
-	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths, r.standing)
+	files, err := settings.Render(wanted, r.adopted.generation.MajorVersion, r.adopted.paths, r.replication)
 	if err == nil && (files.Conf != r.files.Conf || files.HBA != r.files.HBA) {
 		if err = r.check(ctx, files, wanted); err == nil {
 			err = r.reload(ctx, server, files)

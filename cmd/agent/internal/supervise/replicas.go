@@ -45,8 +45,8 @@ func (r *runner) lookAfterReplicas(ctx context.Context) {
 	}
 }
 
-// attendReplica does what a running replica needs beside its supervision, until ctx ends.
-func (r *runner) attendReplica(ctx context.Context) {
+// runReplicaServices does what a running replica needs beside its supervision, until ctx ends.
+func (r *runner) runReplicaServices(ctx context.Context) {
 	r.learn(ctx)
 	var slots, facts time.Time
 	for turn := 0; ; turn++ {
@@ -230,7 +230,7 @@ func (r *runner) ask(ctx context.Context, do func(context.Context, *pgx.Conn) er
 	return r.probe.Ask(ctx, do)
 }
 
-// locate is where the server is at this moment. Only a replica that takes connections has a position that counts.
+// locate is where the server is at this moment. Only a replica that accepts connections has a position that counts.
 func (r *runner) locate(ctx context.Context) (agentapi.Position, error) {
 	var found replicate.Position
 	err := r.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {

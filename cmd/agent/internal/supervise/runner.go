@@ -19,7 +19,7 @@ type runner struct {
 	member    *member.Member
 	facts     facts
 	life      context.Context // of the part in the election, which outlives the server
-	warded    bool            // the warden runs
+	guarded   bool            // the watchdog runs
 	unsynced  bool            // whom commits wait for could not be changed yet
 	wanted    string          // data generation
 	adopted   *adopted        // copy of it; nil: none yet
@@ -33,8 +33,8 @@ type runner struct {
 	// declarations wakes who keeps what is declared when that, or a password in it, has changed.
 	declarations chan struct{}
 
-	// standing is whom the server follows, or who follows it.
-	standing settings.Standing
+	// replication is whom the server follows, or who follows it.
+	replication settings.Replication
 	// effect is the configuration that the server has, or is started with; files are made of it.
 	effect agentapi.Config
 	files  settings.Files
@@ -48,7 +48,7 @@ type runner struct {
 	fall       fall
 	rejoin     rejoin
 	room       room
-	// settle ends what attends to the running server, and waits for it; nil before one ran.
+	// settle stops the services of the running server, and waits for it; nil before one ran.
 	settle func()
 }
 
@@ -191,7 +191,7 @@ func (r *runner) lead(ctx context.Context) error {
 	if err := r.adopt(ctx); err != nil {
 		return r.unable(ctx, err)
 	}
-	r.standing = r.primaryStanding(r.member.Want())
+	r.replication = r.primaryReplication(r.member.Want())
 	if r.isStandby() {
 		return r.live(ctx, replicaMode)
 	}
@@ -228,7 +228,7 @@ const (
 // live is one life of the server, from its start to its end.
 func (r *runner) live(ctx context.Context, as mode) error {
 	r.makeRoom()
-	r.standing.ReadOnly = r.room.full()
+	r.replication.ReadOnly = r.room.full()
 	if err := r.choose(ctx); err != nil {
 		return err
 	}
@@ -238,29 +238,29 @@ func (r *runner) live(ctx context.Context, as mode) error {
 		return err
 	}
 	r.up(server, as)
-	r.attendFrom(ctx, as)
+	r.startServices(ctx, as)
 	defer func() { r.settle() }()
 	return r.oversee(ctx, server, as)
 }
 
-// attendFrom begins what goes on beside a running server.
-func (r *runner) attendFrom(ctx context.Context, as mode) {
+// startServices begins what goes on beside a running server.
+func (r *runner) startServices(ctx context.Context, as mode) {
 	epoch, end := context.WithCancel(ctx)
-	attended := make(chan struct{})
+	ended := make(chan struct{})
 	r.facts.mu.Lock()
 	r.facts.health = health{answered: time.Now()}
 	r.facts.mu.Unlock()
 	go func() {
-		defer close(attended)
+		defer close(ended)
 		go r.knock(epoch)
 		if as == primaryMode {
-			r.attend(epoch)
+			r.runServices(epoch)
 		} else {
-			r.attendReplica(epoch)
+			r.runReplicaServices(epoch)
 		}
 	}()
 	r.settle = func() {
 		end()
-		<-attended
+		<-ended
 	}
 }

@@ -145,12 +145,12 @@ func (r *runner) publishSpace(state space.State, changed bool) {
 // Sessions go on: what they begin from now on is read-only, unless they say otherwise, as who makes room has to.
 func (r *runner) keepReadOnly(server *postmaster.Server) {
 	full := r.room.full()
-	if r.standing.ReadOnly == full {
+	if r.replication.ReadOnly == full {
 		return
 	}
-	standing := r.standing
-	standing.ReadOnly = full
-	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, standing)
+	replication := r.replication
+	replication.ReadOnly = full
+	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, replication)
 	if err == nil {
 		err = files.Write(r.adopted.paths)
 	}
@@ -164,7 +164,7 @@ func (r *runner) keepReadOnly(server *postmaster.Server) {
 		}
 		return
 	}
-	r.standing, r.files = standing, files
+	r.replication, r.files = replication, files
 	r.Log.Warn("changed whether clients may write", "readOnly", full)
 }
 

@@ -12,7 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// start starts the server and returns when it takes connections.
+// start starts the server and returns when it accepts connections.
 func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error) {
 	r.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStarting, "" })
 	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Starting} })
@@ -27,7 +27,7 @@ func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error)
 	defer r.waiting()() // recovery takes as long as it takes
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
-	still := standstill{}
+	still := stuckRecovery{}
 	for {
 		select {
 		case <-tick.C:
@@ -37,7 +37,7 @@ func (r *runner) start(ctx context.Context, as mode) (*postmaster.Server, error)
 			if as == primaryMode && r.hopeless() && r.replaceable() {
 				return nil, r.despair(server)
 			}
-			if as == replicaMode && r.stands(&still, server) {
+			if as == replicaMode && r.isStuck(&still, server) {
 				return nil, r.abandon(server, as, still)
 			}
 		case <-server.Done():
@@ -138,7 +138,7 @@ func (r *runner) notStarted(server *postmaster.Server, as mode) error {
 	return err
 }
 
-// up notes that the server takes connections.
+// up notes that the server accepts connections.
 func (r *runner) up(server *postmaster.Server, as mode) {
 	r.keepGood()
 	left, messages := r.maintainer().Pending() // shown with the first word that the server runs
@@ -155,7 +155,7 @@ func (r *runner) up(server *postmaster.Server, as mode) {
 		r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Replica} })
 	}
 	if changed {
-		r.Log.Info("PostgreSQL takes connections", "pid", server.PID())
+		r.Log.Info("PostgreSQL accepts connections", "pid", server.PID())
 	}
 }
 
@@ -200,7 +200,7 @@ func (r *runner) backOff(ctx context.Context) bool {
 	}
 }
 
-// oversee attends to the running server until its end.
+// oversee supervises the running server until its end.
 func (r *runner) oversee(ctx context.Context, server *postmaster.Server, as mode) (err error) {
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()

@@ -21,7 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
-	"howdah.dev/howdah/cmd/agent/internal/warden"
+	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -81,8 +81,8 @@ type Options struct {
 	Peers member.Peers
 	// PeerPort is that of the PostgreSQL of another instance; nil: all have the same.
 	PeerPort func(pod string) int
-	// Warden kills the server when the agent does not; nil: nobody does.
-	Warden *warden.Leash
+	// Watchdog kills the server when the agent does not; nil: nobody does.
+	Watchdog *watchdog.Process
 	// ArchiveLimits say how long archiving waits.
 	ArchiveLimits archive.Limits
 	Log           *slog.Logger

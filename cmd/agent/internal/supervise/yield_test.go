@@ -29,7 +29,7 @@ func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	frozen.mu.Lock() // the loop needs it for each of its turns
 	thaw := sync.OnceFunc(frozen.mu.Unlock)
 	defer thaw()
-	two.second.await("let the loop stand still", standing)
+	two.second.await("let the loop stand still", blocked)
 	postmaster.KillAll(two.first.Volume.PGData(two.first.config.DataGeneration))
 	two.lease.pass(t, "shop-1")
 	two.second.await("take over", two.second.public.ready)
@@ -42,8 +42,8 @@ func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	}
 }
 
-// standing says whether a loop waits for a lock, which only one that is frozen does for long: wherever in its turn that is.
-func standing() bool {
+// blocked says whether a loop waits for a lock, which only one that is frozen does for long: wherever in its turn that is.
+func blocked() bool {
 	stacks := make([]byte, 4<<20)
 	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
 		header, frames, _ := bytes.Cut(stack, []byte("\n"))

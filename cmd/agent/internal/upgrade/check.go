@@ -67,7 +67,7 @@ func fit(findings []agentapi.Finding) []agentapi.Finding {
 	}
 	if dropped > 0 {
 		findings = append(findings, agentapi.Finding{
-			Severity: severityWarning, Check: "More", Message: fmt.Sprintf("%d more findings are not shown; mend these first and check again", dropped),
+			Severity: severityWarning, Check: "More", Message: fmt.Sprintf("%d more findings are not shown; fix these first and check again", dropped),
 		})
 	}
 	return findings

@@ -44,7 +44,7 @@ var inspections = []inspection{
 	}, {
 		check: "LogicalSlots", severity: severityWarning, cluster: true, applies: func(from, _ int) bool { return from < 17 },
 		query:   "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
-		message: "the logical replication slot %s will be gone afterwards: its subscriber must begin anew",
+		message: "the logical replication slot %s is dropped by the upgrade: its subscriber must be set up again",
 	}, {
 		check: "RegTypes", severity: severityError, applies: always,
 		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname || ' (' || t.typname || ')'

@@ -7,7 +7,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 )
 
-// agent of a container: the core with what package member does around it, and the warden.
+// agent of a container: the core with what package member does around it, and the watchdog.
 type agent struct {
 	node    *node
 	uid     string
@@ -22,7 +22,7 @@ type agent struct {
 
 	want     elect.Want
 	guarded  bool
-	permit   elect.Time // until when the warden lets the server go on
+	permit   elect.Time // until when the watchdog lets the server go on
 	watching bool
 	reading  bool
 	asking   map[string]elect.Time
@@ -88,7 +88,7 @@ func (a *agent) do(f func()) {
 	})
 }
 
-// halt the agent's process; the server and the warden go on.
+// halt the agent's process; the server and the watchdog go on.
 func (a *agent) halt(d time.Duration) {
 	w := a.node.w
 	if a.frozen() {
@@ -146,7 +146,7 @@ func (a *agent) step() {
 		switch {
 		case want.Role == elect.Lead || want.Role == elect.Stop && want.Orderly && want.Until > 0:
 			a.allow(want.Until)
-		case want.Role == elect.Stop && want.Orderly: // it has until the warden's time
+		case want.Role == elect.Stop && want.Orderly: // it has until the watchdog's time
 		case a.local() > a.deadline():
 			a.kill("the agent kills PostgreSQL")
 		case before.Role == elect.Lead || before.Orderly:
@@ -247,14 +247,14 @@ func (a *agent) deadline() elect.Time {
 	return a.permit + a.node.w.limits.Kill - a.node.w.limits.Fence
 }
 
-// watchOver is the warden: it kills the server when its time is over.
+// watchOver is the watchdog: it kills the server when its time is over.
 func (a *agent) watchOver() {
 	switch late := a.local() - a.deadline(); {
 	case a.server == nil || late < 0:
 	case late < fenceTime:
-		a.fence("the warden ends PostgreSQL")
+		a.fence("the watchdog ends PostgreSQL")
 	default: // others may have taken over: there is no time for anything
-		a.kill("the warden kills PostgreSQL")
+		a.kill("the watchdog kills PostgreSQL")
 	}
 }
 

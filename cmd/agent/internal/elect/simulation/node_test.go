@@ -44,7 +44,7 @@ func (n *node) do(f func()) {
 
 func (n *node) isFrozen() bool { return n.w.now < n.frozen }
 
-// freeze all of the machine. What wakes up first is the warden, whose limit has passed by then: nothing can be done about a
+// freeze all of the machine. What wakes up first is the watchdog, whose limit has passed by then: nothing can be done about a
 // commit that was on its way through a processor that stood still, see docs/high-availability.md.
 func (n *node) freeze(d time.Duration) {
 	if n.isFrozen() {

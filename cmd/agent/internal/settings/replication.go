@@ -10,8 +10,8 @@ import (
 	"howdah.dev/howdah/pkg/walsocket"
 )
 
-// Standing is the place of a server among the instances of its cluster. The zero value is that of the only one.
-type Standing struct {
+// Replication is the place of a server among the instances of its cluster. The zero value is that of the only one.
+type Replication struct {
 	// Pod is the server's own name, by which its upstream knows it.
 	Pod string
 	// Upstream that it follows; nil: it is the primary, or waits until there is one.
@@ -39,9 +39,9 @@ type Upstream struct {
 	Port int
 }
 
-// parameters are what the standing changes. They are not on the command line, where no reload could change them; so
+// parameters are what the replication settings change. They are not on the command line, where no reload could change them; so
 // before version 17 a superuser's ALTER SYSTEM comes before them until the next start: see DropOverrides.
-func (s Standing) parameters(paths Paths) []postgres.Parameter {
+func (s Replication) parameters(paths Paths) []postgres.Parameter {
 	params := map[string]string{"primary_conninfo": "", "primary_slot_name": "", "synchronous_standby_names": s.Synchronous}
 	if s.Upstream != nil {
 		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", paths)

@@ -1,6 +1,6 @@
 //go:build postgres
 
-package recover
+package restorejob
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ import (
 )
 
 // TestWhateverIsWrongIsNamedAndNothingIsLeft restores from a repository with one thing wrong, onto an empty volume and beside
-// the data of before.
+// the previous data.
 func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
@@ -137,7 +137,7 @@ func (b *bed) must(err error) {
 	}
 }
 
-// failsWith expects a failure with a reason and words, and the volume as it was: empty, or with the data of before.
+// failsWith expects a failure with a reason and words, and the volume as it was: empty, or with the previous data.
 func (b *bed) failsWith(store objstore.Store, task agentapi.RestoreJob, inPlace bool, reason string, parts []string) {
 	b.t.Helper()
 	volume := generation.Volume(pgtest.Dir(b.t))

@@ -1,6 +1,6 @@
 //go:build postgres
 
-package recover
+package restorejob
 
 import (
 	"errors"
@@ -60,7 +60,7 @@ func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
 		t.Run("not where there is no room even then", func(t *testing.T) {
 			b, volume, task := begin(t)
 			b.leave(volume, 8<<20)
-			b.failsOn(volume, b.store, task, ReasonNoSpace, []string{"MiB free without the data of before"})
+			b.failsOn(volume, b.store, task, ReasonNoSpace, []string{"MiB free without the previous data"})
 		})
 		t.Run("a run that dies behind that is begun again", func(t *testing.T) {
 			b, volume, task := begin(t)

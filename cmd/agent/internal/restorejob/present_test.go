@@ -1,6 +1,6 @@
 //go:build postgres
 
-package recover
+package restorejob
 
 import (
 	"os/exec"
@@ -41,7 +41,7 @@ func (b *bed) fillVolume(volume generation.Volume, systemIdentifier string) {
 	}
 }
 
-// restoresInPlace takes from the data of before what the backup has, too, and the rest from the store.
+// restoresInPlace takes from the previous data what the backup has, too, and the rest from the store.
 func (b *bed) restoresInPlace() {
 	task := b.task(agentapi.RestoreTarget{})
 	task.InPlace = true
@@ -52,7 +52,7 @@ func (b *bed) restoresInPlace() {
 	if total := b.manifest.Totals.LogicalBytes; o.result.TakenBytes < total/4 || o.result.TakenBytes > total {
 		b.t.Errorf("%d of %d bytes are taken", o.result.TakenBytes, total)
 	}
-	if said := o.progress[len(o.progress)-1].Message; !strings.Contains(said, "taken from the data of before") {
+	if said := o.progress[len(o.progress)-1].Message; !strings.Contains(said, "taken from the previous data") {
 		b.t.Errorf("it said %q", said)
 	}
 }

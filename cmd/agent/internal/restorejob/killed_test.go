@@ -1,6 +1,6 @@
 //go:build postgres
 
-package recover
+package restorejob
 
 import (
 	"context"
@@ -172,7 +172,7 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing
 	b.backup()
 	b.rows(121, 140)
 	b.archive()
-	for name, discards := range map[string]string{"in place": "", "in place, and the data of before is given up": "g0"} {
+	for name, discards := range map[string]string{"in place": "", "in place, and the previous data is given up": "g0"} {
 		t.Run(name, func(t *testing.T) {
 			b, task := b.at(t), b.task(agentapi.RestoreTarget{})
 			task.InPlace, task.DiscardPrevious = true, discards

@@ -1,4 +1,4 @@
-package warden
+package watchdog
 
 import (
 	"runtime"
@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Punctual is how late a warden may be that was not kept from its work.
+// Punctual is how late a watchdog may be that was not kept from its work.
 const Punctual = 200 * time.Millisecond
 
 const (
@@ -36,7 +36,7 @@ func (g *guards) start() {
 func processors() (found []int) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil // then there is no guard but the warden itself
+		return nil // then there is no guard but the watchdog itself
 	}
 	for processor := 0; len(found) < min(set.Count(), mostGuards); processor++ {
 		if set.IsSet(processor) {

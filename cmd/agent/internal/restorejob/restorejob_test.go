@@ -1,6 +1,6 @@
 //go:build postgres
 
-package recover
+package restorejob
 
 import (
 	"errors"
@@ -59,7 +59,7 @@ func TestRestores(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) { b.at(t).restoresTo(test.target, test.last) })
 		}
-		t.Run("in place, beside the data of before", func(t *testing.T) { b.at(t).restoresInPlace() })
+		t.Run("in place, beside the previous data", func(t *testing.T) { b.at(t).restoresInPlace() })
 		t.Run("in place, beside another database's data", func(t *testing.T) { b.at(t).fetchesBesideAnother() })
 		t.Run("not behind the planned end", func(t *testing.T) { b.at(t).stopsAtThePlannedEnd() })
 		t.Run("what is whole is reported again", func(t *testing.T) { b.at(t).reportsAgain() })

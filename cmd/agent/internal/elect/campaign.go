@@ -11,8 +11,8 @@ import (
 // askPause is between two questions for positions while somebody waits for the answer.
 const askPause = 150 * time.Millisecond
 
-// stand is a step of who doesn't hold the lease.
-func (c *Core) stand(now Time, acts *Acts) {
+// campaign is a step of who doesn't hold the lease.
+func (c *Core) campaign(now Time, acts *Acts) {
 	acts.Want = c.following()
 	if c.writing != nil {
 		return

@@ -1,4 +1,4 @@
-package warden
+package watchdog
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// watched runs a warden; what it kills comes out of the channel.
+// watched runs a watchdog; what it kills comes out of the channel.
 func watched(t *testing.T) (io.WriteCloser, <-chan string, <-chan error) {
 	t.Helper()
 	in, out := io.Pipe()
@@ -49,7 +49,7 @@ func TestAServerWhosePermissionRunsOutIsKilledUntilThereIsANewOne(t *testing.T) 
 	}
 }
 
-func TestAWardenThatIsLateSaysSo(t *testing.T) {
+func TestAWatchdogThatIsLateSaysSo(t *testing.T) {
 	in, out := io.Pipe()
 	t.Cleanup(func() { out.Close() })
 	delays := make(chan time.Duration, 1000)
@@ -72,7 +72,7 @@ func TestTheEndOfTheAgentIsTheEndOfItsServer(t *testing.T) {
 	}
 }
 
-func TestAWardenThatWasToldNothingKillsNothing(t *testing.T) {
+func TestAWatchdogThatWasToldNothingKillsNothing(t *testing.T) {
 	out, killed, ended := watched(t)
 	out.Close()
 	if err := <-ended; err != nil || len(killed) > 0 {
@@ -80,7 +80,7 @@ func TestAWardenThatWasToldNothingKillsNothing(t *testing.T) {
 	}
 }
 
-// Where the warden itself is kept from its work, the thread of each processor kills.
+// Where the watchdog itself is kept from its work, the thread of each processor kills.
 func TestEachProcessorHasAGuardThatKillsWhatMayLongNotRun(t *testing.T) {
 	var calls atomic.Int32
 	g := &guards{now: Now, kill: func(dir string, late time.Duration) {
@@ -100,7 +100,7 @@ func TestEachProcessorHasAGuardThatKillsWhatMayLongNotRun(t *testing.T) {
 	}
 }
 
-func TestAGuardLeavesItToTheWardenToBePunctual(t *testing.T) {
+func TestAGuardLeavesItToTheWatchdogToBePunctual(t *testing.T) {
 	g := &guards{kill: func(string, time.Duration) { t.Error("killed") }}
 	g.now = func() time.Duration {
 		g.ended.Store(true) // after this look

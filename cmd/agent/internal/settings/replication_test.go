@@ -11,16 +11,16 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-var follows = Standing{
+var follows = Replication{
 	Pod: "shop-1", Slot: "howdah_shop_1", VolumeBytes: 10 << 30,
 	Upstream: &Upstream{Pod: "shop-0", Host: "shop-0.shop-pods.demo.svc", Address: "10.0.0.7"},
 }
 
-func render(t *testing.T, config agentapi.Config, standing Standing) Files {
+func render(t *testing.T, config agentapi.Config, replication Replication) Files {
 	t.Helper()
 	paths := paths
 	paths.PeerTLSDir = "/p"
-	files, err := Render(config, 15, paths, standing)
+	files, err := Render(config, 15, paths, replication)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,13 +48,13 @@ func TestAReplicaFollowsItsPrimaryByCertificateAndAddress(t *testing.T) {
 }
 
 func TestOnlyAReplicaThatFellBehindHasARestoreCommand(t *testing.T) {
-	behind, primary := follows, Standing{Pod: "shop-0", FromArchive: true}
+	behind, primary := follows, Replication{Pod: "shop-0", FromArchive: true}
 	behind.FromArchive = true
 	for name, test := range map[string]struct {
-		standing Standing
-		want     string
+		replication Replication
+		want        string
 	}{"it follows": {follows, ""}, "it is behind": {behind, `'''/run/howdah/bin/wal'' fetch-replica ''/s'' "%f" "%p"'`}, "it is the primary": {primary, ""}} {
-		files := render(t, agentapi.Config{Instances: 2}, test.standing)
+		files := render(t, agentapi.Config{Instances: 2}, test.replication)
 		if got := line(t, files, "restore_command"); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
@@ -80,7 +80,7 @@ func TestWhatAReloadChangesIsNotOnTheCommandLine(t *testing.T) {
 }
 
 func TestAPrimaryFollowsNobody(t *testing.T) {
-	files := render(t, agentapi.Config{Instances: 2}, Standing{Pod: "shop-0", Synchronous: "x"})
+	files := render(t, agentapi.Config{Instances: 2}, Replication{Pod: "shop-0", Synchronous: "x"})
 	for name, want := range map[string]string{"primary_conninfo": "''", "primary_slot_name": "''", "synchronous_standby_names": "'x'"} {
 		if got := line(t, files, name); got != want {
 			t.Errorf("%s is %s", name, got)
@@ -91,11 +91,11 @@ func TestAPrimaryFollowsNobody(t *testing.T) {
 func TestClientsOfAFullVolumeMayOnlyRead(t *testing.T) {
 	config := agentapi.Config{Parameters: map[string]string{"default_transaction_read_only": "off"}}
 	for full, want := range map[bool]string{true: "'on'", false: "'off'"} {
-		if got := line(t, render(t, config, Standing{ReadOnly: full}), "default_transaction_read_only"); got != want {
+		if got := line(t, render(t, config, Replication{ReadOnly: full}), "default_transaction_read_only"); got != want {
 			t.Errorf("full %v: %s", full, got)
 		}
 	}
-	if got := line(t, render(t, agentapi.Config{}, Standing{}), "default_transaction_read_only"); got != "" {
+	if got := line(t, render(t, agentapi.Config{}, Replication{}), "default_transaction_read_only"); got != "" {
 		t.Errorf("without a reason it is %s", got)
 	}
 }
@@ -117,7 +117,7 @@ func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
 			"max_wal_senders": "'4'", "wal_sender_timeout": "'1min'",
 		}},
 	} {
-		files := render(t, agentapi.Config{Instances: test.instances, Parameters: test.user}, Standing{VolumeBytes: test.volume})
+		files := render(t, agentapi.Config{Instances: test.instances, Parameters: test.user}, Replication{VolumeBytes: test.volume})
 		for parameter, want := range test.want {
 			got := line(t, files, parameter)
 			if got != want {
@@ -129,7 +129,7 @@ func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
 
 func TestTooLittleRoomForTheInstancesIsRefused(t *testing.T) {
 	config := agentapi.Config{Instances: 4, Parameters: map[string]string{"max_wal_senders": "4", "max_replication_slots": "2"}}
-	_, err := Render(config, 15, paths, Standing{})
+	_, err := Render(config, 15, paths, Replication{})
 	if !errors.Is(err, postgres.ErrParameter) || !strings.Contains(err.Error(), "at least 5") || !strings.Contains(err.Error(), "at least 3") {
 		t.Error(err)
 	}

@@ -29,7 +29,7 @@ func TestWhatCountsAsAStandstill(t *testing.T) {
 		"the primary does not answer":         {asleep, true, false},
 	} {
 		begin := time.Now()
-		s := standstill{}
+		s := stuckRecovery{}
 		s.note(begin, asleep, true)
 		if still := s.note(begin.Add(30*time.Second), asleep, true); still != 30*time.Second {
 			t.Fatalf("it stands still for %v", still)

@@ -1,4 +1,4 @@
-package recover
+package restorejob
 
 import (
 	"context"
@@ -52,7 +52,7 @@ func (r *restoring) clearOthers() error {
 	return err
 }
 
-// discard gives up the data of before, which the restore then changes where it is. Nothing leads back, so everything that the
+// discard gives up the previous data, which the restore then changes where it is. Nothing leads back, so everything that the
 // restore needs is read first. A run that dies begins again: from the first step on `current` points at nothing.
 func (r *restoring) discard(ctx context.Context) error {
 	before := r.task.DiscardPrevious
@@ -69,22 +69,22 @@ func (r *restoring) discard(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("give up data generation %s: %w", before, err)
 	}
-	r.Log.Info("The data of before is given up: it is changed where it is", "dataGeneration", before, "removed", removed)
+	r.Log.Info("The previous data is given up: it is changed where it is", "dataGeneration", before, "removed", removed)
 	return nil
 }
 
-// readAll reads every byte of the backup that the data of before lacks, and of the WAL of the plan.
+// readAll reads every byte of the backup that the previous data lacks, and of the WAL of the plan.
 func (r *restoring) readAll(ctx context.Context) error {
 	lacks, err := backup.Compare(ctx, r.store, r.manifest, r.Volume.PGData(r.before), backup.RestoreOptions{
 		MemoryLimit: r.task.MemoryLimit, Progress: func(p backup.Progress) {
-			r.Report(job.Progress{Phase: phaseVerifying, DoneBytes: p.Done, TotalBytes: p.Total, Message: "the data of before is kept until all that it lacks is known to be readable"})
+			r.Report(job.Progress{Phase: phaseVerifying, DoneBytes: p.Done, TotalBytes: p.Total, Message: "the previous data is kept until all that it lacks is known to be readable"})
 		},
 	})
 	if err != nil {
 		return err
 	}
 	r.lacks = lacks
-	r.Log.Info("What the data of before lacks can be read", "missing", lacks.Bytes, "same", lacks.Same)
+	r.Log.Info("What the previous data lacks can be read", "missing", lacks.Bytes, "same", lacks.Same)
 	archive := wal.New(r.store)
 	segments, err := r.segments(ctx, archive)
 	if err != nil {
@@ -140,9 +140,9 @@ func timelineOf(history postgres.TimelineHistory, number, segSize uint64) uint32
 	return history.Timeline
 }
 
-// afterDiscard says of a failure that there is no data of before any more.
+// afterDiscard says of a failure that there is no previous data any more.
 func afterDiscard(err error) error {
 	final := final(err)
-	err = fmt.Errorf("the data of before is given up already, and the restore failed: %w", err)
+	err = fmt.Errorf("the previous data is given up already, and the restore failed: %w", err)
 	return &job.Failure{Reason: ReasonBeforeDiscarded, Final: final, Err: err}
 }

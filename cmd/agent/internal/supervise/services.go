@@ -23,9 +23,9 @@ const (
 	maxRolesPause = 30 * time.Second
 )
 
-// attend does what a running server needs beside its supervision, until ctx ends: roles and database, the word to
+// runServices does what a running server needs beside its supervision, until ctx ends: roles and database, the word to
 // clients that they may come, facts for the status.
-func (r *runner) attend(ctx context.Context) {
+func (r *runner) runServices(ctx context.Context) {
 	r.learn(ctx)
 	led := make(chan struct{})
 	go func() {
@@ -41,7 +41,7 @@ func (r *runner) attend(ctx context.Context) {
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() { r.maintain(ctx) })
-	beside.Go(func() { r.attendDeclared(ctx) })
+	beside.Go(func() { r.runDeclared(ctx) })
 	beside.Go(func() { r.shipOpenSegment(ctx) })
 	defer beside.Wait()
 	tick := time.NewTicker(factsInterval)
@@ -151,7 +151,7 @@ func (r *runner) keepRoles(ctx context.Context) (again bool) {
 	return true
 }
 
-const rolesMessage = "the application's role and database can't be made: "
+const rolesMessage = "the application's role and database can't be created: "
 
 func (r *runner) clearMessage(prefix string) {
 	r.set(func(status *agentapi.Status) {

@@ -1,9 +1,9 @@
-// Package warden is the process beside PostgreSQL that kills it when the agent does not extend its permission in time: a
+// Package watchdog is the process beside PostgreSQL that kills it when the agent does not extend its permission in time: a
 // frozen agent must not leave a server behind that accepts writes after another one may have taken over.
 //
-// The agent writes lines to the warden's standard input, `<until> <data directory>`, with until in nanoseconds of Now. The
+// The agent writes lines to the watchdog's standard input, `<until> <data directory>`, with until in nanoseconds of Now. The
 // end of the input is the end of the agent.
-package warden
+package watchdog
 
 import (
 	"bufio"
@@ -37,7 +37,7 @@ type permission struct {
 	dir   string
 }
 
-// Watch is the warden: it reads permissions and calls kill with the data directory whenever the newest has run out, again
+// Watch is the watchdog: it reads permissions and calls kill with the data directory whenever the newest has run out, again
 // and again until there is a new one, and says how late it is by then: a machine that stood still may be very late. Several
 // threads may call at one time then. It returns when the input has ended, after a last kill.
 func Watch(in io.Reader, now func() time.Duration, kill func(dir string, late time.Duration)) error {
@@ -87,25 +87,25 @@ func read(in io.Reader, lines chan<- permission, failed chan<- error) {
 	failed <- scanner.Err()
 }
 
-// Leash is the agent's end.
-type Leash struct {
+// Process is the watchdog as the agent that started it holds it.
+type Process struct {
 	program string
 	log     *slog.Logger
 
 	mu    sync.Mutex
 	last  permission
-	stdin io.WriteCloser // nil: the warden doesn't run
+	stdin io.WriteCloser // nil: the watchdog doesn't run
 }
 
-// New makes a leash with no warden yet; Run keeps one running.
-func New(program string, log *slog.Logger) *Leash { return &Leash{program: program, log: log} }
+// New makes a handle without a watchdog yet; Run keeps one running.
+func New(program string, log *slog.Logger) *Process { return &Process{program: program, log: log} }
 
-// Run keeps a warden running until ctx ends. It ends with the agent in any case.
-func (l *Leash) Run(ctx context.Context) {
+// Run keeps a watchdog running until ctx ends. It ends with the agent in any case.
+func (p *Process) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := l.once(ctx)
+		err := p.once(ctx)
 		if ctx.Err() == nil {
-			l.log.Error("the warden has ended; another is started", "error", err)
+			p.log.Error("the watchdog has ended; another is started", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -114,8 +114,8 @@ func (l *Leash) Run(ctx context.Context) {
 	}
 }
 
-func (l *Leash) once(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, l.program, "warden")
+func (p *Process) once(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, p.program, "watchdog")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), fmt.Sprint("GOMAXPROCS=", 1+len(processors())), "GOGC=20") // a guard waits for nobody
 	stdin, err := cmd.StdinPipe()
@@ -123,37 +123,37 @@ func (l *Leash) once(ctx context.Context) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the warden: %w", err)
+		return fmt.Errorf("start the watchdog: %w", err)
 	}
-	l.mu.Lock()
-	l.stdin = stdin
-	l.tell()
-	l.mu.Unlock()
+	p.mu.Lock()
+	p.stdin = stdin
+	p.tell()
+	p.mu.Unlock()
 	err = cmd.Wait()
-	l.mu.Lock()
-	l.stdin = nil
-	l.mu.Unlock()
+	p.mu.Lock()
+	p.stdin = nil
+	p.mu.Unlock()
 	return errors.Join(err, errEnded)
 }
 
 var errEnded = errors.New("it ended")
 
 // Permit lets the server on a data directory run until then.
-func (l *Leash) Permit(until time.Duration, dir string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if next := (permission{until, dir}); next != l.last {
-		l.last = next
-		l.tell()
+func (p *Process) Permit(until time.Duration, dir string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if next := (permission{until, dir}); next != p.last {
+		p.last = next
+		p.tell()
 	}
 }
 
-// tell writes the newest permission. The pipe takes it at once: the warden does nothing but read.
-func (l *Leash) tell() {
-	if l.stdin == nil || l.last.dir == "" {
+// tell writes the newest permission. The pipe takes it at once: the watchdog does nothing but read.
+func (p *Process) tell() {
+	if p.stdin == nil || p.last.dir == "" {
 		return
 	}
-	if _, err := fmt.Fprintf(l.stdin, "%d %s\n", int64(l.last.until), l.last.dir); err != nil {
-		l.log.Warn("the warden does not listen", "error", err)
+	if _, err := fmt.Fprintf(p.stdin, "%d %s\n", int64(p.last.until), p.last.dir); err != nil {
+		p.log.Warn("the watchdog does not listen", "error", err)
 	}
 }

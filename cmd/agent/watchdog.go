@@ -7,17 +7,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
-	"howdah.dev/howdah/cmd/agent/internal/warden"
+	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 )
 
-func wardenCommand() *cobra.Command {
+func watchdogCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "warden",
+		Use:    "watchdog",
 		Short:  "Kill PostgreSQL when the agent doesn't say in time that it may go on",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
-			return warden.Watch(os.Stdin, warden.Now, endServer)
+			return watchdog.Watch(os.Stdin, watchdog.Now, endServer)
 		},
 	}
 }
@@ -25,7 +25,7 @@ func wardenCommand() *cobra.Command {
 // endServer ends a server whose permission has run out. When that was long ago, as after the machine was frozen, another one may
 // accept writes by now.
 func endServer(pgdata string, late time.Duration) {
-	if late > warden.Punctual { // else the server still has the time that Fence gives it
+	if late > watchdog.Punctual { // else the server still has the time that Fence gives it
 		postmaster.KillAll(pgdata)
 		return
 	}

@@ -1,6 +1,6 @@
 //go:build postgres
 
-package recover
+package restorejob
 
 import (
 	"log/slog"

@@ -1,5 +1,5 @@
-// Package recover makes a data generation of a backup and the WAL behind it: the worker of a restore Job.
-package recover
+// Package restorejob makes a data generation of a backup and the WAL behind it: the worker of a restore Job.
+package restorejob
 
 import (
 	"context"
@@ -31,7 +31,7 @@ const (
 	ReasonStore         = "RepositoryNotReady" // the store can't be used now
 	ReasonNoSpace       = "NoSpace"            // the volume is too small
 	ReasonWrongPrograms = "UnknownVersion"     // the image has another PostgreSQL
-	// ReasonBeforeDiscarded: it failed after the data of before was given up for it.
+	// ReasonBeforeDiscarded: it failed after the previous data was given up for it.
 	ReasonBeforeDiscarded = "PreviousDataDiscarded"
 )
 
@@ -72,18 +72,18 @@ type restoring struct {
 	last     postgres.Segment
 	toTheEnd bool // replay had no target to stop at
 	fetched  time.Duration
-	taken    int64 // bytes that were not fetched, because the data of before still held them
-	// before is the copy of the data of before that is given up; empty: none is whole, as a former run had begun with it.
+	taken    int64 // bytes that were not fetched, because the previous data still held them
+	// before is the copy of the previous data that is given up; empty: none is whole, as a former run had begun with it.
 	before string
-	// lacks is what the data of before lacks of the backup.
+	// lacks is what the previous data lacks of the backup.
 	lacks *backup.Difference
-	// discarded says that the data of before is given up.
+	// discarded says that the previous data is given up.
 	discarded bool
 	disabled  []string // subscriptions
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
-// it is left, unless it has taken over the data of before, and another run may go on with that.
+// it is left, unless it has taken over the previous data, and another run may go on with that.
 func (w Worker) Restore(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
 	if _, err := w.Volume.Read(task.DataGeneration); err == nil {
 		return w.recorded(task.DataGeneration)
@@ -123,7 +123,7 @@ func completed(result agentapi.RestoreResult) string {
 }
 
 func taken(bytes int64) string {
-	return fmt.Sprintf("%d MiB are taken from the data of before", bytes>>20)
+	return fmt.Sprintf("%d MiB are taken from the previous data", bytes>>20)
 }
 
 func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
@@ -155,7 +155,7 @@ func (r *restoring) open(ctx context.Context) (err error) {
 	}
 	r.manifest, err = backup.ReadManifest(ctx, r.store, r.task.Lineage, r.task.BackupID)
 	if errors.Is(err, objstore.ErrNotFound) {
-		return job.Final(ReasonNoBackup, fmt.Errorf("backup %s is gone from the repository", r.task.BackupID))
+		return job.Final(ReasonNoBackup, fmt.Errorf("backup %s was deleted from the repository", r.task.BackupID))
 	}
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func (r *restoring) checkSpace(context.Context) error {
 		if err = errors.Join(err, errInherited); err != nil {
 			return fmt.Errorf("look for space on the volume: %w", err)
 		}
-		free, beside = free+used+inherited, " without the data of before"
+		free, beside = free+used+inherited, " without the previous data"
 	}
 	if needed := r.manifest.Totals.LogicalBytes + spareBytes; free < needed {
 		return job.Final(ReasonNoSpace, fmt.Errorf("the volume has %d MiB free%s, and the restore needs %d MiB at least: %s",
@@ -236,19 +236,19 @@ func (r *restoring) fetching(p backup.Progress) {
 	r.Report(progress)
 }
 
-// present is the data of before, where unchanged frames may be taken from; empty: there is none that could hold any.
+// present is the previous data, where unchanged frames may be taken from; empty: there is none that could hold any.
 func (r *restoring) present() string {
 	if !r.task.InPlace {
 		return ""
 	}
 	id, err := r.Volume.Current()
 	if err != nil {
-		r.Log.Info("Everything is fetched: the data of before isn't found", "error", err)
+		r.Log.Info("Everything is fetched: the previous data isn't found", "error", err)
 		return ""
 	}
 	before, err := r.Volume.Read(id)
 	if err != nil || before.SystemIdentifier != r.manifest.SystemIdentifier || before.MajorVersion != r.manifest.PGMajor {
-		r.Log.Info("Everything is fetched: the data of before is another database's", "dataGeneration", id,
+		r.Log.Info("Everything is fetched: the previous data is another database's", "dataGeneration", id,
 			"systemIdentifier", before.SystemIdentifier, "majorVersion", before.MajorVersion, "error", err)
 		return ""
 	}
