@@ -30,7 +30,7 @@ func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name),
 		Agents: agents.New(time.Now), Now: time.Now, Agent: settings.Agent, Images: settings.Images,
 	}
-	if err := metrics.Registry.Register(&cluster.Metrics{Reader: mgr.GetClient()}); err != nil {
+	if err := metrics.Registry.Register(cluster.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
 	return reconciler.SetupWithManager(mgr)

@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/howdah/cmd/restore-controller/internal/restore"
 	"howdah.dev/howdah/pkg/manager"
@@ -23,5 +24,8 @@ func main() {
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
+	if err := metrics.Registry.Register(restore.Metrics(mgr.GetClient())); err != nil {
+		return err
+	}
 	return restore.New(ctx, mgr, settings.Agent, settings.Images).SetupWithManager(mgr)
 }

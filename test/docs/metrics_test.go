@@ -34,6 +34,7 @@ var sources = []struct {
 }{
 	{"cmd/agent/internal/metrics/*.go", "howdah_", regexp.MustCompile(`\bdescribe\("([a-z_]+)"`)},
 	{"cmd/backup-controller/internal/repository/metrics.go", "howdah_repository_", regexp.MustCompile(`\bdescribeMetric\("([a-z_]+)"`)},
+	{"pkg/statusmetrics/statusmetrics.go", "", regexp.MustCompile(`\bNewDesc\("([a-z_]+)",`)},
 	{"cmd/*-controller/internal/*/metrics.go", "", regexp.MustCompile(`\bNewDesc\("([a-z_]+)",`)},
 }
 

@@ -1,19 +1,12 @@
 package drill
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/statusmetrics"
 )
-
-// Metrics tells of the last drill of every repository, read from the cache at each look.
-type Metrics struct {
-	Reader client.Reader
-}
 
 var (
 	labels        = []string{"namespace", "repository"}
@@ -24,44 +17,27 @@ var (
 		"How long the last drill took to restore, until the restored cluster took connections.", labels, nil)
 )
 
-// Describe names the metrics.
-func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{failedMetric, successMetric, tookMetric, restoreMetric} {
-		out <- desc
+// metrics are of the last drill of every repository.
+func metrics(reader client.Reader) prometheus.Collector {
+	return statusmetrics.Collector[*v1alpha1.BackupRepository]{
+		Of: "drills", Reader: reader, List: &v1alpha1.BackupRepositoryList{}, Measure: measure,
 	}
 }
 
-// Collect sends them.
-func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	repos := &v1alpha1.BackupRepositoryList{}
-	if err := m.Reader.List(ctx, repos); err != nil {
-		return // the cache is not filled yet
+func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {
+	status := repo.Status.Drill
+	if status == nil || status.Last == nil {
+		return
 	}
-	for i := range repos.Items {
-		if status := repos.Items[i].Status.Drill; status != nil && status.Last != nil {
-			measure(out, status, repos.Items[i].Namespace, repos.Items[i].Name)
-		}
-	}
-}
-
-func measure(out chan<- prometheus.Metric, status *v1alpha1.DrillStatus, values ...string) {
-	send := func(desc *prometheus.Desc, value float64) {
-		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, values...)
-	}
-	last, failed := status.Last, 0.0
-	if last.Outcome == v1alpha1.DrillFailed {
-		failed = 1
-	}
-	send(failedMetric, failed)
+	last := status.Last
+	send(failedMetric, statusmetrics.Bool(last.Outcome == v1alpha1.DrillFailed), repo.Namespace, repo.Name)
 	if last.CompletedAt != nil {
-		send(tookMetric, last.CompletedAt.Sub(last.StartedAt.Time).Seconds())
+		send(tookMetric, last.CompletedAt.Sub(last.StartedAt.Time).Seconds(), repo.Namespace, repo.Name)
 	}
 	if last.RestoreSeconds > 0 {
-		send(restoreMetric, float64(last.RestoreSeconds))
+		send(restoreMetric, float64(last.RestoreSeconds), repo.Namespace, repo.Name)
 	}
 	if status.LastSuccessTime != nil {
-		send(successMetric, float64(status.LastSuccessTime.Unix()))
+		send(successMetric, float64(status.LastSuccessTime.Unix()), repo.Namespace, repo.Name)
 	}
 }

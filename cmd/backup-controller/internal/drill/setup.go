@@ -6,7 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/workload"
@@ -27,5 +27,5 @@ func Setup(mgr ctrl.Manager, agent workload.Agent) error {
 	if err != nil {
 		return err
 	}
-	return metrics.Registry.Register(&Metrics{Reader: mgr.GetClient()})
+	return registry.Registry.Register(metrics(mgr.GetClient()))
 }

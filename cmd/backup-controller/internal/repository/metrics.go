@@ -1,19 +1,14 @@
 package repository
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/statusmetrics"
 )
-
-// collectTimeout bounds what a scrape waits for the cache.
-const collectTimeout = 5 * time.Second
 
 func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("howdah_repository_"+name, help, append([]string{"namespace", "repository"}, labels...), nil)
@@ -33,39 +28,18 @@ var (
 	metricFailure     = describeMetric("last_failure_timestamp_seconds", "when a Backup failed last", "lineage", "cluster", "living")
 )
 
-// collector tells what the status of each repository says.
-type collector struct{ reader client.Reader }
-
 // Measure registers the metrics of all repositories, once in a process.
 func Measure(registry prometheus.Registerer, reader client.Reader) error {
-	return registry.Register(collector{reader})
+	return registry.Register(statusmetrics.Collector[*v1alpha1.BackupRepository]{
+		Of: "repositories", Reader: reader, List: &v1alpha1.BackupRepositoryList{}, Measure: measure,
+	})
 }
 
-// Describe sends nothing: what there is to collect differs.
-func (collector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect reads the cache.
-func (c collector) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
-	defer cancel()
-	repos := &v1alpha1.BackupRepositoryList{}
-	if c.reader.List(ctx, repos) != nil {
-		return // the cache isn't filled yet
-	}
-	for i := range repos.Items {
-		collect(&repos.Items[i], out)
-	}
-}
-
-func collect(repo *v1alpha1.BackupRepository, out chan<- prometheus.Metric) {
+func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{repo.Namespace, repo.Name}, labels...)...)
+		send(desc, value, append([]string{repo.Namespace, repo.Name}, labels...)...)
 	}
-	ready := 0.0
-	if meta.IsStatusConditionTrue(repo.Status.Conditions, v1alpha1.ConditionReady) {
-		ready = 1
-	}
-	gauge(metricReady, ready)
+	gauge(metricReady, statusmetrics.Bool(meta.IsStatusConditionTrue(repo.Status.Conditions, v1alpha1.ConditionReady)))
 	if at := repo.Status.LastInventoryTime; at != nil {
 		gauge(metricInventory, float64(at.Unix()))
 	}

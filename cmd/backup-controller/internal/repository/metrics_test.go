@@ -34,7 +34,7 @@ func TestTheMetricsSayWhatTheStatusSays(t *testing.T) {
 	for _, family := range families {
 		got[strings.TrimPrefix(family.GetName(), "howdah_repository_")] = family.GetMetric()[0].GetGauge().GetValue()
 	}
-	want := map[string]float64{"ready": 0, "backups": 3, "damaged_backups": 0, "stored_bytes": 0, "wal_bytes": 5, "recoverable_from_timestamp_seconds": 1_700_000_000}
+	want := map[string]float64{"howdah_status_listed": 1, "ready": 0, "backups": 3, "damaged_backups": 0, "stored_bytes": 0, "wal_bytes": 5, "recoverable_from_timestamp_seconds": 1_700_000_000}
 	if len(got) != len(want) {
 		t.Errorf("got %v", got)
 	}

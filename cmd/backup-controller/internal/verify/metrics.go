@@ -1,20 +1,12 @@
 package verify
 
 import (
-	"context"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/statusmetrics"
 )
-
-// Metrics tells of every backup that was verified, read from the cache at each look: nothing is kept that could be
-// forgotten.
-type Metrics struct {
-	Reader client.Reader
-}
 
 var (
 	labels      = []string{"namespace", "backup", "repository"}
@@ -24,27 +16,16 @@ var (
 		"When all objects of the backup were last read.", labels, nil)
 )
 
-// Describe names the metrics.
-func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	out <- wrongMetric
-	out <- verifiedMetric
+// metrics are of every backup that was verified.
+func metrics(reader client.Reader) prometheus.Collector {
+	return statusmetrics.Collector[*v1alpha1.Backup]{Of: "backups", Reader: reader, List: &v1alpha1.BackupList{}, Measure: measure}
 }
 
-// Collect sends them.
-func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	backups := &v1alpha1.BackupList{}
-	if err := m.Reader.List(ctx, backups); err != nil {
-		return // the cache is not filled yet
+func measure(backup *v1alpha1.Backup, send statusmetrics.Send) {
+	status := &backup.Status
+	if status.VerifiedAt == nil || status.Verification == nil || status.Plan == nil {
+		return
 	}
-	for i := range backups.Items {
-		status := &backups.Items[i].Status
-		if status.VerifiedAt == nil || status.Verification == nil || status.Plan == nil {
-			continue
-		}
-		values := []string{backups.Items[i].Namespace, backups.Items[i].Name, status.Plan.Repository}
-		out <- prometheus.MustNewConstMetric(wrongMetric, prometheus.GaugeValue, float64(status.Verification.WrongObjects), values...)
-		out <- prometheus.MustNewConstMetric(verifiedMetric, prometheus.GaugeValue, float64(status.VerifiedAt.Unix()), values...)
-	}
+	send(wrongMetric, float64(status.Verification.WrongObjects), backup.Namespace, backup.Name, status.Plan.Repository)
+	send(verifiedMetric, float64(status.VerifiedAt.Unix()), backup.Namespace, backup.Name, status.Plan.Repository)
 }

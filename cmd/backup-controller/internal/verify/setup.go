@@ -4,7 +4,7 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	registry "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -19,5 +19,5 @@ func Setup(mgr ctrl.Manager, agent workload.Agent) error {
 			return err
 		}
 	}
-	return metrics.Registry.Register(&Metrics{Reader: mgr.GetClient()})
+	return registry.Registry.Register(metrics(mgr.GetClient()))
 }

@@ -24,7 +24,7 @@ func TestTheMetricsSayWhatTheConditionsSay(t *testing.T) {
 		{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionUnknown, Reason: "Unseen"},
 	}
 	fresh := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "fresh"}}
-	metrics := &Metrics{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop, fresh).Build()}
+	metrics := Metrics(fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop, fresh).Build())
 	want := `
 # HELP howdah_cluster_condition 1 while the condition of the PostgresCluster is True.
 # TYPE howdah_cluster_condition gauge
@@ -32,7 +32,7 @@ howdah_cluster_condition{cluster="shop",condition="Ready",namespace="demo",reaso
 howdah_cluster_condition{cluster="shop",condition="Replicated",namespace="demo",reason="ReplicaDown"} 0
 howdah_cluster_condition{cluster="shop",condition="UpToDate",namespace="demo",reason="Unseen"} 0
 `
-	if err := testutil.CollectAndCompare(metrics, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(metrics, strings.NewReader(want), "howdah_cluster_condition"); err != nil {
 		t.Error(err)
 	}
 }

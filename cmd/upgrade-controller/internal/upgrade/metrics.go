@@ -1,0 +1,48 @@
+package upgrade
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/statusmetrics"
+)
+
+var (
+	metricLabels    = []string{"namespace", "upgrade", "cluster", "version"}
+	conditionMetric = prometheus.NewDesc("howdah_upgrade_condition", "1 while the condition of the Upgrade is True, 0 while it is False or Unknown.",
+		[]string{"namespace", "upgrade", "cluster", "version", "condition", "status", "reason"}, nil)
+	durationMetric = prometheus.NewDesc("howdah_upgrade_duration_seconds", "How long an Upgrade that has ended took.", metricLabels, nil)
+	downMetric     = prometheus.NewDesc("howdah_upgrade_down_seconds",
+		"How long the cluster accepted no connections, until the new version ran.", metricLabels, nil)
+	doneBytesMetric = prometheus.NewDesc("howdah_upgrade_done_bytes", "Bytes that the worker has done so far.", metricLabels, nil)
+	successMetric   = prometheus.NewDesc("howdah_upgrade_success_timestamp_seconds", "When the Upgrade succeeded.", metricLabels, nil)
+)
+
+// Metrics are of every Upgrade that is there.
+func Metrics(reader client.Reader) prometheus.Collector {
+	return statusmetrics.Collector[*v1alpha1.Upgrade]{Of: "upgrades", Reader: reader, List: &v1alpha1.UpgradeList{}, Measure: measure}
+}
+
+func measure(u *v1alpha1.Upgrade, send statusmetrics.Send) {
+	status := &u.Status
+	labels := []string{u.Namespace, u.Name, u.Spec.Cluster.Name, strconv.Itoa(int(u.Spec.Version))}
+	for _, c := range status.Conditions {
+		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), append(labels, c.Type, string(c.Status), c.Reason)...)
+		if c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue && status.CompletedAt != nil {
+			send(successMetric, float64(status.CompletedAt.Unix()), labels...)
+		}
+	}
+	if status.StartedAt != nil && status.CompletedAt != nil {
+		send(durationMetric, status.CompletedAt.Sub(status.StartedAt.Time).Seconds(), labels...)
+	}
+	if status.DownAt != nil && status.UpAt != nil {
+		send(downMetric, status.UpAt.Sub(status.DownAt.Time).Seconds(), labels...)
+	}
+	if status.Progress != nil {
+		send(doneBytesMetric, float64(status.Progress.DoneBytes), labels...)
+	}
+}
