@@ -109,7 +109,7 @@ type LineageStatus struct {
 	// nothing is known except that it exists.
 	// +optional
 	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
-	// LastWritten is when WAL was last archived.
+	// LastWritten is when WAL or part of a backup was last written.
 	// +optional
 	LastWritten *metav1.Time `json:"lastWritten,omitempty"`
 	// LastBackup is when the newest backup ended.

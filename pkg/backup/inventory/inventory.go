@@ -36,7 +36,7 @@ type Lineage struct {
 	Damaged []string // ids of those whose manifest can't be read
 	// StoredBytes of packs and manifests, and WALBytes.
 	StoredBytes, WALBytes int64
-	// LastWritten is when WAL or a backup was put last.
+	// LastWritten is when WAL, or something of a backup, was put last.
 	LastWritten time.Time
 	Timelines   []retention.Timeline
 	Window      Window

@@ -41,6 +41,7 @@ func (l *listing) add(info objstore.Info) {
 		}
 	case strings.HasPrefix(info.Key, repository.PacksPrefix(name)):
 		l.StoredBytes += info.Size
+		l.wrote(info.Modified) // somebody may be writing a backup whose WAL can't be archived
 	case strings.HasPrefix(info.Key, repository.WALPrefix(name)):
 		l.WALBytes += info.Size
 		l.addWAL(info)

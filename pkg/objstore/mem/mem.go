@@ -27,7 +27,10 @@ type object struct {
 }
 
 // New returns an empty store.
-func New() *Store { return &Store{objects: map[string]object{}, now: time.Now} }
+func New() *Store { return NewAt(time.Now) }
+
+// NewAt returns an empty store with a clock of its own.
+func NewAt(now func() time.Time) *Store { return &Store{objects: map[string]object{}, now: now} }
 
 func fail(op, key string, kind error) error {
 	return &objstore.Error{Op: op, Key: key, Bucket: "mem", Kind: kind}

@@ -8,8 +8,11 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/objstore"
 )
 
 // awaitRelease waits until a backup that is held is let go. One that was deleted while it runs goes on to its end first.
@@ -30,11 +33,15 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 			"Its data can't be deleted: there is no BackupRepository %s any more; make it again. %s", o.backup.Status.Plan.Repository, letGo))
 	}
 	result, known := r.inStore(o, "delete", r.deleteNow)
+	var foreign *foreignError
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Its data is being deleted from BackupRepository %s.", o.planned.Name))
 	case errors.Is(result.err, errBeingWritten):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("Its data can't be deleted now: %s. %s", result.err, letGo))
+	case errors.As(result.err, &foreign):
+		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
+			"Its data is not deleted, because it may belong to somebody else. %s %s", foreign.why, letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"Its data can't be deleted from BackupRepository %s now: %s It is tried again. %s", o.planned.Name, explain(result.err), letGo))
@@ -59,6 +66,9 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 		return found{err: err}
 	}
 	plan := o.backup.Status.Plan
+	if err := r.requireOurs(ctx, store, o); err != nil {
+		return found{err: err}
+	}
 	defer r.Gate.Close(plan.Lineage)()
 	if o.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
 		writing, err := gate.Writing(ctx, r.Reader, o.backup.Namespace, plan.Lineage)
@@ -71,6 +81,45 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 	}
 	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
 	return found{err: err}
+}
+
+// foreignError is a lineage that belongs, or may belong, to somebody else.
+type foreignError struct{ why string }
+
+func (e *foreignError) Error() string { return e.why }
+
+// requireOurs asks whose a backup is that was only found, as retention does: whoever deletes it may not know.
+func (r *Reconciler) requireOurs(ctx context.Context, store objstore.Store, o *observed) error {
+	if o.backup.Spec.Found == nil {
+		return nil
+	}
+	lineage, err := repository.ReadLineage(ctx, store, o.backup.Status.Plan.Lineage)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return nil // nobody claims it
+	}
+	if err != nil {
+		return err
+	}
+	writers, err := ownership.Look(ctx, r.Reader, o.planned, lineage)
+	if err != nil {
+		return err
+	}
+	owner, why := writers.Owner(lineage, lastWritten(o.planned, lineage), r.Now())
+	if owner.Foreign() {
+		return &foreignError{why}
+	}
+	return nil
+}
+
+// lastWritten is when a lineage was last written, as far as the status of the repository knows. A lineage that is not listed
+// there was last written before all that are.
+func lastWritten(repo *v1alpha1.BackupRepository, lineage repository.Lineage) time.Time {
+	for _, l := range repo.Status.Lineages {
+		if l.Name == lineage.Lineage && l.LastWritten != nil {
+			return l.LastWritten.Time
+		}
+	}
+	return lineage.Created
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {

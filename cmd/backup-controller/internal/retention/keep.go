@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/retention"
@@ -51,9 +52,9 @@ func (r *run) keep(ctx context.Context) error {
 }
 
 // retained is a lineage with what its Backup objects say.
-func (r *run) retained(l *inventory.Lineage, owner owner) retention.Lineage {
+func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Lineage {
 	retained := l.Retained()
-	retained.Living, retained.FirstSeen = owner == living, r.facts.seen[l.Lineage.Lineage]
+	retained.Living, retained.FirstSeen = owner == ownership.Living, r.facts.seen[l.Lineage.Lineage]
 	for i := range retained.Backups {
 		b := &retained.Backups[i]
 		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {

@@ -185,7 +185,7 @@ func (r *run) findable() []catalogue.Entry {
 		owner, _ := r.facts.owner(l, r.now)
 		for _, b := range l.Backups {
 			entries = append(entries, catalogue.Entry{
-				Lineage: l.Lineage.Lineage, Backup: b, Lonely: owner == gone || owner == unknown,
+				Lineage: l.Lineage.Lineage, Backup: b, Lonely: owner.Absent(),
 			})
 		}
 	}

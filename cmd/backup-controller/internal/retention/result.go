@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
@@ -76,9 +77,9 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 	}
 }
 
-func describeLineage(l *inventory.Lineage, owner owner, failed *metav1.Time) v1alpha1.LineageStatus {
+func describeLineage(l *inventory.Lineage, owner ownership.Owner, failed *metav1.Time) v1alpha1.LineageStatus {
 	s := v1alpha1.LineageStatus{
-		Name: l.Lineage.Lineage, Living: owner == living, Backups: int32(len(l.Backups)), Damaged: l.Damaged[:min(maxDamaged, len(l.Damaged))],
+		Name: l.Lineage.Lineage, Living: owner == ownership.Living, Backups: int32(len(l.Backups)), Damaged: l.Damaged[:min(maxDamaged, len(l.Damaged))],
 		RecoverableFrom: firstSecond(l.Window), RecoverableTo: stamp(l.Window.To), MissingWAL: l.Window.Missing,
 		StoredBytes: l.StoredBytes, WALBytes: l.WALBytes, LastWritten: stamp(l.LastWritten), LastFailure: failed,
 	}

@@ -1,17 +1,14 @@
 package retention
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
@@ -33,95 +30,6 @@ func TestPeriodsAreReadAndWhatCanNotBeReadRemovesNothing(t *testing.T) {
 		if got := period(text); got < 100*365*24*time.Hour {
 			t.Errorf("%q is %s", text, got)
 		}
-	}
-}
-
-func cluster(namespace string, change func(*v1alpha1.PostgresCluster)) *v1alpha1.PostgresCluster {
-	c := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop", UID: "u1"}}
-	c.Spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "minio"}}
-	c.Status.SystemIdentifier, c.Status.DataGeneration = "7", "g1"
-	if change != nil {
-		change(c)
-	}
-	return c
-}
-
-func TestWhoseALineageIs(t *testing.T) {
-	const days = 24 * time.Hour
-	for name, test := range map[string]struct {
-		cluster       *v1alpha1.PostgresCluster
-		written, seen time.Duration // ago
-		hidden        string
-		want          owner
-	}{
-		"of a cluster that is here":                  {cluster("demo", nil), 0, 0, "", living},
-		"of one that has not begun":                  {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Status.SystemIdentifier = "" }), 0, 0, "", living},
-		"of one that has other data since":           {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Status.DataGeneration = "g2" }), 0, 0, "", past},
-		"of one that archives elsewhere since":       {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Spec.Archive.Repository.Name = "other" }), 0, 0, "", past},
-		"of one that only wants to go elsewhere":     {cluster("demo", leaving), 0, 0, "", living},
-		"of a cluster in another namespace":          {cluster("prod", nil), 9 * days, 9 * days, "", elsewhere},
-		"of nobody here, written an hour ago":        {nil, time.Hour, 9 * days, "", unknown},
-		"of nobody here, not written for two days":   {nil, 2 * days, 9 * days, "", gone},
-		"of nobody here, first seen an hour ago":     {nil, 30 * days, time.Hour, "", unknown},
-		"of nobody here, first seen in the future":   {nil, 30 * days, -time.Hour, "", unknown},
-		"of another cluster of the name, long gone":  {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.UID = "u2" }), 2 * days, 2 * days, "", gone},
-		"of one that could not be looked for":        {nil, 30 * days, 30 * days, "which nobody may look for", unknown},
-		"of one that was found without being looked": {cluster("demo", nil), 30 * days, 30 * days, "of no name", living},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := &facts{
-				ns: "demo", repo: "minio", clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{"u1": test.hidden},
-				seen: map[string]time.Time{"7-g1": now.Add(-test.seen)},
-			}
-			if test.cluster != nil {
-				f.clusters[string(test.cluster.UID)] = test.cluster
-			}
-			l := &inventory.Lineage{
-				Lineage:     repository.Lineage{Lineage: "7-g1", Writer: repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}},
-				LastWritten: now.Add(-test.written),
-			}
-			got, why := f.owner(l, now)
-			if got != test.want || (why != "") != (got == elsewhere || got == unknown) {
-				t.Errorf("got %d, %q", got, why)
-			}
-		})
-	}
-}
-
-// answering is an API server that answers every question for a cluster with one error.
-type answering struct {
-	client.Reader
-	err error
-}
-
-func (a answering) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return a.err
-}
-
-// TestOnlyAWriterThatWasLookedForCanBeGone: who may not be looked for, or has no name, is somebody else.
-func TestOnlyAWriterThatWasLookedForCanBeGone(t *testing.T) {
-	clusters := v1alpha1.GroupVersion.WithResource("postgresclusters").GroupResource()
-	forbidden, notFound := apierrors.NewForbidden(clusters, "shop", errors.New("no")), apierrors.NewNotFound(clusters, "shop")
-	for name, test := range map[string]struct {
-		writer repository.Writer
-		answer error
-		hidden bool
-	}{
-		"it is not there":         {repository.Writer{UID: "u1", Namespace: "prod", Name: "shop"}, notFound, false},
-		"it may not be asked for": {repository.Writer{UID: "u1", Namespace: "prod", Name: "shop"}, forbidden, true},
-		"it has no name":          {repository.Writer{UID: "u1", Namespace: "demo"}, notFound, true},
-		"it has no namespace":     {repository.Writer{UID: "u1", Name: "shop"}, notFound, true},
-		"it is of this namespace": {repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, forbidden, false},
-	} {
-		f := &facts{ns: "demo", clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{}}
-		if err := f.lookFor(t.Context(), answering{err: test.answer}, test.writer); err != nil || (f.hidden["u1"] != "") != test.hidden {
-			t.Errorf("%s: %v, %v", name, f.hidden, err)
-		}
-	}
-	f := &facts{ns: "demo", hidden: map[string]string{}}
-	err := f.lookFor(t.Context(), answering{err: errors.New("it is away")}, repository.Writer{UID: "u1", Namespace: "prod", Name: "shop"})
-	if err == nil || !strings.Contains(err.Error(), "prod/shop: it is away") {
-		t.Errorf("an API server that doesn't answer: %v", err)
 	}
 }
 
@@ -155,11 +63,6 @@ func TestSinceWhenALineageIsKnownIsRemembered(t *testing.T) {
 	look(now.Add(5*time.Hour), 0, 0)
 	recorded(-99 * time.Hour)
 	look(now.Add(6*time.Hour), time.Hour, time.Hour)
-}
-
-func leaving(c *v1alpha1.PostgresCluster) {
-	c.Spec.Archive.Repository.Name = "other"
-	c.Status.Archive = &v1alpha1.ArchiveStatus{Repository: "minio"}
 }
 
 func TestALookThatFailsLeavesWhatIsKnownAndSaysWhy(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup/inventory"
 )
 
@@ -18,12 +19,12 @@ func TestTheWindowInStatusIsNoLargerThanWhatCanBeRestored(t *testing.T) {
 		"from within to a second": {half, time.Second, time.Second, time.Second},
 	} {
 		l := &inventory.Lineage{Window: inventory.Window{From: now.Add(test.from), To: now.Add(test.to)}}
-		s := describeLineage(l, living, nil)
+		s := describeLineage(l, ownership.Living, nil)
 		if !s.RecoverableFrom.Time.Equal(now.Add(test.wantFrom)) || !s.RecoverableTo.Time.Equal(now.Add(test.wantTo)) {
 			t.Errorf("%s: %s to %s", name, s.RecoverableFrom, s.RecoverableTo)
 		}
 	}
-	if s := describeLineage(&inventory.Lineage{}, living, nil); s.RecoverableFrom != nil || s.RecoverableTo != nil {
+	if s := describeLineage(&inventory.Lineage{}, ownership.Living, nil); s.RecoverableFrom != nil || s.RecoverableTo != nil {
 		t.Errorf("nothing: %+v", s)
 	}
 }

@@ -1,0 +1,113 @@
+//go:build integration
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+const day = 24 * time.Hour
+
+// lost fills the bucket as a cluster of another Kubernetes did, which was lost some days ago.
+func (b *bed) lost(daysAgo int) {
+	b.Helper()
+	b.store = mem.NewAt(func() time.Time { return time.Now().Add(-time.Duration(daysAgo) * day) })
+	for _, ago := range []int{daysAgo, daysAgo + 2, daysAgo + 10, daysAgo + 20} {
+		b.past("7-old", "shop", "lost-with-its-kubernetes", ago)
+	}
+}
+
+// knownSince applies the repository's manifest, with a status that says how long its lineages have been known.
+func (b *bed) knownSince(ago time.Duration) *v1alpha1.BackupRepository {
+	b.Helper()
+	buckets.set(b.bucket, nil)
+	repo := b.repository("minio")
+	repo.Spec.Retention = &v1alpha1.RetentionSpec{RecoveryWindow: "7d"}
+	b.make(repo)
+	b.eventually(repo, "Unreachable", func() bool { return ready(repo.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonUnreachable) })
+	if ago > 0 {
+		seen := metav1.NewTime(time.Now().Add(-ago).Truncate(time.Second))
+		repo.Status.Lineages = []v1alpha1.LineageStatus{{Name: "7-old", FirstSeen: &seen}}
+		b.must(b.Status().Update(b.Context(), repo))
+	}
+	buckets.set(b.bucket, b.store)
+	b.change(repo, func() { repo.Spec.Retention.DryRun = false; repo.Labels = map[string]string{"look": "again"} })
+	return repo
+}
+
+// TestTheManifestsOfALostKubernetesAreAppliedToAnother eight days later, with a window of seven: whatever the bucket has can be
+// restored, and what could be restored last can be restored for good.
+func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		knownFor  time.Duration
+		stay      string
+		segments  int
+		firstSeen string
+	}{
+		{"just now", 0, "ago10 ago18 ago28 ago8", 40, "Nothing is removed from lineage 7-old before"},
+		{"three days ago", 3 * day, "ago10 ago18 ago8", 30, ""},
+		{"weeks ago", 21 * day, "ago8", 10, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBed(t)
+			b.lost(8)
+			b.cluster("shop") // the same manifest, and other data
+			repo := b.knownSince(test.knownFor)
+			b.eventuallyWithin(2*time.Minute, repo, fmt.Sprintf("only %s stay", test.stay), func() bool {
+				return repo.Status.Retention != nil && repo.Status.Retention.LastRun != nil && b.ids("7-old") == test.stay && b.segments("7-old") == test.segments
+			})
+			l := repo.Status.Lineages[0]
+			if l.FirstSeen == nil || l.FirstSeen.Time.After(time.Now().Add(-test.knownFor)) || l.Living || l.RecoverableTo == nil {
+				t.Errorf("the lineage is shown as %+v", l)
+			}
+			if got := repo.Status.Retention.Message; !strings.HasPrefix(got, test.firstSeen) || (got == "") != (test.firstSeen == "") {
+				t.Errorf("the message is %q", got)
+			}
+		})
+	}
+}
+
+// TestAFoundBackupOfSomebodyElseIsNotDeleted, though a person asks for it, until the writer has been silent for a day.
+func TestAFoundBackupOfSomebodyElseIsNotDeleted(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		writtenAt int
+		deleted   bool
+	}{{"written today", 0, false}, {"lost two days ago", 2, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBed(t)
+			b.lost(test.writtenAt)
+			buckets.set(b.bucket, b.store)
+			repo := b.repository("minio")
+			b.make(repo)
+			b.eventually(repo, "the inventory", func() bool { return len(repo.Status.Lineages) == 1 })
+			all := b.ids("7-old")
+			id := fmt.Sprintf("ago%d", test.writtenAt)
+			object := b.found("by-hand", "7-old", id, func(spec *v1alpha1.BackupSpec) { spec.DeletionPolicy = v1alpha1.BackupDelete })
+			b.remove(object)
+			if test.deleted {
+				b.eventuallyGone(object)
+				if slices.Contains(strings.Fields(b.ids("7-old")), id) {
+					t.Error("its data is still there")
+				}
+				return
+			}
+			condition := b.awaitReason(object, metav1.ConditionFalse, v1alpha1.ReasonDeletionBlocked)
+			if !strings.Contains(condition.Message, "may belong to somebody else") || !strings.Contains(condition.Message, "deletionPolicy: Retain") || b.ids("7-old") != all {
+				t.Errorf("%s; there are %s", condition.Message, b.ids("7-old"))
+			}
+			b.change(object, func() { object.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+			b.eventuallyGone(object)
+		})
+	}
+}

@@ -1,0 +1,120 @@
+// Package ownership says whose a lineage in a bucket is, as far as this Kubernetes knows. Not to be found is not to be gone:
+// only a writer that could be looked for, and has been silent for a while, counts as gone.
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// Owner says who a lineage belongs to.
+type Owner int
+
+// The owners.
+const (
+	Living    Owner = iota // a cluster of this namespace writes to it
+	Past                   // a cluster of this namespace wrote to it, and writes to another since
+	Elsewhere              // a cluster of another namespace has it
+	Unknown                // it may belong to somebody else: its writer can't be looked for, or wrote or appeared lately
+	Gone                   // who wrote it was looked for, and is not in this Kubernetes
+)
+
+// Foreign says that nothing may be removed from the lineage here.
+func (o Owner) Foreign() bool { return o == Elsewhere || o == Unknown }
+
+// Absent says that no cluster is known here that writes or wrote the lineage.
+func (o Owner) Absent() bool { return o == Gone || o == Unknown }
+
+// Settled is the time for which nothing is removed from a lineage whose writer is not in this Kubernetes, since it was
+// written last and since it was seen first.
+const Settled = 24 * time.Hour
+
+// Writers are the clusters of one repository's lineages.
+type Writers struct {
+	namespace, repository string
+	clusters              map[string]*v1alpha1.PostgresCluster // by UID
+	hidden                map[string]string                    // those that could not be looked for, with the reason
+}
+
+// Look looks for the clusters that write to lineages of a repository. The reader must not be a cache: what is not known here may be
+// deleted.
+func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, lineages ...repository.Lineage) (*Writers, error) {
+	w := &Writers{
+		namespace: repo.Namespace, repository: repo.Name, clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{},
+	}
+	clusters := &v1alpha1.PostgresClusterList{}
+	if err := reader.List(ctx, clusters, client.InNamespace(repo.Namespace)); err != nil {
+		return nil, fmt.Errorf("list PostgresClusters: %w", err)
+	}
+	for i := range clusters.Items {
+		w.clusters[string(clusters.Items[i].UID)] = &clusters.Items[i]
+	}
+	for i := range lineages {
+		if err := w.lookFor(ctx, reader, lineages[i].Writer); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for.
+func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer repository.Writer) error {
+	switch {
+	case w.clusters[writer.UID] != nil:
+		return nil
+	case writer.Name == "" || writer.Namespace == "":
+		w.hidden[writer.UID] = "of which the repository does not record name and namespace"
+		return nil
+	case writer.Namespace == w.namespace:
+		return nil
+	}
+	cluster := &v1alpha1.PostgresCluster{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: writer.Namespace, Name: writer.Name}, cluster)
+	switch {
+	case err == nil:
+		w.clusters[string(cluster.UID)] = cluster
+	case apierrors.IsForbidden(err):
+		w.hidden[writer.UID] = "which the backup-controller is not allowed to look for"
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read PostgresCluster %s/%s: %w", writer.Namespace, writer.Name, err)
+	}
+	return nil
+}
+
+// Owner says whose a lineage is that was written or first seen at a time, whichever was later; and in a sentence why nothing is
+// removed from it, if it is Foreign.
+func (w *Writers) Owner(lineage repository.Lineage, lately, now time.Time) (Owner, string) {
+	cluster, name, writer := w.clusters[lineage.Writer.UID], lineage.Lineage, lineage.Writer
+	switch {
+	case cluster != nil && cluster.Namespace != w.namespace:
+		return Elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s/%s, and is left to that namespace.", name, cluster.Namespace, cluster.Name)
+	case cluster != nil && w.writes(cluster, name):
+		return Living, ""
+	case cluster != nil:
+		return Past, ""
+	case w.hidden[writer.UID] != "":
+		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s: it may belong to %v, %s.", name, writer, w.hidden[writer.UID])
+	case now.Sub(lately) < Settled:
+		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s before %s: %v, which wrote it, is not in this Kubernetes, but may write still. It counts as deleted %d hours after the lineage was first seen and last written.",
+			name, lately.Add(Settled).UTC().Format(time.RFC3339), writer, Settled/time.Hour)
+	}
+	return Gone, ""
+}
+
+// writes says that a cluster may write to a lineage of the repository now.
+func (w *Writers) writes(cluster *v1alpha1.PostgresCluster, lineage string) bool {
+	if archive := cluster.Spec.Archive; archive != nil && archive.Repository.Name != w.repository &&
+		(cluster.Status.Archive == nil || cluster.Status.Archive.Repository != w.repository) {
+		return false
+	}
+	now := protocol.Lineage(cluster.Status.SystemIdentifier, cluster.Status.DataGeneration)
+	return now == "" || now == lineage
+}
