@@ -17,7 +17,7 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed) flow.Outc
 }
 
 // requireCluster ends a backup of a cluster that doesn't exist, or of another one than was asked for.
-func (r *Reconciler) requireCluster(_ context.Context, o *observed) flow.Outcome {
+func requireCluster(_ context.Context, o *observed) flow.Outcome {
 	name := o.backup.Spec.Cluster.Name
 	if o.cluster == nil {
 		return o.stop(v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
@@ -31,14 +31,14 @@ func (r *Reconciler) requireCluster(_ context.Context, o *observed) flow.Outcome
 }
 
 // requireSameCluster ends a backup whose cluster went away under it.
-func (r *Reconciler) requireSameCluster(_ context.Context, o *observed) flow.Outcome {
+func requireSameCluster(_ context.Context, o *observed) flow.Outcome {
 	if o.cluster != nil && o.cluster.UID == o.backup.Status.Plan.ClusterUID {
 		return flow.Next
 	}
 	return o.stop(v1alpha1.ReasonClusterReplaced, "It can't be finished: "+o.outdated+".")
 }
 
-func (r *Reconciler) requireArchive(_ context.Context, o *observed) flow.Outcome {
+func requireArchive(_ context.Context, o *observed) flow.Outcome {
 	if o.cluster.Spec.Archive != nil {
 		return flow.Next
 	}
@@ -47,14 +47,14 @@ func (r *Reconciler) requireArchive(_ context.Context, o *observed) flow.Outcome
 }
 
 // awaitTurn lets one backup of a cluster run at a time.
-func (r *Reconciler) awaitTurn(_ context.Context, o *observed) flow.Outcome {
+func awaitTurn(_ context.Context, o *observed) flow.Outcome {
 	if o.ahead == nil {
 		return flow.Next
 	}
 	return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("Backup %s of the same cluster goes first.", o.ahead.Name))
 }
 
-func (r *Reconciler) awaitRepository(_ context.Context, o *observed) flow.Outcome {
+func awaitRepository(_ context.Context, o *observed) flow.Outcome {
 	name := o.cluster.Spec.Archive.Repository.Name
 	if o.wanted == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
@@ -76,7 +76,7 @@ func (r *Reconciler) awaitRepository(_ context.Context, o *observed) flow.Outcom
 }
 
 // awaitCluster waits until the primary takes connections and all that a plan needs is known.
-func (r *Reconciler) awaitCluster(_ context.Context, o *observed) flow.Outcome {
+func awaitCluster(_ context.Context, o *observed) flow.Outcome {
 	if why := notReady(o.cluster); why != "" {
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("PostgresCluster %s can't be backed up now: %s", o.cluster.Name, why))
 	}
@@ -123,7 +123,7 @@ func primaryOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.InstanceStatus {
 }
 
 // requireAttempts gives up after so many Jobs.
-func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcome {
+func requireAttempts(_ context.Context, o *observed) flow.Outcome {
 	if o.backup.Status.Plan.Attempt < maxAttempts {
 		return flow.Next
 	}

@@ -19,7 +19,7 @@ func (o *observed) failedForGood() bool {
 }
 
 // takeResult takes what the worker's pod has said. One that could not be read is found in the repository.
-func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
+func takeResult(_ context.Context, o *observed) flow.Outcome {
 	result := agentapi.BackupResult{}
 	if o.job.Complete && o.job.Result(&result) && result.Version != "" {
 		return o.complete(result)
@@ -80,10 +80,10 @@ func bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", value, units[unit])
 }
 
-func (r *Reconciler) concludeCancelled(_ context.Context, o *observed) flow.Outcome {
+func concludeCancelled(_ context.Context, o *observed) flow.Outcome {
 	return o.stop(v1alpha1.ReasonCancelled, "It was cancelled by spec.cancel; make another Backup if one is needed.")
 }
 
-func (r *Reconciler) concludeFailed(_ context.Context, o *observed) flow.Outcome {
+func concludeFailed(_ context.Context, o *observed) flow.Outcome {
 	return o.stop(o.job.FailureReason())
 }

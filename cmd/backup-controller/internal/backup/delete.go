@@ -16,7 +16,7 @@ import (
 )
 
 // awaitRelease waits until a backup that is held is let go. One that was deleted while it runs goes on to its end first.
-func (r *Reconciler) awaitRelease(_ context.Context, _ *observed) flow.Outcome {
+func awaitRelease(_ context.Context, _ *observed) flow.Outcome {
 	return flow.Wait(v1alpha1.ReasonHeld,
 		"It was deleted, and is still here with its data because spec.hold is true. To let it go, write spec.hold: false; to keep its data without the Backup, set spec.deletionPolicy: Retain before.")
 }

@@ -51,7 +51,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 
 func (r *Reconciler) job(o *observed) (workload.Job, error) {
 	plan, connection := o.backup.Status.Plan, o.cluster.Status.Connection
-	spec, err := r.spec(o)
+	spec, err := spec(o)
 	if err != nil {
 		return workload.Job{}, err
 	}
@@ -100,7 +100,7 @@ func bufferMemory(resources corev1.ResourceRequirements) int64 {
 }
 
 // spec is what the worker is told.
-func (r *Reconciler) spec(o *observed) (agentapi.BackupJob, error) {
+func spec(o *observed) (agentapi.BackupJob, error) {
 	plan, cluster := o.backup.Status.Plan, o.cluster
 	recorded := cluster.Spec
 	if grown := cluster.Status.Storage; grown != nil && grown.Size.Cmp(recorded.Storage.Size) > 0 {
@@ -144,7 +144,7 @@ func maxBytesPerSecond(backup *v1alpha1.Backup) int64 {
 }
 
 // awaitJob waits until the Job has ended.
-func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
+func awaitJob(_ context.Context, o *observed) flow.Outcome {
 	if o.job.Ended() {
 		return flow.Next
 	}

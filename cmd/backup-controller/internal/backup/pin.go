@@ -15,7 +15,7 @@ import (
 
 // pinPlan decides what is read and where it goes, and records it before there is a Job. A new attempt has the same id:
 // what an earlier one has committed after all counts.
-func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
+func pinPlan(_ context.Context, o *observed) flow.Outcome {
 	status, primary := &o.backup.Status, primaryOf(o.cluster)
 	attempt := int32(1)
 	if status.Plan != nil {

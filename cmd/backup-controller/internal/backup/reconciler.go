@@ -81,25 +81,25 @@ func (r *Reconciler) plan(o *observed) steps {
 	case o.deleting() && (!o.backup.Spec.Hold || o.namespaceGoes):
 		return steps{r.stopJob, r.deleteData, r.removeFinalizer}
 	case o.deleting() && o.ended():
-		return steps{r.removeJob, r.awaitRelease}
+		return steps{r.removeJob, awaitRelease}
 	case o.ended():
 		return steps{r.removeJob}
 	case o.backup.Spec.Cancel:
-		return steps{r.stopJob, r.tidy, r.concludeCancelled}
+		return steps{r.stopJob, r.tidy, concludeCancelled}
 	}
 	if o.backup.Spec.Found != nil {
 		return steps{r.ensureFinalizer, r.describeFound}
 	}
-	begin := steps{r.ensureFinalizer, r.requireCluster, r.requireArchive, r.awaitTurn, r.awaitRepository, r.awaitCluster, r.pinPlan}
+	begin := steps{r.ensureFinalizer, requireCluster, requireArchive, awaitTurn, awaitRepository, awaitCluster, pinPlan}
 	switch {
 	case o.backup.Status.Plan == nil:
 		return begin
 	case o.outdated != "":
-		return append(steps{r.stopJob, r.settle, r.requireSameCluster, r.requireAttempts}, begin...)
+		return append(steps{r.stopJob, r.settle, requireSameCluster, requireAttempts}, begin...)
 	case o.failedForGood():
-		return steps{r.tidy, r.concludeFailed}
+		return steps{r.tidy, concludeFailed}
 	case o.job.Failed:
-		return append(steps{r.settle, r.requireAttempts}, begin...)
+		return append(steps{r.settle, requireAttempts}, begin...)
 	}
-	return append(steps{r.ensureJob, r.awaitJob, r.takeResult, r.settle, r.requireAttempts}, begin...)
+	return append(steps{r.ensureJob, awaitJob, takeResult, r.settle, requireAttempts}, begin...)
 }
