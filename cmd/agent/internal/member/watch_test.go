@@ -68,8 +68,11 @@ func TestTheFirstWatchBringsTheLeaseWhereItCan(t *testing.T) {
 					Lease: "shop", API: api, Now: func() time.Duration { return time.Since(began) },
 					Permit: func(time.Duration) {}, Kill: func() {}, Log: slog.New(slog.DiscardHandler),
 				}, elect.Config{})
+				refreshed := make(chan struct{})
+				go func() { m.refresh(ctx); close(refreshed) }()
+				synctest.Wait() // it waits for the first watch; one that is over already would not count
 				go m.watch(ctx)
-				m.refresh(ctx)
+				<-refreshed
 				if holder, took := m.core.Record().Holder, time.Since(began); holder != "shop-1" || took != c.after {
 					t.Errorf("the holder is %q, after %v", holder, took)
 				}
