@@ -118,7 +118,7 @@ func TestAReplicaThatCanNeverBecomeConsistentIsCloned(t *testing.T) {
 	two.fallBehind()
 	store.away(true)
 	two.second.start()
-	said := two.second.awaitStatus("say that it stands still", func(s agentapi.Status) bool { return strings.Contains(s.Message, "stands still") })
+	said := two.second.awaitStatus("say that it is stuck", func(s agentapi.Status) bool { return strings.Contains(s.Message, "The recovery is stuck") })
 	if said.State != agentapi.StateStarting || !strings.Contains(said.Message, "0000000") {
 		t.Errorf("%+v", said)
 	}
