@@ -27,6 +27,8 @@ type Backup struct {
 	Start, Stop        postgres.LSN
 	First              uint64 // number of the first WAL segment that it needs
 	LogicalBytes       int64
+	// Incomplete: WAL is missing without which the backup can't be restored at all.
+	Incomplete bool
 }
 
 // Lineage is what a repository has of one lineage.
@@ -40,6 +42,9 @@ type Lineage struct {
 	LastWritten time.Time
 	Timelines   []retention.Timeline
 	Window      Window
+	// Unlinked is the newest timeline if its history is missing and no backup leads to it, so that nobody knows from which backup
+	// the end of the lineage could be restored if the history was found; else 0.
+	Unlinked uint32
 	// Windows are all stretches of time that can be restored, oldest first.
 	Windows []pitr.Window
 }
@@ -138,11 +143,11 @@ func summary(head *backup.Head) (Backup, error) {
 	}, err
 }
 
-// Retained is the lineage as retention looks at it.
+// Retained is the lineage as retention looks at it. A backup that can't be restored because WAL is missing counts as damaged.
 func (l *Lineage) Retained() retention.Lineage {
 	retained := retention.Lineage{Timelines: l.Timelines, End: l.LastWritten}
 	for _, b := range l.Backups {
-		retained.Backups = append(retained.Backups, retention.Backup{ID: b.ID, Time: b.Stopped, Timeline: b.Timeline, Stop: b.Stop, First: b.First})
+		retained.Backups = append(retained.Backups, retention.Backup{ID: b.ID, Time: b.Stopped, Timeline: b.Timeline, Stop: b.Stop, First: b.First, Damaged: b.Incomplete})
 	}
 	return retained
 }

@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -167,6 +168,48 @@ func TestTheOpenSegmentCountsAsFarAsItWasShipped(t *testing.T) {
 				t.Errorf("got %s to %s, %q missing; want %s to %s", got.From, got.To, got.Missing, from, began.Add(test.to))
 			}
 		})
+	}
+}
+
+// TestABackupWithoutItsOwnWALDoesNotCount: it can't be restored, so it must not stand for one that can.
+func TestABackupWithoutItsOwnWALDoesNotCount(t *testing.T) {
+	b := newBucket(t)
+	b.archive(1, 1, 9)
+	b.backUp(1, 2)
+	b.backUp(1, 6)
+	lost, err := wal.Key(lineage, "000000010000000000000006")
+	b.must(errors.Join(err, b.Delete(t.Context(), lost)))
+	lineages, err := NewReader().Read(t.Context(), b)
+	b.must(err)
+	retained := lineages[0].Retained()
+	if got := retained.Backups; len(got) != 2 || got[0].ID != "b6" || !got[0].Damaged || got[1].Damaged {
+		t.Errorf("got %+v", got)
+	}
+	plan := retention.Make(retained, retention.Policy{KeepLast: 1}, time.Now())
+	if going := plan.Going(); len(going) != 0 || plan.KeepWAL != 2 {
+		t.Errorf("%+v go, and WAL stays from %d on", going, plan.KeepWAL)
+	}
+}
+
+func TestATimelineOfWhichNobodyKnowsWhereItBeginsIsNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		fill func(bucket)
+		want uint32
+	}{
+		"its history is missing":             {func(b bucket) {}, 2},
+		"its history is there":               {func(b bucket) { b.failOver(5) }, 0},
+		"a backup was taken on it meanwhile": {func(b bucket) { b.backUp(2, 7) }, 0},
+	} {
+		b := newBucket(t)
+		b.archive(1, 1, 6)
+		b.backUp(1, 2)
+		b.archive(2, 5, 9)
+		test.fill(b)
+		lineages, err := NewReader().Read(t.Context(), b)
+		b.must(err)
+		if got := lineages[0].Unlinked; got != test.want {
+			t.Errorf("%s: timeline %d", name, got)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/wal"
@@ -30,6 +31,12 @@ func (l *listing) findWindows(ctx context.Context, r *Reader, store objstore.Sto
 		facts.Histories = append(facts.Histories, t.History)
 	}
 	graph := pitr.New(facts)
+	for i, b := range facts.Backups {
+		l.Backups[i].Incomplete = !graph.Whole(b)
+	}
+	if unlinked := graph.Unlinked(); unlinked != 0 && !slices.ContainsFunc(graph.Leading(unlinked), graph.Whole) {
+		l.Unlinked = unlinked
+	}
 	found, err := graph.Windows(&headers{ctx: ctx, archive: wal.New(store), lineage: facts.Lineage, known: r.headers, seen: seen.headers, open: openOf(facts)})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // keep removes, of every lineage that is ours, what the policy doesn't keep, and what was left by who was killed.
@@ -31,8 +32,8 @@ func (r *run) keep(ctx context.Context) error {
 		}
 		plan := retention.Make(r.retained(l, owner), policy, r.now)
 		r.result.going(l.Lineage.Lineage, plan)
-		if len(l.Damaged) > 0 {
-			r.waitFor("Nothing is removed from lineage %s while backup %s can't be read: it could need anything.", l.Lineage.Lineage, l.Damaged[0])
+		if why := unclear(l); why != "" {
+			r.waitFor("%s", why)
 			continue
 		}
 		if idle || policy.Empty() && !sweep {
@@ -51,6 +52,18 @@ func (r *run) keep(ctx context.Context) error {
 	return nil
 }
 
+// unclear says in a sentence why nobody knows what the lineage needs; empty: it is known.
+func unclear(l *inventory.Lineage) string {
+	switch {
+	case len(l.Damaged) > 0:
+		return fmt.Sprintf("Nothing is removed from lineage %s while backup %s can't be read: it could need anything.", l.Lineage.Lineage, l.Damaged[0])
+	case l.Unlinked != 0:
+		return fmt.Sprintf("Nothing is removed from lineage %s while %s is missing in the archive and no backup was taken on that timeline: any backup may be the one that leads there.",
+			l.Lineage.Lineage, postgres.HistoryName(l.Unlinked))
+	}
+	return ""
+}
+
 // retained is a lineage with what its Backup objects say.
 func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Lineage {
 	retained := l.Retained()
@@ -58,7 +71,7 @@ func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Li
 	for i := range retained.Backups {
 		b := &retained.Backups[i]
 		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {
-			b.Held, b.Damaged = object.Spec.Hold, damaged(object)
+			b.Held, b.Damaged = object.Spec.Hold, b.Damaged || damaged(object)
 		}
 	}
 	return retained

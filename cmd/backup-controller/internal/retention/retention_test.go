@@ -85,6 +85,21 @@ func TestALookThatFailsLeavesWhatIsKnownAndSaysWhy(t *testing.T) {
 	}
 }
 
+func TestNothingIsRemovedWhileNobodyKnowsWhatIsNeeded(t *testing.T) {
+	for _, test := range []struct {
+		lineage inventory.Lineage
+		want    string
+	}{
+		{inventory.Lineage{}, ""},
+		{inventory.Lineage{Damaged: []string{"b1", "b2"}}, "backup b1 can't be read"},
+		{inventory.Lineage{Unlinked: 3}, "00000003.history is missing"},
+	} {
+		if got := unclear(&test.lineage); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%+v: %q", test.lineage, got)
+		}
+	}
+}
+
 func TestWhatABucketKeepsIsSaid(t *testing.T) {
 	for name, test := range map[string]struct {
 		kept objstore.Kept
