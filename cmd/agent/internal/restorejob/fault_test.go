@@ -44,7 +44,7 @@ func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
 			"a pack is empty":             {empty(b.anyPack()), nil, ReasonDataCorrupt, []string{b.anyPack(), "needed for file"}},
 			"the manifest is cut off":     {cutOff(b.manifestKey()), nil, ReasonDataCorrupt, []string{b.manifestKey()}},
 			"the manifest is empty":       {empty(b.manifestKey()), nil, ReasonDataCorrupt, []string{b.manifestKey()}},
-			"the manifest is gone":        {gone(b.manifestKey()), nil, ReasonNoBackup, []string{"backup first is gone"}},
+			"the manifest is gone":        {gone(b.manifestKey()), nil, ReasonNoBackup, []string{"backup first was deleted from the repository"}},
 			"a segment is cut off":        {cutOff(b.segment(hole)), nil, ReasonDataCorrupt, []string{b.segment(hole)}},
 			"a segment is empty":          {empty(b.segment(hole)), nil, ReasonDataCorrupt, []string{b.segment(hole)}},
 			"there is a hole in the WAL":  {gone(b.segment(hole)), nil, ReasonUnreachable, []string{hole, b.lineage, "restore another backup"}},
