@@ -9,22 +9,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Announcements say which transitions of conditions become events: those of the summary, and of the other conditions
+// announcements say which transitions of conditions become events: those of the summary, and of the other conditions
 // those that a person would not take for granted.
-type Announcements struct {
-	// Summary is the condition that says how the object is as a whole: Ready or Succeeded.
-	Summary string
-	// Expected reports that a transition follows from what was announced before and needs no event; nil: none does.
-	Expected func(old, now metav1.Condition) bool
+type announcements struct {
+	// summary is the condition that says how the object is as a whole: Ready or Succeeded.
+	summary string
+	// expected reports that a transition follows from what was announced before and needs no event; nil: none does.
+	expected func(old, now metav1.Condition) bool
 }
 
 // include reports that a transition becomes an event. Of a new object only the summary does, and that a condition turns
 // out to be True, after it was Unknown, is no news. Old is nil for a condition that is new.
-func (a Announcements) include(old *metav1.Condition, now metav1.Condition, newObject bool) bool {
+func (a announcements) include(old *metav1.Condition, now metav1.Condition, newObject bool) bool {
 	switch {
-	case old != nil && a.Expected != nil && a.Expected(*old, now):
+	case old != nil && a.expected != nil && a.expected(*old, now):
 		return false
-	case now.Type == a.Summary:
+	case now.Type == a.summary:
 		return true
 	case newObject:
 		return false

@@ -44,7 +44,7 @@ func TestTheStatusOfAnOutcome(t *testing.T) {
 	}
 }
 
-var summary = Announcements{Summary: v1alpha1.ConditionSucceeded}
+var summary = announcements{summary: v1alpha1.ConditionSucceeded}
 
 // committed runs one pass over a stored Backup: change works on the object as it was read.
 func committed(t *testing.T, outcome Outcome, change func(client.Client, *v1alpha1.Backup)) (*v1alpha1.Backup, *events.FakeRecorder, ctrl.Result, error) {
@@ -61,9 +61,9 @@ func committed(t *testing.T, outcome Outcome, change func(client.Client, *v1alph
 		t.Fatal(err)
 	}
 	recorder := events.NewFakeRecorder(10)
-	pass := Begin(writer, recorder, read, summary)
+	pass := begin(writer, recorder, read, summary)
 	change(writer, read)
-	result, err := pass.Commit(t.Context(), outcome)
+	result, err := pass.commit(t.Context(), outcome)
 	after := &v1alpha1.Backup{}
 	if err := writer.Get(t.Context(), key, after); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestTransitionsThatAPersonWouldNotTakeForGrantedBecomeEvents(t *testing.T) 
 	space := func(reason string) []metav1.Condition {
 		return []metav1.Condition{{Type: "Space", Status: metav1.ConditionFalse, Reason: reason}}
 	}
-	announcements := Announcements{Summary: "Ready", Expected: func(old, now metav1.Condition) bool {
+	ready := announcements{summary: "Ready", expected: func(old, now metav1.Condition) bool {
 		return old.Reason == "Filling" && now.Reason == "Full"
 	}}
 	for name, c := range map[string]struct {
@@ -112,7 +112,7 @@ func TestTransitionsThatAPersonWouldNotTakeForGrantedBecomeEvents(t *testing.T) 
 	} {
 		recorder := events.NewFakeRecorder(10)
 		object := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Conditions: c.before}}
-		pass := Begin(nil, recorder, object, announcements)
+		pass := begin(nil, recorder, object, ready)
 		object.Status.Conditions = c.after
 		pass.announce(t.Context())
 		if len(recorder.Events) != c.events {
@@ -169,7 +169,7 @@ func TestFinalizersComeAndGoWithoutTouchingTheStatusUnderWay(t *testing.T) {
 
 func TestWhatIsRecordedIsThereBeforeThePassGoesOn(t *testing.T) {
 	after, recorder, _, err := committed(t, Next, func(writer client.Client, b *v1alpha1.Backup) {
-		pass := Begin(writer, events.NewFakeRecorder(1), b, summary)
+		pass := begin(writer, events.NewFakeRecorder(1), b, summary)
 		version := b.ResourceVersion
 		b.Status.Version = "17.5"
 		if o := pass.Record(t.Context()); !o.Finished() {
@@ -181,13 +181,13 @@ func TestWhatIsRecordedIsThereBeforeThePassGoesOn(t *testing.T) {
 		}
 		b.Status.StoredBytes = 7
 		SetCondition(&b.Status.Conditions, b, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, "Completed", "")
-		if _, err := pass.Commit(t.Context(), Next); err != nil {
+		if _, err := pass.commit(t.Context(), Next); err != nil {
 			t.Fatal(err)
 		}
 		if replaced := pass.Replaced(); len(replaced) != 2 || replaced[0] != version {
 			t.Errorf("replaced %v, began with %s", replaced, version)
 		}
-		if o := Begin(writer, events.NewFakeRecorder(1), stored, summary).Record(t.Context()); !o.Finished() {
+		if o := begin(writer, events.NewFakeRecorder(1), stored, summary).Record(t.Context()); !o.Finished() {
 			t.Errorf("recording what has not changed: got %+v", o)
 		}
 	})
@@ -203,7 +203,7 @@ func TestADecisionOnAnObjectThatSomebodyElseChangedIsNotRecorded(t *testing.T) {
 		if err := writer.Status().Update(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
-		pass := Begin(writer, events.NewFakeRecorder(1), b, summary)
+		pass := begin(writer, events.NewFakeRecorder(1), b, summary)
 		b.Status.Version = "17.5"
 		if o := pass.Record(t.Context()); o.Kind != KindSave || !o.Rewritten {
 			t.Errorf("got %+v", o)

@@ -2,9 +2,12 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,27 +40,71 @@ type Loop[O Object, T any] struct {
 	Expected func(old, now metav1.Condition) bool
 	// LogValues are keys and values for what is logged during the pass; nil: none.
 	LogValues func(object O) []any
+
+	// Attach gives what was observed the pass, for steps that record a decision before the same pass acts on it.
+	Attach func(observed T, pass *Pass)
+	// Delay is how long the status may wait to be written, for more to write with it; 0: not at all.
+	Delay func(observed T, pass *Pass, outcome Outcome) time.Duration
+	// Done is called at the end of every pass, however it ended.
+	Done func(observed T, pass *Pass, outcome Outcome)
+	// Deleted is called for an object that no longer exists.
+	Deleted func(name types.NamespacedName)
 }
+
+// ErrStale is the error of an Observe or a step that found that what was observed is out of date. The pass ends without a
+// report and is repeated soon.
+var ErrStale = errors.New("what was observed is out of date")
+
+// staleInterval is how long a cache that lags gets to catch up.
+const staleInterval = 20 * time.Millisecond
 
 // Reconcile makes one pass over the object of that name: it observes, runs the steps of the plan until one is not Next,
 // reports, writes the status at most once, and announces what has changed.
 func (l Loop[O, T]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := l.Object
 	if err := l.Client.Get(ctx, request.NamespacedName, object); err != nil {
+		if l.Deleted != nil && apierrors.IsNotFound(err) {
+			l.Deleted(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if l.LogValues != nil {
 		ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues(l.LogValues(object)...))
 	}
-	pass := Begin(l.Client, l.Events, object, Announcements{Summary: l.Summary, Expected: l.Expected})
-	observed, err := l.Observe(ctx, object)
-	outcome := Retry(err)
-	if err == nil {
-		outcome = Run(ctx, observed, l.Plan(observed)...)
+	pass := begin(l.Client, l.Events, object, announcements{summary: l.Summary, expected: l.Expected})
+	observed, outcome := l.run(ctx, pass, object)
+	if l.Done != nil {
+		defer l.Done(observed, pass, outcome)
 	}
+	if errors.Is(outcome.Err, ErrStale) {
+		log.FromContext(ctx).V(1).Info("Looking again", "error", outcome.Err.Error())
+		return ctrl.Result{RequeueAfter: staleInterval}, nil
+	}
+	return l.conclude(ctx, pass, observed, outcome)
+}
+
+// run observes and runs the steps.
+func (l Loop[O, T]) run(ctx context.Context, pass *Pass, object O) (T, Outcome) {
+	observed, err := l.Observe(ctx, object)
+	if err != nil {
+		return observed, Retry(err)
+	}
+	if l.Attach != nil {
+		l.Attach(observed, pass)
+	}
+	return observed, Run(ctx, observed, l.Plan(observed)...)
+}
+
+// conclude reports how the pass ended, and writes that.
+func (l Loop[O, T]) conclude(ctx context.Context, pass *Pass, observed T, outcome Outcome) (ctrl.Result, error) {
 	l.Report(observed, outcome)
 	if l.Again != nil {
 		outcome.After = l.Again(observed, outcome)
 	}
-	return pass.Commit(ctx, outcome)
+	if l.Delay != nil {
+		if wait := l.Delay(observed, pass, outcome); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+	}
+	return pass.commit(ctx, outcome)
 }

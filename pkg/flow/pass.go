@@ -27,7 +27,7 @@ type Object interface {
 type Pass struct {
 	writer        client.Client
 	events        events.EventRecorder
-	announcements Announcements
+	announcements announcements
 	object        Object
 	before        Object
 	// read are the conditions as they were read: what they have become since is announced.
@@ -36,11 +36,11 @@ type Pass struct {
 	replaced []string
 }
 
-// Begin starts a pass over an object that was just read.
-func Begin(writer client.Client, recorder events.EventRecorder, object Object, announcements Announcements) *Pass {
+// begin starts a pass over an object that was just read.
+func begin(writer client.Client, recorder events.EventRecorder, object Object, news announcements) *Pass {
 	before := object.DeepCopyObject().(Object)
 	return &Pass{
-		writer: writer, events: recorder, announcements: announcements,
+		writer: writer, events: recorder, announcements: news,
 		object: object, before: before, read: before.GetConditions(),
 	}
 }
@@ -78,9 +78,9 @@ func (p *Pass) Before() client.Object { return p.before }
 // Replaced are the versions of the object that the pass has written over: a cache that shows one of them lags.
 func (p *Pass) Replaced() []string { return p.replaced }
 
-// Commit writes the status once, if it changed, then emits an event for each condition that changed, then says when to
+// commit writes the status once, if it changed, then emits an event for each condition that changed, then says when to
 // come again. A status that somebody changed meanwhile is not overwritten: the pass is repeated on what is there now.
-func (p *Pass) Commit(ctx context.Context, outcome Outcome) (ctrl.Result, error) {
+func (p *Pass) commit(ctx context.Context, outcome Outcome) (ctrl.Result, error) {
 	if outcome.Rewritten {
 		p.replaced = append(p.replaced, p.before.GetResourceVersion())
 		return result(ctx, outcome)

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -51,57 +51,55 @@ type Reconciler struct {
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	cluster := &v1alpha1.PostgresCluster{}
-	if err := r.Client.Get(ctx, req.NamespacedName, cluster); err != nil {
-		r.secrets.Forget(req.NamespacedName)
-		r.writes.Forget(req.NamespacedName)
-		r.pacer.Forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("cluster", req.String()))
+	return flow.Loop[*v1alpha1.PostgresCluster, *observed.Cluster]{
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.PostgresCluster{}, Summary: v1alpha1.ConditionReady, Expected: expected,
+		LogValues: func(*v1alpha1.PostgresCluster) []any { return []any{"cluster", req.String()} },
+		Observe:   r.observe, Plan: r.plan, Report: write, Again: lookAgain,
+		Attach: func(o *observed.Cluster, pass *flow.Pass) { o.Record = pass.Record },
+		Delay:  r.pause, Done: r.wrote, Deleted: r.forget,
+	}.Reconcile(ctx, req)
+}
+
+// forget a cluster that no longer exists.
+func (r *Reconciler) forget(cluster types.NamespacedName) {
+	r.secrets.Forget(cluster)
+	r.writes.Forget(cluster)
+	r.pacer.Forget(cluster)
+}
+
+// observe reads all that a pass needs, unless the cluster itself is one that this process has overwritten.
+func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresCluster) (*observed.Cluster, error) {
 	own := r.writes.View(cluster, r.Client, r.Live, r.Now)
 	if own.Stale() {
-		return ctrl.Result{RequeueAfter: pace.StaleInterval}, nil
+		return &observed.Cluster{Cluster: cluster, Own: own}, ownwrites.ErrStale
 	}
-	pass := flow.Begin(r.Client, r.Events, cluster, flow.Announcements{Summary: v1alpha1.ConditionReady, Expected: expected})
-	defer func() { r.wrote(cluster, own, pass) }()
-	o, err := r.reader().Observe(ctx, cluster, own, pass)
-	if errors.Is(err, ownwrites.ErrStale) {
-		log.FromContext(ctx).V(1).Info("The cache lags; looking again")
-		return ctrl.Result{RequeueAfter: pace.StaleInterval}, nil
-	}
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, o, r.plan(o)...)
-	}
-	if outcome.Err != nil {
-		own.Doubt()
-	}
-	if errors.Is(outcome.Err, ownwrites.ErrTaken) {
-		log.FromContext(ctx).V(1).Info("Looking for what is there", "error", outcome.Err.Error())
-		return ctrl.Result{RequeueAfter: pace.StaleInterval}, nil
-	}
-	if o.Seen {
-		report.Write(o, outcome)
-	} else {
-		report.WriteUnseen(cluster, outcome)
-	}
-	outcome.After = lookAgain(o, outcome)
-	if wait := r.pause(o, pass, outcome); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	return pass.Commit(ctx, outcome)
+	return r.reader().Observe(ctx, cluster, own)
 }
 
 func (r *Reconciler) reader() *reading.Reader {
 	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.Agents, Secrets: &r.secrets, Now: r.Now, Agent: r.Agent}
 }
 
-// wrote says to the next passes what this one has written.
-func (r *Reconciler) wrote(cluster *v1alpha1.PostgresCluster, own *ownwrites.View, pass *flow.Pass) {
-	own.Overwrote(pass.Replaced())
+// write reports what was observed, as far as it was.
+func write(o *observed.Cluster, outcome flow.Outcome) {
+	if !o.Seen {
+		report.WriteUnseen(o.Cluster, outcome)
+		return
+	}
+	report.Write(o, outcome)
+}
+
+// wrote says to the next passes what this one has written, and what it has met.
+func (r *Reconciler) wrote(o *observed.Cluster, pass *flow.Pass, outcome flow.Outcome) {
+	if errors.Is(outcome.Err, ownwrites.ErrStale) {
+		return // nothing was done
+	}
+	if outcome.Err != nil {
+		o.Own.Doubt()
+	}
+	o.Own.Overwrote(pass.Replaced())
 	if len(pass.Replaced()) > 0 {
-		r.pacer.Written(cluster)
+		r.pacer.Written(o.Cluster)
 	}
 }
 

@@ -11,7 +11,7 @@
 package ownwrites
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
 )
 
 // Age is how long a write is remembered while the cache doesn't show it.
@@ -27,9 +28,9 @@ const Age = 5 * time.Second
 
 var (
 	// ErrStale is returned when the cache doesn't show yet what this process has written, and memory can't stand in for it.
-	ErrStale = errors.New("the cache lags behind the API server")
+	ErrStale = fmt.Errorf("the cache lags behind the API server: %w", flow.ErrStale)
 	// ErrTaken is returned for a write that meets an object which was taken not to exist.
-	ErrTaken = errors.New("the name is taken")
+	ErrTaken = fmt.Errorf("the name is taken: %w", flow.ErrStale)
 )
 
 // Memory is what this process has written, by cluster. Its zero value remembers nothing.

@@ -15,7 +15,6 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/flow"
 )
 
 // readClasses reads the StorageClasses of volumes that are to grow.
@@ -40,9 +39,9 @@ func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 }
 
 // Observe reads all that a pass needs. No step reads anything.
-func (r *Reader) Observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, own *ownwrites.View, pass *flow.Pass) (*observed.Cluster, error) {
+func (r *Reader) Observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, own *ownwrites.View) (*observed.Cluster, error) {
 	o := &observed.Cluster{
-		Now: r.Now(), Cluster: cluster, Own: own, Record: pass.Record, Names: component.NamesOf(cluster), Live: map[string]client.Object{},
+		Now: r.Now(), Cluster: cluster, Own: own, Names: component.NamesOf(cluster), Live: map[string]client.Object{},
 		Agents: map[string]*agentapi.Status{}, AgentOfPods: r.Agent, Refused: map[string]string{},
 	}
 	if !o.Deleting() && !controllerutil.ContainsFinalizer(cluster, observed.Finalizer) {

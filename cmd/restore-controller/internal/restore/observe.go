@@ -19,6 +19,8 @@ import (
 type observed struct {
 	restore *v1alpha1.Restore
 	now     time.Time
+	// endedBefore: it had ended before this pass.
+	endedBefore bool
 	// cluster that the Restore creates or restores in place, or that has its name; nil: there is none.
 	cluster *v1alpha1.PostgresCluster
 	// source Backup and PostgresCluster, and the repository that has the data; nil: it doesn't exist.
@@ -40,27 +42,27 @@ func jobName(restore *v1alpha1.Restore) string { return restore.Name + "-restore
 
 // observe does every read of a pass, but for those from the bucket.
 func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o *observed, err error) {
-	o = &observed{restore: restore, now: r.now()}
+	o = &observed{restore: restore, now: r.now(), endedBefore: restore.Status.CompletedAt != nil}
 	if o.cluster, err = find(ctx, r.live, restore, restore.Spec.Destination.ClusterName(), &v1alpha1.PostgresCluster{}); err != nil {
-		return nil, err
+		return o, err
 	}
 	jobs := client.Reader(r.writer)
 	if o.deleting() || restore.Status.Failure != nil {
 		jobs = r.live // a cache may not show yet what was started last
 	}
 	if o.job, err = workload.Observe(ctx, jobs, r.live, restore, jobName(restore)); err != nil {
-		return nil, err
+		return o, err
 	}
 	if request := restore.Status.BackupRequest; request != nil {
 		if o.first, err = find(ctx, r.writer, restore, protocol.BackupName(*request), &v1alpha1.Backup{}); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	if err := r.observeLast(ctx, o); err != nil {
-		return nil, err
+		return o, err
 	}
 	if err := r.observeLogins(ctx, o); err != nil {
-		return nil, err
+		return o, err
 	}
 	return o, r.observeSource(ctx, o)
 }

@@ -60,23 +60,20 @@ func New(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, images man
 
 // Reconcile brings one Restore to its end. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	restore := &v1alpha1.Restore{}
-	if err := r.writer.Get(ctx, req.NamespacedName, restore); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	return flow.Loop[*v1alpha1.Restore, *observed]{
+		Client: r.writer, Events: r.events, Object: &v1alpha1.Restore{}, Summary: v1alpha1.ConditionSucceeded,
+		LogValues: func(restore *v1alpha1.Restore) []any {
+			return []any{"restore", restore.Name, "cluster", restore.Spec.Destination.ClusterName()}
+		},
+		Observe: r.observe, Plan: r.plan, Report: report, Done: r.done,
+	}.Reconcile(ctx, req)
+}
+
+// done forgets what was read for a Restore that reads no more.
+func (r *Reconciler) done(o *observed, _ *flow.Pass, _ flow.Outcome) {
+	if o.ended() || o.deleting() {
+		r.forget(o.restore)
 	}
-	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("restore", req.Name, "cluster", restore.Spec.Destination.ClusterName()))
-	pass := flow.Begin(r.writer, r.events, restore, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
-	ended := restore.Status.CompletedAt != nil
-	seen, err := r.observe(ctx, restore)
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, seen, r.plan(seen)...)
-	}
-	report(restore, outcome, ended, r.now())
-	if restore.Status.CompletedAt != nil || !restore.DeletionTimestamp.IsZero() {
-		r.forget(restore)
-	}
-	return pass.Commit(ctx, outcome)
 }
 
 func (r *Reconciler) forget(restore *v1alpha1.Restore) {

@@ -12,16 +12,17 @@ import (
 )
 
 // report sets the condition from what was done in this pass; that of a Restore that had ended before stays. It is pure.
-func report(restore *v1alpha1.Restore, outcome flow.Outcome, ended bool, now time.Time) {
+func report(o *observed, outcome flow.Outcome) {
+	restore := o.restore
 	status := &restore.Status
 	status.ObservedGeneration = restore.Generation
 	reportRestored(restore)
-	if ended {
+	if o.endedBefore {
 		return
 	}
 	reason, message := outcome.Reason, outcome.Message
 	if restore.DeletionTimestamp.IsZero() && (outcome.Finished() || outcome.Stopped()) {
-		status.CompletedAt = &metav1.Time{Time: now}
+		status.CompletedAt = &metav1.Time{Time: o.now}
 	}
 	if outcome.Finished() {
 		reason, message = v1alpha1.ReasonCompleted, summary(restore)

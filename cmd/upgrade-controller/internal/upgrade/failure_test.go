@@ -18,7 +18,7 @@ func passes(t *testing.T, o *observed) flow.Outcome {
 	r := reconciler()
 	for range 20 {
 		outcome := flow.Run(t.Context(), o, withoutWrites(r.plan(o))...)
-		report(o.upgrade, outcome, o.ended(), noon)
+		report(&observed{upgrade: o.upgrade, now: noon, endedBefore: o.ended()}, outcome)
 		if outcome.Kind != flow.KindSave {
 			return outcome
 		}

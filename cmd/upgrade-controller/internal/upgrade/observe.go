@@ -18,10 +18,12 @@ import (
 type observed struct {
 	upgrade *v1alpha1.Upgrade
 	now     time.Time
-	cluster *v1alpha1.PostgresCluster // nil: there is none of that name, or not the one of the plan
-	check   workload.State
-	work    workload.State
-	backup  *v1alpha1.Backup // that status.backupRequest leads to; nil: it doesn't exist
+	// endedBefore: it had ended before this pass.
+	endedBefore bool
+	cluster     *v1alpha1.PostgresCluster // nil: there is none of that name, or not the one of the plan
+	check       workload.State
+	work        workload.State
+	backup      *v1alpha1.Backup // that status.backupRequest leads to; nil: it doesn't exist
 }
 
 func checkJob(u *v1alpha1.Upgrade) string { return u.Name + "-upgrade-check" }
@@ -31,20 +33,20 @@ const workSuffix = "-upgrade"
 
 // observe does every read of a pass.
 func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*observed, error) {
-	o := &observed{upgrade: upgrade, now: r.now()}
+	o := &observed{upgrade: upgrade, now: r.now(), endedBefore: upgrade.Status.CompletedAt != nil}
 	jobs := client.Reader(r.writer)
 	if o.deleting() || upgrade.Status.Failure != nil {
 		jobs = r.live // a cache may not show yet what was started last
 	}
 	var err error
 	if o.check, err = workload.Observe(ctx, jobs, r.live, upgrade, checkJob(upgrade)); err != nil {
-		return nil, err
+		return o, err
 	}
 	if o.work, err = workload.Observe(ctx, jobs, r.live, upgrade, workJob(upgrade)); err != nil {
-		return nil, err
+		return o, err
 	}
 	if err := r.observeCluster(ctx, o); err != nil {
-		return nil, err
+		return o, err
 	}
 	return o, r.observeBackup(ctx, o)
 }

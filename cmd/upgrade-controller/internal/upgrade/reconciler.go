@@ -101,20 +101,13 @@ func (r *Reconciler) requesterOf(_ context.Context, object client.Object) []reco
 
 // Reconcile brings one Upgrade to its end. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	upgrade := &v1alpha1.Upgrade{}
-	if err := r.writer.Get(ctx, req.NamespacedName, upgrade); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
-	}
-	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("upgrade", req.Name, "cluster", upgrade.Spec.Cluster.Name))
-	pass := flow.Begin(r.writer, r.events, upgrade, flow.Announcements{Summary: v1alpha1.ConditionSucceeded})
-	ended := upgrade.Status.CompletedAt != nil
-	seen, err := r.observe(ctx, upgrade)
-	outcome := flow.Retry(err)
-	if err == nil {
-		outcome = flow.Run(ctx, seen, r.plan(seen)...)
-	}
-	report(upgrade, outcome, ended, r.now())
-	return pass.Commit(ctx, outcome)
+	return flow.Loop[*v1alpha1.Upgrade, *observed]{
+		Client: r.writer, Events: r.events, Object: &v1alpha1.Upgrade{}, Summary: v1alpha1.ConditionSucceeded,
+		LogValues: func(upgrade *v1alpha1.Upgrade) []any {
+			return []any{"upgrade", upgrade.Name, "cluster", upgrade.Spec.Cluster.Name}
+		},
+		Observe: r.observe, Plan: r.plan, Report: report,
+	}.Reconcile(ctx, req)
 }
 
 type step = flow.Step[*observed]

@@ -11,14 +11,15 @@ import (
 )
 
 // report sets the conditions from what was done in this pass; those of an Upgrade that had ended before stay. It is pure.
-func report(u *v1alpha1.Upgrade, outcome flow.Outcome, ended bool, now time.Time) {
+func report(o *observed, outcome flow.Outcome) {
+	u := o.upgrade
 	u.Status.ObservedGeneration = u.Generation
 	reportChecked(u)
-	if ended {
+	if o.endedBefore {
 		return
 	}
 	if u.DeletionTimestamp.IsZero() && (outcome.Finished() || outcome.Stopped()) {
-		u.Status.CompletedAt = &metav1.Time{Time: now}
+		u.Status.CompletedAt = &metav1.Time{Time: o.now}
 	}
 	status, reason, message := outcome.Status(), outcome.Reason, outcome.Message
 	if outcome.Finished() {

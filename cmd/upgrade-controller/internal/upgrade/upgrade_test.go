@@ -210,7 +210,7 @@ func TestPassesEndAsWhatIsObservedSays(t *testing.T) {
 			c.arrange(o)
 			r := reconciler()
 			outcome := flow.Run(t.Context(), o, withoutWrites(r.plan(o))...)
-			report(o.upgrade, outcome, o.ended(), noon)
+			report(&observed{upgrade: o.upgrade, now: noon, endedBefore: o.ended()}, outcome)
 			if outcome.Reason != c.reason || !strings.Contains(outcome.Message, c.message) {
 				t.Errorf("got %q: %q", outcome.Reason, outcome.Message)
 			}
@@ -255,16 +255,16 @@ func TestTheLockIsGivenBackOnlyAfterTheJobsAreDeleted(t *testing.T) {
 func TestReport(t *testing.T) {
 	u := ready().upgrade
 	u.Generation = 3
-	report(u, flow.Stop("Downgrade", "no"), false, noon)
+	report(&observed{upgrade: u, now: noon}, flow.Stop("Downgrade", "no"))
 	if c := u.Status.Conditions[0]; c.Status != metav1.ConditionFalse || u.Status.ObservedGeneration != 3 {
 		t.Errorf("got %+v", c)
 	}
-	report(u, flow.Next, true, noon)
+	report(&observed{upgrade: u, now: noon, endedBefore: true}, flow.Next)
 	if c := u.Status.Conditions[0]; c.Reason != "Downgrade" {
 		t.Errorf("an Upgrade that has ended was reported anew: %+v", c)
 	}
 	u.Status.CheckedAt = &metav1.Time{Time: noon}
-	report(u, flow.Wait("Upgrading", "soon"), false, noon)
+	report(&observed{upgrade: u, now: noon}, flow.Wait("Upgrading", "soon"))
 	if len(u.Status.Conditions) != 2 || u.Status.Conditions[1].Status != metav1.ConditionTrue {
 		t.Errorf("got %+v", u.Status.Conditions)
 	}
