@@ -57,7 +57,7 @@ func (s *Steps) EnsureInstanceSecret(ctx context.Context, o *observed.Cluster) f
 }
 
 // EnsureLogins creates the application's Secret, and the superuser's where it is wanted; where not, it is deleted. Those of a
-// cluster that waits for a Restore may still come out of the backup, with the passwords of then.
+// cluster that waits for a Restore may still come out of the backup, with the passwords that it has.
 func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if !protocol.CreatesLogins(o.Cluster) {
 		return flow.Next

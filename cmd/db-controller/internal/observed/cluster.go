@@ -63,7 +63,7 @@ type Cluster struct {
 	// Refused is why Kubernetes did not let a claim grow in this pass, by the claim's name.
 	Refused map[string]string
 
-	// Passwords of declared roles, by role, and a sentence for each that can't be had, and for each certificate.
+	// Passwords of declared roles, by role, and a sentence for each that isn't available, and for each certificate.
 	Passwords      map[string][]byte
 	NoPasswords    []string
 	NoCertificates []string

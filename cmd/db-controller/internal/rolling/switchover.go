@@ -17,7 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// SwitchOver carries out spec.switchover, once for each token. What was begun is recorded first, with the primary of then,
+// SwitchOver carries out spec.switchover, once for each token. What was begun is recorded first, with the primary of that time,
 // so that it is known to be done whatever the agents forget.
 func (s *Steps) SwitchOver(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	request, status := o.Cluster.Spec.Switchover, o.Cluster.Status.Switchover
