@@ -80,6 +80,8 @@ type Archiver struct {
 	failures int64
 	pushed   int64
 	release  *time.Timer
+
+	removing sync.WaitGroup // what was fetched by supplies that ended
 }
 
 // target is a Target in use.

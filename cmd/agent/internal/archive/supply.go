@@ -113,12 +113,12 @@ func (a *Archiver) EndSupply() {
 		return
 	}
 	s.cancel()
-	go func() { // a promotion doesn't wait for it
+	a.removing.Go(func() { // a promotion doesn't wait for it
 		s.using.Wait()
 		if err := errors.Join(s.ahead.Close(), os.RemoveAll(s.dir)); err != nil {
 			a.log.Warn("WAL that was fetched and is not needed can't be removed", "error", err)
 		}
-	}()
+	})
 }
 
 // Fetching says whether the server waits for a segment. It doesn't do so for ever.

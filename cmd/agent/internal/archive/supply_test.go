@@ -49,6 +49,10 @@ func (a *Archiver) supplied(t *testing.T) (dir string) {
 	if err := a.Supply(left, dir); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // before the folder goes
+		a.EndSupply()
+		a.removing.Wait()
+	})
 	return dir
 }
 
