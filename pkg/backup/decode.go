@@ -124,7 +124,7 @@ func (m *Manifest) decodeFiles(body []byte, size int64) error {
 	if content.n != size || totals(m.Files).Files != m.Totals.Files {
 		return errManifest
 	}
-	return nil
+	return checkLinks(m.Files)
 }
 
 type countingReader struct {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"howdah.dev/howdah/pkg/backup/repository"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -54,6 +55,9 @@ type place struct {
 
 // prepare opens the places, and makes the folders.
 func (r *restoring) prepare(target string) error {
+	if err := checkLinks(r.manifest.Files); err != nil {
+		return &CorruptError{Object: repository.ManifestKey(r.manifest.Lineage, r.manifest.ID), Detail: "no restore makes of it what it says", Err: err}
+	}
 	if err := r.openPlaces(target); err != nil {
 		return err
 	}
@@ -246,11 +250,11 @@ func (r *restoring) finish() error {
 		}
 	}
 	root := r.places[""].root
-	if err := root.WriteFile("backup_label", []byte(r.manifest.BackupLabel), 0o600); err != nil {
+	if err := CreateFile(root, "backup_label", []byte(r.manifest.BackupLabel)); err != nil {
 		return err
 	}
 	if lines := r.tablespaceMap(); lines != "" {
-		return root.WriteFile("tablespace_map", []byte(lines), 0o600)
+		return CreateFile(root, "tablespace_map", []byte(lines))
 	}
 	return nil
 }
@@ -259,7 +263,7 @@ func (r *restoring) finishFile(f *File) error {
 	root, name := r.locate(f.Path)
 	_, had := r.had[f]
 	if dir, mapped := r.mapped(f); mapped && !had {
-		return os.Symlink(dir, filepath.Join(r.places[""].path, f.Path))
+		return r.places[""].root.Symlink(dir, f.Path)
 	}
 	switch f.Kind {
 	case Symlink:

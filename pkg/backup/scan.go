@@ -142,7 +142,8 @@ func (s *scanner) emptyFolder(name, at string, info fs.FileInfo) error {
 	return nil
 }
 
-// link follows a tablespace's link; any other one is kept as a link.
+// link follows a tablespace's link; any other one is kept as a link, if it stays in the data directory. One that leads out is
+// left out, as pg_basebackup does: nobody knows what would be there after a restore, and none makes it.
 func (s *scanner) link(name, at string, info fs.FileInfo) error {
 	target, err := os.Readlink(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,8 +152,10 @@ func (s *scanner) link(name, at string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	if path.Dir(name) != "pg_tblspc" {
-		s.add(name, at, Symlink, info).Link = target
+	if !tablespacePath.MatchString(name) {
+		if linkStays(name, target) {
+			s.add(name, at, Symlink, info).Link = target
+		}
 		return nil
 	}
 	s.add(name, at, Tablespace, info).Link = target

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 
@@ -79,36 +80,37 @@ func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end 
 // tidy leaves the data as a server that was stopped leaves it, with the histories of its timelines to be archived, as
 // the lineage that begins here needs them.
 func (r *restoring) tidy(spool string) error {
-	aside := filepath.Join(r.Volume.Dir(r.task.DataGeneration), autoConf)
-	content, err := os.ReadFile(aside)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if err == nil {
-		if err := os.WriteFile(filepath.Join(r.pgdata, autoConf), []byte(withoutRecovery(string(content))), 0o600); err != nil {
-			return err
-		}
-	}
-	for _, path := range []string{
-		aside, filepath.Join(r.pgdata, "recovery.signal"), filepath.Join(r.pgdata, "backup_label.old"),
-		filepath.Join(r.pgdata, "tablespace_map.old"), filepath.Join(r.pgdata, "postmaster.opts"),
-	} {
-		if err := put(path, remove); err != nil {
-			return err
-		}
-	}
-	if err := os.RemoveAll(spool); err != nil {
-		return err
+	contents := map[string]string{
+		"recovery.signal": remove, "backup_label.old": remove, "tablespace_map.old": remove, "postmaster.opts": remove,
 	}
 	histories, err := filepath.Glob(filepath.Join(r.pgdata, "pg_wal", "*.history"))
 	if err != nil {
 		return err
 	}
-	for _, path := range histories {
-		status := filepath.Join(r.pgdata, "pg_wal", "archive_status", filepath.Base(path))
-		if err := errors.Join(put(status+".done", remove), os.WriteFile(status+".ready", nil, 0o600)); err != nil {
-			return err
-		}
+	for _, history := range histories {
+		status := path.Join("pg_wal", "archive_status", filepath.Base(history))
+		contents[status+".done"], contents[status+".ready"] = remove, ""
 	}
-	return os.RemoveAll(r.configDir())
+	folder := r.Volume.Dir(r.task.DataGeneration)
+	content, err := readFile(folder, autoConf) // what was put aside
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		contents[autoConf] = withoutRecovery(string(content))
+	}
+	if err := errors.Join(put(r.pgdata, contents), put(folder, map[string]string{autoConf: remove})); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(spool), os.RemoveAll(r.configDir()))
+}
+
+// readFile reads a file of a folder, and follows no link out of that.
+func readFile(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.ReadFile(name)
 }

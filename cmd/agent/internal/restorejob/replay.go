@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/walsocket"
@@ -212,33 +213,36 @@ func (r *restoring) configure(ctx context.Context, target agentapi.RestoreTarget
 	if err := os.Rename(filepath.Join(r.pgdata, autoConf), aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for path, content := range map[string]string{
-		filepath.Join(r.configDir(), confFile):        conf,
-		filepath.Join(r.configDir(), hbaFile):         "local all postgres peer\nlocal all all reject\n",
-		filepath.Join(r.configDir(), identFile):       "",
-		filepath.Join(r.pgdata, "recovery.signal"):    "",
-		filepath.Join(r.pgdata, "standby.signal"):     remove,
-		filepath.Join(r.pgdata, "postmaster.pid"):     remove,
-		filepath.Join(r.pgdata, "postmaster.opts"):    remove,
-		filepath.Join(r.pgdata, "backup_label.old"):   remove,
-		filepath.Join(r.pgdata, "tablespace_map.old"): remove,
-	} {
-		if err := put(path, content); err != nil {
+	for name, content := range map[string]string{confFile: conf, hbaFile: "local all postgres peer\nlocal all all reject\n", identFile: ""} {
+		if err := os.WriteFile(filepath.Join(r.configDir(), name), []byte(content), 0o600); err != nil {
 			return err
 		}
 	}
-	return nil
+	return put(r.pgdata, map[string]string{
+		"recovery.signal": "", "standby.signal": remove, "postmaster.pid": remove, "postmaster.opts": remove,
+		"backup_label.old": remove, "tablespace_map.old": remove,
+	})
 }
 
 // remove as a content means that there shall be no such file.
 const remove = "\x00"
 
-func put(path, content string) error {
-	if content != remove {
-		return os.WriteFile(path, []byte(content), 0o600)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+// put writes files of a folder anew. What came from the bucket is not followed out of it, nor to another file in it.
+func put(dir string, contents map[string]string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		return err
+	}
+	defer root.Close()
+	for name, content := range contents {
+		if content != remove {
+			err = backup.ReplaceFile(root, name, []byte(content))
+		} else if err = root.Remove(name); errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -31,8 +31,12 @@ const autoConf = "postgresql.auto.conf"
 
 // Write adds the settings to postgresql.auto.conf, and makes recovery.signal. What was set there for another recovery goes.
 func (s Settings) Write(dir string) error {
-	path := filepath.Join(dir, autoConf)
-	old, err := os.ReadFile(path)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	old, err := root.ReadFile(autoConf)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -40,10 +44,10 @@ func (s Settings) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, []byte(without(string(old))+added), 0o600); err != nil {
+	if err := backup.ReplaceFile(root, autoConf, []byte(without(string(old))+added)); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "recovery.signal"), nil, 0o600)
+	return backup.CreateFile(root, "recovery.signal", nil)
 }
 
 func (s Settings) parameters() []postgres.Parameter {

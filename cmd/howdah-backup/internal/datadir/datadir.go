@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -48,11 +49,11 @@ const (
 )
 
 // onDisk is the name that a file has until the restore is whole.
-func onDisk(path string) string {
-	if path == control {
+func onDisk(name string) string {
+	if name == control {
 		return unfinished
 	}
-	return path
+	return name
 }
 
 // Run restores. After an error, or when ctx ends, nothing of it is left.
@@ -148,14 +149,19 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(j.Dir, "pg_wal"), 0o700); err != nil {
+	root, err := os.OpenRoot(j.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll("pg_wal", 0o700); err != nil {
 		return err
 	}
 	archive, done, total := wal.New(j.Store), atomic.Int64{}, last.End().Sub(first.Start())
 	if head.Timeline > 1 {
-		err := j.fetchFile(ctx, archive, postgres.HistoryName(head.Timeline))
+		err := j.fetchFile(ctx, archive, root, postgres.HistoryName(head.Timeline))
 		if errors.Is(err, backup.ErrWALMissing) { // PostgreSQL does without it, if need be
-			err = os.Remove(filepath.Join(j.Dir, "pg_wal", postgres.HistoryName(head.Timeline)))
+			err = root.Remove(path.Join("pg_wal", postgres.HistoryName(head.Timeline)))
 		}
 		if err != nil {
 			return err
@@ -166,7 +172,7 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 	group.SetLimit(max(1, min(walFetchers, int(3*postgres.DefaultSegSize/head.WAL.SegmentSize))))
 	for segment := first; segment.Number <= last.Number && ctx.Err() == nil; segment = segment.Next() {
 		group.Go(func() error {
-			if err := j.fetchFile(ctx, archive, segment.Name()); err != nil {
+			if err := j.fetchFile(ctx, archive, root, segment.Name()); err != nil {
 				return err
 			}
 			j.Report("Fetching WAL", done.Add(int64(segment.SegSize)), total)
@@ -176,8 +182,8 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 	return errors.Join(group.Wait(), outer.Err())
 }
 
-func (j *Job) fetchFile(ctx context.Context, archive *wal.Archive, name string) error {
-	file, err := os.OpenFile(filepath.Join(j.Dir, "pg_wal", name), os.O_WRONLY|os.O_CREATE, 0o600)
+func (j *Job) fetchFile(ctx context.Context, archive *wal.Archive, root *os.Root, name string) error {
+	file, err := root.OpenFile(path.Join("pg_wal", name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -191,7 +197,12 @@ func (j *Job) fetchFile(ctx context.Context, archive *wal.Archive, name string) 
 
 // finish makes everything durable, and then gives pg_control its name.
 func (j *Job) finish() error {
-	folder, err := os.Open(filepath.Join(j.Dir, filepath.Dir(control)))
+	root, err := os.OpenRoot(j.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	folder, err := root.Open(path.Dir(control))
 	if err != nil {
 		return err
 	}
@@ -199,7 +210,7 @@ func (j *Job) finish() error {
 	if err := backup.SyncTree(j.Dir); err != nil {
 		return fmt.Errorf("make %s durable: %w", j.Dir, err)
 	}
-	if err := os.Rename(filepath.Join(j.Dir, unfinished), filepath.Join(j.Dir, control)); err != nil {
+	if err := root.Rename(unfinished, control); err != nil {
 		return err
 	}
 	return folder.Sync()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -140,5 +141,39 @@ func TestAFolderThatIsNotEmptyIsLeftAsItIs(t *testing.T) {
 	}
 	if read(t, j.Dir, "precious") != "x" {
 		t.Error("it was touched")
+	}
+}
+
+// plant puts a link in the place of whatever a manifest has under its name, as anyone can who writes to the bucket.
+func plant(m *backup.Manifest, name, target string) {
+	m.Files = slices.DeleteFunc(m.Files, func(f backup.File) bool { return f.Path == name || strings.HasPrefix(f.Path, name+"/") })
+	m.Files = append(m.Files, backup.File{Path: name, Kind: backup.Symlink, Link: target})
+}
+
+func TestNothingOutsideIsWrittenThroughALinkOfTheManifest(t *testing.T) {
+	for name, folder := range map[string]bool{
+		"pg_wal/" + sample.Segment(2): false, "postgresql.auto.conf": false, "recovery.signal": false, "backup_manifest": false,
+		"backup_label": false, "pg_wal": true, "pg_tblspc": true,
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := job(t, mem.New())
+			outside := t.TempDir()
+			victim := filepath.Join(outside, "precious")
+			if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			target := victim
+			if folder {
+				target = outside
+			}
+			plant(j.Manifest, name, target)
+			if err := j.Run(t.Context()); err == nil {
+				t.Error("the restore succeeded")
+			}
+			left, err := os.ReadDir(outside)
+			if err != nil || len(left) != 1 || read(t, victim) != "mine" {
+				t.Errorf("the folder has %v, and the file says %q (%v)", left, read(t, victim), err)
+			}
+		})
 	}
 }

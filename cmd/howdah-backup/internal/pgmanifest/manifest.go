@@ -59,7 +59,12 @@ func Write(ctx context.Context, dir string, m *backup.Manifest, onDisk func(path
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, Name), content, 0o600)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return backup.CreateFile(root, Name, content)
 }
 
 func render(entries []entry, ranges []walRange) ([]byte, error) {
