@@ -4,10 +4,8 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"strings"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -40,8 +38,8 @@ var version = "dev"
 func main() {
 	manager.Program{
 		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(),
-		Setup: func(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
-			return setup(ctx, mgr, settings.Agent, stores.Open)
+		Setup: func(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
+			return setup(ctx, mgr, dependencies, stores.Open)
 		},
 	}.Main()
 }
@@ -54,11 +52,8 @@ func cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.Pod{}: ours}
 }
 
-// opener opens the store of a repository.
-type opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
-
 // paced opens stores that delete no faster than DeletesPerSecond.
-func paced(open opener) opener {
+func paced(open stores.Opener) stores.Opener {
 	return func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 		store, err := open(ctx, reader, repo)
 		if err != nil {
@@ -69,33 +64,21 @@ func paced(open opener) opener {
 }
 
 // setup registers all that this process does.
-func setup(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, open opener) error {
-	recorder, deletions := mgr.GetEventRecorder(name), &gate.Gate{}
-	repositories := &repository.Reconciler{
-		Client: mgr.GetClient(), Events: recorder, Open: repository.Opener(open), Checks: repository.Checker(ctx), Now: time.Now,
-		Token: func() string { return strings.ToLower(rand.Text()) },
-		Keeper: &retention.Keeper{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: retention.Opener(paced(open)), Gate: deletions, Now: time.Now,
-		},
-		Surveys: retention.Runner(ctx),
-	}
-	backups := &backup.Reconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: recorder, Open: backup.Opener(paced(open)),
-		Stores: backup.Stores(ctx), Gate: deletions, Agent: agent, Now: time.Now,
-	}
-	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Events: recorder, Now: time.Now}
-	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{repositories, backups, schedules} {
-		if err := reconciler.SetupWithManager(mgr); err != nil {
+func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies, open stores.Opener) error {
+	for _, collector := range []prometheus.Collector{
+		repository.Metrics(dependencies.Client), verify.Metrics(dependencies.Client), drill.Metrics(dependencies.Client),
+	} {
+		if err := metrics.Registry.Register(collector); err != nil {
 			return err
 		}
 	}
-	for _, setup := range []func(ctrl.Manager, workload.Agent) error{verify.Setup, drill.Setup} {
-		if err := setup(mgr, agent); err != nil {
-			return err
-		}
-	}
-	if err := repository.Measure(metrics.Registry, mgr.GetClient()); err != nil {
-		return err
-	}
-	return request.Setup(mgr)
+	deletions := &gate.Gate{}
+	keeper := &retention.Keeper{Dependencies: dependencies, Open: paced(open), Gate: deletions}
+	return manager.Register(mgr, append(request.NewAll(dependencies),
+		repository.New(ctx, dependencies, open, keeper),
+		backup.New(ctx, dependencies, paced(open), deletions),
+		schedule.New(dependencies),
+		verify.New(dependencies), verify.NewRepositories(dependencies),
+		drill.New(dependencies),
+	)...)
 }

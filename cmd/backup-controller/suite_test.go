@@ -71,7 +71,7 @@ var start = sync.OnceValue(func() error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err == nil {
-		err = setup(context.Background(), mgr, workload.Agent{Image: "agent:test"}, buckets.open)
+		err = setup(context.Background(), mgr, manager.NewDependencies(mgr, name, manager.Settings{Agent: workload.Agent{Image: "agent:test"}}), buckets.open)
 	}
 	if err != nil {
 		return err

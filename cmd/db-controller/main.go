@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -25,13 +24,9 @@ func main() {
 	}.Main()
 }
 
-func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error {
-	reconciler := &cluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name),
-		Agents: agents.New(time.Now), Now: time.Now, Agent: settings.Agent, Images: settings.Images,
-	}
+func setup(_ context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
 	if err := metrics.Registry.Register(cluster.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return reconciler.SetupWithManager(mgr)
+	return manager.Register(mgr, cluster.New(dependencies, agents.New(dependencies.Now)))
 }

@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/howdah/cmd/restore-controller/internal/restore"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/repository"
 )
 
 // version is set by the linker.
@@ -23,9 +24,9 @@ func main() {
 	}.Main()
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, settings manager.Settings) error {
+func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
 	if err := metrics.Registry.Register(restore.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return restore.New(ctx, mgr, settings.Agent, settings.Images).SetupWithManager(mgr)
+	return manager.Register(mgr, restore.New(ctx, dependencies, repository.Open))
 }

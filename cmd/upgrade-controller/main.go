@@ -23,9 +23,9 @@ func main() {
 	}.Main()
 }
 
-func setup(_ context.Context, mgr ctrl.Manager, settings manager.Settings) error {
+func setup(_ context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
 	if err := metrics.Registry.Register(upgrade.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return upgrade.New(mgr, settings.Agent, settings.Images).SetupWithManager(mgr)
+	return manager.Register(mgr, upgrade.New(dependencies))
 }

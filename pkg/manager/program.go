@@ -23,7 +23,7 @@ type Program struct {
 	// PostgresImages: it takes --postgres-images.
 	PostgresImages bool
 	// Setup registers all that the process does.
-	Setup func(ctx context.Context, mgr ctrl.Manager, settings Settings) error
+	Setup func(ctx context.Context, mgr ctrl.Manager, dependencies Dependencies) error
 }
 
 // Settings are flags that not every controller has.
@@ -85,7 +85,7 @@ func (p Program) run(ctx context.Context, options Options, settings Settings) er
 	if err != nil {
 		return err
 	}
-	if err := p.Setup(ctx, mgr, settings); err != nil {
+	if err := p.Setup(ctx, mgr, NewDependencies(mgr, p.Name, settings)); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
 	if err := mgr.Add(giveBackOnceStarted(mgr)); err != nil {

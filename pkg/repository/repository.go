@@ -29,6 +29,9 @@ func KeysSecretName(repo *v1alpha1.BackupRepository) string { return location.Ke
 // PodConfig is the configuration for a pod that mounts the Secrets, as far as there are any, at agentapi.S3Dir and KeysDir.
 func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config { return location.PodConfig(repo) }
 
+// Opener opens the store of a repository: Open, but for tests.
+type Opener func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error)
+
 // Open opens the repository for a controller. Errors: ErrSecret, objstore's.
 func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 	config := location.Config(repo)

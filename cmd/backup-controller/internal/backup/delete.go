@@ -71,7 +71,7 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 	}
 	defer r.Gate.Close(plan.Lineage)()
 	if o.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
-		writing, err := gate.Writing(ctx, r.Reader, o.backup.Namespace, plan.Lineage)
+		writing, err := gate.Writing(ctx, r.Live, o.backup.Namespace, plan.Lineage)
 		if err != nil {
 			return found{err: err}
 		}
@@ -100,7 +100,7 @@ func (r *Reconciler) requireOurs(ctx context.Context, store objstore.Store, o *o
 	if err != nil {
 		return err
 	}
-	writers, err := ownership.Look(ctx, r.Reader, o.planned, lineage)
+	writers, err := ownership.Look(ctx, r.Live, o.planned, lineage)
 	if err != nil {
 		return err
 	}

@@ -189,5 +189,5 @@ func (r *Reconciler) removeJobs(ctx context.Context, o *observed) error {
 
 // remove deletes the Job of an attempt.
 func (r *Reconciler) remove(ctx context.Context, o *observed, attempt int32, state workload.State) error {
-	return workload.Remove(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, attempt), state)
+	return workload.Remove(ctx, r.Client, r.Live, o.backup, jobName(o.backup, attempt), state)
 }

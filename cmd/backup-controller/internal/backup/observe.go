@@ -77,7 +77,7 @@ func (r *Reconciler) observeNamespace(ctx context.Context, o *observed) error {
 	}
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err := r.Reader.Get(ctx, client.ObjectKey{Name: o.backup.Namespace}, namespace)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: o.backup.Namespace}, namespace)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read Namespace %s: %w", o.backup.Namespace, err)
 	}
@@ -92,13 +92,13 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
 	}
 	reader := client.Reader(r.Client)
 	if o.deleting() || o.backup.Spec.Cancel && !o.ended() {
-		reader = r.Reader // a Job that the cache doesn't know yet must not be left running
+		reader = r.Live // a Job that the cache doesn't know yet must not be left running
 	}
-	if o.job, err = workload.Observe(ctx, reader, r.Reader, o.backup, jobName(o.backup, plan.Attempt)); err != nil {
+	if o.job, err = workload.Observe(ctx, reader, r.Live, o.backup, jobName(o.backup, plan.Attempt)); err != nil {
 		return err
 	}
 	if plan.Attempt > 1 {
-		o.previous, err = workload.Observe(ctx, reader, r.Reader, o.backup, jobName(o.backup, plan.Attempt-1))
+		o.previous, err = workload.Observe(ctx, reader, r.Live, o.backup, jobName(o.backup, plan.Attempt-1))
 	}
 	return err
 }
@@ -110,7 +110,7 @@ func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
 	key := client.ObjectKey{Namespace: o.backup.Namespace, Name: o.backup.Spec.Cluster.Name}
 	err := r.Client.Get(ctx, key, cluster)
 	if apierrors.IsNotFound(err) {
-		err = r.Reader.Get(ctx, key, cluster)
+		err = r.Live.Get(ctx, key, cluster)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -6,16 +6,14 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
-	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/repository"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;patch
@@ -42,22 +40,19 @@ const (
 	storeTimeout = 10 * time.Minute
 )
 
-// Opener opens the store of a repository.
-type Opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
-
 // Reconciler of Backups.
 type Reconciler struct {
-	Client client.Client
-	// Reader reads past the cache.
-	Reader client.Reader
-	Events events.EventRecorder
-	Open   Opener
+	manager.Dependencies
+	Open repository.Opener
 	// Stores does what takes long in an object store.
 	Stores *background.Runner[found]
 	// Gate keeps Jobs from starting while something is deleted from their lineage.
-	Gate  *gate.Gate
-	Agent workload.Agent
-	Now   func() time.Time
+	Gate *gate.Gate
+}
+
+// New makes the reconciler of Backups. Its work in stores ends with ctx.
+func New(ctx context.Context, dependencies manager.Dependencies, open repository.Opener, gate *gate.Gate) *Reconciler {
+	return &Reconciler{Dependencies: dependencies, Open: open, Stores: Stores(ctx), Gate: gate}
 }
 
 // Stores makes the Runner of work in object stores.

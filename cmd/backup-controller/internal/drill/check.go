@@ -112,7 +112,7 @@ func (r *Reconciler) removeJob(ctx context.Context, o *observed) flow.Outcome {
 	if !o.job.Exists {
 		return flow.Next
 	}
-	if err := workload.Remove(ctx, r.Client, r.Reader, o.repo, jobName(o.underWay()), o.job); err != nil {
+	if err := workload.Remove(ctx, r.Client, r.Live, o.repo, jobName(o.underWay()), o.job); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Job %s", jobName(o.underWay())))

@@ -17,8 +17,8 @@ var (
 		"How long the last drill took to restore, until the restored cluster took connections.", labels, nil)
 )
 
-// metrics are of the last drill of every repository.
-func metrics(reader client.Reader) prometheus.Collector {
+// Metrics are of the last drill of every repository.
+func Metrics(reader client.Reader) prometheus.Collector {
 	return statusmetrics.Collector[*v1alpha1.BackupRepository]{
 		Of: "drills", Reader: reader, List: &v1alpha1.BackupRepositoryList{}, Measure: measure,
 	}

@@ -50,12 +50,12 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 		return o, nil
 	}
 	var err error
-	if o.job, err = workload.Observe(ctx, r.Client, r.Reader, repo, jobName(run)); err != nil {
+	if o.job, err = workload.Observe(ctx, r.Client, r.Live, repo, jobName(run)); err != nil {
 		return o, err
 	}
 	key := client.ObjectKey{Namespace: repo.Namespace, Name: run.Name}
 	restore := &v1alpha1.Restore{}
-	switch err := r.Reader.Get(ctx, key, restore); {
+	switch err := r.Live.Get(ctx, key, restore); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return o, fmt.Errorf("read Restore %s: %w", run.Name, err)
@@ -74,7 +74,7 @@ func (r *Reconciler) observeCluster(ctx context.Context, o *observed, key client
 		made = o.restore.UID
 	}
 	cluster := &v1alpha1.PostgresCluster{}
-	err := r.Reader.Get(ctx, key, cluster)
+	err := r.Live.Get(ctx, key, cluster)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

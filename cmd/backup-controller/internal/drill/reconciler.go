@@ -5,15 +5,15 @@ package drill
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
-	"k8s.io/client-go/tools/events"
+	batchv1 "k8s.io/api/batch/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
-	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/pkg/manager"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch
@@ -35,14 +35,24 @@ const cacheLag = 100 * time.Millisecond
 
 // Reconciler of the drills of BackupRepositories, one at a time of each.
 type Reconciler struct {
-	Client client.Client
-	// Reader reads past the cache: a Restore that was made a moment ago must not be missed.
-	Reader client.Reader
-	Events events.EventRecorder
-	Agent  workload.Agent
-	Now    func() time.Time
+	manager.Dependencies
 	// Random is from 0 to n-1.
 	Random func(n int64) int64
+}
+
+// New makes the reconciler of drills.
+func New(dependencies manager.Dependencies) *Reconciler {
+	return &Reconciler{Dependencies: dependencies, Random: rand.Int64N}
+}
+
+// SetupWithManager registers the reconciler. It is woken by the repository, by what it has created, and by the clock.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("drill").
+		For(&v1alpha1.BackupRepository{}).
+		Owns(&v1alpha1.Restore{}).
+		Owns(&batchv1.Job{}).
+		Complete(r)
 }
 
 type steps = []flow.Step[*observed]

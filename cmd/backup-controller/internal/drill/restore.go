@@ -80,7 +80,7 @@ func (r *Reconciler) ensureRestore(ctx context.Context, o *observed) flow.Outcom
 // and put away, and nobody would delete what is made for that.
 func (r *Reconciler) stillUnderWay(ctx context.Context, o *observed) (bool, error) {
 	now := &v1alpha1.BackupRepository{}
-	if err := r.Reader.Get(ctx, client.ObjectKeyFromObject(o.repo), now); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.repo), now); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	fresh := observed{repo: now}

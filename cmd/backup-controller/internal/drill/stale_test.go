@@ -36,7 +36,7 @@ func TestACacheOfBeforeMakesNoRestoreOfADrillThatIsOver(t *testing.T) {
 		now := o.repo.DeepCopy()
 		c.since(now)
 		api := fake.NewClientBuilder().WithScheme(manager.Scheme()).WithObjects(now).Build()
-		r := &Reconciler{Client: api, Reader: api}
+		r := &Reconciler{Dependencies: manager.Dependencies{Client: api, Live: api}}
 		outcome := r.ensureRestore(t.Context(), o)
 		restores := &v1alpha1.RestoreList{}
 		if err := api.List(t.Context(), restores, client.InNamespace("demo")); err != nil {
@@ -48,7 +48,7 @@ func TestACacheOfBeforeMakesNoRestoreOfADrillThatIsOver(t *testing.T) {
 	}
 	o := drilling(1)
 	api := fake.NewClientBuilder().WithScheme(manager.Scheme()).Build()
-	r := &Reconciler{Client: api, Reader: api}
+	r := &Reconciler{Dependencies: manager.Dependencies{Client: api, Live: api}}
 	if outcome := r.ensureRestore(t.Context(), o); outcome.Kind != flow.KindWait || outcome.After == 0 {
 		t.Errorf("the repository is gone: %+v", outcome)
 	}

@@ -28,11 +28,11 @@ var (
 	metricFailure     = describeMetric("last_failure_timestamp_seconds", "when a Backup failed last", "lineage", "cluster", "living")
 )
 
-// Measure registers the metrics of all repositories, once in a process.
-func Measure(registry prometheus.Registerer, reader client.Reader) error {
-	return registry.Register(statusmetrics.Collector[*v1alpha1.BackupRepository]{
+// Metrics are of all repositories.
+func Metrics(reader client.Reader) prometheus.Collector {
+	return statusmetrics.Collector[*v1alpha1.BackupRepository]{
 		Of: "repositories", Reader: reader, List: &v1alpha1.BackupRepositoryList{}, Measure: measure,
-	})
+	}
 }
 
 func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {

@@ -4,22 +4,22 @@ package repository
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
-	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/repository"
 )
 
@@ -39,21 +39,24 @@ const (
 	checkTimeout = 20 * time.Second
 )
 
-// Opener opens the store of a repository.
-type Opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
-
 // Reconciler of BackupRepositories.
 type Reconciler struct {
-	Client client.Client
-	Events events.EventRecorder
-	Open   Opener
+	manager.Dependencies
+	Open   repository.Opener
 	Checks *background.Runner[verdict]
 	// Keeper looks repositories through, and Surveys does so in the background.
 	Keeper  *retention.Keeper
 	Surveys *background.Runner[retention.Result]
-	Now     func() time.Time
 	// Token makes a random name under which a check works.
 	Token func() string
+}
+
+// New makes the reconciler of BackupRepositories. Its checks and surveys end with ctx.
+func New(ctx context.Context, dependencies manager.Dependencies, open repository.Opener, keeper *retention.Keeper) *Reconciler {
+	return &Reconciler{
+		Dependencies: dependencies, Open: open, Checks: Checker(ctx), Keeper: keeper, Surveys: retention.Runner(ctx),
+		Token: func() string { return strings.ToLower(rand.Text()) },
+	}
 }
 
 // Checker makes the Runner of checks.

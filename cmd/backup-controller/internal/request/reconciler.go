@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
@@ -38,33 +38,27 @@ const ReasonNameTaken = "NameTaken"
 
 // Reconciler of the asks of one kind.
 type Reconciler struct {
-	Client client.Client
-	Events events.EventRecorder
+	manager.Dependencies
 	// Kind of the askers, and New makes an empty one.
 	Kind string
 	New  func() client.Object
 }
 
-// Setup registers a Reconciler for each kind that asks.
-func Setup(mgr ctrl.Manager) error {
-	kinds := map[string]func() client.Object{
+// NewAll makes a Reconciler for each kind that requests.
+func NewAll(dependencies manager.Dependencies) []manager.Reconciler {
+	var all []manager.Reconciler
+	for kind, empty := range map[string]func() client.Object{
 		v1alpha1.KindPostgresCluster: func() client.Object { return &v1alpha1.PostgresCluster{} },
 		v1alpha1.KindRestore:         func() client.Object { return &v1alpha1.Restore{} },
 		v1alpha1.KindUpgrade:         func() client.Object { return &v1alpha1.Upgrade{} },
+	} {
+		all = append(all, &Reconciler{Dependencies: dependencies, Kind: kind, New: empty})
 	}
-	for kind, make := range kinds {
-		r := &Reconciler{
-			Client: mgr.GetClient(), Kind: kind, New: make,
-			Events: mgr.GetEventRecorder("backup-controller"),
-		}
-		if err := r.setup(mgr); err != nil {
-			return fmt.Errorf("watch the asks of %s: %w", kind, err)
-		}
-	}
-	return nil
+	return all
 }
 
-func (r *Reconciler) setup(mgr ctrl.Manager) error {
+// SetupWithManager registers the reconciler and what wakes it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("backup-wanted-by-"+strings.ToLower(r.Kind)).
 		For(r.New()).

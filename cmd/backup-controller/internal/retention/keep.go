@@ -81,11 +81,11 @@ func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Li
 func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Plan, sweep bool) error {
 	name := l.Lineage.Lineage
 	defer r.Gate.Close(name)()
-	writing, err := gate.Writing(ctx, r.Reader, r.repo.Namespace, name)
+	writing, err := gate.Writing(ctx, r.Live, r.repo.Namespace, name)
 	if err != nil {
 		return err
 	}
-	reading, err := restoring(ctx, r.Reader, r.repo.Namespace, name, r.now)
+	reading, err := restoring(ctx, r.Live, r.repo.Namespace, name, r.now)
 	switch {
 	case err != nil:
 		return err

@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
@@ -19,7 +17,9 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/repository"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create;patch;delete
@@ -40,18 +40,11 @@ const (
 	sweepInterval = 24 * time.Hour
 )
 
-// Opener opens the store of a repository.
-type Opener func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error)
-
 // Keeper keeps repositories as their specs say.
 type Keeper struct {
-	Client client.Client
-	// Reader reads past the cache.
-	Reader client.Reader
-	Events events.EventRecorder
-	Open   Opener
-	Gate   *gate.Gate
-	Now    func() time.Time
+	manager.Dependencies
+	Open repository.Opener
+	Gate *gate.Gate
 
 	mu    sync.Mutex
 	known map[types.UID]*memory
@@ -146,7 +139,7 @@ func (r *run) look(ctx context.Context) (err error) {
 	if r.lineages, err = r.reader.Read(ctx, r.store); err != nil {
 		return err
 	}
-	if r.facts, err = gather(ctx, r.Reader, r.repo, r.lineages); err == nil {
+	if r.facts, err = gather(ctx, r.Live, r.repo, r.lineages); err == nil {
 		r.remember()
 	}
 	return err

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +20,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backupschedules,verbs=get;list;watch
@@ -31,9 +31,12 @@ import (
 
 // Reconciler of BackupSchedules.
 type Reconciler struct {
-	Client client.Client
-	Events events.EventRecorder
-	Now    func() time.Time
+	manager.Dependencies
+}
+
+// New makes the reconciler of BackupSchedules.
+func New(dependencies manager.Dependencies) *Reconciler {
+	return &Reconciler{Dependencies: dependencies}
 }
 
 // SetupWithManager registers the reconciler. It is woken by changes of the spec, by the clock, and by the ends of the

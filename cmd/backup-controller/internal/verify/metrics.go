@@ -16,8 +16,8 @@ var (
 		"When all objects of the backup were last read.", labels, nil)
 )
 
-// metrics are of every backup that was verified.
-func metrics(reader client.Reader) prometheus.Collector {
+// Metrics are of every backup that was verified.
+func Metrics(reader client.Reader) prometheus.Collector {
 	return statusmetrics.Collector[*v1alpha1.Backup]{Of: "backups", Reader: reader, List: &v1alpha1.BackupList{}, Measure: measure}
 }
 

@@ -66,11 +66,11 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
 	if verification == nil {
 		return nil
 	}
-	if o.job, err = workload.Observe(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, verification.Attempt)); err != nil {
+	if o.job, err = workload.Observe(ctx, r.Client, r.Live, o.backup, jobName(o.backup, verification.Attempt)); err != nil {
 		return err
 	}
 	if verification.Attempt > 1 {
-		o.previous, err = workload.Observe(ctx, r.Client, r.Reader, o.backup, jobName(o.backup, verification.Attempt-1))
+		o.previous, err = workload.Observe(ctx, r.Client, r.Live, o.backup, jobName(o.backup, verification.Attempt-1))
 	}
 	return err
 }

@@ -6,13 +6,11 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
-	"howdah.dev/howdah/pkg/workload"
+	"howdah.dev/howdah/pkg/manager"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch
@@ -35,12 +33,12 @@ const (
 // Reconciler of the verifications of Backups. How the backup itself was made is not its matter: it writes the condition
 // Verified and what belongs to it.
 type Reconciler struct {
-	Client client.Client
-	// Reader reads past the cache.
-	Reader client.Reader
-	Events events.EventRecorder
-	Agent  workload.Agent
-	Now    func() time.Time
+	manager.Dependencies
+}
+
+// New makes the reconciler of verifications.
+func New(dependencies manager.Dependencies) *Reconciler {
+	return &Reconciler{Dependencies: dependencies}
 }
 
 type steps = []flow.Step[*observed]

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +17,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch
@@ -30,9 +30,12 @@ const mostNamed = 20
 // Repositories says on each BackupRepository how its backups stand, and when the next time of its schedule comes. Whether
 // the repository works is not its matter.
 type Repositories struct {
-	Client client.Client
-	Events events.EventRecorder
-	Now    func() time.Time
+	manager.Dependencies
+}
+
+// NewRepositories makes the reconciler of what is verified in each repository.
+func NewRepositories(dependencies manager.Dependencies) *Repositories {
+	return &Repositories{Dependencies: dependencies}
 }
 
 // SetupWithManager registers the reconciler. It is woken by the repository, by verifications that end, and by the clock.

@@ -42,7 +42,7 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 		"nothing, when all is well":               {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outcome := (&Reconciler{Images: images}).admit(context.Background(), observedtest.Running(c.change))
+			outcome := New(manager.Dependencies{Images: images}, nil).admit(context.Background(), observedtest.Running(c.change))
 			if outcome.Reason != c.reason || outcome.Message != c.message {
 				t.Errorf("got %q: %q", outcome.Reason, outcome.Message)
 			}

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -21,7 +19,6 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
-	"howdah.dev/howdah/pkg/workload"
 )
 
 // Agents in the pods.
@@ -32,21 +29,17 @@ type Agents interface {
 
 // Reconciler of PostgresClusters.
 type Reconciler struct {
-	// Client reads from the cache, but Secrets, and writes.
-	Client client.Client
-	// Live reads from the API server itself. What can't be undone is decided on it.
-	Live   client.Reader
-	Events events.EventRecorder
+	manager.Dependencies
 	Agents Agents
-	Now    func() time.Time
-	// Agent of pods that are created from now on.
-	Agent workload.Agent
-	// Images of PostgreSQL by major version.
-	Images manager.Images
 
 	secrets secretcache.Cache
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
+}
+
+// New makes the reconciler of PostgresClusters.
+func New(dependencies manager.Dependencies, agents Agents) *Reconciler {
+	return &Reconciler{Dependencies: dependencies, Agents: agents}
 }
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.

@@ -69,12 +69,11 @@ func (l *lab) startController() {
 
 func (l *lab) setUp(_ context.Context, mgr ctrl.Manager) error {
 	l.writes = &writeCounter{Client: mgr.GetClient(), left: l.lifetime, mortal: l.lifetime > 0, died: make(chan struct{})}
-	reconciler := &Reconciler{
-		Client: l.writes, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("db-controller"),
-		Agents: l.kube, Now: l.clock.now, Agent: l.agent,
-		Images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"},
-	}
-	return reconciler.SetupWithManager(mgr)
+	dependencies := manager.NewDependencies(mgr, "db-controller", manager.Settings{
+		Agent: l.agent, Images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"},
+	})
+	dependencies.Client, dependencies.Now = l.writes, l.clock.now
+	return New(dependencies, l.kube).SetupWithManager(mgr)
 }
 
 // shop is a PostgresCluster with as little as possible.

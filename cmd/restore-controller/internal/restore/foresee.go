@@ -58,7 +58,7 @@ func (r *Reconciler) observeLast(ctx context.Context, o *observed) error {
 		return nil
 	}
 	all := &v1alpha1.RestoreList{}
-	if err := r.writer.List(ctx, all, client.InNamespace(o.restore.Namespace)); err != nil {
+	if err := r.Client.List(ctx, all, client.InNamespace(o.restore.Namespace)); err != nil {
 		return fmt.Errorf("list Restores: %w", err)
 	}
 	for i := range all.Items {

@@ -25,7 +25,7 @@ func (r *Reconciler) stopJob(ctx context.Context, o *observed) flow.Outcome {
 
 // deleteJob deletes the Job and waits: it still exists as long as one of its pods does.
 func (r *Reconciler) deleteJob(ctx context.Context, o *observed, why string) flow.Outcome {
-	if err := workload.Delete(ctx, r.writer, o.restore, jobName(o.restore), o.job); err != nil {
+	if err := workload.Delete(ctx, r.Client, o.restore, jobName(o.restore), o.job); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Poll(5*time.Second, v1alpha1.ReasonRunning, why)
@@ -44,7 +44,7 @@ func (r *Reconciler) deleteUnfinished(ctx context.Context, o *observed) flow.Out
 	if !o.ours() || o.ran() || !o.cluster.DeletionTimestamp.IsZero() {
 		return flow.Next
 	}
-	err := r.writer.Delete(ctx, o.cluster, client.Preconditions{UID: ptr.To(o.cluster.UID), ResourceVersion: ptr.To(o.cluster.ResourceVersion)})
+	err := r.Client.Delete(ctx, o.cluster, client.Preconditions{UID: ptr.To(o.cluster.UID), ResourceVersion: ptr.To(o.cluster.ResourceVersion)})
 	switch {
 	case apierrors.IsConflict(err): // it may have taken the data over since it was seen
 		return flow.Poll(time.Second, v1alpha1.ReasonDeleting, "The unfinished PostgresCluster "+o.cluster.Name+" has changed; it is looked at again.")
@@ -99,5 +99,5 @@ func awaitFirstBackup(_ context.Context, o *observed) flow.Outcome {
 
 // expire deletes a Restore that ended long enough ago. The cluster stays.
 func (r *Reconciler) expire(ctx context.Context, o *observed) flow.Outcome {
-	return flow.Expire(ctx, r.writer, o.restore, *o.restore.Status.CompletedAt, o.restore.Spec.TTLSecondsAfterFinished, o.now)
+	return flow.Expire(ctx, r.Client, o.restore, *o.restore.Status.CompletedAt, o.restore.Spec.TTLSecondsAfterFinished, o.now)
 }

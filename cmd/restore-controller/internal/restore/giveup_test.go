@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/fakeapi"
 )
@@ -27,9 +28,9 @@ func TestOnlyItsOwnJobIsStopped(t *testing.T) {
 	if o.job, err = workload.Observe(t.Context(), fakeapi.New(own("seen")), fakeapi.New(), o.restore, jobName(o.restore)); err != nil {
 		t.Fatal(err)
 	}
-	r := &Reconciler{writer: fakeapi.New(own("other"))}
+	r := &Reconciler{Dependencies: manager.Dependencies{Client: fakeapi.New(own("other"))}}
 	outcome := r.stopJob(t.Context(), o)
-	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(own("")), &batchv1.Job{}); err != nil {
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(own("")), &batchv1.Job{}); err != nil {
 		t.Errorf("another Job of that name was deleted: %v (%+v)", err, outcome)
 	}
 }
@@ -41,9 +42,9 @@ func TestARestoreExpiresAsItWasSeen(t *testing.T) {
 	ended.restore.ResourceVersion = "1"
 	now := ended.restore.DeepCopy()
 	now.Spec.TTLSecondsAfterFinished, now.ResourceVersion = nil, "2" // a person wants it to stay
-	r := &Reconciler{writer: fakeapi.New(now)}
+	r := &Reconciler{Dependencies: manager.Dependencies{Client: fakeapi.New(now)}}
 	outcome := r.expire(t.Context(), ended)
-	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.Restore{}); err != nil {
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.Restore{}); err != nil {
 		t.Errorf("it was deleted: %v (%+v)", err, outcome)
 	}
 }
@@ -56,9 +57,9 @@ func TestAClusterThatGotDataMeanwhileIsNotDeleted(t *testing.T) {
 	})
 	now := o.cluster.DeepCopy()
 	now.Status.DataGeneration, now.ResourceVersion = "g1", "2"
-	r := &Reconciler{writer: fakeapi.New(now)}
+	r := &Reconciler{Dependencies: manager.Dependencies{Client: fakeapi.New(now)}}
 	outcome := r.deleteUnfinished(t.Context(), o)
-	if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.PostgresCluster{}); err != nil {
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.PostgresCluster{}); err != nil {
 		t.Errorf("it was deleted: %v (%+v)", err, outcome)
 	}
 }

@@ -51,7 +51,7 @@ func (r *Reconciler) observeLogins(ctx context.Context, o *observed) error {
 	}
 	o.logins = map[string]*corev1.Secret{}
 	for _, name := range slices.Compact(names) {
-		found, err := find(ctx, r.live, o.restore, name, &corev1.Secret{})
+		found, err := find(ctx, r.Live, o.restore, name, &corev1.Secret{})
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (r *Reconciler) ensureLogins(ctx context.Context, o *observed) flow.Outcome
 		}
 		secret.Labels = map[string]string{v1alpha1.LabelCluster: o.cluster.Name, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
 		secret.OwnerReferences = []metav1.OwnerReference{protocol.LoginOwner(o.cluster, slices.Contains(o.ownLogins(), secret.Name))}
-		if err := r.writer.Create(ctx, secret); err != nil { // who created it meanwhile is seen in the next pass
+		if err := r.Client.Create(ctx, secret); err != nil { // who created it meanwhile is seen in the next pass
 			return flow.Retry(fmt.Errorf("create Secret %s: %w", secret.Name, err))
 		}
 	}

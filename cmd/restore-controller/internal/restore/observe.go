@@ -42,19 +42,19 @@ func jobName(restore *v1alpha1.Restore) string { return restore.Name + "-restore
 
 // observe does every read of a pass, but for those from the bucket.
 func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o *observed, err error) {
-	o = &observed{restore: restore, now: r.now(), endedBefore: restore.Status.CompletedAt != nil}
-	if o.cluster, err = find(ctx, r.live, restore, restore.Spec.Destination.ClusterName(), &v1alpha1.PostgresCluster{}); err != nil {
+	o = &observed{restore: restore, now: r.Now(), endedBefore: restore.Status.CompletedAt != nil}
+	if o.cluster, err = find(ctx, r.Live, restore, restore.Spec.Destination.ClusterName(), &v1alpha1.PostgresCluster{}); err != nil {
 		return o, err
 	}
-	jobs := client.Reader(r.writer)
+	jobs := client.Reader(r.Client)
 	if o.deleting() || restore.Status.Failure != nil {
-		jobs = r.live // a cache may not show yet what was started last
+		jobs = r.Live // a cache may not show yet what was started last
 	}
-	if o.job, err = workload.Observe(ctx, jobs, r.live, restore, jobName(restore)); err != nil {
+	if o.job, err = workload.Observe(ctx, jobs, r.Live, restore, jobName(restore)); err != nil {
 		return o, err
 	}
 	if request := restore.Status.BackupRequest; request != nil {
-		if o.first, err = find(ctx, r.writer, restore, protocol.BackupName(*request), &v1alpha1.Backup{}); err != nil {
+		if o.first, err = find(ctx, r.Client, restore, protocol.BackupName(*request), &v1alpha1.Backup{}); err != nil {
 			return o, err
 		}
 	}
@@ -73,19 +73,19 @@ func (r *Reconciler) observeSource(ctx context.Context, o *observed) (err error)
 		return nil
 	}
 	if spec := o.restore.Spec.Source; spec.Backup != nil {
-		if o.backup, err = find(ctx, r.writer, o.restore, spec.Backup.Name, &v1alpha1.Backup{}); err != nil {
+		if o.backup, err = find(ctx, r.Client, o.restore, spec.Backup.Name, &v1alpha1.Backup{}); err != nil {
 			return err
 		}
 	}
-	if o.source, err = find(ctx, r.writer, o.restore, o.sourceName(), &v1alpha1.PostgresCluster{}); err != nil {
+	if o.source, err = find(ctx, r.Client, o.restore, o.sourceName(), &v1alpha1.PostgresCluster{}); err != nil {
 		return err
 	}
 	if wanted := o.restore.Spec.Destination.NewCluster; wanted != nil && wanted.Repository != nil {
-		if o.archive, err = find(ctx, r.writer, o.restore, wanted.Repository.Name, &v1alpha1.BackupRepository{}); err != nil {
+		if o.archive, err = find(ctx, r.Client, o.restore, wanted.Repository.Name, &v1alpha1.BackupRepository{}); err != nil {
 			return err
 		}
 	}
-	o.repository, err = find(ctx, r.writer, o.restore, o.repositoryName(), &v1alpha1.BackupRepository{})
+	o.repository, err = find(ctx, r.Client, o.restore, o.repositoryName(), &v1alpha1.BackupRepository{})
 	return err
 }
 

@@ -45,11 +45,11 @@ func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
 	}
 	question, repo := o.question(target), o.repository.DeepCopy()
 	report, err, done := look(r.reports, o.restore, func(ctx context.Context) (planning.Report, error) {
-		store, err := r.open(ctx, r.live, repo)
+		store, err := r.Open(ctx, r.Live, repo)
 		if err != nil {
 			return planning.Report{}, err
 		}
-		return planning.Read(ctx, store, question, r.now)
+		return planning.Read(ctx, store, question, r.Now)
 	})
 	if !done {
 		return flow.Poll(lookInterval, v1alpha1.ReasonPlanning, fmt.Sprintf("Looking in BackupRepository %s for backups and WAL that lead to %s.", repo.Name, target))
@@ -274,7 +274,7 @@ func stopAt(target pitr.Target) *v1alpha1.RestoreTarget {
 // imageFor is the image that runs the data: what the cluster had asked for, else the suite's for this major version,
 // else the one that ran it.
 func (r *Reconciler) imageFor(head *backup.Head, spec *v1alpha1.PostgresClusterSpec) (string, error) {
-	for _, image := range []string{spec.Image, r.images[int32(head.PGMajor)], head.Cluster.Image} {
+	for _, image := range []string{spec.Image, r.Images[int32(head.PGMajor)], head.Cluster.Image} {
 		if image != "" {
 			return image, nil
 		}

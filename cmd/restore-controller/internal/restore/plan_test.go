@@ -14,6 +14,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -212,7 +213,7 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 			Volumes: []v1alpha1.LockedVolume{{Instance: "copy-0", ClaimName: "data-copy-0"}},
 		}}
 	})
-	job := (&Reconciler{agent: workload.Agent{Image: "agent:1"}}).job(o)
+	job := (&Reconciler{Dependencies: manager.Dependencies{Agent: workload.Agent{Image: "agent:1"}}}).job(o)
 	spec := job.Spec.(agentapi.RestoreJob)
 	want := time.Date(2026, 3, 1, 11, 3, 10, 250e6, time.UTC)
 	if job.Name != "r-restore" || job.DataClaim != "data-copy-0" || job.Image != "postgres:17" || job.Cluster != "copy" ||

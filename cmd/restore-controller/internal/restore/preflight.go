@@ -13,11 +13,11 @@ import (
 )
 
 func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed) flow.Outcome {
-	return flow.EnsureFinalizer(ctx, r.writer, o.restore, finalizer)
+	return flow.EnsureFinalizer(ctx, r.Client, o.restore, finalizer)
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {
-	return flow.RemoveFinalizer(ctx, r.writer, o.restore, finalizer)
+	return flow.RemoveFinalizer(ctx, r.Client, o.restore, finalizer)
 }
 
 // preflight refuses what can't be done, before anything is read or touched. Each policy is a pure function of what was observed.

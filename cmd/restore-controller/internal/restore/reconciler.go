@@ -7,9 +7,7 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/restore-controller/internal/planning"
@@ -17,9 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
-	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/repository"
-	"howdah.dev/howdah/pkg/workload"
 )
 
 const (
@@ -29,30 +25,21 @@ const (
 	readLimit     = 10 * time.Minute
 )
 
-// OpenStore opens the bucket of a repository.
-type OpenStore func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error)
-
 // Reconciler brings Restores to their end.
 type Reconciler struct {
-	writer client.Client
-	// live reads from the API server itself: a stale cache must not hide the cluster that was created a moment ago.
-	live   client.Reader
-	events events.EventRecorder
-	agent  workload.Agent
-	images manager.Images
-	open   OpenStore
-	now    func() time.Time
+	manager.Dependencies
+	// Open opens the bucket of a repository.
+	Open repository.Opener
 
 	reports *background.Runner[read[planning.Report]]
 	heads   *background.Runner[read[*backup.Head]]
 }
 
 // New makes the reconciler of Restores. Its reads end with ctx.
-func New(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, images manager.Images) *Reconciler {
-	reads := background.Options{Timeout: readLimit, Limit: parallelReads, Now: time.Now}
+func New(ctx context.Context, dependencies manager.Dependencies, open repository.Opener) *Reconciler {
+	reads := background.Options{Timeout: readLimit, Limit: parallelReads, Now: dependencies.Now}
 	return &Reconciler{
-		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("restore-controller"),
-		agent: agent, images: images, open: repository.Open, now: time.Now,
+		Dependencies: dependencies, Open: open,
 		reports: background.New[read[planning.Report]](ctx, reads),
 		heads:   background.New[read[*backup.Head]](ctx, reads),
 	}
@@ -61,7 +48,7 @@ func New(ctx context.Context, mgr ctrl.Manager, agent workload.Agent, images man
 // Reconcile brings one Restore to its end. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return flow.Loop[*v1alpha1.Restore, *observed]{
-		Client: r.writer, Events: r.events, Object: &v1alpha1.Restore{}, Summary: v1alpha1.ConditionSucceeded,
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.Restore{}, Summary: v1alpha1.ConditionSucceeded,
 		LogValues: func(restore *v1alpha1.Restore) []any {
 			return []any{"restore", restore.Name, "cluster", restore.Spec.Destination.ClusterName()}
 		},

@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/manager"
 )
 
 func recorded(t *testing.T, spec v1alpha1.PostgresClusterSpec, wrapped bool) json.RawMessage {
@@ -105,7 +106,7 @@ func TestStorageThatIsTooSmallIsRefused(t *testing.T) {
 }
 
 func TestTheImageIsTheClustersOwnOrTheSuites(t *testing.T) {
-	r := &Reconciler{images: map[int32]string{17: "suite:17"}}
+	r := &Reconciler{Dependencies: manager.Dependencies{Images: manager.Images{17: "suite:17"}}}
 	for name, test := range map[string]struct {
 		head  backup.Head
 		image string

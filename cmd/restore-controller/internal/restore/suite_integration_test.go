@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/repository"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 	"howdah.dev/howdah/test/testkit/buckettest"
@@ -87,13 +88,13 @@ func (l *lab) meta(name string) metav1.ObjectMeta {
 func (l *lab) startController() {
 	l.Helper()
 	l.stop = apiserver.Run(l.T, l.ns, func(ctx context.Context, mgr ctrl.Manager) error {
-		reconciler := New(ctx, mgr, workload.Agent{Image: "agent:1"}, manager.Images{17: "postgres:17"})
-		reconciler.open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+		reconciler := New(ctx, manager.NewDependencies(mgr, "restore-controller", manager.Settings{Agent: workload.Agent{Image: "agent:1"}, Images: manager.Images{17: "postgres:17"}}), repository.Open)
+		reconciler.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
 			return l.store, nil
 		}
-		reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
+		reconciler.Now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
 		if l.process != nil {
-			reconciler.writer = l.process.Wrap(reconciler.writer)
+			reconciler.Client = l.process.Wrap(reconciler.Client)
 		}
 		return reconciler.SetupWithManager(mgr)
 	})

@@ -58,7 +58,7 @@ func beyondProgress(e event.UpdateEvent) bool {
 // that ended but want their first backup, or are being deleted. They are few.
 func (r *Reconciler) goingOn(ctx context.Context, object client.Object) []reconcile.Request {
 	restores := &v1alpha1.RestoreList{}
-	if err := r.writer.List(ctx, restores, client.InNamespace(object.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, restores, client.InNamespace(object.GetNamespace())); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List the Restores of a namespace", "namespace", object.GetNamespace())
 		return nil
 	}

@@ -44,7 +44,7 @@ func (r *Reconciler) ensureCluster(ctx context.Context, o *observed) flow.Outcom
 func (r *Reconciler) readHead(o *observed) (*backup.Head, flow.Outcome) {
 	plan, repo := o.restore.Status.Plan, o.repository.DeepCopy()
 	head, err, done := look(r.heads, o.restore, func(ctx context.Context) (*backup.Head, error) {
-		store, err := r.open(ctx, r.live, repo)
+		store, err := r.Open(ctx, r.Live, repo)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (r *Reconciler) readHead(o *observed) (*backup.Head, flow.Outcome) {
 }
 
 func (r *Reconciler) create(ctx context.Context, cluster *v1alpha1.PostgresCluster) flow.Outcome {
-	err := r.writer.Create(ctx, cluster)
+	err := r.Client.Create(ctx, cluster)
 	switch {
 	case apierrors.IsInvalid(err):
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf(
@@ -88,7 +88,7 @@ func (r *Reconciler) runJob(ctx context.Context, o *observed) flow.Outcome {
 	case o.repository == nil:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s was deleted. Create it again.", o.repositoryName()))
 	}
-	if err := r.job(o).Ensure(ctx, r.writer); err != nil {
+	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Wait(v1alpha1.ReasonRunning, "The Job is starting.")
@@ -124,7 +124,7 @@ func (r *Reconciler) job(o *observed) workload.Job {
 	}
 	return workload.Job{
 		Name: jobName(o.restore), Owner: o.restore, Cluster: o.cluster.Name, Component: workload.ComponentRestore,
-		Image: plan.Image, Agent: r.agent, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
+		Image: plan.Image, Agent: r.Agent, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
 		DataClaim: o.lock().Volume().ClaimName, S3Secret: location.SecretName(o.repository),
 		KeysSecret: location.KeysSecretName(o.repository), Resources: resourcesOf(o.cluster),
 	}

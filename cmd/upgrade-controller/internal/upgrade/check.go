@@ -17,7 +17,7 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	if o.upgrade.Status.CheckedAt != nil || o.check.Exists {
 		return flow.Next
 	}
-	if outcome := clusterIsReady(o, r.images); !outcome.Finished() {
+	if outcome := clusterIsReady(o, r.Images); !outcome.Finished() {
 		return outcome
 	}
 	plan := o.upgrade.Status.Plan
@@ -25,11 +25,11 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	spec.Host = o.cluster.Status.Connection.Host // whoever is the primary by then
 	job := workload.Job{
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
-		Image: plan.ToImage, Agent: r.agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
+		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
 		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret,
 	}
-	if err := job.Ensure(ctx, r.writer); err != nil {
+	if err := job.Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Wait(v1alpha1.ReasonChecking, "The Job that checks the upgrade is starting.")
@@ -67,7 +67,7 @@ func (r *Reconciler) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 
 // again deletes a Job that has ended but whose result is lost, so that it is created anew; what it did stays done.
 func (r *Reconciler) again(ctx context.Context, o *observed, name string, state workload.State) flow.Outcome {
-	if err := workload.Delete(ctx, r.writer, o.upgrade, name, state); err != nil {
+	if err := workload.Delete(ctx, r.Client, o.upgrade, name, state); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Wait(v1alpha1.ReasonRunning, "The result of Job "+name+" can't be read, so it runs again.")

@@ -33,10 +33,10 @@ func (r *Reconciler) stopJobs(ctx context.Context, o *observed) flow.Outcome {
 
 // deleteJobs deletes the Jobs without waiting; they have ended.
 func (r *Reconciler) deleteJobs(ctx context.Context, o *observed) flow.Outcome {
-	if err := workload.Delete(ctx, r.writer, o.upgrade, checkJob(o.upgrade), o.check); err != nil {
+	if err := workload.Delete(ctx, r.Client, o.upgrade, checkJob(o.upgrade), o.check); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Retry(workload.Delete(ctx, r.writer, o.upgrade, workJob(o.upgrade), o.work))
+	return flow.Retry(workload.Delete(ctx, r.Client, o.upgrade, workJob(o.upgrade), o.work))
 }
 
 func (r *Reconciler) takeBack(_ context.Context, o *observed) flow.Outcome {
@@ -81,10 +81,10 @@ func (r *Reconciler) conclude(_ context.Context, o *observed) flow.Outcome {
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {
-	return flow.RemoveFinalizer(ctx, r.writer, o.upgrade, finalizer)
+	return flow.RemoveFinalizer(ctx, r.Client, o.upgrade, finalizer)
 }
 
 // expire deletes an Upgrade whose time after its end is over.
 func (r *Reconciler) expire(ctx context.Context, o *observed) flow.Outcome {
-	return flow.Expire(ctx, r.writer, o.upgrade, *o.upgrade.Status.CompletedAt, o.upgrade.Spec.TTLSecondsAfterFinished, o.now)
+	return flow.Expire(ctx, r.Client, o.upgrade, *o.upgrade.Status.CompletedAt, o.upgrade.Spec.TTLSecondsAfterFinished, o.now)
 }

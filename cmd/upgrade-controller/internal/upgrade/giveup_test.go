@@ -29,9 +29,9 @@ func TestAnUpgradeExpiresAsItWasSeen(t *testing.T) {
 			change(now)
 			now.ResourceVersion = "2"
 			r := reconciler()
-			r.writer = fakeapi.New(now)
+			r.Client = fakeapi.New(now)
 			outcome := r.expire(t.Context(), &observed{upgrade: seen, now: noon})
-			if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.Upgrade{}); err != nil {
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(now), &v1alpha1.Upgrade{}); err != nil {
 				t.Errorf("it was deleted: %v (%+v)", err, outcome)
 			}
 		})
@@ -39,13 +39,13 @@ func TestAnUpgradeExpiresAsItWasSeen(t *testing.T) {
 	t.Run("it is as it was", func(t *testing.T) {
 		u := ended(ptr.To[int32](1))
 		r := reconciler()
-		r.writer = fakeapi.New(u)
+		r.Client = fakeapi.New(u)
 		seen := &v1alpha1.Upgrade{}
-		if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(u), seen); err != nil {
+		if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(u), seen); err != nil {
 			t.Fatal(err)
 		}
 		r.expire(t.Context(), &observed{upgrade: seen, now: noon})
-		if err := r.writer.Get(t.Context(), client.ObjectKeyFromObject(u), &v1alpha1.Upgrade{}); client.IgnoreNotFound(err) != nil || err == nil {
+		if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(u), &v1alpha1.Upgrade{}); client.IgnoreNotFound(err) != nil || err == nil {
 			t.Errorf("it is still there: %v", err)
 		}
 	})

@@ -33,16 +33,16 @@ const workSuffix = "-upgrade"
 
 // observe does every read of a pass.
 func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*observed, error) {
-	o := &observed{upgrade: upgrade, now: r.now(), endedBefore: upgrade.Status.CompletedAt != nil}
-	jobs := client.Reader(r.writer)
+	o := &observed{upgrade: upgrade, now: r.Now(), endedBefore: upgrade.Status.CompletedAt != nil}
+	jobs := client.Reader(r.Client)
 	if o.deleting() || upgrade.Status.Failure != nil {
-		jobs = r.live // a cache may not show yet what was started last
+		jobs = r.Live // a cache may not show yet what was started last
 	}
 	var err error
-	if o.check, err = workload.Observe(ctx, jobs, r.live, upgrade, checkJob(upgrade)); err != nil {
+	if o.check, err = workload.Observe(ctx, jobs, r.Live, upgrade, checkJob(upgrade)); err != nil {
 		return o, err
 	}
-	if o.work, err = workload.Observe(ctx, jobs, r.live, upgrade, workJob(upgrade)); err != nil {
+	if o.work, err = workload.Observe(ctx, jobs, r.Live, upgrade, workJob(upgrade)); err != nil {
 		return o, err
 	}
 	if err := r.observeCluster(ctx, o); err != nil {
@@ -54,7 +54,7 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*o
 // observeCluster reads past the cache: whoever trusts a lock that has ended writes beside PostgreSQL.
 func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
 	cluster := &v1alpha1.PostgresCluster{}
-	err := r.live.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: o.upgrade.Spec.Cluster.Name}, cluster)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: o.upgrade.Spec.Cluster.Name}, cluster)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read PostgresCluster %s: %w", o.upgrade.Spec.Cluster.Name, err)
 	}
@@ -70,7 +70,7 @@ func (r *Reconciler) observeBackup(ctx context.Context, o *observed) error {
 		return nil
 	}
 	backup := &v1alpha1.Backup{}
-	err := r.writer.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: protocol.BackupName(*request)}, backup)
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: o.upgrade.Namespace, Name: protocol.BackupName(*request)}, backup)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

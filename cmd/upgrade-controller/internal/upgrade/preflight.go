@@ -16,7 +16,7 @@ import (
 )
 
 func (r *Reconciler) ensureFinalizer(ctx context.Context, o *observed) flow.Outcome {
-	return flow.EnsureFinalizer(ctx, r.writer, o.upgrade, finalizer)
+	return flow.EnsureFinalizer(ctx, r.Client, o.upgrade, finalizer)
 }
 
 // preflight refuses what can't be done, before anything is touched. Each policy is a pure function of what was observed.
@@ -27,7 +27,7 @@ func (r *Reconciler) preflight(_ context.Context, o *observed) flow.Outcome {
 	for _, policy := range []func(*observed, manager.Images) flow.Outcome{
 		clusterExists, clusterRemains, versionIsHigher, imageIsKnown, clusterIsReady, nobodyElseWorks,
 	} {
-		if outcome := policy(o, r.images); !outcome.Finished() {
+		if outcome := policy(o, r.Images); !outcome.Finished() {
 			return outcome
 		}
 	}
@@ -96,7 +96,7 @@ func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
 	}
 	image := o.upgrade.Spec.Image
 	if image == "" {
-		image = r.images[o.upgrade.Spec.Version]
+		image = r.Images[o.upgrade.Spec.Version]
 	}
 	status := o.cluster.Status
 	o.upgrade.Status.Plan = &v1alpha1.UpgradePlan{

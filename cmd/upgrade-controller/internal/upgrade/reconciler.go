@@ -9,7 +9,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -28,20 +27,12 @@ const startLimit = 10 * time.Minute
 
 // Reconciler brings Upgrades to their end.
 type Reconciler struct {
-	writer client.Client
-	live   client.Reader // past the cache
-	events events.EventRecorder
-	agent  workload.Agent
-	images manager.Images
-	now    func() time.Time
+	manager.Dependencies
 }
 
 // New makes the reconciler of Upgrades.
-func New(mgr ctrl.Manager, agent workload.Agent, images manager.Images) *Reconciler {
-	return &Reconciler{
-		writer: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("upgrade-controller"),
-		agent: agent, images: images, now: time.Now,
-	}
+func New(dependencies manager.Dependencies) *Reconciler {
+	return &Reconciler{Dependencies: dependencies}
 }
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=upgrades,verbs=get;list;watch;update;patch;delete
@@ -68,7 +59,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // upgradesOf are the Upgrades of a cluster.
 func (r *Reconciler) upgradesOf(ctx context.Context, cluster client.Object) []reconcile.Request {
 	upgrades := &v1alpha1.UpgradeList{}
-	if err := r.writer.List(ctx, upgrades, client.InNamespace(cluster.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, upgrades, client.InNamespace(cluster.GetNamespace())); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List the Upgrades of a cluster", "cluster", cluster.GetName())
 		return nil
 	}
@@ -102,7 +93,7 @@ func (r *Reconciler) requesterOf(_ context.Context, object client.Object) []reco
 // Reconcile brings one Upgrade to its end. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return flow.Loop[*v1alpha1.Upgrade, *observed]{
-		Client: r.writer, Events: r.events, Object: &v1alpha1.Upgrade{}, Summary: v1alpha1.ConditionSucceeded,
+		Client: r.Client, Events: r.Events, Object: &v1alpha1.Upgrade{}, Summary: v1alpha1.ConditionSucceeded,
 		LogValues: func(upgrade *v1alpha1.Upgrade) []any {
 			return []any{"upgrade", upgrade.Name, "cluster", upgrade.Spec.Cluster.Name}
 		},

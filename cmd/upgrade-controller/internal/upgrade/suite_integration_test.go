@@ -87,10 +87,10 @@ func (l *lab) meta(name string) metav1.ObjectMeta {
 func (l *lab) startController() {
 	l.Helper()
 	l.stop = apiserver.Run(l.T, l.ns, func(_ context.Context, mgr ctrl.Manager) error {
-		reconciler := New(mgr, workload.Agent{Image: "agent:1"}, manager.Images{17: "postgres:17", 18: "postgres:18"})
-		reconciler.now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
+		reconciler := New(manager.NewDependencies(mgr, "upgrade-controller", manager.Settings{Agent: workload.Agent{Image: "agent:1"}, Images: manager.Images{17: "postgres:17", 18: "postgres:18"}}))
+		reconciler.Now = func() time.Time { return time.Now().Add(time.Duration(l.ahead.Load())) }
 		if l.process != nil {
-			reconciler.writer = l.process.Wrap(reconciler.writer)
+			reconciler.Client = l.process.Wrap(reconciler.Client)
 		}
 		return reconciler.SetupWithManager(mgr)
 	})

@@ -23,7 +23,10 @@ import (
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func reconciler() *Reconciler {
-	return &Reconciler{writer: fakeapi.New(), agent: workload.Agent{Image: "agent"}, images: manager.Images{15: "pg15", 17: "pg17"}, now: func() time.Time { return noon }}
+	return New(manager.Dependencies{
+		Client: fakeapi.New(), Agent: workload.Agent{Image: "agent"}, Images: manager.Images{15: "pg15", 17: "pg17"},
+		Now: func() time.Time { return noon },
+	})
 }
 
 // ready is of a cluster that runs PostgreSQL 15 and an Upgrade to 17 that nobody has looked at.

@@ -30,10 +30,10 @@ func (r *Reconciler) runUpgrade(ctx context.Context, o *observed) flow.Outcome {
 	spec, plan := r.job(o), o.upgrade.Status.Plan
 	job := workload.Job{
 		Name: workJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade,
-		Image: plan.ToImage, Agent: r.agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
+		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, DataClaim: o.lock().Volume().ClaimName,
 	}
-	if err := job.Ensure(ctx, r.writer); err != nil {
+	if err := job.Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
 	}
 	return flow.Wait(v1alpha1.ReasonUpgrading, "The Job that runs pg_upgrade is starting.")
