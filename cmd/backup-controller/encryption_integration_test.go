@@ -15,7 +15,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
@@ -73,8 +73,8 @@ func TestARepositoryIsEncryptedWithTheKeysOfItsSecretAndMovesToAnother(t *testin
 	if got := repo.Status.Encryption; got == nil || got.Key != "k1" || !slices.Equal(got.NeededKeys, []string{"k1"}) || len(got.SpareKeys) > 0 {
 		t.Errorf("got %+v", got)
 	}
-	marker, err := repository.ReadMarker(t.Context(), b.store)
-	if err != nil || marker.Encryption != repository.EncryptionAES {
+	marker, err := layout.ReadMarker(t.Context(), b.store)
+	if err != nil || marker.Encryption != layout.EncryptionAES {
 		t.Errorf("got %+v, %v", marker, err)
 	}
 

@@ -25,7 +25,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/verify"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/objstore/pace"
+	"howdah.dev/howdah/pkg/objstore/throttle"
 	stores "howdah.dev/howdah/pkg/repository"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -52,14 +52,14 @@ func cached() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&batchv1.Job{}: ours, &corev1.Pod{}: ours}
 }
 
-// paced opens stores that delete no faster than DeletesPerSecond.
-func paced(open stores.Opener) stores.Opener {
+// throttled opens stores that delete no faster than DeletesPerSecond.
+func throttled(open stores.Opener) stores.Opener {
 	return func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 		store, err := open(ctx, reader, repo)
 		if err != nil {
 			return nil, err
 		}
-		return pace.New(store, retention.DeletesPerSecond), nil
+		return throttle.New(store, retention.DeletesPerSecond), nil
 	}
 }
 
@@ -73,10 +73,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 		}
 	}
 	deletions := &gate.Gate{}
-	keeper := &retention.Keeper{Dependencies: dependencies, Open: paced(open), Gate: deletions}
+	keeper := &retention.Keeper{Dependencies: dependencies, Open: throttled(open), Gate: deletions}
 	return manager.Register(mgr, append(request.NewAll(dependencies),
 		repository.New(ctx, dependencies, open, keeper),
-		backup.New(ctx, dependencies, paced(open), deletions),
+		backup.New(ctx, dependencies, throttled(open), deletions),
 		schedule.New(dependencies),
 		verify.New(dependencies), verify.NewRepositories(dependencies),
 		drill.New(dependencies),

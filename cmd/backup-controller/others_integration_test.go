@@ -17,7 +17,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/protocol"
@@ -76,7 +76,7 @@ func (b *bed) commitBackup(plan *v1alpha1.BackupPlan) string {
 	if _, err := backup.Write(b.Context(), b.store, source, backup.Options{ID: plan.ID}); err != nil {
 		b.Fatal(err)
 	}
-	return repository.ManifestKey(plan.Lineage, plan.ID)
+	return layout.ManifestKey(plan.Lineage, plan.ID)
 }
 
 func ready(conditions []metav1.Condition, status metav1.ConditionStatus, reason string) bool {

@@ -17,7 +17,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -29,10 +29,10 @@ func (b *bed) past(lineage, cluster string, uid string, daysAgo int) string {
 	b.Helper()
 	at := time.Now().Add(-time.Duration(daysAgo) * 24 * time.Hour)
 	begin := postgres.LSN(1000-10*daysAgo) * segmentSize
-	_, err := repository.Ensure(b.Context(), b.store, at)
+	_, err := layout.Ensure(b.Context(), b.store, at)
 	b.must(err)
-	_, err = repository.Claim(b.Context(), b.store, repository.Lineage{
-		Lineage: lineage, Writer: repository.Writer{UID: uid, Namespace: b.namespace, Name: cluster}, SegmentSize: segmentSize, Created: at,
+	_, err = layout.Claim(b.Context(), b.store, layout.Lineage{
+		Lineage: lineage, Writer: layout.Writer{UID: uid, Namespace: b.namespace, Name: cluster}, SegmentSize: segmentSize, Created: at,
 	})
 	b.must(err)
 	for i := range postgres.LSN(10) {
@@ -79,7 +79,7 @@ func (b *bed) ids(lineage string) string {
 }
 
 func (b *bed) segments(lineage string) (n int) {
-	for range b.store.List(b.Context(), repository.TimelinePrefix(lineage, 1), "") {
+	for range b.store.List(b.Context(), layout.TimelinePrefix(lineage, 1), "") {
 		n++
 	}
 	return n

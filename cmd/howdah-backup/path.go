@@ -8,7 +8,7 @@ import (
 
 	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/pitr/bucket"
@@ -60,7 +60,7 @@ func (r *restore) find(ctx context.Context, store objstore.Store, id string) (pa
 }
 
 // oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.
-func oneCluster(lineages []repository.Lineage) error {
+func oneCluster(lineages []layout.Lineage) error {
 	var names []string
 	for _, lineage := range lineages {
 		if name := lineage.Writer.Namespace + "/" + lineage.Writer.Name; !slices.Contains(names, name) {

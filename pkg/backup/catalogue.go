@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -20,7 +20,7 @@ func ReadManifest(ctx context.Context, store objstore.Store, lineage, id string)
 	if err := checkNames(lineage, id); err != nil {
 		return nil, err
 	}
-	key := repository.ManifestKey(lineage, id)
+	key := layout.ManifestKey(lineage, id)
 	object, err := store.Get(ctx, key, maxManifest)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func ReadManifest(ctx context.Context, store objstore.Store, lineage, id string)
 }
 
 func checkNames(lineage, id string) error {
-	return errors.Join(repository.CheckName("lineage", lineage), repository.CheckName("backup", id))
+	return errors.Join(layout.CheckName("lineage", lineage), layout.CheckName("backup", id))
 }
 
 // unreadable tells a manifest of a later version from a damaged one.
@@ -52,7 +52,7 @@ func ReadHead(ctx context.Context, store objstore.Store, lineage, id string) (*H
 	if err := checkNames(lineage, id); err != nil {
 		return nil, err
 	}
-	key := repository.ManifestKey(lineage, id)
+	key := layout.ManifestKey(lineage, id)
 	for size := headGuess; ; {
 		b := make([]byte, size)
 		n, err := store.ReadAt(ctx, key, b, 0)
@@ -92,7 +92,7 @@ type Entry struct {
 func List(ctx context.Context, store objstore.Store, lineage string) ([]Entry, error) {
 	lineages := []string{lineage}
 	if lineage == "" {
-		all, err := repository.Lineages(ctx, store)
+		all, err := layout.Lineages(ctx, store)
 		if err != nil {
 			return nil, err
 		}
@@ -100,12 +100,12 @@ func List(ctx context.Context, store objstore.Store, lineage string) ([]Entry, e
 	}
 	var entries []Entry
 	for _, name := range lineages {
-		for info, err := range store.List(ctx, repository.BackupsPrefix(name), "") {
+		for info, err := range store.List(ctx, layout.BackupsPrefix(name), "") {
 			if err != nil {
 				return nil, err
 			}
 			id := path.Base(path.Dir(info.Key))
-			if info.Key != repository.ManifestKey(name, id) || checkNames(name, id) != nil {
+			if info.Key != layout.ManifestKey(name, id) || checkNames(name, id) != nil {
 				continue
 			}
 			entries = append(entries, Entry{Lineage: name, ID: id, Committed: info.Modified, ManifestSize: info.Size})
@@ -144,7 +144,7 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	if err != nil {
 		return 0, err
 	}
-	if err := store.Delete(ctx, repository.ManifestKey(lineage, id)); err != nil {
+	if err := store.Delete(ctx, layout.ManifestKey(lineage, id)); err != nil {
 		return 0, err
 	}
 	if err := dropClaims(ctx, store, lineage, id, time.Time{}); err != nil {
@@ -162,7 +162,7 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 			return freed, err
 		}
 	}
-	return freed, store.Delete(ctx, repository.ManifestKey(lineage, id))
+	return freed, store.Delete(ctx, layout.ManifestKey(lineage, id))
 }
 
 // packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known.
@@ -176,7 +176,7 @@ func packOwners(ctx context.Context, store objstore.Store, lineage, id string) (
 		return nil, err
 	}
 	for _, pack := range head.Packs {
-		if !slices.Contains(owners, pack.Backup) && repository.CheckName("backup", pack.Backup) == nil {
+		if !slices.Contains(owners, pack.Backup) && layout.CheckName("backup", pack.Backup) == nil {
 			owners = append(owners, pack.Backup)
 		}
 	}
@@ -229,7 +229,7 @@ func removePacks(ctx context.Context, store objstore.Store, lineage, id string, 
 func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks, before time.Time) (int64, error) {
 	var keys []string
 	freed := int64(0)
-	for info, err := range store.List(ctx, repository.BackupPacksPrefix(lineage, id), "") {
+	for info, err := range store.List(ctx, layout.BackupPacksPrefix(lineage, id), "") {
 		if err != nil {
 			return 0, err
 		}
@@ -250,7 +250,7 @@ func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id strin
 //
 // As with Delete, nobody may be writing a backup of the lineage meanwhile.
 func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, before time.Time) ([]string, int64, error) {
-	if err := repository.CheckName("lineage", lineage); err != nil {
+	if err := layout.CheckName("lineage", lineage); err != nil {
 		return nil, 0, err
 	}
 	if err := dropClaims(ctx, store, lineage, "", before); err != nil {
@@ -262,7 +262,7 @@ func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, bef
 	}
 	var swept []string
 	total := int64(0)
-	for id, err := range store.Folders(ctx, repository.PacksPrefix(lineage)) {
+	for id, err := range store.Folders(ctx, layout.PacksPrefix(lineage)) {
 		if err != nil {
 			return swept, total, err
 		}

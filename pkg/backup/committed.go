@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -45,7 +45,7 @@ func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
 		backups[pack.Backup] = true
 	}
 	for id := range backups {
-		for info, err := range store.List(ctx, repository.BackupPacksPrefix(head.Lineage, id), "") {
+		for info, err := range store.List(ctx, layout.BackupPacksPrefix(head.Lineage, id), "") {
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
 		}
 	}
 	for _, pack := range head.Packs {
-		key := repository.PackKey(head.Lineage, pack.Backup, pack.Name)
+		key := layout.PackKey(head.Lineage, pack.Backup, pack.Name)
 		size, there := sizes[key]
 		if !there {
 			return &CorruptError{Object: key, Detail: "it was uploaded and is not there", Err: objstore.ErrNotFound}

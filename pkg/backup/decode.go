@@ -14,7 +14,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 )
 
 const (
@@ -71,9 +71,9 @@ func (h *Head) validate() error {
 	if h.Encryption != "" {
 		return fmt.Errorf("%w: the backup is encrypted by %q, and this version knows none", ErrFormat, h.Encryption)
 	}
-	err := errors.Join(repository.CheckName("lineage", h.Lineage), repository.CheckName("backup", h.ID))
+	err := errors.Join(layout.CheckName("lineage", h.Lineage), layout.CheckName("backup", h.ID))
 	for _, pack := range h.Packs {
-		err = errors.Join(err, repository.CheckName("backup", pack.Backup), repository.CheckName("pack", pack.Name))
+		err = errors.Join(err, layout.CheckName("backup", pack.Backup), layout.CheckName("pack", pack.Name))
 		if pack.Size < 0 || pack.Size > math.MaxUint32 {
 			err = errors.Join(err, errManifest)
 		}

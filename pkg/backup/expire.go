@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -21,7 +21,7 @@ type Removed struct {
 // ExpireWAL removes the WAL of a lineage before the segment of the given number, on every timeline, but for what a
 // backup that is there needs to be restored. Histories stay. It may be repeated after a crash.
 func ExpireWAL(ctx context.Context, store objstore.Store, lineage string, before uint64) (Removed, error) {
-	owner, err := repository.ReadLineage(ctx, store, lineage)
+	owner, err := layout.ReadLineage(ctx, store, lineage)
 	if err != nil {
 		return Removed{}, err
 	}
@@ -30,11 +30,11 @@ func ExpireWAL(ctx context.Context, store objstore.Store, lineage string, before
 		return Removed{}, err
 	}
 	total := Removed{}
-	for folder, err := range store.Folders(ctx, repository.WALPrefix(lineage)) {
+	for folder, err := range store.Folders(ctx, layout.WALPrefix(lineage)) {
 		if err != nil {
 			return total, err
 		}
-		e := expiry{store: store, prefix: repository.WALPrefix(lineage) + folder + "/", segSize: owner.SegmentSize, before: before, needed: needed}
+		e := expiry{store: store, prefix: layout.WALPrefix(lineage) + folder + "/", segSize: owner.SegmentSize, before: before, needed: needed}
 		removed, err := e.run(ctx)
 		total.Objects += removed.Objects
 		total.Bytes += removed.Bytes

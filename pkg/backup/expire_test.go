@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
@@ -17,8 +17,8 @@ import (
 func TestPiecesThatWereLeftGoWithTheSegmentThatTheyAreOf(t *testing.T) {
 	store, ctx := mem.New(), t.Context()
 	archive := wal.New(store)
-	claim := repository.Lineage{Lineage: testLineage, SegmentSize: postgres.DefaultSegSize, Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}}
-	if _, err := repository.Claim(ctx, store, claim); err != nil {
+	claim := layout.Lineage{Lineage: testLineage, SegmentSize: postgres.DefaultSegSize, Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}}
+	if _, err := layout.Claim(ctx, store, claim); err != nil {
 		t.Fatal(err)
 	}
 	for number := uint64(1); number <= 4; number++ {
@@ -38,7 +38,7 @@ func TestPiecesThatWereLeftGoWithTheSegmentThatTheyAreOf(t *testing.T) {
 	if err != nil || removed.Objects != 4 {
 		t.Errorf("%+v, %v", removed, err)
 	}
-	for info, err := range store.List(ctx, repository.WALPrefix(testLineage), "") {
+	for info, err := range store.List(ctx, layout.WALPrefix(testLineage), "") {
 		if name := path.Base(info.Key); err != nil || !strings.HasPrefix(name, "000000010000000000000003") && !strings.HasPrefix(name, "000000010000000000000004.open.") {
 			t.Errorf("%s is left, %v", name, err)
 		}

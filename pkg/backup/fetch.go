@@ -13,7 +13,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -204,7 +204,7 @@ func (g *fetching) fetch(ctx context.Context, b batch) (err error) {
 
 func (f *fetcher) key(pack uint32) string {
 	p := f.head.Packs[pack]
-	return repository.PackKey(f.head.Lineage, p.Backup, p.Name)
+	return layout.PackKey(f.head.Lineage, p.Backup, p.Name)
 }
 
 func (f *fetcher) corrupt(b batch, w wish, detail string, err error) error {

@@ -12,7 +12,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -55,8 +55,8 @@ func newModel(t *testing.T, seed uint64) *model {
 		damaged: map[string]bool{},
 	}
 	m.here = point{at: m.now, timeline: 1, lsn: 3 * modelSeg}
-	_, err := repository.Claim(t.Context(), m.store, repository.Lineage{
-		Lineage: testLineage, Writer: repository.Writer{UID: "u1"}, SegmentSize: modelSeg, Created: m.now,
+	_, err := layout.Claim(t.Context(), m.store, layout.Lineage{
+		Lineage: testLineage, Writer: layout.Writer{UID: "u1"}, SegmentSize: modelSeg, Created: m.now,
 	})
 	must(t, err)
 	pick := func(n int) int { return max(0, m.rand.IntN(2*n)-n) }
@@ -153,13 +153,13 @@ func (m *model) backUp() {
 	for i := range manifest.Packs {
 		if manifest.Packs[i].Backup == id {
 			manifest.Packs[i].Size = int64(len(pack))
-			must(m.T, m.store.Put(m.Context(), repository.PackKey(testLineage, id, "p"), pack, objstore.PutOptions{}))
+			must(m.T, m.store.Put(m.Context(), layout.PackKey(testLineage, id, "p"), pack, objstore.PutOptions{}))
 		}
 	}
 	manifest.Totals.Files = len(manifest.Files)
 	object, err := encodeManifest(manifest)
 	must(m.T, err)
-	must(m.T, m.store.Put(m.Context(), repository.ManifestKey(testLineage, id), object, objstore.PutOptions{IfAbsent: true}))
+	must(m.T, m.store.Put(m.Context(), layout.ManifestKey(testLineage, id), object, objstore.PutOptions{IfAbsent: true}))
 	m.manifests[id], m.content[id] = manifest, m.files
 	m.note("backup %s of %s, WAL %s to %s", id, manifest.Parent, manifest.WAL.First, manifest.WAL.Last)
 }
@@ -350,7 +350,7 @@ func (m *model) check() {
 			frame := file.Parts[0].Frame
 			pack := manifest.Packs[frame.Pack]
 			got := make([]byte, frame.Stored)
-			_, err := m.store.ReadAt(m.Context(), repository.PackKey(testLineage, pack.Backup, pack.Name), got, int64(frame.Offset))
+			_, err := m.store.ReadAt(m.Context(), layout.PackKey(testLineage, pack.Backup, pack.Name), got, int64(frame.Offset))
 			if err != nil || string(got) != m.content[e.ID][i] {
 				m.fail("backup %s, file %d: %q, %v", e.ID, i, got, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -27,7 +27,7 @@ func (w *writing) claim(ctx context.Context, packs []Pack) error {
 	if err != nil {
 		return err
 	}
-	w.claimed = repository.ClaimKey(w.source.Lineage, w.opts.ID, w.attempt)
+	w.claimed = layout.ClaimKey(w.source.Lineage, w.opts.ID, w.attempt)
 	return w.store.Put(ctx, w.claimed, content, objstore.PutOptions{})
 }
 
@@ -43,7 +43,7 @@ func (w *writing) unclaim(ctx context.Context) {
 
 // addClaims adds what backups that are being written may point at. A claim that can't be read could be of anything.
 func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage string) error {
-	for info, err := range store.List(ctx, repository.ClaimsPrefix(lineage), "") {
+	for info, err := range store.List(ctx, layout.ClaimsPrefix(lineage), "") {
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage 
 // Their writers must have ended.
 func dropClaims(ctx context.Context, store objstore.Store, lineage, id string, before time.Time) error {
 	var keys []string
-	for info, err := range store.List(ctx, repository.ClaimsPrefix(lineage), "") {
+	for info, err := range store.List(ctx, layout.ClaimsPrefix(lineage), "") {
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -25,7 +25,7 @@ func TestAParentThatCannotBeBuiltOnMakesAFullBackup(t *testing.T) {
 			must(d, err)
 		}, "is not in the repository any more"},
 		"its manifest is damaged": {func(d *database, full *Manifest) {
-			key := repository.ManifestKey(testLineage, full.ID)
+			key := layout.ManifestKey(testLineage, full.ID)
 			content, err := d.store.Get(d.Context(), key, 1<<30)
 			must(d, err)
 			content = bytes.Clone(content)
@@ -33,7 +33,7 @@ func TestAParentThatCannotBeBuiltOnMakesAFullBackup(t *testing.T) {
 			must(d, d.store.Put(d.Context(), key, content, objstore.PutOptions{}))
 		}, "the list of files is not what was stored"},
 		"a pack is missing": {func(d *database, full *Manifest) {
-			must(d, d.store.Delete(d.Context(), repository.PackKey(testLineage, full.ID, full.Packs[0].Name)))
+			must(d, d.store.Delete(d.Context(), layout.PackKey(testLineage, full.ID, full.Packs[0].Name)))
 		}, "it was uploaded and is not there"},
 		"it is of a later time":        {func(d *database, _ *Manifest) { d.lsn = 0x2000100 }, "after this one's start"},
 		"checksums were switched on":   {func(d *database, _ *Manifest) { d.source.DataChecksums = false }, "checksums were switched on or off"},

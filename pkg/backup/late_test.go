@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -51,7 +51,7 @@ func TestWhatAWorkerCommitsAfterItWasGivenUpDoesNotCount(t *testing.T) {
 func TestAManifestThatArrivesAfterItsPacksWereClearedAwayIsNoBackup(t *testing.T) {
 	store, dir := mem.New(), pgdata(t)
 	mustWrite(t, store, dir, "b1")
-	key := repository.ManifestKey(testLineage, "b1")
+	key := layout.ManifestKey(testLineage, "b1")
 	late, err := store.Get(t.Context(), key, 1<<30)
 	must(t, err)
 	arrive := func() { must(t, store.Put(t.Context(), key, late, objstore.PutOptions{})) }

@@ -16,7 +16,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
@@ -162,7 +162,7 @@ func putFirst(t testing.TB, store onDisk) {
 	}
 	first.Totals = totals(first.Files)
 	putManifest(t, store, first)
-	key := repository.PackKey(testLineage, "b0", pack.Name)
+	key := layout.PackKey(testLineage, "b0", pack.Name)
 	must(t, store.Put(t.Context(), key, nil, objstore.PutOptions{}))
 	must(t, os.Truncate(store.path(key), pack.Size))
 }
@@ -195,7 +195,7 @@ func putScattered(t testing.TB, store onDisk) {
 		m.Files = append(m.Files, f)
 	}
 	m.Packs, m.Totals = []Pack{{Backup: m.ID, Name: name, Size: int64(len(pack))}}, totals(m.Files)
-	must(t, store.Put(t.Context(), repository.PackKey(testLineage, m.ID, name), pack, objstore.PutOptions{}))
+	must(t, store.Put(t.Context(), layout.PackKey(testLineage, m.ID, name), pack, objstore.PutOptions{}))
 	putManifest(t, store, m)
 }
 
@@ -203,7 +203,7 @@ func putManifest(t testing.TB, store objstore.Store, m *Manifest) {
 	t.Helper()
 	object, err := encodeManifest(m)
 	must(t, err)
-	must(t, store.Put(t.Context(), repository.ManifestKey(testLineage, m.ID), object, objstore.PutOptions{}))
+	must(t, store.Put(t.Context(), layout.ManifestKey(testLineage, m.ID), object, objstore.PutOptions{}))
 }
 
 // scatteredSummary says that blocks from all over the relations have changed, in PostgreSQL's form.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
@@ -194,7 +194,7 @@ func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
 		t.Skip("only for the measurement")
 	case "write":
 		mustWrite(t, store, os.Getenv("HOWDAH_TEST_PGDATA"), "b1")
-		object, err := store.Get(t.Context(), repository.ManifestKey(testLineage, "b1"), 1<<30)
+		object, err := store.Get(t.Context(), layout.ManifestKey(testLineage, "b1"), 1<<30)
 		must(t, err)
 		must(t, os.WriteFile(saved, object, 0o600))
 	case "restore":

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -72,13 +72,13 @@ func (o Options) validate() error {
 			CompressionBalanced, CompressionFast, CompressionSmall)
 	}
 	if o.Parent != "" {
-		return errors.Join(repository.CheckName("backup", o.ID), repository.CheckName("parent", o.Parent))
+		return errors.Join(layout.CheckName("backup", o.ID), layout.CheckName("parent", o.Parent))
 	}
-	return repository.CheckName("backup", o.ID)
+	return layout.CheckName("backup", o.ID)
 }
 
 func (s Source) validate() error {
-	if err := repository.CheckName("lineage", s.Lineage); err != nil {
+	if err := layout.CheckName("lineage", s.Lineage); err != nil {
 		return err
 	}
 	if !postgres.ValidSegSize(s.WALSegmentSize) {

@@ -9,7 +9,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -119,7 +119,7 @@ func (p *packer) begin(ctx context.Context) error {
 func (p *packer) ship() {
 	pack := &p.packs[len(p.packs)-1]
 	pack.Size = int64(len(p.current))
-	key := repository.PackKey(p.header.Lineage, pack.Backup, pack.Name)
+	key := layout.PackKey(p.header.Lineage, pack.Backup, pack.Name)
 	body := p.current
 	p.current = nil
 	p.uploads.Go(func() {
@@ -159,7 +159,7 @@ func (p *packer) keys() []string {
 	defer p.mu.Unlock()
 	var keys []string
 	for _, pack := range p.packs {
-		keys = append(keys, repository.PackKey(p.header.Lineage, pack.Backup, pack.Name))
+		keys = append(keys, layout.PackKey(p.header.Lineage, pack.Backup, pack.Name))
 	}
 	return keys
 }

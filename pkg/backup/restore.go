@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -56,7 +56,7 @@ type place struct {
 // prepare opens the places, and makes the folders.
 func (r *restoring) prepare(target string) error {
 	if err := checkLinks(r.manifest.Files); err != nil {
-		return &CorruptError{Object: repository.ManifestKey(r.manifest.Lineage, r.manifest.ID), Detail: "no restore makes of it what it says", Err: err}
+		return &CorruptError{Object: layout.ManifestKey(r.manifest.Lineage, r.manifest.ID), Detail: "no restore makes of it what it says", Err: err}
 	}
 	if err := r.openPlaces(target); err != nil {
 		return err

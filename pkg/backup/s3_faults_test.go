@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/retry"
@@ -266,7 +266,7 @@ func full(otherwise func(storetest.Request) bool, fault ...storetest.Fault) func
 // neverDeletes is a run that fails and can't clear away what an earlier one has left. That is said; the next run succeeds
 // beside it, and a sweep removes it once it may.
 func (b *bed) neverDeletes(refused storetest.Fault) {
-	must(b.T, b.direct.Put(b.Context(), repository.PackKey(testLineage, "b1", "earlier-000000"), []byte("x"), objstore.PutOptions{}))
+	must(b.T, b.direct.Put(b.Context(), layout.PackKey(testLineage, "b1", "earlier-000000"), []byte("x"), objstore.PutOptions{}))
 	b.relay.Spoil(full(deletes, refused))
 	if err := b.write(); !errors.Is(err, objstore.ErrUnavailable) {
 		b.Errorf("the backup ended with %v", err)

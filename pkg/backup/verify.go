@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -53,7 +53,7 @@ func VerifyBackup(ctx context.Context, store objstore.Store, lineage, id string,
 		verified.Objects++
 		return verified, err
 	}
-	key := repository.ManifestKey(lineage, id)
+	key := layout.ManifestKey(lineage, id)
 	corrupt := wrong(key, err)
 	if errors.Is(err, ErrFormat) {
 		corrupt = &CorruptError{Object: key, Detail: "it is damaged, or was written by a later version", Err: err}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -48,7 +48,7 @@ func Write(ctx context.Context, store objstore.Store, source Source, opts Option
 func repeated(ctx context.Context, store objstore.Store, lineage, id string) (*Manifest, error) {
 	committed, err := readWhole(ctx, store, lineage, id)
 	if errors.Is(err, ErrCorrupt) && errors.Is(err, objstore.ErrNotFound) {
-		if err := store.Delete(ctx, repository.ManifestKey(lineage, id)); err != nil {
+		if err := store.Delete(ctx, layout.ManifestKey(lineage, id)); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +189,7 @@ func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 		return nil, err
 	}
 	w.attempted = true
-	err = w.store.Put(ctx, repository.ManifestKey(w.source.Lineage, w.opts.ID), object, objstore.PutOptions{IfAbsent: true})
+	err = w.store.Put(ctx, layout.ManifestKey(w.source.Lineage, w.opts.ID), object, objstore.PutOptions{IfAbsent: true})
 	if err == nil {
 		return w.manifest, nil
 	}

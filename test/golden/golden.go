@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/folder"
@@ -98,14 +98,14 @@ func Generate(ctx context.Context, dir string) error {
 }
 
 func fill(ctx context.Context, store objstore.Store, contents map[string]string) error {
-	claim := repository.Lineage{
-		Lineage: Lineage, Writer: repository.Writer{UID: "uid-shop", Namespace: "demo", Name: "shop"},
+	claim := layout.Lineage{
+		Lineage: Lineage, Writer: layout.Writer{UID: "uid-shop", Namespace: "demo", Name: "shop"},
 		SystemIdentifier: "7412345678901234567", Generation: "g1", SegmentSize: SegSize, PGMajor: 17, Created: begin,
 	}
-	if _, err := repository.Ensure(ctx, store, begin); err != nil {
+	if _, err := layout.Ensure(ctx, store, begin); err != nil {
 		return err
 	}
-	if _, err := repository.Claim(ctx, store, claim); err != nil {
+	if _, err := layout.Claim(ctx, store, claim); err != nil {
 		return err
 	}
 	if err := archive(ctx, store); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/pitr"
@@ -33,7 +33,7 @@ type Backup struct {
 
 // Lineage is what a repository has of one lineage.
 type Lineage struct {
-	repository.Lineage
+	layout.Lineage
 	Backups []Backup // newest first
 	Damaged []string // ids of those whose manifest can't be read
 	// StoredBytes of packs and manifests, and WALBytes.
@@ -64,14 +64,14 @@ func NewReader() *Reader {
 
 // Read looks at all lineages. A damaged backup is named, and anything else that can't be read is an error.
 func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, error) {
-	names, err := repository.Lineages(ctx, store)
+	names, err := layout.Lineages(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	var lineages []Lineage
 	seen := NewReader()
 	for _, name := range names {
-		owner, err := repository.ReadLineage(ctx, store, name)
+		owner, err := layout.ReadLineage(ctx, store, name)
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue // the remains of something
 		}
@@ -89,9 +89,9 @@ func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, err
 	return lineages, nil
 }
 
-func (r *Reader) read(ctx context.Context, store objstore.Store, owner repository.Lineage, seen *Reader) (Lineage, error) {
+func (r *Reader) read(ctx context.Context, store objstore.Store, owner layout.Lineage, seen *Reader) (Lineage, error) {
 	l := listing{Lineage: Lineage{Lineage: owner, LastWritten: owner.Created}}
-	for info, err := range store.List(ctx, repository.LineagePrefix(owner.Lineage), "") {
+	for info, err := range store.List(ctx, layout.LineagePrefix(owner.Lineage), "") {
 		if err != nil {
 			return Lineage{}, err
 		}

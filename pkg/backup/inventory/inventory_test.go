@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -37,8 +37,8 @@ type bucket struct {
 func newBucket(t *testing.T) bucket {
 	t.Helper()
 	b := bucket{t, mem.New()}
-	_, err := repository.Claim(t.Context(), b, repository.Lineage{
-		Lineage: lineage, Writer: repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: segSize, Created: began,
+	_, err := layout.Claim(t.Context(), b, layout.Lineage{
+		Lineage: lineage, Writer: layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: segSize, Created: began,
 	})
 	b.must(err)
 	return b
@@ -217,7 +217,7 @@ func TestABackupThatCanNotBeReadIsNamedAndTheRestIsCounted(t *testing.T) {
 	b := newBucket(t)
 	b.archive(1, 1, 3)
 	b.backUp(1, 2)
-	b.must(b.Put(t.Context(), repository.ManifestKey(lineage, "broken"), []byte("garbage"), objstore.PutOptions{}))
+	b.must(b.Put(t.Context(), layout.ManifestKey(lineage, "broken"), []byte("garbage"), objstore.PutOptions{}))
 	lineages, err := NewReader().Read(t.Context(), b)
 	b.must(err)
 	l := lineages[0]

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
@@ -33,16 +33,16 @@ type listing struct {
 func (l *listing) add(info objstore.Info) {
 	name := l.Lineage.Lineage.Lineage
 	switch id := path.Base(path.Dir(info.Key)); {
-	case strings.HasPrefix(info.Key, repository.BackupsPrefix(name)):
+	case strings.HasPrefix(info.Key, layout.BackupsPrefix(name)):
 		l.StoredBytes += info.Size
-		if info.Key == repository.ManifestKey(name, id) && repository.CheckName("backup", id) == nil {
+		if info.Key == layout.ManifestKey(name, id) && layout.CheckName("backup", id) == nil {
 			l.manifests = append(l.manifests, manifest{id, info.Modified})
 			l.wrote(info.Modified)
 		}
-	case strings.HasPrefix(info.Key, repository.PacksPrefix(name)):
+	case strings.HasPrefix(info.Key, layout.PacksPrefix(name)):
 		l.StoredBytes += info.Size
 		l.wrote(info.Modified) // somebody may be writing a backup whose WAL can't be archived
-	case strings.HasPrefix(info.Key, repository.WALPrefix(name)):
+	case strings.HasPrefix(info.Key, layout.WALPrefix(name)):
 		l.WALBytes += info.Size
 		l.addWAL(info)
 	}

@@ -6,7 +6,7 @@ import (
 	"path"
 	"strconv"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -45,19 +45,19 @@ func (a *Archive) Coverage(ctx context.Context, lineage string) (Coverage, error
 // CoverageFrom is Coverage of the segments that hold a position or what comes behind it, on any timeline. Those before are
 // not asked for.
 func (a *Archive) CoverageFrom(ctx context.Context, lineage string, from postgres.LSN) (Coverage, error) {
-	owner, err := repository.ReadLineage(ctx, a.store, lineage)
+	owner, err := layout.ReadLineage(ctx, a.store, lineage)
 	if err != nil {
 		return Coverage{}, err
 	}
 	coverage := Coverage{Lineage: lineage, SegmentSize: owner.SegmentSize, from: from}
 	if from.IsZero() {
-		return coverage, a.cover(ctx, &coverage, repository.WALPrefix(lineage), "")
+		return coverage, a.cover(ctx, &coverage, layout.WALPrefix(lineage), "")
 	}
-	for folder, err := range a.store.Folders(ctx, repository.WALPrefix(lineage)) {
+	for folder, err := range a.store.Folders(ctx, layout.WALPrefix(lineage)) {
 		if err != nil {
 			return Coverage{}, err
 		}
-		prefix := repository.WALPrefix(lineage) + folder + "/"
+		prefix := layout.WALPrefix(lineage) + folder + "/"
 		after := ""
 		if timeline, err := strconv.ParseUint(folder, 16, 32); err == nil {
 			after = beforeSegment(prefix, postgres.SegmentOf(uint32(timeline), from, owner.SegmentSize))
@@ -162,7 +162,7 @@ func (c *Coverage) addSegment(segment postgres.Segment, size int64) {
 
 // segments yields the archived segments of a timeline, in order, from one on.
 func (a *Archive) segments(ctx context.Context, lineage string, from postgres.Segment) iter.Seq2[postgres.Segment, error] {
-	prefix := repository.TimelinePrefix(lineage, from.Timeline)
+	prefix := layout.TimelinePrefix(lineage, from.Timeline)
 	after := beforeSegment(prefix, from)
 	return func(yield func(postgres.Segment, error) bool) {
 		for info, err := range a.store.List(ctx, prefix, after) {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -79,10 +79,10 @@ func chain(pieces []piece) (row []piece) {
 func (a *Archive) PutOpen(ctx context.Context, lineage string, segment postgres.Segment, from, to int64, info Info, write func(io.Writer) error) error {
 	name := piece{segment.Name(), from, to}.name()
 	if _, is := parsePiece(name); !is {
-		return fmt.Errorf("%w: %s", repository.ErrName, name)
+		return fmt.Errorf("%w: %s", layout.ErrName, name)
 	}
 	info.SegmentSize = int64(segment.SegSize)
-	return a.put(ctx, lineage, repository.TimelinePrefix(lineage, segment.Timeline)+name, name, to-from, Thorough, func(w io.Writer) (Info, error) {
+	return a.put(ctx, lineage, layout.TimelinePrefix(lineage, segment.Timeline)+name, name, to-from, Thorough, func(w io.Writer) (Info, error) {
 		return info, write(w)
 	})
 }
@@ -125,7 +125,7 @@ func (a *Archive) open(ctx context.Context, lineage, segment string) ([]piece, e
 		return nil, err
 	}
 	var all []piece
-	for info, err := range a.store.List(ctx, repository.TimelinePrefix(lineage, timelineOf(segment)), key) {
+	for info, err := range a.store.List(ctx, layout.TimelinePrefix(lineage, timelineOf(segment)), key) {
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +157,7 @@ func (a *Archive) readOpen(ctx context.Context, lineage, segment string) ([]piec
 	}
 	var pieces []pieceOf
 	for _, p := range row {
-		key := repository.TimelinePrefix(lineage, timelineOf(segment)) + p.name()
+		key := layout.TimelinePrefix(lineage, timelineOf(segment)) + p.name()
 		frame, header, err := a.read(ctx, key, p.name())
 		if err != nil {
 			return nil, err
@@ -203,7 +203,7 @@ func (a *Archive) headerOfOpen(ctx context.Context, lineage, segment string) (He
 		return Header{}, fmt.Errorf("%w: WAL segment %s of lineage %s is not archived", objstore.ErrNotFound, segment, lineage)
 	}
 	name := row[len(row)-1].name()
-	header, err := a.readHeader(ctx, repository.TimelinePrefix(lineage, timelineOf(segment))+name, name)
+	header, err := a.readHeader(ctx, layout.TimelinePrefix(lineage, timelineOf(segment))+name, name)
 	return whole(header, segment), err
 }
 

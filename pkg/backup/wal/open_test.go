@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -63,7 +63,7 @@ func TestAWholeSegmentComesBeforeItsPiecesAndTakesThemAway(t *testing.T) {
 	must(t, ship(t, archive, segment(1, 6), whole, 0, 7))
 	must(t, archive.RemoveOpen(t.Context(), lineage, s.Name()))
 	var left []string
-	for info, err := range store.List(t.Context(), repository.WALPrefix(lineage), "") {
+	for info, err := range store.List(t.Context(), layout.WALPrefix(lineage), "") {
 		must(t, err)
 		left = append(left, info.Key[strings.LastIndex(info.Key, "/")+1:])
 	}
@@ -154,7 +154,7 @@ func TestADamagedPieceIsNamed(t *testing.T) {
 	store := claimed(t)
 	archive, s := wal.New(store), segment(1, 5)
 	must(t, ship(t, archive, s, content(5, 1000), 0, 1000))
-	key := repository.TimelinePrefix(lineage, 1) + s.Name() + ".open.00000000-000003E8"
+	key := layout.TimelinePrefix(lineage, 1) + s.Name() + ".open.00000000-000003E8"
 	object, err := store.Get(t.Context(), key, 1<<20)
 	must(t, err)
 	object[len(object)-1] ^= 1

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -93,18 +93,18 @@ const maxStored = postgres.MaxSegSize + 2<<20
 // Key is where a file is archived. Names of files that PostgreSQL doesn't archive are refused with
 // repository.ErrName.
 func Key(lineage, name string) (string, error) {
-	if err := repository.CheckName("lineage", lineage); err != nil {
+	if err := layout.CheckName("lineage", lineage); err != nil {
 		return "", err
 	}
 	// The smallest size of segments allows the most names; a name says nothing about the size.
 	file, err := postgres.ParseWALName(name)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", repository.ErrName, err)
+		return "", fmt.Errorf("%w: %w", layout.ErrName, err)
 	}
 	if file.Kind == postgres.WALSegment || file.Kind == postgres.WALPartial {
-		return repository.TimelinePrefix(lineage, file.Timeline) + name, nil
+		return layout.TimelinePrefix(lineage, file.Timeline) + name, nil
 	}
-	return repository.HistoryPrefix(lineage) + name, nil
+	return layout.HistoryPrefix(lineage) + name, nil
 }
 
 // Put archives the content of one file: a segment, a partial segment, a timeline history or a backup

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -34,8 +34,8 @@ func must(t testing.TB, err error) {
 func claimed(t testing.TB) objstore.Store {
 	t.Helper()
 	store := mem.New()
-	_, err := repository.Claim(t.Context(), store, repository.Lineage{
-		Lineage: lineage, Writer: repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: postgres.DefaultSegSize,
+	_, err := layout.Claim(t.Context(), store, layout.Lineage{
+		Lineage: lineage, Writer: layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: postgres.DefaultSegSize,
 	})
 	must(t, err)
 	return store
@@ -272,11 +272,11 @@ func TestAFileUnderAnotherNameIsNotTakenForIt(t *testing.T) {
 func TestNamesThatPostgreSQLDoesNotArchiveAreRefused(t *testing.T) {
 	archive := wal.New(claimed(t))
 	for _, name := range []string{"", "../x", "PG_VERSION", "00000001000000000000000", "00000001.history.x", "x/000000010000000000000002"} {
-		if err := archive.Put(t.Context(), lineage, name, nil, wal.Info{}); !errors.Is(err, repository.ErrName) {
+		if err := archive.Put(t.Context(), lineage, name, nil, wal.Info{}); !errors.Is(err, layout.ErrName) {
 			t.Errorf("%q: got %v", name, err)
 		}
 	}
-	if _, _, err := archive.Get(t.Context(), "../x", segment(1, 2).Name()); !errors.Is(err, repository.ErrName) {
+	if _, _, err := archive.Get(t.Context(), "../x", segment(1, 2).Name()); !errors.Is(err, layout.ErrName) {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := archive.Get(t.Context(), lineage, segment(1, 9).Name()); !errors.Is(err, objstore.ErrNotFound) {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-const markerKey = repository.MarkerKey
+const markerKey = layout.MarkerKey
 
 // state is what the marker says of a repository.
 type state int
@@ -23,7 +23,7 @@ const (
 
 // readState reads the marker.
 func readState(ctx context.Context, store objstore.Store) (state, error) {
-	marker, err := repository.ReadMarker(ctx, store)
+	marker, err := layout.ReadMarker(ctx, store)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
 		return unmarked, nil
@@ -37,8 +37,8 @@ func readState(ctx context.Context, store objstore.Store) (state, error) {
 
 // mark marks an empty place as an encrypted repository. Of several at once one is first, and decides.
 func mark(ctx context.Context, store objstore.Store, now time.Time) error {
-	body, err := json.MarshalIndent(repository.Marker{
-		Format: repository.Format, Created: now.UTC(), Encryption: repository.EncryptionAES,
+	body, err := json.MarshalIndent(layout.Marker{
+		Format: layout.Format, Created: now.UTC(), Encryption: layout.EncryptionAES,
 	}, "", "  ")
 	if err != nil {
 		return err

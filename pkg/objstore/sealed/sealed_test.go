@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/objstore/storetest"
@@ -277,7 +277,7 @@ func TestKeysPrintAsTheirNames(t *testing.T) {
 
 func TestWhatDoesNotFitIsSaidBeforeAnythingIsWritten(t *testing.T) {
 	mark := func(t *testing.T, store objstore.Store) {
-		if _, err := repository.Ensure(t.Context(), store, time.Now()); err != nil {
+		if _, err := layout.Ensure(t.Context(), store, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -396,8 +396,8 @@ func TestOfManyThatBeginAtOnceAllGetOneRepository(t *testing.T) {
 			t.Errorf("object %d is another", i)
 		}
 	}
-	marker, err := repository.Ensure(t.Context(), store, time.Now())
-	if err != nil || marker.Encryption != repository.EncryptionAES {
+	marker, err := layout.Ensure(t.Context(), store, time.Now())
+	if err != nil || marker.Encryption != layout.EncryptionAES {
 		t.Errorf("got %+v, %v", marker, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/pitr"
@@ -25,7 +25,7 @@ type Examined struct {
 
 // Examine reads what lineages have for a target. With the id of a backup, only that one is looked at; objstore.ErrNotFound: there is
 // no such backup. Other errors: *backup.CorruptError, wal.ErrCorrupt, and those of objstore.
-func Examine(ctx context.Context, store objstore.Store, owners []repository.Lineage, backupID string, target pitr.Target) (Examined, error) {
+func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage, backupID string, target pitr.Target) (Examined, error) {
 	var all Examined
 	for _, owner := range owners {
 		l := newLineage(ctx, store, owner)
@@ -51,7 +51,7 @@ func (e Examined) Head(c *pitr.Candidate) *backup.Head {
 
 // Reach reads how far the WAL behind a backup leads, on the newest timeline that goes on from it.
 func Reach(ctx context.Context, store objstore.Store, head *backup.Head) (pitr.Reach, error) {
-	owner, err := repository.ReadLineage(ctx, store, head.Lineage)
+	owner, err := layout.ReadLineage(ctx, store, head.Lineage)
 	if err != nil {
 		return pitr.Reach{}, err
 	}
@@ -76,13 +76,13 @@ type lineage struct {
 	ctx       context.Context // pitr, which knows none, calls back
 	store     objstore.Store
 	archive   *wal.Archive
-	owner     repository.Lineage
+	owner     layout.Lineage
 	heads     []*backup.Head
 	damaged   []string
 	histories map[string]postgres.TimelineHistory // by name; they don't change
 }
 
-func newLineage(ctx context.Context, store objstore.Store, owner repository.Lineage) *lineage {
+func newLineage(ctx context.Context, store objstore.Store, owner layout.Lineage) *lineage {
 	return &lineage{ctx: ctx, store: store, archive: wal.New(store), owner: owner, histories: map[string]postgres.TimelineHistory{}}
 }
 

@@ -3,7 +3,7 @@ package bucket
 import (
 	"testing"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/pitr"
@@ -12,9 +12,9 @@ import (
 
 func examine(t *testing.T, store objstore.Store, c *pitrtest.Case) Examined {
 	t.Helper()
-	var owners []repository.Lineage
+	var owners []layout.Lineage
 	for _, l := range c.Lineages {
-		owner, err := repository.ReadLineage(t.Context(), store, l.Name)
+		owner, err := layout.ReadLineage(t.Context(), store, l.Name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -67,22 +67,22 @@ func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, numbers .
 // Claim makes a lineage of the cluster shop.
 func Claim(t testing.TB, store objstore.Store, lineage string, created time.Time) {
 	t.Helper()
-	claim(t, store, lineage, created, repository.Writer{UID: "u", Namespace: "demo", Name: "shop"})
+	claim(t, store, lineage, created, layout.Writer{UID: "u", Namespace: "demo", Name: "shop"})
 }
 
 // ClaimFor makes a lineage of another cluster.
-func ClaimFor(t testing.TB, store objstore.Store, lineage string, writer repository.Writer) {
+func ClaimFor(t testing.TB, store objstore.Store, lineage string, writer layout.Writer) {
 	t.Helper()
 	claim(t, store, lineage, Minute(0), writer)
 }
 
-func claim(t testing.TB, store objstore.Store, lineage string, created time.Time, writer repository.Writer) {
+func claim(t testing.TB, store objstore.Store, lineage string, created time.Time, writer layout.Writer) {
 	t.Helper()
-	claim := repository.Lineage{
+	claim := layout.Lineage{
 		Lineage: lineage, Writer: writer,
 		SystemIdentifier: "7", Generation: lineage[strings.Index(lineage, "-")+1:], SegmentSize: seg, PGMajor: 17, Created: created,
 	}
-	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
+	if _, err := layout.Claim(t.Context(), store, claim); err != nil {
 		t.Fatal(err)
 	}
 }

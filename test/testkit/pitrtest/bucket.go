@@ -13,7 +13,7 @@ import (
 	"time"
 
 	backups "howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	archives "howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/pitr"
@@ -30,7 +30,7 @@ const (
 // Fill writes the lineages of a case into a store as they lie in a bucket.
 func (c *Case) Fill(t testing.TB, store objstore.Store) {
 	t.Helper()
-	if _, err := repository.Ensure(t.Context(), store, Minute(0)); err != nil {
+	if _, err := layout.Ensure(t.Context(), store, Minute(0)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range c.Lineages {
@@ -40,11 +40,11 @@ func (c *Case) Fill(t testing.TB, store objstore.Store) {
 
 func (l *Lineage) fill(t testing.TB, store objstore.Store) {
 	t.Helper()
-	claim := repository.Lineage{
-		Lineage: l.Name, Writer: repository.Writer{UID: UID, Namespace: Namespace, Name: Cluster}, SystemIdentifier: "7412345678901234567",
+	claim := layout.Lineage{
+		Lineage: l.Name, Writer: layout.Writer{UID: UID, Namespace: Namespace, Name: Cluster}, SystemIdentifier: "7412345678901234567",
 		Generation: l.Name[strings.Index(l.Name, "-")+1:], SegmentSize: SegmentSize, PGMajor: 17, Created: l.Created,
 	}
-	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
+	if _, err := layout.Claim(t.Context(), store, claim); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range l.sorted() {
@@ -58,7 +58,7 @@ func (l *Lineage) fill(t testing.TB, store objstore.Store) {
 		l.putBackup(t, store, dir, b)
 	}
 	for _, id := range l.Damaged {
-		if err := store.Put(t.Context(), repository.ManifestKey(l.Name, id), []byte("garbage"), objstore.PutOptions{}); err != nil {
+		if err := store.Put(t.Context(), layout.ManifestKey(l.Name, id), []byte("garbage"), objstore.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func (l *Lineage) putBackup(t testing.TB, store objstore.Store, dir string, b pi
 	for s := b.FirstSegment(SegmentSize); s.Number <= b.LastSegment(SegmentSize).Number; s = s.Next() {
 		if !slices.ContainsFunc(l.Segments, func(there Segment) bool { return there.Segment == s }) {
 			l.put(t, store, s.Name(), []byte(s.Name()), archives.Info{})
-			lost = append(lost, repository.TimelinePrefix(l.Name, s.Timeline)+s.Name())
+			lost = append(lost, layout.TimelinePrefix(l.Name, s.Timeline)+s.Name())
 		}
 	}
 	_, err := backups.Write(t.Context(), store, backups.Source{

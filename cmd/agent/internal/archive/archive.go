@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -22,7 +22,7 @@ import (
 type Target struct {
 	Store objstore.Store
 	// Claim is the lineage that the server writes to.
-	Claim repository.Lineage
+	Claim layout.Lineage
 	// Writer names this pod for a person.
 	Writer string
 	// Err says why there is no Store; no file is archived then.
@@ -161,10 +161,10 @@ func (t *target) claim(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
-	if _, err := repository.Ensure(ctx, t.Store, t.Claim.Created); err != nil {
+	if _, err := layout.Ensure(ctx, t.Store, t.Claim.Created); err != nil {
 		return err
 	}
-	if _, err := repository.Claim(ctx, t.Store, t.Claim); err != nil {
+	if _, err := layout.Claim(ctx, t.Store, t.Claim); err != nil {
 		return err
 	}
 	t.claimed = true

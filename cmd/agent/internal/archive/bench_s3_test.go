@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
@@ -32,7 +32,7 @@ type bed struct {
 	segments string // folder with a pg_wal
 	program  string // of the command
 	store    objstore.Store
-	claim    repository.Lineage
+	claim    layout.Lineage
 	socket   string
 }
 
@@ -54,9 +54,9 @@ func newBed(t testing.TB, work string) *bed {
 	scan, err := postgres.ReadWAL(first, postgres.WALTail{})
 	b.must(err)
 	system := fmt.Sprint(scan.SystemIdentifier)
-	b.claim = repository.Lineage{
-		Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: scan.Segment.SegSize,
-		Writer: repository.Writer{UID: "u", Namespace: "bench", Name: "bench"}, PGMajor: scan.Major, Created: time.Unix(1, 0).UTC(),
+	b.claim = layout.Lineage{
+		Lineage: layout.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: scan.Segment.SegSize,
+		Writer: layout.Writer{UID: "u", Namespace: "bench", Name: "bench"}, PGMajor: scan.Major, Created: time.Unix(1, 0).UTC(),
 	}
 	b.socket, err = os.MkdirTemp("", "bench") // the path of a socket has to be short
 	b.must(err)

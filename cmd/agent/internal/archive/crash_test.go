@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -33,9 +33,9 @@ func TestNothingIsAcknowledgedThatTheStoreDoesNotHave(t *testing.T) {
 				t.Fatalf("seed %d: %d files are never archived", seed, len(left))
 			}
 			a := New(dir, slog.New(slog.DiscardHandler), time.Now, Limits{Patience: time.Minute, LastPatience: time.Minute, Pause: time.Microsecond})
-			a.SetTarget(&Target{Store: flaky, Writer: fmt.Sprint("life ", life), Claim: repository.Lineage{
-				Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
-				Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15, Created: time.Unix(1, 0).UTC(),
+			a.SetTarget(&Target{Store: flaky, Writer: fmt.Sprint("life ", life), Claim: layout.Lineage{
+				Lineage: layout.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
+				Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15, Created: time.Unix(1, 0).UTC(),
 			}})
 			c.next(a.target.cancel)
 			left = liveOnce(t, a, inner, left, seed)
@@ -96,7 +96,7 @@ func liveOnce(t *testing.T, a *Archiver, store objstore.Store, files map[string]
 			left[name] = content
 			continue
 		}
-		got, _, err := wal.New(store).Get(t.Context(), repository.LineageName(system, "g1"), name)
+		got, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), name)
 		if err != nil || string(got) != content {
 			t.Errorf("seed %d: %s is acknowledged, and the store has %q, %v", seed, name, got, err)
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 )
 
@@ -76,7 +76,7 @@ func (a *Archiver) put(t *target, name string) error {
 
 // lasting says that trying again soon won't help.
 func lasting(err error) bool {
-	for _, sentinel := range []error{wal.ErrConflict, repository.ErrForeign, repository.ErrFormat, repository.ErrName, fs.ErrNotExist} {
+	for _, sentinel := range []error{wal.ErrConflict, layout.ErrForeign, layout.ErrFormat, layout.ErrName, fs.ErrNotExist} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -42,9 +42,9 @@ func newArchiver(t *testing.T, store objstore.Store, files map[string]string) *A
 	a := New(dir, slog.New(slog.DiscardHandler), time.Now, Limits{Patience: 30 * time.Second, LastPatience: 10 * time.Second, Pause: time.Millisecond})
 	t.Cleanup(a.Close)
 	if store != nil {
-		a.SetTarget(&Target{Store: store, Writer: "test", Claim: repository.Lineage{
-			Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
-			Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15, Created: time.Unix(1, 0).UTC(),
+		a.SetTarget(&Target{Store: store, Writer: "test", Claim: layout.Lineage{
+			Lineage: layout.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
+			Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15, Created: time.Unix(1, 0).UTC(),
 		}})
 	}
 	return a
@@ -98,7 +98,7 @@ func TestAReplicaSaysYesOnceItsPrimaryHas(t *testing.T) {
 	if err := <-answer; err != nil {
 		t.Error(err)
 	}
-	if _, _, err := wal.New(store).Get(t.Context(), repository.LineageName(system, "g1"), segment); !errors.Is(err, objstore.ErrNotFound) {
+	if _, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), segment); !errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("it has pushed: %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestAReplicaPushesHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	content, _, err := wal.New(store).Get(t.Context(), repository.LineageName(system, "g1"), history)
+	content, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), history)
 	if err != nil || string(content) != "1\t0/A000000\tx\n" {
 		t.Errorf("%q, %v", content, err)
 	}

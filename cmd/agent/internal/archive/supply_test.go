@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -32,7 +32,7 @@ func of(timeline uint32, number uint64) string {
 func behind(t *testing.T, store objstore.Store, segments ...string) *Archiver {
 	t.Helper()
 	for _, name := range segments {
-		if err := wal.New(store).Put(t.Context(), repository.LineageName(system, "g1"), name, []byte(name), wal.Info{}); err != nil {
+		if err := wal.New(store).Put(t.Context(), layout.LineageName(system, "g1"), name, []byte(name), wal.Info{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -75,9 +75,9 @@ func TestOfTwoWritersOfOneLineageOneIsRefusedAndBothAreNamed(t *testing.T) {
 		for pod := range 2 {
 			content := walFile(segment, 64<<10, 2*n+uint64(pod))
 			a := newArchiver(t, nil, map[string]string{segment.Name(): string(content)})
-			a.SetTarget(&Target{Store: store, Writer: fmt.Sprintf("pod shop-%d", pod), Claim: repository.Lineage{
-				Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
-				Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
+			a.SetTarget(&Target{Store: store, Writer: fmt.Sprintf("pod shop-%d", pod), Claim: layout.Lineage{
+				Lineage: layout.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
+				Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
 			}})
 			contents, writers = append(contents, content), append(writers, a)
 		}
@@ -100,7 +100,7 @@ func TestOfTwoWritersOfOneLineageOneIsRefusedAndBothAreNamed(t *testing.T) {
 		if status.FailingSince.IsZero() || writers[winner].Status().Error != "" {
 			t.Errorf("%+v, %+v", status, writers[winner].Status())
 		}
-		got, _, err := wal.New(store).Get(t.Context(), repository.LineageName(system, "g1"), segment.Name())
+		got, _, err := wal.New(store).Get(t.Context(), layout.LineageName(system, "g1"), segment.Name())
 		if err != nil || !bytes.Equal(got, contents[winner]) {
 			t.Errorf("the archive has another content than that of who was told yes: %v", err)
 		}
@@ -158,9 +158,9 @@ func TestABacklogThatDoesNotCompressTakesNoMoreMemoryThanItsBound(t *testing.T) 
 		}
 	}
 	peak := watchHeap(t)
-	a.SetTarget(&Target{Store: swallow{mem.New()}, Writer: "test", Memory: bound, Claim: repository.Lineage{
-		Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
-		Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
+	a.SetTarget(&Target{Store: swallow{mem.New()}, Writer: "test", Memory: bound, Claim: layout.Lineage{
+		Lineage: layout.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: postgres.DefaultSegSize,
+		Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
 	}})
 	for _, name := range names[:enough] {
 		if err := <-a.ask(name); err != nil {
@@ -182,9 +182,9 @@ func TestAStoreThatHangsShowsBeforeItIsGivenUp(t *testing.T) {
 	name := "00000002.history"
 	a := newArchiver(t, nil, map[string]string{name: "1\t0/3000000\treason\n"})
 	a.limits.Overdue = time.Millisecond
-	a.SetTarget(&Target{Store: store, Writer: "test", Claim: repository.Lineage{
-		Lineage: repository.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: 1 << 20,
-		Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
+	a.SetTarget(&Target{Store: store, Writer: "test", Claim: layout.Lineage{
+		Lineage: layout.LineageName(system, "g1"), SystemIdentifier: system, Generation: "g1", SegmentSize: 1 << 20,
+		Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: 15,
 	}})
 	answer := a.ask(name)
 	for !strings.Contains(a.Status().Error, "has not answered for") {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -39,9 +39,9 @@ func (n *node) archives(store objstore.Store, system string, primary bool) *arch
 		archive.Limits{Patience: 5 * time.Second, LastPatience: 5 * time.Second, Pause: 50 * time.Millisecond})
 	t.Cleanup(a.Close)
 	a.SetPrimary(primary)
-	a.SetTarget(&archive.Target{Store: store, Writer: n.Pod, Memory: 64 << 20, Claim: repository.Lineage{
-		Lineage: repository.LineageName(system, wanted), SystemIdentifier: system, Generation: wanted, SegmentSize: postgres.DefaultSegSize,
-		Writer: repository.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: n.bed.pg.Major, Created: time.Unix(1, 0).UTC(),
+	a.SetTarget(&archive.Target{Store: store, Writer: n.Pod, Memory: 64 << 20, Claim: layout.Lineage{
+		Lineage: layout.LineageName(system, wanted), SystemIdentifier: system, Generation: wanted, SegmentSize: postgres.DefaultSegSize,
+		Writer: layout.Writer{UID: "u", Namespace: "demo", Name: "shop"}, PGMajor: n.bed.pg.Major, Created: time.Unix(1, 0).UTC(),
 	}})
 	listener, err := walsocket.Listen(n.Paths.SocketDir)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
 		if status := ofNext.Status(); status.Error != "" {
 			t.Errorf("%+v", status)
 		}
-		coverage, err := wal.New(store).Coverage(context.Background(), repository.LineageName(system, wanted))
+		coverage, err := wal.New(store).Coverage(context.Background(), layout.LineageName(system, wanted))
 		if err != nil || len(coverage.Timelines) != 2 {
 			t.Fatalf("%+v, %v", coverage, err)
 		}

@@ -29,7 +29,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -147,15 +147,15 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.conn.Close(context.Background()) })
-	b.lineage = repository.LineageName(b.value("SELECT system_identifier::text FROM pg_control_system()"), "g0")
-	claim := repository.Lineage{
-		Lineage: b.lineage, Writer: repository.Writer{UID: "uid", Namespace: "demo", Name: "shop"},
+	b.lineage = layout.LineageName(b.value("SELECT system_identifier::text FROM pg_control_system()"), "g0")
+	claim := layout.Lineage{
+		Lineage: b.lineage, Writer: layout.Writer{UID: "uid", Namespace: "demo", Name: "shop"},
 		SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"), Generation: "g0", SegmentSize: segSize, PGMajor: pg.Major, Created: time.Now(),
 	}
-	if _, err := repository.Ensure(t.Context(), b.store, time.Now()); err != nil {
+	if _, err := layout.Ensure(t.Context(), b.store, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := repository.Claim(t.Context(), b.store, claim); err != nil {
+	if _, err := layout.Claim(t.Context(), b.store, claim); err != nil {
 		t.Fatal(err)
 	}
 	return b

@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/objstore/sealed"
@@ -71,9 +71,9 @@ func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
 	})
 }
 
-func (b *bed) segment(name string) string { return repository.TimelinePrefix(b.lineage, 1) + name }
+func (b *bed) segment(name string) string { return layout.TimelinePrefix(b.lineage, 1) + name }
 
-func (b *bed) manifestKey() string { return repository.ManifestKey(b.lineage, "first") }
+func (b *bed) manifestKey() string { return layout.ManifestKey(b.lineage, "first") }
 
 func gone(key string) func(*bed, *mem.Store) objstore.Store {
 	return func(b *bed, store *mem.Store) objstore.Store {
@@ -100,7 +100,7 @@ func shortened(key string, to func(int) int) func(*bed, *mem.Store) objstore.Sto
 }
 
 func damagedHistory(b *bed, store *mem.Store) objstore.Store {
-	key := repository.HistoryPrefix(b.lineage) + "00000002.history"
+	key := layout.HistoryPrefix(b.lineage) + "00000002.history"
 	b.must(store.Put(b.t.Context(), key, []byte("1\t0/1000000\tx\n"), objstore.PutOptions{}))
 	return store
 }
@@ -112,7 +112,7 @@ func sealWith(with, name, readWith string) func(*bed, *mem.Store) objstore.Store
 		seal := b.sealed(inner, "k1", with)
 		for info, err := range plain.List(b.t.Context(), "", "") {
 			b.must(err)
-			if info.Key == repository.MarkerKey { // it has one of its own
+			if info.Key == layout.MarkerKey { // it has one of its own
 				continue
 			}
 			body, err := plain.Get(b.t.Context(), info.Key, 1<<30)

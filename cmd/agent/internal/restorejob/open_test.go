@@ -11,7 +11,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
@@ -44,9 +44,9 @@ func TestWhatWasShippedOfAnOpenSegmentIsRestoredFromTheBucketAlone(t *testing.T)
 		b.archive()
 		a := archive.New(filepath.Join(b.server.DataDir, "pg_wal"), slog.New(slog.DiscardHandler), time.Now, archive.DefaultLimits())
 		t.Cleanup(a.Close)
-		a.SetTarget(&archive.Target{Store: b.store, Writer: "shop-0", Memory: 64 << 20, ShipEvery: time.Second, Claim: repository.Lineage{
+		a.SetTarget(&archive.Target{Store: b.store, Writer: "shop-0", Memory: 64 << 20, ShipEvery: time.Second, Claim: layout.Lineage{
 			Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"), Generation: "g0", SegmentSize: segSize,
-			Writer: repository.Writer{UID: "uid", Namespace: "demo", Name: "shop"}, PGMajor: pg.Major,
+			Writer: layout.Writer{UID: "uid", Namespace: "demo", Name: "shop"}, PGMajor: pg.Major,
 		}})
 		b.rows(201, 230)
 		b.ship(a)

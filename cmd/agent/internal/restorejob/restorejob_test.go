@@ -16,7 +16,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/test/testkit/pgtest"
@@ -72,7 +72,7 @@ func TestRestores(t *testing.T) {
 		})
 		t.Run("a missing segment is named", func(t *testing.T) { b.at(t).missesASegment() })
 		t.Run("a flipped byte in a segment is named", func(t *testing.T) {
-			b.at(t).findsAFlip(repository.TimelinePrefix(b.lineage, 1)+b.last, b.last)
+			b.at(t).findsAFlip(layout.TimelinePrefix(b.lineage, 1)+b.last, b.last)
 		})
 		t.Run("a flipped byte in a pack is named", func(t *testing.T) {
 			b.at(t).findsAFlip(b.anyPack(), "needed for file")
@@ -186,7 +186,7 @@ func (b *bed) copyStore() *mem.Store {
 
 func (b *bed) missesASegment() {
 	store := b.copyStore()
-	if err := store.Delete(b.t.Context(), repository.TimelinePrefix(b.lineage, 1)+b.last); err != nil {
+	if err := store.Delete(b.t.Context(), layout.TimelinePrefix(b.lineage, 1)+b.last); err != nil {
 		b.t.Fatal(err)
 	}
 	b.refuses(store, agentapi.RestoreTarget{}, "TargetUnreachable", b.last)
@@ -194,7 +194,7 @@ func (b *bed) missesASegment() {
 
 func (b *bed) anyPack() string {
 	b.t.Helper()
-	for info, err := range b.store.List(b.t.Context(), repository.PacksPrefix(b.lineage), "") {
+	for info, err := range b.store.List(b.t.Context(), layout.PacksPrefix(b.lineage), "") {
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -36,7 +36,7 @@ func archiving(t *testing.T) (*pod, *outage) {
 }
 
 func (p *pod) lineage() string {
-	return repository.LineageName(p.agent.Status().SystemIdentifier, p.config.DataGeneration)
+	return layout.LineageName(p.agent.Status().SystemIdentifier, p.config.DataGeneration)
 }
 
 // fill commits something and switches to the next segment; it returns the name of the one before.
@@ -136,9 +136,9 @@ func TestALineageOfAnotherClusterIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = repository.Claim(t.Context(), store, repository.Lineage{
-		Lineage: repository.LineageName(generation.SystemIdentifier, "g1"), SystemIdentifier: generation.SystemIdentifier,
-		Generation: "g1", SegmentSize: 16 << 20, Writer: repository.Writer{UID: "uid-2", Namespace: "demo", Name: "other"},
+	_, err = layout.Claim(t.Context(), store, layout.Lineage{
+		Lineage: layout.LineageName(generation.SystemIdentifier, "g1"), SystemIdentifier: generation.SystemIdentifier,
+		Generation: "g1", SegmentSize: 16 << 20, Writer: layout.Writer{UID: "uid-2", Namespace: "demo", Name: "other"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/walsocket"
 )
@@ -212,14 +212,14 @@ func (r *runner) setArchive() {
 		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes), Timeout: postgres.ArchiveTimeout(config.Parameters),
 		ShipEvery: shipEvery(config),
 		Writer:    fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", r.Pod, config.Namespace, config.Cluster, config.ClusterUID),
-		Claim: repository.Lineage{
-			Lineage:          repository.LineageName(g.SystemIdentifier, g.DataGeneration()),
-			Writer:           repository.Writer{UID: config.ClusterUID, Namespace: config.Namespace, Name: config.Cluster},
+		Claim: layout.Lineage{
+			Lineage:          layout.LineageName(g.SystemIdentifier, g.DataGeneration()),
+			Writer:           layout.Writer{UID: config.ClusterUID, Namespace: config.Namespace, Name: config.Cluster},
 			SystemIdentifier: g.SystemIdentifier, Generation: g.DataGeneration(), SegmentSize: r.adopted.segSize, PGMajor: g.MajorVersion,
 			Created: time.Now().UTC(),
 		},
 	})
-	r.Log.Info("WAL goes to the archive", "lineage", repository.LineageName(g.SystemIdentifier, g.DataGeneration()), "bucket", config.Archive.Repository.Bucket)
+	r.Log.Info("WAL goes to the archive", "lineage", layout.LineageName(g.SystemIdentifier, g.DataGeneration()), "bucket", config.Archive.Repository.Bucket)
 }
 
 // archiveMemory is how much WAL the archiver may hold in a container of this size, in bytes. Of a segment

@@ -10,7 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -93,7 +93,7 @@ func (r *Reconciler) requireOurs(ctx context.Context, store objstore.Store, o *o
 	if o.backup.Spec.Found == nil {
 		return nil
 	}
-	lineage, err := repository.ReadLineage(ctx, store, o.backup.Status.Plan.Lineage)
+	lineage, err := layout.ReadLineage(ctx, store, o.backup.Status.Plan.Lineage)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return nil // nobody claims it
 	}
@@ -113,7 +113,7 @@ func (r *Reconciler) requireOurs(ctx context.Context, store objstore.Store, o *o
 
 // lastWritten is when a lineage was last written, as far as the status of the repository knows. A lineage that is not listed
 // there was last written before all that are.
-func lastWritten(repo *v1alpha1.BackupRepository, lineage repository.Lineage) time.Time {
+func lastWritten(repo *v1alpha1.BackupRepository, lineage layout.Lineage) time.Time {
 	for _, l := range repo.Status.Lineages {
 		if l.Name == lineage.Lineage && l.LastWritten != nil {
 			return l.LastWritten.Time

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
@@ -46,7 +46,7 @@ type Writers struct {
 
 // Look looks for the clusters that write to lineages of a repository. The reader must not be a cache: what is not known here may be
 // deleted.
-func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, lineages ...repository.Lineage) (*Writers, error) {
+func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, lineages ...layout.Lineage) (*Writers, error) {
 	w := &Writers{
 		namespace: repo.Namespace, repository: repo.Name, clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{},
 	}
@@ -66,7 +66,7 @@ func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupReposi
 }
 
 // lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for.
-func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer repository.Writer) error {
+func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layout.Writer) error {
 	switch {
 	case w.clusters[writer.UID] != nil:
 		return nil
@@ -91,7 +91,7 @@ func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer repo
 
 // Owner says whose a lineage is that was written or first seen at a time, whichever was later; and in a sentence why nothing is
 // removed from it, if it is Foreign.
-func (w *Writers) Owner(lineage repository.Lineage, lately, now time.Time) (Owner, string) {
+func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, string) {
 	cluster, name, writer := w.clusters[lineage.Writer.UID], lineage.Lineage, lineage.Writer
 	switch {
 	case cluster != nil && cluster.Namespace != w.namespace:

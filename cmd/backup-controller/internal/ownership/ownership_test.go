@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 )
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -55,7 +55,7 @@ func TestWhoseALineageIs(t *testing.T) {
 			if test.cluster != nil {
 				w.clusters[string(test.cluster.UID)] = test.cluster
 			}
-			l := repository.Lineage{Lineage: "7-g1", Writer: repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}}
+			l := layout.Lineage{Lineage: "7-g1", Writer: layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}}
 			got, why := w.Owner(l, now.Add(-test.lately), now)
 			if got != test.want || (why != "") != got.Foreign() {
 				t.Errorf("got %d, %q", got, why)
@@ -79,15 +79,15 @@ func TestOnlyAWriterThatWasLookedForCanBeGone(t *testing.T) {
 	clusters := v1alpha1.GroupVersion.WithResource("postgresclusters").GroupResource()
 	forbidden, notFound := apierrors.NewForbidden(clusters, "shop", errors.New("no")), apierrors.NewNotFound(clusters, "shop")
 	for name, test := range map[string]struct {
-		writer repository.Writer
+		writer layout.Writer
 		answer error
 		hidden bool
 	}{
-		"it is not there":         {repository.Writer{UID: "u1", Namespace: "prod", Name: "shop"}, notFound, false},
-		"it may not be asked for": {repository.Writer{UID: "u1", Namespace: "prod", Name: "shop"}, forbidden, true},
-		"it has no name":          {repository.Writer{UID: "u1", Namespace: "demo"}, notFound, true},
-		"it has no namespace":     {repository.Writer{UID: "u1", Name: "shop"}, notFound, true},
-		"it is of this namespace": {repository.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, forbidden, false},
+		"it is not there":         {layout.Writer{UID: "u1", Namespace: "prod", Name: "shop"}, notFound, false},
+		"it may not be asked for": {layout.Writer{UID: "u1", Namespace: "prod", Name: "shop"}, forbidden, true},
+		"it has no name":          {layout.Writer{UID: "u1", Namespace: "demo"}, notFound, true},
+		"it has no namespace":     {layout.Writer{UID: "u1", Name: "shop"}, notFound, true},
+		"it is of this namespace": {layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, forbidden, false},
 	} {
 		w := &Writers{namespace: "demo", clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{}}
 		if err := w.lookFor(t.Context(), answering{err: test.answer}, test.writer); err != nil || (w.hidden["u1"] != "") != test.hidden {
@@ -95,7 +95,7 @@ func TestOnlyAWriterThatWasLookedForCanBeGone(t *testing.T) {
 		}
 	}
 	w := &Writers{namespace: "demo", hidden: map[string]string{}}
-	err := w.lookFor(t.Context(), answering{err: errors.New("it is away")}, repository.Writer{UID: "u1", Namespace: "prod", Name: "shop"})
+	err := w.lookFor(t.Context(), answering{err: errors.New("it is away")}, layout.Writer{UID: "u1", Namespace: "prod", Name: "shop"})
 	if err == nil || !strings.Contains(err.Error(), "prod/shop: it is away") {
 		t.Errorf("an API server that doesn't answer: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/sealed"
 )
@@ -30,7 +30,7 @@ func check(ctx context.Context, store objstore.Store, token string, now time.Tim
 	if findings := objstore.Probe(ctx, store, token); len(findings) > 0 {
 		return describe(findings)
 	}
-	if _, err := repository.Ensure(ctx, store, now); err != nil {
+	if _, err := layout.Ensure(ctx, store, now); err != nil {
 		return judge(err)
 	}
 	return encryption(ctx, store, sealed.Rotate, "Writing, conditional writing, reading, listing and deleting work.")
@@ -38,14 +38,14 @@ func check(ctx context.Context, store objstore.Store, token string, now time.Tim
 
 // checkReading tries what can be tried of a repository that nothing is written to.
 func checkReading(ctx context.Context, store objstore.Store) verdict {
-	_, err := repository.ReadMarker(ctx, store)
+	_, err := layout.ReadMarker(ctx, store)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return verdict{Reason: v1alpha1.ReasonNoRepository, Message: fmt.Sprintf(
 			"There is no %s in this place, so nothing of Howdah's is there, and spec.readOnly forbids to begin. Correct spec.s3.prefix in another BackupRepository, or set spec.readOnly to false.",
-			repository.MarkerKey)}
+			layout.MarkerKey)}
 	}
 	if err == nil {
-		_, err = repository.Lineages(ctx, store)
+		_, err = layout.Lineages(ctx, store)
 	}
 	if err != nil {
 		return judge(err)
@@ -105,7 +105,7 @@ func reasonOf(err error) string {
 		return v1alpha1.ReasonDataCorrupt
 	case sealed.Reason(err) != "":
 		return sealed.Reason(err)
-	case errors.Is(err, repository.ErrFormat):
+	case errors.Is(err, layout.ErrFormat):
 		return v1alpha1.ReasonNotSupported
 	}
 	return v1alpha1.ReasonUnreachable

@@ -12,7 +12,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup/inventory"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 )
 
 // facts are what Kubernetes knows of a repository.
@@ -30,7 +30,7 @@ func gather(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepo
 	if err := reader.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
 		return nil, fmt.Errorf("list Backups: %w", err)
 	}
-	owned := make([]repository.Lineage, 0, len(lineages))
+	owned := make([]layout.Lineage, 0, len(lineages))
 	for i := range lineages {
 		owned = append(owned, lineages[i].Lineage)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -43,7 +43,7 @@ func TestSinceWhenALineageIsKnownIsRemembered(t *testing.T) {
 		t.Helper()
 		r := &run{memory: remembered, repo: repo, now: at, facts: &facts{}}
 		for i, name := range []string{"listed", "unlisted"}[:len(want)] {
-			r.lineages = append(r.lineages, inventory.Lineage{Lineage: repository.Lineage{Lineage: name}})
+			r.lineages = append(r.lineages, inventory.Lineage{Lineage: layout.Lineage{Lineage: name}})
 			defer func() {
 				if got := at.Sub(r.facts.seen[name]); got != want[i] {
 					t.Errorf("%s is known for %s, and should be for %s", name, got, want[i])

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -37,18 +37,18 @@ func (f Filter) String() string {
 }
 
 // Lineages lists what passes the filter, oldest first. None is ErrNotThere.
-func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]repository.Lineage, error) {
+func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]layout.Lineage, error) {
 	names := []string{filter.Lineage}
 	if filter.Lineage == "" {
-		all, err := repository.Lineages(ctx, store)
+		all, err := layout.Lineages(ctx, store)
 		if err != nil {
 			return nil, err
 		}
 		names = all
 	}
-	var found []repository.Lineage
+	var found []layout.Lineage
 	for _, name := range names {
-		lineage, err := repository.ReadLineage(ctx, store, name)
+		lineage, err := layout.ReadLineage(ctx, store, name)
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue
 		}
@@ -62,14 +62,14 @@ func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]repos
 	if len(found) == 0 {
 		return nil, nothing(ctx, store, filter)
 	}
-	slices.SortStableFunc(found, func(a, b repository.Lineage) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(found, func(a, b layout.Lineage) int { return a.Created.Compare(b.Created) })
 	return found, nil
 }
 
 // nothing says why there is no lineage.
 func nothing(ctx context.Context, store objstore.Store, filter Filter) error {
-	if _, err := repository.ReadMarker(ctx, store); errors.Is(err, objstore.ErrNotFound) {
-		return fmt.Errorf("%w: there is no repository of Howdah here, for %s is missing; look at --bucket and --prefix", ErrNotThere, repository.MarkerKey)
+	if _, err := layout.ReadMarker(ctx, store); errors.Is(err, objstore.ErrNotFound) {
+		return fmt.Errorf("%w: there is no repository of Howdah here, for %s is missing; look at --bucket and --prefix", ErrNotThere, layout.MarkerKey)
 	} else if err != nil {
 		return err
 	}
@@ -80,17 +80,17 @@ func nothing(ctx context.Context, store objstore.Store, filter Filter) error {
 }
 
 // Only is the one lineage that passes the filter.
-func Only(ctx context.Context, store objstore.Store, filter Filter) (repository.Lineage, error) {
+func Only(ctx context.Context, store objstore.Store, filter Filter) (layout.Lineage, error) {
 	found, err := Lineages(ctx, store, filter)
 	if err != nil {
-		return repository.Lineage{}, err
+		return layout.Lineage{}, err
 	}
 	if len(found) > 1 {
 		var names []string
 		for _, lineage := range found {
 			names = append(names, lineage.Lineage)
 		}
-		return repository.Lineage{}, fmt.Errorf("%w: there is more than one lineage: write --lineage with one of %s", ErrAmbiguous, strings.Join(names, ", "))
+		return layout.Lineage{}, fmt.Errorf("%w: there is more than one lineage: write --lineage with one of %s", ErrAmbiguous, strings.Join(names, ", "))
 	}
 	return found[0], nil
 }
@@ -106,7 +106,7 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 	if lineage, rest, full := strings.Cut(id, "/"); full {
 		filter.Lineage, id = lineage, rest
 	}
-	if err := repository.CheckName("backup", id); err != nil {
+	if err := layout.CheckName("backup", id); err != nil {
 		return Name{}, fmt.Errorf("%w: %w", ErrNotThere, err)
 	}
 	lineages, err := Lineages(ctx, store, filter)
@@ -116,7 +116,7 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 	var found []string
 	var name Name
 	for _, lineage := range lineages {
-		_, err := store.Stat(ctx, repository.ManifestKey(lineage.Lineage, id))
+		_, err := store.Stat(ctx, layout.ManifestKey(lineage.Lineage, id))
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue
 		}
@@ -136,7 +136,7 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 }
 
 // Backups lists the backups of some lineages, those of one after the other, in the order of their ids.
-func Backups(ctx context.Context, store objstore.Store, lineages []repository.Lineage) ([]backup.Entry, error) {
+func Backups(ctx context.Context, store objstore.Store, lineages []layout.Lineage) ([]backup.Entry, error) {
 	var all []backup.Entry
 	for _, lineage := range lineages {
 		entries, err := backup.List(ctx, store, lineage.Lineage)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -33,14 +33,14 @@ func Segment(n uint64) string {
 // Claim makes a lineage of a cluster of namespace demo.
 func Claim(t testing.TB, store objstore.Store, lineage, cluster string) {
 	t.Helper()
-	if _, err := repository.Ensure(t.Context(), store, Begin); err != nil {
+	if _, err := layout.Ensure(t.Context(), store, Begin); err != nil {
 		t.Fatal(err)
 	}
-	claim := repository.Lineage{
-		Lineage: lineage, Writer: repository.Writer{UID: "uid-" + cluster, Namespace: "demo", Name: cluster},
+	claim := layout.Lineage{
+		Lineage: lineage, Writer: layout.Writer{UID: "uid-" + cluster, Namespace: "demo", Name: cluster},
 		SystemIdentifier: "7412345678901234567", Generation: "g1", SegmentSize: SegSize, PGMajor: 17, Created: Begin,
 	}
-	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
+	if _, err := layout.Claim(t.Context(), store, claim); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -58,7 +58,7 @@ func (g *Getter) Get(ctx context.Context, name, to string) error {
 	if taken, err := g.fromSpool(name, to); taken || err != nil {
 		return err
 	}
-	owner, err := repository.ReadLineage(ctx, g.Store, g.Lineage)
+	owner, err := layout.ReadLineage(ctx, g.Store, g.Lineage)
 	if err != nil { // a wrong bucket or prefix is not the end of the archive
 		return fmt.Errorf("lineage %s: %w", g.Lineage, err)
 	}
@@ -198,7 +198,7 @@ func (g *Getter) later(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	prefix := repository.TimelinePrefix(g.Lineage, timeline.Timeline)
+	prefix := layout.TimelinePrefix(g.Lineage, timeline.Timeline)
 	for info, err := range g.Store.List(ctx, prefix, prefix+name) {
 		if err != nil {
 			return "", err

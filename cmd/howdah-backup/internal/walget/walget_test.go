@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -24,8 +24,8 @@ func segment(n uint64) string {
 // archive holds segments 2, 3, 4 and 6, and the history of timeline 2.
 func archive(t *testing.T) objstore.Store {
 	store := mem.New()
-	claim := repository.Lineage{Lineage: lineage, Writer: repository.Writer{UID: "u"}, SegmentSize: postgres.DefaultSegSize}
-	if _, err := repository.Claim(t.Context(), store, claim); err != nil {
+	claim := layout.Lineage{Lineage: lineage, Writer: layout.Writer{UID: "u"}, SegmentSize: postgres.DefaultSegSize}
+	if _, err := layout.Claim(t.Context(), store, claim); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{segment(2), segment(3), segment(4), segment(6), "00000002.history", segment(7) + ".partial"} {

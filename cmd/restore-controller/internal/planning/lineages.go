@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -20,26 +20,26 @@ func ParsePath(path string) (lineage, backup string) {
 }
 
 // lineagesOf lists the lineages that a question is about.
-func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]repository.Lineage, error) {
+func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]layout.Lineage, error) {
 	if q.Lineage != "" {
-		owner, err := repository.ReadLineage(ctx, store, q.Lineage)
+		owner, err := layout.ReadLineage(ctx, store, q.Lineage)
 		if errors.Is(err, objstore.ErrNotFound) {
 			return nil, fmt.Errorf("%w: the repository has no lineage %s", ErrNotThere, q.Lineage)
 		}
-		return []repository.Lineage{owner}, err
+		return []layout.Lineage{owner}, err
 	}
 	return ofCluster(ctx, store, q)
 }
 
 // ofCluster are the lineages of the cluster that is asked for: that of our namespace, else the only one of the name.
-func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]repository.Lineage, error) {
-	names, err := repository.Lineages(ctx, store)
+func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.Lineage, error) {
+	names, err := layout.Lineages(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	var found, elsewhere []repository.Lineage
+	var found, elsewhere []layout.Lineage
 	for _, name := range names {
-		owner, err := repository.ReadLineage(ctx, store, name)
+		owner, err := layout.ReadLineage(ctx, store, name)
 		switch {
 		case errors.Is(err, objstore.ErrNotFound):
 		case err != nil:
@@ -63,7 +63,7 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]reposit
 }
 
 // ofOne says that these lineages are of one cluster. One that was made again under its name is the same.
-func ofOne(lineages []repository.Lineage) error {
+func ofOne(lineages []layout.Lineage) error {
 	places := map[string][]string{}
 	for _, l := range lineages {
 		cluster := l.Writer.Namespace + "/" + l.Writer.Name

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/backup"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/test/testkit/buckettest"
@@ -47,7 +47,7 @@ func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
 	if head := read(t, store, whole); head.ID != "b" {
 		t.Errorf("%+v", head)
 	}
-	buckettest.ClaimFor(t, store, "8-g0", repository.Writer{UID: "v", Namespace: "prod", Name: "shop"})
+	buckettest.ClaimFor(t, store, "8-g0", layout.Writer{UID: "v", Namespace: "prod", Name: "shop"})
 	for name, q := range map[string]Question{"the whole": whole, "a name": {Cluster: "shop", Namespace: "elsewhere"}} {
 		_, err := Read(t.Context(), store, q, time.Now)
 		if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "demo/shop (lineages/7-g0), prod/shop (lineages/8-g0)") {
@@ -85,10 +85,10 @@ func FuzzParsePath(f *testing.F) {
 	f.Add("7-g0/")
 	f.Fuzz(func(t *testing.T, path string) {
 		lineage, id := ParsePath(path)
-		if repository.CheckName("lineage", lineage) != nil || repository.CheckName("backup", id) != nil {
+		if layout.CheckName("lineage", lineage) != nil || layout.CheckName("backup", id) != nil {
 			return
 		}
-		if l, b := ParsePath(repository.ManifestKey(lineage, id)); l != lineage || b != id {
+		if l, b := ParsePath(layout.ManifestKey(lineage, id)); l != lineage || b != id {
 			t.Errorf("%q is %q and %q, then %q and %q", path, lineage, id, l, b)
 		}
 	})

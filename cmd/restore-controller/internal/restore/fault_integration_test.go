@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/objstore/sealed"
@@ -23,9 +23,9 @@ import (
 // TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched, wherever the data was to go.
 func TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched(t *testing.T) {
 	const ended, waits = metav1.ConditionFalse, metav1.ConditionUnknown
-	manifest := repository.ManifestKey(buckettest.Lineage, "b")
+	manifest := layout.ManifestKey(buckettest.Lineage, "b")
 	segment := func(number string) string {
-		return repository.TimelinePrefix(buckettest.Lineage, 1) + "0000000100000000000000" + number
+		return layout.TimelinePrefix(buckettest.Lineage, 1) + "0000000100000000000000" + number
 	}
 	for name, test := range map[string]struct {
 		harm   func(*lab)
@@ -35,9 +35,9 @@ func TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched(t *testing.T) {
 	}{
 		"a manifest that is cut off":     {func(l *lab) { l.cutOff(manifest, 2) }, ended, v1alpha1.ReasonDataCorrupt, []string{manifest}},
 		"a manifest that is empty":       {func(l *lab) { l.cutOff(manifest, 0) }, ended, v1alpha1.ReasonDataCorrupt, []string{manifest}},
-		"a lineage of a later format":    {func(l *lab) { l.makeLater(repository.LineageKey(buckettest.Lineage)) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json is of format 9"}},
+		"a lineage of a later format":    {func(l *lab) { l.makeLater(layout.LineageKey(buckettest.Lineage)) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json is of format 9"}},
 		"a manifest that is gone":        {func(l *lab) { l.remove(manifest) }, ended, v1alpha1.ReasonBackupNotFound, []string{"no backup b"}},
-		"a lineage that is cut off":      {func(l *lab) { l.cutOff(repository.LineageKey(buckettest.Lineage), 2) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json"}},
+		"a lineage that is cut off":      {func(l *lab) { l.cutOff(layout.LineageKey(buckettest.Lineage), 2) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json"}},
 		"a hole in the WAL":              {func(l *lab) { l.remove(segment("05")) }, ended, v1alpha1.ReasonTargetUnreachable, []string{"000000010000000000000005 is missing", "restore a later backup"}},
 		"no WAL of the backup":           {func(l *lab) { l.remove(segment("03")) }, ended, v1alpha1.ReasonTargetUnreachable, []string{"000000010000000000000003 is missing", "Restore another backup"}},
 		"a last segment that is cut off": {func(l *lab) { l.cutOff(segment("06"), 10) }, ended, v1alpha1.ReasonDataCorrupt, []string{segment("06")}},

@@ -14,7 +14,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/restore-controller/internal/planning"
 	"howdah.dev/howdah/pkg/backup"
-	format "howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
@@ -77,7 +77,7 @@ func unreadable(repo string, err error) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
 		return flow.Stop(v1alpha1.ReasonDataCorrupt, flow.Sentence(err.Error()))
-	case errors.Is(err, backup.ErrFormat), errors.Is(err, format.ErrFormat):
+	case errors.Is(err, backup.ErrFormat), errors.Is(err, layout.ErrFormat):
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
 	message := err.Error()

@@ -1,6 +1,6 @@
-// Package repository knows what lies where in a bucket, marks a repository, and keeps the lineages
-// of several writers apart.
-package repository
+// Package layout is the layout of a repository: it says which object lies where in a bucket, marks the repository with the
+// version of its format, and keeps the lineages of several writers apart.
+package layout
 
 import (
 	"context"

@@ -1,5 +1,5 @@
-// Package pace bounds how fast objects are deleted, so that clearing away gets in nobody's way.
-package pace
+// Package throttle bounds how fast objects are deleted, so that a cleanup slows nobody down.
+package throttle
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 // batch is how many objects go in one request.
 const batch = 100
 
-// Store deletes at a bounded rate; all else it passes on.
+// Store deletes at a bounded rate, and passes everything else on.
 type Store struct {
 	objstore.Store
 	perSecond int
 }
 
-// New wraps a store of which at most so many objects a second are to be deleted.
+// New wraps a store from which at most this many objects a second are deleted.
 func New(store objstore.Store, perSecond int) *Store {
 	return &Store{Store: store, perSecond: perSecond}
 }
 
-// Delete removes the objects, a batch at a time, with pauses between.
+// Delete removes the objects, one batch at a time, with a pause after each.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	for len(keys) > 0 {
 		n := min(batch, len(keys))

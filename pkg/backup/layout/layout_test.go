@@ -1,4 +1,4 @@
-package repository_test
+package layout_test
 
 import (
 	"errors"
@@ -9,30 +9,30 @@ import (
 	"testing"
 	"time"
 
-	"howdah.dev/howdah/pkg/backup/repository"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func claim(lineage, uid string) repository.Lineage {
-	return repository.Lineage{
-		Lineage: lineage, Writer: repository.Writer{UID: uid, Namespace: "demo", Name: "shop"}, SystemIdentifier: "7",
+func claim(lineage, uid string) layout.Lineage {
+	return layout.Lineage{
+		Lineage: lineage, Writer: layout.Writer{UID: uid, Namespace: "demo", Name: "shop"}, SystemIdentifier: "7",
 		Generation: "g1", SegmentSize: 16 << 20, PGMajor: 17, Created: now,
 	}
 }
 
 func TestARepositoryIsMarkedOnce(t *testing.T) {
 	store := mem.New()
-	if _, err := repository.ReadMarker(t.Context(), store); !errors.Is(err, objstore.ErrNotFound) {
+	if _, err := layout.ReadMarker(t.Context(), store); !errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("an empty bucket: %v", err)
 	}
-	first, err := repository.Ensure(t.Context(), store, now)
-	if err != nil || first.Format != repository.Format || !first.Created.Equal(now) {
+	first, err := layout.Ensure(t.Context(), store, now)
+	if err != nil || first.Format != layout.Format || !first.Created.Equal(now) {
 		t.Errorf("got %+v, %v", first, err)
 	}
-	second, err := repository.Ensure(t.Context(), store, now.Add(time.Hour))
+	second, err := layout.Ensure(t.Context(), store, now.Add(time.Hour))
 	if err != nil || second != first {
 		t.Errorf("again: got %+v, %v", second, err)
 	}
@@ -41,10 +41,10 @@ func TestARepositoryIsMarkedOnce(t *testing.T) {
 func TestARepositoryOfALaterVersionIsRefused(t *testing.T) {
 	for _, marker := range []string{`{"format": 2}`, `{"format": 1, "encryption": "aes"}`, `garbage`} {
 		store := mem.New()
-		if err := store.Put(t.Context(), repository.MarkerKey, []byte(marker), objstore.PutOptions{}); err != nil {
+		if err := store.Put(t.Context(), layout.MarkerKey, []byte(marker), objstore.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := repository.Ensure(t.Context(), store, now); !errors.Is(err, repository.ErrFormat) {
+		if _, err := layout.Ensure(t.Context(), store, now); !errors.Is(err, layout.ErrFormat) {
 			t.Errorf("%s: got %v", marker, err)
 		}
 	}
@@ -53,13 +53,13 @@ func TestARepositoryOfALaterVersionIsRefused(t *testing.T) {
 func TestALineageHasOneWriterAndASecondIsRefusedByName(t *testing.T) {
 	store := mem.New()
 	for range 2 {
-		got, err := repository.Claim(t.Context(), store, claim("7-g1", "u1"))
+		got, err := layout.Claim(t.Context(), store, claim("7-g1", "u1"))
 		if err != nil || got.Writer.UID != "u1" {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 	}
-	_, err := repository.Claim(t.Context(), store, claim("7-g1", "u2"))
-	if !errors.Is(err, repository.ErrForeign) || !strings.Contains(err.Error(), "u1") || !strings.Contains(err.Error(), "u2") {
+	_, err := layout.Claim(t.Context(), store, claim("7-g1", "u2"))
+	if !errors.Is(err, layout.ErrForeign) || !strings.Contains(err.Error(), "u1") || !strings.Contains(err.Error(), "u2") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -69,10 +69,10 @@ func TestOfManyClaimsAtOnceOneWins(t *testing.T) {
 	var writers sync.WaitGroup
 	for i := range 8 {
 		writers.Go(func() {
-			_, err := repository.Claim(t.Context(), store, claim("7-g1", string(rune('a'+i))))
+			_, err := layout.Claim(t.Context(), store, claim("7-g1", string(rune('a'+i))))
 			if err == nil {
 				won.Add(1)
-			} else if !errors.Is(err, repository.ErrForeign) {
+			} else if !errors.Is(err, layout.ErrForeign) {
 				t.Error(err)
 			}
 		})
@@ -84,8 +84,8 @@ func TestOfManyClaimsAtOnceOneWins(t *testing.T) {
 }
 
 func TestAClaimThatMakesNoSenseIsRefused(t *testing.T) {
-	for _, bad := range []repository.Lineage{claim("../x", "u1"), claim("7-g1", ""), {Lineage: "7-g1", Writer: repository.Writer{UID: "u"}, SegmentSize: 5}} {
-		if _, err := repository.Claim(t.Context(), mem.New(), bad); err == nil || errors.Is(err, objstore.ErrNotFound) {
+	for _, bad := range []layout.Lineage{claim("../x", "u1"), claim("7-g1", ""), {Lineage: "7-g1", Writer: layout.Writer{UID: "u"}, SegmentSize: 5}} {
+		if _, err := layout.Claim(t.Context(), mem.New(), bad); err == nil || errors.Is(err, objstore.ErrNotFound) {
 			t.Errorf("%+v: got %v", bad, err)
 		}
 	}
@@ -94,11 +94,11 @@ func TestAClaimThatMakesNoSenseIsRefused(t *testing.T) {
 func TestLineagesAreListed(t *testing.T) {
 	store := mem.New()
 	for _, name := range []string{"8-g1", "7-g1", "7-g2"} {
-		if _, err := repository.Claim(t.Context(), store, claim(name, "u1")); err != nil {
+		if _, err := layout.Claim(t.Context(), store, claim(name, "u1")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := repository.Lineages(t.Context(), store)
+	got, err := layout.Lineages(t.Context(), store)
 	if want := []string{"7-g1", "7-g2", "8-g1"}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, %v", got, err)
 	}
