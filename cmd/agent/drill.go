@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"howdah.dev/howdah/cmd/agent/internal/drill"
+	"howdah.dev/howdah/cmd/agent/internal/drilljob"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -26,14 +26,14 @@ func runDrill(ctx context.Context, task agentapi.DrillJob) (agentapi.DrillResult
 	none := agentapi.DrillResult{}
 	programs, err := postgres.BinDir(ctx, postgres.Exec, task.MajorVersion)
 	if err != nil {
-		return none, job.Final(drill.ReasonBadImage, err)
+		return none, job.Final(drilljob.ReasonBadImage, err)
 	}
-	superuser, err := drill.Superuser(task, "/tmp/drill")
+	superuser, err := drilljob.Superuser(task, "/tmp/drill")
 	if err != nil {
 		return none, err
 	}
-	worker := drill.Worker{
-		BinDir: programs, Superuser: superuser, Reader: drill.Reader(task.Host),
+	worker := drilljob.Worker{
+		BinDir: programs, Superuser: superuser, Reader: drilljob.Reader(task.Host),
 		Patience: 2 * time.Minute, Pause: 2 * time.Second, Now: time.Now,
 	}
 	slog.Info("looking at the restored cluster", "host", task.Host, "assertions", len(task.Assertions))

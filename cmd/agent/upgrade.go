@@ -12,7 +12,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
-	"howdah.dev/howdah/cmd/agent/internal/upgrade"
+	"howdah.dev/howdah/cmd/agent/internal/upgradejob"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -37,17 +37,17 @@ func upgradeCommand() *cobra.Command {
 }
 
 // upgradeWorker works for the task's object. Sockets lie in its scratch folder, so the path is short.
-func upgradeWorker(ctx context.Context, task agentapi.UpgradeJob) (upgrade.Worker, func(), error) {
+func upgradeWorker(ctx context.Context, task agentapi.UpgradeJob) (upgradejob.Worker, func(), error) {
 	client, err := kube.InCluster()
 	if err != nil {
-		return upgrade.Worker{}, nil, err
+		return upgradejob.Worker{}, nil, err
 	}
 	scratch := "/tmp/upgrade"
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return upgrade.Worker{}, nil, err
+		return upgradejob.Worker{}, nil, err
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
-	return upgrade.Worker{
+	return upgradejob.Worker{
 		Volume: agentapi.VolumeDir, OldRoot: agentapi.OldImageDir, Scratch: scratch,
 		Run: postgres.Exec, Now: time.Now, Report: reporter.Report,
 	}, reporter.Close, nil
@@ -82,8 +82,8 @@ func upgradeConnection(host string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client certificate: %w", err)
 	}
-	if err := os.WriteFile(upgrade.KeyFile, key, 0o600); err != nil {
+	if err := os.WriteFile(upgradejob.KeyFile, key, 0o600); err != nil {
 		return nil, err
 	}
-	return pgx.ParseConfig(upgrade.ConnectionString(host) + " dbname=postgres")
+	return pgx.ParseConfig(upgradejob.ConnectionString(host) + " dbname=postgres")
 }

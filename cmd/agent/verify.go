@@ -10,7 +10,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
-	"howdah.dev/howdah/cmd/agent/internal/verify"
+	"howdah.dev/howdah/cmd/agent/internal/verifyjob"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -35,7 +35,7 @@ func runVerify(ctx context.Context, task agentapi.VerifyJob) (agentapi.VerifyRes
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
 	defer reporter.Close()
-	worker := verify.Worker{Store: store, Report: reporter.Report}
+	worker := verifyjob.Worker{Store: store, Report: reporter.Report}
 	slog.Info("verifying", "backup", task.BackupID, "lineage", task.Lineage, "maxBytesPerSecond", task.MaxBytesPerSecond)
 	result, err := worker.Run(ctx, task)
 	if err == nil {

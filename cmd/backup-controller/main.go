@@ -16,17 +16,17 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
+	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/drill"
-	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
+	"howdah.dev/howdah/cmd/backup-controller/internal/pruning"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
-	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
 	"howdah.dev/howdah/cmd/backup-controller/internal/verify"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/throttle"
-	stores "howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -39,7 +39,7 @@ func main() {
 	manager.Program{
 		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(),
 		Setup: func(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
-			return setup(ctx, mgr, dependencies, stores.Open)
+			return setup(ctx, mgr, dependencies, repostore.Open)
 		},
 	}.Main()
 }
@@ -53,18 +53,18 @@ func cached() map[client.Object]cache.ByObject {
 }
 
 // throttled opens stores that delete no faster than DeletesPerSecond.
-func throttled(open stores.Opener) stores.Opener {
+func throttled(open repostore.Opener) repostore.Opener {
 	return func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 		store, err := open(ctx, reader, repo)
 		if err != nil {
 			return nil, err
 		}
-		return throttle.New(store, retention.DeletesPerSecond), nil
+		return throttle.New(store, pruning.DeletesPerSecond), nil
 	}
 }
 
 // setup registers all that this process does.
-func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies, open stores.Opener) error {
+func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies, open repostore.Opener) error {
 	for _, collector := range []prometheus.Collector{
 		repository.Metrics(dependencies.Client), verify.Metrics(dependencies.Client), drill.Metrics(dependencies.Client),
 	} {
@@ -72,8 +72,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 			return err
 		}
 	}
-	deletions := &gate.Gate{}
-	keeper := &retention.Keeper{Dependencies: dependencies, Open: throttled(open), Gate: deletions}
+	deletions := &deletionlock.Locks{}
+	keeper := &pruning.Keeper{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
 	return manager.Register(mgr, append(request.NewAll(dependencies),
 		repository.New(ctx, dependencies, open, keeper),
 		backup.New(ctx, dependencies, throttled(open), deletions),

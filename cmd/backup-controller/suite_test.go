@@ -27,7 +27,7 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 )
@@ -49,15 +49,15 @@ func (s *storesByBucket) set(bucket string, store objstore.Store) {
 }
 
 func (s *storesByBucket) open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
-	if name := repository.SecretName(repo); name != "" {
-		if _, err := repository.Open(ctx, reader, repo); err != nil {
+	if name := repostore.SecretName(repo); name != "" {
+		if _, err := repostore.Open(ctx, reader, repo); err != nil {
 			return nil, err // the Secret is looked at as in earnest
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if store := s.have[repo.Spec.S3.Bucket]; store != nil {
-		return repository.Sealed(ctx, reader, repo, store)
+		return repostore.Sealed(ctx, reader, repo, store)
 	}
 	return nil, &objstore.Error{Op: "put", Bucket: repo.Spec.S3.Bucket, Kind: objstore.ErrUnavailable, Err: errors.New("it is away")}
 }

@@ -11,7 +11,7 @@ import (
 
 	"howdah.dev/howdah/cmd/restore-controller/internal/restore"
 	"howdah.dev/howdah/pkg/manager"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 // version is set by the linker.
@@ -28,5 +28,5 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 	if err := metrics.Registry.Register(restore.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return manager.Register(mgr, restore.New(ctx, dependencies, repository.Open))
+	return manager.Register(mgr, restore.New(ctx, dependencies, repostore.Open))
 }

@@ -20,6 +20,7 @@ const (
 // pkg is what `go list` says of a package.
 type pkg struct {
 	ImportPath   string
+	Name         string
 	Standard     bool
 	Imports      []string
 	TestImports  []string
@@ -29,7 +30,7 @@ type pkg struct {
 
 func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-e", "-tags=integration,e2e,chaos,postgres,s3", "-json=ImportPath,Standard,Imports,TestImports,XTestImports,Deps"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list", "-e", "-tags=integration,e2e,chaos,postgres,s3", "-json=ImportPath,Name,Standard,Imports,TestImports,XTestImports,Deps"}, args...)...)
 	cmd.Dir = "../.."
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -155,10 +156,23 @@ func TestAPurePackageImportsOnlyWhatIsPure(t *testing.T) {
 }
 
 func TestPackageNamesSayWhatIsInside(t *testing.T) {
+	named := map[string]string{}
 	for _, p := range list(t, "./...", "./apis/...") {
-		switch name := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]; name {
+		name := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]
+		switch name {
 		case "util", "utils", "common", "helper", "helpers", "misc":
 			t.Errorf("%s: a name like that says nothing", p.ImportPath)
 		}
+		if other := named[name]; other != "" && p.Name != "main" && !reconciler(other, p.ImportPath) {
+			t.Errorf("%s and %s have the same name", other, p.ImportPath)
+		}
+		if p.Name != "main" {
+			named[name] = p.ImportPath
+		}
 	}
+}
+
+// reconciler says that one of the packages has the name of the kind that it reconciles.
+func reconciler(paths ...string) bool {
+	return slices.Contains(paths, module+"/cmd/backup-controller/internal/backup")
 }

@@ -1,4 +1,4 @@
-// Package restorejob makes a data generation of a backup and the WAL behind it: the worker of a restore Job.
+// Package restorejob is the worker of a Restore's Job: it creates a data generation from a backup and the WAL after it.
 package restorejob
 
 import (

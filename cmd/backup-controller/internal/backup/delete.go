@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
+	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
@@ -52,8 +52,8 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 // errBeingWritten is a backup of the same lineage that may come to point at what is to be deleted.
 var errBeingWritten = errors.New("a backup that may build on it is being written")
 
-// gatePause is the time between two looks at a gate that is closed.
-const gatePause = 5 * time.Second
+// lockedPause is the time between two looks at a lineage that is locked.
+const lockedPause = 5 * time.Second
 
 // retained says that the data stays when the object goes.
 func (o *observed) retained() bool {
@@ -69,9 +69,9 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 	if err := r.requireOurs(ctx, store, o); err != nil {
 		return found{err: err}
 	}
-	defer r.Gate.Close(plan.Lineage)()
+	defer r.Deletions.Lock(plan.Lineage)()
 	if o.backup.Status.CompletedAt != nil { // nobody builds on what has not ended
-		writing, err := gate.Writing(ctx, r.Live, o.backup.Namespace, plan.Lineage)
+		writing, err := deletionlock.Writing(ctx, r.Live, o.backup.Namespace, plan.Lineage)
 		if err != nil {
 			return found{err: err}
 		}

@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -29,8 +29,8 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	case o.planned == nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
-	case r.Gate.Closed(o.backup.Status.Plan.Lineage):
-		return flow.Poll(gatePause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
+	case r.Deletions.Locked(o.backup.Status.Plan.Lineage):
+		return flow.Poll(lockedPause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
 	case o.cluster.Status.Connection == nil || addressOf(o.backup.Status.Plan, o.cluster) == "":
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
 	case !o.stopped(o.previous):
@@ -59,7 +59,7 @@ func (r *Reconciler) job(o *observed) (workload.Job, error) {
 		Name: jobName(o.backup, plan.Attempt), Owner: o.backup, Cluster: o.cluster.Name, Component: workload.ComponentBackup,
 		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
 		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
-		S3Secret: repository.SecretName(o.planned), KeysSecret: repository.KeysSecretName(o.planned),
+		S3Secret: repostore.SecretName(o.planned), KeysSecret: repostore.KeysSecretName(o.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
 		Secrets: keysOf(spec.Secrets, o.cluster), Resources: resourcesOf(o.backup),
 	}, nil
@@ -115,7 +115,7 @@ func spec(o *observed) (agentapi.BackupJob, error) {
 			Kind: v1alpha1.KindBackup, Resource: "backups",
 			Namespace: o.backup.Namespace, Name: o.backup.Name, UID: string(o.backup.UID),
 		},
-		Repository: repository.PodConfig(o.planned),
+		Repository: repostore.PodConfig(o.planned),
 		BackupID:   plan.ID, Lineage: plan.Lineage, Parent: plan.Parent,
 		Compression: string(o.backup.Spec.Compression), MaxBytesPerSecond: maxBytesPerSecond(o.backup),
 		MemoryLimit: bufferMemory(resourcesOf(o.backup)),

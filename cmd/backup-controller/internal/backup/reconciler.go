@@ -9,11 +9,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/gate"
+	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;patch
@@ -43,16 +43,16 @@ const (
 // Reconciler of Backups.
 type Reconciler struct {
 	manager.Dependencies
-	Open repository.Opener
+	Open repostore.Opener
 	// Stores does what takes long in an object store.
 	Stores *background.Runner[found]
-	// Gate keeps Jobs from starting while something is deleted from their lineage.
-	Gate *gate.Gate
+	// Deletions keeps Jobs from starting while something is deleted from their lineage.
+	Deletions *deletionlock.Locks
 }
 
 // New makes the reconciler of Backups. Its work in stores ends with ctx.
-func New(ctx context.Context, dependencies manager.Dependencies, open repository.Opener, gate *gate.Gate) *Reconciler {
-	return &Reconciler{Dependencies: dependencies, Open: open, Stores: Stores(ctx), Gate: gate}
+func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener, deletions *deletionlock.Locks) *Reconciler {
+	return &Reconciler{Dependencies: dependencies, Open: open, Stores: Stores(ctx), Deletions: deletions}
 }
 
 // Stores makes the Runner of work in object stores.

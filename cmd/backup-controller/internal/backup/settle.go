@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 // found is what work in a store came to.
@@ -88,8 +88,8 @@ func repositoryGone(o *observed) string {
 
 // explain is a sentence about an error of a store.
 func explain(err error) string {
-	if errors.Is(err, repository.ErrSecret) {
-		return strings.TrimPrefix(err.Error(), repository.ErrSecret.Error()+": ")
+	if errors.Is(err, repostore.ErrSecret) {
+		return strings.TrimPrefix(err.Error(), repostore.ErrSecret.Error()+": ")
 	}
 	return objstore.Explain(err)
 }

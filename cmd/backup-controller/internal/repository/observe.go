@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepository) (*observed, error) {
@@ -39,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 // secretVersion identifies the content of the Secrets with credentials and keys.
 func (r *Reconciler) secretVersion(ctx context.Context, repo *v1alpha1.BackupRepository) (string, error) {
 	var versions []string
-	for _, name := range []string{repository.SecretName(repo), repository.KeysSecretName(repo)} {
+	for _, name := range []string{repostore.SecretName(repo), repostore.KeysSecretName(repo)} {
 		if name == "" {
 			continue
 		}
@@ -144,5 +144,5 @@ func inUse(users []string) string {
 
 // secretMessage is the sentence of an ErrSecret.
 func secretMessage(err error) string {
-	return strings.TrimPrefix(err.Error(), repository.ErrSecret.Error()+": ")
+	return strings.TrimPrefix(err.Error(), repostore.ErrSecret.Error()+": ")
 }

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
+	"howdah.dev/howdah/cmd/backup-controller/internal/pruning"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 // +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch;patch
@@ -42,19 +42,19 @@ const (
 // Reconciler of BackupRepositories.
 type Reconciler struct {
 	manager.Dependencies
-	Open   repository.Opener
+	Open   repostore.Opener
 	Checks *background.Runner[verdict]
 	// Keeper looks repositories through, and Surveys does so in the background.
-	Keeper  *retention.Keeper
-	Surveys *background.Runner[retention.Result]
+	Keeper  *pruning.Keeper
+	Surveys *background.Runner[pruning.Result]
 	// Token makes a random name under which a check works.
 	Token func() string
 }
 
 // New makes the reconciler of BackupRepositories. Its checks and surveys end with ctx.
-func New(ctx context.Context, dependencies manager.Dependencies, open repository.Opener, keeper *retention.Keeper) *Reconciler {
+func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener, keeper *pruning.Keeper) *Reconciler {
 	return &Reconciler{
-		Dependencies: dependencies, Open: open, Checks: Checker(ctx), Keeper: keeper, Surveys: retention.Runner(ctx),
+		Dependencies: dependencies, Open: open, Checks: Checker(ctx), Keeper: keeper, Surveys: pruning.Runner(ctx),
 		Token: func() string { return strings.ToLower(rand.Text()) },
 	}
 }
@@ -148,7 +148,7 @@ func (r *Reconciler) awaitUsers(_ context.Context, o *observed) flow.Outcome {
 // try opens the store and checks it.
 func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) verdict {
 	store, err := r.Open(ctx, r.Client, repo)
-	if errors.Is(err, repository.ErrSecret) {
+	if errors.Is(err, repostore.ErrSecret) {
 		return verdict{Reason: v1alpha1.ReasonSecretNotFound, Message: sentence(secretMessage(err))}
 	}
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/retention"
+	"howdah.dev/howdah/cmd/backup-controller/internal/pruning"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 // soon is the time between two looks at a repository of whose Backups one has come, ended or gone.
@@ -21,9 +21,9 @@ const soon = 10 * time.Second
 // survey has the bucket looked through and cleaned up beside this pass, and takes over what the last look has found.
 func (r *Reconciler) survey(_ context.Context, o *observed) flow.Outcome {
 	repo := o.repo.DeepCopy()
-	work := func(ctx context.Context) retention.Result { return r.Keeper.Run(ctx, repo, o.mark) }
+	work := func(ctx context.Context) pruning.Result { return r.Keeper.Run(ctx, repo, o.mark) }
 	key := fmt.Sprintf("%d/%s", repo.Generation, o.secret)
-	found, known := r.Surveys.Do(o.repo, key, retention.Interval, work)
+	found, known := r.Surveys.Do(o.repo, key, pruning.Interval, work)
 	again := recheckGood
 	switch {
 	case !known:
@@ -56,7 +56,7 @@ func markOf(repo *v1alpha1.BackupRepository, backups []v1alpha1.Backup) string {
 
 // explain is a sentence about an error of a look.
 func explain(err error) string {
-	if errors.Is(err, repository.ErrSecret) {
+	if errors.Is(err, repostore.ErrSecret) {
 		return sentence(secretMessage(err))
 	}
 	return sentence(objstore.Explain(err))

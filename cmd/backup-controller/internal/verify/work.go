@@ -16,7 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -106,13 +106,13 @@ func (r *Reconciler) job(o *observed) workload.Job {
 			Kind: v1alpha1.KindBackup, Resource: "backups",
 			Namespace: o.backup.Namespace, Name: o.backup.Name, UID: string(o.backup.UID),
 		},
-		Repository: repository.PodConfig(o.repo), Lineage: plan.Lineage, BackupID: plan.ID, MaxBytesPerSecond: rate(o.backup, o.repo),
+		Repository: repostore.PodConfig(o.repo), Lineage: plan.Lineage, BackupID: plan.ID, MaxBytesPerSecond: rate(o.backup, o.repo),
 	}
 	return workload.Job{
 		Name: jobName(o.backup, o.backup.Status.Verification.Attempt), Owner: o.backup, Cluster: o.backup.Spec.Cluster.Name,
 		Component: workload.ComponentBackup, Image: r.Agent.Image, Agent: r.Agent, Args: []string{"verify"},
 		Spec: task, Progress: &task.Object,
-		S3Secret: repository.SecretName(o.repo), KeysSecret: repository.KeysSecretName(o.repo),
+		S3Secret: repostore.SecretName(o.repo), KeysSecret: repostore.KeysSecretName(o.repo),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),

@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
-	"howdah.dev/howdah/cmd/db-controller/internal/volumelock"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -62,13 +62,13 @@ func (p parts) components() steps {
 // run gives the volumes to whom they are due, and keeps PostgreSQL running otherwise.
 func (p parts) run() steps {
 	return steps{
-		volumelock.AdoptHandover, // recorded before a pod starts on it
-		volumelock.Respond,       // recorded before anybody acts on it
-		releaseGenerations,       // recorded before the instances are told
+		volumegrant.AdoptHandover, // recorded before a pod starts on it
+		volumegrant.Respond,       // recorded before anybody acts on it
+		releaseGenerations,        // recorded before the instances are told
 		pinImage,
 		p.instances.Initialize,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
-		volumelock.AwaitUnlocked, hibernation.AwaitWaking,
+		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
 		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.FreeInstances, p.rolling.Roll, p.storage.ReleaseRemoved,
 	}
 }
@@ -76,10 +76,10 @@ func (p parts) run() steps {
 // deletion is the way out. Until the last backup is there the cluster goes on as before.
 func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
 	var goOn steps
-	if o.Begun() && (volumelock.Granted(o) || finalbackup.Due(o)) {
-		goOn = slices.Concat(p.components(), p.run(), steps{volumelock.AwaitRelease, finalbackup.Request, finalbackup.Await})
+	if o.Begun() && (volumegrant.Granted(o) || finalbackup.Due(o)) {
+		goOn = slices.Concat(p.components(), p.run(), steps{volumegrant.AwaitRelease, finalbackup.Request, finalbackup.Await})
 	}
 	return slices.Concat(steps{r.keepOrder}, goOn, steps{
-		volumelock.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.storage.ReleaseVolumes, r.removeFinalizer,
+		volumegrant.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.storage.ReleaseVolumes, r.removeFinalizer,
 	})
 }

@@ -10,11 +10,11 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
-	"howdah.dev/howdah/cmd/db-controller/internal/maintenance"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -50,7 +50,7 @@ func pollInterval(o *observed.Cluster) time.Duration {
 		switch {
 		case agent == nil || agent.Rejoin != nil:
 			interval = pace.UnknownInterval
-		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && maintenance.Open(o):
+		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && window.Open(o):
 			return pace.BusyInterval
 		case ordinal != o.Primary() && (availability.Lags(o, agent.Pod, agent) != "" || !counted(primary, agent.Pod)):
 			if joining(o, ordinal) {

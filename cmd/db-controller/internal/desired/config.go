@@ -8,7 +8,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/repository/location"
+	"howdah.dev/howdah/pkg/repostore/location"
 )
 
 // declaring: the agents are told of something that those of the first suite don't know.

@@ -9,14 +9,14 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
-	"howdah.dev/howdah/cmd/db-controller/internal/volumelock"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/flow"
 )
 
 // Hibernating: all instances are to be stopped. They run for a last backup all the same, and for who has handed over data
 // and waits until it is seen to work.
 func Hibernating(o *observed.Cluster) bool {
-	wakes := volumelock.Granted(o) || o.Deleting() && finalbackup.Due(o)
+	wakes := volumegrant.Granted(o) || o.Deleting() && finalbackup.Due(o)
 	return o.Cluster.Spec.Hibernate && !wakes
 }
 

@@ -21,7 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
-	"howdah.dev/howdah/cmd/db-controller/internal/volumelock"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -44,7 +44,7 @@ func (s *Steps) StopInstances(ctx context.Context, o *observed.Cluster) flow.Out
 func (s *Steps) EnsureStatefulSet(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	replicas := scaling.Replicas(o)
 	switch {
-	case volumelock.MustBeStopped(o) || hibernation.Hibernating(o):
+	case volumegrant.MustBeStopped(o) || hibernation.Hibernating(o):
 		if o.StatefulSet() == nil && !o.Orphaned() {
 			return flow.Next
 		}

@@ -6,7 +6,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/repository/location"
+	"howdah.dev/howdah/pkg/repostore/location"
 )
 
 func MissingCredentials(o *observed.Cluster) string {

@@ -14,7 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
-	"howdah.dev/howdah/cmd/db-controller/internal/volumelock"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -56,7 +56,7 @@ func WriteUnseen(cluster *v1alpha1.PostgresCluster, outcome flow.Outcome) {
 
 // ready says whether clients can connect to the primary, and if not, why.
 func ready(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
-	locked, message := volumelock.LockedBy(o)
+	locked, message := volumegrant.LockedBy(o)
 	switch {
 	case locked != "":
 		return condition.False(locked, message)

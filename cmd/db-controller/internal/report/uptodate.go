@@ -8,11 +8,11 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
-	"howdah.dev/howdah/cmd/db-controller/internal/maintenance"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
+	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -25,7 +25,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		return condition.False(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*observed.Cluster) condition.Finding{
-		desiredVersion, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, maintenance.Condition, restartPending, Resizing, replacementPending, configurationPending,
+		desiredVersion, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, window.Condition, restartPending, Resizing, replacementPending, configurationPending,
 	} {
 		if found := look(o); found.Reason != "" {
 			return withProgress(o, found, outcome)
@@ -86,9 +86,9 @@ func restartPending(o *observed.Cluster) condition.Finding {
 	if len(instances) == 0 {
 		return condition.Finding{}
 	}
-	if window := maintenance.Wait(o); window != "" {
+	if wait := window.Wait(o); wait != "" {
 		return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("A change of %s waits for a restart of PostgreSQL in %s.%s",
-			phrase.List(parameters), phrase.List(instances), window))
+			phrase.List(parameters), phrase.List(instances), wait))
 	}
 	return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("PostgreSQL is being restarted in %s for a change of %s.",
 		phrase.List(instances), phrase.List(parameters)))
@@ -102,7 +102,7 @@ func replacementPending(o *observed.Cluster) condition.Finding {
 	}
 	for ordinal := range o.Reach() {
 		if changes := desired.Changes(o, ordinal); changes != "" {
-			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.%s", o.Names.Instance(ordinal), changes, maintenance.Wait(o)))
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.%s", o.Names.Instance(ordinal), changes, window.Wait(o)))
 		}
 	}
 	return condition.Finding{}

@@ -9,17 +9,17 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
-	"howdah.dev/howdah/cmd/db-controller/internal/maintenance"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
 
 // Roll brings the instances up to date.
 func (s *Steps) Roll(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	next := NextMove(o)
-	if disturbs(o, next) && !maintenance.Open(o) {
+	if disturbs(o, next) && !window.Open(o) {
 		return flow.Next // its time will come
 	}
 	name := o.Names.Instance(next.Instance)

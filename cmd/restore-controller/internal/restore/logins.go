@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/volumelock"
 )
 
@@ -21,7 +21,7 @@ import (
 func secretsOf(head *backup.Head, restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) []string {
 	var names []string
 	cluster, into := restore.Spec.Destination.ClusterName(), restore.Spec.Destination.NewCluster
-	for _, secret := range repository.Secrets(head, restore.Namespace, cluster) {
+	for _, secret := range repostore.Secrets(head, restore.Namespace, cluster) {
 		if into != nil && into.Temporary && secret.Name != protocol.AppSecret(cluster) && secret.Name != protocol.SuperuserSecret(cluster) {
 			continue // of a declared role: where it is missing, the cluster that was backed up would take it for its own
 		}
@@ -107,7 +107,7 @@ func (r *Reconciler) ensureLogins(ctx context.Context, o *observed) flow.Outcome
 	case head == nil:
 		return outcome
 	}
-	for _, secret := range repository.Secrets(head, o.cluster.Namespace, o.cluster.Name) {
+	for _, secret := range repostore.Secrets(head, o.cluster.Namespace, o.cluster.Name) {
 		if there(secret.Name) || !slices.Contains(o.restore.Status.Plan.Secrets, secret.Name) {
 			continue
 		}

@@ -22,7 +22,7 @@ import (
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/protocol"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/volumelock"
 )
 
@@ -85,7 +85,7 @@ func unreadable(repo string, err error) flow.Outcome {
 		message = objstore.Explain(err)
 	}
 	reason := v1alpha1.ReasonRepositoryNotReady
-	if errors.Is(err, repository.ErrSecret) {
+	if errors.Is(err, repostore.ErrSecret) {
 		reason = v1alpha1.ReasonSecretNotFound
 	} else if about := sealed.Reason(err); about != "" {
 		reason = about

@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 )
 
 const (
@@ -29,14 +29,14 @@ const (
 type Reconciler struct {
 	manager.Dependencies
 	// Open opens the bucket of a repository.
-	Open repository.Opener
+	Open repostore.Opener
 
 	reports *background.Runner[read[planning.Report]]
 	heads   *background.Runner[read[*backup.Head]]
 }
 
 // New makes the reconciler of Restores. Its reads end with ctx.
-func New(ctx context.Context, dependencies manager.Dependencies, open repository.Opener) *Reconciler {
+func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener) *Reconciler {
 	reads := background.Options{Timeout: readLimit, Limit: parallelReads, Now: dependencies.Now}
 	return &Reconciler{
 		Dependencies: dependencies, Open: open,

@@ -20,7 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/protocol"
-	"howdah.dev/howdah/pkg/repository"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 	"howdah.dev/howdah/test/testkit/buckettest"
@@ -88,7 +88,7 @@ func (l *lab) meta(name string) metav1.ObjectMeta {
 func (l *lab) startController() {
 	l.Helper()
 	l.stop = apiserver.Run(l.T, l.ns, func(ctx context.Context, mgr ctrl.Manager) error {
-		reconciler := New(ctx, manager.NewDependencies(mgr, "restore-controller", manager.Settings{Agent: workload.Agent{Image: "agent:1"}, Images: manager.Images{17: "postgres:17"}}), repository.Open)
+		reconciler := New(ctx, manager.NewDependencies(mgr, "restore-controller", manager.Settings{Agent: workload.Agent{Image: "agent:1"}, Images: manager.Images{17: "postgres:17"}}), repostore.Open)
 		reconciler.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
 			return l.store, nil
 		}

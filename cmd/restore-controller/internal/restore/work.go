@@ -14,7 +14,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
-	"howdah.dev/howdah/pkg/repository/location"
+	"howdah.dev/howdah/pkg/repostore/location"
 	"howdah.dev/howdah/pkg/workload"
 )
 

@@ -1,0 +1,36 @@
+package drilljob
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Reader is how assertions connect: as the role that reads everything and changes nothing, by its certificate.
+func Reader(host string) string {
+	files := agentapi.ClientTLSDir
+	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt sslcert=%s/tls.crt sslkey=%s/tls.key",
+		postgres.QuoteConnInfo(host), agentapi.PostgresPort, agentapi.UpgradeRole, files, files, files)
+}
+
+// Superuser is how pg_amcheck connects, with the password in a file of the scratch folder.
+func Superuser(task agentapi.DrillJob, scratch string) (string, error) {
+	password, err := os.ReadFile(filepath.Join(agentapi.SecretsDir, task.SuperuserSecret, "password"))
+	if err != nil {
+		return "", fmt.Errorf("password of the superuser: %w", err)
+	}
+	if err := os.MkdirAll(scratch, 0o700); err != nil {
+		return "", err
+	}
+	file := filepath.Join(scratch, "pgpass")
+	line := "*:*:*:" + postgres.RoleSuperuser + ":" + strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(string(password)) + "\n"
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt passfile=%s options='-c search_path=pg_catalog -c statement_timeout=0 -c lock_timeout=0'",
+		postgres.QuoteConnInfo(task.Host), agentapi.PostgresPort, postgres.RoleSuperuser, agentapi.ClientTLSDir, postgres.QuoteConnInfo(file)), nil
+}

@@ -1,0 +1,164 @@
+package upgradejob
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// target is the new version, as far as the inspection needs it.
+type target struct {
+	major int
+	share string // its share folder, with extension/*.control
+	lib   string // its $libdir
+}
+
+// inspection is one question to a running database. Each row of the answer is one finding: its text goes into message.
+type inspection struct {
+	check    string
+	severity string
+	cluster  bool // about the cluster, not about one database
+	applies  func(from, to int) bool
+	query    string
+	message  string
+}
+
+func always(int, int) bool { return true }
+
+// inspections are all questions that SQL alone can answer.
+var inspections = []inspection{
+	{
+		check: "PreparedTransactions", severity: severityError, cluster: true, applies: always,
+		query:   "SELECT gid || ' in ' || database FROM pg_catalog.pg_prepared_xacts ORDER BY 1",
+		message: "the prepared transaction %s would be lost: COMMIT PREPARED or ROLLBACK PREPARED it first",
+	}, {
+		check: "InvalidDatabase", severity: severityError, cluster: true, applies: always,
+		query:   "SELECT datname FROM pg_catalog.pg_database WHERE datconnlimit = -2",
+		message: "database %s was dropped half way: DROP DATABASE it again first",
+	}, {
+		check: "LogicalSlots", severity: severityWarning, cluster: true, applies: func(from, _ int) bool { return from < 17 },
+		query:   "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
+		message: "the logical replication slot %s is dropped by the upgrade: its subscriber must be set up again",
+	}, {
+		check: "RegTypes", severity: severityError, applies: always,
+		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname || ' (' || t.typname || ')'
+			FROM pg_catalog.pg_attribute a
+			JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'm', 'i', 'p')
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+			WHERE NOT a.attisdropped AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_t'
+			AND t.typname IN ('regproc', 'regprocedure', 'regoper', 'regoperator', 'regconfig', 'regdictionary', 'regnamespace', 'regcollation')
+			AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace ORDER BY 1`,
+		message: "column %s has a type that stores object ids, which change: ALTER its TYPE to text first",
+	}, {
+		check: "ACLItems", severity: severityError, applies: func(from, to int) bool { return from < 16 && to >= 16 },
+		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname
+			FROM pg_catalog.pg_attribute a
+			JOIN pg_catalog.pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'm', 'i', 'p')
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+			WHERE NOT a.attisdropped AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+			AND a.atttypid IN ('pg_catalog.aclitem'::pg_catalog.regtype, 'pg_catalog.aclitem[]'::pg_catalog.regtype) ORDER BY 1`,
+		message: "column %s is of type aclitem, whose format changed in 16: ALTER its TYPE to text first",
+	},
+}
+
+// inspect asks every question in every database.
+func inspect(ctx context.Context, connect *pgx.ConnConfig, to target) ([]agentapi.Finding, error) {
+	databases, err := databasesOf(ctx, connect)
+	if err != nil {
+		return nil, err
+	}
+	var findings []agentapi.Finding
+	for i, database := range databases {
+		config := connect.Copy()
+		config.Database = database
+		found, err := inspectDatabase(ctx, config, to, i == 0)
+		if err != nil {
+			return nil, fmt.Errorf("inspect database %s: %w", database, err)
+		}
+		findings = append(findings, found...)
+	}
+	return findings, nil
+}
+
+func inspectDatabase(ctx context.Context, connect *pgx.ConnConfig, to target, first bool) ([]agentapi.Finding, error) {
+	conn, err := pgx.ConnectConfig(ctx, connect)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var from int
+	if err := conn.QueryRow(ctx, "SELECT pg_catalog.current_setting('server_version_num')::int / 10000").Scan(&from); err != nil {
+		return nil, err
+	}
+	var findings []agentapi.Finding
+	for _, question := range inspections {
+		if question.cluster && !first || !question.applies(from, to.major) {
+			continue
+		}
+		texts, err := column(ctx, conn, question.query)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", question.check, err)
+		}
+		for _, text := range texts {
+			finding := agentapi.Finding{Severity: question.severity, Check: question.check, Message: fmt.Sprintf(question.message, text)}
+			if !question.cluster {
+				finding.Database = connect.Database
+			}
+			findings = append(findings, finding)
+		}
+	}
+	missing, err := missingFiles(ctx, conn, connect.Database, to)
+	return append(findings, missing...), err
+}
+
+// missingFiles finds extensions and libraries that the new image doesn't have.
+func missingFiles(ctx context.Context, conn *pgx.Conn, database string, to target) ([]agentapi.Finding, error) {
+	extensions, err := column(ctx, conn, "SELECT extname::text FROM pg_catalog.pg_extension ORDER BY 1")
+	if err != nil {
+		return nil, err
+	}
+	libraries, err := column(ctx, conn, `SELECT DISTINCT probin FROM pg_catalog.pg_proc
+		WHERE probin LIKE '$libdir/%' AND oid >= 16384 ORDER BY 1`)
+	if err != nil {
+		return nil, err
+	}
+	var findings []agentapi.Finding
+	for _, extension := range extensions {
+		if !exists(filepath.Join(to.share, "extension", extension+".control")) {
+			findings = append(findings, agentapi.Finding{
+				Severity: severityError, Check: "ExtensionMissing", Database: database,
+				Message: fmt.Sprintf("extension %s is not in the image of PostgreSQL %d: DROP EXTENSION it first, or set spec.image to an image that has it", extension, to.major),
+			})
+		}
+	}
+	for _, library := range libraries {
+		name := strings.TrimSuffix(strings.TrimPrefix(library, "$libdir/"), ".so")
+		if !exists(filepath.Join(to.lib, name+".so")) {
+			findings = append(findings, agentapi.Finding{
+				Severity: severityError, Check: "LibraryMissing", Database: database,
+				Message: fmt.Sprintf("functions use the library %s, which is not in the image of PostgreSQL %d: set spec.image to an image that has it", name, to.major),
+			})
+		}
+	}
+	return findings, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func column(ctx context.Context, conn *pgx.Conn, query string) ([]string, error) {
+	rows, err := conn.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}

@@ -1,0 +1,147 @@
+package upgradejob
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"howdah.dev/howdah/cmd/agent/internal/job"
+)
+
+// How pg_upgrade brings the files over.
+const (
+	modeCopy  = "--copy"
+	modeClone = "--clone"
+	modeRange = "--copy-file-range" // within the kernel; from 17 on
+)
+
+// Phases that pg_upgrade runs in.
+const (
+	phaseChecking  = "CheckingSchema"
+	phaseUpgrading = "Upgrading"
+)
+
+// pgUpgrade runs pg_upgrade, and reports what it is busy with. What it has found wrong is in the error.
+func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, oldData, newData string, more ...string) error {
+	args := append([]string{
+		"--old-bindir=" + found.oldBin, "--new-bindir=" + found.newBin,
+		"--old-datadir=" + oldData, "--new-datadir=" + newData,
+		"--username=postgres", "--socketdir=" + w.Scratch,
+	}, more...)
+	cmd := exec.CommandContext(ctx, filepath.Join(found.newBin, "pg_upgrade"), args...)
+	cmd.Dir = w.Scratch // it leaves scripts in its working directory
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	output := w.follow(phase, bufio.NewScanner(out))
+	if err := cmd.Wait(); err != nil {
+		text := complaint(output)
+		for _, more := range []string{causes(output), reports(newData)} {
+			text = strings.TrimSpace(text + " " + more)
+		}
+		return job.Final(ReasonUpgradeFailed, fmt.Errorf("pg_upgrade: %w: %s", err, text))
+	}
+	return nil
+}
+
+// follow collects the output, and shows its lines as they come.
+func (w Worker) follow(phase string, lines *bufio.Scanner) string {
+	var all strings.Builder
+	for lines.Scan() {
+		line := lines.Text()
+		all.WriteString(line + "\n")
+		if doing, _, _ := strings.Cut(line, "  "); doing != "" && !strings.HasPrefix(doing, "-") {
+			w.Report(job.Progress{Phase: phase, Message: strings.TrimSpace(doing)})
+		}
+	}
+	return all.String()
+}
+
+// reports are the files in which pg_upgrade lists what is in the way, cut to what a person reads.
+func reports(newData string) string {
+	const limit = 1200
+	var all strings.Builder
+	_ = filepath.WalkDir(filepath.Join(newData, "pg_upgrade_output.d"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".txt") {
+			content, readErr := os.ReadFile(path)
+			if readErr == nil {
+				all.WriteString(strings.Join(strings.Fields(string(content)), " ") + " ")
+			}
+		}
+		return nil
+	})
+	if all.Len() > limit {
+		return strings.ToValidUTF8(all.String()[:limit], "") + " …"
+	}
+	return all.String()
+}
+
+// transferMode clones where the filesystem of dir can, else copies, without leaving the kernel where pg_upgrade of that version
+// and the kernel can.
+func transferMode(dir string, major int) (mode string, err error) {
+	source, err := os.CreateTemp(dir, "clone-from-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, source.Close(), os.Remove(source.Name())) }()
+	target, err := os.CreateTemp(dir, "clone-to-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, target.Close(), os.Remove(target.Name())) }()
+	if unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil {
+		return modeClone, nil
+	}
+	if _, err := source.WriteString("x"); err != nil {
+		return "", err
+	}
+	if n, err := unix.CopyFileRange(int(source.Fd()), new(int64), int(target.Fd()), nil, 1, 0); major >= 17 && err == nil && n == 1 {
+		return modeRange, nil
+	}
+	return modeCopy, nil
+}
+
+// space is how many bytes the files below dir take, and how many its filesystem has free.
+func space(dir string) (used, free int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			used += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return 0, 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return used, int64(stat.Bavail) * stat.Bsize, nil
+}
+
+// tail is the end of a server's log.
+func tail(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(string(content[max(0, len(content)-600):])), " ")
+}

@@ -1,0 +1,201 @@
+// Package upgradejob is the worker of an Upgrade's Jobs: `agent upgrade run` writes a new data generation of a higher major
+// version beside the old one on a locked volume, with pg_upgrade; `agent upgrade check` finds out on a copy of the schema
+// whether that would work, while the database accepts connections.
+package upgradejob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/initialize"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Reasons that the workers end with.
+const (
+	ReasonNoSpace       = "InsufficientSpace"
+	ReasonUpgradeFailed = "UpgradeFailed"
+	ReasonBadImage      = "BadImage"
+)
+
+// Worker does the work of upgrade Jobs.
+type Worker struct {
+	Volume  generation.Volume
+	OldRoot string // where the old image is mounted
+	Scratch string // an empty folder for wrappers, sockets and scratch databases; its path must be short
+	Run     postgres.Run
+	Now     func() time.Time
+	Report  func(job.Progress)
+}
+
+func (w Worker) binDir(ctx context.Context, major int) (string, error) {
+	dir, err := postgres.BinDir(ctx, w.Run, major)
+	if err != nil {
+		return "", job.Final(ReasonBadImage, err)
+	}
+	return dir, nil
+}
+
+// Upgrade writes the new generation. One that is whole is reported again.
+func (w Worker) Upgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.UpgradeResult, error) {
+	made, err := w.Volume.Read(task.ToGeneration)
+	if err != nil {
+		if made, err = w.make(ctx, task); err != nil {
+			return agentapi.UpgradeResult{}, err
+		}
+	}
+	return agentapi.UpgradeResult{
+		DataGeneration: made.ID, SystemIdentifier: made.SystemIdentifier, MajorVersion: made.MajorVersion,
+	}, nil
+}
+
+func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.Generation, error) {
+	none := generation.Generation{}
+	w.Report(job.Progress{Phase: "Preparing"})
+	old, err := w.Volume.Resolve(task.FromGeneration)
+	if err != nil {
+		return none, job.Final(ReasonUpgradeFailed, err)
+	}
+	task.FromGeneration = old.ID // a clone of it, where a former replica is the primary
+	if old.MajorVersion != task.FromVersion {
+		return none, job.Final(ReasonUpgradeFailed, fmt.Errorf("data generation %s is of PostgreSQL %d, not %d", old.ID, old.MajorVersion, task.FromVersion))
+	}
+	lock, err := w.Volume.Lock(old.ID)
+	if err != nil {
+		return none, err
+	}
+	defer lock.Close()
+	found, err := w.programs(ctx, task.FromVersion, task.ToVersion)
+	if err != nil {
+		return none, job.Final(ReasonBadImage, err)
+	}
+	pgdata, err := w.Volume.Begin(task.ToGeneration)
+	if err != nil {
+		return none, err
+	}
+	if err := w.fill(ctx, task, found, pgdata); err != nil {
+		return none, errors.Join(err, w.Volume.Remove(task.ToGeneration))
+	}
+	return w.complete(ctx, task, found, pgdata)
+}
+
+// fill makes pgdata an upgraded copy of the old generation.
+func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found programs, pgdata string) error {
+	oldData := w.Volume.PGData(task.FromGeneration)
+	control, err := w.settled(ctx, found, oldData)
+	if err != nil {
+		return err
+	}
+	mode, err := transferMode(w.Volume.Dir(task.ToGeneration), task.ToVersion)
+	if err != nil {
+		return err
+	}
+	if err := w.checkSpace(oldData, mode); err != nil {
+		return err
+	}
+	if err := w.initdb(ctx, found, task.ToVersion, pgdata, control); err != nil {
+		return err
+	}
+	options := []string{"--jobs=" + strconv.Itoa(runtime.NumCPU()), "--no-sync"}
+	if mode != modeCopy { // the default, and no option of older versions
+		options = append(options, mode)
+	}
+	return w.pgUpgrade(ctx, phaseUpgrading, found, oldData, pgdata, options...)
+}
+
+// settled makes sure that the old generation is shut down cleanly: a former attempt may have been killed while
+// pg_upgrade ran a server on it.
+func (w Worker) settled(ctx context.Context, found programs, oldData string) (postgres.ControlData, error) {
+	control, err := postgres.ReadControlData(ctx, w.Run, found.oldBin, oldData)
+	if err != nil || control.State.Clean() {
+		return control, err
+	}
+	w.Report(job.Progress{Phase: "Recovering", Message: "the old data was not shut down cleanly; it is recovered first"})
+	if err := w.startAndStop(ctx, found.oldBin, oldData); err != nil {
+		return control, fmt.Errorf("recover the old data: %w", err)
+	}
+	return postgres.ReadControlData(ctx, w.Run, found.oldBin, oldData)
+}
+
+func (w Worker) startAndStop(ctx context.Context, binDir, dataDir string) error {
+	stop, err := w.start(ctx, binDir, dataDir)
+	if err != nil {
+		return err
+	}
+	return stop(ctx)
+}
+
+// start runs a server that only this pod can reach, until stop is called.
+func (w Worker) start(ctx context.Context, binDir, dataDir string) (stop func(context.Context) error, err error) {
+	ctl := filepath.Join(binDir, "pg_ctl")
+	options := "-c listen_addresses='' -c archive_mode=off -c autovacuum=off -c fsync=off -c unix_socket_directories=" + w.Scratch
+	log := filepath.Join(w.Scratch, "server.log")
+	if _, err := w.Run(ctx, ctl, "-D", dataDir, "-w", "-t", "600", "-l", log, "-o", options, "start"); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, tail(log))
+	}
+	return func(ctx context.Context) error {
+		_, err := w.Run(ctx, ctl, "-D", dataDir, "-w", "-t", "600", "-m", "fast", "stop")
+		return err
+	}, nil
+}
+
+// initdb makes the empty new database like the old one, for pg_upgrade insists on it.
+func (w Worker) initdb(ctx context.Context, found programs, major int, pgdata string, old postgres.ControlData) error {
+	_, err := w.Run(ctx, filepath.Join(found.newBin, "initdb"), initdbArguments(major, pgdata, old)...)
+	return err
+}
+
+func initdbArguments(major int, pgdata string, old postgres.ControlData) []string {
+	args := initialize.Arguments(major, pgdata)
+	args = append(args, "--no-sync", "--wal-segsize="+strconv.FormatUint(old.SegSize>>20, 10))
+	if old.Checksums() {
+		return args
+	}
+	for i, arg := range args {
+		if arg == "--data-checksums" && major >= 18 {
+			args[i] = "--no-data-checksums" // 18 turned the default on
+		} else if arg == "--data-checksums" {
+			return append(args[:i], args[i+1:]...)
+		}
+	}
+	return args
+}
+
+// complete reads what the new generation is, and makes it whole. Extensions and statistics are left to the server that
+// will run it, so that they cost no downtime.
+func (w Worker) complete(ctx context.Context, task agentapi.UpgradeJob, found programs, pgdata string) (generation.Generation, error) {
+	w.Report(job.Progress{Phase: "Syncing"})
+	control, err := postgres.ReadControlData(ctx, w.Run, found.newBin, pgdata)
+	if err != nil {
+		return generation.Generation{}, err
+	}
+	made := generation.Generation{
+		ID: task.ToGeneration, SystemIdentifier: strconv.FormatUint(control.SystemIdentifier, 10),
+		MajorVersion: task.ToVersion, Origin: generation.Upgrade, From: task.FromGeneration, CreatedAt: w.Now().UTC(),
+		Maintenance: []string{generation.MaintainExtensions, generation.MaintainStatistics},
+	}
+	return made, w.Volume.Complete(made)
+}
+
+func (w Worker) checkSpace(oldData, mode string) error {
+	if mode == modeClone {
+		return nil
+	}
+	need, free, err := space(oldData)
+	if err != nil {
+		return err
+	}
+	if need += need / 20; need > free {
+		return job.Final(ReasonNoSpace, fmt.Errorf(
+			"the volume has %d MiB free, and a copy of the data needs about %d MiB; make room or take a larger volume", free>>20, need>>20))
+	}
+	return nil
+}

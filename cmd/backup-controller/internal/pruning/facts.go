@@ -1,0 +1,89 @@
+package pruning
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
+	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/layout"
+)
+
+// facts are what Kubernetes knows of a repository.
+type facts struct {
+	backups []v1alpha1.Backup // of the namespace
+	writers *ownership.Writers
+	// seen says since when each lineage is known here.
+	seen map[string]time.Time
+	repo string
+}
+
+// gather reads past the cache: what is not known here is deleted.
+func gather(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, lineages []inventory.Lineage) (*facts, error) {
+	backups := &v1alpha1.BackupList{}
+	if err := reader.List(ctx, backups, client.InNamespace(repo.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Backups: %w", err)
+	}
+	owned := make([]layout.Lineage, 0, len(lineages))
+	for i := range lineages {
+		owned = append(owned, lineages[i].Lineage)
+	}
+	writers, err := ownership.Look(ctx, reader, repo, owned...)
+	return &facts{backups: backups.Items, writers: writers, repo: repo.Name}, err
+}
+
+// owner says whose a lineage is, and in a sentence why nothing is removed from it, if it may be somebody else's.
+func (f *facts) owner(l *inventory.Lineage, now time.Time) (ownership.Owner, string) {
+	lately := l.LastWritten
+	if seen := f.seen[l.Lineage.Lineage]; seen.After(lately) {
+		lately = seen
+	}
+	return f.writers.Owner(l.Lineage, lately, now)
+}
+
+// object is the Backup of a backup in this repository, or nil.
+func (f *facts) object(lineage, id string) *v1alpha1.Backup {
+	for i := range f.backups {
+		b := &f.backups[i]
+		if plan := b.Status.Plan; plan != nil && plan.Repository == f.repo && plan.Lineage == lineage && plan.ID == id {
+			return b
+		}
+		if found := b.Spec.Found; found != nil && found.Repository == f.repo && found.Lineage == lineage && found.ID == id {
+			return b
+		}
+	}
+	return nil
+}
+
+// damaged says that a check has found the backup's data wrong.
+func damaged(b *v1alpha1.Backup) bool {
+	verified := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionVerified)
+	return verified != nil && verified.Status == metav1.ConditionFalse && verified.Reason == v1alpha1.ReasonDataCorrupt
+}
+
+// planning is how long a Restore that has no plan yet is waited for.
+const planning = time.Hour
+
+// restoring names a Restore that reads a lineage, or may be about to; empty if there is none.
+func restoring(ctx context.Context, reader client.Reader, namespace, lineage string, now time.Time) (string, error) {
+	restores := &v1alpha1.RestoreList{}
+	if err := reader.List(ctx, restores, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list Restores: %w", err)
+	}
+	for i := range restores.Items {
+		r := &restores.Items[i]
+		plan := r.Status.Plan
+		switch {
+		case r.Status.CompletedAt != nil:
+		case plan != nil && plan.Lineage == lineage, plan == nil && now.Sub(r.CreationTimestamp.Time) < planning:
+			return r.Name, nil
+		}
+	}
+	return "", nil
+}

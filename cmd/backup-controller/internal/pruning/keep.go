@@ -1,0 +1,170 @@
+package pruning
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// keep removes, of every lineage that is ours, what the policy doesn't keep, and what was left by who was killed.
+func (r *run) keep(ctx context.Context) error {
+	policy := policyOf(r.repo.Spec.Retention)
+	idle := r.repo.Spec.ReadOnly || r.repo.Spec.Retention != nil && r.repo.Spec.Retention.DryRun
+	sweep := !idle && r.now.Sub(r.swept) >= sweepInterval
+	for i := range r.lineages {
+		l := &r.lineages[i]
+		owner, why := r.facts.owner(l, r.now)
+		if why != "" {
+			r.waitFor("%s", why)
+			continue
+		}
+		plan := retention.Make(r.retained(l, owner), policy, r.now)
+		r.result.going(l.Lineage.Lineage, plan)
+		if why := unclear(l); why != "" {
+			r.waitFor("%s", why)
+			continue
+		}
+		if idle || policy.Empty() && !sweep {
+			continue
+		}
+		if err := r.clean(ctx, l, plan, sweep); err != nil {
+			return fmt.Errorf("lineage %s: %w", l.Lineage.Lineage, err)
+		}
+	}
+	if sweep {
+		r.swept = r.now
+	}
+	if r.result.removed.any() {
+		r.announce(r.result.removed.String())
+	}
+	return nil
+}
+
+// unclear says in a sentence why nobody knows what the lineage needs; empty: it is known.
+func unclear(l *inventory.Lineage) string {
+	switch {
+	case len(l.Damaged) > 0:
+		return fmt.Sprintf("Nothing is removed from lineage %s while backup %s can't be read: it could need anything.", l.Lineage.Lineage, l.Damaged[0])
+	case l.Unlinked != 0:
+		return fmt.Sprintf("Nothing is removed from lineage %s while %s is missing in the archive and no backup was taken on that timeline: any backup may be the one that leads there.",
+			l.Lineage.Lineage, postgres.HistoryName(l.Unlinked))
+	}
+	return ""
+}
+
+// retained is a lineage with what its Backup objects say.
+func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Lineage {
+	retained := l.Retained()
+	retained.Living, retained.FirstSeen = owner == ownership.Living, r.facts.seen[l.Lineage.Lineage]
+	for i := range retained.Backups {
+		b := &retained.Backups[i]
+		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {
+			b.Held, b.Damaged = object.Spec.Hold, b.Damaged || damaged(object)
+		}
+	}
+	return retained
+}
+
+// clean carries a plan out, unless somebody writes or reads the lineage.
+func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Plan, sweep bool) error {
+	name := l.Lineage.Lineage
+	defer r.Deletions.Lock(name)()
+	writing, err := deletionlock.Writing(ctx, r.Live, r.repo.Namespace, name)
+	if err != nil {
+		return err
+	}
+	reading, err := restoring(ctx, r.Live, r.repo.Namespace, name, r.now)
+	switch {
+	case err != nil:
+		return err
+	case writing != "":
+		r.waitFor("Nothing is removed from lineage %s while Backup %s is being written.", name, writing)
+		return nil
+	case reading != "":
+		r.waitFor("Nothing is removed from lineage %s while Restore %s may read it.", name, reading)
+		return nil
+	}
+	for _, b := range plan.Going() {
+		if r.result.removed.backups >= removalsPerRun {
+			return nil // WAL comes when all are gone
+		}
+		if err := r.removeBackup(ctx, name, b.ID); err != nil {
+			return err
+		}
+	}
+	if err := r.removeWAL(ctx, name, plan.KeepWAL); err != nil || !sweep {
+		return err
+	}
+	ids, bytes, err := backup.SweepOrphans(ctx, r.store, name, r.now.Add(-orphanAge))
+	r.result.removed.orphans += len(ids)
+	r.result.removed.bytes += bytes
+	return err
+}
+
+// removeWAL removes WAL before a segment, but for what backups need that are still there.
+func (r *run) removeWAL(ctx context.Context, lineage string, before uint64) error {
+	if before == 0 {
+		return nil
+	}
+	removed, err := backup.ExpireWAL(ctx, r.store, lineage, before)
+	r.result.removed.wal += removed.Objects
+	r.result.removed.bytes += removed.Bytes
+	r.result.removed.directly = r.result.removed.directly || removed.Objects > 0
+	return err
+}
+
+// removeBackup deletes the Backup object, whose finalizer deletes the data; or the data, where there is no object.
+func (r *run) removeBackup(ctx context.Context, lineage, id string) error {
+	object := r.facts.object(lineage, id)
+	if object != nil {
+		return r.expire(ctx, object)
+	}
+	freed, err := backup.Delete(ctx, r.store, lineage, id)
+	if err != nil {
+		return err
+	}
+	r.result.removed.backups++
+	r.result.removed.bytes += freed
+	r.result.removed.directly = true
+	log.FromContext(ctx).Info("Removed a backup that nothing keeps", "repository", r.repo.Name, "lineage", lineage, "backup", id)
+	return nil
+}
+
+// expire marks the Backup, so that its data goes whatever its deletionPolicy says, and deletes it.
+func (r *run) expire(ctx context.Context, object *v1alpha1.Backup) error {
+	if !object.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	marked := object.DeepCopy()
+	if marked.Annotations == nil {
+		marked.Annotations = map[string]string{}
+	}
+	marked.Annotations[v1alpha1.AnnotationExpired] = r.repo.Name
+	// With the lock, so that a hold that comes now is seen.
+	err := r.Client.Patch(ctx, marked, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	if err == nil {
+		err = r.Client.Delete(ctx, marked, client.Preconditions{UID: &marked.UID, ResourceVersion: &marked.ResourceVersion})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the next run sees what became of it
+	}
+	if err != nil {
+		return fmt.Errorf("delete Backup %s: %w", object.Name, err)
+	}
+	r.result.removed.backups++
+	r.Events.Eventf(marked, r.repo, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Retention", "No rule of spec.retention of BackupRepository %s keeps it.", r.repo.Name)
+	log.FromContext(ctx).Info("Deleted a Backup that nothing keeps", "repository", r.repo.Name, "backup", object.Name)
+	return nil
+}

@@ -1,0 +1,198 @@
+// Package pruning looks through repositories, says what is in them, and removes what spec.retention doesn't keep. It works
+// beside the reconcile loop, and leaves nothing half done that its next run would not finish.
+package pruning
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/catalogue"
+	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
+	"howdah.dev/howdah/pkg/background"
+	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/repostore"
+)
+
+// +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;restores,verbs=get;list;watch
+
+const (
+	// Interval is the time between two runs.
+	Interval = 10 * time.Minute
+	// timeout of one run; the next one goes on where it ended.
+	timeout = 30 * time.Minute
+	// DeletesPerSecond bounds how many objects of a store are deleted at a time.
+	DeletesPerSecond = 500
+	// removalsPerRun bounds how many backups one run removes.
+	removalsPerRun = 100
+	// orphanAge is how old packs must be that no manifest points at before they are removed, and sweepInterval the time
+	// between two looks for such.
+	orphanAge     = 24 * time.Hour
+	sweepInterval = 24 * time.Hour
+)
+
+// Keeper keeps repositories as their specs say.
+type Keeper struct {
+	manager.Dependencies
+	Open repostore.Opener
+	// Deletions is locked for a lineage while something is deleted from it.
+	Deletions *deletionlock.Locks
+
+	mu    sync.Mutex
+	known map[types.UID]*memory
+}
+
+// memory is what is known of a repository from the run before.
+type memory struct {
+	running sync.Mutex
+	reader  *inventory.Reader
+	swept   time.Time
+	// seen says since when the lineages are known, also those for which the status has no room.
+	seen map[string]time.Time
+}
+
+// Runner makes the Runner of Keeper.Run.
+func Runner(ctx context.Context) *background.Runner[Result] {
+	return background.New[Result](ctx, background.Options{Timeout: timeout, Limit: 4, Now: time.Now})
+}
+
+func (k *Keeper) memoryOf(uid types.UID) *memory {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil {
+		k.known = map[types.UID]*memory{}
+	}
+	if k.known[uid] == nil {
+		k.known[uid] = &memory{reader: inventory.NewReader()}
+	}
+	return k.known[uid]
+}
+
+// Forget forgets a repository that is gone.
+func (k *Keeper) Forget(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, uid)
+}
+
+// run is one look at one repository.
+type run struct {
+	*Keeper
+	*memory
+	repo  *v1alpha1.BackupRepository
+	store objstore.Store
+	now   time.Time
+	facts *facts
+
+	lineages []inventory.Lineage
+	result   Result
+}
+
+// Run looks the repository through and removes what is to be removed. Mark is kept in the result.
+func (k *Keeper) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark string) Result {
+	r := &run{Keeper: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now()}
+	r.running.Lock() // one that was cancelled may be ending still
+	defer r.running.Unlock()
+	r.result = Result{Began: r.now, Mark: mark}
+	if err := r.do(ctx); err != nil {
+		log.FromContext(ctx).V(1).Info("Looking a repository through failed", "repository", repo.Name, "error", err.Error())
+		r.result.Err = err
+	}
+	return r.result
+}
+
+func (r *run) do(ctx context.Context) error {
+	var err error
+	if r.store, err = r.Open(ctx, r.Client, r.repo); err != nil {
+		return err
+	}
+	if err := r.look(ctx); err != nil {
+		return err
+	}
+	if err := r.keep(ctx); err != nil {
+		return err
+	}
+	if r.result.removed.directly {
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+	}
+	r.result.describe(r.repo, r.lineages, r.facts)
+	kept, err := r.store.Kept(ctx)
+	if err != nil { // many a server knows no versions, many a key may not ask: nothing else depends on it
+		log.FromContext(ctx).V(1).Info("What the bucket keeps is not known", "repository", r.repo.Name, "error", err.Error())
+	}
+	r.result.Kept = describeKept(kept)
+	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, r.findable(), r.facts.backups)
+	return err
+}
+
+func (r *run) look(ctx context.Context) (err error) {
+	if r.lineages, err = r.reader.Read(ctx, r.store); err != nil {
+		return err
+	}
+	if r.facts, err = gather(ctx, r.Live, r.repo, r.lineages); err == nil {
+		r.remember()
+	}
+	return err
+}
+
+// remember keeps since when the lineages are known, for this run and the next.
+func (r *run) remember() {
+	seen := map[string]time.Time{}
+	for i := range r.lineages {
+		name := r.lineages[i].Lineage.Lineage
+		seen[name] = r.now
+		for _, at := range []time.Time{r.memory.seen[name], recordedSeen(r.repo, name)} {
+			if !at.IsZero() && at.Before(seen[name]) {
+				seen[name] = at
+			}
+		}
+	}
+	r.memory.seen, r.facts.seen = seen, seen
+}
+
+// recordedSeen is since when a lineage is known, as the status has recorded it.
+func recordedSeen(repo *v1alpha1.BackupRepository, lineage string) time.Time {
+	for _, l := range repo.Status.Lineages {
+		if l.Name == lineage && l.FirstSeen != nil {
+			return l.FirstSeen.Time
+		}
+	}
+	return time.Time{}
+}
+
+// findable are the backups for which there may be objects.
+func (r *run) findable() []catalogue.Entry {
+	var entries []catalogue.Entry
+	for i := range r.lineages {
+		l := &r.lineages[i]
+		owner, _ := r.facts.owner(l, r.now)
+		for _, b := range l.Backups {
+			entries = append(entries, catalogue.Entry{
+				Lineage: l.Lineage.Lineage, Backup: b, Lonely: owner.Absent(),
+			})
+		}
+	}
+	return entries
+}
+
+// announce tells of what was removed.
+func (r *run) announce(message string) {
+	r.Events.Eventf(r.repo, nil, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "Retention", "%s", message)
+}
+
+func (r *run) waitFor(format string, args ...any) {
+	if r.result.waits == "" {
+		r.result.waits = fmt.Sprintf(format, args...)
+	}
+}

@@ -1,0 +1,174 @@
+package pruning
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
+	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/objstore"
+)
+
+// Result is what a run has found and done.
+type Result struct {
+	Began time.Time
+	Mark  string
+	// Err says why it did not come to its end.
+	Err       error
+	Backups   int32
+	Stored    int64
+	Lineages  []v1alpha1.LineageStatus
+	Catalogue string
+	Kept      *v1alpha1.KeptStatus
+
+	wouldRemove []string
+	wouldCount  int
+	waits       string
+	removed     removed
+}
+
+// removed counts.
+type removed struct {
+	backups, wal, orphans int
+	bytes                 int64
+	// directly: something went without a Backup object.
+	directly bool
+}
+
+func (r removed) any() bool { return r.backups+r.wal+r.orphans > 0 }
+
+func (r removed) String() string {
+	return fmt.Sprintf("Removed %d backups, %d WAL files and what %d interrupted backups had left; %d MiB are free at once.", r.backups, r.wal, r.orphans, r.bytes>>20)
+}
+
+const (
+	maxLineages    = 50
+	maxWouldRemove = 50
+	maxDamaged     = 10
+)
+
+// going notes what a plan removes.
+func (r *Result) going(lineage string, plan retention.Plan) {
+	for _, b := range plan.Going() {
+		r.wouldCount++
+		if len(r.wouldRemove) < maxWouldRemove {
+			r.wouldRemove = append(r.wouldRemove, lineage+"/"+b.ID)
+		}
+	}
+}
+
+// describe says what is in the repository.
+func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage, f *facts) {
+	for i := range lineages {
+		l := &lineages[i]
+		r.Backups += int32(len(l.Backups) + len(l.Damaged))
+		r.Stored += l.StoredBytes + l.WALBytes
+		if i < maxLineages {
+			owner, _ := f.owner(l, r.Began)
+			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
+			status.FirstSeen = stamp(f.seen[l.Lineage.Lineage])
+			r.Lineages = append(r.Lineages, status)
+		}
+	}
+}
+
+func describeLineage(l *inventory.Lineage, owner ownership.Owner, failed *metav1.Time) v1alpha1.LineageStatus {
+	s := v1alpha1.LineageStatus{
+		Name: l.Lineage.Lineage, Living: owner == ownership.Living, Backups: int32(len(l.Backups)), Damaged: l.Damaged[:min(maxDamaged, len(l.Damaged))],
+		RecoverableFrom: firstSecond(l.Window), RecoverableTo: stamp(l.Window.To), MissingWAL: l.Window.Missing,
+		StoredBytes: l.StoredBytes, WALBytes: l.WALBytes, LastWritten: stamp(l.LastWritten), LastFailure: failed,
+	}
+	if l.Writer.Name != "" {
+		s.Cluster = l.Writer.Namespace + "/" + l.Writer.Name
+	}
+	for i, b := range l.Backups {
+		s.LogicalBytes += b.LogicalBytes
+		if i == 0 {
+			s.LastBackup = stamp(b.Stopped)
+		}
+	}
+	return s
+}
+
+// describeKept says what the bucket keeps.
+func describeKept(kept objstore.Kept) *v1alpha1.KeptStatus {
+	if !kept.Versions {
+		return nil
+	}
+	status := &v1alpha1.KeptStatus{Objects: kept.Objects, Bytes: kept.Bytes}
+	if kept.LockMode != "" {
+		status.ObjectLock = fmt.Sprintf("%s for %d days", kept.LockMode, int(kept.LockFor.Hours()/24))
+	}
+	return status
+}
+
+// stamp is a time as it stands in a status, to the second.
+// firstSecond is the first whole second in a window, which status can say. In a window that has none, it is the one before.
+func firstSecond(w inventory.Window) *metav1.Time {
+	if next := w.From.Truncate(time.Second).Add(time.Second); w.From.Nanosecond() > 0 && !next.After(w.To) {
+		return stamp(next)
+	}
+	return stamp(w.From)
+}
+
+func stamp(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}
+
+// lastFailure is when a Backup of the lineage failed last.
+func lastFailure(backups []v1alpha1.Backup, repo, lineage string) *metav1.Time {
+	var last *metav1.Time
+	for i := range backups {
+		status := &backups[i].Status
+		if status.Plan == nil || status.Plan.Repository != repo || status.Plan.Lineage != lineage || status.CompletedAt == nil ||
+			!meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionSucceeded) {
+			continue
+		}
+		if last == nil || last.Before(status.CompletedAt) {
+			last = status.CompletedAt
+		}
+	}
+	return last
+}
+
+// Report writes the result into the status.
+func (r Result) Report(repo *v1alpha1.BackupRepository, explain func(error) string) {
+	status := &repo.Status
+	if r.Err != nil {
+		status.InventoryError = "It is tried again; the last time: " + explain(r.Err)
+	} else {
+		status.InventoryError = ""
+		status.LastInventoryTime = stamp(r.Began)
+		status.Backups, status.StoredBytes, status.Lineages, status.Catalogue = r.Backups, r.Stored, r.Lineages, r.Catalogue
+		status.Kept = r.Kept
+	}
+	if repo.Spec.Retention == nil {
+		status.Retention = nil
+		return
+	}
+	if status.Retention == nil {
+		status.Retention = &v1alpha1.RetentionStatus{}
+	}
+	r.reportRetention(status.Retention)
+}
+
+func (r Result) reportRetention(status *v1alpha1.RetentionStatus) {
+	status.NextRun = stamp(r.Began.Add(Interval))
+	status.Message = r.waits
+	if r.Err == nil {
+		status.LastRun = stamp(r.Began)
+		status.WouldRemove, status.WouldRemoveCount = r.wouldRemove, int32(r.wouldCount)
+	}
+	if r.removed.any() {
+		status.LastRemoval = stamp(r.Began)
+		status.RemovedBackups, status.RemovedWAL, status.RemovedBytes = int32(r.removed.backups), int32(r.removed.wal), r.removed.bytes
+	}
+}

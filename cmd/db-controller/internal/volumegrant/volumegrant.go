@@ -1,0 +1,149 @@
+package volumegrant
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// handedOver is the instance whose volume has what is handed over. It is the first that the requester was granted; when an
+// adoption is taken back, the previous data is still where it was.
+func handedOver(o *observed.Cluster, request *protocol.LockRequest) string {
+	if named := request.Handover.Instance; named != "" {
+		return named
+	}
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.RequesterUID == request.UID && lock.Token == request.Request.Token && len(lock.Volumes) > 0 {
+			return lock.Volumes[0].Instance
+		}
+	}
+	if begun := o.Cluster.Status.DataInstance; begun != "" {
+		return begun
+	}
+	return o.Names.Instance(o.DataInstance())
+}
+
+// beginOn records which instance begins the data generation.
+func beginOn(o *observed.Cluster, instance string) {
+	o.Cluster.Status.DataInstance = instance
+	if o.HasRun() {
+		o.Cluster.Status.Primary = instance // as nobody was on this data since
+	}
+}
+
+// AdoptHandover records that the cluster runs on what the holder hands over from now on. Only then a pod is started on it.
+func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
+	status := &o.Cluster.Status
+	request := protocol.PendingHandover(status.VolumeLocks, o.Requests)
+	if request == nil {
+		return flow.Next
+	}
+	handover, instance := request.Handover, handedOver(o, request)
+	if status.DataGeneration != handover.DataGeneration {
+		status.PreviousDataGeneration = status.DataGeneration
+		if !o.HasRun() {
+			status.PreviousDataGeneration = "" // there was nothing yet
+		}
+		status.DataGeneration = handover.DataGeneration
+	}
+	beginOn(o, instance)
+	status.SystemIdentifier = handover.SystemIdentifier
+	status.MajorVersion = handover.MajorVersion
+	status.Version = fmt.Sprint(handover.MajorVersion)
+	status.Image = handover.Image
+	status.Timeline = 0
+	status.VolumeLocks = protocol.Adopt(status.VolumeLocks, request)
+	return flow.Save(v1alpha1.ReasonStarting, fmt.Sprintf("The data of %s %s is being adopted.", request.Kind, request.Name))
+}
+
+// Respond says to everybody who requests the volumes how their request stands.
+func Respond(_ context.Context, o *observed.Cluster) flow.Outcome {
+	locks := protocol.VolumeLocks(o.Cluster.Status.VolumeLocks, o.Requests, facts(o))
+	if equality.Semantic.DeepEqual(locks, o.Cluster.Status.VolumeLocks) {
+		return flow.Next
+	}
+	o.Cluster.Status.VolumeLocks = locks
+	if Granted(o) && o.HasRun() {
+		// The Lease speaks of the previous data; whose volume the new data comes onto has to be known beyond that.
+		o.Cluster.Status.Primary = o.Names.Instance(o.DataInstance())
+	}
+	reason, message := LockedBy(o)
+	if reason == "" {
+		reason, message = v1alpha1.ReasonStarting, "The volumes belong to the cluster again."
+	}
+	return flow.Save(reason, message)
+}
+
+func facts(o *observed.Cluster) protocol.LockFacts {
+	facts := protocol.LockFacts{}
+	for _, claim := range o.ExistingClaims() {
+		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
+	}
+	facts.Stopped = o.Vacated() && len(facts.Volumes) > 0
+	if o.Deleting() {
+		facts.Refusal = "the PostgresCluster is being deleted"
+	}
+	return facts
+}
+
+// MustBeStopped: somebody holds the volume lock, or is about to.
+func MustBeStopped(o *observed.Cluster) bool {
+	return protocol.MustBeStopped(o.Cluster.Status.VolumeLocks, o.Requests)
+}
+
+// Granted: somebody has been granted the volumes and has not given them back.
+func Granted(o *observed.Cluster) bool {
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.State == v1alpha1.VolumeLockGranted || lock.State == v1alpha1.VolumeLockAdopted {
+			return true
+		}
+	}
+	return false
+}
+
+// LockedBy says for whom PostgreSQL is stopped; an empty reason: for nobody.
+func LockedBy(o *observed.Cluster) (reason, message string) {
+	holder := protocol.Holder(o.Cluster.Status.VolumeLocks, o.Requests)
+	if holder == nil || !MustBeStopped(o) {
+		return "", ""
+	}
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.RequesterUID == holder.UID && lock.State == v1alpha1.VolumeLockGranted {
+			return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("%s %s holds the volume lock.", holder.Kind, holder.Name)
+		}
+	}
+	return v1alpha1.ReasonVolumesLocked, fmt.Sprintf("PostgreSQL is being stopped for %s %s.%s", holder.Kind, holder.Name, availability.Stuck(o))
+}
+
+// AwaitUnlocked waits until the volumes belong to the cluster again.
+func AwaitUnlocked(_ context.Context, o *observed.Cluster) flow.Outcome {
+	reason, message := LockedBy(o)
+	if reason == "" {
+		return flow.Next
+	}
+	if !o.Stopped() {
+		return flow.Poll(pace.BusyInterval, reason, message)
+	}
+	return flow.Wait(reason, message)
+}
+
+// AwaitRelease lets a deletion wait for whoever holds the volume lock.
+func AwaitRelease(_ context.Context, o *observed.Cluster) flow.Outcome {
+	if !Granted(o) {
+		return flow.Next
+	}
+	holder := protocol.Holder(o.Cluster.Status.VolumeLocks, o.Requests)
+	if holder == nil {
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonVolumesLocked, "The deletion waits for the volume lock to be released.")
+	}
+	return flow.Poll(pace.QuietInterval, v1alpha1.ReasonVolumesLocked, fmt.Sprintf(
+		"The deletion waits for %s %s, which holds the volume lock. Wait until it has ended, or cancel it with spec.cancel: true.", holder.Kind, holder.Name))
+}

@@ -1,3 +1,0 @@
-// Package volumelock gives the volumes of a cluster to the Restore or Upgrade that has requested them, one at a time, and takes them
-// back with the data that is handed over.
-package volumelock

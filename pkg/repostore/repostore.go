@@ -1,0 +1,103 @@
+// Package repostore opens the object store of a BackupRepository for a controller, with what is in its Secrets.
+package repostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/open"
+	"howdah.dev/howdah/pkg/repostore/location"
+)
+
+// ErrSecret is a Secret with credentials or keys that isn't there or lacks a key.
+var ErrSecret = errors.New("credentials")
+
+// SecretName is the Secret with the credentials, or empty where they come from the environment.
+func SecretName(repo *v1alpha1.BackupRepository) string { return location.SecretName(repo) }
+
+// KeysSecretName is the Secret with the keys of an encrypted repository, or empty where it is not encrypted.
+func KeysSecretName(repo *v1alpha1.BackupRepository) string { return location.KeysSecretName(repo) }
+
+// PodConfig is the configuration for a pod that mounts the Secrets, as far as there are any, at agentapi.S3Dir and KeysDir.
+func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config { return location.PodConfig(repo) }
+
+// Opener opens the store of a repository: Open, but for tests.
+type Opener func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error)
+
+// Open opens the repository for a controller. Errors: ErrSecret, objstore's.
+func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
+	config := location.Config(repo)
+	if name := SecretName(repo); name != "" {
+		credentials, err := readCredentials(ctx, reader, repo.Namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		config.Credentials = credentials
+	}
+	if err := addKeys(ctx, reader, repo, config.Encryption); err != nil {
+		return nil, err
+	}
+	return open.Open(ctx, config)
+}
+
+// Sealed encrypts what goes to a store as the repository asks for it, or refuses one that is encrypted. Errors: ErrSecret.
+func Sealed(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, store objstore.Store) (objstore.Store, error) {
+	config := location.Config(repo)
+	if err := addKeys(ctx, reader, repo, config.Encryption); err != nil {
+		return nil, err
+	}
+	return open.Sealed(store, config.Encryption), nil
+}
+
+// addKeys reads the Secret with the keys, where there is encryption.
+func addKeys(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, encryption *objstore.Encryption) error {
+	if encryption == nil {
+		return nil
+	}
+	name := KeysSecretName(repo)
+	secret, err := readSecret(ctx, reader, repo.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%w: there is no Secret %s in namespace %s; make it with the keys that the repository is encrypted with, "+
+			"or name another in spec.encryption.secretName", ErrSecret, name, repo.Namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	encryption.Entries = objstore.KeyEntries{}
+	maps.Copy(encryption.Entries, secret.Data)
+	return nil
+}
+
+func readSecret(ctx context.Context, reader client.Reader, namespace, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	return secret, reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+}
+
+func readCredentials(ctx context.Context, reader client.Reader, namespace, name string) (*objstore.Credentials, error) {
+	secret, err := readSecret(ctx, reader, namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: there is no Secret %s in namespace %s; make it with %s and %s, or name another in spec.s3.credentials.secretName",
+			ErrSecret, name, namespace, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	credentials := &objstore.Credentials{
+		AccessKeyID:     string(secret.Data[objstore.AccessKeyIDFile]),
+		SecretAccessKey: string(secret.Data[objstore.SecretAccessKeyFile]),
+		SessionToken:    string(secret.Data[objstore.SessionTokenFile]),
+	}
+	if credentials.AccessKeyID == "" || credentials.SecretAccessKey == "" {
+		return nil, fmt.Errorf("%w: Secret %s must have the keys %s and %s",
+			ErrSecret, name, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)
+	}
+	return credentials, nil
+}
