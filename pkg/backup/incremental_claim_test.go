@@ -16,6 +16,7 @@ import (
 )
 
 func TestAParentThatCannotBeBuiltOnMakesAFullBackup(t *testing.T) {
+	leaveOutForRaces(t)
 	for name, test := range map[string]struct {
 		change func(d *database, full *Manifest)
 		why    string

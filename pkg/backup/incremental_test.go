@@ -82,6 +82,7 @@ func withBigRelation(t *testing.T, summarize bool) (*database, *Manifest) {
 }
 
 func TestAnIncrementalBackupCostsWhatHasChanged(t *testing.T) {
+	leaveOutForRaces(t)
 	for _, summarize := range []bool{false, true} {
 		t.Run(fmt.Sprintf("summaries %t", summarize), func(t *testing.T) {
 			d, full := withBigRelation(t, summarize)
@@ -113,6 +114,7 @@ func TestAnIncrementalBackupCostsWhatHasChanged(t *testing.T) {
 }
 
 func TestZeroesAtTheEndOfARelationStay(t *testing.T) {
+	leaveOutForRaces(t)
 	for _, summarize := range []bool{false, true} {
 		d := newDatabase(t, 1, summarize)
 		write(t, d.dir, bigRelation, append(relationPages(20, 0, 0x2000050, 8), make([]byte, 300*postgres.PageSize)...), 0o600)
@@ -141,6 +143,7 @@ func TestOnlyTheBlocksThatSummariesNameAreRead(t *testing.T) {
 }
 
 func TestWithoutWholeSummariesThePagesAreRead(t *testing.T) {
+	leaveOutForRaces(t)
 	for name, harm := range map[string]func(d *database, summaries []string){
 		"one is missing": func(d *database, s []string) { must(d, os.Remove(s[1])) },
 		"one is damaged": func(d *database, s []string) {
@@ -188,6 +191,7 @@ func TestAFileOfWhichMostHasChangedIsCopiedWhole(t *testing.T) {
 }
 
 func TestAChainOfIncrementalBackupsStaysCheapToRestore(t *testing.T) {
+	leaveOutForRaces(t)
 	d, full := withBigRelation(t, true)
 	last, kept := full, ""
 	for range 25 {
@@ -213,6 +217,7 @@ func TestAChainOfIncrementalBackupsStaysCheapToRestore(t *testing.T) {
 }
 
 func TestPartsAreFewEnoughHoweverLongTheChain(t *testing.T) {
+	leaveOutForRaces(t)
 	const most = 200
 	d := newDatabase(t, 1, true)
 	d.mostParts = most
@@ -240,6 +245,7 @@ func TestPartsAreFewEnoughHoweverLongTheChain(t *testing.T) {
 }
 
 func TestADatabaseThatWasMadeAnewIsCopiedWhole(t *testing.T) {
+	leaveOutForRaces(t)
 	d, full := withBigRelation(t, false)
 	// Dropped, and copied from a template under the same OID: other old pages under the same names.
 	write(t, d.dir, bigRelation, relationPages(900, 0, 0x2000030, 99), 0o600)

@@ -60,6 +60,7 @@ func fresh(t testing.TB, store objstore.Store, manifest *Manifest) string {
 }
 
 func TestARestoreInPlaceLeavesWhatIsTheSame(t *testing.T) {
+	leaveOutForRaces(t)
 	store, dir := mem.New(), pgdata(t)
 	write(t, dir, presentRelation, relationPages(4<<20/postgres.PageSize, pagesPerSegment, 100, 1), 0o600)
 	manifest := mustWrite(t, store, dir, "b1")
@@ -122,6 +123,7 @@ func inodes(t *testing.T, dir string) map[string]uint64 {
 
 // TestWhatIsOutsideIsNotTouchedByARestoreInPlace has names in the target that lead elsewhere.
 func TestWhatIsOutsideIsNotTouchedByARestoreInPlace(t *testing.T) {
+	leaveOutForRaces(t)
 	store, dir := mem.New(), pgdata(t)
 	manifest := mustWrite(t, store, dir, "b1")
 	want := fresh(t, store, manifest)
@@ -306,6 +308,7 @@ func mischief(t testing.TB, random *rand.Rand, dir string) {
 // TestWhateverIsInPlaceTheRestoredTreeIsThatOfTheBackup takes random data, random harm and runs that die, each of which goes on
 // with what the last one left.
 func TestWhateverIsInPlaceTheRestoredTreeIsThatOfTheBackup(t *testing.T) {
+	leaveOutForRaces(t)
 	base := uint64(os.Getpid()) << 8
 	for seed := base; seed < base+6; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

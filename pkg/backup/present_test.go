@@ -106,6 +106,7 @@ func forge(t *testing.T, path string) {
 }
 
 func TestARestoreTakesFromThePresentDirectoryWhatIsStillTheSame(t *testing.T) {
+	leaveOutForRaces(t)
 	store, dir := mem.New(), pgdata(t)
 	write(t, dir, presentRelation, relationPages(4<<20/postgres.PageSize, pagesPerSegment, 100, 1), 0o600)
 	manifest := mustWrite(t, store, dir, "b1")

@@ -212,3 +212,11 @@ func readFile(t testing.TB, path string) []byte {
 	must(t, err)
 	return bytes.Clone(content)
 }
+
+// leaveOutForRaces leaves a test that packs a lot to the run without the race detector, which `make test` has as well.
+func leaveOutForRaces(t *testing.T) {
+	t.Helper()
+	if raceDetector && testing.Short() {
+		t.Skip("the race detector makes it twenty times slower")
+	}
+}

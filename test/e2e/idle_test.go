@@ -14,82 +14,107 @@ import (
 	"howdah.dev/howdah/test/testkit/audit"
 )
 
-func TestAnIdleServerCausesNoWrites(t *testing.T) {
+// An idle cluster of three writes its Lease, which it renews every 3.4 seconds, and a single one writes nothing at all. Both are
+// looked at in the same minute.
+func TestIdleClustersWriteTheLeaseOfReplicasAndNothingElse(t *testing.T) {
 	t.Parallel()
-	if seen := idle(t, 1); seen.leases > 0 {
+	log := audit.Log(t)
+	single, three := newIdle(t, 1), newIdle(t, 3)
+	single.await()
+	three.await()
+	awaitRest(single, three)
+	from := time.Now()
+	watchDisks(single, three)
+	if seen := single.judge(log, from); seen.leases > 0 {
 		t.Errorf("a single server has renewed a lease %d times", seen.leases)
 	}
-}
-
-func TestAnIdleClusterOfThreeWritesItsLeaseAndNothingElse(t *testing.T) {
-	t.Parallel()
-	// The lease is renewed each 3.4 seconds, and the watches of it end now and then.
-	if seen := idle(t, 3); seen.leases == 0 || seen.leases > 18 || seen.leases+seen.reads > 21 {
+	if seen := three.judge(log, from); seen.leases == 0 || seen.leases > 18 || seen.leases+seen.reads > 21 { // its watches end now and then
 		t.Errorf("in a minute the lease was written %d times, and %d times somebody read something", seen.leases, seen.reads)
 	}
-}
-
-// idle looks for a minute at a cluster that has nothing to do. What is written besides the Lease is a failure.
-func idle(t *testing.T, instances int32) traffic {
-	t.Helper()
-	log := audit.Log(t)
-	b := newBed(t, "minio")
-	// The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is archived, and news.
-	cluster := b.NewCluster("shop", 17)
-	cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum": "off", "checkpoint_timeout": "30min"}
-	cluster.Spec.Instances = instances
-	b.Must(b.Create(t.Context(), cluster))
-	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
-	b.AwaitTrue(cluster, v1alpha1.ConditionArchiving)
-	if instances > 1 {
-		b.AwaitTrue(cluster, v1alpha1.ConditionReplicated)
-	}
-	b.Backup("base", "shop")
-	b.SQL("shop", "CHECKPOINT", "SELECT pg_switch_wal()")
-	b.awaitRest(cluster)
-	from := time.Now()
-	excused := b.newsOfTheDisk(cluster)
-	seen := trafficOf(t, log, b.Namespace, from)
-	t.Logf("in %s: %d renewals of the lease, %d reads", idleWindow, seen.leases, seen.reads)
-	if len(seen.writes) > excused {
-		t.Errorf("in %s of idleness the suite wrote, %d times of them because others had filled the disk:\n%s",
-			idleWindow, excused, strings.Join(seen.writes, "\n"))
-	}
-	return seen
 }
 
 // What was archived last is published once a minute at most, so the last news may come that late.
 const calm, idleWindow = 90 * time.Second, time.Minute
 
-// awaitRest waits until nothing but the disk's use has changed of a cluster for a while.
-func (b *bed) awaitRest(cluster *v1alpha1.PostgresCluster) {
-	b.Helper()
+// idle is a cluster that has nothing to do, in a namespace of its own.
+type idle struct {
+	*bed
+	cluster *v1alpha1.PostgresCluster
+	onDisk  int // how often nothing changed but how full its volumes are
+}
+
+// newIdle creates one. The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is
+// archived, and news.
+func newIdle(t *testing.T, instances int32) *idle {
+	t.Helper()
+	i := &idle{bed: newBed(t, "minio")}
+	i.cluster = i.NewCluster("shop", 17)
+	i.cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum": "off", "checkpoint_timeout": "30min"}
+	i.cluster.Spec.Instances = instances
+	i.Must(i.Create(t.Context(), i.cluster))
+	return i
+}
+
+// await waits until the cluster has done all that it does by itself.
+func (i *idle) await() {
+	i.Helper()
+	i.AwaitTrue(i.cluster, v1alpha1.ConditionReady)
+	i.AwaitTrue(i.cluster, v1alpha1.ConditionArchiving)
+	if i.cluster.Spec.Instances > 1 {
+		i.AwaitTrue(i.cluster, v1alpha1.ConditionReplicated)
+	}
+	i.Backup("base", "shop")
+	i.SQL("shop", "CHECKPOINT", "SELECT pg_switch_wal()")
+}
+
+// awaitRest waits until nothing but the disk's use has changed of the clusters for a while.
+func awaitRest(clusters ...*idle) {
+	first := clusters[0]
+	first.Helper()
 	said, since := "", time.Now()
-	b.Await(cluster, "its status to rest", func() bool {
-		if now := butForTheDisk(b, cluster); now != said {
+	first.Await(first.cluster, "all to rest", func() bool {
+		now := ""
+		for _, i := range clusters {
+			i.Must(i.Get(i.Context(), client.ObjectKeyFromObject(i.cluster), i.cluster))
+			now += butForTheDisk(i.bed, i.cluster)
+		}
+		if now != said {
 			said, since = now, time.Now()
 		}
 		return time.Since(since) > calm
 	})
 }
 
-// newsOfTheDisk looks at a cluster for as long as the window lasts, and counts how often nothing changed but how full its
+// watchDisks looks at clusters for as long as the window lasts, and counts how often nothing changed but how full their
 // volumes are: those of the test bed share the machine's disk, which others write to.
-func (b *bed) newsOfTheDisk(cluster *v1alpha1.PostgresCluster) (count int) {
-	b.Helper()
+func watchDisks(clusters ...*idle) {
 	end := time.After(idleWindow)
 	for ticker := time.NewTicker(time.Second / 2); ; {
 		select {
 		case <-end:
-			return count
+			return
 		case <-ticker.C:
 		}
-		version, said := cluster.ResourceVersion, butForTheDisk(b, cluster)
-		b.Must(b.Get(b.Context(), client.ObjectKeyFromObject(cluster), cluster))
-		if cluster.ResourceVersion != version && butForTheDisk(b, cluster) == said {
-			count++
+		for _, i := range clusters {
+			version, said := i.cluster.ResourceVersion, butForTheDisk(i.bed, i.cluster)
+			i.Must(i.Get(i.Context(), client.ObjectKeyFromObject(i.cluster), i.cluster))
+			if i.cluster.ResourceVersion != version && butForTheDisk(i.bed, i.cluster) == said {
+				i.onDisk++
+			}
 		}
 	}
+}
+
+// judge says what was asked of the API server in the window. What was written besides the Lease is a failure.
+func (i *idle) judge(log string, from time.Time) traffic {
+	i.Helper()
+	seen := trafficOf(i.T, log, i.Namespace, from)
+	i.Logf("%d instances in %s: %d renewals of the lease, %d reads", i.cluster.Spec.Instances, idleWindow, seen.leases, seen.reads)
+	if len(seen.writes) > i.onDisk {
+		i.Errorf("%d instances wrote in %s of idleness, %d times of them because others had filled the disk:\n%s",
+			i.cluster.Spec.Instances, idleWindow, i.onDisk, strings.Join(seen.writes, "\n"))
+	}
+	return seen
 }
 
 // butForTheDisk is what a status says besides how full the volumes are.

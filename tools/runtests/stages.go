@@ -62,7 +62,7 @@ func stages(full bool) []*stage {
 		},
 		{
 			name: "postgres", about: "the agent and its libraries against real PostgreSQL", needs: []string{"packages"},
-			run: tagged(goSuite{name: "postgres", tags: "postgres", parallel: waiting, race: true, short: !full, timeout: 30 * time.Minute}),
+			run: func(ctx context.Context, t *tally) error { return onPostgres(ctx, t, full) },
 		},
 		{
 			name: "postgres-18", about: "what depends on the server's version, against the newest, in the root of its image", needs: servers,
@@ -94,20 +94,20 @@ var concurrent = []string{
 	"/pkg/background", "/pkg/backup", "/pkg/flow", "/pkg/manager", "/pkg/objstore", "/pkg/walsocket",
 }
 
-// unit runs what needs nothing. What a worker's memory is can only be measured without the race detector.
+// unit runs what needs nothing. The engine of backups runs without the race detector, too: what a worker's memory is can only
+// be measured so, and tests that pack a lot leave the detector out, which makes them twenty times slower.
 func unit(ctx context.Context, t *tally, full bool) error {
 	plain, raced, err := unitPackages(ctx)
 	if err != nil {
 		return err
 	}
-	memory := goSuite{name: "unit", packages: []string{"./pkg/backup"}, run: "Memory"}
+	plain = append(plain, "./pkg/backup")
 	if full {
-		raced, plain, memory.run = append(raced, plain...), append(plain, raced...), ""
+		raced, plain = append(raced, plain...), append(plain, raced...)
 	}
 	return errors.Join(
-		goTest(ctx, t, goSuite{name: "unit", packages: raced, race: true, short: true}),
+		goTest(ctx, t, goSuite{name: "unit", packages: raced, race: true, short: !full}),
 		goTest(ctx, t, goSuite{name: "unit", packages: plain, short: !full}),
-		goTest(ctx, t, memory),
 	)
 }
 
@@ -128,6 +128,27 @@ func unitPackages(ctx context.Context) (plain, raced []string, err error) {
 	return plain, raced, nil
 }
 
+// onPostgres runs the tests of PostgreSQL against this machine's own. Those that pack whole databases leave the race detector
+// to `make test-full`: they would take minutes, and what they start at a time has tests of its own.
+func onPostgres(ctx context.Context, t *tally, full bool) error {
+	suite := goSuite{name: "postgres", tags: "postgres", parallel: waiting, short: !full, timeout: 30 * time.Minute}
+	files, err := filesWith(ctx, suite.tags)
+	if err != nil {
+		return err
+	}
+	var packing, others []string
+	for _, path := range files {
+		if !full && strings.HasPrefix(path, "cmd/agent/internal/basebackup/") {
+			packing = append(packing, path)
+		} else {
+			others = append(others, path)
+		}
+	}
+	raced := suite
+	raced.race = true
+	return errors.Join(taggedFiles(ctx, t, raced, others), taggedFiles(ctx, t, suite, packing))
+}
+
 // postgresInImage runs the tests of PostgreSQL against one that this machine's Debian doesn't have.
 func postgresInImage(ctx context.Context, t *tally, major string, full bool) error {
 	if err := command(ctx, "inimage", nil, "go", "build", "-o", "build/bin/inimage", "./test/inimage"); err != nil {
@@ -144,7 +165,7 @@ func postgresInImage(ctx context.Context, t *tally, major string, full bool) err
 	for archive := range strings.FieldsSeq(archives) {
 		if strings.HasPrefix(filepath.Base(archive), "postgresql-"+major+"-") {
 			return tagged(goSuite{
-				name: "postgres-" + major, tags: "postgres", parallel: waiting, race: true, short: !full, timeout: 30 * time.Minute,
+				name: "postgres-" + major, tags: "postgres", parallel: waiting, race: full, short: !full, timeout: 30 * time.Minute,
 				exec: filepath.Join(top, "build/bin/inimage") + " " + archive,
 			})(ctx, t)
 		}
@@ -159,11 +180,19 @@ func tagged(s goSuite) func(context.Context, *tally) error {
 		if err != nil {
 			return err
 		}
-		if s.packages, s.run, err = testsIn(files); err != nil {
-			return err
-		}
-		return goTest(ctx, t, s)
+		return taggedFiles(ctx, t, s, files)
 	}
+}
+
+// taggedFiles runs the tests of these files.
+func taggedFiles(ctx context.Context, t *tally, s goSuite, files []string) (err error) {
+	if len(files) == 0 {
+		return nil
+	}
+	if s.packages, s.run, err = testsIn(files); err != nil {
+		return err
+	}
+	return goTest(ctx, t, s)
 }
 
 // filesWith finds the test files with this build tag.

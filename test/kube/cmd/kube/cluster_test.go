@@ -117,8 +117,8 @@ func archiveOf(t *testing.T, name string) (archive string, image oci.Image) {
 	return archive, images[0]
 }
 
-// imagesOf a node, with their digests and ids.
-func imagesOf(t *testing.T, b bench, node string) string {
+// imagesOn lists the images of a node, with their digests and ids.
+func imagesOn(t *testing.T, b bench, node string) string {
 	t.Helper()
 	return b.kube(t, "exec", node, "ctr", "-n", "k8s.io", "images", "ls")
 }
@@ -129,7 +129,7 @@ func loadWhileDown(t *testing.T, b bench) {
 	b.kube(t, "load", archive)
 	b.kube(t, "start-node", "w2")
 	for _, node := range []string{"cp", "w1", "w2"} {
-		if listing := imagesOf(t, b, node); !strings.Contains(listing, image.Digest) {
+		if listing := imagesOn(t, b, node); !strings.Contains(listing, image.Digest) {
 			t.Errorf("%s lacks %s:\n%s", node, image.Digest, listing)
 		}
 	}
@@ -150,7 +150,7 @@ func loadElsewhere(t *testing.T, b bench) {
 	b.kube(t, "start-node", "w2")
 	for _, node := range []string{"w1", "w2"} {
 		// By its name, and by the id that images of volumes are found by.
-		until(t, node+" to know the image by its id", func() bool { return strings.Count(imagesOf(t, b, node), image.Digest) == 2 })
+		until(t, node+" to know the image by its id", func() bool { return strings.Count(imagesOn(t, b, node), image.Digest) == 2 })
 	}
 }
 
