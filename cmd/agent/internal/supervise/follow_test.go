@@ -11,7 +11,7 @@ func TestWhatIsTriedAfterAWayThatEnded(t *testing.T) {
 	refused := errors.New("could not fetch\nthe file")
 	for name, c := range map[string]struct {
 		before rejoin
-		method way
+		method method
 		err    error
 		want   rejoin
 	}{
@@ -45,7 +45,7 @@ func TestWhatIsTriedAfterAWayThatEnded(t *testing.T) {
 }
 
 func TestWhatDidNotHelpIsNotTriedAgain(t *testing.T) {
-	j, tried := rejoin{}, []way{}
+	j, tried := rejoin{}, []method{}
 	for range 4 {
 		j.failed("diverged")
 		tried = append(tried, j.next)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
@@ -21,23 +21,34 @@ const (
 	deafTime   = 20 * time.Second
 )
 
-// health is what is known of whether a running server lets anybody in.
+// health is whether a running server lets anybody in.
 type health struct {
-	frozen   time.Time // since when it is stopped; zero: it isn't
-	answered time.Time // when it has answered at the door last
+	*instance
+	answered atomic.Pointer[time.Time] // when it has answered at the door last; any goroutine may use it
+	frozen   time.Time                 // since when it is stopped; zero: it isn't. Only the loop uses it
+}
+
+func newHealth(i *instance) *health {
+	h := &health{instance: i}
+	h.note()
+	return h
+}
+
+// note that the server answers.
+func (h *health) note() {
+	now := time.Now()
+	h.answered.Store(&now)
 }
 
 // knock asks at the door of the server every now and then, until ctx ends.
-func (r *runner) knock(ctx context.Context) {
+func (h *health) knock(ctx context.Context) {
 	tick := time.NewTicker(knockPause)
 	defer tick.Stop()
 	for {
-		if err := r.knockOnce(ctx); err == nil {
-			r.facts.mu.Lock()
-			r.facts.health.answered = time.Now()
-			r.facts.mu.Unlock()
+		if err := h.knockOnce(ctx); err == nil {
+			h.note()
 		} else if ctx.Err() == nil {
-			r.Log.Warn("PostgreSQL does not answer at the door", "error", err)
+			h.Log.Warn("PostgreSQL does not answer at the door", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -50,10 +61,10 @@ func (r *runner) knock(ctx context.Context) {
 // sslRequest is what a client sends first. Over a socket the server says no to it, without a session.
 const sslRequest = 80877103
 
-func (r *runner) knockOnce(ctx context.Context) error {
+func (h *health) knockOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, knockTime)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", r.socket())
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", h.socket())
 	if err != nil {
 		return err
 	}
@@ -72,11 +83,8 @@ func (r *runner) knockOnce(ctx context.Context) error {
 }
 
 // sick says in a sentence why a running server has to be killed; empty: it hasn't.
-func (r *runner) sick(server *postmaster.Server) string {
+func (h *health) sick(server *postmaster.Server) string {
 	now := time.Now()
-	r.facts.mu.Lock()
-	defer r.facts.mu.Unlock()
-	h := &r.facts.health
 	switch {
 	case !server.Frozen():
 		h.frozen = time.Time{}
@@ -85,13 +93,8 @@ func (r *runner) sick(server *postmaster.Server) string {
 	case now.Sub(h.frozen) >= frozenTime:
 		return "the postmaster is stopped by a signal"
 	}
-	if now.Sub(h.answered) >= deafTime {
-		return fmt.Sprintf("the postmaster lets nobody in since %s", h.answered.UTC().Format(time.TimeOnly))
+	if answered := *h.answered.Load(); now.Sub(answered) >= deafTime {
+		return fmt.Sprintf("the postmaster lets nobody in since %s", answered.UTC().Format(time.TimeOnly))
 	}
 	return ""
-}
-
-// socket is the server's.
-func (r *runner) socket() string {
-	return filepath.Join(r.SocketDir, fmt.Sprintf(".s.PGSQL.%d", r.Port))
 }

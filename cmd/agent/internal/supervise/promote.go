@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
-	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -18,54 +17,54 @@ const promoteTime = time.Minute
 
 // promote makes the running replica the primary. Commits wait for whom the election says from the first one on, as a
 // replica has that setting before.
-func (r *runner) promote(ctx context.Context, server *postmaster.Server) (mode, error) {
+func (s *server) promote(ctx context.Context) error {
 	began := time.Now()
-	want := r.member.Want()
-	if !r.member.Guard() {
-		return replicaMode, nil // no more
+	want := s.election.Want()
+	if !s.election.Guard() {
+		return nil // no more
 	}
-	r.report(func(server *elect.Server) { server.Mode = elect.Starting })
-	r.endReading()
-	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == r.replication.Synchronous
-	if !synced || r.replication.FromArchive {
-		r.replication.FromArchive = false
+	s.election.report(func(server *elect.Server) { server.Mode = elect.Starting })
+	s.endReading()
+	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == s.conf.replication.Synchronous
+	if !synced || s.conf.replication.FromArchive {
+		s.conf.replication.FromArchive = false
 		if !synced {
-			r.replication.Synchronous = synchronousNames(want.Sync)
-			r.told(want.Sync)
+			s.conf.replication.Synchronous = synchronousNames(want.Sync)
+			s.election.told(want.Sync)
 		}
-		if err := r.reloadReplication(ctx, server); err != nil {
-			return r.unpromoted(server, err)
+		if err := s.conf.reloadReplication(ctx, s.postmaster); err != nil {
+			return s.unpromoted(err)
 		}
 	}
-	r.settle()
+	s.settle()
 	limited, cancel := context.WithTimeout(ctx, promoteTime)
 	defer cancel()
-	if found, err := r.chooseTimeline(limited, want.Timeline); err != nil {
-		return r.unpromoted(server, err)
+	if found, err := s.chooseTimeline(limited, want.Timeline); err != nil {
+		return s.unpromoted(err)
 	} else if want.Timeline > 0 && found.Timeline >= want.Timeline { // a promotion was interrupted; the election finds a later one
-		r.report(func(server *elect.Server) { server.Mode, server.Position = elect.Replica, found })
-		r.startServices(ctx, replicaMode)
-		return replicaMode, nil
+		s.election.report(func(server *elect.Server) { server.Mode, server.Position = elect.Replica, found })
+		s.startServices(ctx)
+		return nil
 	}
-	err := r.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
+	err := s.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
 	if err != nil {
-		return r.unpromoted(server, err)
+		return s.unpromoted(err)
 	}
-	r.promoted(began)
-	r.archiver.SetPrimary(true)
-	r.startServices(ctx, primaryMode)
-	r.applySync(ctx, server, r.member.Want().Sync)
-	return primaryMode, nil
+	s.promoted(began)
+	s.archiver.SetPrimary(true)
+	s.startServices(ctx)
+	s.applySync(ctx, s.election.Want().Sync)
+	return nil
 }
 
 // chooseTimeline has the promotion begin the timeline that nobody else may begin, once the replica knows where it is.
-func (r *runner) chooseTimeline(ctx context.Context, wanted int64) (found agentapi.Position, err error) {
+func (s *server) chooseTimeline(ctx context.Context, wanted int64) (found agentapi.Position, err error) {
 	for wanted > 0 {
-		if found, err = r.locate(ctx); err != nil {
+		if found, err = s.locate(ctx); err != nil {
 			return found, err
 		}
 		if found.Timeline > 0 {
-			return found, replicate.SkipTimelines(r.adopted.pgdata, found.Timeline, wanted)
+			return found, replicate.SkipTimelines(s.copy.pgdata, found.Timeline, wanted)
 		}
 		select {
 		case <-ctx.Done():
@@ -77,64 +76,44 @@ func (r *runner) chooseTimeline(ctx context.Context, wanted int64) (found agenta
 }
 
 // promoted lets the clients in first, and the rest follows.
-func (r *runner) promoted(began time.Time) {
-	r.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
-	r.publisher.Set(true)
-	r.publisher.Role(rolePrimary)
-	r.replication.Upstream = nil
+func (s *server) promoted(began time.Time) {
+	s.as = primaryMode
+	s.election.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
+	s.publisher.Set(true)
+	s.publisher.Role(rolePrimary)
+	s.conf.replication.Upstream = nil
 	took := time.Since(began)
-	r.set(func(status *agentapi.Status) {
+	s.set(func(status *agentapi.Status) {
 		status.Role, status.Replication = rolePrimary, nil
 	})
-	r.mu.Lock()
-	r.promotedAt, r.promotionTook = began.UTC(), took
-	r.mu.Unlock()
-	r.rejoin = rejoin{}
-	r.Log.Info("promoted to primary", "took", took.Round(time.Millisecond).String())
+	s.mu.Lock()
+	s.promotedAt, s.promotionTook = began.UTC(), took
+	s.mu.Unlock()
+	*s.rejoin = rejoin{}
+	s.Log.Info("promoted to primary", "took", took.Round(time.Millisecond).String())
 }
 
 // unpromoted ends a server that is neither replica nor primary for sure. It is started again as what is wanted then.
-func (r *runner) unpromoted(server *postmaster.Server, err error) (mode, error) {
-	r.Log.Error("the promotion failed", "error", err)
-	r.kill(server)
-	return replicaMode, errChanged
-}
-
-// reloadReplication has the server read the files of its present replication settings, and returns when it has.
-func (r *runner) reloadReplication(ctx context.Context, server *postmaster.Server) error {
-	files, err := settings.Render(r.effect, r.adopted.generation.MajorVersion, r.adopted.paths, r.replication)
-	if err != nil {
-		return err
-	}
-	if err := r.reload(ctx, server, files); err != nil {
-		return err
-	}
-	r.files = files
-	return nil
+func (s *server) unpromoted(err error) error {
+	s.Log.Error("the promotion failed", "error", err)
+	s.kill()
+	return errChanged
 }
 
 // applySync makes commits of the primary wait for whom the election says. If it fails it is tried again: the election goes
 // on asking.
-func (r *runner) applySync(ctx context.Context, server *postmaster.Server, sync elect.Sync) {
-	replication := r.primaryReplicationOf(sync)
-	if sameReplication(replication, r.replication) {
+func (s *server) applySync(ctx context.Context, sync elect.Sync) {
+	before := s.conf.replication
+	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), VolumeBytes: before.VolumeBytes, ReadOnly: before.ReadOnly}
+	if sameReplication(replication, before) {
 		return
 	}
-	before := r.replication
-	r.replication = replication
-	if err := r.reloadReplication(ctx, server); err != nil {
-		r.replication, r.unsynced = before, true
-		r.Log.Warn("synchronous_standby_names can't be changed yet", "error", err)
+	s.conf.replication = replication
+	if err := s.conf.reloadReplication(ctx, s.postmaster); err != nil {
+		s.conf.replication = before
+		s.Log.Warn("synchronous_standby_names can't be changed yet", "error", err)
 		return
 	}
-	r.unsynced = false
-	r.Log.Info("changed whom commits wait for", "synchronous_standby_names", replication.Synchronous)
-	r.facts.mu.Lock()
-	r.facts.sync, r.facts.synced = sync, time.Now()
-	r.facts.mu.Unlock()
-	r.report(func(server *elect.Server) { server.Sync = elect.Sync{Quorum: -1} }) // neither, until all processes have it
-}
-
-func (r *runner) primaryReplicationOf(sync elect.Sync) settings.Replication {
-	return settings.Replication{Pod: r.Pod, Slot: "", Synchronous: synchronousNames(sync), VolumeBytes: r.replication.VolumeBytes, ReadOnly: r.replication.ReadOnly}
+	s.Log.Info("changed whom commits wait for", "synchronous_standby_names", replication.Synchronous)
+	s.election.changed(sync)
 }

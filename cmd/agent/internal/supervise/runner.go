@@ -6,53 +6,60 @@ import (
 	"fmt"
 	"time"
 
-	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
-	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// runner makes the server be what the election wants. Its fields belong to the goroutine of loop.
+// runner makes the server be what the election wants. It belongs to the goroutine of loop.
 type runner struct {
-	*Supervisor
-	member    *member.Member
-	facts     facts
-	life      context.Context // of the part in the election, which outlives the server
-	guarded   bool            // the watchdog runs
-	unsynced  bool            // whom commits wait for could not be changed yet
-	wanted    string          // data generation
-	adopted   *adopted        // copy of it; nil: none yet
-	newest    <-chan inputs
-	inputs    inputs
-	archiver  *archive.Archiver // of the adopted copy
-	unsocket  func()            // ends its socket
-	publisher Publisher
-	// credentials wakes who keeps the roles when a password has changed.
-	credentials chan struct{}
-	// declarations wakes who keeps what is declared when that, or a password in it, has changed.
-	declarations chan struct{}
+	*shared
+	restarts <-chan agentapi.RestartRequest
+	newest   <-chan inputs
+	inputs   inputs
+	fencing  *fencing
 
-	// replication is whom the server follows, or who follows it.
-	replication settings.Replication
-	// effect is the configuration that the server has, or is started with; files are made of it.
-	effect agentapi.Config
-	files  settings.Files
-	// good is the configuration that a server came up with last.
-	good *agentapi.Config
-	// refused is the wanted configuration that was refused, by its hash, and why.
-	refused    string
-	refusedFor string
-	unchecked  bool // the wanted configuration could not be checked; try again
-	failures   int  // of the server, one after another
-	fall       fall
-	rejoin     rejoin
-	room       room
-	// settle stops the services of the running server, and waits for it; nil before one ran.
-	settle func()
+	adopted   *adopted      // copy of the wanted data generation; nil: none yet
+	archiving *walArchiving // of the adopted copy
+	conf      *configuration
+	repair    *repair
+	crashes   *crashes
 }
 
-// How a server's life ended, other than by itself.
+// newRunner makes the runner of an instance that is a member of the election until the context ends.
+func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-chan inputs) *runner {
+	i, latest, publisher := s.instance, &latest{}, s.Publish(in.config)
+	latest.set(in.config)
+	fencing := &fencing{instance: i, publisher: publisher, membership: membership}
+	election := newElection(i, in.config, fencing)
+	r := &runner{
+		shared: &shared{
+			instance: i, election: election, latest: latest, publisher: publisher, slots: &slots{instance: i, latest: latest},
+			progress: &progress{}, disk: &diskSpace{instance: i, latest: latest}, wakeups: newWakeups(),
+		},
+		restarts: s.restarts, newest: newest, inputs: in, fencing: fencing,
+		conf: &configuration{instance: i, releases: &releases{instance: i}}, crashes: &crashes{},
+	}
+	r.repair = &repair{instance: i, election: election, release: r.release}
+	return r
+}
+
+// join makes the instance take part in the election, until its membership ends.
+func (r *runner) join(membership context.Context) {
+	r.setMember(r.election.Member)
+	r.watchOver()
+	go r.election.Run(membership)
+	<-r.election.Changed() // the first word of what is wanted
+}
+
+// watchOver starts the watchdog where there is anybody else who could be primary.
+func (r *runner) watchOver() {
+	if r.latest.elects() {
+		r.fencing.watch()
+	}
+}
+
+// How a server ended, other than by itself.
 var (
 	errStopped = errors.New("stopped")          // the agent was told to end
 	errRestart = errors.New("restarted")        // to be started again at once
@@ -74,21 +81,21 @@ func (r *runner) loop(ctx context.Context) error {
 			return r.leave(nil)
 		}
 		began := time.Now()
-		err := r.once(ctx, r.member.Want())
+		err := r.once(ctx, r.election.Want())
 		r.publisher.Yield() // who takes over meanwhile has the clients, and nobody puts this pod back but a start as the primary
 		switch {
 		case errors.Is(err, errStopped):
 			return r.leave(errors.Unwrap(err))
 		case errors.Is(err, errRestart), errors.Is(err, errChanged), errors.Is(err, errRejoin):
-			r.failures = 0
+			r.crashes.failures = 0
 			continue
 		}
 		if time.Since(began) > longLife {
-			r.failures = 0
+			r.crashes.failures = 0
 		}
-		r.failures++
+		r.crashes.failures++
 		r.down(err)
-		r.report(func(server *elect.Server) { server.Mode, server.Hopeless = elect.Down, r.hopeless() })
+		r.election.report(func(server *elect.Server) { server.Mode, server.Hopeless = elect.Down, r.crashes.hopeless() })
 		if !r.backOff(ctx) {
 			return r.leave(nil)
 		}
@@ -117,10 +124,10 @@ const leaveTime = 10 * time.Second
 
 // leave ends the part in the election, with the server down.
 func (r *runner) leave(err error) error {
-	r.report(func(server *elect.Server) { server.Mode = elect.Down })
-	r.member.Leave()
+	r.election.report(func(server *elect.Server) { server.Mode = elect.Down })
+	r.election.Leave()
 	select {
-	case <-r.member.Left():
+	case <-r.election.Left():
 	case <-time.After(leaveTime):
 		r.Log.Warn("the lease was not given up in time; it runs out")
 	}
@@ -129,7 +136,7 @@ func (r *runner) leave(err error) error {
 
 // rest waits, without a server, until something else is wanted.
 func (r *runner) rest(ctx context.Context, why string) error {
-	r.report(func(server *elect.Server) { server.Mode = elect.Down })
+	r.election.report(func(server *elect.Server) { server.Mode = elect.Down })
 	r.set(func(status *agentapi.Status) {
 		status.State, status.Role, status.Message = agentapi.StateStarting, "", why
 	})
@@ -139,7 +146,7 @@ func (r *runner) rest(ctx context.Context, why string) error {
 		select {
 		case <-ctx.Done():
 			return stopped{}
-		case <-r.member.Changed():
+		case <-r.election.Changed():
 			return errChanged
 		case in := <-r.newest:
 			r.receive(in)
@@ -149,11 +156,22 @@ func (r *runner) rest(ctx context.Context, why string) error {
 	}
 }
 
+// restFor rests for a while.
+func (r *runner) restFor(ctx context.Context, d time.Duration, why string) error {
+	limited, cancel := context.WithTimeout(ctx, max(d, time.Millisecond))
+	defer cancel()
+	if err := r.rest(limited, why); errors.Is(err, errChanged) || ctx.Err() != nil {
+		return err
+	}
+	return errChanged
+}
+
 // adopt opens the copy that is to be run, unless it is open.
 func (r *runner) adopt(ctx context.Context) error {
-	g, err := r.Volume.Resolve(r.wanted)
+	wanted := r.inputs.config.DataGeneration
+	g, err := r.Volume.Resolve(wanted)
 	if err != nil {
-		return fmt.Errorf("data generation %q can't be adopted: %w", r.wanted, err)
+		return fmt.Errorf("data generation %q can't be adopted: %w", wanted, err)
 	}
 	if r.adopted != nil && r.adopted.generation.ID == g.ID {
 		return nil
@@ -163,10 +181,11 @@ func (r *runner) adopt(ctx context.Context) error {
 		r.adopted = nil
 		return err
 	}
-	if err := r.openArchive(); err != nil {
+	if r.archiving, err = openArchiving(r.instance, r.adopted, r.inputs.config); err != nil {
+		r.release()
 		return err
 	}
-	r.good = r.loadGood()
+	r.conf.of(r.adopted)
 	return nil
 }
 
@@ -175,11 +194,9 @@ func (r *runner) release() {
 	if r.adopted == nil {
 		return
 	}
-	if r.archiver != nil {
-		r.setArchiver(nil)
-		r.unsocket()
-		r.archiver.Close()
-		r.archiver = nil
+	if r.archiving != nil {
+		r.archiving.close()
+		r.archiving = nil
 	}
 	r.adopted.lock.Close()
 	r.adopted = nil
@@ -191,76 +208,91 @@ func (r *runner) lead(ctx context.Context) error {
 	if err := r.adopt(ctx); err != nil {
 		return r.unable(ctx, err)
 	}
-	r.replication = r.primaryReplication(r.member.Want())
-	if r.isStandby() {
-		return r.live(ctx, replicaMode)
+	want := r.election.Want()
+	r.election.told(want.Sync)
+	r.conf.replication = settings.Replication{
+		Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.disk.full(),
 	}
-	if !r.member.Guard() {
+	if standby, err := settings.IsStandby(r.adopted.pgdata); standby || err != nil {
+		return r.live(ctx, r.newServer(replicaMode))
+	}
+	if !r.election.Guard() {
 		return errChanged
 	}
-	r.retry()
-	return r.live(ctx, primaryMode)
+	r.crashes.retry()
+	return r.live(ctx, r.newServer(primaryMode))
 }
 
 // unable shows why there is nothing to start, and waits a moment: restarting the pod would not help.
 func (r *runner) unable(ctx context.Context, err error) error {
-	r.fail(r.wanted, err)
+	r.fail(r.inputs.config.DataGeneration, err)
 	select {
 	case <-ctx.Done():
 		return stopped{}
 	case in := <-r.newest:
 		r.receive(in)
-	case <-r.member.Changed():
+	case <-r.election.Changed():
 	case <-time.After(5 * time.Second):
 	}
 	r.beat()
 	return errChanged
 }
 
-// mode is how a server is started.
-type mode int
-
-const (
-	primaryMode mode = iota
-	replicaMode
-)
-
-// live is one life of the server, from its start to its end.
-func (r *runner) live(ctx context.Context, as mode) error {
-	r.makeRoom()
-	r.replication.ReadOnly = r.room.full()
-	if err := r.choose(ctx); err != nil {
-		return err
+// newServer is one on the adopted copy.
+func (r *runner) newServer(as mode) *server {
+	return &server{
+		shared: r.shared, copy: r.adopted, archiver: r.archiving.archiver, conf: r.conf, rejoin: &r.repair.rejoin, crashes: r.crashes, as: as,
+		replicas: &replicas{
+			instance: r.instance, election: r.election, latest: r.latest, archiver: r.archiving.archiver, slots: r.slots,
+		},
 	}
-	r.archiver.SetPrimary(as == primaryMode)
-	server, err := r.start(ctx, as)
-	if err != nil {
-		return err
-	}
-	r.up(server, as)
-	r.startServices(ctx, as)
-	defer func() { r.settle() }()
-	return r.oversee(ctx, server, as)
 }
 
-// startServices begins what goes on beside a running server.
-func (r *runner) startServices(ctx context.Context, as mode) {
-	epoch, end := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	r.facts.mu.Lock()
-	r.facts.health = health{answered: time.Now()}
-	r.facts.mu.Unlock()
-	go func() {
-		defer close(ended)
-		go r.knock(epoch)
-		if as == primaryMode {
-			r.runServices(epoch)
-		} else {
-			r.runReplicaServices(epoch)
+// live supervises a server from its start to its end.
+func (r *runner) live(ctx context.Context, s *server) error {
+	r.disk.giveReserve()
+	r.conf.replication.ReadOnly = r.disk.full()
+	if err := r.conf.choose(ctx, r.inputs.config); err != nil {
+		return err
+	}
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	s.up()
+	s.startServices(ctx)
+	defer func() { s.settle() }()
+	return r.oversee(ctx, s)
+}
+
+// oversee supervises the running server until its end.
+func (r *runner) oversee(ctx context.Context, s *server) error {
+	tick := time.NewTicker(loopTick)
+	defer tick.Stop()
+	if err := s.obey(ctx); err != nil { // what was wanted while it started
+		return err
+	}
+	for {
+		r.beat()
+		select {
+		case <-s.postmaster.Done():
+			return s.ended()
+		case <-ctx.Done():
+			return s.stop()
+		case <-r.election.Changed():
+			if err := s.obey(ctx); err != nil {
+				return err
+			}
+		case in := <-r.newest:
+			r.renew(ctx, s, in)
+		case request := <-r.restarts:
+			// It may have waited while the server was restarted for another one.
+			if r.restartWanted(request) && r.conf.mayRestart(ctx) {
+				return s.restart(ctx)
+			}
+		case <-tick.C:
+			if err := s.lookAfter(ctx); err != nil {
+				return err
+			}
 		}
-	}()
-	r.settle = func() {
-		end()
-		<-ended
 	}
 }

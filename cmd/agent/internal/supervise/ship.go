@@ -22,10 +22,10 @@ func shipEvery(config agentapi.Config) time.Duration {
 }
 
 // shipOpenSegment has the archive never be further behind than was asked for, until ctx ends.
-func (r *runner) shipOpenSegment(ctx context.Context) {
+func (s *primaryServices) shipOpenSegment(ctx context.Context) {
 	failing := ""
 	for {
-		every := shipEvery(r.config())
+		every := shipEvery(s.latest.config())
 		pause := every
 		if every == 0 {
 			pause = shipPause
@@ -35,31 +35,31 @@ func (r *runner) shipOpenSegment(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		if every == 0 || r.Status().Role != rolePrimary {
+		if every == 0 || s.Status().Role != rolePrimary {
 			continue
 		}
-		err := r.ship(ctx)
+		err := s.ship(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
 			failing = ""
 		case failing != err.Error():
 			failing = err.Error()
-			r.Log.Warn("the open WAL segment can't be shipped; it is archived when it is complete", "error", err)
+			s.Log.Warn("the open WAL segment can't be shipped; it is archived when it is complete", "error", err)
 		}
 	}
 }
 
-func (r *runner) ship(ctx context.Context) error {
+func (s *primaryServices) ship(ctx context.Context) error {
 	var name, flushed string
 	at := time.Now()
-	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+	err := s.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT pg_walfile_name(lsn), lsn::text FROM pg_current_wal_flush_lsn() AS lsn").Scan(&name, &flushed)
 	})
 	if err != nil {
 		return err
 	}
-	segment, err := postgres.ParseSegment(name, r.adopted.segSize)
+	segment, err := postgres.ParseSegment(name, s.copy.segSize)
 	if err != nil {
 		return err
 	}
@@ -67,5 +67,5 @@ func (r *runner) ship(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.archiver.Ship(ctx, segment.Timeline, lsn, at)
+	return s.archiver.Ship(ctx, segment.Timeline, lsn, at)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // stuckRecovery is what is remembered of a replica that accepts no connections yet. Its recovery may take hours, and is left alone
-// as long as it makes any way; but one for which there is no WAL that makes it consistent waits for ever.
+// as long as it makes any progress; but one for which there is no WAL that makes it consistent waits for ever.
 type stuckRecovery struct {
 	looked, since time.Time
 	at            postmaster.Recovery
@@ -38,29 +38,28 @@ func (s *stuckRecovery) note(now time.Time, at postmaster.Recovery, answers bool
 }
 
 // isStuck says whether a replica's recovery stands still for so long that its copy is of no use.
-func (r *runner) isStuck(s *stuckRecovery, server *postmaster.Server) bool {
+func (s *server) isStuck(stuck *stuckRecovery) bool {
 	now := time.Now()
-	if now.Sub(s.looked) < stuckLook {
+	if now.Sub(stuck.looked) < stuckLook {
 		return false
 	}
-	_, answers := r.member.Leader()
-	still := s.note(now, server.Recovery(), answers && r.member.Want().Role == elect.Follow)
-	if tell := still >= stuckTold; tell != s.told {
+	_, answers := s.election.Leader()
+	still := stuck.note(now, s.postmaster.Recovery(), answers && s.election.Want().Role == elect.Follow)
+	if tell := still >= stuckTold; tell != stuck.told {
 		message := map[bool]string{true: fmt.Sprintf(
-			"The recovery is stuck (%s) although the primary responds. If that lasts for %v, the data is cloned.", s.at.Doing, recoveryStuckTime)}[tell]
-		r.set(func(status *agentapi.Status) { status.Message = message })
-		s.told = tell
+			"The recovery is stuck (%s) although the primary responds. If that lasts for %v, the data is cloned.", stuck.at.Doing, recoveryStuckTime)}[tell]
+		s.set(func(status *agentapi.Status) { status.Message = message })
+		stuck.told = tell
 	}
 	return still >= recoveryStuckTime
 }
 
 // abandon ends a recovery that stands still, so that the copy is replaced by a clone.
-func (r *runner) abandon(server *postmaster.Server, as mode, s stuckRecovery) error {
-	r.Log.Warn("the recovery is stuck although the primary responds", "startup", s.at.Doing, "complaint", server.Complaint())
-	r.rejoin.next = byClone
-	r.rejoin.message = server.Complaint()
-	if err := r.end(server, as); err != nil {
-		r.Log.Warn("the replica did not shut down cleanly", "error", err)
+func (s *server) abandon(stuck stuckRecovery) error {
+	s.Log.Warn("the recovery is stuck although the primary responds", "startup", stuck.at.Doing, "complaint", s.postmaster.Complaint())
+	s.rejoin.useless(s.postmaster.Complaint())
+	if err := s.end(); err != nil {
+		s.Log.Warn("the replica did not shut down cleanly", "error", err)
 	}
 	return errRejoin
 }

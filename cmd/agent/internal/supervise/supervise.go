@@ -1,8 +1,9 @@
 // Package supervise is `agent run`: it makes PostgreSQL be what the election wants, primary or replica, on a copy of the wanted
 // data generation and with the wanted configuration, and stops it in order.
 //
-// One goroutine decides everything about the server (runner.loop); the others watch files, take part in the election, ask
-// the server, or answer from State.
+// One goroutine decides everything about the server: the loop of a runner. Only it touches the runner, the server that it runs, and
+// their configuration, archiving, rejoin and crashes. Services run beside a server in goroutines of their own, on what they are given
+// when they start: a copy of the data, which does not change while a server runs on it, and shared, which is safe for any goroutine.
 package supervise
 
 import (
@@ -10,21 +11,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strconv"
-	"sync"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/member"
-	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Paths are where things are; DefaultPaths in a pod.
@@ -90,18 +85,16 @@ type Options struct {
 
 // Supervisor runs one server.
 type Supervisor struct {
-	Options
-	*State
+	*instance
 	restarts chan agentapi.RestartRequest
-	removing sync.Mutex // data generations
 }
 
 // New makes a supervisor; Run starts it.
 func New(options Options) *Supervisor {
-	s := &Supervisor{Options: options, State: newState(options.Pod), restarts: make(chan agentapi.RestartRequest)}
-	s.server = local.Server{SocketDir: options.SocketDir, Port: options.Port}
-	s.probe = local.NewProbe(s.server)
-	return s
+	i := &instance{Options: options, State: newState(options.Pod)}
+	i.server = local.Server{SocketDir: options.SocketDir, Port: options.Port}
+	i.probe = local.NewProbe(i.server)
+	return &Supervisor{instance: i, restarts: make(chan agentapi.RestartRequest)}
 }
 
 // Run runs the server until ctx ends, and returns nil if it was then shut down cleanly or never ran.
@@ -111,29 +104,15 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err != nil {
 		return nil // ctx has ended, and nothing was started
 	}
-	r := &runner{
-		Supervisor: s, wanted: in.config.DataGeneration, newest: newest, inputs: in,
-		publisher: s.Publish(in.config), credentials: make(chan struct{}, 1),
-		declarations: make(chan struct{}, 1),
-	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx)) // the lease is given up after ctx has ended
+	membership, end := context.WithCancel(context.WithoutCancel(ctx)) // the lease is given up after ctx has ended
 	defer end()
-	go r.watchSpace(life)
-	r.join(life)
+	r := newRunner(membership, s, in, newest)
+	go r.disk.watch(membership)
+	r.join(membership)
 	err = r.loop(ctx)
 	r.release()
 	s.probe.Close()
 	return err
-}
-
-// adopted is a copy of the data generation with all that it takes to run a server on it.
-type adopted struct {
-	generation generation.Generation
-	pgdata     string
-	binDir     string
-	lock       *os.File
-	segSize    uint64
-	paths      settings.Paths
 }
 
 // await waits for a configuration that is for this pod. While there is none, it says why.
@@ -170,105 +149,16 @@ func (s *Supervisor) meant(in inputs) error {
 // errWaiting is a reason to wait that is no failure.
 var errWaiting = errors.New("waiting")
 
-func (s *Supervisor) fail(wanted string, err error) {
+func (i *instance) fail(wanted string, err error) {
 	state := agentapi.StateFailed
 	if errors.Is(err, errWaiting) {
 		state = agentapi.StateStarting
 	}
-	changed := s.set(func(status *agentapi.Status) {
+	changed := i.set(func(status *agentapi.Status) {
 		status.State, status.Message, status.DataGeneration = state, err.Error(), wanted
 	})
 	if changed {
-		s.Log.Error("PostgreSQL can't be started", "error", err)
-	}
-}
-
-// open makes a copy ready to run a server on, and points `current` at it.
-func (s *Supervisor) open(ctx context.Context, g generation.Generation, major int) (*adopted, error) {
-	defer s.waiting()() // what killed workers left may be large
-	if major != 0 && g.MajorVersion != major {
-		return nil, fmt.Errorf("data generation %s is of PostgreSQL %d, and the cluster is to run %d", g.ID, g.MajorVersion, major)
-	}
-	a := &adopted{generation: g, pgdata: s.Volume.PGData(g.ID)}
-	var err error
-	if a.binDir, a.segSize, err = s.inspect(ctx, g); err != nil {
-		return nil, err
-	}
-	a.paths = s.configPaths(g.ID)
-	if err := os.MkdirAll(a.paths.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := copyCertificates(s.Paths, a.paths); err != nil {
-		return nil, err
-	}
-	if a.lock, err = s.Volume.Lock(g.ID); err != nil {
-		return nil, err
-	}
-	if err := s.pointAt(g.ID); err != nil {
-		a.lock.Close()
-		return nil, err
-	}
-	s.Log.Info("adopted the data generation", "generation", g.ID, "origin", g.Origin, "version", g.MajorVersion)
-	s.set(func(status *agentapi.Status) {
-		status.State, status.Message = agentapi.StateStarting, ""
-		status.DataGeneration, status.SystemIdentifier = g.DataGeneration(), g.SystemIdentifier
-	})
-	return a, nil
-}
-
-// copyCertificates puts the TLS files where PostgreSQL may read them.
-func copyCertificates(from Paths, to settings.Paths) error {
-	if _, err := settings.CopyTLS(from.TLSDir, to.TLSDir); err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(from.PeerTLSDir, settings.CertFile)); errors.Is(err, os.ErrNotExist) {
-		return nil // a cluster of one
-	}
-	_, err := settings.CopyTLS(from.PeerTLSDir, to.PeerTLSDir)
-	return err
-}
-
-// pointAt moves `current`, and removes what killed workers left: none of them can be at work beside a database pod.
-func (s *Supervisor) pointAt(id string) error {
-	if err := s.Volume.Adopt(id); err != nil {
-		return fmt.Errorf("adopt data generation %s: %w", id, err)
-	}
-	removed, err := s.Volume.RemoveIncomplete()
-	if len(removed) > 0 {
-		s.Log.Info("removed data generations that were never completed", "generations", removed)
-	}
-	return err
-}
-
-// inspect finds the programs for a generation and checks that it holds what it says.
-func (s *Supervisor) inspect(ctx context.Context, g generation.Generation) (binDir string, segSize uint64, err error) {
-	pgdata := s.Volume.PGData(g.ID)
-	content, err := os.ReadFile(filepath.Join(pgdata, "PG_VERSION"))
-	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
-	}
-	version, err := postgres.ParseVersion(string(content))
-	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
-	}
-	binDir, err = postgres.BinDir(ctx, postgres.Exec, version.Major)
-	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s needs PostgreSQL %d, which this image doesn't have: %w", g.ID, version.Major, err)
-	}
-	control, err := postgres.ReadControlData(ctx, postgres.Exec, binDir, pgdata)
-	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
-	}
-	if system := strconv.FormatUint(control.SystemIdentifier, 10); system != g.SystemIdentifier {
-		return "", 0, fmt.Errorf("data generation %s is of system %s, and its data is of system %s", g.ID, g.SystemIdentifier, system)
-	}
-	return binDir, control.SegSize, nil
-}
-
-func (s *Supervisor) configPaths(id string) settings.Paths {
-	return settings.Paths{
-		SocketDir: s.SocketDir, Dir: filepath.Join(s.Volume.Dir(id), "conf"), TLSDir: filepath.Join(s.RunDir, "tls"),
-		PeerTLSDir: filepath.Join(s.RunDir, "peer-tls"), WAL: s.WAL, Port: s.Port,
+		i.Log.Error("PostgreSQL can't be started", "error", err)
 	}
 }
 
@@ -286,8 +176,8 @@ func (s *Supervisor) Restart(ctx context.Context, request agentapi.RestartReques
 	}
 }
 
-func (s *Supervisor) restartWanted(request agentapi.RestartRequest) bool {
-	status := s.Status()
+func (i *instance) restartWanted(request agentapi.RestartRequest) bool {
+	status := i.Status()
 	return status.ConfigHash == request.ConfigHash && len(status.PendingRestart) > 0 && status.State == agentapi.StateRunning
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // killFirst kills the postmaster of the first of two, once the second may take over. Until the Lease says that it is a member
-// again after a fall, the first one has nobody to give the lease to, and starts in place however often it falls.
+// again after a crash, the first one has nobody to give the lease to, and starts in place however often it crashes.
 func (c *pair) killFirst() (pid int) {
 	c.first.t.Helper()
 	c.first.awaitStatus("have somebody who may take over", func(s agentapi.Status) bool {

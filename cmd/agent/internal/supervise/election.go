@@ -1,0 +1,125 @@
+package supervise
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/cmd/agent/internal/member"
+	"howdah.dev/howdah/cmd/agent/internal/watchdog"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// election is the instance's part in the election, and what that was told of the server. Any goroutine may use it.
+type election struct {
+	*member.Member
+
+	mu     sync.Mutex
+	server elect.Server
+	sync   elect.Sync // that the server was told
+	synced time.Time  // when
+}
+
+// report changes what the election knows of the server.
+func (e *election) report(change func(*elect.Server)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(&e.server)
+	e.Report(e.server)
+}
+
+// told notes whom a server that starts lets commits wait for.
+func (e *election) told(sync elect.Sync) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sync = sync
+}
+
+// changed notes that a running server was told for whom commits wait. It is neither the old nor the new one, until all
+// processes have it.
+func (e *election) changed(sync elect.Sync) {
+	e.mu.Lock()
+	e.sync, e.synced = sync, time.Now()
+	e.mu.Unlock()
+	e.report(func(server *elect.Server) { server.Sync = elect.Sync{Quorum: -1} })
+}
+
+// settle notes from which position on commits wait for whom the server was told last: all its processes have read it.
+func (e *election) settle(written uint64) {
+	e.mu.Lock()
+	sync, settled := e.sync, time.Since(e.synced) >= syncSettle
+	e.mu.Unlock()
+	e.report(func(server *elect.Server) {
+		if server.Mode == elect.Primary && server.Sync.Quorum < 0 && settled {
+			server.Sync, server.SyncSince = sync, written
+		}
+	})
+}
+
+// deserted says whether no replica was left when the server was told to end.
+func (e *election) deserted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.server.Deserted
+}
+
+// replaceable: there is somebody who may take over.
+func (e *election) replaceable() bool {
+	status := e.Status()
+	return status != nil && len(status.Members) > 0
+}
+
+// defaultMaxLag is how far a replica may lag and still take over, where nothing else is asked for.
+const defaultMaxLag = 16 << 20
+
+// electorate is a cluster as the election sees it.
+func electorate(config agentapi.Config) elect.Config {
+	out := elect.Config{Alone: config.Instances <= 1, MaxLag: defaultMaxLag, Begins: config.DataInstance}
+	for i := range max(1, config.Instances) {
+		out.Peers = append(out.Peers, fmt.Sprintf("%s-%d", config.Cluster, i))
+	}
+	if s := config.Synchronous; s != nil {
+		out.Number, out.Required = s.Number, s.Required
+	}
+	if config.MaxLagBytes > 0 {
+		out.MaxLag = uint64(config.MaxLagBytes)
+	}
+	return out
+}
+
+// newElection makes the instance's part in the election of a cluster.
+func newElection(i *instance, config agentapi.Config, f *fencing) *election {
+	return &election{Member: member.New(member.Options{
+		Namespace: config.Namespace, Lease: config.Lease, API: i.kubernetes(),
+		Self: elect.Self{
+			Name: i.Pod, UID: i.PodUID, Address: i.Address,
+			Generation: config.DataGeneration, Original: i.Volume.Original(config.DataGeneration), Whole: i.Volume.Whole(config.DataGeneration),
+			Started: time.Now().UTC().Format(time.RFC3339),
+		},
+		Peers: i.peers(config),
+		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Locate: i.locate, Log: i.Log,
+	}, electorate(config))}
+}
+
+func (o *Options) peers(config agentapi.Config) member.Peers {
+	if o.Peers != nil {
+		return o.Peers
+	}
+	return &member.HTTPS{Domain: config.PodDomain, TLSDir: agentapi.PeerTLSDir, API: o.kubernetes(), Namespace: config.Namespace}
+}
+
+func (o *Options) kubernetes() member.API {
+	if o.Kubernetes == nil {
+		return outside{}
+	}
+	return o.Kubernetes
+}
+
+// outside is the API of an agent outside Kubernetes.
+type outside struct{ member.API }
+
+func (outside) Get(context.Context, string, any) error                { return kube.ErrOutside }
+func (outside) Merge(context.Context, string, string, any, any) error { return kube.ErrOutside }

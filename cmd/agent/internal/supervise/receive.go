@@ -1,0 +1,110 @@
+package supervise
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// receive takes in new inputs and says whether they are to be acted on.
+func (r *runner) receive(in inputs) bool {
+	if in.err != nil {
+		r.Log.Warn("new configuration is passed over", "error", in.err)
+		r.set(func(status *agentapi.Status) { status.ConfigError, status.ConfigErrorHash = in.err.Error(), "" })
+		return false
+	}
+	before := r.inputs
+	if in.config.DataGeneration != before.config.DataGeneration {
+		r.Log.Warn("another data generation is wanted; it is adopted when the pod starts anew", "generation", in.config.DataGeneration)
+		return false
+	}
+	r.inputs = in
+	r.latest.set(in.config)
+	r.election.Configure(electorate(in.config), in.config.Lease)
+	r.watchOver()
+	if r.adopted == nil {
+		return true
+	}
+	if in.tls != before.tls {
+		r.renewTLS()
+	}
+	if !sameArchive(in.config, before.config) {
+		r.archiving.aim(in.config)
+	}
+	if in.password != before.password || in.super != before.super || in.config.Database != before.config.Database || in.config.Owner != before.config.Owner {
+		wake(r.wakeups.credentials)
+	}
+	if in.config.Declared.Hash() != before.config.Declared.Hash() || !maps.Equal(in.declared, before.declared) {
+		wake(r.wakeups.declarations)
+	}
+	return true
+}
+
+// renew makes the running server follow new inputs.
+func (r *runner) renew(ctx context.Context, s *server, in inputs) {
+	certificates := r.inputs.tls
+	if !r.receive(in) {
+		return
+	}
+	if in.tls != certificates {
+		if err := s.postmaster.Reload(); err != nil {
+			r.Log.Error("PostgreSQL can't be told of its new certificate", "error", err)
+		}
+	}
+	r.conf.apply(ctx, s.postmaster, r.inputs.config)
+}
+
+func (r *runner) renewTLS() {
+	if err := copyCertificates(r.Paths, r.adopted.paths); err != nil {
+		r.Log.Error("the new certificate is not used", "error", err)
+		return
+	}
+	r.Log.Info("the server's certificate has changed")
+}
+
+// down notes that the server ended, or did not start, though nobody asked for it.
+func (r *runner) down(err error) {
+	state := agentapi.StateStopped
+	if r.crashes.failures > 1 {
+		state = agentapi.StateFailed
+	}
+	before := r.Status().Message
+	r.set(func(status *agentapi.Status) { status.State, status.Role, status.Message = state, "", sentence(err) })
+	if sentence(err) != before {
+		r.Log.Error("PostgreSQL is down", "failures", r.crashes.failures, "error", err)
+	}
+}
+
+// backOff waits before the next start, longer with each failure, or until there is something new to start with. It says
+// false when ctx has ended.
+func (r *runner) backOff(ctx context.Context) bool {
+	pause := r.crashes.backOff()
+	if pause == 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.After(pause)
+	tick := time.NewTicker(loopTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer:
+			return true
+		case <-r.election.Changed():
+			return true
+		case in := <-r.newest:
+			r.beat()
+			if r.receive(in) {
+				return true
+			}
+		case <-tick.C:
+			r.beat()
+		}
+	}
+}
+
+func writeFile(path string, content []byte) error { return generation.WriteFile(path, content, 0o600) }

@@ -1,0 +1,176 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"howdah.dev/howdah/cmd/agent/internal/archive"
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// mode is how a server is started, or what it is by now.
+type mode int
+
+const (
+	primaryMode mode = iota
+	replicaMode
+)
+
+// server is PostgreSQL on a copy of the data, from its start to its end. It belongs to the goroutine of loop, as do conf, rejoin and
+// crashes, which outlive it.
+type server struct {
+	*shared
+	copy     *adopted
+	archiver *archive.Archiver
+	conf     *configuration
+	rejoin   *rejoin
+	crashes  *crashes
+
+	as         mode // what it is by now
+	postmaster *postmaster.Server
+	health     *health
+	replicas   *replicas // of a primary
+	// settle stops the services, and waits for it; nil: they have not been started.
+	settle func()
+}
+
+// startServices begins what goes on beside the running server.
+func (s *server) startServices(ctx context.Context) {
+	epoch, end := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	s.health = newHealth(s.instance)
+	go s.health.knock(epoch)
+	run := s.services()
+	go func() {
+		defer close(ended)
+		run(epoch)
+	}()
+	s.settle = func() {
+		end()
+		<-ended
+	}
+}
+
+// services of a server that is what this one is now. They are given what they work on, which is none of the loop's.
+func (s *server) services() func(context.Context) {
+	if s.as == replicaMode {
+		return (&replicaServices{shared: s.shared, copy: s.copy, archiver: s.archiver}).run
+	}
+	return (&primaryServices{shared: s.shared, copy: s.copy, archiver: s.archiver, replicas: s.replicas}).run
+}
+
+// lookAfter does what is due every now and then.
+func (s *server) lookAfter(ctx context.Context) error {
+	if s.conf.unchecked {
+		s.conf.apply(ctx, s.postmaster, s.latest.config())
+	}
+	if reason := s.health.sick(s.postmaster); reason != "" {
+		return s.putDown(reason)
+	}
+	s.keepReadOnly()
+	return s.checkUp(ctx)
+}
+
+// obey makes a running server what is wanted now. An error is its end.
+func (s *server) obey(ctx context.Context) error {
+	want := s.election.Want()
+	switch {
+	case want.Role == elect.Lead && s.as == replicaMode:
+		return s.promote(ctx)
+	case want.Role == elect.Lead:
+		s.applySync(ctx, want.Sync)
+	case want.Role == elect.Stop && want.Orderly, s.as == replicaMode && want.Role == elect.Stop:
+		return s.handOver(ctx)
+	case s.as == primaryMode:
+		s.kill()
+		return errChanged
+	case want.Role == elect.Follow:
+		return s.followOther(want)
+	}
+	return nil
+}
+
+// keepReadOnly has clients of a running server only read while the volume is full, and lets them write again once it isn't.
+// Sessions go on: what they begin from now on is read-only, unless they say otherwise, as who makes room has to.
+func (s *server) keepReadOnly() {
+	full := s.disk.full()
+	if s.conf.replication.ReadOnly == full {
+		return
+	}
+	replication := s.conf.replication
+	replication.ReadOnly = full
+	if err := s.conf.rewrite(s.postmaster, replication); err != nil {
+		s.Log.Error("clients can't be kept from writing, or be let", "readOnly", full, "error", err)
+		if errors.Is(err, syscall.ENOSPC) {
+			s.disk.giveReserve()
+		}
+		return
+	}
+	s.conf.replication = replication
+	s.Log.Warn("changed whether clients may write", "readOnly", full)
+}
+
+// putDown kills a server that lets nobody in. It is started again in place: nothing is lost by that.
+func (s *server) putDown(reason string) error {
+	s.Log.Error("PostgreSQL is killed", "reason", reason)
+	if s.as == primaryMode {
+		s.crashes.primary()
+	}
+	s.kill()
+	return fmt.Errorf("PostgreSQL was killed: %s", reason)
+}
+
+// ended is the end of a server that nobody asked for, unless it was killed because it had to stop.
+func (s *server) ended() error {
+	// Its processes hold the shared memory, and would not let the next server start.
+	err := errors.Join(fmt.Errorf("PostgreSQL ended by itself: %w", orNil(s.postmaster.Ended())), s.postmaster.CleanUp())
+	if s.as == primaryMode {
+		if s.election.Want().Role != elect.Lead {
+			return errChanged
+		}
+		s.crashes.primary()
+	}
+	return err
+}
+
+func orNil(err error) error {
+	if err == nil {
+		return errors.New("somebody shut it down")
+	}
+	return err
+}
+
+// restart ends the server so that it is started again.
+func (s *server) restart(ctx context.Context) error {
+	defer s.waiting()()
+	s.Log.Info("restarting PostgreSQL for changed parameters", "config", s.conf.effect.Hash())
+	if s.as == primaryMode {
+		s.checkpoint(ctx)
+	}
+	if ctx.Err() != nil {
+		return s.stop()
+	}
+	if err := s.end(); err != nil {
+		s.Log.Warn("PostgreSQL did not shut down cleanly", "error", err)
+	}
+	if ctx.Err() != nil { // the pod ended meanwhile; the server did first
+		return stopped{s.postmaster.Ended()}
+	}
+	return errRestart
+}
+
+// kill ends the server at once.
+func (s *server) kill() {
+	s.publisher.Yield()
+	postmaster.KillAll(s.copy.pgdata)
+	s.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopped, "" })
+	// What hangs in the kernel ends before it does anything else.
+	s.election.report(func(server *elect.Server) { server.Mode = elect.Down })
+	if err := s.postmaster.CleanUp(); err != nil {
+		s.Log.Error("not all of PostgreSQL ends", "error", err)
+	}
+}
