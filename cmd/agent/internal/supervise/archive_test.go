@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/walsocket"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
@@ -186,3 +187,21 @@ func newOutage() *outage {
 }
 
 func (o *outage) away(gone bool) { o.gone.Store(gone) }
+
+func TestASocketThatCannotBeOpenedIsWaitedFor(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	p := newPod(t)
+	obstacle := filepath.Join(p.SocketDir, walsocket.Name, "file")
+	if err := os.MkdirAll(obstacle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	status := p.awaitStatus("say it", func(s agentapi.Status) bool { return s.State == agentapi.StateFailed })
+	if !strings.Contains(status.Message, walsocket.Name) {
+		t.Errorf("the message is %q", status.Message)
+	}
+	if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
+		t.Fatal(err)
+	}
+	p.awaitStatus("start", func(s agentapi.Status) bool { return s.State == agentapi.StateRunning && s.Message == "" })
+}
