@@ -152,7 +152,7 @@ func (p *pod) start() {
 		Paths: p.Paths, Pod: p.name, Grace: p.grace, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
 		Publish:       func(agentapi.Config) Publisher { return p.public },
-		ArchiveLimits: archive.Limits{Patience: 2 * time.Second, LastPatience: time.Second, Pause: 100 * time.Millisecond},
+		ArchiveLimits: archive.Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 100 * time.Millisecond},
 	}
 	if p.pair != nil {
 		options.PodUID, options.Address = "uid of "+p.name, "127.0.0.1"
