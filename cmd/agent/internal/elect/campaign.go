@@ -3,38 +3,73 @@ package elect
 import (
 	"fmt"
 	"slices"
-	"time"
-
-	"howdah.dev/howdah/pkg/agentapi"
 )
-
-// askPause is between two questions for positions while somebody waits for the answer.
-const askPause = 150 * time.Millisecond
 
 // campaign is a step of who doesn't hold the lease.
 func (c *Core) campaign(now Time, acts *Acts) {
-	acts.Want = c.following()
-	if c.writing != nil {
+	who := c.candidate(now)
+	acts.Want = who.following()
+	if c.lease.writing != nil {
 		return
 	}
-	take, why := c.mayTake(now, acts)
+	take, why := who.mayTake()
+	acts.Ask, acts.Wake = who.ask, min(acts.Wake, who.wake)
 	if acts.Want.Leader.Name == "" {
 		acts.Want.Why = why
 	}
 	switch {
 	case acts.Refresh:
 	case take:
-		c.write(now, acts, c.claim())
-	case now >= max(c.seen+c.limits.Expire, c.reread+c.limits.Renew): // nobody is primary, as far as is known here
-		c.reread, acts.Refresh = now, true
+		acts.Write = c.lease.write(now, who.claim())
+	case now >= max(c.lease.seen+c.limits.Expire, c.lease.reread+c.limits.Renew): // nobody is primary, as far as is known here
+		c.lease.reread, acts.Refresh = now, true
 	}
 }
 
+// candidate is an instance without the lease at one moment: what it knows, from which follows whether it may take it.
+type candidate struct {
+	now    Time
+	self   Self
+	config Config
+	limits Limits
+	server Server
+	record *Record
+	seen   Time // when the record was
+
+	promise   Time  // until when the lease is not taken
+	ended     int64 // term whose holder is known to have ended
+	passed    bool  // another instance has been primary since it was said who begins
+	solo      bool  // it has led without the lease since it held it: nobody else has what it has
+	firstborn bool  // nobody has ever taken a lease from it
+	positions *positions
+
+	// What the decision asks for.
+	ask  []Member // for their positions
+	wake Time     // to decide again
+}
+
+func (c *Core) candidate(now Time) *candidate {
+	return &candidate{
+		now: now, self: c.self, config: c.config, limits: c.limits, server: c.server, record: c.lease.record, seen: c.lease.seen,
+		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
+	}
+}
+
+// wait until then at most.
+func (c *candidate) wait(until Time) { c.wake = min(c.wake, until) }
+
+// question asks members for their positions.
+func (c *candidate) question(members []Member) {
+	var again Time
+	c.ask, again = c.positions.ask(c.now, members, c.self.Name)
+	c.wait(again)
+}
+
 // following is what PostgreSQL is to be without the lease.
-func (c *Core) following() Want {
+func (c *candidate) following() Want {
 	r := c.record
 	switch {
-	case c.firstborn():
+	case c.firstborn:
 		return Want{Role: Lead, Until: Forever, Term: r.Term}
 	case c.server.Mode == Primary:
 		return Want{Role: Stop, Term: r.Term}
@@ -49,35 +84,35 @@ func (c *Core) following() Want {
 }
 
 // mayTake says whether the lease is this instance's to take, or why not.
-func (c *Core) mayTake(now Time, acts *Acts) (bool, string) {
+func (c *candidate) mayTake() (bool, string) {
 	r := c.record
 	released := r.Holder == ""
 	expires := c.seen + c.limits.Expire
-	free := released || now >= expires || r.Term == c.ended
+	free := released || c.now >= expires || r.Term == c.ended
 	if !free {
-		acts.Wake = min(acts.Wake, expires)
+		c.wait(expires)
 	}
 	switch {
-	case now < c.promise:
-		acts.Wake = min(acts.Wake, c.promise)
+	case c.now < c.promise:
+		c.wait(c.promise)
 		return false, "This instance has promised the primary not to take over."
-	case c.firstborn() || c.mine(r):
+	case c.firstborn || c.self.holds(r):
 		return true, ""
 	case !free:
 		return false, fmt.Sprintf("The lease of %s runs out soon, unless it comes back.", r.Holder)
 	case r.Generation != c.self.Generation:
 		return c.mayBegin()
 	case r.LastHolder == c.self.Name:
-		return c.mayReturn(now, acts)
+		return c.mayReturn()
 	case !has(r.Members, c.self.Name) && !c.complete(r):
 		return false, c.lags()
 	}
-	return c.mayReplace(now, acts)
+	return c.mayReplace()
 }
 
 // mayBegin: of a data generation that nobody has led yet, or whose Lease was taken away, one instance has every commit. An
 // original may be older than the clone that was primary last, so who it is is said, where that is known.
-func (c *Core) mayBegin() (bool, string) {
+func (c *candidate) mayBegin() (bool, string) {
 	begins := c.config.Begins
 	switch {
 	case begins == "" && c.self.Original && !c.passed:
@@ -95,12 +130,12 @@ func (c *Core) mayBegin() (bool, string) {
 }
 
 // complete says whether this instance is known to have all that the last holder had when it gave the lease up.
-func (c *Core) complete(r *Record) bool {
+func (c *candidate) complete(r *Record) bool {
 	return r.Holder == "" && r.Complete && r.End.LSN > 0 && c.server.Mode == Replica && r.End.reached(c.server.Position)
 }
 
 // lags says why this instance may not take over, and who may.
-func (c *Core) lags() string {
+func (c *candidate) lags() string {
 	r := c.record
 	if len(r.Members) > 0 {
 		return fmt.Sprintf("This instance lags too far behind %s to take over; these may: %v.", r.LastHolder, names(r.Members))
@@ -114,56 +149,34 @@ const decide = "a person has to decide which instance goes on: see \"When a pers
 
 // mayReturn: nobody can be ahead of the last holder. If this is a new pod, the old one may still go on by the word of the members,
 // where it was deleted by force. Who doesn't answer for long is not waited for: it may be gone for good.
-func (c *Core) mayReturn(now Time, acts *Acts) (bool, string) {
+func (c *candidate) mayReturn() (bool, string) {
 	r := c.record
 	if !c.self.Whole {
 		return false, fmt.Sprintf("%s was primary last, and there is no whole copy of the data on its volume now. "+
 			"If that is lost for good, %s", c.self.Name, decide)
 	}
 	if r.Holder == "" {
-		if r.Successor == "" && !c.hopeless() || now >= c.seen+c.limits.Grace {
+		if r.Successor == "" && !c.server.hopeless() || c.now >= c.seen+c.limits.Grace {
 			return true, ""
 		}
-		acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
+		c.wait(c.seen + c.limits.Grace)
 		return false, "Somebody else is to take over."
 	}
-	c.ask(now, acts, r.Members)
+	c.question(r.Members)
 	for _, m := range r.Members {
-		switch a, fresh := c.fresh(now, m.Name); {
+		switch a, fresh := c.positions.fresh(c.now, m.Name); {
 		case m.Address == "": // it has never followed in this term
 		case fresh && (a.Streaming || a.Promised):
 			return false, fmt.Sprintf("%s still follows the former pod of %s.", m.Name, c.self.Name)
-		case !fresh && now < c.asking+c.limits.Expire:
+		case !fresh && c.now < c.positions.since+c.limits.Expire:
 			return false, fmt.Sprintf("%s has not said whether it still follows the former pod of %s.", m.Name, c.self.Name)
 		}
 	}
 	return true, ""
 }
 
-// answerAge is how old an answer may be to be built on.
-const answerAge = 3 * time.Second
-
-// fresh is what a member has answered since the lease was free.
-func (c *Core) fresh(now Time, name string) (agentapi.Position, bool) {
-	a, found := c.heard[name]
-	return a.position, found && c.asking > 0 && a.asked >= c.asking && a.asked+answerAge >= now
-}
-
-// ask has positions asked for, and notes since when.
-func (c *Core) ask(now Time, acts *Acts, members []Member) {
-	if c.asking == 0 {
-		c.asking = now
-		c.asked = 0
-	}
-	if now >= c.asked+askPause {
-		c.asked = now
-		acts.Ask = slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.Name == c.self.Name || m.Address == "" })
-	}
-	acts.Wake = min(acts.Wake, c.asked+askPause)
-}
-
 // mayReplace: a member takes over when it can't be behind an acknowledged commit, and nobody is ahead.
-func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
+func (c *candidate) mayReplace() (bool, string) {
 	r := c.record
 	if c.server.Mode != Replica {
 		return false, "PostgreSQL is not up here, so this instance can't take over."
@@ -174,27 +187,23 @@ func (c *Core) mayReplace(now Time, acts *Acts) (bool, string) {
 	if !r.End.reached(c.server.Position) {
 		return false, "This instance lacks some of what was acknowledged before an orderly end of a primary."
 	}
-	if r.Holder == "" && r.Successor != "" && r.Successor != c.self.Name && now < c.seen+c.limits.Grace {
-		acts.Wake = min(acts.Wake, c.seen+c.limits.Grace)
+	if r.Holder == "" && r.Successor != "" && r.Successor != c.self.Name && c.now < c.seen+c.limits.Grace {
+		c.wait(c.seen + c.limits.Grace)
 		return false, fmt.Sprintf("%s is to take over.", r.Successor)
 	}
 	if c.complete(r) || r.Holder == "" && r.Successor == c.self.Name && r.Complete {
 		return true, ""
 	}
-	c.ask(now, acts, r.Members)
-	return c.compare(now, acts)
+	c.question(r.Members)
+	return c.compare()
 }
 
-// able says whether a position counts: another server than a running replica may have lost by now what it had, and one that
-// has not read all of its WAL yet doesn't know where it is.
-func able(p agentapi.Position) bool { return p.Replica && p.Timeline > 0 }
-
 // compare looks at what the others have answered.
-func (c *Core) compare(now Time, acts *Acts) (bool, string) {
+func (c *candidate) compare() (bool, string) {
 	r, own := c.record, c.server.Position
 	answers, missing, better, equal := 1, 0, "", ""
 	for _, m := range without(r.Members, c.self.Name) {
-		a, fresh := c.fresh(now, m.Name)
+		a, fresh := c.positions.fresh(c.now, m.Name)
 		if !fresh {
 			missing++
 		}
@@ -213,24 +222,24 @@ func (c *Core) compare(now Time, acts *Acts) (bool, string) {
 	if r.Quorum > 0 {
 		needed = len(r.Members) - r.Quorum + 1
 	}
-	listened := c.asking + c.limits.Listen
+	listened := c.positions.since + c.limits.Listen
 	switch {
 	case answers < needed:
 		return false, fmt.Sprintf("%d of %d members have to say how far they are, and %d do: an acknowledged commit could be lost.",
 			needed, len(r.Members), answers)
-	case better != "" && (r.Quorum > 0 || now < listened+c.limits.Grace):
+	case better != "" && (r.Quorum > 0 || c.now < listened+c.limits.Grace):
 		return false, fmt.Sprintf("%s is ahead of this instance and is to take over.", better)
-	case missing > 0 && now < listened:
-		acts.Wake = min(acts.Wake, listened)
+	case missing > 0 && c.now < listened:
+		c.wait(listened)
 		return false, "The other members are being asked how far they are."
-	case equal != "" && now < listened+c.limits.Grace:
+	case equal != "" && c.now < listened+c.limits.Grace:
 		return false, fmt.Sprintf("%s is as far as this instance and is to take over.", equal)
 	}
 	return true, ""
 }
 
 // before says who of two that are equally far takes over.
-func (c *Core) before(other string) bool {
+func (c *candidate) before(other string) bool {
 	switch c.record.Successor {
 	case c.self.Name:
 		return false
@@ -241,7 +250,7 @@ func (c *Core) before(other string) bool {
 }
 
 // claim is the record of who takes the lease.
-func (c *Core) claim() Record {
+func (c *candidate) claim() Record {
 	r := c.record
 	next := Record{
 		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Started: c.self.Started, Term: r.Term + 1,
@@ -272,13 +281,10 @@ func (c *Core) claim() Record {
 }
 
 // waiting are how many members will follow at once. The one that has just stopped won't.
-func (c *Core) waiting() int {
+func (c *candidate) waiting() int {
 	others := without(c.record.Members, c.self.Name)
-	if c.asking == 0 { // the holder has named its successor, and all is in order
+	if !c.positions.asking() { // the holder has named its successor, and all is in order
 		return len(others)
 	}
-	return len(slices.DeleteFunc(others, func(m Member) bool {
-		a := c.heard[m.Name]
-		return a.asked < c.asking || !able(a.position)
-	}))
+	return len(slices.DeleteFunc(others, func(m Member) bool { return !c.positions.able(m.Name) }))
 }

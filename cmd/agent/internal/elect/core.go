@@ -19,63 +19,30 @@ type Core struct {
 	self   Self
 	config Config
 	limits Limits
+	server Server
 
-	record  *Record // that was read or written last; nil: none yet
-	seen    Time    // when its version was seen first
-	refresh bool    // it is known to be old
-	reread  Time    // when it was read again without a reason
-
-	writing   *Write // on its way
-	wrote     Time   // when the last write was sent
-	confirmed bool   // it has been written
+	lease     lease
+	replicas  replicas
+	positions positions
+	round     round
+	handing   *handover
 
 	holds   bool
-	begun   Time     // when the lease was taken
-	renewed Time     // when the last renewal that counts was sent
-	unsure  []Member // of writes whose outcome is not known
-	doubt   bool     // there are such writes
-	alone   bool     // the instance was alone when the agent started
-	solo    bool     // it has led without the lease since it held it: nobody else has what it has
-	passed  bool     // another instance has been primary since it was said who begins
-	members map[string]*watched
-
-	round   round
+	begun   Time  // when the lease was taken
+	renewed Time  // when the last renewal that counts was sent
+	alone   bool  // the instance was alone when the agent started
+	solo    bool  // it has led without the lease since it held it: nobody else has what it has
+	passed  bool  // another instance has been primary since it was said who begins
 	promise Time  // until when the lease is not taken
 	ended   int64 // term whose holder is known to have ended
-
-	server  Server
-	heard   map[string]answer
-	asking  Time // since when positions are being asked for; 0: they aren't
-	asked   Time // when they were asked for last
-	handing *handover
-	answers agentapi.SwitchoverStatus
 	leaving bool
 	target  Sync // what PostgreSQL was asked to have
-}
-
-// watched is what a holder remembers of a replica.
-type watched struct {
-	Follower
-	last Time // when it streamed last
-}
-
-type answer struct {
-	position agentapi.Position
-	asked    Time
-}
-
-// handover is a primary's way out while somebody is there to take over.
-type handover struct {
-	token, to string
-	members   []Member // that there were when it began
-	stopped   Time     // when the server had ended
-	asked     bool     // by a person; else the pod ends, or the server is hopeless
-	released  bool     // the lease may have been given up by now: there is no way back without writing it again
+	answers agentapi.SwitchoverStatus
 }
 
 // New makes the core of an instance that has seen nothing yet.
 func New(self Self, config Config, limits Limits) *Core {
-	c := &Core{self: self, config: config, limits: limits, members: map[string]*watched{}, heard: map[string]answer{}}
+	c := &Core{self: self, config: config, limits: limits, replicas: replicas{}, positions: positions{heard: map[string]answer{}}}
 	c.alone = c.Alone()
 	return c
 }
@@ -93,34 +60,29 @@ func (c *Core) Configure(config Config) {
 }
 
 // Reread says that what is known of the Lease is not what it says.
-func (c *Core) Reread() { c.refresh = true }
+func (c *Core) Reread() { c.lease.refresh = true }
 
 // SawLease takes in the Lease as it was read.
 func (c *Core) SawLease(now Time, record Record) {
-	c.refresh = false
-	if !record.newer(c.record) {
+	c.lease.refresh = false
+	if !record.newer(c.lease.record) {
 		return
 	}
 	if c.holds && record.blank() { // somebody has deleted it; it is written again as it was
 		version := record.Version
-		record = *c.record
+		record = *c.lease.record
 		record.Version = version
 	}
 	if record.Generation == c.self.Generation && record.LastHolder != c.self.Name {
 		c.passed = true
 	}
-	c.record, c.seen = &record, now
-	if c.holds && !c.mine(&record) {
+	c.lease.record, c.lease.seen = &record, now
+	if c.holds && !c.self.holds(&record) {
 		c.lose()
 	}
 	if !c.holds {
-		c.asking = 0 // what was heard before is about the lease before
+		c.positions.forget() // what was heard before is about the lease before
 	}
-}
-
-// mine says whether a record names this very pod as the holder.
-func (c *Core) mine(record *Record) bool {
-	return record.Holder == c.self.Name && record.HolderUID == c.self.UID && record.Generation == c.self.Generation
 }
 
 // Outcome of a write.
@@ -135,16 +97,11 @@ const (
 
 // Wrote takes in how a write ended; version is the new one if it was written.
 func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
-	if c.writing != write {
+	if c.lease.writing != write {
 		return
 	}
-	c.writing = nil
-	switch outcome {
-	case Unknown, Conflict: // what a request has met may have been itself, sent twice by somebody on its way
-		c.unsure, c.doubt = union(c.unsure, write.Record.Members), true
-		c.refresh = true
-	case Written:
-		c.confirmed = true
+	c.lease.ended(outcome)
+	if outcome == Written {
 		record := write.Record
 		record.Version = version
 		c.taken(now, write, record)
@@ -153,13 +110,13 @@ func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
 
 // taken notes that a record of ours is the one that counts.
 func (c *Core) taken(now Time, write *Write, record Record) {
-	if c.record == nil || !c.record.newer(&record) {
-		c.record, c.seen, c.refresh = &record, now, false
-	} else if !c.mine(c.record) || c.record.Term != record.Term {
+	if known := c.lease.record; known == nil || !known.newer(&record) {
+		c.lease.record, c.lease.seen, c.lease.refresh = &record, now, false
+	} else if !c.self.holds(known) || known.Term != record.Term {
 		c.lose() // a later one was seen already
 		return
 	}
-	c.unsure, c.doubt = nil, false
+	c.lease.unsure, c.lease.doubt = nil, false
 	if record.Holder == "" {
 		c.lose()
 		return
@@ -172,54 +129,33 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 
 // begin is the first moment as the holder.
 func (c *Core) begin(now Time) {
-	c.holds, c.alone, c.solo, c.handing, c.promise, c.asking = true, false, false, nil, 0, 0
+	c.holds, c.alone, c.solo, c.handing, c.promise = true, false, false, nil, 0
+	c.positions.forget()
 	c.begun, c.renewed = now, 0
-	c.target = Sync{Quorum: c.record.Quorum, Members: names(c.record.Members)}
-	c.members = map[string]*watched{}
-	for _, m := range c.record.Members {
-		c.members[m.Name] = &watched{Follower: Follower{Address: m.Address}, last: now}
-	}
-	if members, quorum := c.desired(now); c.record.Quorum == 0 && quorum > 0 {
+	record := c.lease.record
+	c.target = Sync{Quorum: record.Quorum, Members: names(record.Members)}
+	c.replicas = expected(now, record.Members)
+	if members, quorum := c.membership().desired(now); record.Quorum == 0 && quorum > 0 {
 		c.target = Sync{Quorum: quorum, Members: names(members)}
 	}
 }
 
 // lose is the end of being the holder, at once.
 func (c *Core) lose() {
-	c.holds, c.handing, c.asking = false, nil, 0
-	c.round = round{id: c.round.id}
+	c.holds, c.handing = false, nil
+	c.positions.forget()
+	c.round.end()
 }
 
-// Heard takes in the position of another instance, which it has looked up for a question that was sent at the time asked. The
-// time of the question counts, as an answer may lie about for long before it is read.
+// Heard takes in the position of another instance, which it has looked up for a question that was sent at the time asked.
 func (c *Core) Heard(asked Time, position agentapi.Position) {
-	if known := c.heard[position.Pod]; position.Generation == c.self.Generation && asked >= known.asked {
-		c.heard[position.Pod] = answer{position, asked}
+	if position.Generation == c.self.Generation {
+		c.positions.note(asked, position)
 	}
 }
 
 // Follow takes in what the server knows of its replicas. Those that are not named are away.
-func (c *Core) Follow(now Time, followers map[string]Follower) {
-	for name, f := range followers {
-		known := c.members[name]
-		if known == nil {
-			known = &watched{}
-			c.members[name] = known
-		}
-		if f.Address == "" {
-			f.Address = known.Address
-		}
-		known.Follower = f
-		if f.Streaming {
-			known.last = now
-		}
-	}
-	for name, known := range c.members {
-		if _, found := followers[name]; !found {
-			known.Streaming = false
-		}
-	}
-}
+func (c *Core) Follow(now Time, followers map[string]Follower) { c.replicas.note(now, followers) }
 
 // Observe takes in how the instance's own server is. Replicas can't follow what doesn't run: for them time begins when it does.
 func (c *Core) Observe(now Time, server Server) {
@@ -227,9 +163,7 @@ func (c *Core) Observe(now Time, server Server) {
 		c.self.Whole = true // whatever it was when the agent started
 	}
 	if server.Mode == Primary && c.server.Mode != Primary {
-		for _, known := range c.members {
-			known.last = now
-		}
+		c.replicas.wait(now)
 	}
 	c.server = server
 }
@@ -237,10 +171,11 @@ func (c *Core) Observe(now Time, server Server) {
 // HolderEnded says that Kubernetes knows for sure that the process which holds the lease of this term has ended, with all that
 // it had started. Its lease need not run out.
 func (c *Core) HolderEnded(now Time, term int64) {
-	if c.record == nil || c.record.Term != term || c.record.Holder == "" || c.ended == term {
+	if c.lease.record == nil || c.lease.record.Term != term || c.lease.record.Holder == "" || c.ended == term {
 		return
 	}
-	c.ended, c.asking = term, 0
+	c.ended = term
+	c.positions.forget()
 }
 
 // Leave says that the pod ends.
@@ -250,14 +185,14 @@ func (c *Core) Leave() { c.leaving = true }
 func (c *Core) Holds() bool { return c.holds }
 
 // Record is the Lease as it is known; nil: not at all.
-func (c *Core) Record() *Record { return c.record }
+func (c *Core) Record() *Record { return c.lease.record }
 
 // Age of the lease: since the last renewal that counts was sent, or since the present version was seen.
 func (c *Core) Age(now Time) time.Duration {
 	if c.holds {
 		return now - c.renewed
 	}
-	return now - c.seen
+	return now - c.lease.seen
 }
 
 // Promised says whether the lease is not to be taken now, because the primary was promised that.

@@ -7,6 +7,15 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
+// handover is a primary's way out while somebody is there to take over.
+type handover struct {
+	token, to string
+	members   []Member // that there were when it began
+	stopped   Time     // when the server had ended
+	asked     bool     // by a person; else the pod ends, or the server is hopeless
+	released  bool     // the lease may have been given up by now: there is no way back without writing it again
+}
+
 // Switchover asks the holder to give its role to another instance. It answers at once; how it ends is in SwitchoverStatus.
 func (c *Core) Switchover(request agentapi.SwitchoverRequest) agentapi.SwitchoverStatus {
 	if request.Token == c.answers.Token {
@@ -33,19 +42,14 @@ func (c *Core) refusal(to string) string {
 		return c.self.Name + " is not the primary"
 	case c.server.Mode != Primary:
 		return "the primary is not up"
-	case to == "" && !slices.ContainsFunc(c.record.Members, func(m Member) bool { return c.streams(m.Name) }):
+	case to == "" && !slices.ContainsFunc(c.lease.record.Members, func(m Member) bool { return c.replicas.stream(m.Name) }):
 		return "no replica follows closely enough to take over"
 	case to != "" && !slices.Contains(c.config.Peers, to):
 		return fmt.Sprintf("%s is no instance of this cluster: write one of %v", to, c.config.Peers)
-	case to != "" && (!has(c.record.Members, to) || !c.streams(to)):
+	case to != "" && (!has(c.lease.record.Members, to) || !c.replicas.stream(to)):
 		return fmt.Sprintf("%s doesn't follow closely enough to take over", to)
 	}
 	return ""
-}
-
-func (c *Core) streams(name string) bool {
-	w := c.members[name]
-	return w != nil && w.Streaming
 }
 
 // SwitchoverStatus is how the last switchover went.
@@ -53,10 +57,10 @@ func (c *Core) SwitchoverStatus() agentapi.SwitchoverStatus { return c.answers }
 
 // settleSwitchover notes the end of a switchover whose lease was given up.
 func (c *Core) settleSwitchover() {
-	if c.answers.State != agentapi.SwitchoverRunning || c.handing != nil || c.record == nil {
+	if c.answers.State != agentapi.SwitchoverRunning || c.handing != nil || c.lease.record == nil {
 		return
 	}
-	switch holder := c.record.Holder; holder {
+	switch holder := c.lease.record.Holder; holder {
 	case "":
 	case c.self.Name:
 		c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, "nobody has taken over in time, so the previous primary goes on"
@@ -68,27 +72,30 @@ func (c *Core) settleSwitchover() {
 // handOver stops the server in order and gives the lease up, to who has everything.
 func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	h := c.handing
-	acts.Want = Want{Role: Stop, Orderly: true, Term: c.record.Term, Until: c.until()}
+	acts.Want = Want{Role: Stop, Orderly: true, Term: c.lease.record.Term, Until: c.until()}
 	if c.server.Mode == Primary || h.members == nil {
-		h.members = c.record.Members
+		h.members = c.lease.record.Members
 	}
 	if c.server.Mode != Down {
 		return Record{}, false
 	}
 	if h.stopped == 0 {
-		h.stopped, c.asking = now, 0
+		h.stopped = now
+		c.positions.forget()
 	}
 	if len(h.members) == 0 || c.server.Deserted {
 		return c.released(now), true
 	}
-	c.ask(now, acts, h.members)
+	var again Time
+	acts.Ask, again = c.positions.ask(now, h.members, c.self.Name)
+	acts.Wake = min(acts.Wake, again)
 	switch {
 	case c.inherited(now):
 		return c.released(now), true
 	case now < h.stopped+c.limits.Handover:
 		acts.Wake = min(acts.Wake, h.stopped+c.limits.Handover)
 		return Record{}, false
-	case h.asked && !c.hopeless() && !c.leaving && !h.released:
+	case h.asked && !c.server.hopeless() && !c.leaving && !h.released:
 		c.handing = nil
 		c.answers.State = agentapi.SwitchoverRefused
 		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary goes on"
@@ -98,18 +105,12 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	return c.released(now), true
 }
 
-// end of the server's WAL, if it was shut down in order.
-func (c *Core) end() (End, bool) {
-	end := End{Timeline: c.server.Position.Timeline, LSN: c.server.End}
-	return end, end.LSN > 0 && end.Timeline > 0
-}
-
 // heirs are the members that are up and have said so since the server ended. After an orderly end only those count that have
 // everything: the others must not take over, now or later.
-func (c *Core) heirs(now Time) []Member {
-	end, orderly := c.end()
-	return slices.DeleteFunc(slices.Clone(c.handing.members), func(m Member) bool {
-		a, fresh := c.fresh(now, m.Name)
+func (h *handover) heirs(now Time, server Server, heard *positions) []Member {
+	end, orderly := server.end()
+	return slices.DeleteFunc(slices.Clone(h.members), func(m Member) bool {
+		a, fresh := heard.fresh(now, m.Name)
 		return !fresh || !able(a) || orderly && !end.reached(a)
 	})
 }
@@ -117,28 +118,22 @@ func (c *Core) heirs(now Time) []Member {
 // inherited says whether it is known who has everything. Those that streamed last have it in the same moment, and are waited
 // for a little, as only who is named may take over later.
 func (c *Core) inherited(now Time) bool {
-	_, orderly := c.end()
-	heirs := c.heirs(now)
+	_, orderly := c.server.end()
+	heirs := c.handing.heirs(now, c.server, &c.positions)
 	if !orderly || len(heirs) == 0 || c.handing.to != "" && !c.leaving && !has(heirs, c.handing.to) {
 		return false
 	}
 	return now >= c.handing.stopped+c.limits.Listen || !slices.ContainsFunc(c.handing.members, func(m Member) bool {
-		return c.streams(m.Name) && !has(heirs, m.Name)
+		return c.replicas.stream(m.Name) && !has(heirs, m.Name)
 	})
 }
 
 // successor is who of the heirs should take over: the one that was asked for, or who is furthest ahead.
-func (c *Core) successor(heirs []Member) string {
-	if has(heirs, c.handing.to) {
-		return c.handing.to
+func (h *handover) successor(heirs []Member, heard *positions) string {
+	if has(heirs, h.to) {
+		return h.to
 	}
-	best := ""
-	for _, m := range heirs {
-		if best == "" || ahead(c.heard[m.Name].position, c.heard[best].position) > 0 {
-			best = m.Name
-		}
-	}
-	return best
+	return heard.furthest(heirs)
 }
 
 // released is the record of a lease that is given up. After an orderly end it names those as members that have everything, be it
@@ -146,11 +141,11 @@ func (c *Core) successor(heirs []Member) string {
 // known but what the members say.
 func (c *Core) released(now Time) Record {
 	c.handing.released = true
-	next := *c.record
+	next := *c.lease.record
 	next.Holder, next.HolderUID, next.LastHolder = "", "", c.self.Name
-	heirs := c.heirs(now)
-	next.Successor, next.Complete = c.successor(heirs), false
-	switch end, orderly := c.end(); {
+	heirs := c.handing.heirs(now, c.server, &c.positions)
+	next.Successor, next.Complete = c.handing.successor(heirs, &c.positions), false
+	switch end, orderly := c.server.end(); {
 	case orderly:
 		next.End, next.Complete = end, true
 		if next.Members = heirs; len(heirs) < next.Quorum { // fewer than commits are to wait for

@@ -70,7 +70,7 @@ type Want struct {
 
 // Step decides. It is called whenever something was told to the Core, and at the time that the last call has named.
 func (c *Core) Step(now Time) Acts {
-	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.refresh || c.record == nil}
+	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.lease.refresh || c.lease.record == nil}
 	if c.holds && now >= c.until() {
 		c.lose()
 	}
@@ -84,7 +84,7 @@ func (c *Core) Step(now Time) Acts {
 		if c.firstborn() {
 			acts.Want.Orderly, acts.Want.Until = true, Forever
 		}
-	case c.record == nil:
+	case c.lease.record == nil:
 		acts.Want = Want{Role: Idle, Why: "The Lease has not been read yet."}
 		if c.firstborn() {
 			acts.Want = Want{Role: Lead, Until: Forever}
@@ -98,7 +98,7 @@ func (c *Core) Step(now Time) Acts {
 
 // unrivalled: nobody can take the lease, as there has never been an election, or as it is held and nobody else is left in it.
 func (c *Core) unrivalled() bool {
-	return len(c.exposed()) == 0 && (c.holds || c.record != nil && c.record.blank())
+	return len(c.lease.exposed()) == 0 && (c.holds || c.lease.record != nil && c.lease.record.blank())
 }
 
 // beAlone leads without renewing a lease.
@@ -115,21 +115,9 @@ func (c *Core) beAlone(acts *Acts) {
 	}
 }
 
-// exposed are all that might take the lease by what any write of ours may have said.
-func (c *Core) exposed() []Member {
-	all := c.unsure
-	if c.record != nil {
-		all = union(c.record.Members, all)
-	}
-	if c.writing != nil {
-		all = union(all, c.writing.Record.Members)
-	}
-	return all
-}
-
 // until is when the holder stops unless it renews. Where nobody may take over it need not.
 func (c *Core) until() Time {
-	if len(c.exposed()) == 0 {
+	if len(c.lease.exposed()) == 0 {
 		return Forever
 	}
 	return c.renewed + c.limits.Fence
@@ -138,12 +126,12 @@ func (c *Core) until() Time {
 // firstborn: the server has run alone since this agent started, and nobody has ever taken a lease from it.
 func (c *Core) firstborn() bool {
 	return c.server.Mode == Primary && c.alone &&
-		(c.record == nil || c.record.blank() || len(c.record.Members) == 0 && c.record.LastHolder == c.self.Name)
+		(c.lease.record == nil || c.lease.record.blank() || len(c.lease.record.Members) == 0 && c.lease.record.LastHolder == c.self.Name)
 }
 
 func (c *Core) lead(now Time, acts *Acts) {
 	acts.Want = c.leadership()
-	if c.handing == nil && (c.leaving || c.hopeless() && now >= c.begun+c.limits.Revive && len(c.record.Members) > 0) {
+	if c.handing == nil && (c.leaving || c.server.hopeless() && now >= c.begun+c.limits.Revive && len(c.lease.record.Members) > 0) {
 		c.handing = &handover{}
 	}
 	next, due := c.renewal(now)
@@ -155,10 +143,10 @@ func (c *Core) lead(now Time, acts *Acts) {
 	if acts.Want.Role == Lead {
 		acts.Want.Sync = c.target
 	}
-	if due && c.writing == nil && !acts.Refresh {
-		c.write(now, acts, next)
+	if due && c.lease.writing == nil && !acts.Refresh {
+		acts.Write = c.lease.write(now, next)
 	}
-	if at := c.wrote + c.limits.Renew; at > now {
+	if at := c.lease.wrote + c.limits.Renew; at > now {
 		acts.Wake = min(acts.Wake, at)
 	}
 	c.askFailsafe(now, acts)
@@ -166,112 +154,42 @@ func (c *Core) lead(now Time, acts *Acts) {
 	acts.Wake = min(acts.Wake, acts.Want.Until)
 }
 
-// hopeless: the server was primary and does not come up again.
-func (c *Core) hopeless() bool { return c.server.Hopeless && c.server.Mode == Down }
-
 // leadership is what the holder wants of its server.
 func (c *Core) leadership() Want {
-	return Want{Role: Lead, Term: c.record.Term, Timeline: c.record.Timeline, Sync: c.target, Until: c.until()}
-}
-
-func (c *Core) write(now Time, acts *Acts, record Record) {
-	c.writing, c.wrote, c.confirmed = &Write{Record: record, Sent: now}, now, false
-	acts.Write = c.writing
+	return Want{Role: Lead, Term: c.lease.record.Term, Timeline: c.lease.record.Timeline, Sync: c.target, Until: c.until()}
 }
 
 // renewal is the next record of a holder, and whether it is time to write it.
 func (c *Core) renewal(now Time) (Record, bool) {
-	next := *c.record
+	record := c.lease.record
+	next := *record
 	next.Holder, next.HolderUID, next.Address, next.LastHolder = c.self.Name, c.self.UID, c.self.Address, c.self.Name
-	next.Started, next.Timeline = c.self.Started, max(next.Timeline, c.timeline())
+	next.Started, next.Timeline = c.self.Started, max(next.Timeline, c.server.timeline())
 	next.Successor, next.Complete = "", false
 	pause := c.limits.Renew
-	if !c.confirmed {
+	if !c.lease.confirmed {
 		pause = c.limits.Retry
 	}
 	if c.Alone() {
 		next.Members, next.Quorum = nil, 0
-		return next, len(c.exposed()) > 0 && now >= c.wrote+c.limits.Retry
+		return next, len(c.lease.exposed()) > 0 && now >= c.lease.wrote+c.limits.Retry
 	}
 	switch {
 	case c.handing == nil && c.server.Mode == Primary:
-		next.Members, next.Quorum = c.membership(now)
+		next.Members, next.Quorum, c.target = c.membership().next(now)
 	case c.handing != nil && c.leaving && c.server.Mode != Primary && next.Quorum == 0:
 		next.Members = c.connected(next.Members)
 	}
-	steady := c.confirmed && now < c.renewed+c.limits.Failsafe
-	if !steady && !subset(next.Members, c.record.Members) { // whoever is added could fence a primary that can't renew just now
-		next.Members, next.Quorum = c.record.Members, c.record.Quorum
+	steady := c.lease.confirmed && now < c.renewed+c.limits.Failsafe
+	if !steady && !subset(next.Members, record.Members) { // whoever is added could fence a primary that can't renew just now
+		next.Members, next.Quorum = record.Members, record.Quorum
 	}
-	urgent := !subset(next.Members, c.record.Members) || c.handing != nil && len(next.Members) < len(c.record.Members) || next.Quorum != c.record.Quorum || next.Timeline != c.record.Timeline
-	return next, now >= c.wrote+pause || urgent && steady
+	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline
+	return next, now >= c.lease.wrote+pause || urgent && steady
 }
 
 // connected are those members that get the last of the WAL from a server that is shut down. The others are taken out of the Lease
 // before it is given up: should the agent end in between, nobody may come who lacks what was acknowledged.
 func (c *Core) connected(members []Member) []Member {
-	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return c.server.Deserted || !c.streams(m.Name) })
+	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return c.server.Deserted || !c.replicas.stream(m.Name) })
 }
-
-// timeline that the server is on, or would begin if it were promoted.
-func (c *Core) timeline() int64 {
-	if c.server.Mode == Replica {
-		return c.server.Position.Timeline + 1
-	}
-	return c.server.Position.Timeline
-}
-
-// round is a failsafe round.
-type round struct {
-	id      int
-	started Time
-	left    []string // who has not said yes
-}
-
-func (c *Core) askFailsafe(now Time, acts *Acts) {
-	members := c.exposed()
-	due := max(c.renewed+c.limits.Failsafe, c.round.started+c.limits.Retry)
-	if len(members) == 0 || c.handing != nil {
-		return
-	}
-	if now < due {
-		acts.Wake = min(acts.Wake, due)
-		return
-	}
-	c.round = round{id: c.round.id + 1, started: now, left: names(members)}
-	acts.Failsafe = &Question{ID: c.round.id, Members: members, Request: agentapi.FailsafeRequest{
-		Leader: c.self.Name, Generation: c.self.Generation, Term: c.record.Term,
-	}}
-}
-
-// HeardFailsafe takes in what a member answers in a round. When all have said yes, the round counts as a renewal from the
-// moment when it was started.
-func (c *Core) HeardFailsafe(id int, member string, follows bool) {
-	if !c.holds || id != c.round.id || !follows {
-		return
-	}
-	if i := slices.Index(c.round.left, member); i >= 0 {
-		c.round.left = slices.Delete(c.round.left, i, i+1)
-		if len(c.round.left) == 0 {
-			c.renewed = max(c.renewed, c.round.started)
-		}
-	}
-}
-
-// AskedFailsafe answers a primary that can't reach the API server. A yes is a promise not to take the lease for a while.
-func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentapi.FailsafeAnswer {
-	r := c.record
-	switch {
-	case r == nil:
-		return agentapi.FailsafeAnswer{Message: "the Lease has not been read yet"}
-	case c.holds || c.writing != nil:
-		return agentapi.FailsafeAnswer{Message: "this instance takes over"}
-	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
-		return agentapi.FailsafeAnswer{Message: "another term has begun"}
-	}
-	c.promise = max(c.promise, now+c.limits.Expire)
-	return agentapi.FailsafeAnswer{Follows: true}
-}
-
-// Failsafe says whether the holder goes on by the word of its members alone.
-func (c *Core) Failsafe() bool { return c.holds && c.round.id > 0 && c.renewed == c.round.started }

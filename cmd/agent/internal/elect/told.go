@@ -20,6 +20,11 @@ type Self struct {
 	Whole      bool
 }
 
+// holds says whether a record names this very pod as the holder.
+func (s *Self) holds(record *Record) bool {
+	return record.Holder == s.Name && record.HolderUID == s.UID && record.Generation == s.Generation
+}
+
 // Config is what the cluster asks for.
 type Config struct {
 	// Alone: there is no other instance than the one in Peers, and there will be none until this changes.
@@ -62,6 +67,23 @@ type Server struct {
 	Deserted bool
 	// Hopeless: it was primary and doesn't come up again. It says nothing about a server that isn't Down.
 	Hopeless bool
+}
+
+// hopeless: the server was primary and does not come up again.
+func (s *Server) hopeless() bool { return s.Hopeless && s.Mode == Down }
+
+// timeline that the server is on, or would begin if it were promoted.
+func (s *Server) timeline() int64 {
+	if s.Mode == Replica {
+		return s.Position.Timeline + 1
+	}
+	return s.Position.Timeline
+}
+
+// end of the server's WAL, if it was shut down in order.
+func (s *Server) end() (End, bool) {
+	end := End{Timeline: s.Position.Timeline, LSN: s.End}
+	return end, end.LSN > 0 && end.Timeline > 0
 }
 
 // Sync is a value of synchronous_standby_names: ANY Quorum (Members). Quorum 0 is asynchronous.

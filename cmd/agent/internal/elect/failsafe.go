@@ -1,0 +1,74 @@
+package elect
+
+import (
+	"slices"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// round is a failsafe round.
+type round struct {
+	id      int
+	started Time
+	left    []string // who has not said yes
+}
+
+// begin asks members in a new round.
+func (r *round) begin(now Time, members []Member) {
+	*r = round{id: r.id + 1, started: now, left: names(members)}
+}
+
+// end of the round: no answer to it counts any more.
+func (r *round) end() { *r = round{id: r.id} }
+
+// agrees notes the yes of a member, and says whether all have said it now.
+func (r *round) agrees(id int, member string) bool {
+	i := slices.Index(r.left, member)
+	if id != r.id || i < 0 {
+		return false
+	}
+	r.left = slices.Delete(r.left, i, i+1)
+	return len(r.left) == 0
+}
+
+func (c *Core) askFailsafe(now Time, acts *Acts) {
+	members := c.lease.exposed()
+	due := max(c.renewed+c.limits.Failsafe, c.round.started+c.limits.Retry)
+	if len(members) == 0 || c.handing != nil {
+		return
+	}
+	if now < due {
+		acts.Wake = min(acts.Wake, due)
+		return
+	}
+	c.round.begin(now, members)
+	acts.Failsafe = &Question{ID: c.round.id, Members: members, Request: agentapi.FailsafeRequest{
+		Leader: c.self.Name, Generation: c.self.Generation, Term: c.lease.record.Term,
+	}}
+}
+
+// HeardFailsafe takes in what a member answers in a round. When all have said yes, the round counts as a renewal from the
+// moment when it was started.
+func (c *Core) HeardFailsafe(id int, member string, follows bool) {
+	if c.holds && follows && c.round.agrees(id, member) {
+		c.renewed = max(c.renewed, c.round.started)
+	}
+}
+
+// AskedFailsafe answers a primary that can't reach the API server. A yes is a promise not to take the lease for a while.
+func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentapi.FailsafeAnswer {
+	r := c.lease.record
+	switch {
+	case r == nil:
+		return agentapi.FailsafeAnswer{Message: "the Lease has not been read yet"}
+	case c.holds || c.lease.writing != nil:
+		return agentapi.FailsafeAnswer{Message: "this instance takes over"}
+	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
+		return agentapi.FailsafeAnswer{Message: "another term has begun"}
+	}
+	c.promise = max(c.promise, now+c.limits.Expire)
+	return agentapi.FailsafeAnswer{Follows: true}
+}
+
+// Failsafe says whether the holder goes on by the word of its members alone.
+func (c *Core) Failsafe() bool { return c.holds && c.round.id > 0 && c.renewed == c.round.started }
