@@ -93,7 +93,7 @@ func TestABackupThatIsNotPossibleFailsAtOnceWithASentence(t *testing.T) {
 	b.make(b.repository("minio"))
 	b.cluster("bare", func(c *v1alpha1.PostgresCluster) { c.Spec.Archive = nil })
 	for name, test := range map[string]struct{ cluster, reason, sentence string }{
-		"no-cluster": {"nobody", v1alpha1.ReasonClusterNotFound, "There is no PostgresCluster nobody in namespace "},
+		"no-cluster": {"nobody", v1alpha1.ReasonClusterNotFound, "PostgresCluster nobody does not exist in namespace "},
 		"no-archive": {"bare", v1alpha1.ReasonNoArchive, "PostgresCluster bare has no spec.archive"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAnErrorThatMayPassIsTriedAgainByAnotherJobAndNotForEver(t *testing.T) {
 		b.end(b.job(name), failure("Unreachable", "The store is away.", false))
 	}
 	condition := b.awaitReason(backup, metav1.ConditionFalse, "Unreachable")
-	if condition.Message != "Given up after 5 attempts; the last one ended with: The store is away." {
+	if condition.Message != "The backup failed after 5 attempts. The last one ended with: The store is away." {
 		t.Errorf("message %s", condition.Message)
 	}
 }

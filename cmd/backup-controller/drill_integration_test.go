@@ -148,7 +148,7 @@ func TestADrillRestoresAsideLooksAndLeavesNothingBehind(t *testing.T) {
 
 	b.end(job, drillResult(agentapi.DrillResult{Seconds: 7}))
 	condition := b.awaitDrilled(repo, metav1.ConditionTrue, v1alpha1.ReasonDrilled)
-	if condition.Message != "Backup b1 was restored in 1m30s; pg_amcheck finds nothing wrong, and 1 of 1 assertions are true." {
+	if condition.Message != "Backup b1 was restored in 1m30s; pg_amcheck found no damage, and 1 of 1 assertions are true." {
 		t.Error(condition.Message)
 	}
 	b.putAway(repo, restore, cluster)
@@ -165,7 +165,7 @@ func TestAFailedAssertionMakesTheConditionFalseUntilADrillSucceeds(t *testing.T)
 	cluster := b.restored(restore)
 	b.end(b.job(restore.Name+"-check"), drillResult(agentapi.DrillResult{FailedCount: 1, Failed: []agentapi.FailedAssertion{{Name: "orders", Message: "it is false"}}}))
 	condition := b.awaitDrilled(repo, metav1.ConditionFalse, v1alpha1.ReasonAssertionFailed)
-	if !strings.Contains(condition.Message, "1 of 1 assertions are not true: assertion orders: it is false.") {
+	if !strings.Contains(condition.Message, "1 of 1 assertions are false: assertion orders: it is false.") {
 		t.Error(condition.Message)
 	}
 	b.eventuallyEvent("minio", v1alpha1.ReasonAssertionFailed)

@@ -58,7 +58,7 @@ func TestAnIncrementalBackupIsPinnedToTheLatestOne(t *testing.T) {
 	}
 	b.end(job, success())
 	condition := b.awaitReason(first, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
-	if !strings.Contains(condition.Message, "It is a full one, because BackupRepository minio has no earlier one") || first.Status.Type != v1alpha1.BackupFull {
+	if !strings.Contains(condition.Message, "It is a full backup because BackupRepository minio has no intact backup") || first.Status.Type != v1alpha1.BackupFull {
 		t.Errorf("%s; type %s", condition.Message, first.Status.Type)
 	}
 

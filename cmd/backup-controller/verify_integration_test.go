@@ -148,7 +148,7 @@ func TestAWrongObjectIsNamedOnTheBackupOnItsRepositoryAndInAnEvent(t *testing.T)
 	if condition := b.awaitVerified(backup, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt); !strings.Contains(condition.Message, want) {
 		t.Errorf("message %s", condition.Message)
 	}
-	if condition := b.awaitVerified(repo, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt); !strings.Contains(condition.Message, "Backup first has wrong objects: "+want) {
+	if condition := b.awaitVerified(repo, metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt); !strings.Contains(condition.Message, "Backup first is damaged: "+want) {
 		t.Errorf("message %s", condition.Message)
 	}
 	if got := repo.Status.Verification; len(got.WrongBackups) != 1 || got.WrongBackups[0] != "first" || got.VerifiedBackups != 0 {

@@ -21,11 +21,11 @@ func requireCluster(_ context.Context, o *observed) flow.Outcome {
 	name := o.backup.Spec.Cluster.Name
 	if o.cluster == nil {
 		return o.stop(v1alpha1.ReasonClusterNotFound, fmt.Sprintf(
-			"There is no PostgresCluster %s in namespace %s; name one that exists in spec.cluster.name of another Backup.", name, o.backup.Namespace))
+			"PostgresCluster %s does not exist in namespace %s. Create another Backup that names an existing cluster in spec.cluster.name.", name, o.backup.Namespace))
 	}
 	by := o.backup.Spec.RequestedBy
 	if by != nil && by.Kind == v1alpha1.KindPostgresCluster && by.UID != o.cluster.UID {
-		return o.stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("The PostgresCluster %s that asked for this backup was deleted; the one of that name is another.", name))
+		return o.stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("PostgresCluster %s, which requested this backup, was deleted. The one that has its name now is another cluster.", name))
 	}
 	return flow.Next
 }
@@ -35,7 +35,7 @@ func requireSameCluster(_ context.Context, o *observed) flow.Outcome {
 	if o.cluster != nil && o.cluster.UID == o.backup.Status.Plan.ClusterUID {
 		return flow.Next
 	}
-	return o.stop(v1alpha1.ReasonClusterReplaced, "It can't be finished: "+o.outdated+".")
+	return o.stop(v1alpha1.ReasonClusterReplaced, "The backup can't be completed: "+o.outdated+".")
 }
 
 func requireArchive(_ context.Context, o *observed) flow.Outcome {
@@ -43,7 +43,7 @@ func requireArchive(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	return o.stop(v1alpha1.ReasonNoArchive, fmt.Sprintf(
-		"PostgresCluster %s has no spec.archive, so there is nowhere to put a backup; set spec.archive.repository.name there to a BackupRepository, and make another Backup.", o.cluster.Name))
+		"PostgresCluster %s has no spec.archive, so there is nowhere to store a backup. Set its spec.archive.repository.name to a BackupRepository, and create another Backup.", o.cluster.Name))
 }
 
 // awaitTurn lets one backup of a cluster run at a time.
@@ -51,19 +51,19 @@ func awaitTurn(_ context.Context, o *observed) flow.Outcome {
 	if o.ahead == nil {
 		return flow.Next
 	}
-	return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("Backup %s of the same cluster goes first.", o.ahead.Name))
+	return flow.Wait(v1alpha1.ReasonQueued, fmt.Sprintf("Waiting for Backup %s of the same cluster.", o.ahead.Name))
 }
 
 func awaitRepository(_ context.Context, o *observed) flow.Outcome {
 	name := o.cluster.Spec.Archive.Repository.Name
 	if o.wanted == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
-			"There is no BackupRepository %s in namespace %s, which PostgresCluster %s names in spec.archive.repository; make it, or name another there.",
-			name, o.backup.Namespace, o.cluster.Name))
+			"BackupRepository %s, which PostgresCluster %s names in spec.archive.repository, does not exist in namespace %s. Create it, or name another.",
+			name, o.cluster.Name, o.backup.Namespace))
 	}
 	if o.wanted.Spec.ReadOnly {
 		return o.stop(v1alpha1.ReasonReadOnly, fmt.Sprintf(
-			"BackupRepository %s is read-only (spec.readOnly), so nothing can be backed up to it; name another in spec.archive of PostgresCluster %s.", name, o.cluster.Name))
+			"BackupRepository %s is read-only (spec.readOnly), so nothing can be backed up to it. Name another in spec.archive.repository of PostgresCluster %s.", name, o.cluster.Name))
 	}
 	ready := meta.FindStatusCondition(o.wanted.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
@@ -75,7 +75,7 @@ func awaitRepository(_ context.Context, o *observed) flow.Outcome {
 	return flow.Next
 }
 
-// awaitCluster waits until the primary takes connections and all that a plan needs is known.
+// awaitCluster waits until the primary accepts connections and all that a plan needs is known.
 func awaitCluster(_ context.Context, o *observed) flow.Outcome {
 	if why := notReady(o.cluster); why != "" {
 		return flow.Wait(v1alpha1.ReasonClusterNotReady, fmt.Sprintf("PostgresCluster %s can't be backed up now: %s", o.cluster.Name, why))
@@ -84,7 +84,7 @@ func awaitCluster(_ context.Context, o *observed) flow.Outcome {
 }
 
 // notReady says why a cluster can't be backed up now; empty if it can. A cluster that is being deleted isn't Ready, but
-// its last backup is taken as long as its primary takes connections.
+// its last backup is taken as long as its primary accepts connections.
 func notReady(cluster *v1alpha1.PostgresCluster) string {
 	status := &cluster.Status
 	ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
@@ -92,23 +92,23 @@ func notReady(cluster *v1alpha1.PostgresCluster) string {
 	primary := primaryOf(cluster)
 	switch {
 	case !protocol.Current(cluster, status.ObservedGeneration):
-		return "the db-controller has not looked at it since it was changed."
+		return "the db-controller has not yet acted on its latest change."
 	case cluster.DeletionTimestamp.IsZero() && (ready == nil || ready.Status != metav1.ConditionTrue):
 		return "it is not Ready: " + messageOf(ready)
 	case primary == nil || !primary.Ready:
-		return "its primary takes no connections."
+		return "its primary does not accept connections."
 	case primary.Node == "" || primary.Address == "" || primary.Volume == "" || status.Connection == nil ||
 		protocol.Lineage(status.SystemIdentifier, status.DataGeneration) == "":
-		return "its status doesn't say yet where its data is."
+		return "its status does not yet say where its data is."
 	case archiving != nil && archiving.Status == metav1.ConditionFalse && archiving.Reason == v1alpha1.ReasonArchiveFailing:
-		return "its WAL does not reach the archive, and a backup needs it: " + archiving.Message
+		return "its WAL does not reach the archive, and a backup needs that WAL: " + archiving.Message
 	}
 	return ""
 }
 
 func messageOf(condition *metav1.Condition) string {
 	if condition == nil {
-		return "nothing is known of it yet."
+		return "its status is not known yet."
 	}
 	return condition.Message
 }
@@ -122,7 +122,7 @@ func primaryOf(cluster *v1alpha1.PostgresCluster) *v1alpha1.InstanceStatus {
 	return nil
 }
 
-// requireAttempts gives up after so many Jobs.
+// requireAttempts gives up after maxAttempts Jobs.
 func requireAttempts(_ context.Context, o *observed) flow.Outcome {
 	if o.backup.Status.Plan.Attempt < maxAttempts {
 		return flow.Next
@@ -131,7 +131,7 @@ func requireAttempts(_ context.Context, o *observed) flow.Outcome {
 	if o.job.Failed {
 		reason, message = o.job.FailureReason()
 	}
-	return o.stop(reason, fmt.Sprintf("Given up after %d attempts; the last one ended with: %s", maxAttempts, message))
+	return o.stop(reason, fmt.Sprintf("The backup failed after %d attempts. The last one ended with: %s", maxAttempts, message))
 }
 
 // stop ends the backup without success.

@@ -133,11 +133,11 @@ func TestAPlanIsOutdatedWhenWhatItReadsIsNotThere(t *testing.T) {
 		want    string
 	}{
 		"all as it was":                 {newCluster(), ""},
-		"the cluster is gone":           {nil, "the PostgresCluster was deleted"},
-		"the cluster is another":        {newCluster(func(c *v1alpha1.PostgresCluster) { c.UID = "d" }), "the PostgresCluster was deleted and made anew"},
-		"a restore in place":            {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.DataGeneration = "g2" }), "the cluster runs on other data since"},
+		"the cluster was deleted":       {nil, "the PostgresCluster was deleted"},
+		"the cluster is another":        {newCluster(func(c *v1alpha1.PostgresCluster) { c.UID = "d" }), "the PostgresCluster was deleted and created again"},
+		"a restore in place":            {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.DataGeneration = "g2" }), "the cluster has run on other data since it began"},
 		"another node":                  {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].Node = "w2" }), "instance shop-0 has moved to node w2"},
-		"another repository":            {newCluster(func(c *v1alpha1.PostgresCluster) { c.Spec.Archive.Repository.Name = "b" }), "the cluster archives to another repository since"},
+		"another repository":            {newCluster(func(c *v1alpha1.PostgresCluster) { c.Spec.Archive.Repository.Name = "b" }), "the cluster now archives to another repository"},
 		"a pod that is being restarted": {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].Node, c.Status.Instances[0].Ready = "", false }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,15 +161,15 @@ func TestAClusterThatCannotBeBackedUpSaysWhy(t *testing.T) {
 	}{
 		"ready":                              {newCluster(), ""},
 		"not ready":                          {newCluster(down), "it is not Ready: It is starting."},
-		"an older status":                    {newCluster(func(c *v1alpha1.PostgresCluster) { c.Generation = 4 }), "the db-controller has not looked at it since it was changed."},
+		"an older status":                    {newCluster(func(c *v1alpha1.PostgresCluster) { c.Generation = 4 }), "the db-controller has not yet acted on its latest change."},
 		"being deleted, with its primary up": {newCluster(down, func(c *v1alpha1.PostgresCluster) { c.DeletionTimestamp = &metav1.Time{Time: noon} }), ""},
 		"being deleted, with its primary down": {newCluster(down, func(c *v1alpha1.PostgresCluster) {
 			c.DeletionTimestamp, c.Status.Instances[0].Ready = &metav1.Time{Time: noon}, false
-		}), "its primary takes no connections."},
-		"without a system identifier":     {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.SystemIdentifier = "" }), "its status doesn't say yet where its data is."},
-		"at an address that nobody knows": {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].Address = "" }), "its status doesn't say yet where its data is."},
+		}), "its primary does not accept connections."},
+		"without a system identifier":     {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.SystemIdentifier = "" }), "its status does not yet say where its data is."},
+		"at an address that nobody knows": {newCluster(func(c *v1alpha1.PostgresCluster) { c.Status.Instances[0].Address = "" }), "its status does not yet say where its data is."},
 		"with WAL that piles up": {newCluster(condition(v1alpha1.ConditionArchiving, metav1.ConditionFalse, v1alpha1.ReasonArchiveFailing, "The bucket is full.")),
-			"its WAL does not reach the archive, and a backup needs it: The bucket is full."},
+			"its WAL does not reach the archive, and a backup needs that WAL: The bucket is full."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := notReady(test.cluster); got != test.want {
@@ -207,7 +207,7 @@ func TestTheEndIsReportedOnceAndStays(t *testing.T) {
 		Version: "17.5", StopTime: noon, LogicalBytes: 2 << 30, StoredBytes: 300 << 20,
 	})
 	report(o, outcome)
-	want := "Backed up 2.0 GiB in 10s (204.8 MiB/s); 300.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on."
+	want := "Backed up 2.0 GiB in 10s (204.8 MiB/s). It takes 300.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on."
 	condition := backup.Status.Conditions[0]
 	if condition.Status != metav1.ConditionTrue || condition.Reason != v1alpha1.ReasonCompleted || condition.Message != want {
 		t.Errorf("got %+v", condition)

@@ -48,7 +48,7 @@ func (o *observed) complete(result agentapi.BackupResult) flow.Outcome {
 	}
 	message := summary(status)
 	if why := whyFull(o.backup, result.Why); why != "" {
-		message += fmt.Sprintf(" It is a full one, because %s.", why)
+		message += fmt.Sprintf(" It is a full backup because %s.", why)
 	}
 	return flow.Save(v1alpha1.ReasonCompleted, message)
 }
@@ -56,13 +56,13 @@ func (o *observed) complete(result agentapi.BackupResult) flow.Outcome {
 func summary(status *v1alpha1.BackupStatus) string {
 	message := "Backed up " + bytes(status.LogicalBytes)
 	if status.Type == v1alpha1.BackupIncremental {
-		message = fmt.Sprintf("Backed up %s of %s, what may have changed since backup %s,", bytes(status.ChangedBytes), bytes(status.LogicalBytes), status.Parent)
+		message = fmt.Sprintf("Backed up %s of %s, everything that may have changed since backup %s,", bytes(status.ChangedBytes), bytes(status.LogicalBytes), status.Parent)
 	}
 	if status.StartedAt != nil {
 		took := max(time.Second, status.CompletedAt.Sub(status.StartedAt.Time)).Round(time.Second)
 		message += fmt.Sprintf(" in %s (%s/s)", took, bytes(int64(float64(status.ChangedBytes)/took.Seconds())))
 	}
-	return fmt.Sprintf("%s; %s are stored. It can be restored to any time from %s on.",
+	return fmt.Sprintf("%s. It takes %s in the bucket, and can be restored to any time from %s on.",
 		message, bytes(status.StoredBytes), status.StopTime.UTC().Format(time.RFC3339))
 }
 
@@ -81,7 +81,7 @@ func bytes(n int64) string {
 }
 
 func concludeCancelled(_ context.Context, o *observed) flow.Outcome {
-	return o.stop(v1alpha1.ReasonCancelled, "It was cancelled by spec.cancel; make another Backup if one is needed.")
+	return o.stop(v1alpha1.ReasonCancelled, "The backup was cancelled by spec.cancel. Create another Backup if one is needed.")
 }
 
 func concludeFailed(_ context.Context, o *observed) flow.Outcome {

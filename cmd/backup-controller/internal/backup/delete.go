@@ -18,7 +18,7 @@ import (
 // awaitRelease waits until a backup that is held is let go. One that was deleted while it runs goes on to its end first.
 func awaitRelease(_ context.Context, _ *observed) flow.Outcome {
 	return flow.Wait(v1alpha1.ReasonHeld,
-		"It was deleted, and is still here with its data because spec.hold is true. To let it go, write spec.hold: false; to keep its data without the Backup, set spec.deletionPolicy: Retain before.")
+		"The Backup was deleted, but stays with its data because spec.hold is true. To delete it, set spec.hold: false. To keep its data without the Backup, set spec.deletionPolicy: Retain first.")
 }
 
 // deleteData deletes what the backup has in its repository, unless it shall stay. It waits until that is done: with the
@@ -27,30 +27,30 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 	if o.backup.Status.Plan == nil || o.retained() {
 		return flow.Next
 	}
-	const letGo = "To delete the Backup and leave its data, set spec.deletionPolicy: Retain."
+	const letGo = "To delete the Backup but keep its data, set spec.deletionPolicy: Retain."
 	if o.planned == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
-			"Its data can't be deleted: there is no BackupRepository %s any more; make it again. %s", o.backup.Status.Plan.Repository, letGo))
+			"The data can't be deleted because BackupRepository %s no longer exists. Create it again. %s", o.backup.Status.Plan.Repository, letGo))
 	}
 	result, known := r.inStore(o, "delete", r.deleteNow)
 	var foreign *foreignError
 	switch {
 	case !known:
-		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Its data is being deleted from BackupRepository %s.", o.planned.Name))
+		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("The data is being deleted from BackupRepository %s.", o.planned.Name))
 	case errors.Is(result.err, errBeingWritten):
-		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("Its data can't be deleted now: %s. %s", result.err, letGo))
+		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("The data can't be deleted now: %s. %s", result.err, letGo))
 	case errors.As(result.err, &foreign):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
-			"Its data is not deleted, because it may belong to somebody else. %s %s", foreign.why, letGo))
+			"The data is not deleted, because it may belong to somebody else. %s %s", foreign.why, letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
-			"Its data can't be deleted from BackupRepository %s now: %s It is tried again. %s", o.planned.Name, explain(result.err), letGo))
+			"The data can't be deleted from BackupRepository %s now: %s The controller tries again. %s", o.planned.Name, explain(result.err), letGo))
 	}
 	return flow.Next
 }
 
 // errBeingWritten is a backup of the same lineage that may come to point at what is to be deleted.
-var errBeingWritten = errors.New("a backup that may build on it is being written")
+var errBeingWritten = errors.New("another backup that may use it is being written")
 
 // lockedPause is the time between two looks at a lineage that is locked.
 const lockedPause = 5 * time.Second

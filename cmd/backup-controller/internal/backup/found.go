@@ -24,7 +24,7 @@ func (r *Reconciler) describeFound(ctx context.Context, o *observed) flow.Outcom
 	}
 	if repo == nil {
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf(
-			"There is no BackupRepository %s in namespace %s, which spec.found names; make it, or make another Backup.", where.Repository, o.backup.Namespace))
+			"BackupRepository %s, which spec.found names, does not exist in namespace %s. Create it, or create another Backup.", where.Repository, o.backup.Namespace))
 	}
 	look := func(ctx context.Context) found { return r.lookFor(ctx, repo, where) }
 	result, known := r.Stores.Do(o.backup, "found", time.Hour, look)
@@ -37,7 +37,7 @@ func (r *Reconciler) describeFound(ctx context.Context, o *observed) flow.Outcom
 	case errors.Is(result.err, objstore.ErrNotFound):
 		return o.stop(v1alpha1.ReasonBackupNotFound, fmt.Sprintf("BackupRepository %s has no backup %s in lineage %s.", where.Repository, where.ID, where.Lineage))
 	case lost(result.err):
-		return o.stop(v1alpha1.ReasonDataCorrupt, fmt.Sprintf("The manifest of the backup can't be used: %s.", result.err))
+		return o.stop(v1alpha1.ReasonDataCorrupt, fmt.Sprintf("The manifest of the backup is not usable: %s.", result.err))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be read: %s", where.Repository, explain(result.err)))
 	}
@@ -65,7 +65,7 @@ func (o *observed) adopt(where *v1alpha1.FoundBackup, head *backup.Head) flow.Ou
 	status.Type = status.Plan.Type
 	o.complete(resultOf(head))
 	status.StartedAt, status.CompletedAt = &metav1.Time{Time: head.StartTime}, &metav1.Time{Time: head.StopTime}
-	return flow.Save(v1alpha1.ReasonFound, fmt.Sprintf("Found in BackupRepository %s: %s of cluster %s/%s, %s stored. It can be restored to any time from %s on.",
+	return flow.Save(v1alpha1.ReasonFound, fmt.Sprintf("Found in BackupRepository %s: %s of cluster %s/%s, %s in the bucket. It can be restored to any time from %s on.",
 		where.Repository, bytes(head.Totals.LogicalBytes), head.Cluster.Namespace, head.Cluster.Name, bytes(head.Totals.StoredBytes), head.StopTime.UTC().Format(time.RFC3339)))
 }
 

@@ -30,14 +30,14 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 	case o.planned == nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
 	case r.Deletions.Locked(o.backup.Status.Plan.Lineage):
-		return flow.Poll(lockedPause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted; it begins when that is done.")
+		return flow.Poll(lockedPause, v1alpha1.ReasonQueued, "Old backups of the same cluster are being deleted. This one begins when that is done.")
 	case o.cluster.Status.Connection == nil || addressOf(o.backup.Status.Plan, o.cluster) == "":
-		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster doesn't say how to connect.")
+		return flow.Wait(v1alpha1.ReasonClusterNotReady, "The status of the PostgresCluster does not say how to connect.")
 	case !o.stopped(o.previous):
 		if err := r.remove(ctx, o, o.backup.Status.Plan.Attempt-1, o.previous); err != nil {
 			return flow.Retry(err)
 		}
-		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s of the attempt before is being deleted.", jobName(o.backup, o.backup.Status.Plan.Attempt-1)))
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s of the previous attempt is being deleted.", jobName(o.backup, o.backup.Status.Plan.Attempt-1)))
 	}
 	job, err := r.job(o)
 	if err == nil {

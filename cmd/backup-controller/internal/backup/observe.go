@@ -60,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 	}
 	o.outdated = outdated(backup.Status.Plan, o.cluster)
 	if plan := backup.Status.Plan; plan != nil && o.outdated == "" && o.job.Lost(o.now) {
-		o.outdated = fmt.Sprintf("node %s, where its pod runs, does not answer", plan.Node)
+		o.outdated = fmt.Sprintf("node %s, where its pod runs, does not respond", plan.Node)
 	}
 	siblings := &v1alpha1.BackupList{}
 	if err := r.Client.List(ctx, siblings, client.InNamespace(backup.Namespace)); err != nil {
@@ -181,13 +181,13 @@ func outdated(plan *v1alpha1.BackupPlan, cluster *v1alpha1.PostgresCluster) stri
 	case cluster == nil:
 		return "the PostgresCluster was deleted"
 	case cluster.UID != plan.ClusterUID:
-		return "the PostgresCluster was deleted and made anew"
+		return "the PostgresCluster was deleted and created again"
 	}
 	if lineage := protocol.Lineage(cluster.Status.SystemIdentifier, cluster.Status.DataGeneration); lineage != "" && lineage != plan.Lineage {
-		return "the cluster runs on other data since"
+		return "the cluster has run on other data since it began"
 	}
 	if archive := cluster.Spec.Archive; archive == nil || archive.Repository.Name != plan.Repository {
-		return "the cluster archives to another repository since"
+		return "the cluster now archives to another repository"
 	}
 	for _, instance := range cluster.Status.Instances {
 		if instance.Name != plan.Instance {

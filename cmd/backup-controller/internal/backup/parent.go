@@ -61,6 +61,6 @@ func whyFull(backup *v1alpha1.Backup, worker string) string {
 	case worker != "":
 		return worker
 	default:
-		return fmt.Sprintf("BackupRepository %s has no earlier one of the cluster's present data that is whole to build on", plan.Repository)
+		return fmt.Sprintf("BackupRepository %s has no intact backup of the cluster's current data to build on", plan.Repository)
 	}
 }

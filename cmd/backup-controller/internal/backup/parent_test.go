@@ -79,9 +79,9 @@ func TestTheEndSaysWhatWasCopiedAndWhyAll(t *testing.T) {
 		want    string
 		changed int64
 	}{
-		"an incremental one": {incremental, "Backed up 30.0 MiB of 2.0 GiB, what may have changed since backup b0, in 10s (3.0 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on.", 30 << 20},
-		"the parent is lost": {lost, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because backup b0, to build on, is not in the repository any more.", 2 << 30},
-		"there was none":     {result, "Backed up 2.0 GiB in 10s (204.8 MiB/s); 9.0 MiB are stored. It can be restored to any time from 2026-07-01T12:00:00Z on. It is a full one, because BackupRepository minio has no earlier one of the cluster's present data that is whole to build on.", 2 << 30},
+		"an incremental one": {incremental, "Backed up 30.0 MiB of 2.0 GiB, everything that may have changed since backup b0, in 10s (3.0 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on.", 30 << 20},
+		"the parent is lost": {lost, "Backed up 2.0 GiB in 10s (204.8 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on. It is a full backup because backup b0, to build on, is not in the repository any more.", 2 << 30},
+		"there was none":     {result, "Backed up 2.0 GiB in 10s (204.8 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on. It is a full backup because BackupRepository minio has no intact backup of the cluster's current data to build on.", 2 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backup := newBackup("a", planned, func(b *v1alpha1.Backup) { b.Spec.Type = v1alpha1.BackupIncremental })

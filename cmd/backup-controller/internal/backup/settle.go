@@ -29,10 +29,10 @@ func (r *Reconciler) settle(ctx context.Context, o *observed) flow.Outcome {
 	result, known := r.inStore(o, "settle", r.lookAndClear)
 	switch {
 	case !known:
-		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended; what it has left in the repository is being looked at.")
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended. The controller looks at what it left in the repository.")
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf(
-			"The Job has ended; what it has left in BackupRepository %s can't be looked at: %s", o.planned.Name, explain(result.err)))
+			"The Job has ended, but what it left in BackupRepository %s can't be read: %s", o.planned.Name, explain(result.err)))
 	case result.head != nil:
 		return o.complete(resultOf(result.head))
 	}
@@ -48,7 +48,7 @@ func (r *Reconciler) tidy(_ context.Context, o *observed) flow.Outcome {
 	result, known := r.inStore(o, "settle", r.lookAndClear)
 	switch {
 	case !known:
-		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended; what it has left in the repository is being removed.")
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended. What it left in the repository is being removed.")
 	case result.head != nil:
 		return o.complete(resultOf(result.head))
 	}
@@ -83,7 +83,7 @@ func (r *Reconciler) lookAndClear(ctx context.Context, o *observed) found {
 }
 
 func repositoryGone(o *observed) string {
-	return fmt.Sprintf("There is no BackupRepository %s any more, which the plan of this backup names; make it again.", o.backup.Status.Plan.Repository)
+	return fmt.Sprintf("BackupRepository %s, which the plan of this backup names, no longer exists. Create it again.", o.backup.Status.Plan.Repository)
 }
 
 // explain is a sentence about an error of a store.

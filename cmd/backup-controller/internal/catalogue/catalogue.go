@@ -46,7 +46,7 @@ func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupReposi
 			continue
 		}
 		if err := writer.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
-			return "", fmt.Errorf("delete Backup %s, which is not found any more: %w", object.Name, err)
+			return "", fmt.Errorf("delete Backup %s, which is no longer in the bucket: %w", object.Name, err)
 		}
 	}
 	for where, entry := range wanted {
@@ -54,14 +54,14 @@ func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupReposi
 			continue
 		}
 		if err := writer.Create(ctx, object(repo, where, entry)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return "", fmt.Errorf("make a Backup of what was found: %w", err)
+			return "", fmt.Errorf("create a Backup for what was found: %w", err)
 		}
 	}
 	switch {
 	case more > 0:
-		return fmt.Sprintf("%d backups were found that no other Backup is of; there are Backups for the newest %d.", len(wanted)+more, len(wanted)), nil
+		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. The newest %d of them have one now.", len(wanted)+more, len(wanted)), nil
 	case len(wanted) > 0:
-		return fmt.Sprintf("%d backups were found that no other Backup is of.", len(wanted)), nil
+		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. All of them have one now.", len(wanted)), nil
 	}
 	return "", nil
 }

@@ -26,10 +26,10 @@ func Parse(field, schedule, timeZone string) (Schedule, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return Schedule{}, fmt.Errorf("%s.timeZone %q is no time zone; write a name of the IANA data base, such as Europe/Berlin or UTC", field, timeZone)
+		return Schedule{}, fmt.Errorf("%s.timeZone %q is not a time zone; write a name from the IANA database, such as Europe/Berlin or UTC", field, timeZone)
 	}
 	if !gronx.IsValid(schedule) {
-		return Schedule{}, fmt.Errorf("%s.schedule %q is not in cron's form; write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-6), such as '0 3 * * *' for every night at 3", field, schedule)
+		return Schedule{}, fmt.Errorf("%s.schedule %q is not a cron expression; write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-6), such as '0 3 * * *' for every night at 3", field, schedule)
 	}
 	return Schedule{field, schedule, zone, hourly(schedule)}, nil
 }

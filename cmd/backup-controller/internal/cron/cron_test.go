@@ -80,9 +80,9 @@ func TestABadScheduleIsRefusedWithASentence(t *testing.T) {
 	for name, test := range map[string]struct {
 		schedule, zone, want string
 	}{
-		"an unknown time zone": {"0 3 * * *", "Europe/Atlantis", `spec.timeZone "Europe/Atlantis" is no time zone`},
-		"the node's time zone": {"0 3 * * *", "Local", `spec.timeZone "Local" is no time zone`},
-		"a minute too many":    {"60 3 * * *", "", `spec.schedule "60 3 * * *" is not in cron's form`},
+		"an unknown time zone": {"0 3 * * *", "Europe/Atlantis", `spec.timeZone "Europe/Atlantis" is not a time zone`},
+		"the node's time zone": {"0 3 * * *", "Local", `spec.timeZone "Local" is not a time zone`},
+		"a minute too many":    {"60 3 * * *", "", `spec.schedule "60 3 * * *" is not a cron expression`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Parse("spec", test.schedule, test.zone); err == nil || !strings.HasPrefix(err.Error(), test.want) {

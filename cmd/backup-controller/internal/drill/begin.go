@@ -24,20 +24,20 @@ func (r *Reconciler) begin(_ context.Context, o *observed) flow.Outcome {
 	run := &v1alpha1.DrillRun{Name: runName(o.repo, started), StartedAt: metav1.Time{Time: started}}
 	status.UnderWay, status.Token = run, spec.Token
 	if spec.Target != v1alpha1.DrillRandomTime {
-		return flow.Save(v1alpha1.ReasonRunning, "the drill begins")
+		return flow.Save(v1alpha1.ReasonRunning, "The drill begins.")
 	}
 	from, to, found := window(o.repo)
 	if !found {
 		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonBackupNotFound, fmt.Sprintf(
-			"There is no time that cluster %s could be restored to: the repository has no backup of it with its WAL.", spec.Cluster.Name))
+			"Cluster %s can't be restored to any time: the repository has no backup of it with the WAL that the backup needs.", spec.Cluster.Name))
 		return flow.Save(v1alpha1.ReasonBackupNotFound, run.Message)
 	}
 	at, found := pick(from, to, r.Random)
 	if !found {
-		return flow.Save(v1alpha1.ReasonRunning, "the drill begins, to the end of the archive: there is no time before it to choose")
+		return flow.Save(v1alpha1.ReasonRunning, "The drill begins. It restores to the end of the archive, because there is no earlier time to choose.")
 	}
 	run.TargetTime = at.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
-	return flow.Save(v1alpha1.ReasonRunning, "the drill begins, to "+run.TargetTime)
+	return flow.Save(v1alpha1.ReasonRunning, "The drill begins. It restores to "+run.TargetTime+".")
 }
 
 // runName is the name of a drill's Restore and cluster, at most 40 characters long. It belongs to no other drill.

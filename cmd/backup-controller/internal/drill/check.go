@@ -21,7 +21,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	if connection := o.cluster.Status.Connection; connection == nil || connection.SuperuserSecret == "" {
-		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("waiting for the Secrets of PostgresCluster %s", o.cluster.Name))
+		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Waiting for the Secrets of PostgresCluster %s.", o.cluster.Name))
 	}
 	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
@@ -65,14 +65,14 @@ func (r *Reconciler) awaitJob(_ context.Context, o *observed) flow.Outcome {
 }
 
 func looking(o *observed, trouble string) string {
-	return strings.TrimSpace(fmt.Sprintf("Job %s looks at the restored cluster. %s", jobName(o.underWay()), trouble))
+	return strings.TrimSpace(fmt.Sprintf("Job %s checks the restored cluster. %s", jobName(o.underWay()), trouble))
 }
 
 // takeResult takes what the Job's pod has said.
 func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 	result := agentapi.DrillResult{}
 	if !o.job.Result(&result) {
-		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonJobFailed, fmt.Sprintf("Job %s has ended, and its result can't be read.", jobName(o.underWay())))
+		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonJobFailed, fmt.Sprintf("Job %s has ended, but its result can't be read.", jobName(o.underWay())))
 		return flow.Save(v1alpha1.ReasonJobFailed, o.underWay().Message)
 	}
 	o.underWay().CheckSeconds = result.Seconds
@@ -84,7 +84,7 @@ func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 func outcomeOf(result agentapi.DrillResult, run *v1alpha1.DrillRun, assertions int) (v1alpha1.DrillOutcome, string, string) {
 	restored := fmt.Sprintf("Backup %s was restored in %s", run.BackupID, time.Duration(run.RestoreSeconds)*time.Second)
 	if run.LastCommit != nil {
-		restored += ", with all until " + run.LastCommit.UTC().Format(time.RFC3339)
+		restored += ", with everything until " + run.LastCommit.UTC().Format(time.RFC3339)
 	}
 	var failed []string
 	for _, f := range result.Failed {
@@ -92,18 +92,18 @@ func outcomeOf(result agentapi.DrillResult, run *v1alpha1.DrillRun, assertions i
 	}
 	switch {
 	case result.CorruptCount > 0:
-		text := fmt.Sprintf("%s, but pg_amcheck finds %d damaged: %s", restored, result.CorruptCount, strings.Join(result.Corrupt, ", "))
+		text := fmt.Sprintf("%s, but pg_amcheck found %d damaged: %s", restored, result.CorruptCount, strings.Join(result.Corrupt, ", "))
 		if result.FailedCount > 0 {
-			text += fmt.Sprintf("; and %d assertions are not true", result.FailedCount)
+			text += fmt.Sprintf("; false assertions: %d", result.FailedCount)
 		}
 		return v1alpha1.DrillFailed, v1alpha1.ReasonDataCorrupt, text + "."
 	case result.FailedCount > 0:
-		return v1alpha1.DrillFailed, v1alpha1.ReasonAssertionFailed, fmt.Sprintf("%s, but %d of %d assertions are not true: %s.",
+		return v1alpha1.DrillFailed, v1alpha1.ReasonAssertionFailed, fmt.Sprintf("%s, but %d of %d assertions are false: %s.",
 			restored, result.FailedCount, assertions, strings.Join(failed, "; "))
 	case assertions == 0:
-		return v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled, restored + "; pg_amcheck finds nothing wrong."
+		return v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled, restored + "; pg_amcheck found no damage."
 	}
-	return v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled, fmt.Sprintf("%s; pg_amcheck finds nothing wrong, and %d of %d assertions are true.",
+	return v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled, fmt.Sprintf("%s; pg_amcheck found no damage, and %d of %d assertions are true.",
 		restored, assertions, assertions)
 }
 
@@ -115,5 +115,5 @@ func (r *Reconciler) removeJob(ctx context.Context, o *observed) flow.Outcome {
 	if err := workload.Remove(ctx, r.Client, r.Live, o.repo, jobName(o.underWay()), o.job); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Job %s", jobName(o.underWay())))
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Deleting Job %s.", jobName(o.underWay())))
 }

@@ -98,7 +98,7 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 			o.restore = restore(metav1.ConditionTrue)
 			o.restore.DeletionTimestamp = at(0)
 		}, v1alpha1.ReasonRestoreFailed, "deleted"},
-		"its restore is another's": {1, func(o *observed) { o.foreign = true }, v1alpha1.ReasonNameConflict, "left alone"},
+		"its restore is another's": {1, func(o *observed) { o.foreign = true }, v1alpha1.ReasonNameConflict, "is not touched"},
 		"its cluster was deleted":  {1, func(o *observed) { o.underWay().RestoreSeconds = 3; o.restore = restore(metav1.ConditionTrue) }, v1alpha1.ReasonRestoreFailed, "PostgresCluster"},
 		"its Job failed": {1, func(o *observed) {
 			o.job = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: "BadImage", Message: "no pg_amcheck"}}}
@@ -118,19 +118,19 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 func TestWhatWasFoundIsOneSentence(t *testing.T) {
 	run := &v1alpha1.DrillRun{BackupID: "b", RestoreSeconds: 61, LastCommit: &metav1.MicroTime{Time: noon}}
 	failed := []agentapi.FailedAssertion{{Name: "a", Message: "it is false"}}
-	const restored = "Backup b was restored in 1m1s, with all until 2026-07-01T12:00:00Z"
+	const restored = "Backup b was restored in 1m1s, with everything until 2026-07-01T12:00:00Z"
 	for want, c := range map[string]struct {
 		result     agentapi.DrillResult
 		assertions int
 		outcome    v1alpha1.DrillOutcome
 		reason     string
 	}{
-		restored + "; pg_amcheck finds nothing wrong.":                                 {agentapi.DrillResult{}, 0, v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled},
-		restored + "; pg_amcheck finds nothing wrong, and 2 of 2 assertions are true.": {agentapi.DrillResult{}, 2, v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled},
-		restored + ", but 1 of 2 assertions are not true: assertion a: it is false.": {
+		restored + "; pg_amcheck found no damage.":                                 {agentapi.DrillResult{}, 0, v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled},
+		restored + "; pg_amcheck found no damage, and 2 of 2 assertions are true.": {agentapi.DrillResult{}, 2, v1alpha1.DrillSucceeded, v1alpha1.ReasonDrilled},
+		restored + ", but 1 of 2 assertions are false: assertion a: it is false.": {
 			agentapi.DrillResult{FailedCount: 1, Failed: failed}, 2, v1alpha1.DrillFailed, v1alpha1.ReasonAssertionFailed,
 		},
-		restored + `, but pg_amcheck finds 1 damaged: heap table "x"; and 1 assertions are not true.`: {
+		restored + `, but pg_amcheck found 1 damaged: heap table "x"; false assertions: 1.`: {
 			agentapi.DrillResult{CorruptCount: 1, Corrupt: []string{`heap table "x"`}, FailedCount: 1, Failed: failed}, 2, v1alpha1.DrillFailed, v1alpha1.ReasonDataCorrupt,
 		},
 	} {

@@ -26,13 +26,13 @@ func (o *observed) ending() *verdict {
 	}
 	switch {
 	case o.leaving():
-		return &verdict{v1alpha1.DrillCancelled, v1alpha1.ReasonCancelled, "No drill is wanted any more."}
+		return &verdict{v1alpha1.DrillCancelled, v1alpha1.ReasonCancelled, "The drill was cancelled: spec.drill no longer asks for it."}
 	case o.foreign:
-		return failed(v1alpha1.ReasonNameConflict, "A Restore %s is there that belongs to somebody else; it is left alone.", run.Name)
+		return failed(v1alpha1.ReasonNameConflict, "A Restore named %s already exists and belongs to somebody else. It is not touched.", run.Name)
 	case o.restore == nil && run.RestoreUID != "" || o.restore != nil && !o.restore.DeletionTimestamp.IsZero():
 		return failed(v1alpha1.ReasonRestoreFailed, "Restore %s was deleted before the drill was done.", run.Name)
 	case !o.now.Before(o.deadline()):
-		return failed(v1alpha1.ReasonDrillTimedOut, "The drill has taken longer than spec.drill.timeoutSeconds (%s), and was ended. The last thing it said: %s",
+		return failed(v1alpha1.ReasonDrillTimedOut, "The drill took longer than spec.drill.timeoutSeconds (%s), and was stopped. Its last message was: %s",
 			o.deadline().Sub(run.StartedAt.Time), run.Message)
 	case o.job.Foreign:
 		return failed(v1alpha1.ReasonNameConflict, "%s.", o.job.Message)
@@ -40,7 +40,7 @@ func (o *observed) ending() *verdict {
 		return failed(v1alpha1.ReasonRestoreFailed, "PostgresCluster %s was deleted before the drill was done.", run.Name)
 	case o.job.Failed && o.job.Ended():
 		reason, message := o.job.FailureReason()
-		return failed(reason, "The restored cluster could not be looked at: %s", message)
+		return failed(reason, "The restored cluster could not be checked: %s", message)
 	}
 	return o.restoreFailed()
 }

@@ -57,7 +57,7 @@ func (r *Reconciler) ensureRestore(ctx context.Context, o *observed) flow.Outcom
 			return flow.Next
 		}
 		run.RestoreUID = o.restore.UID
-		return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is made", run.Name))
+		return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s was created.", run.Name))
 	}
 	switch underWay, err := r.stillUnderWay(ctx, o); {
 	case err != nil:
@@ -68,12 +68,12 @@ func (r *Reconciler) ensureRestore(ctx context.Context, o *observed) flow.Outcom
 	err := r.Client.Create(ctx, newRestore(o.repo, run))
 	switch {
 	case apierrors.IsInvalid(err):
-		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonRestoreFailed, fmt.Sprintf("The API server refuses the Restore: %v; correct spec.drill.", err))
+		o.end(v1alpha1.DrillFailed, v1alpha1.ReasonRestoreFailed, fmt.Sprintf("The API server refuses the Restore: %v. Correct spec.drill.", err))
 		return flow.Save(v1alpha1.ReasonRestoreFailed, run.Message)
 	case err != nil && !apierrors.IsAlreadyExists(err): // whose it is is seen in the next pass
 		return flow.Retry(fmt.Errorf("create Restore %s: %w", run.Name, err))
 	}
-	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is being made", run.Name))
+	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Restore %s is being created.", run.Name))
 }
 
 // stillUnderWay reports that the API server itself says so of the drill: a cache that is behind may show one that is over
@@ -108,7 +108,7 @@ func (r *Reconciler) awaitRestore(_ context.Context, o *observed) flow.Outcome {
 	if status.Reached != nil {
 		run.LastCommit = status.Reached.LastCommit
 	}
-	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("PostgresCluster %s is restored", run.Name))
+	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("PostgresCluster %s is restored.", run.Name))
 }
 
 // removeRestore deletes the Restore. What it has made goes with it, whatever it was at.
@@ -118,15 +118,15 @@ func (r *Reconciler) removeRestore(ctx context.Context, o *observed) flow.Outcom
 	case o.restore == nil:
 		return flow.Next
 	case run.RestoreUID == "":
-		run.RestoreUID = o.restore.UID // by which its cluster is known when it is gone
-		return flow.Save(v1alpha1.ReasonDeleting, "putting away what was made")
+		run.RestoreUID = o.restore.UID // by which its cluster is known once it is deleted
+		return flow.Save(v1alpha1.ReasonDeleting, "Deleting what the drill created.")
 	case o.restore.DeletionTimestamp.IsZero():
 		err := r.Client.Delete(ctx, o.restore, client.Preconditions{UID: ptr.To(o.restore.UID)})
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return flow.Retry(fmt.Errorf("delete Restore %s: %w", run.Name, err))
 		}
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("deleting Restore %s and its PostgresCluster", run.Name))
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Deleting Restore %s and its PostgresCluster.", run.Name))
 }
 
 // awaitClusterGone waits until nothing is left of the restored cluster, which goes with its owner.
@@ -134,7 +134,7 @@ func (r *Reconciler) awaitClusterGone(_ context.Context, o *observed) flow.Outco
 	if o.cluster == nil {
 		return flow.Next
 	}
-	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("waiting until PostgresCluster %s is gone", o.cluster.Name))
+	return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("Waiting until PostgresCluster %s is deleted.", o.cluster.Name))
 }
 
 // putAway ends a drill of which nothing is left.

@@ -71,7 +71,7 @@ func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layo
 	case w.clusters[writer.UID] != nil:
 		return nil
 	case writer.Name == "" || writer.Namespace == "":
-		w.hidden[writer.UID] = "of which the repository does not record name and namespace"
+		w.hidden[writer.UID] = "whose name and namespace the repository does not record"
 		return nil
 	case writer.Namespace == w.namespace:
 		return nil
@@ -82,7 +82,7 @@ func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layo
 	case err == nil:
 		w.clusters[string(cluster.UID)] = cluster
 	case apierrors.IsForbidden(err):
-		w.hidden[writer.UID] = "which the backup-controller is not allowed to look for"
+		w.hidden[writer.UID] = "which the backup-controller is not allowed to read"
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("read PostgresCluster %s/%s: %w", writer.Namespace, writer.Name, err)
 	}
@@ -95,7 +95,7 @@ func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, s
 	cluster, name, writer := w.clusters[lineage.Writer.UID], lineage.Lineage, lineage.Writer
 	switch {
 	case cluster != nil && cluster.Namespace != w.namespace:
-		return Elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s/%s, and is left to that namespace.", name, cluster.Namespace, cluster.Name)
+		return Elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s/%s. Its backups are managed in that namespace.", name, cluster.Namespace, cluster.Name)
 	case cluster != nil && w.writes(cluster, name):
 		return Living, ""
 	case cluster != nil:
@@ -103,7 +103,7 @@ func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, s
 	case w.hidden[writer.UID] != "":
 		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s: it may belong to %v, %s.", name, writer, w.hidden[writer.UID])
 	case now.Sub(lately) < Settled:
-		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s before %s: %v, which wrote it, is not in this Kubernetes, but may write still. It counts as deleted %d hours after the lineage was first seen and last written.",
+		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s before %s: %v, which wrote it, is not in this Kubernetes cluster, but may still write. It counts as deleted %d hours after the lineage was first seen and last written.",
 			name, lately.Add(Settled).UTC().Format(time.RFC3339), writer, Settled/time.Hour)
 	}
 	return Gone, ""

@@ -56,9 +56,9 @@ func (r *run) keep(ctx context.Context) error {
 func unclear(l *inventory.Lineage) string {
 	switch {
 	case len(l.Damaged) > 0:
-		return fmt.Sprintf("Nothing is removed from lineage %s while backup %s can't be read: it could need anything.", l.Lineage.Lineage, l.Damaged[0])
+		return fmt.Sprintf("Nothing is removed from lineage %s while backup %s can't be read: it may need any part of it.", l.Lineage.Lineage, l.Damaged[0])
 	case l.Unlinked != 0:
-		return fmt.Sprintf("Nothing is removed from lineage %s while %s is missing in the archive and no backup was taken on that timeline: any backup may be the one that leads there.",
+		return fmt.Sprintf("Nothing is removed from lineage %s while %s is missing from the archive and no backup was taken on that timeline: any backup may be the one that leads there.",
 			l.Lineage.Lineage, postgres.HistoryName(l.Unlinked))
 	}
 	return ""
@@ -138,7 +138,7 @@ func (r *run) removeBackup(ctx context.Context, lineage, id string) error {
 	r.result.removed.backups++
 	r.result.removed.bytes += freed
 	r.result.removed.directly = true
-	log.FromContext(ctx).Info("Removed a backup that nothing keeps", "repository", r.repo.Name, "lineage", lineage, "backup", id)
+	log.FromContext(ctx).Info("Removed a backup that no rule keeps", "repository", r.repo.Name, "lineage", lineage, "backup", id)
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (r *run) expire(ctx context.Context, object *v1alpha1.Backup) error {
 		return fmt.Errorf("delete Backup %s: %w", object.Name, err)
 	}
 	r.result.removed.backups++
-	r.Events.Eventf(marked, r.repo, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Retention", "No rule of spec.retention of BackupRepository %s keeps it.", r.repo.Name)
-	log.FromContext(ctx).Info("Deleted a Backup that nothing keeps", "repository", r.repo.Name, "backup", object.Name)
+	r.Events.Eventf(marked, r.repo, corev1.EventTypeNormal, v1alpha1.ReasonExpired, "Retention", "No rule in spec.retention of BackupRepository %s keeps this backup.", r.repo.Name)
+	log.FromContext(ctx).Info("Deleted a Backup that no rule keeps", "repository", r.repo.Name, "backup", object.Name)
 	return nil
 }

@@ -104,7 +104,7 @@ func (k *Keeper) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark 
 	defer r.running.Unlock()
 	r.result = Result{Began: r.now, Mark: mark}
 	if err := r.do(ctx); err != nil {
-		log.FromContext(ctx).V(1).Info("Looking a repository through failed", "repository", repo.Name, "error", err.Error())
+		log.FromContext(ctx).V(1).Info("The inventory of a repository failed", "repository", repo.Name, "error", err.Error())
 		r.result.Err = err
 	}
 	return r.result
@@ -129,7 +129,7 @@ func (r *run) do(ctx context.Context) error {
 	r.result.describe(r.repo, r.lineages, r.facts)
 	kept, err := r.store.Kept(ctx)
 	if err != nil { // many a server knows no versions, many a key may not ask: nothing else depends on it
-		log.FromContext(ctx).V(1).Info("What the bucket keeps is not known", "repository", r.repo.Name, "error", err.Error())
+		log.FromContext(ctx).V(1).Info("Can't read how much the bucket keeps of deleted objects", "repository", r.repo.Name, "error", err.Error())
 	}
 	r.result.Kept = describeKept(kept)
 	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, r.findable(), r.facts.backups)

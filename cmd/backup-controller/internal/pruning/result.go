@@ -43,7 +43,7 @@ type removed struct {
 func (r removed) any() bool { return r.backups+r.wal+r.orphans > 0 }
 
 func (r removed) String() string {
-	return fmt.Sprintf("Removed %d backups, %d WAL files and what %d interrupted backups had left; %d MiB are free at once.", r.backups, r.wal, r.orphans, r.bytes>>20)
+	return fmt.Sprintf("Removed %d backups, %d WAL files and the remains of %d interrupted backups. That frees %d MiB at once.", r.backups, r.wal, r.orphans, r.bytes>>20)
 }
 
 const (
@@ -143,7 +143,7 @@ func lastFailure(backups []v1alpha1.Backup, repo, lineage string) *metav1.Time {
 func (r Result) Report(repo *v1alpha1.BackupRepository, explain func(error) string) {
 	status := &repo.Status
 	if r.Err != nil {
-		status.InventoryError = "It is tried again; the last time: " + explain(r.Err)
+		status.InventoryError = "The controller tries again. The last inventory ended with: " + explain(r.Err)
 	} else {
 		status.InventoryError = ""
 		status.LastInventoryTime = stamp(r.Began)

@@ -41,7 +41,7 @@ func checkReading(ctx context.Context, store objstore.Store) verdict {
 	_, err := layout.ReadMarker(ctx, store)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return verdict{Reason: v1alpha1.ReasonNoRepository, Message: fmt.Sprintf(
-			"There is no %s in this place, so nothing of Howdah's is there, and spec.readOnly forbids to begin. Correct spec.s3.prefix in another BackupRepository, or set spec.readOnly to false.",
+			"There is no %s here, so this is not a repository of Howdah, and spec.readOnly forbids creating one. Create another BackupRepository with the right spec.s3.prefix, or set spec.readOnly to false.",
 			layout.MarkerKey)}
 	}
 	if err == nil {
@@ -50,7 +50,7 @@ func checkReading(ctx context.Context, store objstore.Store) verdict {
 	if err != nil {
 		return judge(err)
 	}
-	return encryption(ctx, store, sealed.Inspect, "Reading and listing work; nothing is written or deleted, as spec.readOnly says.")
+	return encryption(ctx, store, sealed.Inspect, "Reading and listing work. Nothing is written or deleted, because spec.readOnly is true.")
 }
 
 var abilities = map[objstore.Ability]string{
@@ -69,7 +69,7 @@ func describe(findings []objstore.Finding) verdict {
 	}
 	var sentences []string
 	for _, finding := range findings {
-		sentences = append(sentences, fmt.Sprintf("%s doesn't work: %s", abilities[finding.Ability], sentence(finding.Message)))
+		sentences = append(sentences, fmt.Sprintf("%s does not work: %s", abilities[finding.Ability], sentence(finding.Message)))
 	}
 	if hint := hints[first.Reason]; hint != "" {
 		sentences = append(sentences, hint)
@@ -90,9 +90,9 @@ func judge(err error) verdict {
 
 // hints say what a person can do.
 var hints = map[string]string{
-	v1alpha1.ReasonAccessDenied:   "Put the right keys into the Secret of spec.s3.credentials.secretName, and allow them s3:PutObject, s3:GetObject, s3:ListBucket and s3:DeleteObject.",
-	v1alpha1.ReasonBucketNotFound: "Make the bucket, or make another BackupRepository: spec.s3.bucket can't be changed.",
-	v1alpha1.ReasonUnreachable:    "It is tried again every half minute.",
+	v1alpha1.ReasonAccessDenied:   "Put valid keys into the Secret that spec.s3.credentials.secretName names, and allow them s3:PutObject, s3:GetObject, s3:ListBucket and s3:DeleteObject.",
+	v1alpha1.ReasonBucketNotFound: "Create the bucket, or create another BackupRepository: spec.s3.bucket can't be changed.",
+	v1alpha1.ReasonUnreachable:    "The controller tries again every 30 seconds.",
 }
 
 func reasonOf(err error) string {

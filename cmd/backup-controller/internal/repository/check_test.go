@@ -59,19 +59,19 @@ func TestTheVerdictSaysWhatDoesNotWorkAndWhatToDo(t *testing.T) {
 	}{
 		"credentials that may not delete": {
 			[]objstore.Finding{{Ability: objstore.CanDelete, Message: "The credentials may not delete objects in bucket b.", Err: fault("delete", objstore.ErrDenied)}},
-			v1alpha1.ReasonAccessDenied, []string{"Deleting objects doesn't work: The credentials may not delete", "s3:DeleteObject"},
+			v1alpha1.ReasonAccessDenied, []string{"Deleting objects does not work: The credentials may not delete", "s3:DeleteObject"},
 		},
 		"no bucket": {
 			[]objstore.Finding{{Ability: objstore.CanWrite, Message: "There is no bucket b", Err: fault("put", objstore.ErrNoBucket)}},
-			v1alpha1.ReasonBucketNotFound, []string{"There is no bucket b. Make the bucket"},
+			v1alpha1.ReasonBucketNotFound, []string{"There is no bucket b. Create the bucket"},
 		},
 		"no server": {
 			[]objstore.Finding{{Ability: objstore.CanWrite, Message: "It refuses the connection.", Err: fault("put", objstore.ErrUnavailable)}},
-			v1alpha1.ReasonUnreachable, []string{"Writing an object doesn't work: It refuses the connection."},
+			v1alpha1.ReasonUnreachable, []string{"Writing an object does not work: It refuses the connection."},
 		},
 		"several": {
 			[]objstore.Finding{{Ability: objstore.CanList, Message: "One.", Err: fault("list", objstore.ErrDenied)}, {Ability: objstore.CanDelete, Message: "Two."}},
-			v1alpha1.ReasonAccessDenied, []string{"Listing objects doesn't work: One.", "Deleting objects doesn't work: Two."},
+			v1alpha1.ReasonAccessDenied, []string{"Listing objects does not work: One.", "Deleting objects does not work: Two."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestTheReadyConditionFollowsFromTheOutcome(t *testing.T) {
 		"not known yet":                   {flow.Poll(1, v1alpha1.ReasonChecking, "Wait."), nil, metav1.ConditionUnknown, v1alpha1.ReasonChecking, "Wait."},
 		"bad":                             {flow.Poll(1, v1alpha1.ReasonUnreachable, "Bad."), nil, metav1.ConditionFalse, v1alpha1.ReasonUnreachable, "Bad."},
 		"an error of ours":                {flow.Retry(errors.New("oops")), nil, metav1.ConditionUnknown, flow.ReasonError, "oops"},
-		"being deleted, good, and needed": {flow.Poll(1, v1alpha1.ReasonAvailable, "Good."), []string{"Backup a"}, metav1.ConditionTrue, v1alpha1.ReasonInUse, "It is being deleted, and goes when these no longer need it: Backup a. Good."},
-		"being deleted, bad, and needed":  {flow.Poll(1, v1alpha1.ReasonUnreachable, "Bad."), []string{"Backup a"}, metav1.ConditionFalse, v1alpha1.ReasonUnreachable, "It is being deleted, and goes when these no longer need it: Backup a. Bad."},
+		"being deleted, good, and needed": {flow.Poll(1, v1alpha1.ReasonAvailable, "Good."), []string{"Backup a"}, metav1.ConditionTrue, v1alpha1.ReasonInUse, "The BackupRepository is being deleted. These still need it, and keep it until they no longer do: Backup a. Good."},
+		"being deleted, bad, and needed":  {flow.Poll(1, v1alpha1.ReasonUnreachable, "Bad."), []string{"Backup a"}, metav1.ConditionFalse, v1alpha1.ReasonUnreachable, "The BackupRepository is being deleted. These still need it, and keep it until they no longer do: Backup a. Bad."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Generation: 2}}
@@ -116,7 +116,7 @@ func TestTheReadyConditionFollowsFromTheOutcome(t *testing.T) {
 
 func TestManyUsersAreCounted(t *testing.T) {
 	got := inUse([]string{"a", "b", "c", "d", "e", "f", "g"})
-	if got != "It is being deleted, and goes when these no longer need it: a, b, c, d, e and 2 more." {
+	if got != "The BackupRepository is being deleted. These still need it, and keep it until they no longer do: a, b, c, d, e and 2 more." {
 		t.Error(got)
 	}
 }

@@ -24,7 +24,7 @@ func encryption(ctx context.Context, store objstore.Store, look func(context.Con
 	good.Encryption = &v1alpha1.EncryptionStatus{Key: state.Current, NeededKeys: state.Needed, SpareKeys: state.Spare}
 	good.Message += fmt.Sprintf(" Everything is encrypted with key %s.", state.Current)
 	if len(state.Spare) > 0 {
-		good.Message += fmt.Sprintf(" Not needed any more: %s.", strings.Join(state.Spare, ", "))
+		good.Message += fmt.Sprintf(" These keys are no longer needed: %s.", strings.Join(state.Spare, ", "))
 	}
 	return good
 }

@@ -139,7 +139,7 @@ func inUse(users []string) string {
 	if len(users) > most {
 		named += fmt.Sprintf(" and %d more", len(users)-most)
 	}
-	return "It is being deleted, and goes when these no longer need it: " + named + "."
+	return "The BackupRepository is being deleted. These still need it, and keep it until they no longer do: " + named + "."
 }
 
 // secretMessage is the sentence of an ErrSecret.

@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *protocol.BackupRequest, wanted *v1alpha1.Backup) (ctrl.Result, error) {
 	err := r.Client.Create(ctx, wanted)
 	if err == nil {
-		log.FromContext(ctx).Info("Made the Backup that was asked for", "backup", wanted.Name, "purpose", ask.Request.Purpose)
+		log.FromContext(ctx).Info("Created the requested Backup", "backup", wanted.Name, "purpose", ask.Request.Purpose)
 		return ctrl.Result{}, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -115,7 +115,7 @@ func (r *Reconciler) foreign(ctx context.Context, asker client.Object, ask *prot
 	if by := there.Spec.RequestedBy; by != nil && by.Token == ask.Request.Token {
 		return false
 	}
-	message := fmt.Sprintf("The Backup %s that is needed can't be made: one of that name is there that was made for something else; delete it.", there.Name)
+	message := fmt.Sprintf("The requested Backup %s can't be created, because another Backup has that name. Delete that one.", there.Name)
 	log.FromContext(ctx).Info(message)
 	r.Events.Eventf(asker, there, corev1.EventTypeWarning, ReasonNameTaken, "Backup", "%s", message)
 	return true

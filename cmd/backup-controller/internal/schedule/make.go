@@ -35,7 +35,7 @@ func (r *Reconciler) make(ctx context.Context, o *observed, due time.Time) (verd
 		return verdict{}, err
 	}
 	if name == "" {
-		return verdict{v1alpha1.ReasonNameConflict, fmt.Sprintf("The Backup of %s was not made: Backup %s and all others of such names are there, and this schedule did not make them.",
+		return verdict{v1alpha1.ReasonNameConflict, fmt.Sprintf("The Backup for %s was not created: Backup %s and all similar names are taken by Backups that this schedule did not create.",
 			o.in(due), backupName(o.schedule.Name, due, 1))}, nil
 	}
 	return o.done(name, due), nil
@@ -47,13 +47,13 @@ func (o *observed) refuse(due time.Time) verdict {
 	late := o.now.Sub(due)
 	if limit := spec.StartingDeadlineSeconds; limit != nil && late > time.Duration(*limit)*time.Second {
 		return verdict{v1alpha1.ReasonDeadlineExceeded, fmt.Sprintf(
-			"The Backup of %s was not made: it was found to be due only %s later, and spec.startingDeadlineSeconds is %d.", o.in(due), late.Round(time.Second), *limit)}
+			"The Backup for %s was not created: the schedule was checked only %s later, and spec.startingDeadlineSeconds is %d.", o.in(due), late.Round(time.Second), *limit)}
 	}
 	if !o.cluster {
-		return verdict{v1alpha1.ReasonClusterNotFound, fmt.Sprintf("The Backup of %s was not made: there is no PostgresCluster %s.", o.in(due), spec.Cluster.Name)}
+		return verdict{v1alpha1.ReasonClusterNotFound, fmt.Sprintf("The Backup for %s was not created: PostgresCluster %s does not exist.", o.in(due), spec.Cluster.Name)}
 	}
 	if busy := o.unfinished(); len(busy) > 0 && spec.ConcurrencyPolicy == v1alpha1.ConcurrencyForbid {
-		return verdict{v1alpha1.ReasonSkipped, fmt.Sprintf("The Backup of %s was not made, because Backup %s is not done.", o.in(due), busy[0].Name)}
+		return verdict{v1alpha1.ReasonSkipped, fmt.Sprintf("The Backup for %s was not created, because Backup %s is still running.", o.in(due), busy[0].Name)}
 	}
 	return verdict{}
 }
@@ -61,7 +61,7 @@ func (o *observed) refuse(due time.Time) verdict {
 func (o *observed) done(name string, due time.Time) verdict {
 	o.schedule.Status.LastBackup = name
 	o.schedule.Status.LastScheduleTime = &metav1.Time{Time: due}
-	return verdict{v1alpha1.ReasonScheduled, fmt.Sprintf("Backup %s was made for %s.", name, o.in(due))}
+	return verdict{v1alpha1.ReasonScheduled, fmt.Sprintf("Backup %s was created for %s.", name, o.in(due))}
 }
 
 // cancel ends what is not done.

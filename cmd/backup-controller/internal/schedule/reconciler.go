@@ -147,7 +147,7 @@ func (r *Reconciler) suspend(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	o.schedule.Status.NextScheduleTime = nil
-	return flow.Stop(v1alpha1.ReasonSuspended, "No Backup is made while spec.suspend is true.")
+	return flow.Stop(v1alpha1.ReasonSuspended, "No Backup is created while spec.suspend is true.")
 }
 
 // arm plans the next time where there is none, or where the one there is was made from another spec.

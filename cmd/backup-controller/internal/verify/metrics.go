@@ -11,7 +11,7 @@ import (
 var (
 	labels      = []string{"namespace", "backup", "repository"}
 	wrongMetric = prometheus.NewDesc("howdah_backup_wrong_objects",
-		"Objects of the backup that are missing or not what was stored, as was found when all of them were last read.", labels, nil)
+		"Objects of the backup that were missing or damaged when all of them were last read.", labels, nil)
 	verifiedMetric = prometheus.NewDesc("howdah_backup_verified_timestamp_seconds",
 		"When all objects of the backup were last read.", labels, nil)
 )

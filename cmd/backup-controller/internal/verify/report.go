@@ -51,9 +51,9 @@ func verifying(o *observed, trouble string) string {
 
 func inShort(verification *v1alpha1.BackupVerification) string {
 	if verification.WrongObjects == 0 {
-		return "all were what was stored"
+		return "all were intact"
 	}
-	return fmt.Sprintf("%d were wrong", verification.WrongObjects)
+	return fmt.Sprintf("%d were missing or damaged", verification.WrongObjects)
 }
 
 // found is the message of what was found.
@@ -61,9 +61,9 @@ func found(backup *v1alpha1.Backup) string {
 	verification := backup.Status.Verification
 	took := max(time.Second, verification.CompletedAt.Sub(verification.StartedAt.Time)).Round(time.Second)
 	if verification.WrongObjects == 0 {
-		return fmt.Sprintf("All %d objects were read in %s, and are what was stored.", verification.Objects, took)
+		return fmt.Sprintf("All %d objects were read in %s, and are intact.", verification.Objects, took)
 	}
-	message := fmt.Sprintf("%d of %d objects are wrong, and the backup can't be restored whole", verification.WrongObjects, verification.Objects)
+	message := fmt.Sprintf("%d of %d objects are missing or damaged, so the backup can't be restored completely", verification.WrongObjects, verification.Objects)
 	if len(verification.Wrong) == 0 {
 		return message + "."
 	}

@@ -142,7 +142,7 @@ func count(repository string, all []v1alpha1.Backup) tally {
 		case metav1.ConditionFalse:
 			t.wrong = append(t.wrong, backup.Name)
 			if t.worst == "" {
-				t.worst = fmt.Sprintf("Backup %s has wrong objects", backup.Name)
+				t.worst = fmt.Sprintf("Backup %s is damaged", backup.Name)
 				if wrong := backup.Status.Verification.Wrong; len(wrong) > 0 {
 					t.worst += ": " + name(wrong[0])
 				}
@@ -172,12 +172,12 @@ func judge(repo *v1alpha1.BackupRepository, planned v1alpha1.RepositoryVerificat
 	}
 	switch {
 	case len(t.wrong) > 0:
-		set(metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt, fmt.Sprintf("%d of %d backups have objects that are missing or not what was stored. %s.", len(t.wrong), t.backups, t.worst))
+		set(metav1.ConditionFalse, v1alpha1.ReasonDataCorrupt, fmt.Sprintf("%d of %d backups have missing or damaged objects. %s.", len(t.wrong), t.backups, t.worst))
 	case invalid != nil:
 		set(metav1.ConditionUnknown, v1alpha1.ReasonInvalidSchedule, invalid.Error()+".")
 	case t.verified < t.backups:
-		set(metav1.ConditionUnknown, v1alpha1.ReasonNotVerifiedYet, fmt.Sprintf("%d of %d backups were verified; nothing was wrong.", t.verified, t.backups))
+		set(metav1.ConditionUnknown, v1alpha1.ReasonNotVerifiedYet, fmt.Sprintf("%d of %d backups were verified, and no damage was found.", t.verified, t.backups))
 	default:
-		set(metav1.ConditionTrue, v1alpha1.ReasonVerified, "Every backup was verified; nothing was wrong.")
+		set(metav1.ConditionTrue, v1alpha1.ReasonVerified, "Every backup was verified, and no damage was found.")
 	}
 }

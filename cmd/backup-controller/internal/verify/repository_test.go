@@ -49,7 +49,7 @@ func TestARepositorySaysHowItsBackupsStand(t *testing.T) {
 		"nothing is there":                         {0, nil, nil, metav1.ConditionTrue, "Every backup was verified"},
 		"one is left":                              {-1, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 0, nil)), newBackup("c", failed)}, nil, metav1.ConditionUnknown, "1 of 2 backups were verified"},
 		"all are right":                            {0, []*v1alpha1.Backup{newBackup("b", verified(1, 0, nil))}, nil, metav1.ConditionTrue, "Every backup was verified"},
-		"one is wrong":                             {0, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 3, nil))}, errors.New("x"), metav1.ConditionFalse, "1 of 2 backups have objects that are missing or not what was stored. Backup b has wrong objects: packs/1 (needed for file base/1): it is missing."},
+		"one is wrong":                             {0, []*v1alpha1.Backup{newBackup("a"), newBackup("b", verified(1, 3, nil))}, errors.New("x"), metav1.ConditionFalse, "1 of 2 backups have missing or damaged objects. Backup b is damaged: packs/1 (needed for file base/1): it is missing."},
 		"the schedule is none":                     {0, nil, errors.New("write another"), metav1.ConditionUnknown, "write another."},
 	} {
 		t.Run(name, func(t *testing.T) {

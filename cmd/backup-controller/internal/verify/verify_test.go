@@ -174,7 +174,7 @@ func TestWhatWasFoundStandsUntilAllIsReadAgain(t *testing.T) {
 	outcome := (&Reconciler{}).begin(t.Context(), &observed{backup: backup, now: noon.Add(5 * time.Hour)})
 	report(&observed{backup: backup}, outcome)
 	condition := meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionVerified)
-	if condition.Status != metav1.ConditionFalse || condition.Reason != v1alpha1.ReasonVerifying || !strings.Contains(condition.Message, "at 2026-07-01T13:00:00Z, 2 were wrong") {
+	if condition.Status != metav1.ConditionFalse || condition.Reason != v1alpha1.ReasonVerifying || !strings.Contains(condition.Message, "at 2026-07-01T13:00:00Z, 2 were missing or damaged") {
 		t.Errorf("got %+v", condition)
 	}
 	if !underWay(backup) || backup.Status.Verification.Attempt != 1 || len(backup.Status.Verification.Wrong) != 1 {

@@ -28,7 +28,7 @@ func (r *Reconciler) awaitTurn(_ context.Context, o *observed) flow.Outcome {
 	if o.ahead == nil {
 		return flow.Next
 	}
-	return flow.Poll(15*lookAgain, v1alpha1.ReasonAwaitingVerification, fmt.Sprintf("Backup %s of the same repository is verified first.", o.ahead.Name))
+	return flow.Poll(15*lookAgain, v1alpha1.ReasonAwaitingVerification, fmt.Sprintf("Waiting until Backup %s of the same repository is verified.", o.ahead.Name))
 }
 
 func (r *Reconciler) awaitRepository(_ context.Context, o *observed) flow.Outcome {
@@ -46,7 +46,7 @@ func (r *Reconciler) awaitRepository(_ context.Context, o *observed) flow.Outcom
 }
 
 func repositoryGone(o *observed) string {
-	return fmt.Sprintf("There is no BackupRepository %s any more, in which the backup lies; make it again.", o.backup.Status.Plan.Repository)
+	return fmt.Sprintf("BackupRepository %s, which holds the backup, no longer exists. Create it again.", o.backup.Status.Plan.Repository)
 }
 
 // begin records a verification before there is a Job. What the last one has found stands until this one has an end. No two
@@ -156,7 +156,7 @@ func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 // requireAttempts gives a verification up after so many Jobs. The next time of the schedule, or another token, begins
 // another.
 func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcome {
-	reason, message := v1alpha1.ReasonJobFailed, "the node of its pod does not answer"
+	reason, message := v1alpha1.ReasonJobFailed, "the node of its pod does not respond"
 	final := false
 	if o.job.Ended() {
 		reason, message = o.job.FailureReason()
@@ -167,7 +167,7 @@ func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcom
 		return flow.Next
 	}
 	verification.CompletedAt = &metav1.Time{Time: o.now}
-	return flow.Save(reason, fmt.Sprintf("The backup could not be read, which says nothing of it; given up after %d attempts, the last of which ended with: %s",
+	return flow.Save(reason, fmt.Sprintf("The backup could not be read, so nothing is known about its objects. Verification stopped after %d attempts. The last one ended with: %s",
 		verification.Attempt, message))
 }
 
