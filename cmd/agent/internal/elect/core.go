@@ -42,7 +42,7 @@ type Core struct {
 
 // New makes the core of an instance that has seen nothing yet.
 func New(self Self, config Config, limits Limits) *Core {
-	c := &Core{self: self, config: config, limits: limits, replicas: replicas{}, positions: positions{heard: map[string]answer{}}}
+	c := &Core{self: self, config: config, limits: limits, replicas: expected(0, nil), positions: positions{heard: map[string]answer{}}}
 	c.alone = c.Alone()
 	return c
 }
@@ -135,7 +135,7 @@ func (c *Core) begin(now Time) {
 	record := c.lease.record
 	c.target = Sync{Quorum: record.Quorum, Members: names(record.Members)}
 	c.replicas = expected(now, record.Members)
-	if members, quorum := c.membership().desired(now); record.Quorum == 0 && quorum > 0 {
+	if members, quorum := c.membership().desired(); record.Quorum == 0 && quorum > 0 {
 		c.target = Sync{Quorum: quorum, Members: names(members)}
 	}
 }

@@ -16,7 +16,7 @@ type membership struct {
 	away     Time // that a member may be gone until it is none any more
 	record   *Record
 	unclear  bool // it is not known what the Lease says
-	replicas replicas
+	replicas *replicas
 	server   Server
 	target   Sync // what PostgreSQL was asked to have
 }
@@ -24,14 +24,14 @@ type membership struct {
 func (c *Core) membership() *membership {
 	return &membership{
 		self: c.self.Name, config: c.config, away: c.limits.Away, record: c.lease.record, unclear: c.lease.unclear(),
-		replicas: c.replicas, server: c.server, target: c.target,
+		replicas: &c.replicas, server: c.server, target: c.target,
 	}
 }
 
 // next is what the next record says of members and quorum, and what PostgreSQL is to have meanwhile.
-func (m *membership) next(now Time) (_ []Member, _ int, target Sync) {
+func (m *membership) next() (_ []Member, _ int, target Sync) {
 	record := m.record
-	members, quorum := m.desired(now)
+	members, quorum := m.desired()
 	wanted := Sync{Quorum: quorum, Members: names(members)}
 	switch {
 	case m.unclear: // nothing is built on it
@@ -66,11 +66,11 @@ func (m *membership) settled(sync Sync) bool {
 }
 
 // desired are the members and the quorum that should be.
-func (m *membership) desired(now Time) ([]Member, int) {
+func (m *membership) desired() ([]Member, int) {
 	var fit []Member
-	for _, name := range slices.Sorted(maps.Keys(m.replicas)) {
-		if name != m.self && slices.Contains(m.config.Peers, name) && m.fit(now, name) {
-			fit = append(fit, Member{Name: name, Address: m.replicas[name].Address})
+	for _, name := range slices.Sorted(maps.Keys(m.replicas.known)) {
+		if name != m.self && slices.Contains(m.config.Peers, name) && m.fit(name) {
+			fit = append(fit, Member{Name: name, Address: m.replicas.known[name].Address})
 		}
 	}
 	number := max(0, min(m.config.Number, len(m.config.Peers)-1))
@@ -80,12 +80,13 @@ func (m *membership) desired(now Time) ([]Member, int) {
 	return fit, min(number, len(fit))
 }
 
-// fit: the replica streams and lags by little enough, or it was a member and has not been away for long.
-func (m *membership) fit(now Time, name string) bool {
-	w := m.replicas[name]
+// fit: the replica streams and lags by little enough, or it was a member and has not been away for long. One that can't be looked at
+// is what it was: the primary may be kept from asking its own server by anything.
+func (m *membership) fit(name string) bool {
+	w := m.replicas.known[name]
 	near := w.Lag <= m.config.MaxLag
 	if _, member := m.record.member(name); member {
-		return now < w.last+m.away && (near || m.config.Number > 0)
+		return w.away < m.away && (near || m.config.Number > 0)
 	}
 	return w.Streaming && near && w.Address != ""
 }

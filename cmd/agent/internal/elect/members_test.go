@@ -27,6 +27,37 @@ func TestAMemberThatIsAwayIsDropped(t *testing.T) {
 	same(t, "members", a.core.Record().Members, "b")
 }
 
+func TestAMemberThatCannotBeLookedAtStaysOne(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		config Config
+		quorum int
+	}{
+		{"asynchronous", asynchronous(), 0},
+		{"preferred", preferred(1), 1},
+		{"required", required(1), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := leader(t, test.config, held(test.quorum, "b", "c"))
+			a.follow("b", "c")
+			for range 600 { // nobody can look
+				same(t, "members", a.renews(100*time.Millisecond).Members, "b", "c")
+			}
+			a.follow("b")
+			same(t, "members when c was missed first", a.renews(limits.Away).Members, "b", "c")
+			for range 8 {
+				a.follow("b")
+				a.renews(time.Second)
+			}
+			if test.quorum > 0 { // the last step waits for PostgreSQL
+				a.serves(Primary, 1, 100)
+				a.renews(limits.Renew)
+			}
+			same(t, "members when c was missed for long", a.core.Record().Members, "b")
+		})
+	}
+}
+
 func TestWithAQuorumTheLeaseGrowsBeforePostgreSQL(t *testing.T) {
 	a := leader(t, required(1), held(1, "b"))
 	a.follow("b", "c")

@@ -133,7 +133,7 @@ type Limits struct {
 	Fence    time.Duration // without one, until PostgreSQL is killed
 	Kill     time.Duration // until the watchdog does it
 	Expire   time.Duration // without a change of the Lease, until others may take it
-	Away     time.Duration // that a member may be gone until it is none any more
+	Away     time.Duration // that a member may be seen to be gone until it is none any more
 	Listen   time.Duration // for answers of those that may never answer
 	Grace    time.Duration // for whoever comes first, until the next one may try
 	Revive   time.Duration // for the server of a new holder, whatever is said of its last run

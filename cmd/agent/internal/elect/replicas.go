@@ -1,63 +1,74 @@
 package elect
 
-// replicas are what a holder remembers of those that follow it, or did.
-type replicas map[string]*watched
+import "time"
+
+// lookedApart is how much of the time between two looks at replicas counts: during the rest nobody looked.
+const lookedApart = 2 * time.Second
+
+// replicas are what a holder remembers of those that follow it, or did. Who is not seen is away only if somebody looked.
+type replicas struct {
+	known  map[string]*watched
+	looked Time // when the server was asked last, or began
+}
 
 // watched is what a holder remembers of a replica.
 type watched struct {
 	Follower
-	last Time // when it streamed last
+	away Time // for how long it has not streamed, while somebody looked
 }
 
 // expected are the replicas of a new holder: the members of the record with which it took the lease.
 func expected(now Time, members []Member) replicas {
-	r := replicas{}
+	r := replicas{known: map[string]*watched{}, looked: now}
 	for _, m := range members {
-		r[m.Name] = &watched{Follower: Follower{Address: m.Address}, last: now}
+		r.known[m.Name] = &watched{Follower: Follower{Address: m.Address}}
 	}
 	return r
 }
 
 // note takes in what the server knows of its replicas. Those that are not named are away.
-func (r replicas) note(now Time, followers map[string]Follower) {
+func (r *replicas) note(now Time, followers map[string]Follower) {
 	for name, f := range followers {
-		known := r[name]
+		known := r.known[name]
 		if known == nil {
 			known = &watched{}
-			r[name] = known
+			r.known[name] = known
 		}
 		if f.Address == "" {
 			f.Address = known.Address
 		}
 		known.Follower = f
-		if f.Streaming {
-			known.last = now
-		}
 	}
-	for name, known := range r {
+	passed := min(now-r.looked, lookedApart)
+	r.looked = now
+	for name, known := range r.known {
 		if _, found := followers[name]; !found {
 			known.Streaming = false
+		}
+		if known.away += passed; known.Streaming {
+			known.away = 0
 		}
 	}
 }
 
 // wait for all of them anew: the server that they follow has just begun.
-func (r replicas) wait(now Time) {
-	for _, known := range r {
-		known.last = now
+func (r *replicas) wait(now Time) {
+	r.looked = now
+	for _, known := range r.known {
+		known.away = 0
 	}
 }
 
-func (r replicas) stream(name string) bool {
-	w := r[name]
+func (r *replicas) stream(name string) bool {
+	w := r.known[name]
 	return w != nil && w.Streaming
 }
 
 // have says how many of these have flushed everything up to a position.
-func (r replicas) have(position uint64, of []string) int {
+func (r *replicas) have(position uint64, of []string) int {
 	have := 0
 	for _, name := range of {
-		if w := r[name]; w != nil && w.Flushed >= position {
+		if w := r.known[name]; w != nil && w.Flushed >= position {
 			have++
 		}
 	}

@@ -176,7 +176,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	}
 	switch {
 	case c.handing == nil && c.server.Mode == Primary:
-		next.Members, next.Quorum, c.target = c.membership().next(now)
+		next.Members, next.Quorum, c.target = c.membership().next()
 	case c.handing != nil && c.leaving && c.server.Mode != Primary && next.Quorum == 0:
 		next.Members = c.connected(next.Members)
 	}

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -91,6 +93,7 @@ type leaseServer struct {
 	version int
 	object  map[string]any
 	changed chan struct{}
+	written []string // the annotations of all writes
 }
 
 func newLeaseServer() *leaseServer {
@@ -120,6 +123,9 @@ func (l *leaseServer) Merge(_ context.Context, _, _ string, patch, into any) err
 		return &kube.StatusError{Code: http.StatusConflict, Reason: "Conflict"}
 	}
 	merge(l.object, wanted)
+	if annotations, has := meta["annotations"].(map[string]any); has {
+		l.written = append(l.written, fmt.Sprint(annotations["howdah.dev/election"]))
+	}
 	l.publish()
 	return convert(l.object, into)
 }
@@ -130,6 +136,13 @@ func (l *leaseServer) publish() {
 	l.object["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(l.version)
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// annotations are those of all writes up to now.
+func (l *leaseServer) annotations() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.written)
 }
 
 // Watch tells of what has changed since a version, once.

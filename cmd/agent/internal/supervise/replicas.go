@@ -52,7 +52,8 @@ func (r *replicas) run(ctx context.Context) {
 	}
 }
 
-// tell tells the election who follows, and has an answer ready for those. It says how many are connected.
+// tell tells the election who follows, and has an answer ready for those. It says how many are connected. Where the server doesn't say
+// who follows, the election is told nothing: nobody is away because of that.
 func (r *replicas) tell(ctx context.Context) (int, error) {
 	var written postgres.LSN
 	var connected []replicate.Follower
@@ -74,12 +75,10 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	r.election.settle(uint64(written))
 	answer := agentapi.FollowAnswer{LSN: uint64(written), Timeline: r.Status().Timeline, Slots: r.slots.positions()}
 	if answer.Archives = r.latest.config().Archive != nil; answer.Archives {
-		if answer.ArchivedWAL, err = r.archiver.Archived(); err != nil {
-			return 0, err
-		}
+		answer.ArchivedWAL, err = r.archiver.Archived() // who follows is known all the same
 	}
 	r.election.Lead(followers, answer)
-	return len(connected), nil
+	return len(connected), err
 }
 
 // slots keep the WAL that the other instances may need. Any goroutine may use them.

@@ -1,0 +1,42 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+func TestAReplicaStaysAMemberWhileItsPrimaryCannotBeAskedWhoFollows(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.run()
+	two.first.awaitStatus("have a member", func(s agentapi.Status) bool {
+		return s.Election != nil && slices.Contains(s.Election.Members, "shop-1")
+	})
+	before := len(two.lease.annotations())
+	err := two.first.agent.server.With(t.Context(), "postgres", func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE pg_catalog.pg_authid IN ACCESS EXCLUSIVE MODE") // pg_stat_replication names roles
+		if err != nil {
+			return err
+		}
+		two.first.await("fail to look at its replicas for longer than a member may be away", func() bool {
+			return strings.Count(two.first.log.String(), "the replicas can't be looked at") >= 3
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, written := range two.lease.annotations()[before:] {
+		if !strings.Contains(written, `"name":"shop-1"`) {
+			t.Errorf("nobody may take over, though the replica follows: the Lease says %s", written)
+		}
+	}
+}
