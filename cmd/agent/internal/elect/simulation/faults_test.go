@@ -68,7 +68,7 @@ func everything() []func(*world, *node, time.Duration) {
 		halt, halt, fall, fall, breakDown,
 		isolate, isolate, isolate, oneWay,
 		away, away, flap, unreachable, unreachable, slowAPI, lateAPI, staleAPI,
-		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure,
+		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, silence,
 	}
 }
 
@@ -87,6 +87,12 @@ func fall(_ *world, n *node, _ time.Duration) {
 func breakDown(w *world, n *node, d time.Duration) {
 	n.broken = w.now + d
 	fall(w, n, d)
+}
+
+// silence has a server not say who follows it, though it accepts commits.
+func silence(w *world, n *node, d time.Duration) {
+	w.log("%s: PostgreSQL doesn't say who follows for %s", n.name, d)
+	n.silent = w.now + d
 }
 
 // isolate a machine from some others, or from all, and perhaps from the API server.
@@ -226,6 +232,6 @@ func (w *world) heal() {
 	w.reconnect()
 	w.store.away, w.store.slow, w.store.late, w.store.stale = 0, 20*millisecond, 0, 0
 	for _, n := range w.nodes {
-		n.broken = 0
+		n.broken, n.silent = 0, 0
 	}
 }

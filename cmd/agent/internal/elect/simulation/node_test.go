@@ -31,6 +31,7 @@ type node struct {
 	frozen  time.Duration // until when the whole machine is
 	waiting []func()      // for the end of that
 	broken  time.Duration // until when PostgreSQL can't be started
+	silent  time.Duration // until when it does not say who follows
 }
 
 // do something on this machine, which may be frozen.

@@ -222,7 +222,7 @@ func (a *agent) report() {
 		}
 	}
 	a.core.Observe(now, seen)
-	if s != nil && s.mode == elect.Primary && !s.stopping {
+	if s != nil && s.mode == elect.Primary && !s.stopping && a.node.w.now >= a.node.silent {
 		a.core.Follow(now, a.followers(s))
 	}
 	a.soon()
