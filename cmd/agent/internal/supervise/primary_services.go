@@ -154,8 +154,8 @@ func (s *primaryServices) keepRoles(ctx context.Context) (again bool) {
 
 const rolesMessage = "the application's role and database can't be created: "
 
-func (s *primaryServices) clearMessage(prefix string) {
-	s.set(func(status *agentapi.Status) {
+func (i *instance) clearMessage(prefix string) {
+	i.set(func(status *agentapi.Status) {
 		if strings.HasPrefix(status.Message, prefix) {
 			status.Message = ""
 		}

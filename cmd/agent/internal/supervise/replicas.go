@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	replicaTick  = time.Second
 	slotInterval = 15 * time.Second
 	syncSettle   = time.Second
+	// unseenTime is for how long the server may not say who follows it until the status tells.
+	unseenTime    = 5 * time.Second
+	unseenMessage = "The server doesn't say who follows it, so those that may take over stay the same: "
 )
 
 // replicas are what a primary knows of its replicas and tells them. Any goroutine may use it.
@@ -35,14 +39,14 @@ func (r *replicas) run(ctx context.Context) {
 	tick := time.NewTicker(replicaTick)
 	defer tick.Stop()
 	var kept time.Time
+	seen := time.Now()
 	for {
 		if r.election.Holds() {
 			if time.Since(kept) >= slotInterval && r.slots.keep(ctx, nil) == nil {
 				kept = time.Now()
 			}
-			if _, err := r.tell(ctx); err != nil && ctx.Err() == nil {
-				r.Log.Warn("the replicas can't be looked at", "error", err)
-			}
+			_, err := r.tell(ctx)
+			seen = r.show(ctx, seen, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -50,6 +54,26 @@ func (r *replicas) run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// show publishes how a look at the replicas ended, and returns when the last one succeeded.
+func (r *replicas) show(ctx context.Context, seen time.Time, err error) time.Time {
+	if err == nil {
+		r.clearMessage(unseenMessage)
+		return time.Now()
+	}
+	if ctx.Err() != nil {
+		return seen
+	}
+	r.Log.Warn("the replicas can't be looked at", "error", err)
+	if time.Since(seen) >= unseenTime {
+		r.set(func(status *agentapi.Status) {
+			if status.Message == "" || strings.HasPrefix(status.Message, unseenMessage) {
+				status.Message = unseenMessage + sentence(err)
+			}
+		})
+	}
+	return seen
 }
 
 // tell tells the election who follows, and has an answer ready for those. It says how many are connected. Where the server doesn't say

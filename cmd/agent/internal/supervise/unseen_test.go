@@ -29,11 +29,13 @@ func TestAReplicaStaysAMemberWhileItsPrimaryCannotBeAskedWhoFollows(t *testing.T
 		two.first.await("fail to look at its replicas for longer than a member may be away", func() bool {
 			return strings.Count(two.first.log.String(), "the replicas can't be looked at") >= 3
 		})
+		two.first.awaitStatus("say it", func(s agentapi.Status) bool { return strings.HasPrefix(s.Message, unseenMessage) })
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	two.first.awaitStatus("have nothing to say any more", func(s agentapi.Status) bool { return s.Message == "" })
 	for _, written := range two.lease.annotations()[before:] {
 		if !strings.Contains(written, `"name":"shop-1"`) {
 			t.Errorf("nobody may take over, though the replica follows: the Lease says %s", written)
