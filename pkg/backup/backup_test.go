@@ -206,7 +206,7 @@ func TestFilesMayGrowShrinkAndVanishDuringTheCopy(t *testing.T) {
 // copyEntries makes a backup of files that were listed before.
 func copyEntries(t *testing.T, store objstore.Store, dir string, entries []*entry) *Manifest {
 	t.Helper()
-	w := &writing{store: store, source: source(t, store, dir), opts: Options{ID: "b1"}}
+	w := &writing{store: store, source: source(t, store, dir), opts: Options{ID: "b1"}, attempt: "x"}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	started, _, err := w.begin(ctx, cancel)

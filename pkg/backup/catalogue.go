@@ -86,6 +86,9 @@ type Entry struct {
 	Err          error // why the manifest can't be read; a *CorruptError if it is damaged
 }
 
+// maxEntries bounds what a list takes: a bucket is not trusted, and may claim to have any number of backups.
+const maxEntries = 1 << 17
+
 // List finds all backups in a store, or those of one lineage if it isn't empty, in the order of
 // lineage and id. A manifest that can't be read is an Entry with Err; only a list that can't be made
 // is an error.
@@ -107,6 +110,9 @@ func List(ctx context.Context, store objstore.Store, lineage string) ([]Entry, e
 			id := path.Base(path.Dir(info.Key))
 			if info.Key != layout.ManifestKey(name, id) || checkNames(name, id) != nil {
 				continue
+			}
+			if len(entries) == maxEntries {
+				return nil, fmt.Errorf("%w: there are more than %d backups, which is more than is read", ErrTooLarge, maxEntries)
 			}
 			entries = append(entries, Entry{Lineage: name, ID: id, Committed: info.Modified, ManifestSize: info.Size})
 		}

@@ -7,23 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/backup/layout"
 )
 
-const (
-	maxManifest = 1 << 30
-	maxHead     = 64 << 20
-	maxLine     = 512 << 20
-	// shortestLine is less than what a file takes in the list of files.
-	shortestLine = 40
-)
+// shortestLine is less than what a file takes in the list of files.
+const shortestLine = 40
 
 // errManifest is a manifest that doesn't make sense.
 var errManifest = errors.New("the manifest contradicts itself")
@@ -53,32 +46,45 @@ func openHead(object []byte) (head *Head, header manifestHeader, size int, err e
 }
 
 func decodeHead(stored []byte, head *Head) error {
-	reader, err := zstd.NewReader(bytes.NewReader(stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxHead))
+	reader, err := zstdReader(stored)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	if err := json.NewDecoder(io.LimitReader(reader, maxHead)).Decode(head); err != nil {
+	most := expanded(int64(len(stored)), maxHead)
+	plain, err := io.ReadAll(io.LimitReader(reader, most+1))
+	if err == nil && int64(len(plain)) > most {
+		err = errors.New("it expands to far more than a header has")
+	}
+	if err != nil {
+		return fmt.Errorf("the head can't be read: %w", err)
+	}
+	if err := json.Unmarshal(plain, head); err != nil {
+		version := struct{ Format int }{}
+		if json.Unmarshal(plain, &version) == nil && version.Format != FormatVersion {
+			return unknownFormat(version.Format)
+		}
 		return fmt.Errorf("the head can't be read: %w", err)
 	}
 	return head.validate()
 }
 
+func zstdReader(stored []byte) (*zstd.Decoder, error) {
+	return zstd.NewReader(bytes.NewReader(stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+}
+
+func unknownFormat(format int) error {
+	return fmt.Errorf("%w: the manifest is of format %d, and this version knows %d", ErrFormat, format, FormatVersion)
+}
+
 func (h *Head) validate() error {
 	if h.Format != FormatVersion {
-		return fmt.Errorf("%w: the manifest is of format %d, and this version knows %d", ErrFormat, h.Format, FormatVersion)
+		return unknownFormat(h.Format)
 	}
 	if h.Encryption != "" {
 		return fmt.Errorf("%w: the backup is encrypted by %q, and this version knows none", ErrFormat, h.Encryption)
 	}
-	err := errors.Join(layout.CheckName("lineage", h.Lineage), layout.CheckName("backup", h.ID))
-	for _, pack := range h.Packs {
-		err = errors.Join(err, layout.CheckName("backup", pack.Backup), layout.CheckName("pack", pack.Name))
-		if pack.Size < 0 || pack.Size > math.MaxUint32 {
-			err = errors.Join(err, errManifest)
-		}
-	}
-	return err
+	return checkNames(h.Lineage, h.ID)
 }
 
 // decodeManifest reads a whole object.
@@ -99,12 +105,15 @@ func decodeManifest(object []byte) (*Manifest, error) {
 }
 
 func (m *Manifest) decodeFiles(body []byte, size int64) error {
-	reader, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+	if size < 0 || size > expanded(int64(len(body)), maxBody) {
+		return errManifest
+	}
+	reader, err := zstdReader(body)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	content := &countingReader{Reader: reader}
+	content := &countingReader{Reader: io.LimitReader(reader, size+1)}
 	m.Files = make([]File, 0, max(0, min(int64(m.Totals.Files), size/shortestLine)))
 	lines, frames := bufio.NewScanner(content), &sharedFrames{}
 	lines.Buffer(make([]byte, 64<<10), maxLine)
@@ -151,7 +160,7 @@ func totals(files []File) Totals {
 }
 
 // maxFrameContent bounds what a manifest may claim about a frame, with room for larger ones.
-const maxFrameContent = 64 << 20
+const maxFrameContent = 4 * maxFrame
 
 // checkFile refuses what a restore could not do, or should not: paths that lead out of PGDATA, parts
 // that overlap or lie outside of their file, frame or pack.

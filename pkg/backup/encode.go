@@ -57,8 +57,14 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 		return nil, err
 	}
 	storedHead := encoder.EncodeAll(append(head, '\n'), nil)
+	if err := checkHeadSize(len(head)+1, len(storedHead)); err != nil {
+		return nil, err
+	}
 	body, size, err := encodeFiles(m.Files)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkBodySize(size, body.size); err != nil {
 		return nil, err
 	}
 	object, err := envelope.Seal(envelope.Manifest, manifestHeader{
@@ -111,6 +117,9 @@ func encodeFiles(files []File) (body *chunked, size int64, err error) {
 		buffer, err = appendFile(buffer[:0], &files[i])
 		if err != nil {
 			return nil, 0, err
+		}
+		if len(buffer) >= maxLine {
+			return nil, 0, fmt.Errorf("%w: what describes %s has %d MiB", ErrTooLarge, files[i].Path, len(buffer)>>20)
 		}
 		size += int64(len(buffer))
 		if _, err := writer.Write(buffer); err != nil {

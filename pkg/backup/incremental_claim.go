@@ -16,7 +16,7 @@ import (
 // is there to say so.
 type claim struct {
 	Backup string `json:"backup"`
-	Packs  []Pack `json:"packs"`
+	Packs  Packs  `json:"packs"`
 }
 
 // maxClaim is as much as the head of a manifest, which holds the same.

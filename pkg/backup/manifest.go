@@ -68,7 +68,7 @@ type Head struct {
 	Cluster Cluster `json:"cluster"`
 	Totals  Totals  `json:"totals"`
 	// Packs that the frames of Files point into, by index.
-	Packs []Pack `json:"packs"`
+	Packs Packs `json:"packs"`
 }
 
 // WALRange is the WAL without which the backup can't be restored, by the names of its segments.
@@ -89,7 +89,7 @@ type Cluster struct {
 	// Object is the PostgresCluster without its status, as JSON, so that it can be made again.
 	Object json.RawMessage `json:"object,omitempty"`
 	// Secrets with its logins; none unless the repository is encrypted.
-	Secrets []Secret `json:"secrets,omitempty"`
+	Secrets Secrets `json:"secrets,omitempty"`
 }
 
 // Totals are sizes in bytes and counts.

@@ -15,11 +15,15 @@ const (
 	defaultMemory  = 80 << 20
 	maxPack        = 32 << 20
 	minPack        = 8 << 20
+	largestPack    = 1 << 30
 	maxWorkers     = 8
 	defaultWALPoll = 250 * time.Millisecond
 	// encoderMemory is about what one encoder keeps beside its input, its output and what is in between.
 	encoderMemory = 2 << 20
 )
+
+// manyPacks is how many packs a backup should have at most: they are all named in the header of its manifest.
+const manyPacks = 1 << 18
 
 // sizes are what a memory limit allows.
 type sizes struct {
@@ -43,6 +47,9 @@ func (o Options) fit(total int64) sizes {
 	}
 	left := limit - int64(s.workers)*perWorker
 	s.packSize = min(maxPack, max(minPack, left/5))
+	if wanted := total / manyPacks; wanted > s.packSize { // few in flight rather than a header that is too large
+		s.packSize = max(s.packSize, min(wanted, left/2, largestPack))
+	}
 	s.buffers = int(max(2, left/s.packSize))
 	return s
 }

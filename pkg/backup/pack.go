@@ -33,6 +33,7 @@ type packer struct {
 	free    chan []byte
 	current []byte
 	packs   []Pack
+	names   int64 // bytes that the packs take in the header of the manifest
 
 	uploads sync.WaitGroup
 	failure onceError
@@ -105,6 +106,10 @@ func (p *packer) begin(ctx context.Context) error {
 		header.Name = fmt.Sprintf("%s-%06d", p.attempt, len(p.packs))
 		sealed, err := envelope.Seal(envelope.Pack, header)
 		if err != nil {
+			return err
+		}
+		p.names += int64(len(header.Backup) + len(header.Name) + packRoom)
+		if err := checkPackCount(p.names); err != nil {
 			return err
 		}
 		p.packs = append(p.packs, Pack{Backup: header.Backup, Name: header.Name})

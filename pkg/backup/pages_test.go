@@ -101,7 +101,7 @@ func TestAPageThatIsTornWhileItIsReadIsReadAgain(t *testing.T) {
 // copyWith makes a backup with something changed in the copier.
 func copyWith(t *testing.T, store objstore.Store, dir string, change func(*writing)) (*writing, error) {
 	t.Helper()
-	w := &writing{store: store, source: source(t, store, dir), opts: Options{ID: "b1"}}
+	w := &writing{store: store, source: source(t, store, dir), opts: Options{ID: "b1"}, attempt: "x"}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	started, entries, err := w.begin(ctx, cancel)

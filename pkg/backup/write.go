@@ -191,12 +191,24 @@ func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 	w.attempted = true
 	err = w.store.Put(ctx, layout.ManifestKey(w.source.Lineage, w.opts.ID), object, objstore.PutOptions{IfAbsent: true})
 	if err == nil {
-		return w.manifest, nil
+		return w.manifest, w.readBack(ctx)
 	}
 	if !errors.Is(err, objstore.ErrExists) {
 		return nil, err
 	}
 	return w.meet(ctx)
+}
+
+// readBack reads the header as it lies in the store: a backup counts only if it can be read.
+func (w *writing) readBack(ctx context.Context) error {
+	head, err := ReadHead(ctx, w.store, w.source.Lineage, w.opts.ID)
+	if err != nil {
+		return fmt.Errorf("read back what was committed: %w", err)
+	}
+	if head.ID != w.manifest.ID || len(head.Packs) != len(w.manifest.Packs) || head.Totals != w.manifest.Totals {
+		return &CorruptError{Object: layout.ManifestKey(w.source.Lineage, w.opts.ID), Detail: "it is not what was committed"}
+	}
+	return nil
 }
 
 // meet finds out whose manifest is there: this run's own, put by a request whose answer was lost, or

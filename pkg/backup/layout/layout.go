@@ -147,6 +147,9 @@ func ReadLineage(ctx context.Context, store objstore.Store, lineage string) (Lin
 	return recorded, recorded.validate()
 }
 
+// maxLineages bounds a list: a bucket is not trusted, and may claim to have any number of them.
+const maxLineages = 1 << 14
+
 // Lineages lists the names of all lineages, in order.
 func Lineages(ctx context.Context, store objstore.Store) ([]string, error) {
 	var names []string
@@ -154,9 +157,13 @@ func Lineages(ctx context.Context, store objstore.Store) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if namePattern.MatchString(name) {
-			names = append(names, name)
+		if !namePattern.MatchString(name) {
+			continue
 		}
+		if len(names) == maxLineages {
+			return nil, fmt.Errorf("%w: there are more than %d lineages, which is more than is read", ErrFormat, maxLineages)
+		}
+		names = append(names, name)
 	}
 	return names, nil
 }

@@ -1,0 +1,115 @@
+package backup
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"howdah.dev/howdah/pkg/backup/layout"
+)
+
+// The limits of a manifest. Who writes one holds them, too: a backup that nobody can read is none.
+const (
+	maxManifest = 1 << 30   // the list of files as it is stored
+	maxHead     = 64 << 20  // the header as JSON
+	maxBody     = 64 << 30  // the list of files as JSON
+	maxLine     = 512 << 20 // one file of it
+	maxSecrets  = 1 << 12
+	// maxWindow is more than what the streams of a manifest look back on: a reader has to keep as much.
+	maxWindow = 16 << 20
+	// Stored bytes may expand to plainRoom and to so many times as much, which is far more than a manifest does: a bucket is not
+	// trusted, and a few KiB in it must not take a reader's memory.
+	plainRoom    = 1 << 20
+	maxExpansion = 256
+	// packRoom is what a pack may take in the header beside its names, headRoom what all else in it may take.
+	packRoom = 64
+	headRoom = 8 << 20
+)
+
+// ErrTooLarge is a backup that no reader would take.
+var ErrTooLarge = errors.New("the backup is too large")
+
+// expanded is what so many stored bytes may expand to.
+func expanded(stored, most int64) int64 { return min(most, plainRoom+maxExpansion*stored) }
+
+// checkHeadSize refuses a header that no reader would take.
+func checkHeadSize(head, stored int) error {
+	if most := expanded(int64(stored), maxHead); int64(head) > most {
+		return fmt.Errorf("%w: the header of its manifest has %d MiB, and a reader takes %d MiB at most: make a full backup, with more memory, so that its packs are larger and fewer",
+			ErrTooLarge, head>>20, most>>20)
+	}
+	return nil
+}
+
+// checkBodySize refuses a list of files that no reader would take.
+func checkBodySize(body, stored int64) error {
+	if stored > maxManifest || body > expanded(stored, maxBody) {
+		return fmt.Errorf("%w: the list of its files has %d MiB, compressed %d MiB, and a reader takes %d MiB of it at most",
+			ErrTooLarge, body>>20, stored>>20, int64(maxManifest)>>20)
+	}
+	return nil
+}
+
+// checkPackCount refuses to go on where the packs alone would make the header too large.
+func checkPackCount(names int64) error {
+	if names > maxHead-headRoom {
+		return fmt.Errorf("%w: so many packs don't fit into the header of its manifest: give the backup more memory, so that its packs are larger and fewer", ErrTooLarge)
+	}
+	return nil
+}
+
+// Packs is a list that is checked while it is read, so that it takes no more memory than what is worth reading.
+type Packs []Pack
+
+// UnmarshalJSON reads the list.
+func (p *Packs) UnmarshalJSON(b []byte) (err error) {
+	*p, err = readList(b, math.MaxInt, func(pack *Pack) error {
+		if pack.Size < 0 || pack.Size > math.MaxUint32 {
+			return errManifest
+		}
+		return errors.Join(layout.CheckName("backup", pack.Backup), layout.CheckName("pack", pack.Name))
+	})
+	return err
+}
+
+// Secrets is a list that is checked while it is read.
+type Secrets []Secret
+
+// UnmarshalJSON reads the list.
+func (s *Secrets) UnmarshalJSON(b []byte) (err error) {
+	*s, err = readList(b, maxSecrets, func(secret *Secret) error {
+		if secret.Name == "" {
+			return errManifest
+		}
+		return nil
+	})
+	return err
+}
+
+// readList reads at most so many entries, and stops at the first bad one.
+func readList[T any](b []byte, most int, check func(*T) error) (list []T, err error) {
+	if string(b) == "null" {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
+		return nil, errors.Join(errManifest, err)
+	}
+	list = []T{}
+	for decoder.More() {
+		var entry T
+		if err := decoder.Decode(&entry); err != nil {
+			return nil, err
+		}
+		if err := check(&entry); err != nil {
+			return nil, err
+		}
+		if len(list) == most {
+			return nil, fmt.Errorf("%w: a list has more than %d entries", errManifest, most)
+		}
+		list = append(list, entry)
+	}
+	return list, nil
+}

@@ -1,0 +1,119 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"howdah.dev/howdah/pkg/backup/internal/codec"
+	"howdah.dev/howdah/pkg/backup/internal/envelope"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+// hostile makes a manifest of a header and a body that nobody has checked.
+func hostile(t *testing.T, head, body []byte) []byte {
+	t.Helper()
+	encoder, err := codec.NewEncoder(codec.Default, 4<<20)
+	must(t, err)
+	storedHead, storedBody := encoder.EncodeAll(head, nil), encoder.EncodeAll(body, nil)
+	object, err := envelope.Seal(envelope.Manifest, manifestHeader{
+		HeadStored: int64(len(storedHead)), HeadCRC32C: codec.CRC(storedHead),
+		BodyStored: int64(len(storedBody)), BodyCRC32C: codec.CRC(storedBody), BodySize: int64(len(body)),
+	})
+	must(t, err)
+	return append(append(object, storedHead...), storedBody...)
+}
+
+// allocated is what reading takes, in bytes.
+func allocated(read func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	read()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
+	head, err := json.Marshal(sampleManifest().Head)
+	must(t, err)
+	rest, found := bytes.CutPrefix(head, []byte("{"))
+	if !found {
+		t.Fatal(string(head))
+	}
+	with := func(field, filling string, times int) []byte {
+		return []byte(fmt.Sprintf("{%q:%s,%s", field, strings.Repeat(filling, times), rest))
+	}
+	spaces := strings.Repeat(" ", 60<<20)
+	for name, object := range map[string][]byte{
+		"a header of spaces":        hostile(t, append([]byte(spaces), head...), nil),
+		"a long label":              hostile(t, []byte(`{"backupLabel":"`+strings.Repeat("x", 60<<20)+`",`+string(rest)), nil),
+		"many packs without a name": hostile(t, with("packs", "[{}"+strings.Repeat(",{}", 1<<20)+"]", 1), nil),
+		"many secrets":              hostile(t, []byte(`{"cluster":{"secrets":[{}`+strings.Repeat(",{}", 1<<20)+`]},`+string(rest)), nil),
+		"a list of files of spaces": hostile(t, head, []byte(spaces)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := mem.New()
+			must(t, store.Put(t.Context(), "lineages/"+testLineage+"/backups/b1/manifest.zst", object, objstore.PutOptions{}))
+			var err error
+			took := allocated(func() { _, err = ReadManifest(t.Context(), store, testLineage, "b1") })
+			if err == nil {
+				t.Error("it was accepted")
+			}
+			if took > 24<<20 {
+				t.Errorf("an object of %d KiB took %d MiB", len(object)>>10, took>>20)
+			}
+		})
+	}
+}
+
+func TestABackupThatNobodyCouldReadIsRefusedBeforeItIsCommitted(t *testing.T) {
+	for name, change := range map[string]func(*Manifest){
+		"packs": func(m *Manifest) {
+			m.Packs = nil
+			for i := range 750_000 {
+				m.Packs = append(m.Packs, Pack{Backup: strings.Repeat("shop-", 10), Name: fmt.Sprintf("%08x-%06d", i*7919, i), Size: int64(i) * 4999})
+			}
+		},
+		"a label": func(m *Manifest) { m.BackupLabel = string(randomText(65 << 20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := sampleManifest()
+			change(m)
+			if object, err := encodeManifest(m); err == nil {
+				_, errRead := decodeManifest(object)
+				t.Errorf("it was written; reading it says: %v", errRead)
+			}
+		})
+	}
+}
+
+// A store that says it took a manifest and has something else is found out before the backup counts.
+type forgetful struct{ objstore.Store }
+
+func (s forgetful) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
+	if strings.HasSuffix(key, "manifest.zst") {
+		body = append(body[:100:100], make([]byte, len(body)-100)...)
+	}
+	return s.Store.Put(ctx, key, body, opts)
+}
+
+func TestACommittedHeaderIsReadBack(t *testing.T) {
+	store := forgetful{mem.New()}
+	if _, err := Write(t.Context(), store, source(t, store, pgdata(t)), Options{ID: "b1"}); err == nil {
+		t.Error("the backup succeeded")
+	}
+}
+
+func TestTheHeaderOfALargeDatabaseStaysSmall(t *testing.T) {
+	for _, tebibytes := range []int64{1, 5, 8, 12} {
+		fit := Options{}.fit(tebibytes << 40)
+		if packs := (tebibytes << 40) / fit.packSize; packs > 700_000 {
+			t.Errorf("%d TiB have %d packs of %d MiB", tebibytes, packs, fit.packSize>>20)
+		}
+	}
+}
