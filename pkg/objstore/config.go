@@ -42,6 +42,8 @@ type Config struct {
 	CredentialsDir string `json:"credentialsDir,omitempty"`
 	// Credentials come before CredentialsDir. They are given in Go only.
 	Credentials *Credentials `json:"-"`
+	// Dial says which addresses are not dialled. It is given in Go only.
+	Dial DialPolicy `json:"-"`
 	// ReadOnly refuses every write and delete.
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// ServerSide has the server encrypt what is put; nil: as the bucket is set.

@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"regexp"
 	"strings"
 	"syscall"
 )
@@ -34,7 +36,28 @@ func Explain(err error) string {
 			return sentence
 		}
 	}
+	if !fault.isS3() {
+		return explainForeign(fault)
+	}
 	return err.Error()
+}
+
+// codeOfS3 is what an S3 server writes into the Code of an error.
+var codeOfS3 = regexp.MustCompile(`^[A-Z][A-Za-z0-9.]{2,63}$`)
+
+// isS3 says whether the text of an error may be shown: it is an S3 server's, or our own. Whoever names the endpoint of a
+// repository must not learn from its status what another service at that address says.
+func (e *Error) isS3() bool {
+	for _, own := range []error{ErrTorn, ErrTooLarge, ErrCorrupt, ErrExists, context.Canceled, io.ErrUnexpectedEOF} {
+		if errors.Is(e, own) {
+			return true
+		}
+	}
+	return e.Err == nil || e.Code != "UnknownError" && codeOfS3.MatchString(e.Code)
+}
+
+func explainForeign(e *Error) string {
+	return fmt.Sprintf("%s does not answer as an S3 server does.", e.server())
 }
 
 func (e *Error) server() string {
@@ -55,9 +78,9 @@ func explainTLS(e *Error) string {
 	case errors.As(e.Err, &untrusted):
 		return fmt.Sprintf("The TLS certificate of %s is not trusted; give the certificate of its CA as the CA bundle.", e.server())
 	case errors.As(e.Err, &hostname):
-		return fmt.Sprintf("The TLS certificate of %s is for another name: %v.", e.server(), hostname)
+		return fmt.Sprintf("The TLS certificate of %s is for another name.", e.server())
 	case errors.As(e.Err, &invalid):
-		return fmt.Sprintf("The TLS certificate of %s is not valid: %v.", e.server(), invalid)
+		return fmt.Sprintf("The TLS certificate of %s is not valid, or has expired.", e.server())
 	case errors.As(e.Err, &record), strings.Contains(errorText(e.Err), "server gave HTTP response to HTTPS client"):
 		return fmt.Sprintf("%s does not speak TLS; write the endpoint with http:// if that is meant.", e.server())
 	case strings.Contains(errorText(e.Err), "HTTP request to an HTTPS server"):
@@ -108,8 +131,12 @@ func explainNetwork(e *Error) string {
 		return fmt.Sprintf("The host of %s can't be found: there is no such name in DNS (%s).", e.server(), dns.Name)
 	case errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("%s can't be reached: it refuses the connection.", e.server())
+	case errors.As(e.Err, &op) && op.Timeout():
+		return fmt.Sprintf("%s did not answer in time.", e.server())
 	case errors.As(e.Err, &op) && op.Op == "dial":
-		return fmt.Sprintf("%s can't be reached: %v.", e.server(), op.Err)
+		return fmt.Sprintf("%s can't be reached.", e.server())
+	case errors.As(e.Err, &op):
+		return fmt.Sprintf("%s ended the connection.", e.server())
 	}
 	return ""
 }
@@ -122,7 +149,7 @@ func explainKind(e *Error) string {
 		return fmt.Sprintf("There is no bucket %s at %s.", e.Bucket, e.server())
 	case errors.Is(e.Kind, ErrDenied):
 		return fmt.Sprintf("The credentials may not %s in bucket %s at %s.", deniedVerb(e.Op), e.Bucket, e.server())
-	case errors.Is(e.Kind, ErrUnavailable):
+	case errors.Is(e.Kind, ErrUnavailable) && e.isS3():
 		return fmt.Sprintf("%s does not work at the moment: %s.", e.server(), strings.TrimSuffix(errorText(e.Err), "."))
 	case errors.Is(e.Kind, ErrNotFound):
 		return fmt.Sprintf("There is no object %s in bucket %s.", e.Key, e.Bucket)

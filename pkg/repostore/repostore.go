@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,7 @@ type Opener func(ctx context.Context, reader client.Reader, repo *v1alpha1.Backu
 // Open opens the repository for a controller. Errors: ErrSecret, objstore's.
 func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 	config := location.Config(repo)
+	config.Dial = objstore.InPod(os.Getenv)
 	if name := SecretName(repo); name != "" {
 		credentials, err := readCredentials(ctx, reader, repo.Namespace, name)
 		if err != nil {

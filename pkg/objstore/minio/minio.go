@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -45,9 +46,9 @@ func Open(_ context.Context, config objstore.Config) (*Store, error) {
 		region = defaultRegion // saves the client from asking the server
 	}
 	opened, err := minio.New(endpoint.Host, &minio.Options{
-		Creds:        credentials.New(provider(config)),
+		Creds:        credentials.New(provider(config, &http.Client{Transport: transport})),
 		Secure:       endpoint.Scheme == "https",
-		Transport:    transport,
+		Transport:    client.Guard(transport.Clone(), config), // follows no redirect
 		Region:       region,
 		BucketLookup: lookup(config),
 		MaxRetries:   1,
@@ -66,7 +67,7 @@ func lookup(config objstore.Config) minio.BucketLookupType {
 }
 
 // provider is the config's credentials, or else those of the environment.
-func provider(config objstore.Config) credentials.Provider {
+func provider(config objstore.Config, cloud *http.Client) credentials.Provider {
 	switch {
 	case config.Credentials != nil:
 		c := config.Credentials
@@ -75,7 +76,7 @@ func provider(config objstore.Config) credentials.Provider {
 		return &folder{dir: config.CredentialsDir}
 	}
 	return &credentials.Chain{Providers: []credentials.Provider{
-		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: cloud},
 	}}
 }
 

@@ -55,7 +55,17 @@ func Open(ctx context.Context, config objstore.Config) (*Store, error) {
 	if loaded.Region == "" {
 		loaded.Region = defaultRegion
 	}
-	return &Store{config: config, client: s3.NewFromConfig(loaded, clientOptions(config))}, nil
+	if buildable, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok {
+		httpClient = buildable // with AWS_CA_BUNDLE
+	}
+	return &Store{config: config, client: s3.NewFromConfig(loaded, clientOptions(config), guarded(config, httpClient.GetTransport()))}, nil
+}
+
+// guarded has requests to the endpoint, and only those, go through the guard.
+func guarded(config objstore.Config, transport *http.Transport) func(*s3.Options) {
+	return func(o *s3.Options) {
+		o.HTTPClient = &http.Client{Transport: client.Guard(transport, config), CheckRedirect: client.NoRedirects}
+	}
 }
 
 func loadOptions(config objstore.Config, httpClient aws.HTTPClient) []func(*awsconfig.LoadOptions) error {

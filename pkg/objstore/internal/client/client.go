@@ -3,7 +3,6 @@
 package client
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -20,6 +19,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
+	keepAlive   = 15 * time.Second
 	// idleTimeout ends a connection on which nothing moves in either direction, so that a frozen
 	// server doesn't hold a transfer for ever.
 	idleTimeout = 60 * time.Second
@@ -41,15 +41,8 @@ func Configure(transport *http.Transport, config objstore.Config) error {
 	if err != nil {
 		return err
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	transport.Proxy = http.ProxyFromEnvironment
-	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return &watchedConn{Conn: conn}, nil
-	}
+	transport.DialContext = watched(newDialer())
 	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	transport.TLSHandshakeTimeout = dialTimeout
 	transport.ExpectContinueTimeout = time.Second
