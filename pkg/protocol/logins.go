@@ -6,7 +6,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// MakesLogins says whether the db-controller makes the Secrets with the logins of a cluster by now, or what is missing in
+// CreatesLogins says whether the db-controller makes the Secrets with the logins of a cluster by now, or what is missing in
 // them. Those of a cluster that begins with a Restore may come out of the backup, so until the data is adopted they are the
 // restore-controller's to make.
 func CreatesLogins(cluster *v1alpha1.PostgresCluster) bool {

@@ -158,7 +158,7 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	return state
 }
 
-// EndedWell: all containers of a pod that starts none again have ended without an error.
+// EndedWell says that all containers of a pod that starts none again have ended without an error.
 func EndedWell(pod *corev1.Pod) bool {
 	statuses := pod.Status.ContainerStatuses
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(statuses) > 0 && len(statuses) == len(pod.Spec.Containers) &&

@@ -26,7 +26,7 @@ func usersCluster() bool { return os.Getenv("KUBECONFIG") != "" }
 
 // usersClusterServes looks at the user's cluster before anything runs, so that one that isn't there fails in one sentence
 // rather than in every test.
-func usersClusterServes(ctx context.Context, chosen []*stage) error {
+func usersClusterServes(chosen []*stage) error {
 	if !usersCluster() || !slices.ContainsFunc(chosen, func(s *stage) bool { return s.name == "e2e" }) {
 		return nil
 	}

@@ -45,7 +45,7 @@ func run(ctx context.Context, full bool, wanted []string) (passed, failed int, e
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := usersClusterServes(ctx, chosen); err != nil {
+	if err := usersClusterServes(chosen); err != nil {
 		return 0, 0, err
 	}
 	if err := errors.Join(os.RemoveAll(logs), os.MkdirAll(logs, 0o755)); err != nil {

@@ -54,16 +54,16 @@ func setting(t *testing.T, variable string, otherwise uint64) uint64 {
 func TestTwoRestoresAndAnUpgradeAtOnceNeverHoldTheClusterTogether(t *testing.T) {
 	number, rounds := setting(t, "HOWDAH_SEED", uint64(time.Now().UnixNano())), setting(t, "HOWDAH_ORDERS", fewRounds)
 	t.Logf("HOWDAH_SEED=%d", number)
-	random := rand.New(rand.NewPCG(number, 0)) //nolint:gosec // it has to be the same again
+	random := rand.New(rand.NewPCG(number, 0)) // it has to be the same again
 	endpoint, k := serveBucket(t), startKube(t)
 	states, stopWatching := watchHolders(t)
-	stopControllers := runControllers(t, rand.New(rand.NewPCG(number, 1)), states, statesBetween) //nolint:gosec // as above
+	stopControllers := runControllers(t, rand.New(rand.NewPCG(number, 1)), states, statesBetween) // as above
 	var all sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	var places []*place
 	for range rounds {
 		slots <- struct{}{}
-		own := rand.New(rand.NewPCG(number, random.Uint64())) //nolint:gosec // as above
+		own := rand.New(rand.NewPCG(number, random.Uint64())) // as above
 		p := k.newPlace(own)
 		places = append(places, p)
 		all.Go(func() {

@@ -117,7 +117,7 @@ func judge(rows pgx.Rows) (string, error) {
 		count++
 		var err error
 		if value, err = rows.Values(); err != nil {
-			return "its result can't be read", nil //nolint:nilerr // a result that isn't a boolean says enough
+			return "its result can't be read", nil // a result that isn't a boolean says enough
 		}
 	}
 	rows.Close()

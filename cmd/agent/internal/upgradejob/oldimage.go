@@ -43,7 +43,7 @@ func (o oldImage) install(dir string) (binDir string, err error) {
 			return "", fmt.Errorf("the old image has no %s of PostgreSQL %d: %w", program, o.major, err)
 		}
 		script := fmt.Sprintf(wrapper, filepath.Join(o.root, "usr/lib/locale"), loader, libraries, real)
-		if err := os.WriteFile(filepath.Join(binDir, program), []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(binDir, program), []byte(script), 0o755); err != nil { // a program
 			return "", err
 		}
 	}

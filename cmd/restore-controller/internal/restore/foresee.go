@@ -15,7 +15,7 @@ import (
 // foresee completes the plan with what a person wants to know before it is carried out.
 func (o *observed) foresee(reach *pitr.Reach) {
 	plan := o.restore.Status.Plan
-	plan.WALBytes = reach.Segments() * int64(reach.Last().SegSize) //nolint:gosec // a segment has at most 1 GiB
+	plan.WALBytes = reach.Segments() * int64(reach.Last().SegSize) // a segment has at most 1 GiB
 	plan.NeedsBytes = plan.WriteBytes + spareBytes
 	plan.ArchiveEnds = &v1alpha1.ReachedPoint{LSN: reach.EndLSN.String(), Timeline: int64(reach.Timeline)}
 	if reach.LastCommit != nil {

@@ -101,7 +101,7 @@ func targetOf(restore *v1alpha1.Restore) (pitr.Target, error) {
 	}
 	target := pitr.Target{
 		RestorePoint: wanted.RestorePoint, XID: wanted.XID, Immediate: wanted.Immediate, Inclusive: wanted.Inclusive,
-		Timeline: uint32(wanted.Timeline), //nolint:gosec // the API server has checked its range
+		Timeline: uint32(wanted.Timeline), // the API server has checked its range
 	}
 	if wanted.Time != "" {
 		at, err := time.Parse(time.RFC3339Nano, wanted.Time)

@@ -18,7 +18,7 @@ type read[T any] struct {
 
 // look returns what the last read for an object has come to, and reads again if that is walInterval ago. False: nothing
 // is there yet.
-func look[T any](runner *background.Runner[read[T]], object client.Object, work func(context.Context) (T, error)) (T, error, bool) { //nolint:revive // error is the read's, not the call's
+func look[T any](runner *background.Runner[read[T]], object client.Object, work func(context.Context) (T, error)) (T, error, bool) { // error is the read's, not the call's
 	found, done := runner.Do(object, "", walInterval, func(ctx context.Context) read[T] {
 		value, err := work(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {

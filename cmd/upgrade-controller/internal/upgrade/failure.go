@@ -73,7 +73,7 @@ func (o *observed) workFailure() *v1alpha1.Failure {
 	case o.work.Ended() && o.work.Failed:
 		reason, message := o.work.FailureReason()
 		return volumelock.Fail(reason, "The upgrade failed: %s", flow.Sentence(message))
-	case o.work.Result(&result) && int32(result.MajorVersion) != o.upgrade.Spec.Version: //nolint:gosec // there are few versions
+	case o.work.Result(&result) && int32(result.MajorVersion) != o.upgrade.Spec.Version: // there are few versions
 		return volumelock.Fail(v1alpha1.ReasonJobFailed, "The upgrade failed: the Job wrote data of PostgreSQL %d instead of %d.",
 			result.MajorVersion, o.upgrade.Spec.Version)
 	}

@@ -58,7 +58,7 @@ func (r *Reconciler) handOver(ctx context.Context, o *observed) flow.Outcome {
 	}
 	return o.lock().HandOver(v1alpha1.Handover{
 		DataGeneration: result.DataGeneration, SystemIdentifier: result.SystemIdentifier,
-		MajorVersion: int32(result.MajorVersion), Image: o.upgrade.Status.Plan.ToImage, //nolint:gosec // there are few versions
+		MajorVersion: int32(result.MajorVersion), Image: o.upgrade.Status.Plan.ToImage, // there are few versions
 	})
 }
 
