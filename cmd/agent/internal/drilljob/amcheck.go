@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 )
 
-// ReasonBadImage: the PostgreSQL image lacks what is needed.
+// ReasonBadImage means that the PostgreSQL image lacks what is needed.
 const ReasonBadImage = "BadImage"
 
 // foundDamage is pg_amcheck's exit status when it has complained of something.

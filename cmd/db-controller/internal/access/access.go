@@ -17,6 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
+// EnsureAuthority creates the certificate authority of the cluster, and renews it in time.
 func (s *Steps) EnsureAuthority(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	wanted, authority, err := secret.Authority(o.Cluster, o.Secret(o.Names.Authority()), o.Now)
 	if err != nil {
@@ -76,6 +77,7 @@ func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outc
 	return s.PutAll(ctx, o, objects...)
 }
 
+// EnsureConfigMaps writes what the agents are told, and what clients need to connect.
 func (s *Steps) EnsureConfigMaps(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	agent, err := config.AgentMap(o.Cluster, desired.AgentConfig(o))
 	if err != nil {
@@ -84,11 +86,13 @@ func (s *Steps) EnsureConfigMaps(ctx context.Context, o *observed.Cluster) flow.
 	return s.PutAll(ctx, o, agent, config.ConnectionMap(o.Cluster, o.Authority.Bundle))
 }
 
+// EnsureIdentity creates the ServiceAccount of the instances, with its Role and RoleBinding.
 func (s *Steps) EnsureIdentity(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	role := identity.Role(o.Cluster, max(o.ToldInstances(), o.Reach()))
 	return s.PutAll(ctx, o, identity.Account(o.Cluster), role, identity.Binding(o.Cluster))
 }
 
+// EnsureServices creates the Services that clients and instances connect to.
 func (s *Steps) EnsureServices(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	var objects []client.Object
 	for _, s := range service.All(o.Cluster) {

@@ -55,7 +55,7 @@ func Lags(o *observed.Cluster, name string, agent *agentapi.Status) string {
 	return ""
 }
 
-// ReadsArchive: the replica gets the WAL that the primary no longer has.
+// ReadsArchive says whether the replica gets the WAL that the primary no longer has.
 func ReadsArchive(agent *agentapi.Status) bool {
 	return agent != nil && agent.Replication != nil && agent.Replication.FromArchive
 }

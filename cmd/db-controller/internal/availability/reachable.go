@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
-// Reachable: clients that connect to the Service of the primary come to it. Its agent says so in the EndpointSlice; what it
+// Reachable says whether clients that connect to the Service of the primary come to it. Its agent says so in the EndpointSlice; what it
 // wrote stays when the agent goes away, so this alone doesn't say that the primary serves.
 func Reachable(o *observed.Cluster) bool {
 	pod, slice := o.PrimaryPod(), primarySlice(o)

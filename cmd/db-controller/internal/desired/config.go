@@ -58,6 +58,7 @@ func lastStore(o *observed.Cluster) *objstore.Config {
 	return nil
 }
 
+// S3Secret names the Secret with the credentials of the archive's bucket; empty: there is none.
 func S3Secret(o *observed.Cluster) string {
 	switch {
 	case o.Cluster.Spec.Archive == nil:
@@ -68,6 +69,7 @@ func S3Secret(o *observed.Cluster) string {
 	return location.SecretName(o.Repository)
 }
 
+// KeysSecret names the Secret with the keys of an encrypted repository; empty: there is none.
 func KeysSecret(o *observed.Cluster) string {
 	switch {
 	case o.Cluster.Spec.Archive == nil:
@@ -78,6 +80,7 @@ func KeysSecret(o *observed.Cluster) string {
 	return location.KeysSecretName(o.Repository)
 }
 
+// AgentConfig is what the agents of the cluster are told.
 func AgentConfig(o *observed.Cluster) agentapi.Config {
 	return config.Agent(o.Cluster, o.ToldInstances(), store(o))
 }

@@ -12,7 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// ConfigApplied: the agent has applied the configuration, or has said why it can't.
+// ConfigApplied says whether the agent has applied the configuration, or has said why it can't.
 func ConfigApplied(agent *agentapi.Status, wanted string) bool {
 	return agent.ConfigHash == wanted || agent.ConfigError != "" && agent.ConfigErrorHash == wanted
 }
@@ -43,6 +43,7 @@ func PendingRestart(o *observed.Cluster, ordinal int) []string {
 	return agent.PendingRestart
 }
 
+// ResizeOf says whether the resources of a running pod can be changed in place, and how far that is.
 func ResizeOf(o *observed.Cluster, pod *corev1.Pod) (statefulset.ResizeState, string) {
 	return statefulset.Resize(pod, o.Cluster, Inputs(o, 1), o.Now)
 }
@@ -64,7 +65,7 @@ func mayWait(o *observed.Cluster, pod *corev1.Pod, pending []string, started tim
 	})
 }
 
-// WaitsForRestart: what is pending in an instance comes with the next restart, whenever that is.
+// WaitsForRestart says whether what is pending in an instance comes with the next restart, whenever that is.
 func WaitsForRestart(o *observed.Cluster, instance *v1alpha1.InstanceStatus) bool {
 	ordinal, started := o.Names.Ordinal(instance.Name), time.Unix(0, 0)
 	if agent := o.Agent(ordinal); agent != nil { // one that doesn't answer for a moment changes nothing

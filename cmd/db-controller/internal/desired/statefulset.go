@@ -10,7 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
-// ClaimsSized says that new claims of a StatefulSet would have the size that is wanted.
+// ClaimsSized says whether new claims of a StatefulSet would have the size that is wanted.
 func ClaimsSized(o *observed.Cluster, set *appsv1.StatefulSet) bool {
 	for i := range set.Spec.VolumeClaimTemplates {
 		size := volume.Requested(&set.Spec.VolumeClaimTemplates[i])
@@ -35,12 +35,13 @@ func StatefulSet(o *observed.Cluster, replicas int) *appsv1.StatefulSet {
 	return wanted
 }
 
-// TemplateKnown: the StatefulSet's controller has seen the template that was applied last.
+// TemplateKnown says whether the StatefulSet's controller has seen the template that was applied last.
 func TemplateKnown(o *observed.Cluster, set *appsv1.StatefulSet) bool {
 	return set != nil && set.Status.ObservedGeneration >= set.Generation &&
 		set.Spec.Template.Annotations[v1alpha1.AnnotationTemplateHash] == TemplateHash(o)
 }
 
+// Inputs are what the StatefulSet depends on besides the spec.
 func Inputs(o *observed.Cluster, replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
 		Replicas: int32(replicas), Electing: o.Electing(), Declaring: declaring(o), Agent: o.AgentOfPods,
@@ -48,4 +49,5 @@ func Inputs(o *observed.Cluster, replicas int) statefulset.Inputs {
 	}
 }
 
+// TemplateHash identifies the pod template that the cluster should have.
 func TemplateHash(o *observed.Cluster) string { return statefulset.Hash(o.Cluster, Inputs(o, 1)) }

@@ -17,12 +17,12 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// Wanted: deletionPolicy wants one; left out, it does where there is an archive.
+// Wanted says whether deletionPolicy wants one; left out, it does where there is an archive.
 func Wanted(cluster *v1alpha1.PostgresCluster) bool {
 	return ptr.Deref(cluster.Spec.DeletionPolicy.FinalBackup, cluster.Spec.Archive != nil)
 }
 
-// Due: one is due before anything goes. What never ran has nothing to back up, and once the volume is on
+// Due says whether one is due before anything goes. What never ran has nothing to back up, and once the volume is on
 // its way there is nothing left to read.
 func Due(o *observed.Cluster) bool {
 	claim := o.Claim(o.DataInstance())
@@ -60,6 +60,7 @@ func Request(_ context.Context, o *observed.Cluster) flow.Outcome {
 
 const withoutBackup = "To delete the cluster without one, set spec.deletionPolicy.finalBackup: false."
 
+// Await waits until the final backup has succeeded.
 func Await(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Due(o) {
 		return flow.Next

@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 )
 
-// Hibernating: all instances are to be stopped. They run for a last backup all the same, and for who has handed over data
+// Hibernating says whether all instances are to be stopped. They run for a last backup all the same, and for who has handed over data
 // and waits until it is seen to work.
 func Hibernating(o *observed.Cluster) bool {
 	wakes := volumegrant.Granted(o) || o.Deleting() && finalbackup.Due(o)

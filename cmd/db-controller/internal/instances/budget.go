@@ -24,7 +24,7 @@ func (s *Steps) EnsureDisruptionBudget(ctx context.Context, o *observed.Cluster)
 // startTime is how long the first instance may be ready before others are, until it counts for what there will be for a while.
 const startTime = time.Minute
 
-// Protectable: there is something to keep from evictions. All instances are ready, or one has been so for a while and the
+// Protectable says whether there is something to keep from evictions. All instances are ready, or one has been so for a while and the
 // others may take hours, for a clone or a node with room.
 func Protectable(o *observed.Cluster) bool {
 	ready := 0

@@ -63,7 +63,7 @@ func (s *Steps) EnsureLease(ctx context.Context, o *observed.Cluster) flow.Outco
 	return flow.Next
 }
 
-// FirstStart: PostgreSQL is to be started for the first time on what the init Job has created, and this process has seen all that
+// FirstStart says whether PostgreSQL is to be started for the first time on what the init Job has created, and this process has seen all that
 // was ever done to the cluster. So nobody but the Job can have used a volume: they are granted by a write of ours alone, and
 // recordStart finds out if another process has written since. The Job has ended for good, whatever a cache says later: its pod
 // has ended well, and another one would find the data whole and leave it. That there is no StatefulSet is found out by the

@@ -81,20 +81,21 @@ type Cluster struct {
 	AgentOfPods workload.Agent
 }
 
+// Deleting says whether the PostgresCluster is being deleted.
 func (o *Cluster) Deleting() bool { return !o.Cluster.DeletionTimestamp.IsZero() }
 
-// Begun: what the cluster is was decided and recorded, so objects of it may exist.
+// Begun says whether what the cluster is was decided and recorded, so objects of it may exist.
 func (o *Cluster) Begun() bool { return o.Cluster.Status.DataGeneration != "" }
 
-// HasRun: there was data at some time. It is recorded with the first word of an agent, or with an adoption.
+// HasRun says whether there was data at some time. It is recorded with the first word of an agent, or with an adoption.
 func (o *Cluster) HasRun() bool { return o.Cluster.Status.SystemIdentifier != "" }
 
-// BootstrapsByRestore: the first data comes from a Restore.
+// BootstrapsByRestore says whether the first data comes from a Restore.
 func (o *Cluster) BootstrapsByRestore() bool {
 	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Restore != nil
 }
 
-// Initialized: there is data to start on.
+// Initialized says whether there is data to start on.
 func (o *Cluster) Initialized() bool {
 	switch {
 	case o.HasRun():
@@ -105,5 +106,5 @@ func (o *Cluster) Initialized() bool {
 	return o.StatefulSet() != nil || o.InitJob.Done && !o.InitJob.Deleting || o.InitJob.Complete && o.InitJob.Ended()
 }
 
-// AwaitsInit: the init Job has yet to create the first data.
+// AwaitsInit says whether the init Job has yet to create the first data.
 func (o *Cluster) AwaitsInit() bool { return !o.BootstrapsByRestore() && !o.Initialized() }

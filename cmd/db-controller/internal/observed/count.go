@@ -23,16 +23,16 @@ func (o *Cluster) ToldInstances() int {
 	return told
 }
 
-// ToldAlone: the agent was told that it is the only one. What can't be read says nothing.
+// ToldAlone says whether the agent was told that it is the only one. What can't be read says nothing.
 func (o *Cluster) ToldAlone() bool {
 	last := o.LastConfig()
 	return last.Cluster == o.Cluster.Name && last.Instances <= 1
 }
 
-// Electing: the agents are told of more than one instance.
+// Electing says whether the agents are told of more than one instance.
 func (o *Cluster) Electing() bool { return o.ToldInstances() > 1 }
 
-// EndsElections: the next thing that the agents are told may be that a single one of them is left.
+// EndsElections says whether the next thing that the agents are told may be that a single one of them is left.
 func (o *Cluster) EndsElections() bool { return o.Wanted() == 1 && o.Begun() && !o.ToldAlone() }
 
 // Reach is one more than the highest ordinal that has a pod or may get one.

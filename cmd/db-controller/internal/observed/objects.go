@@ -19,7 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// Foreign says that an object belongs to somebody else.
+// Foreign says whether an object belongs to somebody else.
 func Foreign(object client.Object, cluster *v1alpha1.PostgresCluster) bool {
 	return !metav1.IsControlledBy(object, cluster)
 }
@@ -60,6 +60,7 @@ func (o *Cluster) CurrentClaims() []*corev1.PersistentVolumeClaim {
 	return claims
 }
 
+// Named gives an object its name, to be read by it.
 func Named(object client.Object, name string) client.Object {
 	object.SetName(name)
 	return object
@@ -95,11 +96,13 @@ func (o *Cluster) StatefulSet() *appsv1.StatefulSet {
 	return set
 }
 
+// Secret is a Secret of the cluster that was read; nil: there is none.
 func (o *Cluster) Secret(name string) *corev1.Secret {
 	secret, _ := o.Live[Key("Secret", name)].(*corev1.Secret)
 	return secret
 }
 
+// Claim is the claim of an instance; nil: there is none.
 func (o *Cluster) Claim(ordinal int) *corev1.PersistentVolumeClaim {
 	claim, _ := o.Live[Key("PersistentVolumeClaim", o.Names.Volume(ordinal))].(*corev1.PersistentVolumeClaim)
 	return claim
@@ -115,4 +118,5 @@ func (o *Cluster) LastConfig() agentapi.Config {
 	return last
 }
 
+// Key is under what name an object of a kind is kept.
 func Key(kind, name string) string { return kind + "/" + name }

@@ -11,6 +11,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
+// PodRuns says whether the containers of a pod run.
 func PodRuns(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 
 // AgentTarget is the agent of a pod that may answer.
@@ -21,12 +22,12 @@ func (o *Cluster) AgentTarget(pod *corev1.Pod) (agents.Target, bool) {
 	return agents.Target{IP: pod.Status.PodIP, Host: component.PodHost(o.Cluster, pod.Name), Authority: o.Authority}, true
 }
 
-// PodEnded: kubelet has said that every container of the pod has ended for good.
+// PodEnded says whether kubelet has said that every container of the pod has ended for good.
 func PodEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Orphaned: there are pods that run, and no StatefulSet that could stop them or make another.
+// Orphaned says whether there are pods that run, and no StatefulSet that could stop them or make another.
 func (o *Cluster) Orphaned() bool {
 	if o.Live[Key("StatefulSet", o.Names.StatefulSet())] != nil {
 		return false
@@ -49,10 +50,10 @@ func (o *Cluster) Pod(ordinal int) *corev1.Pod {
 	return nil
 }
 
-// Stopped: no pod of the cluster is there, and none will be started.
+// Stopped says whether no pod of the cluster is there, and none will be started.
 func (o *Cluster) Stopped() bool { return len(o.Pods) == 0 && o.Vacated() }
 
-// Vacated: no pod of the cluster writes to a volume, and none will be started. Who waits for the volumes needs no more: until a
+// Vacated says whether no pod of the cluster writes to a volume, and none will be started. Who waits for the volumes needs no more: until a
 // pod whose containers have ended for good is gone takes kubelet a while. The StatefulSet's own controller has seen that it
 // is scaled to nothing, so it starts none that we can't see yet.
 func (o *Cluster) Vacated() bool {
@@ -64,7 +65,7 @@ func (o *Cluster) Vacated() bool {
 	return set == nil || (*set.Spec.Replicas == 0 && set.Status.ObservedGeneration >= set.Generation && int(set.Status.Replicas) <= len(o.Pods))
 }
 
-// IdleSet: the StatefulSet has no pod and is to have none; bringing one up is a decision that takes fresh reads.
+// IdleSet says whether the StatefulSet has no pod and is to have none; bringing one up is a decision that takes fresh reads.
 func (o *Cluster) IdleSet() bool {
 	set := o.StatefulSet()
 	return set == nil || set.Spec.Replicas == nil || *set.Spec.Replicas == 0
@@ -84,7 +85,7 @@ func (o *Cluster) Agent(ordinal int) *agentapi.Status {
 	return status
 }
 
-// Serving: the instance accepts connections, on the data generation that the cluster runs on. There is none with a negative
+// Serving says whether the instance accepts connections, on the data generation that the cluster runs on. There is none with a negative
 // ordinal.
 func (o *Cluster) Serving(ordinal int) bool {
 	pod := o.Pod(ordinal)
@@ -95,6 +96,7 @@ func (o *Cluster) Serving(ordinal int) bool {
 	return PodReady(pod)
 }
 
+// PodReady says whether a pod is ready.
 func PodReady(pod *corev1.Pod) bool {
 	condition := ReadyCondition(pod)
 	return condition != nil && condition.Status == corev1.ConditionTrue

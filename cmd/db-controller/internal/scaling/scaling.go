@@ -36,7 +36,7 @@ func firstElects(o *observed.Cluster) bool {
 	return agent != nil && agent.Election != nil && agent.Election.Leader == o.Names.Instance(0)
 }
 
-// PrimaryStays: the primary is none of the instances that are to go.
+// PrimaryStays says whether the primary is none of the instances that are to go.
 func PrimaryStays(o *observed.Cluster) bool {
 	primary := o.Primary()
 	return primary >= 0 && primary < o.Wanted() && o.Serving(primary)

@@ -75,6 +75,7 @@ func (m *Cache) Borrow(ctx context.Context, reader client.Reader, cluster *v1alp
 	return secret, nil
 }
 
+// Get returns a Secret that was read or written lately; nil: it has to be read.
 func (m *Cache) Get(cluster *v1alpha1.PostgresCluster, name string, now time.Time) *corev1.Secret {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,6 +86,7 @@ func (m *Cache) Get(cluster *v1alpha1.PostgresCluster, name string, now time.Tim
 	return known.secret.DeepCopy()
 }
 
+// Put keeps a Secret as it was read or written.
 func (m *Cache) Put(cluster *v1alpha1.PostgresCluster, secret *corev1.Secret, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,7 +33,7 @@ func GrowByItself(_ context.Context, o *observed.Cluster) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonVolumesGrowing, fmt.Sprintf("The volumes are to grow from %s to %s. %s", size.String(), next.String(), message))
 }
 
-// Filling: a volume is used so far that all of them grow by themselves, where that is wanted.
+// Filling says whether a volume is used so far that all of them grow by themselves, where that is wanted.
 func Filling(o *observed.Cluster) bool {
 	grow := o.Cluster.Spec.Storage.AutoGrow
 	if grow == nil {

@@ -94,12 +94,12 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	return facts
 }
 
-// MustBeStopped: somebody holds the volume lock, or is about to.
+// MustBeStopped says whether somebody holds the volume lock, or is about to.
 func MustBeStopped(o *observed.Cluster) bool {
 	return protocol.MustBeStopped(o.Cluster.Status.VolumeLocks, o.Requests)
 }
 
-// Granted: somebody has been granted the volumes and has not given them back.
+// Granted says whether somebody has been granted the volumes and has not given them back.
 func Granted(o *observed.Cluster) bool {
 	for _, lock := range o.Cluster.Status.VolumeLocks {
 		if lock.State == v1alpha1.VolumeLockGranted || lock.State == v1alpha1.VolumeLockAdopted {

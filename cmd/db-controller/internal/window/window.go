@@ -34,13 +34,13 @@ func at(spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.
 	return false, opens, nil
 }
 
-// Open: what runs may be taken down now.
+// Open says whether what runs may be taken down now.
 func Open(o *observed.Cluster) bool {
 	open, _, _ := at(o.Cluster.Spec.MaintenanceWindow, o.Now)
 	return open
 }
 
-// Condition: nobody knows when PostgreSQL may be restarted.
+// Condition says that nobody knows when PostgreSQL may be restarted.
 func Condition(o *observed.Cluster) condition.Finding {
 	if _, _, err := at(o.Cluster.Spec.MaintenanceWindow, o.Now); err != nil {
 		return condition.False(v1alpha1.ReasonInvalidWindow, "Nothing is restarted: "+phrase.Sentence(err.Error()))

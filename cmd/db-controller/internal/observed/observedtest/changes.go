@@ -58,6 +58,7 @@ func WaitsFor(name string, value v1alpha1.ParameterValue, waiting ...string) fun
 	}
 }
 
+// All makes several changes, one after the other.
 func All(changes ...func(*observed.Cluster)) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
 		for _, change := range changes {
@@ -66,11 +67,12 @@ func All(changes ...func(*observed.Cluster)) func(*observed.Cluster) {
 	}
 }
 
+// Wants asks for this many instances.
 func Wants(n int32) func(*observed.Cluster) {
 	return func(o *observed.Cluster) { o.Cluster.Spec.Instances = n }
 }
 
-// AllGone: no pod is left, and the StatefulSet creates none.
+// AllGone leaves no pod, and has the StatefulSet create none.
 func AllGone(o *observed.Cluster) {
 	for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
 		Lose(o, name)
@@ -78,6 +80,7 @@ func AllGone(o *observed.Cluster) {
 	ReplicasOfSet(o, 0)
 }
 
+// LeaseOf has the Lease of a data generation name its last holder.
 func LeaseOf(generation, last string) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
 		o.Lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
@@ -86,10 +89,12 @@ func LeaseOf(generation, last string) func(*observed.Cluster) {
 	}
 }
 
+// WindowOf is a maintenance window.
 func WindowOf(schedule, zone string, length time.Duration) *v1alpha1.MaintenanceWindow {
 	return &v1alpha1.MaintenanceWindow{Schedule: schedule, TimeZone: zone, Duration: metav1.Duration{Duration: length}}
 }
 
+// OrNothing is the change, or none where it is nil.
 func OrNothing(change func(*observed.Cluster)) func(*observed.Cluster) {
 	if change == nil {
 		return func(*observed.Cluster) {}

@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
+// Noon is when the observed cluster was observed.
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Running is a cluster in which all is well; change makes it otherwise.
@@ -65,14 +66,17 @@ func LeadTo(o *observed.Cluster, address string, ready *bool) {
 	o.Live[observed.Key("EndpointSlice", "shop-rw")] = slice
 }
 
+// Archiving has the cluster archive its WAL.
 func Archiving(o *observed.Cluster) {
 	o.Cluster.Spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "minio"}}
 	o.Repository = &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Name: "minio"}}
 	o.Agents["shop-0"].Archive = &agentapi.ArchiveStatus{LastWAL: "000000010000000000000004", LastTime: Noon.Add(-time.Hour)}
 }
 
+// NotReady has the only pod not be ready.
 func NotReady(o *observed.Cluster) { o.Pods[0].Status.Conditions[0].Status = corev1.ConditionFalse }
 
+// Waiting is a container that waits for a reason.
 func Waiting(reason, message string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: "postgres", Image: "postgres:17", State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message},

@@ -108,10 +108,12 @@ func Unready(o *observed.Cluster, ordinal int) {
 	o.Pod(ordinal).Status.Conditions[0].Status = corev1.ConditionFalse
 }
 
+// ReplicasOfSet sets the number of replicas of the StatefulSet.
 func ReplicasOfSet(o *observed.Cluster, n int32) {
 	o.StatefulSet().Spec.Replicas, o.StatefulSet().Status.Replicas = ptr.To(n), n
 }
 
+// SetParameter sets a parameter of PostgreSQL in the spec.
 func SetParameter(o *observed.Cluster, name string, value v1alpha1.ParameterValue) {
 	o.Cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{name: value}
 	Tell(o)

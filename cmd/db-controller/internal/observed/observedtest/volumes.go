@@ -35,18 +35,22 @@ func Bound(change func(*observed.Cluster)) *observed.Cluster {
 	})
 }
 
+// Fill fills the volume of an instance.
 func Fill(o *observed.Cluster, ordinal int, percent int64) {
 	o.Agents[o.Names.Instance(ordinal)].Volume = &agentapi.VolumeStatus{Bytes: 10 * GiB, UsedBytes: 10*GiB*percent/100 + 1}
 }
 
+// WantSize asks for larger volumes in the spec.
 func WantSize(o *observed.Cluster, size string) {
 	o.Cluster.Spec.Storage.Size = resource.MustParse(size)
 }
 
+// AskSize has a claim request a size.
 func AskSize(o *observed.Cluster, ordinal int, size string) {
 	o.Claim(ordinal).Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size)
 }
 
+// Infeasible has the storage refuse to enlarge a claim.
 func Infeasible(o *observed.Cluster, ordinal int) {
 	o.Claim(ordinal).Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
 		corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible,
