@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -9,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // Replicas is how many pods the StatefulSet shall have now, on the way to what is wanted.
@@ -42,6 +44,19 @@ func PrimaryStays(o *observed.Cluster) bool {
 	return primary >= 0 && primary < o.Wanted() && o.Serving(primary)
 }
 
+// MayTakeOver: the Lease may name the instance as one that has what was acknowledged. Only its holder knows that it doesn't; where
+// the holder doesn't answer, the Lease may say anything.
+func MayTakeOver(o *observed.Cluster, instance string) bool {
+	if !o.Electing() {
+		return false
+	}
+	primary := o.PrimaryAgent()
+	if primary == nil || primary.Election == nil || primary.Election.Leader != primary.Pod {
+		return true
+	}
+	return slices.Contains(primary.Election.Members, instance)
+}
+
 // WhyNoHeir is what stands in the way of the instances that stay.
 func WhyNoHeir(o *observed.Cluster) string {
 	for ordinal := range o.Wanted() {
@@ -68,5 +83,19 @@ func Condition(o *observed.Cluster) condition.Finding {
 	case o.Reach() > o.Wanted():
 		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("Pod %s is being deleted.%s", o.Names.Instance(o.Reach()-1), availability.Stuck(o)))
 	}
+	if kept := keptByLease(o); kept != "" {
+		return condition.False(v1alpha1.ReasonScaling, fmt.Sprintf("The volume of %s is kept until the Lease %s no longer names it as an instance that may take over.", kept, o.Names.Lease()))
+	}
 	return condition.Finding{}
+}
+
+// keptByLease is an instance that was removed, and that the Lease may name still; empty: there is none.
+func keptByLease(o *observed.Cluster) string {
+	for _, claim := range o.ExistingClaims() {
+		instance := protocol.InstanceOf(claim.Name)
+		if o.Names.Ordinal(instance) >= o.Wanted() && claim.Labels[v1alpha1.LabelCluster] != "" && MayTakeOver(o, instance) {
+			return instance
+		}
+	}
+	return ""
 }

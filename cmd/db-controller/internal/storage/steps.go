@@ -126,20 +126,29 @@ func (s *Steps) growVolume(ctx context.Context, o *observed.Cluster, claim *core
 	return nil
 }
 
-// ReleaseRemoved deals with the volumes of instances that were removed, as deletionPolicy says. It waits until the
-// primary serves among those that stay: until then what was removed may be all that there is.
+// ReleaseRemoved deals with the volumes of instances that were removed, as deletionPolicy says.
 func (s *Steps) ReleaseRemoved(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
-		return flow.Next
-	}
-	for _, claim := range o.ExistingClaims() {
-		removed := o.Names.Ordinal(protocol.InstanceOf(claim.Name)) >= o.Wanted()
-		if !removed || !volume.Belongs(claim, o.Cluster) || !claim.DeletionTimestamp.IsZero() {
-			continue
-		}
+	for _, claim := range removable(o) {
 		if err := s.releaseVolume(ctx, o, claim); err != nil {
 			return flow.Retry(err)
 		}
 	}
 	return flow.Next
+}
+
+// removable are the claims of instances that were removed, once the primary serves among those that stay: until then what was
+// removed may be all that there is. While the Lease names an instance, its volume may have the only other copy of a commit that
+// was acknowledged.
+func removable(o *observed.Cluster) (claims []*corev1.PersistentVolumeClaim) {
+	if !scaling.PrimaryStays(o) || o.Reach() > o.Wanted() {
+		return nil
+	}
+	for _, claim := range o.ExistingClaims() {
+		instance := protocol.InstanceOf(claim.Name)
+		removed := o.Names.Ordinal(instance) >= o.Wanted()
+		if removed && volume.Belongs(claim, o.Cluster) && claim.DeletionTimestamp.IsZero() && !scaling.MayTakeOver(o, instance) {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
 }
