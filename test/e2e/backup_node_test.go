@@ -14,6 +14,7 @@ import (
 
 // TestABackupWhoseNodeDiesIsFinishedOnceTheNodeIsBackAndRestores is not parallel: it breaks a node.
 func TestABackupWhoseNodeDiesIsFinishedOnceTheNodeIsBackAndRestores(t *testing.T) {
+	onlyInFull(t, "the node of a restore dies in another one")
 	place.NeedKube(t)
 	b := newBed(t, "minio")
 	cluster := b.Cluster("shop", 17)

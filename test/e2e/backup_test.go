@@ -30,7 +30,11 @@ func (b *bed) keys(prefix string) []string {
 
 func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
 	t.Parallel()
-	for _, server := range []string{"minio", "versitygw"} {
+	servers := []string{"minio", "versitygw"}
+	if testing.Short() {
+		servers = servers[:1] // the store's own tests try both
+	}
+	for _, server := range servers {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, server)
@@ -68,6 +72,7 @@ func TestABackupOfABusyClusterAndItsDeletion(t *testing.T) {
 }
 
 func TestABackupOfTwoGigabytesKeepsToItsMemory(t *testing.T) {
+	onlyInFull(t, "a worker's memory is bounded by tests of its own")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 17)

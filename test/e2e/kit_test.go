@@ -24,6 +24,14 @@ var versitygw sync.Mutex
 // versions are those of PostgreSQL that there are images of, oldest first.
 var versions = []int32{15, 17, 18}
 
+// onlyInFull leaves a test to `make test-full`.
+func onlyInFull(t *testing.T, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("only make test-full has it:", why)
+	}
+}
+
 // versionsToTry are fewer where the agent's own tests try the others, unless everything is to be tried.
 func versionsToTry() []int32 {
 	if testing.Short() {

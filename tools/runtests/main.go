@@ -66,7 +66,9 @@ func run(ctx context.Context, full bool, wanted []string) (passed, failed int, e
 		s.err = background.await(ctx, s.needs)
 		if s.err == nil {
 			start = time.Now() // waiting for a build is not the stage's time
+			before := processorTime()
 			s.err = s.run(ctx, tally)
+			s.busy = busyShare(before, processorTime())
 		}
 		s.took, s.tally = time.Since(start), *tally
 		passed, failed = passed+tally.passed, failed+tally.failed

@@ -20,6 +20,7 @@ type stage struct {
 	run         func(context.Context, *tally) error
 
 	took  time.Duration
+	busy  float64 // share of the machine's processors that was in use meanwhile, by whomever
 	tally tally
 	err   error
 }
@@ -29,7 +30,7 @@ func (s *stage) line() string {
 	if s.err != nil {
 		verdict = "FAILED"
 	}
-	return fmt.Sprintf("%-12s %-6s %8s  %s", s.name, verdict, short(s.took), s.tally)
+	return fmt.Sprintf("%-12s %-6s %8s %3.0f%% busy  %s", s.name, verdict, short(s.took), 100*s.busy, s.tally)
 }
 
 // stages are all kinds of tests. What `make test` leaves out of a kind, full has.
