@@ -1,6 +1,9 @@
 package supervise
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // crashes is what is remembered of a server that ended by itself, or did not start. Only the loop uses it.
 type crashes struct {
@@ -8,11 +11,16 @@ type crashes struct {
 	since    time.Time // since when a primary that crashed is down; zero: it isn't
 	last     time.Time // when it crashed the time before
 	again    bool      // soon after
-	patience time.Duration
+	least    time.Duration
+	patience time.Duration // that is left with a primary, if it is more than the least
 }
 
-// firstPatience is how long a primary that crashed may take to come back before a replica is to take over.
-const firstPatience = 3 * time.Second
+// crashPatience is the least where nothing else is asked for.
+const crashPatience = 3 * time.Second
+
+func newCrashes(patience time.Duration) *crashes {
+	return &crashes{least: cmp.Or(patience, crashPatience)}
+}
 
 // primary notes that one crashed.
 func (c *crashes) primary() {
@@ -30,7 +38,7 @@ func (c *crashes) retry() {
 
 // up notes that a server accepts connections. Of a primary it is remembered when it crashed last.
 func (c *crashes) up(as mode) {
-	up := crashes{failures: c.failures}
+	up := crashes{failures: c.failures, least: c.least}
 	if as == primaryMode {
 		up.last, up.patience = c.last, c.patience
 	}
@@ -39,8 +47,7 @@ func (c *crashes) up(as mode) {
 
 // hopeless: a primary that crashed has not come back soon, or crashes again and again.
 func (c *crashes) hopeless() bool {
-	patience := max(c.patience, firstPatience)
-	return !c.since.IsZero() && (c.again || c.failures > 1 || time.Since(c.since) > patience)
+	return !c.since.IsZero() && (c.again || c.failures > 1 || time.Since(c.since) > max(c.patience, c.least))
 }
 
 // backOff is how long the next start waits, longer with each failure. After a crash, or a new configuration that failed, it doesn't.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/test/testkit/pgtest"
@@ -28,6 +29,7 @@ func (c *pair) killFirst() (pid int) {
 func TestAPrimaryThatFellTwiceLeavesClientsToTheNextOne(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
+	two.first.crash = time.Minute // a busy machine takes its time
 	two.run()
 	before := two.killFirst()
 	two.first.await("come back in place", func() bool { return two.first.cameBack(before) && two.first.public.ready() })

@@ -38,7 +38,7 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 			progress: &progress{}, disk: &diskSpace{instance: i, latest: latest}, wakeups: newWakeups(),
 		},
 		restarts: s.restarts, newest: newest, inputs: in, fencing: fencing,
-		conf: &configuration{instance: i, releases: &releases{instance: i}}, crashes: &crashes{},
+		conf: &configuration{instance: i, releases: &releases{instance: i}}, crashes: newCrashes(i.CrashPatience),
 	}
 	r.repair = &repair{instance: i, election: election, release: r.release}
 	return r

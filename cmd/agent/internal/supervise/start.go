@@ -77,7 +77,7 @@ func (s *server) reconsider() error {
 
 // despair ends a start that takes too long while others could take over. Should nobody do so, the next try may take longer.
 func (s *server) despair() error {
-	s.crashes.patience = 4 * max(s.crashes.patience, firstPatience)
+	s.crashes.patience = 4 * max(s.crashes.patience, s.crashes.least)
 	s.kill()
 	return errors.New("PostgreSQL did not come up again in time")
 }

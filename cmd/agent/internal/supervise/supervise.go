@@ -66,6 +66,8 @@ type Options struct {
 	Generation string
 	// Grace is how long the pod may take to end; 0 is unknown, and PostgreSQL takes what it needs.
 	Grace time.Duration
+	// CrashPatience is how long a primary that crashed may take to come back before a replica is to take over; 0: 3 s.
+	CrashPatience time.Duration
 	// OpenStore opens the archive's store.
 	OpenStore func(context.Context, objstore.Config) (objstore.Store, error)
 	// Publish makes the publisher of a cluster, once its configuration is known.
