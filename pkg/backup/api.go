@@ -19,6 +19,8 @@ var (
 	ErrWALMissing = errors.New("WAL is missing in the archive")
 	// ErrIncomplete is a restore's target that is not empty, or a source that isn't PGDATA.
 	ErrTarget = errors.New("unusable directory")
+	// ErrControl is a control file that is damaged: no server starts on it.
+	ErrControl = errors.New("the control file global/pg_control is damaged")
 	// ErrFormat is a version or an encryption that this code doesn't know.
 	ErrFormat = errors.New("unknown backup format")
 )
@@ -84,6 +86,7 @@ type Source struct {
 	PGVersion        string // such as 17.5
 	PGMajor          int
 	DataChecksums    bool // the cluster has page checksums: check them
+	CheckControl     bool // the control file has its checksum, as every real one: check it
 	WALSegmentSize   uint64
 	Cluster          Cluster
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/postgres"
@@ -24,6 +23,8 @@ type copier struct {
 	level     codec.Level
 	frameSize int64
 	throttle  *throttle
+	// checkControl refuses a control file without its checksum.
+	checkControl bool
 
 	mu     sync.Mutex // guards the entries' Parts, reach and vanished
 	frames atomic.Int64
@@ -127,15 +128,12 @@ func (w *worker) copy(ctx context.Context, job frameJob) error {
 	return w.emit(ctx)
 }
 
-// read appends one run to the content. A file that vanished or shrank gives what there is, and zeroes are left out.
+// read appends one run to the content. A file that vanished or shrank gives what there is, and zeroes are left out. Whether a
+// run is zero is read, and not asked of the file system: some have called a hole what had just been written.
 func (w *worker) read(ctx context.Context, s span) error {
 	there, err := w.access(s.file)
 	if err != nil || !there {
 		return err
-	}
-	if w.isHole(s) {
-		w.leaveOut(s, s.length)
-		return nil
 	}
 	if err := w.throttle.take(ctx, s.length); err != nil {
 		return err
@@ -180,25 +178,6 @@ func (w *worker) access(e *entry) (bool, error) {
 	}
 	w.open, w.opened = file, e
 	return true, nil
-}
-
-// smallestHole is what is worth asking the file system about before it is read.
-const smallestHole = 64 << 10
-
-// isHole says whether the file system knows that a run is zero, without having stored anything of it. In doubt it is read.
-func (w *worker) isHole(s span) bool {
-	if s.length < smallestHole {
-		return false
-	}
-	data, err := unix.Seek(int(w.open.Fd()), s.offset, unix.SEEK_DATA)
-	if err == nil {
-		return data >= s.offset+s.length
-	}
-	if !errors.Is(err, unix.ENXIO) { // no data from there on, for the rest is a hole or the file has become shorter
-		return false
-	}
-	info, err := w.open.Stat()
-	return err == nil && info.Size() >= s.offset+s.length
 }
 
 // leaveOut notes that so much of a run is there, and zero.
@@ -249,23 +228,11 @@ func (w *worker) emit(ctx context.Context) error {
 	return nil
 }
 
-// control copies the control file, when everything else has been read. It reads until it has seen
-// the same twice, so that it doesn't keep a half-written one.
+// control copies the control file, when everything else has been read.
 func (c *copier) control(ctx context.Context, e *entry) error {
-	before, err := os.ReadFile(e.at)
-	for range rereads {
-		if err != nil {
-			return err
-		}
-		if err = pause(ctx, rereadPause); err != nil {
-			return err
-		}
-		var now []byte
-		now, err = os.ReadFile(e.at)
-		if string(now) == string(before) {
-			break
-		}
-		before = now
+	before, err := c.readControl(ctx, e.at)
+	if err != nil {
+		return err
 	}
 	w, err := c.newWorker()
 	if err != nil {

@@ -86,8 +86,8 @@ func bulk(t testing.TB, dir string, mebibytes int) {
 	}
 }
 
-// sparseSegments make a relation of 40 GiB.
-const sparseSegments = 40
+// sparseSegments make a relation of 16 GiB.
+const sparseSegments = 16
 
 // sparse adds a relation that is almost all holes: one page in the middle of every other segment is not.
 func sparse(t testing.TB, dir string, segments int) {

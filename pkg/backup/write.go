@@ -148,6 +148,7 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 	w.packer = newPacker(ctx, cancel, w.store, header, w.attempt, fit.buffers, fit.packSize)
 	w.copier = &copier{
 		packer: w.packer, level: w.opts.level(), frameSize: fit.frame, throttle: newThrottle(w.opts.MaxBytesPerSecond),
+		checkControl: w.source.CheckControl,
 	}
 	if w.source.DataChecksums {
 		w.copier.checker = &pageChecker{start: started.LSN, wait: pause}

@@ -19,6 +19,7 @@ const (
 	reasonInstanceChanged     = "InstanceChanged"
 	reasonDatabaseUnreachable = "DatabaseUnreachable"
 	reasonWALMissing          = "WALMissing"
+	reasonUnsupportedBuild    = "UnsupportedBuild"
 )
 
 // errConnect is a server that can't be reached, or that refuses the role.
@@ -32,6 +33,8 @@ func explain(ctx context.Context, err error) error {
 	case errors.As(err, &damage):
 		return job.Final(reasonDataCorrupt, fmt.Errorf(
 			"%w. The data directory itself is damaged, so no backup was made of it; look at the disk, and restore an earlier backup", damage))
+	case errors.Is(err, backup.ErrControl):
+		return job.Final(reasonDataCorrupt, err)
 	case errors.Is(err, errInstanceChanged):
 		return job.Fail(reasonInstanceChanged, err)
 	case errors.Is(err, errConnect), errors.Is(err, errSessionLost):

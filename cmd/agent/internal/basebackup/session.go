@@ -41,6 +41,8 @@ type facts struct {
 	started          time.Time
 	checksums        bool
 	walSegmentSize   uint64
+	blockSize        int64 // bytes
+	fileBlocks       int64 // in a file of a relation
 	inRecovery       bool
 }
 
@@ -53,8 +55,9 @@ func (s *session) facts(ctx context.Context) (facts, error) {
 	err := s.conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int,
 		(SELECT system_identifier::text FROM pg_control_system()),
 		current_setting('data_directory'), pg_postmaster_start_time(), current_setting('data_checksums') = 'on',
-		(SELECT bytes_per_wal_segment::bigint FROM pg_control_init()), pg_is_in_recovery()`).
-		Scan(&number, &f.systemIdentifier, &f.dataDirectory, &f.started, &f.checksums, &segment, &f.inRecovery)
+		(SELECT bytes_per_wal_segment::bigint FROM pg_control_init()), (SELECT database_block_size::bigint FROM pg_control_init()),
+		(SELECT blocks_per_segment::bigint FROM pg_control_init()), pg_is_in_recovery()`).
+		Scan(&number, &f.systemIdentifier, &f.dataDirectory, &f.started, &f.checksums, &segment, &f.blockSize, &f.fileBlocks, &f.inRecovery)
 	if err != nil {
 		return facts{}, fmt.Errorf("ask the server what it is: %w", plain(err))
 	}

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // walTimeout is how long the last WAL may take to reach the archive, once everything is copied.
@@ -95,8 +96,24 @@ func (w *Worker) progress(p backup.Progress) {
 	w.Report(report)
 }
 
+// fileBlocks is how many blocks a file of a relation has in every packaged build: 1 GiB.
+const fileBlocks = 1 << 30 / postgres.PageSize
+
+// checkBuild refuses a server whose files are divided otherwise than they are read here.
+func checkBuild(facts facts) error {
+	if facts.blockSize == postgres.PageSize && facts.fileBlocks == fileBlocks {
+		return nil
+	}
+	return job.Final(reasonUnsupportedBuild, fmt.Errorf(
+		"PostgreSQL was built with blocks of %d bytes and files of %d blocks, and only blocks of %d bytes and files of %d blocks can be backed up; use an image with the default --with-blocksize and --with-segsize",
+		facts.blockSize, facts.fileBlocks, postgres.PageSize, fileBlocks))
+}
+
 // describe says what is backed up, without where it is.
 func describe(task agentapi.BackupJob, facts facts) (backup.Source, error) {
+	if err := checkBuild(facts); err != nil {
+		return backup.Source{}, err
+	}
 	object, err := clusterObject(task)
 	if err != nil {
 		return backup.Source{}, err
@@ -108,7 +125,7 @@ func describe(task agentapi.BackupJob, facts facts) (backup.Source, error) {
 	return backup.Source{
 		Lineage: task.Lineage, SystemIdentifier: facts.systemIdentifier,
 		PGVersion: facts.version.String(), PGMajor: facts.version.Major,
-		DataChecksums: facts.checksums, WALSegmentSize: facts.walSegmentSize,
+		DataChecksums: facts.checksums, WALSegmentSize: facts.walSegmentSize, CheckControl: true,
 		Cluster: backup.Cluster{
 			Namespace: task.Object.Namespace, Name: task.Cluster, UID: task.ClusterUID,
 			Instance: instanceOf(task.Host), Generation: task.DataGeneration, Image: task.Image, Object: object,
