@@ -37,7 +37,7 @@ type VolumeLock struct {
 	Token string `json:"token"`
 	// State of the lock.
 	State VolumeLockState `json:"state"`
-	// Message for a person: who is ahead of it in the queue, or why the lock is refused.
+	// Message for a person: who has the volumes before it, or why the lock is refused.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// Volumes that belong to the requester while the state is Granted. The first one has the data, and must contain the

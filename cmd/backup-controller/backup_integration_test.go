@@ -170,7 +170,7 @@ func TestAFinalErrorOfTheWorkerEndsTheBackupWithItsWords(t *testing.T) {
 	backup := b.backup("first", "shop")
 	b.end(b.job("first-backup"), failure("DataCorrupt", "block 3 of base/5/16384 fails its checksum", true))
 	condition := b.awaitReason(backup, metav1.ConditionFalse, "DataCorrupt")
-	if condition.Message != "block 3 of base/5/16384 fails its checksum" || backup.Status.CompletedAt == nil {
+	if condition.Message != "Block 3 of base/5/16384 fails its checksum." || backup.Status.CompletedAt == nil {
 		t.Errorf("message %s", condition.Message)
 	}
 }

@@ -47,7 +47,7 @@ func TestAHeldBackupOutlivesItsDeletionUntilItIsLetGo(t *testing.T) {
 	b.remove(backup)
 	b.end(job, success())
 	condition := b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonHeld)
-	if !strings.Contains(condition.Message, "write spec.hold: false") {
+	if !strings.Contains(condition.Message, "set spec.hold: false") {
 		t.Errorf("message %s", condition.Message)
 	}
 	if _, err := b.store.Stat(t.Context(), key); err != nil {

@@ -92,7 +92,7 @@ func TestARepositoryNamesTheSecretThatIsMissingAndNoticesWhenItIsMade(t *testing
 	b.eventually(repo, "SecretNotFound", func() bool {
 		return ready(repo.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
 	})
-	if message := repo.Status.Conditions[0].Message; !strings.Contains(message, "there is no Secret keys") {
+	if message := repo.Status.Conditions[0].Message; !strings.Contains(message, "Secret keys does not exist") {
 		t.Errorf("message %s", message)
 	}
 	secret := &corev1.Secret{StringData: map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}}

@@ -175,7 +175,7 @@ func TestAVerificationThatCannotReadIsTriedAgainAndSaysNothingOfTheBackup(t *tes
 		name = job.Name
 	}
 	condition := b.awaitVerified(backup, metav1.ConditionUnknown, "Unreachable")
-	if !strings.Contains(condition.Message, "given up after 5 attempts") || backup.Status.VerifiedAt != nil || backup.Status.Verification.CompletedAt == nil {
+	if !strings.Contains(condition.Message, "Verification stopped after 5 attempts") || backup.Status.VerifiedAt != nil || backup.Status.Verification.CompletedAt == nil {
 		t.Errorf("%s; status %+v", condition.Message, backup.Status.Verification)
 	}
 }

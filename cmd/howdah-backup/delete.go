@@ -26,16 +26,16 @@ func (a *app) deleteCommand() *cobra.Command {
 	yes := false
 	command := &cobra.Command{
 		Use:   "delete BACKUP",
-		Short: "Delete one backup for good",
-		Long: "Delete one backup for good: its manifest, and the packs that no other backup needs. WAL stays. Given as LINEAGE/BACKUP, " +
-			"it also takes away what an interrupted deletion has left.",
+		Short: "Delete a backup permanently",
+		Long: "Delete a backup permanently: its manifest, and the packs that no other backup needs. WAL stays. Named as LINEAGE/BACKUP, " +
+			"it also removes what an interrupted deletion left behind.",
 		Args:   cobra.ExactArgs(1),
 		PreRun: func(*cobra.Command, []string) { a.deletes = true },
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			return a.delete(ctx, store, args[0], yes)
 		}),
 	}
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "don't ask for confirmation")
 	return command
 }
 
@@ -61,16 +61,16 @@ func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes b
 	case a.output == formatJSON:
 		return a.writeJSON(deleted{Lineage: name.Lineage, ID: name.ID, FreedBytes: freed})
 	}
-	fmt.Fprintf(a.out, "Deleted %s; %s are free.\n", name, display.Bytes(freed))
+	fmt.Fprintf(a.out, "Deleted %s and freed %s.\n", name, display.Bytes(freed))
 	return nil
 }
 
 // confirm asks on a terminal. Elsewhere nobody could answer.
 func (a *app) confirm(ctx context.Context, name lookup.Name) error {
 	if a.in == nil || display.Width(a.in) == 0 {
-		return fmt.Errorf("%w: nobody can be asked whether %s shall go: write --yes", errUsage, name)
+		return fmt.Errorf("%w: there is no terminal to confirm the deletion of %s on; use --yes", errUsage, name)
 	}
-	fmt.Fprintf(a.errOut, "Delete backup %s for good? Type its id to go on: ", name)
+	fmt.Fprintf(a.errOut, "Delete backup %s permanently? Type its ID to confirm: ", name)
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(a.in).ReadString('\n') // the end of the input is no answer

@@ -107,7 +107,7 @@ func sentence(err error) string {
 		text = strings.TrimPrefix(text, sentinel.Error()+": ")
 	}
 	if errors.Is(err, errUsage) {
-		text += fmt.Sprintf(" (%s)", "howdah-backup --help says more")
+		text += fmt.Sprintf(" (%s)", "see howdah-backup --help")
 	}
 	return text
 }

@@ -90,17 +90,17 @@ func (a *app) execute(ctx context.Context, args []string) int {
 func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "howdah-backup",
-		Short:         "List, check, restore and delete backups with nothing but the bucket",
+		Short:         "List, verify, restore and delete backups with access to the bucket alone",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	a.place.Add(root)
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.filter.Lineage, "lineage", "", "look at this lineage only")
-	flags.StringVar(&a.filter.Namespace, "namespace", "", "look at clusters of this namespace only")
-	flags.StringVar(&a.filter.Cluster, "cluster", "", "look at clusters of this name only")
-	flags.StringVarP(&a.output, "output", "o", formatTable, "table, or json for programs")
+	flags.StringVar(&a.filter.Lineage, "lineage", "", "only this lineage")
+	flags.StringVar(&a.filter.Namespace, "namespace", "", "only clusters in this namespace")
+	flags.StringVar(&a.filter.Cluster, "cluster", "", "only clusters with this name")
+	flags.StringVarP(&a.output, "output", "o", formatTable, "output format: table or json")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "show no progress")
 	root.AddCommand(a.listCommand(), a.showCommand(), a.verifyCommand(), a.restoreCommand(), a.walCommand(), a.deleteCommand())
 	return root
@@ -115,7 +115,7 @@ const (
 func (a *app) run(do func(ctx context.Context, store objstore.Store, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if a.output != formatTable && a.output != formatJSON {
-			return fmt.Errorf("--output %q: write %s or %s", a.output, formatTable, formatJSON)
+			return fmt.Errorf("--output %q: use %s or %s", a.output, formatTable, formatJSON)
 		}
 		place, err := a.place.Resolve(a.getenv)
 		if err != nil {

@@ -110,7 +110,7 @@ func TestBackupsAreListed(t *testing.T) {
 	b := shop(t)
 	b.wants(exitDone, []string{"CLUSTER", "demo/shop", "shop-first", "shop-second", "full", "17.5", "2026-03-04T06:01:00Z"}, "list")
 	b.wants(exitDone, []string{"shop-first"}, "list", "--cluster", "shop", "--namespace=demo", "--lineage="+sample.Lineage)
-	b.wants(exitNotThere, []string{"the repository has nothing of cluster other"}, "list", "--cluster=other")
+	b.wants(exitNotThere, []string{"the repository has nothing for cluster other"}, "list", "--cluster=other")
 	var all []listed
 	if err := json.Unmarshal([]byte(b.wants(exitDone, nil, "list", "-o", "json")), &all); err != nil || len(all) != 2 {
 		t.Fatalf("%v, %v", all, err)
@@ -118,7 +118,7 @@ func TestBackupsAreListed(t *testing.T) {
 	if a := all[0]; a.ID != "shop-first" || a.Cluster != "shop" || a.LogicalBytes == 0 || a.StopLSN != 3*sample.SegSize+0x100 {
 		t.Errorf("%+v", a)
 	}
-	newBucket(t).wants(exitNotThere, []string{"there is no repository of Howdah here"}, "list")
+	newBucket(t).wants(exitNotThere, []string{"this is not a repository of Howdah"}, "list")
 }
 
 func TestADamagedManifestIsListedAsSuch(t *testing.T) {
@@ -135,11 +135,11 @@ func TestADamagedManifestIsListedAsSuch(t *testing.T) {
 func TestABackupIsShown(t *testing.T) {
 	b := shop(t)
 	b.wants(exitDone, []string{
-		"demo/shop (UID uid-shop)", "17.5, without page checksums", sample.Segment(2) + " to " + sample.Segment(3) + ": all there", "16385 ",
+		"demo/shop (UID uid-shop)", "17.5, without page checksums", sample.Segment(2) + " to " + sample.Segment(3) + ": complete", "16385 ",
 		"2026-03-04T05:01:00Z to 2026-03-04T06:30:00Z (LSN 0/300100 to 0/680000, timeline 1, 5 segments)",
 	}, "show", "shop-first")
 	b.wants(exitDone, []string{"sch\u00f6ne Daten/\u6570\u636e 1.conf", "pg_tblspc/16385 -> ", "tablespace"}, "show", sample.Lineage+"/shop-first", "--files")
-	b.wants(exitNotThere, []string{"there is no backup nope"}, "show", "nope")
+	b.wants(exitNotThere, []string{"backup nope does not exist"}, "show", "nope")
 	var s shown
 	out := b.wants(exitDone, nil, "show", "shop-second", "--files", "-ojson")
 	if err := json.Unmarshal([]byte(out), &s); err != nil || s.ID != "shop-second" || !s.Window.Whole || len(s.Files) == 0 || s.Totals.Files == 0 {
@@ -171,7 +171,7 @@ func TestAWholeBackupIsVerified(t *testing.T) {
 	b := shop(t)
 	b.wants(exitDone, []string{"ok       " + sample.Lineage + "/shop-first: ", " objects, "}, "verify", "shop-first")
 	b.wants(exitDone, []string{"shop-second", "WAL of " + sample.Lineage}, "verify", "--all", "--wal")
-	b.wants(exitUsage, []string{"write which backups, or --all"}, "verify")
+	b.wants(exitUsage, []string{"name the backups, or use --all"}, "verify")
 	b.wants(exitUsage, nil, "verify", "--all", "shop-first")
 }
 
@@ -284,18 +284,18 @@ func TestAWrongRestoreIsRefused(t *testing.T) {
 		status int
 		want   string
 	}{
-		"neither a backup nor a target": {nil, exitUsage, "write which backup to restore"},
+		"neither a backup nor a target": {nil, exitUsage, "name the backup to restore"},
 		"two targets":                   {[]string{"--latest", "--immediate"}, exitUsage, "none of the others can be"},
-		"a time without a zone":         {[]string{"--to-time=2026-03-04 05:30:00"}, exitUsage, "write a time with its zone"},
+		"a time without a zone":         {[]string{"--to-time=2026-03-04 05:30:00"}, exitUsage, "is not a timestamp with a time zone"},
 		"a bad position":                {[]string{"--to-lsn=5"}, exitUsage, "write it like 16/B374D848"},
-		"an unknown action":             {[]string{"--latest", "--target-action=explode"}, exitUsage, "write promote, pause or shutdown"},
-		"a tablespace that isn't there": {[]string{"shop-first", "--tablespace=1=/x"}, exitUsage, "has no tablespace 1; it has: 16385"},
-		"a tablespace without a folder": {[]string{"shop-first", "--tablespace=16385"}, exitUsage, "write OID=DIR"},
-		"a backup that isn't there":     {[]string{"nope"}, exitNotThere, "there is no backup nope"},
+		"an unknown action":             {[]string{"--latest", "--target-action=explode"}, exitUsage, "use promote, pause or shutdown"},
+		"a tablespace that isn't there": {[]string{"shop-first", "--tablespace=1=/x"}, exitUsage, "has no tablespace 1; its tablespaces: 16385"},
+		"a tablespace without a folder": {[]string{"shop-first", "--tablespace=16385"}, exitUsage, "use OID=DIR"},
+		"a backup that isn't there":     {[]string{"nope"}, exitNotThere, "backup nope does not exist"},
 		"a time before every backup":    {[]string{"--to-time=2020-01-01T00:00:00Z"}, exitNotThere, "the oldest backup, shop-first, can be restored to"},
 		"a time behind the archive":     {[]string{"--to-time=2026-03-05T00:00:00Z"}, exitNotThere, "the last commit in it is at"},
 		"a backup that is too young":    {[]string{"shop-second", "--to-time=2026-03-04T05:30:00Z"}, exitNotThere, "shop-second"},
-		"an output that nobody knows":   {[]string{"--latest", "-o", "xml"}, exitUsage, "write table or json"},
+		"an output that nobody knows":   {[]string{"--latest", "-o", "xml"}, exitUsage, "use table or json"},
 		"a flag that nobody knows":      {[]string{"--to-tomorrow"}, exitUsage, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,9 +350,9 @@ func TestAServerThatCannotBeReachedIsNamed(t *testing.T) {
 
 func TestABackupIsDeletedWhenThatIsMeant(t *testing.T) {
 	b := shop(t)
-	b.wants(exitUsage, []string{"write --yes"}, "delete", "shop-first")
+	b.wants(exitUsage, []string{"use --yes"}, "delete", "shop-first")
 	b.wants(exitDone, []string{"Deleted " + sample.Lineage + "/shop-first"}, "delete", "shop-first", "--yes")
-	b.wants(exitNotThere, []string{"there is no backup shop-first"}, "delete", "shop-first", "--yes")
+	b.wants(exitNotThere, []string{"backup shop-first does not exist"}, "delete", "shop-first", "--yes")
 	b.wants(exitNotThere, nil, "delete", sample.Lineage+"/shop-first", "--yes")
 	if out := b.wants(exitDone, nil, "list"); strings.Contains(out, "shop-first") || !strings.Contains(out, "shop-second") {
 		t.Error(out)

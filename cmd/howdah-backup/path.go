@@ -69,7 +69,7 @@ func oneCluster(lineages []layout.Lineage) error {
 	}
 	if len(names) > 1 {
 		slices.Sort(names)
-		return fmt.Errorf("%w: there is more than one cluster: write --cluster (and --namespace) for one of %s", lookup.ErrAmbiguous, strings.Join(names, ", "))
+		return fmt.Errorf("%w: there is more than one cluster; use --cluster (and --namespace) for one of %s", lookup.ErrAmbiguous, strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,25 +59,25 @@ func (a *app) restoreCommand() *cobra.Command {
 	r := &restore{app: a}
 	command := &cobra.Command{
 		Use:   "restore [BACKUP] --target-dir DIR",
-		Short: "Make a data directory that PostgreSQL starts on",
-		Long: "Make a data directory of a backup. With a target (--to-time and so on) PostgreSQL replays WAL up to there when it is started, and " +
-			"fetches it from the bucket by this program; without one it stops where the backup ended. Without BACKUP the newest one that " +
-			"leads to the target is taken.",
+		Short: "Restore a data directory that PostgreSQL can start on",
+		Long: "Restore a data directory from a backup. With a target, such as --to-time, PostgreSQL replays WAL up to it when it is started, and " +
+			"fetches that WAL from the bucket with this program. Without a target it stops where the backup ended. Without BACKUP, the " +
+			"newest backup that leads to the target is used.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			return r.run(ctx, store, strings.Join(args, ""))
 		}),
 	}
 	flags := command.Flags()
-	flags.StringVar(&r.dir, "target-dir", "", "the data directory; it must be empty or not there")
+	flags.StringVar(&r.dir, "target-dir", "", "the data directory; it must be empty or not exist")
 	flags.StringVar(&r.toTime, "to-time", "", "replay what was committed until this time, such as 2026-03-04T05:06:07Z")
-	flags.StringVar(&r.toLSN, "to-lsn", "", "replay everything before this position, as pg_current_wal_lsn() gives it")
-	flags.StringVar(&r.toName, "to-name", "", "replay up to the restore point of this name")
-	flags.Uint32Var(&r.toTimeline, "to-timeline", 0, "follow this timeline instead of the newest one; alone: everything on it")
-	flags.BoolVar(&r.latest, "latest", false, "replay everything that is archived")
+	flags.StringVar(&r.toLSN, "to-lsn", "", "replay everything before this LSN, as pg_current_wal_lsn() returns it")
+	flags.StringVar(&r.toName, "to-name", "", "replay up to the restore point with this name")
+	flags.Uint32Var(&r.toTimeline, "to-timeline", 0, "follow this timeline instead of the newest one; without another target, replay everything on it")
+	flags.BoolVar(&r.latest, "latest", false, "replay everything in the archive")
 	flags.BoolVar(&r.immediate, "immediate", false, "replay only as far as the backup needs")
-	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does then: promote, pause or shutdown")
-	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: a place for a tablespace; left out, it goes beside the data directory, to <target-dir>.tablespaces/OID")
+	flags.StringVar(&r.action, "target-action", "promote", "what PostgreSQL does at the target: promote, pause or shutdown")
+	flags.StringArrayVar(&r.tablespaces, "tablespace", nil, "OID=DIR: where to put a tablespace; if not set, <target-dir>.tablespaces/OID")
 	bounds(command, &r.workers, &r.megabytes)
 	command.MarkFlagsMutuallyExclusive("to-time", "to-lsn", "to-name", "latest", "immediate")
 	if err := command.MarkFlagRequired("target-dir"); err != nil {
@@ -129,10 +130,10 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 func (r *restore) parse(id string) (err error) {
 	r.replays = r.latest || r.immediate || r.toTime != "" || r.toLSN != "" || r.toName != "" || r.toTimeline != 0
 	if id == "" && !r.replays {
-		return errors.New("write which backup to restore, or what to: --latest, --to-time, --to-lsn or --to-name")
+		return errors.New("name the backup to restore, or a target: --latest, --to-time, --to-lsn or --to-name")
 	}
 	if !slices.Contains([]string{"promote", "pause", "shutdown"}, r.action) {
-		return fmt.Errorf("--target-action %q: write promote, pause or shutdown", r.action)
+		return fmt.Errorf("--target-action %q: use promote, pause or shutdown", r.action)
 	}
 	r.target = pitr.Target{RestorePoint: r.toName, Immediate: r.immediate, Timeline: r.toTimeline}
 	if r.toTime != "" {
@@ -154,7 +155,7 @@ func (r *restore) parse(id string) (err error) {
 	for _, mapping := range r.tablespaces {
 		oid, dir, found := strings.Cut(mapping, "=")
 		if !found || oid == "" || dir == "" {
-			return fmt.Errorf("--tablespace %q: write OID=DIR", mapping)
+			return fmt.Errorf("--tablespace %q: use OID=DIR", mapping)
 		}
 		if r.tablespaceDirs[oid], err = filepath.Abs(dir); err != nil {
 			return err
@@ -171,7 +172,7 @@ func parseTime(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("--to-time %q: write a time with its zone, such as 2026-03-04T05:06:07Z or \"2026-03-04 06:06:07+01\"", text)
+	return time.Time{}, fmt.Errorf("--to-time %q is not a timestamp with a time zone; write it like 2026-03-04T05:06:07Z or \"2026-03-04 06:06:07+01\"", text)
 }
 
 // settings make PostgreSQL go on from the backup.
@@ -200,7 +201,7 @@ func (r *restore) placeTablespaces(there []datadir.Tablespace) error {
 	}
 	for _, oid := range slices.Sorted(maps.Keys(r.tablespaceDirs)) {
 		if !slices.Contains(oids, oid) {
-			return fmt.Errorf("%w: the backup has no tablespace %s; it has: %s", errUsage, oid, strings.Join(append(oids, "no more"), ", "))
+			return fmt.Errorf("%w: the backup has no tablespace %s; its tablespaces: %s", errUsage, oid, cmp.Or(strings.Join(oids, ", "), "none"))
 		}
 	}
 	for _, oid := range oids {
@@ -234,11 +235,11 @@ func (r *restore) say(result restored) error {
 		fmt.Fprintf(r.out, "Tablespace %s is in %s.\n", t.OID, printable(t.Location))
 	}
 	if os.Geteuid() == 0 {
-		fmt.Fprintf(r.out, "It belongs to root, and PostgreSQL doesn't run as root: give it to the user that runs it (chown -R).\n")
+		fmt.Fprintf(r.out, "The files belong to root, but PostgreSQL refuses to run as root. Give them to another user with chown -R.\n")
 	}
-	fmt.Fprintf(r.out, "Start PostgreSQL %s on it: pg_ctl -D %s start\n", major, shellWord(result.TargetDir))
+	fmt.Fprintf(r.out, "Start PostgreSQL %s with: pg_ctl -D %s start\n", major, shellWord(result.TargetDir))
 	if result.Replays {
-		fmt.Fprintf(r.out, "It replays WAL up to %s on timeline %d, and fetches it from the bucket by this program: whoever runs it needs the credentials too.\n",
+		fmt.Fprintf(r.out, "PostgreSQL then replays WAL up to %s on timeline %d, and fetches it with this program, so the user that runs it needs the credentials of the bucket.\n",
 			result.StopAt, result.Timeline)
 	}
 	return nil

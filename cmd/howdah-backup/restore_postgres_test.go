@@ -82,8 +82,8 @@ func (b *bed) restores(args []string, last int) {
 
 func (b *bed) verifies() {
 	b.wants(exitDone, []string{"ok       " + b.lineage + "/first"}, "verify", "--all", "--wal")
-	b.wants(exitDone, []string{"incremental, compared with first", "of other backups"}, "show", "second")
-	b.wants(exitDone, []string{"page checksums were checked", "all there"}, "show", "first")
+	b.wants(exitDone, []string{"incremental, based on first", "of other backups"}, "show", "second")
+	b.wants(exitDone, []string{"page checksums were checked", ": complete"}, "show", "first")
 }
 
 func (b *bed) flips() {

@@ -52,13 +52,13 @@ func (a *app) showCommand() *cobra.Command {
 	files := false
 	command := &cobra.Command{
 		Use:   "show BACKUP",
-		Short: "Show one backup: what it holds, and what can be restored from it",
+		Short: "Show the content of a backup, and what can be restored from it",
 		Args:  cobra.ExactArgs(1),
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			return a.show(ctx, store, args[0], files)
 		}),
 	}
-	command.Flags().BoolVar(&files, "files", false, "list its files too")
+	command.Flags().BoolVar(&files, "files", false, "also list its files")
 	return command
 }
 
@@ -172,7 +172,7 @@ func (s *shown) kind() string {
 	if s.Parent == "" {
 		return string(s.Type)
 	}
-	return fmt.Sprintf("%s, compared with %s", s.Type, s.Parent)
+	return fmt.Sprintf("%s, based on %s", s.Type, s.Parent)
 }
 
 func (s *shown) checksums() string {
@@ -202,9 +202,9 @@ func (s *shown) stored() string {
 
 func (w window) whole() string {
 	if w.Whole {
-		return "all there"
+		return "complete"
 	}
-	return "NOT all there"
+	return "INCOMPLETE"
 }
 
 func (w window) String() string {
@@ -217,7 +217,7 @@ func (w window) String() string {
 	text := fmt.Sprintf("%s to %s (LSN %s to %s, timeline %d, %d segments)",
 		display.Time(w.From), display.Time(w.To), w.FromLSN, w.ToLSN, w.Timeline, w.Segments)
 	if w.Missing != "" {
-		text += "; segment " + w.Missing + " is missing, there is WAL behind it"
+		text += "; segment " + w.Missing + " is missing, but there is WAL after it"
 	}
 	return text
 }

@@ -45,27 +45,27 @@ func (a *app) verifyCommand() *cobra.Command {
 	v, all, withWAL, megabytes, rate := &verifying{app: a}, false, false, int64(0), int64(0)
 	command := &cobra.Command{
 		Use:   "verify BACKUP... | --all",
-		Short: "Read backups as a restore would, and check every byte and the WAL that they need",
+		Short: "Read backups as a restore would, and check every byte and the WAL they need",
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			if all == (len(args) > 0) {
-				return fmt.Errorf("%w: write which backups, or --all", errUsage)
+				return fmt.Errorf("%w: name the backups, or use --all", errUsage)
 			}
 			v.store, v.meter = store, a.meter()
 			v.options.MemoryLimit, v.options.MaxBytesPerSecond = megabytes<<20, rate<<20
 			return v.run(ctx, args, withWAL)
 		}),
 	}
-	command.Flags().BoolVar(&all, "all", false, "every backup there is (of --cluster, --lineage)")
-	command.Flags().BoolVar(&withWAL, "wal", false, "read all archived WAL of these lineages too, and look for holes in it")
-	command.Flags().Int64Var(&rate, "rate", 0, "bound of what is read from the bucket, in MiB a second; 0: none")
+	command.Flags().BoolVar(&all, "all", false, "verify every backup (of --cluster, --lineage)")
+	command.Flags().BoolVar(&withWAL, "wal", false, "also read all archived WAL of these lineages, and look for gaps")
+	command.Flags().Int64Var(&rate, "rate", 0, "limit of what is read from the bucket, in MiB/s; 0 is no limit")
 	bounds(command, &v.options.Workers, &megabytes)
 	return command
 }
 
 // bounds are flags of commands that move much.
 func bounds(command *cobra.Command, workers *int, megabytes *int64) {
-	command.Flags().IntVar(workers, "workers", 0, "how many work at a time; 0: as many as there are processors, at most 8")
-	command.Flags().Int64Var(megabytes, "memory", 96, "bound of the buffers in MiB")
+	command.Flags().IntVar(workers, "workers", 0, "number of parallel workers; 0 is one per processor, at most 8")
+	command.Flags().Int64Var(megabytes, "memory", 96, "limit of the buffers, in MiB")
 }
 
 func (v *verifying) run(ctx context.Context, args []string, withWAL bool) error {
@@ -208,7 +208,7 @@ func (v *verifying) archive(ctx context.Context, result *verified) error {
 	for _, t := range coverage.Timelines {
 		next := t.First
 		for _, hole := range t.Holes {
-			result.Problems = append(result.Problems, fmt.Sprintf("WAL segments %s to %s are missing: nothing behind them can be reached from before", hole.First, hole.Last))
+			result.Problems = append(result.Problems, fmt.Sprintf("WAL segments %s to %s are missing, so recovery from an earlier backup ends before them", hole.First, hole.Last))
 			before := hole.First
 			before.Number--
 			if err := v.segments(ctx, result, next, before); err != nil {

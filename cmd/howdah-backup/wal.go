@@ -19,11 +19,11 @@ import (
 )
 
 func (a *app) walCommand() *cobra.Command {
-	command := &cobra.Command{Use: "wal", Short: "See and fetch archived WAL", Args: cobra.NoArgs}
+	command := &cobra.Command{Use: "wal", Short: "List and fetch archived WAL", Args: cobra.NoArgs}
 	command.AddCommand(
 		&cobra.Command{
 			Use:   "list",
-			Short: "List the archived WAL by timelines, with its holes",
+			Short: "List the archived WAL by timeline, with its gaps",
 			Args:  cobra.NoArgs,
 			RunE:  a.run(func(ctx context.Context, store objstore.Store, _ []string) error { return a.walList(ctx, store) }),
 		},
@@ -117,8 +117,8 @@ func (a *app) walGetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   walGetName + " NAME PATH",
 		Short: "Fetch one file of the archive (restore_command)",
-		Long: "Fetch one file of the archive to PATH, as restore_command has to: exit status 1 says that the archive has no such file and ends " +
-			"there, 200 that it can't be told; PostgreSQL ends recovery with an error then, instead of taking it for the end.",
+		Long: "Fetch one file of the archive to PATH, as restore_command must. Exit status 1 says that the file is not in the archive, which ends " +
+			"there. 200 says that this is unknown: PostgreSQL then stops recovery with an error, instead of taking it for the end.",
 		Args: cobra.ExactArgs(2),
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			// A crash of this program must not look like a status that PostgreSQL takes for the end: a signal doesn't.
@@ -138,7 +138,7 @@ func (a *app) walGetCommand() *cobra.Command {
 			return err
 		}),
 	}
-	command.Flags().StringVar(&g.Spool, "spool", "", "folder for segments that are fetched ahead; left out: none are")
+	command.Flags().StringVar(&g.Spool, "spool", "", "folder for segments that are fetched ahead; if not set, none are")
 	command.Flags().IntVar(&g.Ahead, "ahead", 8, "how many segments to fetch ahead into the spool")
 	return command
 }

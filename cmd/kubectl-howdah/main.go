@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-howdah",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl howdah"},
-		Short:         "See and steer PostgresClusters",
+		Short:         "Inspect and control PostgresClusters",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -48,7 +48,7 @@ func newRoot() *cobra.Command {
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
 	root.AddCommand(statusCommand(access), switchoverCommand(access),
 		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
-		hibernateCommand(access, false, "wake CLUSTER", "Start a cluster that hibernates"))
+		hibernateCommand(access, false, "wake CLUSTER", "Start a hibernated cluster"))
 	return root
 }
 
@@ -97,28 +97,28 @@ func statusCommand(access *access) *cobra.Command {
 }
 
 func switchoverCommand(access *access) *cobra.Command {
-	wish := switchover.Wish{}
+	request := switchover.Request{}
 	command := &cobra.Command{
 		Use:   "switchover CLUSTER",
-		Short: "Make another instance the primary, and say what came of it",
+		Short: "Make another instance the primary, and report the result",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, key, err := access.cluster(args[0])
 			if err != nil {
 				return err
 			}
-			wish.Token = "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000")
-			return wish.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
+			request.Token = "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000")
+			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
 		},
 	}
-	command.Flags().StringVar(&wish.To, "to", "", "instance that becomes the primary; left out: the replica that is furthest ahead")
-	command.Flags().BoolVar(&wish.Wait, "wait", true, "wait until it is done or refused")
-	command.Flags().DurationVar(&wish.Timeout, "timeout", 2*time.Minute, "how long to wait")
+	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the replica that is furthest ahead")
+	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done or refused")
+	command.Flags().DurationVar(&request.Timeout, "timeout", 2*time.Minute, "how long to wait")
 	return command
 }
 
 func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
-	wish := hibernate.Wish{Hibernate: asleep}
+	request := hibernate.Request{Hibernate: asleep}
 	command := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -128,10 +128,10 @@ func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Com
 			if err != nil {
 				return err
 			}
-			return wish.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
+			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
 		},
 	}
-	command.Flags().BoolVar(&wish.Wait, "wait", true, "wait until it is so")
-	command.Flags().DurationVar(&wish.Timeout, "timeout", 5*time.Minute, "how long to wait")
+	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done")
+	command.Flags().DurationVar(&request.Timeout, "timeout", 5*time.Minute, "how long to wait")
 	return command
 }

@@ -16,7 +16,7 @@ var (
 	// ErrDamagedPages is a data directory with pages that fail their checksum. It is a *DamageError.
 	ErrDamagedPages = errors.New("damaged pages")
 	// ErrWALMissing is WAL that did not reach the archive in time; the backup was not committed.
-	ErrWALMissing = errors.New("WAL is missing in the archive")
+	ErrWALMissing = errors.New("WAL is missing from the archive")
 	// ErrIncomplete is a restore's target that is not empty, or a source that isn't PGDATA.
 	ErrTarget = errors.New("unusable directory")
 	// ErrControl is a control file that is damaged: no server starts on it.

@@ -93,7 +93,7 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 		return nil, unreadableParent(id, err)
 	}
 	if err := checkPacks(ctx, w.store, &parent.Head); errors.Is(err, ErrCorrupt) {
-		return nil, unsuitable("backup %s can't be built on: %w", id, err)
+		return nil, unsuitable("backup %s can't be the parent: %w", id, err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 func unreadableParent(id string, err error) error {
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
-		return unsuitable("backup %s, to build on, is not in the repository any more", id)
+		return unsuitable("parent backup %s is no longer in the repository", id)
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
-		return unsuitable("backup %s can't be built on: %w", id, err)
+		return unsuitable("backup %s can't be the parent: %w", id, err)
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func (w *writing) connect(parent *Head, started Started) ([]stretch, error) {
 	}
 	history, err := readHistory(w.source.DataDir, started.Timeline)
 	if err != nil {
-		return nil, unsuitable("it can't be told how timeline %d came from that of backup %s: %w", started.Timeline, parent.ID, err)
+		return nil, unsuitable("it is unknown how timeline %d descends from that of backup %s: %w", started.Timeline, parent.ID, err)
 	}
 	var path []stretch
 	at := parent.StartLSN
@@ -141,13 +141,13 @@ func (w *writing) connect(parent *Head, started Started) ([]stretch, error) {
 			continue
 		case ancestor.Timeline == parent.Timeline && ancestor.LSN < parent.StopLSN,
 			ancestor.Timeline > parent.Timeline && len(path) == 0:
-			return nil, unsuitable("timeline %d left that of backup %s before its end", started.Timeline, parent.ID)
+			return nil, unsuitable("timeline %d branched off before the end of backup %s", started.Timeline, parent.ID)
 		}
 		path = append(path, stretch{ancestor.Timeline, at, ancestor.LSN})
 		at = ancestor.LSN
 	}
 	if len(path) == 0 {
-		return nil, unsuitable("timeline %d does not come from that of backup %s", started.Timeline, parent.ID)
+		return nil, unsuitable("timeline %d does not descend from that of backup %s", started.Timeline, parent.ID)
 	}
 	return append(path, stretch{started.Timeline, at, started.LSN}), nil
 }

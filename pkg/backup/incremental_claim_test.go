@@ -24,7 +24,7 @@ func TestAParentThatCannotBeBuiltOnMakesAFullBackup(t *testing.T) {
 		"it was deleted": {func(d *database, full *Manifest) {
 			_, err := Delete(d.Context(), d.store, testLineage, full.ID)
 			must(d, err)
-		}, "is not in the repository any more"},
+		}, "is no longer in the repository"},
 		"its manifest is damaged": {func(d *database, full *Manifest) {
 			key := layout.ManifestKey(testLineage, full.ID)
 			content, err := d.store.Get(d.Context(), key, 1<<30)
@@ -39,11 +39,11 @@ func TestAParentThatCannotBeBuiltOnMakesAFullBackup(t *testing.T) {
 		"it is of a later time":        {func(d *database, _ *Manifest) { d.lsn = 0x2000100 }, "after this one's start"},
 		"checksums were switched on":   {func(d *database, _ *Manifest) { d.source.DataChecksums = false }, "checksums were switched on or off"},
 		"it is another system":         {func(d *database, _ *Manifest) { d.source.SystemIdentifier = "8" }, "of another database system"},
-		"its timeline can't be placed": {func(d *database, _ *Manifest) { d.onTimeline(3, "") }, "it can't be told how timeline 3 came"},
-		"its timeline was left before": {func(d *database, full *Manifest) { d.onTimeline(2, "1\t"+full.StartLSN.String()+"\tx\n") }, "before its end"},
+		"its timeline can't be placed": {func(d *database, _ *Manifest) { d.onTimeline(3, "") }, "it is unknown how timeline 3 descends"},
+		"its timeline was left before": {func(d *database, full *Manifest) { d.onTimeline(2, "1\t"+full.StartLSN.String()+"\tx\n") }, "before the end of backup"},
 		"its timeline is no ancestor": {func(d *database, full *Manifest) {
 			d.onTimeline(3, "2\t"+full.StopLSN.String()+"\tx\n")
-		}, "before its end"},
+		}, "before the end of backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, full := withBigRelation(t, false)

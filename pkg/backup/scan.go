@@ -43,7 +43,7 @@ type scanner struct {
 // scan lists what is to be backed up, in the order of the paths, folders before what is in them.
 func scan(ctx context.Context, dataDir string) ([]*entry, error) {
 	if _, err := os.Stat(filepath.Join(dataDir, "PG_VERSION")); err != nil {
-		return nil, fmt.Errorf("%w: %s is no data directory of PostgreSQL: %w", ErrTarget, dataDir, err)
+		return nil, fmt.Errorf("%w: %s is not a data directory of PostgreSQL: %w", ErrTarget, dataDir, err)
 	}
 	s := &scanner{ctx: ctx}
 	if err := s.folder("", dataDir); err != nil {

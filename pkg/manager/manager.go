@@ -35,12 +35,12 @@ type Options struct {
 
 // AddFlags registers the flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "act only as the one leader among several replicas")
-	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "where Prometheus finds /metrics; 0 is nowhere")
-	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are")
-	flags.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces to watch; empty is all")
-	flags.StringVar(&o.LogLevel, "log-level", "info", "error, info or debug")
-	flags.StringVar(&o.LogFormat, "log-format", "json", "json or console")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "act only while this replica is the elected leader")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
+	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces to watch; all if not set")
+	flags.StringVar(&o.LogLevel, "log-level", "info", "log level: error, info or debug")
+	flags.StringVar(&o.LogFormat, "log-format", "json", "log format: json or console")
 }
 
 // Scheme knows Kubernetes' own kinds and ours.

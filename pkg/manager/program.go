@@ -55,11 +55,11 @@ func (p Program) command() *cobra.Command {
 		},
 	}
 	options.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&settings.Agent.Image, "agent-image", "", "image of the agent, which database pods and Jobs get it from")
+	cmd.Flags().StringVar(&settings.Agent.Image, "agent-image", "", "image from which database pods and Jobs get the agent")
 	cmd.Flags().BoolVar(&settings.Agent.Mounted, "agent-image-volume", false,
 		"mount the agent's image as a volume into database pods and Jobs, instead of starting a container in each that copies the agent")
 	cmd.Flags().BoolVar(&settings.Agent.MountedInJobs, "agent-image-volume-in-jobs", false,
-		"the same, into the pods of Jobs alone")
+		"the same, but only into the pods of Jobs")
 	if p.PostgresImages {
 		cmd.Flags().StringSliceVar(&images, "postgres-images", nil, "images of PostgreSQL by major version, such as 17=IMAGE,18=IMAGE")
 	}

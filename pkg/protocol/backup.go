@@ -79,7 +79,7 @@ func BackupOutcomeFor(backup *v1alpha1.Backup, request *v1alpha1.BackupRequest) 
 	condition := meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionSucceeded)
 	switch {
 	case condition == nil || !Current(backup, backup.Status.ObservedGeneration):
-		return BackupPending, "The backup-controller has not looked at the Backup yet."
+		return BackupPending, "The backup-controller has not acted on the Backup yet."
 	case condition.Status == metav1.ConditionTrue:
 		return BackupSucceeded, condition.Message
 	case condition.Status == metav1.ConditionFalse:

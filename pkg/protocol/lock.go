@@ -69,9 +69,9 @@ func VolumeLocks(previous []v1alpha1.VolumeLock, requests []LockRequest, facts L
 			lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Refusal
 		case holder != nil && holder.UID != request.UID:
 			lock.State = v1alpha1.VolumeLockQueued
-			lock.Message = fmt.Sprintf("%s %s is ahead of it", holder.Kind, holder.Name)
+			lock.Message = fmt.Sprintf("Waiting until %s %s gives the volumes back.", holder.Kind, holder.Name)
 		case !facts.Stopped:
-			lock.State, lock.Message = v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped"
+			lock.State, lock.Message = v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped."
 		default:
 			lock.State, lock.Volumes = v1alpha1.VolumeLockGranted, facts.Volumes
 		}

@@ -48,8 +48,8 @@ func TestVolumeLocks(t *testing.T) {
 		"a grant isn't lost when a pod is seen":  {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
 		"adopted stays until it is withdrawn":    {requests: []LockRequest{requested("a", 0), requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockAdopted)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockAdopted, "b": v1alpha1.VolumeLockQueued}},
 		"after a withdrawal the next is granted": {requests: []LockRequest{requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"b": v1alpha1.VolumeLockGranted}},
-		"a cluster being deleted refuses":        {requests: []LockRequest{requested("a", 0)}, facts: LockFacts{Refusal: "it is being deleted"}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockRefused}},
-		"but not whoever has it already":         {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: LockFacts{Refusal: "it is being deleted"}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
+		"a cluster being deleted refuses":        {requests: []LockRequest{requested("a", 0)}, facts: LockFacts{Refusal: "The PostgresCluster is being deleted."}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockRefused}},
+		"but not whoever has it already":         {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: LockFacts{Refusal: "The PostgresCluster is being deleted."}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func addKeys(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRep
 	name := KeysSecretName(repo)
 	secret, err := readSecret(ctx, reader, repo.Namespace, name)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: there is no Secret %s in namespace %s; make it with the keys that the repository is encrypted with, "+
+		return fmt.Errorf("%w: Secret %s does not exist in namespace %s; create it with the keys that the repository is encrypted with, "+
 			"or name another in spec.encryption.secretName", ErrSecret, name, repo.Namespace)
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func readSecret(ctx context.Context, reader client.Reader, namespace, name strin
 func readCredentials(ctx context.Context, reader client.Reader, namespace, name string) (*objstore.Credentials, error) {
 	secret, err := readSecret(ctx, reader, namespace, name)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: there is no Secret %s in namespace %s; make it with %s and %s, or name another in spec.s3.credentials.secretName",
+		return nil, fmt.Errorf("%w: Secret %s does not exist in namespace %s; create it with %s and %s, or name another in spec.s3.credentials.secretName",
 			ErrSecret, name, namespace, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +17,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
 )
 
 // State is how a Job stands.
@@ -73,9 +75,9 @@ func (s State) Result(into any) bool {
 func (s State) Trouble() string {
 	switch {
 	case s.LivePods > 0 && s.Message != "":
-		return "Its " + s.Message
+		return s.Message
 	case s.Outcome != nil && s.Outcome.Error != nil:
-		return "It tries again, the last time having ended with: " + s.Outcome.Error.Message
+		return "The Job tries again. Its previous pod ended with: " + flow.Sentence(s.Outcome.Error.Message)
 	}
 	return ""
 }
@@ -83,9 +85,9 @@ func (s State) Trouble() string {
 // FailureReason is the reason and message of a failed Job.
 func (s State) FailureReason() (string, string) {
 	if s.Outcome != nil && s.Outcome.Error != nil {
-		return s.Outcome.Error.Reason, s.Outcome.Error.Message
+		return s.Outcome.Error.Reason, flow.Sentence(s.Outcome.Error.Message)
 	}
-	return v1alpha1.ReasonJobFailed, "its pods ended without saying why: " + s.Message
+	return v1alpha1.ReasonJobFailed, strings.TrimSpace("The pods of the Job ended without a reason. " + s.Message)
 }
 
 // Observe reads the state of the Job with this name that the owner has made. A cache may show that a Job has ended before
@@ -108,7 +110,7 @@ func observe(ctx context.Context, reader client.Reader, owner client.Object, nam
 		return State{}, fmt.Errorf("read Job %s: %w", name, err)
 	}
 	if !metav1.IsControlledBy(job, owner) {
-		return State{Foreign: true, Message: fmt.Sprintf("a Job %s is there that belongs to somebody else; delete or rename one of them", name)}, nil
+		return State{Foreign: true, Message: fmt.Sprintf("A Job named %s already exists and belongs to somebody else. Delete or rename one of them.", name)}, nil
 	}
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}); err != nil {
@@ -147,7 +149,7 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		if outcome := outcomeOf(pod); outcome != nil {
 			state.Outcome = outcome
 			if outcome.Error != nil && state.LivePods == 0 {
-				state.Message = outcome.Error.Message
+				state.Message = flow.Sentence(outcome.Error.Message)
 			}
 		}
 	}
@@ -190,12 +192,12 @@ func outcomeOf(pod *corev1.Pod) *agentapi.Outcome {
 func PodWaitingFor(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
-			return fmt.Sprintf("pod %s can't be scheduled: %s", pod.Name, condition.Message)
+			return flow.Sentence(fmt.Sprintf("Pod %s can't be scheduled: %s", pod.Name, condition.Message))
 		}
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
-			return fmt.Sprintf("pod %s waits: %s: %s", pod.Name, waiting.Reason, waiting.Message)
+			return flow.Sentence(fmt.Sprintf("Pod %s is waiting: %s: %s", pod.Name, waiting.Reason, waiting.Message))
 		}
 	}
 	return ""

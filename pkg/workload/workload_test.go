@@ -128,7 +128,7 @@ func TestTheLastPodsWordCounts(t *testing.T) {
 		ended(2, `{"error":{"reason":"DataCorrupt","message":"object x"}}`),
 		ended(1, `{"error":{"reason":"JobFailed","message":"store away"}}`),
 	})
-	if reason, message := state.FailureReason(); reason != "DataCorrupt" || message != "object x" {
+	if reason, message := state.FailureReason(); reason != "DataCorrupt" || message != "Object x." {
 		t.Errorf("got %s: %s", reason, message)
 	}
 	if reason, _ := stateOf(job(batchv1.JobFailed), []corev1.Pod{ended(1, "Killed")}).FailureReason(); reason != v1alpha1.ReasonJobFailed {
@@ -179,7 +179,7 @@ func TestAPodThatCannotStartSaysWhy(t *testing.T) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 		Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"},
 	}}}
-	if got := PodWaitingFor(pod); got != "pod p waits: ImagePullBackOff: no such image" {
+	if got := PodWaitingFor(pod); got != "Pod p is waiting: ImagePullBackOff: no such image." {
 		t.Errorf("got %q", got)
 	}
 }

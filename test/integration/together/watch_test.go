@@ -61,7 +61,7 @@ func judgeHolds(t *testing.T, cluster *v1alpha1.PostgresCluster) {
 		holder = answer.Kind + " " + answer.Name
 	}
 	for _, answer := range cluster.Status.VolumeLocks {
-		if want := fmt.Sprintf("%s is ahead of it", holder); answer.State == v1alpha1.VolumeLockQueued && holder != "" && answer.Message != want {
+		if want := fmt.Sprintf("Waiting until %s gives the volumes back.", holder); answer.State == v1alpha1.VolumeLockQueued && holder != "" && answer.Message != want {
 			t.Errorf("%s: %s %s is told %q, not %q", cluster.Namespace, answer.Kind, answer.Name, answer.Message, want)
 		}
 	}

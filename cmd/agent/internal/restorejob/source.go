@@ -14,7 +14,7 @@ import (
 )
 
 // errMissing is a segment that should be in the archive.
-var errMissing = errors.New("WAL is missing in the archive")
+var errMissing = errors.New("WAL is missing from the archive")
 
 // source is what restore_command asks: it serves WAL up to the planned end, and fetches ahead of replay.
 type source struct {

@@ -21,7 +21,7 @@ func (d *declaration) eachDatabase(ctx context.Context, conn *pgx.Conn, absent b
 		if database.Absent != absent {
 			continue
 		}
-		err := fmt.Errorf("%w: it is PostgreSQL's own", errRefused)
+		err := fmt.Errorf("%w: it belongs to PostgreSQL itself", errRefused)
 		if !slices.Contains(ownDatabases, database.Name) {
 			err = do(database)
 		}
@@ -56,7 +56,7 @@ func ownerOf(ctx context.Context, conn *pgx.Conn, database string) (owner string
 func (d *declaration) dropDatabases(ctx context.Context, conn *pgx.Conn) error {
 	return d.eachDatabase(ctx, conn, true, func(database agentapi.Database) error {
 		if database.Name == d.Database {
-			return fmt.Errorf("%w: it is the application's, which is not dropped", errRefused)
+			return fmt.Errorf("%w: it is the application's database, which is not dropped", errRefused)
 		}
 		if _, err := ownerOf(ctx, conn, database.Name); errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -77,7 +77,7 @@ func (d *declaration) keepExtensions(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			d.problems = append(d.problems, fmt.Sprintf("database %s: its extensions can't be seen to: %v", database.Name, err))
+			d.problems = append(d.problems, fmt.Sprintf("database %s: its extensions can't be managed: %v", database.Name, err))
 			continue
 		}
 		err = d.extensionsOf(ctx, conn, database)

@@ -88,7 +88,7 @@ func (d *declaration) eachRole(ctx context.Context, conn *pgx.Conn, absent bool,
 		if role.Absent != absent {
 			continue
 		}
-		err := fmt.Errorf("%w: the name is PostgreSQL's or Howdah's own", errRefused)
+		err := fmt.Errorf("%w: the name is reserved by PostgreSQL or Howdah", errRefused)
 		if !reserved(role.Name) {
 			err = do(role)
 		}
@@ -120,7 +120,7 @@ func (d *declaration) keepRole(ctx context.Context, conn *pgx.Conn, role agentap
 	}
 	password, arrived := d.Passwords[role.Name]
 	if !arrived {
-		return fmt.Errorf("%w: its password has not arrived from its Secret yet", errRefused)
+		return fmt.Errorf("%w: its password is not available from its Secret yet", errRefused)
 	}
 	return keepPassword(ctx, conn, role.Name, password, "")
 }

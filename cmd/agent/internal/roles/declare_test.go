@@ -120,7 +120,7 @@ func TestAPasswordComesWhenItsSecretDoesAndChangesWithIt(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		declared := agentapi.Declared{Roles: []agentapi.Role{role("r", func(r *agentapi.Role) { r.Password = true })}}
-		if got := b.declare(declared, nil); got != "role r: its password has not arrived from its Secret yet" {
+		if got := b.declare(declared, nil); got != "role r: its password is not available from its Secret yet" {
 			t.Error(got)
 		}
 		for _, password := range []string{"one", "two"} {
@@ -153,17 +153,17 @@ func TestWhatIsNotForPeopleIsLeftAlone(t *testing.T) {
 			declared agentapi.Declared
 			want     string
 		}{
-			"postgres":           {agentapi.Declared{Roles: []agentapi.Role{role("postgres", nil)}}, "role postgres: the name is PostgreSQL's or Howdah's own"},
+			"postgres":           {agentapi.Declared{Roles: []agentapi.Role{role("postgres", nil)}}, "role postgres: the name is reserved by PostgreSQL or Howdah"},
 			"a role of Howdah's": {agentapi.Declared{Roles: []agentapi.Role{role("howdah_backup", func(r *agentapi.Role) { r.Absent = true })}}, "role howdah_backup: the name is"},
 			"a superuser":        {agentapi.Declared{Roles: []agentapi.Role{role("chief", nil)}}, "role chief: it is a superuser"},
 			"a superuser's end":  {agentapi.Declared{Roles: []agentapi.Role{role("chief", func(r *agentapi.Role) { r.Absent = true })}}, "role chief: it is a superuser"},
 			"the owner's end":    {agentapi.Declared{Roles: []agentapi.Role{role("app", func(r *agentapi.Role) { r.Absent = true })}}, "role app: it is"},
 			"a superuser's power": {agentapi.Declared{Roles: []agentapi.Role{role("r", func(r *agentapi.Role) { r.InRoles = []string{"group_of_chiefs"} })}},
-				"role r: group_of_chiefs is as mighty as a superuser"},
+				"role r: role group_of_chiefs has the power of a superuser"},
 			"the server's files": {agentapi.Declared{Roles: []agentapi.Role{role("r", func(r *agentapi.Role) { r.InRoles = []string{"pg_write_server_files"} })}},
-				"role r: pg_write_server_files is as mighty"},
-			"Howdah's power": {agentapi.Declared{Roles: []agentapi.Role{role("r", func(r *agentapi.Role) { r.InRoles = []string{"howdah_upgrade"} })}}, "or Howdah's own"},
-			"template1":      {agentapi.Declared{Databases: []agentapi.Database{{Name: "template1", Absent: true}}}, "database template1: it is PostgreSQL's own"},
+				"role r: role pg_write_server_files has the power"},
+			"Howdah's power": {agentapi.Declared{Roles: []agentapi.Role{role("r", func(r *agentapi.Role) { r.InRoles = []string{"howdah_upgrade"} })}}, "or is Howdah's own"},
+			"template1":      {agentapi.Declared{Databases: []agentapi.Database{{Name: "template1", Absent: true}}}, "database template1: it belongs to PostgreSQL itself"},
 			"the application's database": {agentapi.Declared{Databases: []agentapi.Database{{Name: "shop", Absent: true}}},
 				"database shop: it is the application's"},
 		} {

@@ -12,8 +12,8 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// mighty are the roles whose members can become superusers.
-var mighty = []string{postgres.RoleSuperuser, "pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"}
+// powerful are the roles whose members can become superusers.
+var powerful = []string{postgres.RoleSuperuser, "pg_execute_server_program", "pg_read_server_files", "pg_write_server_files"}
 
 // membership of one role in another.
 type membership struct {
@@ -72,8 +72,8 @@ func (d *declaration) join(ctx context.Context, conn *pgx.Conn, role agentapi.Ro
 	if err != nil {
 		return err
 	}
-	if super || slices.Contains(mighty, group) || strings.HasPrefix(group, "howdah_") {
-		return fmt.Errorf("%w: %s is as mighty as a superuser, or Howdah's own; take it out of inRoles", errRefused, group)
+	if super || slices.Contains(powerful, group) || strings.HasPrefix(group, "howdah_") {
+		return fmt.Errorf("%w: role %s has the power of a superuser, or is Howdah's own; remove it from inRoles", errRefused, group)
 	}
 	statement := "GRANT " + quote(group) + " TO " + quote(role.Name)
 	if d.Major >= 16 { // where a membership keeps what the role was when it was made

@@ -73,14 +73,14 @@ func TestTheEndSaysWhatWasCopiedAndWhyAll(t *testing.T) {
 	incremental := result
 	incremental.Incremental, incremental.Parent = true, "b0"
 	lost := result
-	lost.Why = "backup b0, to build on, is not in the repository any more"
+	lost.Why = "parent backup b0 is no longer in the repository"
 	for name, test := range map[string]struct {
 		result  agentapi.BackupResult
 		want    string
 		changed int64
 	}{
 		"an incremental one": {incremental, "Backed up 30.0 MiB of 2.0 GiB, everything that may have changed since backup b0, in 10s (3.0 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on.", 30 << 20},
-		"the parent is lost": {lost, "Backed up 2.0 GiB in 10s (204.8 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on. It is a full backup because backup b0, to build on, is not in the repository any more.", 2 << 30},
+		"the parent is lost": {lost, "Backed up 2.0 GiB in 10s (204.8 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on. It is a full backup because parent backup b0 is no longer in the repository.", 2 << 30},
 		"there was none":     {result, "Backed up 2.0 GiB in 10s (204.8 MiB/s). It takes 9.0 MiB in the bucket, and can be restored to any time from 2026-07-01T12:00:00Z on. It is a full backup because BackupRepository minio has no intact backup of the cluster's current data to build on.", 2 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func repositoryGone(o *observed) string {
 // explain is a sentence about an error of a store.
 func explain(err error) string {
 	if errors.Is(err, repostore.ErrSecret) {
-		return strings.TrimPrefix(err.Error(), repostore.ErrSecret.Error()+": ")
+		return flow.Sentence(strings.TrimPrefix(err.Error(), repostore.ErrSecret.Error()+": "))
 	}
 	return objstore.Explain(err)
 }

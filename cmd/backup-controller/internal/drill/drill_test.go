@@ -102,7 +102,7 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 		"its cluster was deleted":  {1, func(o *observed) { o.underWay().RestoreSeconds = 3; o.restore = restore(metav1.ConditionTrue) }, v1alpha1.ReasonRestoreFailed, "PostgresCluster"},
 		"its Job failed": {1, func(o *observed) {
 			o.job = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: "BadImage", Message: "no pg_amcheck"}}}
-		}, "BadImage", "no pg_amcheck"},
+		}, "BadImage", "No pg_amcheck"},
 	} {
 		o := drilling(c.minutes)
 		c.change(o)

@@ -14,7 +14,7 @@ var (
 	successMetric = prometheus.NewDesc("howdah_drill_last_success_timestamp_seconds", "When a drill succeeded last.", labels, nil)
 	tookMetric    = prometheus.NewDesc("howdah_drill_duration_seconds", "How long the last drill took, until its outcome.", labels, nil)
 	restoreMetric = prometheus.NewDesc("howdah_drill_restore_seconds",
-		"How long the last drill took to restore, until the restored cluster took connections.", labels, nil)
+		"How long the last drill took to restore, until the restored cluster accepted connections.", labels, nil)
 )
 
 // Metrics are of the last drill of every repository.

@@ -124,11 +124,11 @@ func TestARestartedControllerGoesOnWithoutTouchingAnything(t *testing.T) {
 func TestAFailedInitJobSaysWhyAndIsMadeAgainWhenItIsDeleted(t *testing.T) {
 	l := newLab(t)
 	l.kube.set(func(s *standIn) {
-		s.initError = &agentapi.JobError{Reason: "X", Message: "the volume is read-only", Final: true}
+		s.initError = &agentapi.JobError{Reason: "X", Message: "The volume is read-only", Final: true}
 	})
 	shop := l.shop(nil)
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInitFailed)
-	if !strings.Contains(message, "the volume is read-only") {
+	if !strings.Contains(message, "The volume is read-only") {
 		t.Errorf("message: %s", message)
 	}
 	l.kube.set(func(s *standIn) { s.initError = nil })

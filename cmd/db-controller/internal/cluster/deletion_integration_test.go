@@ -128,7 +128,7 @@ func TestADeletionWaitsForWhoHoldsTheVolumesAndRefusesOthers(t *testing.T) {
 	l.awaitAnswer(shop, holder, v1alpha1.VolumeLockGranted)
 	l.beginDeletion(shop)
 	late := l.upgrade("late", shop)
-	if answer := l.awaitAnswer(shop, late, v1alpha1.VolumeLockRefused); answer.Message != "the PostgresCluster is being deleted" {
+	if answer := l.awaitAnswer(shop, late, v1alpha1.VolumeLockRefused); answer.Message != "The PostgresCluster is being deleted." {
 		t.Errorf("message: %s", answer.Message)
 	}
 	l.settle()

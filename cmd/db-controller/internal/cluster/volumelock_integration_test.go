@@ -117,7 +117,7 @@ func TestOnlyOneHoldsAtATime(t *testing.T) {
 	first := l.upgrade("first", shop)
 	l.awaitAnswer(shop, first, v1alpha1.VolumeLockGranted)
 	second := l.upgrade("second", shop)
-	if answer := l.awaitAnswer(shop, second, v1alpha1.VolumeLockQueued); answer.Message != "Upgrade first is ahead of it" {
+	if answer := l.awaitAnswer(shop, second, v1alpha1.VolumeLockQueued); answer.Message != "Waiting until Upgrade first gives the volumes back." {
 		t.Errorf("message: %s", answer.Message)
 	}
 	l.say(first, func() { first.Status.VolumeLockRequest = nil })

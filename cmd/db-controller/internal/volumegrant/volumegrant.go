@@ -89,7 +89,7 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	}
 	facts.Stopped = o.Vacated() && len(facts.Volumes) > 0
 	if o.Deleting() {
-		facts.Refusal = "the PostgresCluster is being deleted"
+		facts.Refusal = "The PostgresCluster is being deleted."
 	}
 	return facts
 }

@@ -53,16 +53,16 @@ const DefaultPatience = time.Minute
 func (f *Flags) Add(command *cobra.Command) {
 	flags := command.PersistentFlags()
 	flags.StringVar(&f.File, "config", "", "file with these settings (HOWDAH_CONFIG)")
-	flags.StringVar(&f.Endpoint, "endpoint", "", "URL of the S3 server; left out: AWS (HOWDAH_ENDPOINT)")
+	flags.StringVar(&f.Endpoint, "endpoint", "", "URL of the S3 server; AWS if not set (HOWDAH_ENDPOINT)")
 	flags.StringVar(&f.Bucket, "bucket", "", "the bucket (HOWDAH_BUCKET)")
 	flags.StringVar(&f.Prefix, "prefix", "", "prefix of the repository in the bucket (HOWDAH_PREFIX)")
 	flags.StringVar(&f.Region, "region", "", "region of the bucket (HOWDAH_REGION, AWS_REGION)")
-	flags.StringVar(&f.Driver, "driver", "", "aws or minio; left out: minio with an endpoint, else aws (HOWDAH_DRIVER)")
-	flags.StringVar(&f.PathStyle, "path-style", "", "true or false: whether the bucket stands in the path; left out: true with an endpoint (HOWDAH_PATH_STYLE)")
+	flags.StringVar(&f.Driver, "driver", "", "aws or minio; if not set, minio with an endpoint, else aws (HOWDAH_DRIVER)")
+	flags.StringVar(&f.PathStyle, "path-style", "", "true or false: whether URLs have the bucket in their path; if not set, true with an endpoint (HOWDAH_PATH_STYLE)")
 	flags.StringVar(&f.CAFile, "ca-file", "", "PEM file of the CA of the server's certificate (HOWDAH_CA_FILE, AWS_CA_BUNDLE)")
-	flags.StringVar(&f.KeyFile, "key-file", "", "key of an encrypted repository, in a file of the key's name, or a folder with such files (HOWDAH_KEY_FILE)")
+	flags.StringVar(&f.KeyFile, "key-file", "", "key of an encrypted repository: a file named after the key, or a folder with such files (HOWDAH_KEY_FILE)")
 	flags.StringVar(&f.Folder, "folder", "", "a copy of the bucket in a folder, instead of a bucket (HOWDAH_FOLDER)")
-	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to try again while the store doesn't answer")
+	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to retry while the store does not respond")
 	flags.Lookup("path-style").NoOptDefVal = "true"
 }
 
@@ -122,7 +122,7 @@ func (s Settings) place() (p Place, err error) {
 			return Place{}, err
 		}
 	case s.Bucket == "":
-		return Place{}, fmt.Errorf("%w: no bucket is named: write --bucket, or set HOWDAH_BUCKET", ErrUsage)
+		return Place{}, fmt.Errorf("%w: no bucket is named; use --bucket or set HOWDAH_BUCKET", ErrUsage)
 	default:
 		if p, err = s.bucket(); err != nil {
 			return Place{}, err
@@ -142,7 +142,7 @@ func (s Settings) bucket() (Place, error) {
 	var err error
 	if s.PathStyle != "" {
 		if p.config.PathStyle, err = strconv.ParseBool(s.PathStyle); err != nil {
-			return Place{}, fmt.Errorf("%w: path style %q: write true or false", ErrUsage, s.PathStyle)
+			return Place{}, fmt.Errorf("%w: path style %q: use true or false", ErrUsage, s.PathStyle)
 		}
 	}
 	if s.CAFile != "" {

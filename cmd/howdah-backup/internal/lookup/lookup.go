@@ -69,14 +69,14 @@ func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]layou
 // nothing says why there is no lineage.
 func nothing(ctx context.Context, store objstore.Store, filter Filter) error {
 	if _, err := layout.ReadMarker(ctx, store); errors.Is(err, objstore.ErrNotFound) {
-		return fmt.Errorf("%w: there is no repository of Howdah here, for %s is missing; look at --bucket and --prefix", ErrNotThere, layout.MarkerKey)
+		return fmt.Errorf("%w: this is not a repository of Howdah, because %s is missing; check --bucket and --prefix", ErrNotThere, layout.MarkerKey)
 	} else if err != nil {
 		return err
 	}
 	if filter == (Filter{}) {
 		return fmt.Errorf("%w: the repository is empty", ErrNotThere)
 	}
-	return fmt.Errorf("%w: the repository has nothing of %s", ErrNotThere, filter)
+	return fmt.Errorf("%w: the repository has nothing for %s", ErrNotThere, filter)
 }
 
 // Only is the one lineage that passes the filter.
@@ -90,7 +90,7 @@ func Only(ctx context.Context, store objstore.Store, filter Filter) (layout.Line
 		for _, lineage := range found {
 			names = append(names, lineage.Lineage)
 		}
-		return layout.Lineage{}, fmt.Errorf("%w: there is more than one lineage: write --lineage with one of %s", ErrAmbiguous, strings.Join(names, ", "))
+		return layout.Lineage{}, fmt.Errorf("%w: there is more than one lineage; use --lineage with one of %s", ErrAmbiguous, strings.Join(names, ", "))
 	}
 	return found[0], nil
 }
@@ -128,11 +128,11 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 	}
 	switch len(found) {
 	case 0:
-		return Name{}, fmt.Errorf("%w: there is no backup %s; `howdah-backup list` shows what there is", ErrNotThere, id)
+		return Name{}, fmt.Errorf("%w: backup %s does not exist; `howdah-backup list` shows those that do", ErrNotThere, id)
 	case 1:
 		return name, nil
 	}
-	return Name{}, fmt.Errorf("%w: there is more than one backup %s: write one of %s", ErrAmbiguous, id, strings.Join(found, ", "))
+	return Name{}, fmt.Errorf("%w: more than one backup is named %s; use one of %s", ErrAmbiguous, id, strings.Join(found, ", "))
 }
 
 // Backups lists the backups of some lineages, those of one after the other, in the order of their ids.

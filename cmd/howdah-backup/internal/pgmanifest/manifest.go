@@ -176,7 +176,7 @@ func describe(f *backup.File, path string) (entry, error) {
 func read(path string) (sum uint32, size int64, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, 0, fmt.Errorf("a restored file is gone: %w", err)
+		return 0, 0, fmt.Errorf("a restored file is missing: %w", err)
 	}
 	if err != nil {
 		return 0, 0, err

@@ -25,7 +25,7 @@ var (
 	// ErrNotArchived says that the archive ends before this file, or never has one of the name. Recovery takes it for the end.
 	ErrNotArchived = errors.New("not in the archive")
 	// ErrHole says that a segment is missing although there are ones behind it: the end of the archive this is not.
-	ErrHole = errors.New("WAL is missing in the archive")
+	ErrHole = errors.New("WAL is missing from the archive")
 )
 
 // Getter fetches files of one lineage.
@@ -182,7 +182,7 @@ func (g *Getter) absent(ctx context.Context, name, to string) error {
 		select {
 		case <-time.After(poll):
 		case <-patience.C:
-			return fmt.Errorf("%w: segment %s of lineage %s, although %s is there", ErrHole, name, g.Lineage, later)
+			return fmt.Errorf("%w: segment %s of lineage %s, although %s exists", ErrHole, name, g.Lineage, later)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -20,7 +20,7 @@ const (
 )
 
 // ErrTimeout is the end of a wait through which the cluster never said it.
-var ErrTimeout = errors.New("the wait is over")
+var ErrTimeout = errors.New("timed out")
 
 // Cluster reads a cluster again and again until done says so or fails, and returns what was read last. An API server that is
 // away for a moment doesn't end the wait; one that still is at its end is part of the ErrTimeout.

@@ -16,15 +16,15 @@ import (
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/await"
 )
 
-// Wish is what spec.hibernate shall say.
-type Wish struct {
+// Request is what spec.hibernate shall say.
+type Request struct {
 	Hibernate bool
 	Wait      bool
 	Timeout   time.Duration
 }
 
-// Ask writes the wish into the cluster, and waits until it is so if that is wanted.
-func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
+// Ask writes the request into the cluster, and waits until it is so if that is wanted.
+func (w Request) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
 	cluster := &v1alpha1.PostgresCluster{}
 	if err := c.Get(ctx, key, cluster); err != nil {
 		return err
@@ -35,39 +35,39 @@ func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, ou
 		return err
 	}
 	if !w.Wait {
-		fmt.Fprintf(out, "asked for; condition Ready of postgrescluster/%s will tell\n", key.Name)
+		fmt.Fprintf(out, "Requested. The condition Ready of postgrescluster/%s says when it is done.\n", key.Name)
 		return nil
 	}
 	began := time.Now()
 	if err := w.await(ctx, c, key, cluster.Generation); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s (%s)\n", w.done(), time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(out, "%s It took %s.\n", w.done(), time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
-func (w Wish) done() string {
+func (w Request) done() string {
 	if w.Hibernate {
-		return "all instances are stopped; their volumes are kept"
+		return "All instances are stopped, and their volumes are kept."
 	}
-	return "it serves again"
+	return "The cluster accepts connections again."
 }
 
-// await waits until the cluster is as wished, by a status that speaks of this wish or a later one.
-func (w Wish) await(ctx context.Context, c client.Client, key client.ObjectKey, generation int64) error {
+// await waits until the cluster is as requested, by a status that speaks of this request or a later one.
+func (w Request) await(ctx context.Context, c client.Client, key client.ObjectKey, generation int64) error {
 	cluster, err := await.Cluster(ctx, c, key, w.Timeout, func(cluster *v1alpha1.PostgresCluster) (bool, error) {
 		if cluster.Spec.Hibernate != w.Hibernate {
-			return false, errors.New("somebody else has changed spec.hibernate meanwhile")
+			return false, errors.New("somebody else has changed spec.hibernate in the meantime")
 		}
 		return cluster.Status.ObservedGeneration >= generation && w.fulfilled(cluster), nil
 	})
 	if errors.Is(err, await.ErrTimeout) {
-		return fmt.Errorf("%w: not within %s%s; the wish stands", err, w.Timeout, said(cluster))
+		return fmt.Errorf("%w after %s; spec.hibernate stays as requested%s", err, w.Timeout, said(cluster))
 	}
 	return err
 }
 
-func (w Wish) fulfilled(cluster *v1alpha1.PostgresCluster) bool {
+func (w Request) fulfilled(cluster *v1alpha1.PostgresCluster) bool {
 	if w.Hibernate {
 		c := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionUpToDate)
 		return c != nil && c.Status == metav1.ConditionTrue && c.Reason == v1alpha1.ReasonHibernated

@@ -22,13 +22,13 @@ import (
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
 // made is a cluster that is otherwise than wished.
-func made(t *testing.T, wish Wish) (client.Client, *v1alpha1.PostgresCluster) {
+func made(t *testing.T, request Request) (client.Client, *v1alpha1.PostgresCluster) {
 	t.Helper()
 	c := apiserver.Client(t)
 	cluster := &v1alpha1.PostgresCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: apiserver.Namespace(t, c), Name: "shop"},
 		Spec: v1alpha1.PostgresClusterSpec{
-			Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}, Hibernate: !wish.Hibernate,
+			Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}, Hibernate: !request.Hibernate,
 		},
 	}
 	if err := c.Create(t.Context(), cluster); err != nil {
@@ -37,15 +37,15 @@ func made(t *testing.T, wish Wish) (client.Client, *v1alpha1.PostgresCluster) {
 	return c, cluster
 }
 
-// ask asks such a cluster, while say stands in for the db-controller once the wish is there.
-func ask(t *testing.T, wish Wish, say func(*v1alpha1.PostgresCluster)) (string, error) {
+// ask asks such a cluster, while say stands in for the db-controller once the request is there.
+func ask(t *testing.T, request Request, say func(*v1alpha1.PostgresCluster)) (string, error) {
 	t.Helper()
-	c, cluster := made(t, wish)
+	c, cluster := made(t, request)
 	key, answered := client.ObjectKeyFromObject(cluster), make(chan error, 1)
 	go func() {
 		answered <- wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			seen := &v1alpha1.PostgresCluster{}
-			if err := c.Get(ctx, key, seen); err != nil || seen.Spec.Hibernate != wish.Hibernate {
+			if err := c.Get(ctx, key, seen); err != nil || seen.Spec.Hibernate != request.Hibernate {
 				return false, err
 			}
 			before := seen.DeepCopy()
@@ -55,7 +55,7 @@ func ask(t *testing.T, wish Wish, say func(*v1alpha1.PostgresCluster)) (string, 
 		})
 	}()
 	var out strings.Builder
-	err := wish.Ask(t.Context(), c, key, &out)
+	err := request.Ask(t.Context(), c, key, &out)
 	if failed := <-answered; failed != nil {
 		t.Fatal(failed)
 	}
@@ -70,33 +70,33 @@ func says(kind string, status metav1.ConditionStatus, reason, message string) fu
 
 func TestAPersonIsToldWhenTheClusterSleepsAndWhenItServes(t *testing.T) {
 	asleep := says(v1alpha1.ConditionUpToDate, metav1.ConditionTrue, v1alpha1.ReasonHibernated, "")
-	out, err := ask(t, Wish{Hibernate: true, Wait: true, Timeout: time.Minute}, asleep)
-	if err != nil || !strings.HasPrefix(out, "all instances are stopped") {
+	out, err := ask(t, Request{Hibernate: true, Wait: true, Timeout: time.Minute}, asleep)
+	if err != nil || !strings.HasPrefix(out, "All instances are stopped") {
 		t.Errorf("%q, %v", out, err)
 	}
 	awake := says(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning, "")
-	out, err = ask(t, Wish{Wait: true, Timeout: time.Minute}, awake)
-	if err != nil || !strings.HasPrefix(out, "it serves again") {
+	out, err = ask(t, Request{Wait: true, Timeout: time.Minute}, awake)
+	if err != nil || !strings.HasPrefix(out, "The cluster accepts connections again.") {
 		t.Errorf("%q, %v", out, err)
 	}
 }
 
 func TestAWaitThatIsTooShortSaysWhatIsKnownAndTheWishStands(t *testing.T) {
-	wish := Wish{Hibernate: true, Wait: true, Timeout: 2 * time.Second}
-	c, cluster := made(t, wish)
-	cluster.Status.ObservedGeneration = cluster.Generation + 1 // that of the wish
+	request := Request{Hibernate: true, Wait: true, Timeout: 2 * time.Second}
+	c, cluster := made(t, request)
+	cluster.Status.ObservedGeneration = cluster.Generation + 1 // that of the request
 	says(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHibernated, "PostgreSQL is being stopped.")(cluster)
 	if err := c.Status().Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	err := wish.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "not within 2s: PostgreSQL is being stopped.; the wish stands") {
+	err := request.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "timed out after 2s; spec.hibernate stays as requested: PostgreSQL is being stopped.") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestWithoutWaitingTheWishIsWritten(t *testing.T) {
-	out, err := ask(t, Wish{Hibernate: true}, func(*v1alpha1.PostgresCluster) {})
+	out, err := ask(t, Request{Hibernate: true}, func(*v1alpha1.PostgresCluster) {})
 	if err != nil || !strings.Contains(out, "condition Ready") {
 		t.Errorf("%q, %v", out, err)
 	}

@@ -30,7 +30,7 @@ func summary(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
 	fmt.Fprintf(out, "Instances\t%d of %d ready\n", status.ReadyInstances, cluster.Spec.Instances)
 	fmt.Fprintf(out, "Primary\t%s, timeline %d\n", or(status.Primary), status.Timeline)
 	if s := status.Synchronous; s != nil && s.Quorum > 0 {
-		fmt.Fprintf(out, "Synchronous\tcommits are on %d of %s\n", s.Quorum, or(strings.Join(s.Members, ", ")))
+		fmt.Fprintf(out, "Synchronous\teach commit is on %d of %s\n", s.Quorum, or(strings.Join(s.Members, ", ")))
 	}
 	if a := status.Archive; a != nil {
 		fmt.Fprintf(out, "Archive\t%s\n", archive(a, now))
@@ -56,7 +56,7 @@ func conditions(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time)
 	for _, c := range cluster.Status.Conditions {
 		message := c.Message
 		if c.ObservedGeneration != cluster.Generation {
-			message += " (of an older spec)"
+			message += " (about an older spec)"
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, age(now, c.LastTransitionTime.Time), message)
 	}

@@ -34,7 +34,7 @@ func TestAReplicatedClusterIsShownWithEachInstance(t *testing.T) {
 			Synchronous: &v1alpha1.SynchronousStatus{Quorum: 1, Members: []string{"shop-0", "shop-2"}},
 			Archive:     &v1alpha1.ArchiveStatus{Repository: "minio", LastArchivedWAL: "0000000400000000000000A1", LastArchivedTime: &archived},
 			Conditions: []metav1.Condition{
-				{Type: "Ready", Status: "True", Reason: "Running", Message: "It takes connections.", LastTransitionTime: ago(3 * time.Hour), ObservedGeneration: 3},
+				{Type: "Ready", Status: "True", Reason: "Running", Message: "It accepts connections.", LastTransitionTime: ago(3 * time.Hour), ObservedGeneration: 3},
 				{Type: "Replicated", Status: "False", Reason: "Cloning", Message: "shop-2 is being cloned.", LastTransitionTime: ago(90 * time.Second), ObservedGeneration: 2},
 			},
 			Instances: []v1alpha1.InstanceStatus{
@@ -49,12 +49,12 @@ Cluster      hour/shop
 PostgreSQL   17.5, image postgres:17
 Instances    2 of 3 ready
 Primary      shop-1, timeline 4
-Synchronous  commits are on 1 of shop-0, shop-2
+Synchronous  each commit is on 1 of shop-0, shop-2
 Archive      minio, last WAL 0000000400000000000000A1 12s ago
 
 CONDITION   STATUS  REASON   FOR  MESSAGE
-Ready       True    Running  3h   It takes connections.
-Replicated  False   Cloning  90s  shop-2 is being cloned. (of an older spec)
+Ready       True    Running  3h   It accepts connections.
+Replicated  False   Cloning  90s  shop-2 is being cloned. (about an older spec)
 
 INSTANCE  ROLE     READY  NODE  TIMELINE  LAG            MAY TAKE OVER  REMARK
 shop-0    replica  yes    w2    4         none           yes            a restart is pending for shared_buffers

@@ -14,16 +14,16 @@ import (
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/await"
 )
 
-// Wish is a switchover that a person asks for.
-type Wish struct {
+// Request is a switchover that a person asks for.
+type Request struct {
 	To      string
 	Token   string
 	Wait    bool
 	Timeout time.Duration
 }
 
-// Ask writes the wish into the cluster, and waits for the answer to it if that is wanted.
-func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
+// Ask writes the request into the cluster, and waits for the answer to it if that is wanted.
+func (w Request) Ask(ctx context.Context, c client.Client, key client.ObjectKey, out io.Writer) error {
 	cluster := &v1alpha1.PostgresCluster{}
 	if err := c.Get(ctx, key, cluster); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, ou
 		return err
 	}
 	if !w.Wait {
-		fmt.Fprintf(out, "asked for; the answer will be in status.switchover of postgrescluster/%s\n", key.Name)
+		fmt.Fprintf(out, "Requested. The result will be in status.switchover of postgrescluster/%s.\n", key.Name)
 		return nil
 	}
 	began := time.Now()
@@ -45,21 +45,21 @@ func (w Wish) Ask(ctx context.Context, c client.Client, key client.ObjectKey, ou
 	if answer.State == v1alpha1.SwitchoverRefused {
 		return fmt.Errorf("refused: %s", answer.Message)
 	}
-	fmt.Fprintf(out, "%s is the primary now, instead of %s (%s)\n", answer.To, answer.From, time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(out, "%s is now the primary instead of %s. It took %s.\n", answer.To, answer.From, time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 
-// await waits for the answer that has our token; a later wish of somebody else would never let it come.
-func (w Wish) await(ctx context.Context, c client.Client, key client.ObjectKey) (*v1alpha1.SwitchoverStatus, error) {
+// await waits for the answer that has our token; a later request of somebody else would never let it come.
+func (w Request) await(ctx context.Context, c client.Client, key client.ObjectKey) (*v1alpha1.SwitchoverStatus, error) {
 	cluster, err := await.Cluster(ctx, c, key, w.Timeout, func(cluster *v1alpha1.PostgresCluster) (bool, error) {
 		if asked := cluster.Spec.Switchover; asked == nil || asked.Token != w.Token {
-			return false, errors.New("somebody else has changed spec.switchover meanwhile")
+			return false, errors.New("somebody else has changed spec.switchover in the meantime")
 		}
 		answer := cluster.Status.Switchover
 		return answer != nil && answer.Token == w.Token && answer.State != v1alpha1.SwitchoverRunning, nil
 	})
 	if errors.Is(err, await.ErrTimeout) {
-		return nil, fmt.Errorf("%w: no answer within %s%s; the wish stands", err, w.Timeout, said(cluster.Status.Switchover, w.Token))
+		return nil, fmt.Errorf("%w after %s; spec.switchover stays as requested%s", err, w.Timeout, said(cluster.Status.Switchover, w.Token))
 	}
 	return cluster.Status.Switchover, err
 }

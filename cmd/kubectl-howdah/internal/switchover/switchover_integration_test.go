@@ -35,7 +35,7 @@ func made(t *testing.T) (client.Client, *v1alpha1.PostgresCluster) {
 }
 
 // ask asks for a switchover of a new cluster, while answer stands in for the db-controller.
-func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (string, error) {
+func ask(t *testing.T, request Request, answer func(*v1alpha1.PostgresCluster)) (string, error) {
 	t.Helper()
 	c, cluster := made(t)
 	key, answered := client.ObjectKeyFromObject(cluster), make(chan error, 1)
@@ -53,7 +53,7 @@ func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (strin
 		})
 	}()
 	var out strings.Builder
-	err := wish.Ask(t.Context(), c, key, &out)
+	err := request.Ask(t.Context(), c, key, &out)
 	if failed := <-answered; failed != nil {
 		t.Fatal(failed)
 	}
@@ -61,18 +61,18 @@ func ask(t *testing.T, wish Wish, answer func(*v1alpha1.PostgresCluster)) (strin
 }
 
 func TestAPersonIsToldWhoIsThePrimaryNow(t *testing.T) {
-	out, err := ask(t, Wish{To: "shop-2", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+	out, err := ask(t, Request{To: "shop-2", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{
 			Token: cluster.Spec.Switchover.Token, From: "shop-0", To: cluster.Spec.Switchover.To, State: v1alpha1.SwitchoverDone,
 		}
 	})
-	if err != nil || !strings.HasPrefix(out, "shop-2 is the primary now, instead of shop-0") {
+	if err != nil || !strings.HasPrefix(out, "shop-2 is now the primary instead of shop-0.") {
 		t.Errorf("%q, %v", out, err)
 	}
 }
 
 func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
-	_, err := ask(t, Wish{To: "shop-9", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+	_, err := ask(t, Request{To: "shop-9", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverRefused, Message: "there is no shop-9"}
 	})
 	if err == nil || err.Error() != "refused: there is no shop-9" {
@@ -82,15 +82,15 @@ func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
 
 func TestAnAnswerToAnOlderWishIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
 	for known, want := range map[v1alpha1.SwitchoverStatus]string{
-		{Token: "one", State: v1alpha1.SwitchoverDone}:                                  "no answer within 1s; the wish stands",
-		{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}: "no answer within 1s: shop-1 catches up; the wish stands",
+		{Token: "one", State: v1alpha1.SwitchoverDone}:                                  "timed out after 1s; spec.switchover stays as requested",
+		{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}: "timed out after 1s; spec.switchover stays as requested: shop-1 catches up",
 	} {
 		c, cluster := made(t)
 		cluster.Status.Switchover = &known
 		if err := c.Status().Update(t.Context(), cluster); err != nil {
 			t.Fatal(err)
 		}
-		err := Wish{Token: "two", Wait: true, Timeout: time.Second}.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
+		err := Request{Token: "two", Wait: true, Timeout: time.Second}.Ask(t.Context(), c, client.ObjectKeyFromObject(cluster), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -98,7 +98,7 @@ func TestAnAnswerToAnOlderWishIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
 }
 
 func TestAWishOfSomebodyElseEndsTheWait(t *testing.T) {
-	_, err := ask(t, Wish{Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+	_, err := ask(t, Request{Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Spec.Switchover.Token = "another"
 	})
 	if err == nil || !strings.Contains(err.Error(), "somebody else") {
@@ -107,7 +107,7 @@ func TestAWishOfSomebodyElseEndsTheWait(t *testing.T) {
 }
 
 func TestWithoutWaitingTheWishIsWritten(t *testing.T) {
-	out, err := ask(t, Wish{Token: "one"}, func(*v1alpha1.PostgresCluster) {})
+	out, err := ask(t, Request{Token: "one"}, func(*v1alpha1.PostgresCluster) {})
 	if err != nil || !strings.Contains(out, "status.switchover") {
 		t.Errorf("%q, %v", out, err)
 	}

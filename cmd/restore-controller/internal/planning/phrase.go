@@ -27,19 +27,19 @@ func Phrase(v pitr.Verdict, source string, now time.Time) (reason, message strin
 		message = fmt.Sprintf("spec.target.time %s is in the future (it is %s now). Write a time that has passed, or leave spec.target out.",
 			pitr.Stamp(*v.Target.Time), pitr.Stamp(now.Truncate(time.Second)))
 	case pitr.BeforeOldestBackup:
-		message = fmt.Sprintf("%s can't be restored to %s: its oldest backup (%s) can be restored to %s (LSN %s) and later.",
+		message = fmt.Sprintf("%s can't be restored to %s: its oldest backup (%s) can be restored to %s (LSN %s) or later.",
 			upper(source), v.Target, v.Oldest.ID, pitr.Stamp(v.Oldest.StopTime), v.Oldest.StopLSN)
 		if len(v.Damaged) > 0 {
 			message += " A backup that can't be read might lead there: " + strings.Join(v.Damaged, "; ") + "."
 		}
 	case pitr.NoBackupOnTimeline:
-		message = fmt.Sprintf("No backup of %s leads to timeline %d (lineage %s): its history is not in the archive, or every backup was taken after "+
-			"another timeline had been left for it. Write the timeline of a backup in spec.target.timeline.", source, c.Timeline, c.Lineage)
+		message = fmt.Sprintf("No backup of %s leads to timeline %d (lineage %s): its history file is not in the archive, or every backup was taken on "+
+			"another timeline after this one had branched off. Set spec.target.timeline to the timeline of a backup.", source, c.Timeline, c.Lineage)
 	case pitr.HistoryMissing:
-		message = fmt.Sprintf("The history of timeline %d (%s) is missing in the archive (lineage %s), so nothing tells where that timeline begins. "+
-			"Write spec.target.timeline: %d to restore what is on the one before it.", c.Unlinked, postgres.HistoryName(c.Unlinked), c.Lineage, v.Before)
+		message = fmt.Sprintf("The history file of timeline %d (%s) is missing from the archive (lineage %s), so it is unknown where that timeline begins. "+
+			"Set spec.target.timeline: %d to restore what is on the previous one.", c.Unlinked, postgres.HistoryName(c.Unlinked), c.Lineage, v.Before)
 	case pitr.BackupIncomplete:
-		message = fmt.Sprintf("WAL segment %s is missing in the archive (lineage %s), and backup %s can't be restored without it. Restore another backup.",
+		message = fmt.Sprintf("WAL segment %s is missing from the archive (lineage %s), and backup %s can't be restored without it. Restore another backup.",
 			v.Missing, c.Lineage, c.Reach.Backup.ID)
 	default:
 		message = short(v, source)
@@ -47,7 +47,7 @@ func Phrase(v pitr.Verdict, source string, now time.Time) (reason, message strin
 	return v1alpha1.ReasonTargetUnreachable, message
 }
 
-// short explains what the WAL behind the chosen backup lacks.
+// short explains what the WAL after the chosen backup lacks.
 func short(v pitr.Verdict, source string) string {
 	reach := v.Candidate.Reach
 	switch v.Code {
@@ -56,13 +56,13 @@ func short(v pitr.Verdict, source string) string {
 		for _, p := range v.Places {
 			places = append(places, fmt.Sprintf("%s (%s)", p.LSN, pitr.Stamp(p.Time)))
 		}
-		return fmt.Sprintf("There is more than one restore point %q behind backup %s, at LSN %s. Write spec.target.lsn instead.",
+		return fmt.Sprintf("There is more than one restore point %q after backup %s, at LSN %s. Set spec.target.lsn instead.",
 			v.Target.RestorePoint, reach.Backup.ID, strings.Join(places, " and "))
 	case pitr.PointNotFound:
-		return fmt.Sprintf("There is no %s in the archive behind backup %s (%s to %s). Write the name as it was given to pg_create_restore_point, or a time.",
+		return fmt.Sprintf("There is no %s in the archive after backup %s (%s to %s). Use the name that was given to pg_create_restore_point, or a time.",
 			v.Target, reach.Backup.ID, pitr.Stamp(reach.Backup.StopTime), pitr.Stamp(v.KnownUntil()))
 	case pitr.Gap:
-		return fmt.Sprintf("WAL segment %s is missing in the archive, so %s can't be reached: replay leads to LSN %s, and the last commit before it is at %s. %s",
+		return fmt.Sprintf("WAL segment %s is missing from the archive, so %s can't be reached: replay leads to LSN %s, and the last commit before it is at %s. %s",
 			v.Missing, v.Target, reach.EndLSN, pitr.Stamp(v.LastKnown()), advice(v.Target, "or restore a later backup"))
 	}
 	return fmt.Sprintf("%s is beyond the end of the archive of %s, which ends at LSN %s; the last commit in it is at %s. %s",

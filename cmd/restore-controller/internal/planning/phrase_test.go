@@ -53,7 +53,7 @@ func checkSentence(t *testing.T, c *pitrtest.Case, v pitr.Verdict) {
 	parts := map[pitr.Code][]string{
 		pitr.NotArchivedYet:   {"is beyond the end of the archive (LSN 0/E80000, last commit at 2026-03-01T12:13:00Z). Waiting"},
 		pitr.InFuture:         {"spec.target.time", "is in the future (it is 2026-03-01T12:58:00Z now)"},
-		pitr.HistoryMissing:   {postgres.HistoryName(want.Unlinked), "Write spec.target.timeline: 1"},
+		pitr.HistoryMissing:   {postgres.HistoryName(want.Unlinked), "Set spec.target.timeline: 1"},
 		pitr.BackupIncomplete: {want.Backup, want.Missing}, pitr.Gap: {want.Missing, "the last commit before it is at"},
 		pitr.BeyondEnd:          {"is beyond the end of the archive of cluster shop", "the last commit in it is at"},
 		pitr.PointAmbiguous:     {"spec.target.lsn", "0/C00080 (2026-03-01T12:12:00Z) and 0/D00080"},
