@@ -43,7 +43,7 @@ func TestWhatIsRestoredIsWhatWasCommittedAtTheTarget(t *testing.T) {
 		for i := range number(t, targetsVariable, 6) {
 			after := h.somewhere(i%2 == 0)
 			target, name, after := h.target(after)
-			from := h.backupBefore(after)
+			from := h.backupBefore(target, after)
 			t.Run(fmt.Sprintf("%s, from %s", name, from.manifest.ID), func(t *testing.T) { h.restoresExactly(t, target, from, after) })
 		}
 	})
@@ -105,11 +105,16 @@ func (h *history) target(after int) (agentapi.RestoreTarget, string, int) {
 	return agentapi.RestoreTarget{Time: &c.at}, fmt.Sprintf("the time of %d", after), after
 }
 
-// backupBefore is any that holds no more than so many changes.
-func (h *history) backupBefore(after int) kept {
+// backupBefore is any that ends before recovery would stop. To the time of a change, or to right before the next one, recovery goes on
+// until it meets the next change. To the change itself it stops there, so a backup that holds it ends too late.
+func (h *history) backupBefore(target agentapi.RestoreTarget, after int) kept {
+	most := after
+	if target.RestorePoint != "" || target.LSN != "" || target.XID != 0 && target.Inclusive == nil {
+		most = after - 1
+	}
 	var fit []kept
 	for _, b := range h.backups {
-		if b.holds <= after {
+		if b.holds <= most {
 			fit = append(fit, b)
 		}
 	}
