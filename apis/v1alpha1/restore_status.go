@@ -46,6 +46,11 @@ type RestoreStatus struct {
 	// +optional
 	// +listType=atomic
 	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`
+	// DroppedSettings are the parameters that were removed from the restored postgresql.auto.conf, because they load code or
+	// run a command and the repository is not encrypted. ALTER SYSTEM sets them again.
+	// +optional
+	// +listType=atomic
+	DroppedSettings []string `json:"droppedSettings,omitempty"`
 	// RestoredAt is when the cluster accepted connections on the restored data, for a restore in place.
 	// +optional
 	RestoredAt *metav1.Time `json:"restoredAt,omitempty"`
@@ -132,6 +137,12 @@ type RestorePlan struct {
 	// +optional
 	// +listType=atomic
 	Secrets []string `json:"secrets,omitempty"`
+	// Dropped are the fields of the recorded PostgresCluster that are not taken from a repository that is not encrypted: what
+	// loads code, names a Secret or chooses nodes. They can be set in the new PostgresCluster; the image and the parameters also
+	// in spec.destination.newCluster.
+	// +optional
+	// +listType=atomic
+	Dropped []string `json:"dropped,omitempty"`
 }
 
 // CreatedCluster identifies a PostgresCluster by name and UID.

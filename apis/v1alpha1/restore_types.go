@@ -218,6 +218,12 @@ type NewCluster struct {
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="spec.destination.newCluster.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), such as shop-before"
 	Name string `json:"name"`
+	// Image of PostgreSQL, of the major version of the data. By default, that of the cluster that was backed up, if it exists
+	// or the repository is encrypted; otherwise the suite's.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image,omitempty"`
 	// Storage of the new cluster.
 	// +optional
 	Storage *NewStorage `json:"storage,omitempty"`

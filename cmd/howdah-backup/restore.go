@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"howdah.dev/howdah/cmd/howdah-backup/internal/autoconf"
+	"howdah.dev/howdah/cmd/howdah-backup/internal/connection"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/datadir"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/pkg/backup"
@@ -53,6 +54,7 @@ type restored struct {
 	StopAt      string               `json:"stopAt,omitempty"`      // where replay stops
 	Timeline    uint32               `json:"timeline"`              // that it follows
 	Tablespaces []datadir.Tablespace `json:"tablespaces,omitempty"` // where they are now
+	Dropped     []string             `json:"dropped,omitempty"`     // settings that were left out
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -103,13 +105,18 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	if err := r.placeTablespaces(tablespaces); err != nil {
 		return err
 	}
+	place, err := r.place.Resolve(r.getenv)
+	if err != nil {
+		return err
+	}
 	meter := r.meter()
 	job := datadir.Job{
-		Store: store, Manifest: manifest, Dir: r.dir, Tablespaces: r.tablespaceDirs, Workers: r.workers, Memory: r.megabytes << 20,
+		Trusted: place.Encrypted(),
+		Store:   store, Manifest: manifest, Dir: r.dir, Tablespaces: r.tablespaceDirs, Workers: r.workers, Memory: r.megabytes << 20,
 		Report: meter.Report,
 	}
 	if r.replays {
-		if job.Recovery, err = r.settings(found); err != nil {
+		if job.Recovery, err = r.settings(found, place); err != nil {
 			return err
 		}
 	}
@@ -122,7 +129,7 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	return r.say(restored{
 		Lineage: manifest.Lineage, ID: manifest.ID, PGVersion: manifest.PGVersion, TargetDir: r.dir, Files: manifest.Totals.Files,
 		Bytes: manifest.Totals.LogicalBytes, Seconds: r.now().Sub(started).Seconds(), Replays: r.replays, StopAt: r.stopAt(found),
-		Timeline: found.timeline, Tablespaces: tablespaces,
+		Timeline: found.timeline, Tablespaces: tablespaces, Dropped: job.Dropped,
 	})
 }
 
@@ -176,11 +183,7 @@ func parseTime(text string) (time.Time, error) {
 }
 
 // settings make PostgreSQL go on from the backup.
-func (r *restore) settings(found path) (*autoconf.Settings, error) {
-	place, err := r.place.Resolve(r.getenv)
-	if err != nil {
-		return nil, err
-	}
+func (r *restore) settings(found path, place connection.Place) (*autoconf.Settings, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -233,6 +236,10 @@ func (r *restore) say(result restored) error {
 		result.Lineage, result.ID, result.TargetDir, result.Files, display.Bytes(result.Bytes), result.Seconds)
 	for _, t := range result.Tablespaces {
 		fmt.Fprintf(r.out, "Tablespace %s is in %s.\n", t.OID, printable(t.Location))
+	}
+	if len(result.Dropped) > 0 {
+		fmt.Fprintf(r.out, "These settings load code or run commands, and were left out because the repository is not encrypted: %s. Set those that are yours.\n",
+			strings.Join(result.Dropped, ", "))
 	}
 	if os.Geteuid() == 0 {
 		fmt.Fprintf(r.out, "The files belong to root, but PostgreSQL refuses to run as root. Give them to another user with chown -R.\n")

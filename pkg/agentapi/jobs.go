@@ -100,6 +100,8 @@ type RestoreJob struct {
 	DiscardPrevious string `json:"discardPrevious,omitempty"`
 	// DisableSubscriptions: the data becomes another cluster's, and must not take what is for the first one.
 	DisableSubscriptions bool `json:"disableSubscriptions,omitempty"`
+	// PreloadLibraries is shared_preload_libraries of the cluster, without which PostgreSQL may not understand all of its WAL.
+	PreloadLibraries string `json:"preloadLibraries,omitempty"`
 }
 
 // RestoreTarget is a point; all empty is the end of the archive.
@@ -134,6 +136,8 @@ type RestoreResult struct {
 	TakenBytes int64 `json:"takenBytes,omitempty"`
 	// DisabledSubscriptions as database.subscription, the first of them.
 	DisabledSubscriptions []string `json:"disabledSubscriptions,omitempty"`
+	// DroppedSettings are the parameters that were removed from postgresql.auto.conf, the first of them.
+	DroppedSettings []string `json:"droppedSettings,omitempty"`
 }
 
 // UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.

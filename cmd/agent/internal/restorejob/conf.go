@@ -1,7 +1,6 @@
 package restorejob
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -43,7 +42,7 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 			"port":                            fmt.Sprint(port),
 			"restart_after_crash":             "off",
 			"restore_command":                 walsocket.CommandLine(r.WAL, walsocket.VerbFetch, r.SocketDir, "%f", "%p"),
-			"shared_preload_libraries":        preload(r.manifest.Cluster.Object),
+			"shared_preload_libraries":        r.task.PreloadLibraries,
 			"ssl":                             "off",
 			"timezone":                        "UTC",
 			"unix_socket_directories":         r.SocketDir,
@@ -83,27 +82,6 @@ func targetParameters(target agentapi.RestoreTarget, timeline string) []postgres
 		params["recovery_target_inclusive"] = map[bool]string{true: "on", false: "off"}[*target.Inclusive]
 	}
 	return postgres.ParameterList(params)
-}
-
-// preload are the libraries that the cluster had loaded, without which PostgreSQL may not understand all of its WAL.
-func preload(object json.RawMessage) string {
-	type spec struct {
-		PostgreSQL struct {
-			Parameters map[string]string `json:"parameters"`
-		} `json:"postgresql"`
-	}
-	recorded := struct {
-		Spec spec `json:"spec"`
-		spec
-	}{}
-	if len(object) == 0 || json.Unmarshal(object, &recorded) != nil {
-		return ""
-	}
-	const name = "shared_preload_libraries"
-	if value, found := recorded.Spec.PostgreSQL.Parameters[name]; found {
-		return value
-	}
-	return recorded.PostgreSQL.Parameters[name]
 }
 
 // recoverySettings are those that must not outlive a restore.

@@ -1,7 +1,6 @@
 package restorejob
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -69,11 +68,14 @@ func TestTheTimeOfTheLastTransactionIsRead(t *testing.T) {
 	}
 }
 
-func TestTheLibrariesOfTheClusterAreLoaded(t *testing.T) {
-	const spec = `{"postgresql":{"parameters":{"shared_preload_libraries":"pg_stat_statements"}}}`
-	for object, want := range map[string]string{spec: "pg_stat_statements", `{"spec":` + spec + `}`: "pg_stat_statements", "": "", "{}": "", "broken": ""} {
-		if got := preload(json.RawMessage(object)); got != want {
-			t.Errorf("%s: %q", object, got)
+func TestLibrariesAreThoseOfTheJobAndNeverThoseOfTheBucket(t *testing.T) {
+	r := &restoring{
+		task:     agentapi.RestoreJob{PreloadLibraries: "pg_stat_statements"},
+		manifest: &backup.Manifest{Head: backup.Head{Cluster: backup.Cluster{Object: []byte(`{"spec":{"postgresql":{"parameters":{"shared_preload_libraries":"evil"}}}}`)}}},
+	}
+	for _, p := range parameters(r, postgres.ControlData{}, agentapi.RestoreTarget{}) {
+		if p.Name == "shared_preload_libraries" && p.Value != "pg_stat_statements" {
+			t.Errorf("%s is loaded", p.Value)
 		}
 	}
 }

@@ -97,7 +97,11 @@ func (r *restoring) tidy(spool string) error {
 		return err
 	}
 	if err == nil {
-		contents[autoConf] = withoutRecovery(string(content))
+		kept := withoutRecovery(string(content))
+		if r.task.Repository.Encryption == nil { // anybody with access to the bucket may have written it
+			kept, r.dropped = postgres.WithoutCode(kept)
+		}
+		contents[autoConf] = kept
 	}
 	if err := errors.Join(put(r.pgdata, contents), put(folder, map[string]string{autoConf: remove})); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/objstore"
 )
 
 // What was restored came from a bucket: a name that is written after it may be a link.
@@ -39,5 +40,32 @@ func TestNothingOutsideIsWrittenThroughALinkInTheRestoredData(t *testing.T) {
 				t.Error("the file outside was copied into the data")
 			}
 		})
+	}
+}
+
+func TestSettingsThatRunCodeAreRemovedUnlessTheRepositoryIsEncrypted(t *testing.T) {
+	for _, encryption := range []*objstore.Encryption{nil, {}} {
+		r := &restoring{
+			Worker: Worker{Volume: generation.Volume(t.TempDir()), RunDir: t.TempDir()},
+			task:   agentapi.RestoreJob{DataGeneration: "g2", Repository: objstore.Config{Encryption: encryption}},
+		}
+		r.pgdata = r.Volume.PGData("g2")
+		if err := os.MkdirAll(filepath.Join(r.pgdata, "pg_wal", "archive_status"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		conf := "work_mem = '5MB'\nshared_preload_libraries = '/data/evil'\n"
+		if err := os.WriteFile(filepath.Join(r.Volume.Dir("g2"), autoConf), []byte(conf), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.tidy(filepath.Join(r.Volume.Dir("g2"), "spool")); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(filepath.Join(r.pgdata, autoConf))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if removed := string(content) == "work_mem = '5MB'\n" && len(r.dropped) == 1; removed != (encryption == nil) {
+			t.Errorf("encrypted %t: %q, removed %q", encryption != nil, content, r.dropped)
+		}
 	}
 }

@@ -80,6 +80,7 @@ type restoring struct {
 	// discarded says that the previous data is given up.
 	discarded bool
 	disabled  []string // subscriptions
+	dropped   []string // parameters of postgresql.auto.conf
 }
 
 // Restore makes the generation that the task asks for. One that is whole is reported again. After an error nothing of
@@ -139,11 +140,15 @@ func (r *restoring) make(ctx context.Context) (agentapi.RestoreResult, error) {
 	}
 	reached.FetchSeconds, reached.ReplaySeconds = seconds(r.fetched), seconds(r.Now().Sub(began))
 	reached.TakenBytes, reached.DisabledSubscriptions = r.taken, r.disabled[:min(len(r.disabled), namedSubscriptions)]
+	reached.DroppedSettings = r.dropped[:min(len(r.dropped), namedSettings)]
 	return r.complete(reached)
 }
 
 // namedSubscriptions is how many are named: a termination message has 4 KiB.
-const namedSubscriptions = 16
+const (
+	namedSubscriptions = 16
+	namedSettings      = 16
+)
 
 // open finds the programs, the store and the backup.
 func (r *restoring) open(ctx context.Context) (err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"howdah.dev/howdah/pkg/backup"
@@ -48,6 +49,36 @@ func (s Settings) Write(dir string) error {
 		return err
 	}
 	return backup.CreateFile(root, "recovery.signal", nil)
+}
+
+// DropCode removes from the configuration that was restored what loads code, runs a command or reads further settings, and names
+// it: anybody with access to a bucket that is not encrypted may have written it.
+func DropCode(dir string) ([]string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var all []string
+	for _, name := range []string{"postgresql.conf", autoConf} {
+		content, err := root.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		kept, dropped := postgres.WithoutCode(string(content))
+		if len(dropped) == 0 {
+			continue
+		}
+		if err := backup.ReplaceFile(root, name, []byte(kept)); err != nil {
+			return nil, err
+		}
+		all = append(all, dropped...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 func (s Settings) parameters() []postgres.Parameter {

@@ -91,6 +91,9 @@ func (f *Flags) Resolve(getenv func(string) string) (Place, error) {
 	return place, err
 }
 
+// Encrypted says whether what is read there was written by somebody who has the keys.
+func (p Place) Encrypted() bool { return p.config.Encryption != nil }
+
 func readFile(path string) (Settings, error) {
 	s := Settings{}
 	if path == "" {

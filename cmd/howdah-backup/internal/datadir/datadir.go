@@ -36,9 +36,13 @@ type Job struct {
 	// that is a folder in pg_tblspc itself.
 	Tablespaces map[string]string
 	Recovery    *autoconf.Settings // nil: PostgreSQL stops where the backup ends
-	Workers     int
-	Memory      int64 // bytes of buffers
-	Report      func(what string, done, total int64)
+	// Trusted: only who has the keys of the repository could write it. Otherwise settings that run code are left out.
+	Trusted bool
+	Workers int
+	Memory  int64 // bytes of buffers
+	Report  func(what string, done, total int64)
+
+	Dropped []string // the settings that were left out, once it has run
 }
 
 const (
@@ -75,6 +79,11 @@ func (j *Job) Run(ctx context.Context) (err error) {
 	}
 	if err := j.fetchWAL(ctx); err != nil {
 		return err
+	}
+	if !j.Trusted {
+		if j.Dropped, err = autoconf.DropCode(j.Dir); err != nil {
+			return err
+		}
 	}
 	if j.Recovery != nil {
 		if err := j.Recovery.Write(j.Dir); err != nil {

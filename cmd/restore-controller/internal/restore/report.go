@@ -72,7 +72,7 @@ func summary(restore *v1alpha1.Restore) string {
 	if taken := status.Reached.TakenBytes; taken > 0 {
 		text += fmt.Sprintf(" %d of %d MiB were taken from the previous data.", taken>>20, status.Plan.WriteBytes>>20)
 	}
-	text += unarchived(restore) + unsubscribed(status.DisabledSubscriptions)
+	text += unarchived(restore) + unsubscribed(status.DisabledSubscriptions) + notTaken(status.Plan) + unset(status.DroppedSettings)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
 		text += " It was confirmed: " + decided.Why + "."
 	}
@@ -87,6 +87,15 @@ func unsubscribed(names []string) string {
 	return fmt.Sprintf(" The subscriptions %s are disabled, as the changes they bring are for the cluster that was backed up. "+
 		"If that no longer exists, start each with ALTER SUBSCRIPTION ... ENABLE; if it does, drop them after ALTER SUBSCRIPTION ... SET (slot_name = NONE).",
 		strings.Join(names, ", "))
+}
+
+// unset says which settings of ALTER SYSTEM are removed, where there are any.
+func unset(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" The repository is not encrypted, so what loads code or runs a command was removed from postgresql.auto.conf: %s. "+
+		"Set what is yours in spec.postgresql.parameters, or with ALTER SYSTEM.", strings.Join(names, ", "))
 }
 
 // unarchived says that the new cluster has no archive, where that is so.

@@ -32,13 +32,18 @@ func archiveTo(o *observed, repository string) string {
 
 // newSpec is the spec of the cluster to create: that of the cluster that was backed up, with the overrides of the Restore.
 // An empty repository is none.
-func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*v1alpha1.PostgresClusterSpec, error) {
+// It names what of the record is dropped.
+func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by provenance) (*v1alpha1.PostgresClusterSpec, []string, error) {
 	spec, err := recordedSpec(head.Cluster.Object)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	wanted := restore.Spec.Destination.NewCluster
 	spec.Version = int32(head.PGMajor)
+	spec, dropped := by.admit(spec)
+	wanted := restore.Spec.Destination.NewCluster
+	if wanted.Image != "" {
+		spec.Image = wanted.Image
+	}
 	// Requests to the other cluster: what was to be dropped there may be what this one is for.
 	spec.Switchover, spec.Hibernate = nil, false
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
@@ -60,7 +65,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string) (*
 		maps.Copy(merged, wanted.Parameters)
 		spec.PostgreSQL.Parameters = merged
 	}
-	return spec, resize(spec, wanted.Storage, head.Totals.LogicalBytes)
+	return spec, dropped, resize(spec, wanted.Storage, head.Totals.LogicalBytes)
 }
 
 // makeTemporary makes it the spec of a copy that leaves nothing behind. Its declared roles keep the passwords that the data

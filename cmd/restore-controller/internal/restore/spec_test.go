@@ -47,7 +47,7 @@ func restoreInto(cluster v1alpha1.NewCluster) *v1alpha1.Restore {
 func TestTheNewClusterIsAsTheOldOneWas(t *testing.T) {
 	for _, wrapped := range []bool{true, false} {
 		head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), wrapped)}}
-		spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo")
+		spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
 	old.Switchover, old.Hibernate = &v1alpha1.Switchover{To: "shop-1", Token: "a"}, true
 	old.Databases = []v1alpha1.Database{{Name: "orders"}, {Name: "wanted-back", Ensure: v1alpha1.Absent}}
 	head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
-	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo")
+	spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
 	if err != nil || spec.Switchover != nil || spec.Hibernate || len(spec.Databases) != 1 || spec.Databases[0].Name != "orders" {
 		t.Errorf("%+v, %v", spec, err)
 	}
@@ -77,10 +77,10 @@ func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
 func TestOverridesReplaceAndAdd(t *testing.T) {
 	class := "fast"
 	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
-	spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{
+	spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{
 		Name: "copy", Storage: &v1alpha1.NewStorage{Size: "20Gi", StorageClassName: &class},
 		Parameters: map[string]v1alpha1.ParameterValue{"jit": "on", "max_connections": "50"},
-	}), "repo")
+	}), "repo", provenance{trusted: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,12 +95,12 @@ func TestOverridesReplaceAndAdd(t *testing.T) {
 
 func TestStorageThatIsTooSmallIsRefused(t *testing.T) {
 	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}, Totals: backup.Totals{LogicalBytes: 3 << 30}}
-	_, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{Size: "2Gi"}}), "repo")
+	_, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{Size: "2Gi"}}), "repo", provenance{trusted: true})
 	if err == nil || !strings.Contains(err.Error(), "the backup holds 3Gi, and a volume of 2Gi is too small") {
 		t.Errorf("%v", err)
 	}
 	head.Cluster.Object = nil
-	if _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo"); err == nil || !strings.Contains(err.Error(), "storage.size") {
+	if _, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true}); err == nil || !strings.Contains(err.Error(), "storage.size") {
 		t.Errorf("without a record: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestTheImageIsTheClustersOwnOrTheSuites(t *testing.T) {
 		"the one that ran, at worst": {backup.Head{PGMajor: 16, Cluster: backup.Cluster{Image: "ran:16"}}, "", "ran:16"},
 		"none":                       {backup.Head{PGMajor: 16}, "", ""},
 	} {
-		got, err := r.imageFor(&test.head, &v1alpha1.PostgresClusterSpec{Image: test.image})
+		got, err := r.imageFor(&test.head, &v1alpha1.PostgresClusterSpec{Image: test.image}, provenance{trusted: true})
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -165,7 +165,7 @@ func TestTheNewClusterArchivesWhereItIsToldOrWhereItCanOrNowhere(t *testing.T) {
 	} {
 		restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Repository: test.told})
 		o := &observed{restore: restore, repository: &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: test.readOnly}}}
-		spec, err := newSpec(head, restore, archiveTo(o, "repo"))
+		spec, _, err := newSpec(head, restore, archiveTo(o, "repo"), provenance{trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestFewerInstancesConfirmFewerCommits(t *testing.T) {
 		old := shopSpec()
 		old.Instances, old.Synchronous = 3, &v1alpha1.Synchronous{Number: 2}
 		head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
-		spec, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Instances: &instances}), "repo")
+		spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Instances: &instances}), "repo", provenance{trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
 	access := true
 	restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: true, SuperuserAccess: &access})
-	spec, err := newSpec(head, restore, "repo")
+	spec, _, err := newSpec(head, restore, "repo", provenance{trusted: true})
 	if err != nil {
 		t.Fatal(err)
 	}

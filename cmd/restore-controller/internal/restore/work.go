@@ -33,7 +33,7 @@ func (r *Reconciler) ensureCluster(ctx context.Context, o *observed) flow.Outcom
 	if head == nil {
 		return outcome
 	}
-	spec, err := newSpec(head, o.restore, archiveTo(o, o.restore.Status.Plan.Repository))
+	spec, _, err := newSpec(head, o.restore, archiveTo(o, o.restore.Status.Plan.Repository), o.provenance())
 	if err != nil {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
@@ -107,6 +107,7 @@ func (r *Reconciler) job(o *observed) workload.Job {
 		Repository: location.PodConfig(o.repository), Lineage: plan.Lineage, BackupID: plan.BackupID,
 		DataGeneration: plan.DataGeneration, MajorVersion: int(plan.MajorVersion), Timeline: plan.Timeline,
 		LastWAL: plan.LastWAL, MemoryLimit: bufferLimit, InPlace: o.inPlace(),
+		PreloadLibraries: string(o.cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
 	}
 	if into := o.restore.Spec.Destination.NewCluster; into != nil {
 		spec.DisableSubscriptions = into.Subscriptions != v1alpha1.SubscriptionsEnabled
@@ -163,7 +164,7 @@ func (r *Reconciler) handOver(ctx context.Context, o *observed) flow.Outcome {
 	if !o.job.Result(&result) {
 		return r.deleteJob(ctx, o, "The result of the Job can't be read any more, so it runs again.")
 	}
-	status.DisabledSubscriptions = result.DisabledSubscriptions
+	status.DisabledSubscriptions, status.DroppedSettings = result.DisabledSubscriptions, result.DroppedSettings
 	status.Reached = &v1alpha1.ReachedPoint{
 		LSN: result.ReachedLSN, Timeline: result.Timeline, FetchSeconds: result.FetchSeconds, ReplaySeconds: result.ReplaySeconds,
 		TakenBytes: result.TakenBytes,

@@ -1,0 +1,97 @@
+package restore
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/manager"
+)
+
+// planted is a spec as anybody may write it who can write to a bucket.
+func planted() v1alpha1.PostgresClusterSpec {
+	spec := shopSpec()
+	spec.Image = "evil:17"
+	spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{
+		"work_mem": "8MB", "shared_preload_libraries": "evil", "session_preload_libraries": "evil", "jit_provider": "evil",
+	}
+	spec.Roles = []v1alpha1.Role{{
+		Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "other"}, CertificateSecret: &v1alpha1.CertificateSecret{Name: "more"},
+	}}
+	spec.Scheduling = v1alpha1.Scheduling{
+		NodeAffinity: &corev1.NodeAffinity{}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+		PriorityClassName: "system-node-critical", Spread: v1alpha1.SpreadRequired,
+	}
+	return spec
+}
+
+// from is the new cluster's spec and what of the record is dropped.
+func from(t *testing.T, spec v1alpha1.PostgresClusterSpec, wanted v1alpha1.NewCluster, by provenance) (*v1alpha1.PostgresClusterSpec, []string) {
+	t.Helper()
+	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, spec, true), Image: "evil:17"}}
+	got, dropped, err := newSpec(head, restoreInto(wanted), "repo", by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got, dropped
+}
+
+func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
+	spec, dropped := from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{})
+	if spec.Image != "" || !reflect.DeepEqual(spec.Scheduling, v1alpha1.Scheduling{Spread: v1alpha1.SpreadRequired}) {
+		t.Errorf("image %q, scheduling %+v", spec.Image, spec.Scheduling)
+	}
+	if p := spec.PostgreSQL.Parameters; len(p) != 1 || p["work_mem"] != "8MB" {
+		t.Errorf("parameters %v", p)
+	}
+	if r := spec.Roles; len(r) != 1 || r[0].Name != "web" || r[0].PasswordSecret != nil || r[0].CertificateSecret != nil {
+		t.Errorf("roles %+v", r)
+	}
+	want := []string{
+		"spec.image", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations", "spec.scheduling.priorityClassName",
+		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.postgresql.parameters.jit_provider",
+		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
+	}
+	if !reflect.DeepEqual(dropped, want) {
+		t.Errorf("dropped %q", dropped)
+	}
+	r := &Reconciler{Dependencies: manager.Dependencies{}}
+	if image, err := r.imageFor(&backup.Head{PGMajor: 17, Cluster: backup.Cluster{Image: "evil:17"}}, spec, provenance{}); err == nil {
+		t.Errorf("image %s is taken from the bucket", image)
+	}
+}
+
+func TestWhatTheLiveClusterHasIsKept(t *testing.T) {
+	live := planted()
+	spec, dropped := from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{live: &live})
+	if len(dropped) > 0 || spec.Image != "evil:17" || len(spec.PostgreSQL.Parameters) != 4 || spec.Roles[0].PasswordSecret == nil {
+		t.Errorf("dropped %q of what the cluster has itself: %+v", dropped, spec)
+	}
+	live.Image = "own:17"
+	if spec, _ = from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{live: &live}); spec.Image != "own:17" {
+		t.Errorf("image %s instead of the live cluster's", spec.Image)
+	}
+}
+
+func TestWhatAPersonWritesIntoTheRestoreCounts(t *testing.T) {
+	spec, _ := from(t, planted(), v1alpha1.NewCluster{
+		Name: "copy", Image: "mine:17", Parameters: map[string]v1alpha1.ParameterValue{"shared_preload_libraries": "pg_stat_statements"},
+	}, provenance{})
+	if spec.Image != "mine:17" || spec.PostgreSQL.Parameters["shared_preload_libraries"] != "pg_stat_statements" {
+		t.Errorf("%+v", spec)
+	}
+}
+
+func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
+	admitted := []string{
+		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
+		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
+	}
+	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
+	if spec.NumField() != len(admitted) {
+		t.Errorf("spec has %d fields: decide in admit whether the new one may come from a bucket", spec.NumField())
+	}
+}
