@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ type election struct {
 	server elect.Server
 	sync   elect.Sync // that the server was told
 	synced time.Time  // when
+	waits  bool       // a commit was seen to wait since
 }
 
 // report changes what the election knows of the server.
@@ -35,22 +37,38 @@ func (e *election) report(change func(*elect.Server)) {
 func (e *election) told(sync elect.Sync) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sync = sync
+	e.sync, e.waits = sync, false
 }
 
 // changed notes that a running server was told for whom commits wait. It is neither the old nor the new one, until all
 // processes have it.
 func (e *election) changed(sync elect.Sync) {
 	e.mu.Lock()
-	e.sync, e.synced = sync, time.Now()
+	e.sync, e.synced, e.waits = sync, time.Now(), false
 	e.mu.Unlock()
 	e.report(func(server *elect.Server) { server.Sync = elect.Sync{Quorum: -1} })
 }
 
-// settle notes from which position on commits wait for whom the server was told last: all its processes have read it.
+// unproven says that commits are to wait for replicas, and none has been seen to since the server was told.
+func (e *election) unproven() (sync elect.Sync, is bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sync, e.server.Mode == elect.Primary && e.server.Sync.Quorum < 0 && e.sync.Quorum > 0 && !e.waits
+}
+
+// proven notes that a commit was seen to wait since the server was told of this.
+func (e *election) proven(sync elect.Sync) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.waits = e.waits || sync.Quorum == e.sync.Quorum && slices.Equal(sync.Members, e.sync.Members)
+}
+
+// settle notes from which position on commits wait for whom the server was told last. That they wait at all was seen. For whom is
+// up to the processes that send WAL: each reads the setting before it takes the next answer of its replica, once the postmaster
+// has told it.
 func (e *election) settle(written uint64) {
 	e.mu.Lock()
-	sync, settled := e.sync, time.Since(e.synced) >= syncSettle
+	sync, settled := e.sync, time.Since(e.synced) >= syncSettle && (e.waits || e.sync.Quorum == 0)
 	e.mu.Unlock()
 	e.report(func(server *elect.Server) {
 		if server.Mode == elect.Primary && server.Sync.Quorum < 0 && settled {

@@ -131,6 +131,11 @@ func (i *instance) ask(ctx context.Context, do func(context.Context, *pgx.Conn) 
 	return i.probe.Ask(ctx, do)
 }
 
+// awaitWaitingCommits waits until commits wait for replicas.
+func (i *instance) awaitWaitingCommits(ctx context.Context) error {
+	return replicate.AwaitWaitingCommits(ctx, func(ctx context.Context) (*pgx.Conn, error) { return i.server.Connect(ctx, "postgres") })
+}
+
 // locate is where the server is at this moment. Only a replica that accepts connections has a position that counts.
 func (i *instance) locate(ctx context.Context) (agentapi.Position, error) {
 	var found replicate.Position

@@ -47,6 +47,9 @@ func (s *server) promote(ctx context.Context) error {
 		return nil
 	}
 	err := s.probe.Ask(limited, func(ctx context.Context, conn *pgx.Conn) error { return replicate.Promote(ctx, conn) })
+	if err == nil && want.Sync.Quorum > 0 { // the Lease says that commits wait, so no client comes before they do
+		err = s.awaitWaitingCommits(limited)
+	}
 	if err != nil {
 		return s.unpromoted(err)
 	}

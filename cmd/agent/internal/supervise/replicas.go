@@ -76,9 +76,31 @@ func (r *replicas) show(ctx context.Context, seen time.Time, err error) time.Tim
 	return seen
 }
 
+// proveTime is how long a commit is looked for that waits. It is tried again with the next look at the replicas.
+const proveTime = 500 * time.Millisecond
+
+// prove shows that commits wait for replicas, where the server was told that they shall. It comes before the position is asked for
+// from which on they do.
+func (r *replicas) prove(ctx context.Context) {
+	sync, unproven := r.election.unproven()
+	if !unproven {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, proveTime)
+	defer cancel()
+	if err := r.awaitWaitingCommits(limited); err != nil {
+		if ctx.Err() == nil {
+			r.Log.Info("commits don't wait for replicas yet", "synchronous_standby_names", synchronousNames(sync), "reason", err)
+		}
+		return
+	}
+	r.election.proven(sync)
+}
+
 // tell tells the election who follows, and has an answer ready for those. It says how many are connected. Where the server doesn't say
 // who follows, the election is told nothing: nobody is away because of that.
 func (r *replicas) tell(ctx context.Context) (int, error) {
+	r.prove(ctx)
 	var written postgres.LSN
 	var connected []replicate.Follower
 	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
