@@ -20,10 +20,16 @@ func (c *Core) campaign(now Time, acts *Acts) {
 	switch {
 	case acts.Refresh:
 	case take:
-		acts.Write = c.lease.write(now, who.claim())
-	case now >= max(c.lease.seen+c.limits.Expire, c.lease.reread+c.limits.Renew): // nobody is primary, as far as is known here
+		acts.Write = c.write(now, who.claim())
+	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits), c.lease.reread+c.limits.Renew): // nobody is primary, as far as is known here
 		c.lease.reread, acts.Refresh = now, true
 	}
+}
+
+// write a record, as one of a holder with these limits.
+func (c *Core) write(now Time, record Record) *Write {
+	record.Duration = c.limits.Expire
+	return c.lease.write(now, record)
 }
 
 // candidate is an instance without the lease at one moment: what it knows, from which follows whether it may take it.
@@ -87,7 +93,7 @@ func (c *candidate) following() Want {
 func (c *candidate) mayTake() (bool, string) {
 	r := c.record
 	released := r.Holder == ""
-	expires := c.seen + c.limits.Expire
+	expires := c.seen + r.expiry(c.limits)
 	free := released || c.now >= expires || r.Term == c.ended
 	if !free {
 		c.wait(expires)
@@ -168,7 +174,7 @@ func (c *candidate) mayReturn() (bool, string) {
 		case m.Address == "": // it has never followed in this term
 		case fresh && (a.Streaming || a.Promised):
 			return false, fmt.Sprintf("%s still follows the former pod of %s.", m.Name, c.self.Name)
-		case !fresh && c.now < c.positions.since+c.limits.Expire:
+		case !fresh && c.now < c.positions.since+r.expiry(c.limits):
 			return false, fmt.Sprintf("%s has not said whether it still follows the former pod of %s.", m.Name, c.self.Name)
 		}
 	}

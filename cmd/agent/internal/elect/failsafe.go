@@ -66,7 +66,7 @@ func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentap
 	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
 		return agentapi.FailsafeAnswer{Message: "another term has begun"}
 	}
-	c.promise = max(c.promise, now+c.limits.Expire)
+	c.promise = max(c.promise, now+r.expiry(c.limits))
 	return agentapi.FailsafeAnswer{Follows: true}
 }
 

@@ -24,6 +24,8 @@ type Record struct {
 	Timeline int64
 	// Generation is the data generation that the election is about; empty: there was none yet.
 	Generation string
+	// Duration is for how long the holder keeps the lease without a renewal, by its own limits; 0: it doesn't say.
+	Duration time.Duration
 	// LastHolder is the holder, or who gave the lease up.
 	LastHolder string
 	// Members may take over. An acknowledged commit is on at least Quorum of them.
@@ -61,6 +63,15 @@ func (r *Record) member(name string) (Member, bool) {
 		return Member{}, false
 	}
 	return r.Members[i], true
+}
+
+// longestDuration bounds what a Lease may ask for: one that was edited by hand keeps nobody from taking over for ever.
+const longestDuration = 10 * time.Minute
+
+// expiry is for how long a record must have stayed the same until others may take the lease: by their own limits and by the
+// holder's, which may be of another version of the agent.
+func (r *Record) expiry(limits Limits) time.Duration {
+	return max(limits.Expire, min(r.Duration, longestDuration))
 }
 
 // blank: nobody has written it yet, or somebody has taken the Lease away and it was made again.

@@ -33,6 +33,38 @@ func TestAMemberTakesOverWhenTheLeaseHasRunOutOnItsOwnClock(t *testing.T) {
 	same(t, "members", r.Members, "a")
 }
 
+// Agents of two versions may have other limits: the holder's count, and the own ones.
+func TestNobodyTakesOverBeforeTheHoldersLimit(t *testing.T) {
+	for name, c := range map[string]struct{ holder, wait time.Duration }{
+		"it says nothing":               {0, limits.Expire},
+		"it is more patient":            {2 * limits.Expire, 2 * limits.Expire},
+		"it is less patient":            {limits.Expire / 2, limits.Expire},
+		"somebody has edited the Lease": {1000 * time.Hour, longestDuration},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := held(1, "b")
+			record.Duration = c.holder
+			b := start(t, "b", required(1)).sees(record).serves(Replica, 1, 100)
+			b.passes(c.wait - time.Millisecond).waits()
+			if r := b.passes(time.Millisecond).takes(); r.Duration != limits.Expire {
+				t.Errorf("it says that it keeps the lease for %s", r.Duration)
+			}
+		})
+	}
+}
+
+func TestAPromiseLastsForAsLongAsThePrimaryCountsOnIt(t *testing.T) {
+	record := held(1, "b")
+	record.Duration = 2 * limits.Expire
+	b := start(t, "b", required(1)).sees(record).serves(Replica, 1, 100)
+	b.passes(limits.Expire)
+	if answer := b.core.AskedFailsafe(b.now, agentapi.FailsafeRequest{Leader: "a", Term: 3, Generation: generation}); !answer.Follows {
+		t.Fatalf("%+v", answer)
+	}
+	b.passes(2*limits.Expire - time.Millisecond).waits()
+	b.passes(time.Millisecond).takes()
+}
+
 func TestEveryRenewalBeginsTheTimeAnew(t *testing.T) {
 	b := start(t, "b", required(1)).sees(held(1, "b")).serves(Replica, 1, 100)
 	b.passes(limits.Expire - time.Millisecond)

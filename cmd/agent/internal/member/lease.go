@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
@@ -55,7 +56,8 @@ func (l *lease) record() (elect.Record, error) {
 		}
 	}
 	record := elect.Record{
-		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Timeline: known.Timeline, Generation: known.Generation, HolderUID: known.HolderUID,
+		Duration: time.Duration(max(0, min(l.Spec.LeaseDurationSeconds, math.MaxInt32))) * time.Second,
+		Version:  l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Timeline: known.Timeline, Generation: known.Generation, HolderUID: known.HolderUID,
 		Address: known.Address, Started: known.Started, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
 		Successor: known.Successor, Complete: known.Complete, End: known.End,
 	}
@@ -66,7 +68,7 @@ func (l *lease) record() (elect.Record, error) {
 }
 
 // patchOf a record: its version is the precondition.
-func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, error) {
+func patchOf(record elect.Record, now time.Time) (lease, error) {
 	members := record.Members
 	if members == nil {
 		members = []elect.Member{}
@@ -81,7 +83,7 @@ func patchOf(record elect.Record, expire time.Duration, now time.Time) (lease, e
 	patch := lease{
 		Metadata: leaseMeta{ResourceVersion: record.Version, Annotations: map[string]string{annotation: string(text)}},
 		Spec: leaseSpec{
-			LeaseDurationSeconds: int(expire.Seconds()), RenewTime: now.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
+			LeaseDurationSeconds: int(math.Ceil(record.Duration.Seconds())), RenewTime: now.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 			LeaseTransitions: record.Term,
 		},
 	}
@@ -118,7 +120,7 @@ func (m *Member) readLease(ctx context.Context) (elect.Record, error) {
 
 // writeLease returns the new version.
 func (m *Member) writeLease(ctx context.Context, record elect.Record) (string, error) {
-	patch, err := patchOf(record, m.limits.Expire, time.Now())
+	patch, err := patchOf(record, time.Now())
 	if err != nil {
 		return "", err
 	}

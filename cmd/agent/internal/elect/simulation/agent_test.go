@@ -50,7 +50,7 @@ func (n *node) startContainer() {
 		Original: len(n.volume.wal) > 0 && !n.volume.copied, Whole: len(n.volume.wal) > 0 && !n.volume.torn,
 	}
 	a := &agent{
-		node: n, uid: n.uid(), core: elect.New(self, n.config, w.limits), permit: elect.Forever, stepAt: -1,
+		node: n, uid: n.uid(), core: elect.New(self, n.config, n.limits), permit: elect.Forever, stepAt: -1,
 		asking: map[string]elect.Time{}, known: map[string]follower{},
 	}
 	n.agent = a
@@ -244,7 +244,7 @@ func (a *agent) deadline() elect.Time {
 	if a.permit == elect.Forever {
 		return elect.Forever
 	}
-	return a.permit + a.node.w.limits.Kill - a.node.w.limits.Fence
+	return a.permit + a.node.limits.Kill - a.node.limits.Fence
 }
 
 // watchOver is the watchdog: it kills the server when its time is over.

@@ -18,6 +18,7 @@ type node struct {
 	w      *world
 	name   string
 	clock  clock
+	limits elect.Limits
 	volume volume
 	pods   int    // that there were
 	starts int    // of containers so far

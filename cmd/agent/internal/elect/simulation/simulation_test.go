@@ -29,7 +29,7 @@ type kind struct {
 }
 
 func newWorld(seed uint64, trace bool) *world {
-	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), limits: elect.DefaultLimits()}
+	w := &world{seed: seed, rng: rand.New(rand.NewPCG(seed, 1))}
 	if trace {
 		w.lines = []string{}
 	}
@@ -39,11 +39,23 @@ func newWorld(seed uint64, trace bool) *world {
 	return w
 }
 
+// patient are limits of another version of the agent, twice as long.
+func patient(l elect.Limits) elect.Limits {
+	for _, limit := range []*time.Duration{&l.Renew, &l.Failsafe, &l.Fence, &l.Kill, &l.Expire} {
+		*limit *= 2
+	}
+	return l
+}
+
 // populate the world with instances; the first one has the data.
 func (w *world) populate(instances, running int) {
 	for i := range instances {
 		clock := clock{offset: w.between(second, 1000*second), ppm: w.rng.Int64N(20_001) - 10_000}
-		w.nodes = append(w.nodes, &node{w: w, name: string(rune('a' + i)), clock: clock, gone: i >= running})
+		limits := elect.DefaultLimits()
+		if w.seed%4 == 3 && i == 0 {
+			limits = patient(limits)
+		}
+		w.nodes = append(w.nodes, &node{w: w, name: string(rune('a' + i)), clock: clock, limits: limits, gone: i >= running})
 	}
 	w.nodes[0].volume.wal = []entry{{1, 0}}
 	w.configure(running)

@@ -24,7 +24,6 @@ type world struct {
 	now    time.Duration
 	queue  events
 	count  int // of events so far, which orders those of one moment
-	limits elect.Limits
 	kind   kind
 	config elect.Config // that the cluster asks for
 	lines  []string     // of what happened; nil: nobody wants to know
