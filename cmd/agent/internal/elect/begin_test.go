@@ -87,3 +87,32 @@ func TestAHolderWritesALeaseThatWasMadeAnewAsItWas(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+func TestAHolderWritesALeaseThatSomebodyDamagedAsItWas(t *testing.T) {
+	a := leader(t, required(1), held(1, "b"))
+	term := a.core.Record().Term
+	a.sees(Record{Version: "99", Holder: "a", Term: term, Damaged: "It can't be parsed."}).wants(Lead)
+	if r := a.passes(limits.Renew).takes(); r.Version != "99" || r.Term != term || r.Quorum != 1 || r.Damaged != "" {
+		t.Errorf("%+v", r)
+	}
+	a.sees(Record{Version: "100", Holder: "b", Term: term + 1, Damaged: "It can't be parsed."})
+	if a.core.Holds() {
+		t.Error("it goes on though the Lease names another one")
+	}
+}
+
+func TestNobodyTakesALeaseThatIsDamaged(t *testing.T) {
+	for name, record := range map[string]Record{
+		"held":     {Version: "5", Holder: "a", Term: 3, Damaged: "It can't be parsed."},
+		"given up": {Version: "5", Term: 3, Damaged: "It can't be parsed."},
+		"new":      {Version: "5", Damaged: "It can't be parsed."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, "b", required(1)).sees(record).serves(Replica, 1, 100)
+			b.passes(2 * limits.Expire).waits()
+			if b.acts.Want.Why != record.Damaged {
+				t.Errorf("it says %q", b.acts.Want.Why)
+			}
+		})
+	}
+}

@@ -20,16 +20,10 @@ func (c *Core) campaign(now Time, acts *Acts) {
 	switch {
 	case acts.Refresh:
 	case take:
-		acts.Write = c.write(now, who.claim())
+		acts.Write = c.lease.write(now, who.claim())
 	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits), c.lease.reread+c.limits.Renew): // nobody is primary, as far as is known here
 		c.lease.reread, acts.Refresh = now, true
 	}
-}
-
-// write a record, as one of a holder with these limits.
-func (c *Core) write(now Time, record Record) *Write {
-	record.Duration = c.limits.Expire
-	return c.lease.write(now, record)
 }
 
 // candidate is an instance without the lease at one moment: what it knows, from which follows whether it may take it.
@@ -99,6 +93,8 @@ func (c *candidate) mayTake() (bool, string) {
 		c.wait(expires)
 	}
 	switch {
+	case r.Damaged != "":
+		return false, r.Damaged
 	case c.now < c.promise:
 		c.wait(c.promise)
 		return false, "This instance has promised the primary not to take over."

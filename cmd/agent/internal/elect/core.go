@@ -42,7 +42,7 @@ type Core struct {
 
 // New makes the core of an instance that has seen nothing yet.
 func New(self Self, config Config, limits Limits) *Core {
-	c := &Core{self: self, config: config, limits: limits, replicas: expected(0, nil), positions: positions{heard: map[string]answer{}}}
+	c := &Core{self: self, config: config, limits: limits, lease: lease{duration: limits.Expire}, replicas: expected(0, nil), positions: positions{heard: map[string]answer{}}}
 	c.alone = c.Alone()
 	return c
 }
@@ -68,7 +68,7 @@ func (c *Core) SawLease(now Time, record Record) {
 	if !record.newer(c.lease.record) {
 		return
 	}
-	if c.holds && record.blank() { // somebody has deleted it; it is written again as it was
+	if c.holds && (record.blank() || damaged(&record, c.lease.record)) { // somebody has deleted or edited it; it is written again as it was
 		version := record.Version
 		record = *c.lease.record
 		record.Version = version
@@ -83,6 +83,11 @@ func (c *Core) SawLease(now Time, record Record) {
 	if !c.holds {
 		c.positions.forget() // what was heard before is about the lease before
 	}
+}
+
+// damaged: the record is the one that was known, and somebody has made the rest of it unreadable.
+func damaged(record, known *Record) bool {
+	return record.Damaged != "" && record.Holder == known.Holder && record.Term == known.Term
 }
 
 // Outcome of a write.

@@ -1,7 +1,11 @@
 package elect
 
+import "time"
+
 // lease is what is known of the Lease, and of our own writes of it.
 type lease struct {
+	duration time.Duration // that ours have
+
 	record  *Record // that was read or written last; nil: none yet
 	seen    Time    // when its version was seen first
 	refresh bool    // it is known to be old
@@ -16,6 +20,7 @@ type lease struct {
 
 // write is the next one. There is none on its way.
 func (l *lease) write(now Time, record Record) *Write {
+	record.Duration = l.duration
 	l.writing, l.wrote, l.confirmed = &Write{Record: record, Sent: now}, now, false
 	return l.writing
 }

@@ -26,6 +26,8 @@ type Record struct {
 	Generation string
 	// Duration is for how long the holder keeps the lease without a renewal, by its own limits; 0: it doesn't say.
 	Duration time.Duration
+	// Damaged says in a sentence why all but Version, Holder, Term and Duration is unknown: somebody else has written to the Lease.
+	Damaged string
 	// LastHolder is the holder, or who gave the lease up.
 	LastHolder string
 	// Members may take over. An acknowledged commit is on at least Quorum of them.
@@ -76,7 +78,7 @@ func (r *Record) expiry(limits Limits) time.Duration {
 
 // blank: nobody has written it yet, or somebody has taken the Lease away and it was made again.
 func (r *Record) blank() bool {
-	return r.Holder == "" && r.Term == 0 && r.LastHolder == "" && r.Generation == ""
+	return r.Damaged == "" && r.Holder == "" && r.Term == 0 && r.LastHolder == "" && r.Generation == ""
 }
 
 // newer says whether a record is the later one of two that were read. Versions that are no numbers are taken as they come.

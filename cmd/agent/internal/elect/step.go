@@ -144,7 +144,7 @@ func (c *Core) lead(now Time, acts *Acts) {
 		acts.Want.Sync = c.target
 	}
 	if due && c.lease.writing == nil && !acts.Refresh {
-		acts.Write = c.write(now, next)
+		acts.Write = c.lease.write(now, next)
 	}
 	if at := c.lease.wrote + c.limits.Renew; at > now {
 		acts.Wake = min(acts.Wake, at)

@@ -48,23 +48,27 @@ type election struct {
 	End        elect.End      `json:"end,omitzero"`
 }
 
-func (l *lease) record() (elect.Record, error) {
-	known := election{}
-	if text := l.Metadata.Annotations[annotation]; text != "" {
-		if err := json.Unmarshal([]byte(text), &known); err != nil {
-			return elect.Record{}, fmt.Errorf("annotation %s of the Lease: %w", annotation, err)
-		}
-	}
+// record is what the Lease says. What can't be read of it is no reason to know nothing: its version and its holder are there.
+func (l *lease) record() elect.Record {
 	record := elect.Record{
+		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions,
 		Duration: time.Duration(max(0, min(l.Spec.LeaseDurationSeconds, math.MaxInt32))) * time.Second,
-		Version:  l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Timeline: known.Timeline, Generation: known.Generation, HolderUID: known.HolderUID,
-		Address: known.Address, Started: known.Started, LastHolder: known.LastHolder, Members: known.Members, Quorum: known.Quorum,
-		Successor: known.Successor, Complete: known.Complete, End: known.End,
 	}
 	if l.Spec.HolderIdentity != nil {
 		record.Holder = *l.Spec.HolderIdentity
 	}
-	return record, nil
+	known := election{}
+	if text := l.Metadata.Annotations[annotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &known); err != nil {
+			record.Damaged = fmt.Sprintf("The annotation %s of the Lease can't be parsed (%v). Nobody takes over until it is corrected, or the Lease is deleted: "+
+				"see \"When a person has to decide\" in docs/high-availability.md.", annotation, err)
+			return record
+		}
+	}
+	record.Timeline, record.Generation, record.HolderUID, record.Address = known.Timeline, known.Generation, known.HolderUID, known.Address
+	record.Started, record.LastHolder, record.Members, record.Quorum = known.Started, known.LastHolder, known.Members, known.Quorum
+	record.Successor, record.Complete, record.End = known.Successor, known.Complete, known.End
+	return record
 }
 
 // patchOf a record: its version is the precondition.
@@ -115,7 +119,7 @@ func (m *Member) readLease(ctx context.Context) (elect.Record, error) {
 	if err := m.API.Get(ctx, m.path(), &found); err != nil {
 		return elect.Record{}, err
 	}
-	return found.record()
+	return found.record(), nil
 }
 
 // writeLease returns the new version.

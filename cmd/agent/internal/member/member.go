@@ -299,11 +299,8 @@ func (m *Member) saw(object json.RawMessage) error {
 	if err := json.Unmarshal(object, &found); err != nil {
 		return err
 	}
-	record, err := found.record()
-	if err == nil {
-		m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, record) })
-	}
-	return err
+	m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, found.record()) })
+	return nil
 }
 
 func (m *Member) version() string {

@@ -1,0 +1,41 @@
+package member
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+)
+
+func TestWhatCannotBeReadOfALeaseIsSaidAndTheRestIsKnown(t *testing.T) {
+	holder := "shop-0"
+	l := lease{
+		Metadata: leaseMeta{ResourceVersion: "7", Annotations: map[string]string{annotation: `{"members":`}},
+		Spec:     leaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: 9, LeaseTransitions: 4},
+	}
+	r := l.record()
+	if r.Version != "7" || r.Holder != "shop-0" || r.Term != 4 || r.Duration != 9*time.Second || !strings.Contains(r.Damaged, annotation) {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestALeaseIsReadAsItWasWritten(t *testing.T) {
+	want := elect.Record{
+		Version: "7", Holder: "shop-0", HolderUID: "u", Address: "10.0.0.7", Started: "s", Term: 4, Timeline: 2, Generation: "g1",
+		Duration: 9 * time.Second, LastHolder: "shop-0", Members: []elect.Member{{Name: "shop-1", Address: "10.0.0.8"}}, Quorum: 1,
+		Successor: "shop-1", Complete: true, End: elect.End{Timeline: 1, LSN: 5},
+	}
+	written, err := patchOf(want, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := written.record()
+	if len(got.Members) != 1 || got.Members[0] != want.Members[0] {
+		t.Errorf("members %v", got.Members)
+	}
+	got.Members, want.Members = nil, nil
+	if got.Version != want.Version || got.Holder != want.Holder || got.Duration != want.Duration || got.End != want.End || got.Damaged != "" {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
