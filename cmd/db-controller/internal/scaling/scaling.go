@@ -44,7 +44,7 @@ func PrimaryStays(o *observed.Cluster) bool {
 	return primary >= 0 && primary < o.Wanted() && o.Serving(primary)
 }
 
-// MayTakeOver: the Lease may name the instance as one that has what was acknowledged. Only its holder knows that it doesn't; where
+// MayTakeOver says whether the Lease may name the instance as one that has what was acknowledged. Only its holder knows; where
 // the holder doesn't answer, the Lease may say anything.
 func MayTakeOver(o *observed.Cluster, instance string) bool {
 	if !o.Electing() {
