@@ -48,7 +48,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 	t.Setenv(asCommand, "yes")
 	b := &bed{testBucket: newBucket(t), archived: pgtest.Dir(t)}
 	b.server = pgtest.Start(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=1"}, Params: map[string]string{
-		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
+		"archive_mode": "on", "archive_command": b.archiveCommand(),
 		"max_wal_size": "32MB", "autovacuum": "off", "max_connections": "150",
 	}})
 	var err error
@@ -192,6 +192,11 @@ func (b *bed) started(dir string, do func(conn *pgx.Conn)) {
 	b.startedWith(dir, "off", do)
 }
 
+// archiveCommand puts WAL into the folder from which it is archived.
+func (b *bed) archiveCommand() string {
+	return "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f"
+}
+
 // startedWith is started with archive_mode.
 func (b *bed) startedWith(dir, archiveMode string, do func(conn *pgx.Conn)) {
 	b.t.Helper()
@@ -203,6 +208,7 @@ func (b *bed) startedWith(dir, archiveMode string, do func(conn *pgx.Conn)) {
 		return cmd
 	}
 	options := "-c listen_addresses= -c archive_mode=" + archiveMode + " -c unix_socket_directories=" + sockets
+	options += ` -c "archive_command=` + b.archiveCommand() + `"` // commands are not restored from a bucket
 	if out, err := pgctl("-o", options, "start").CombinedOutput(); err != nil {
 		said, _ := os.ReadFile(log)
 		b.t.Fatalf("the restored data doesn't start: %v: %s%s", err, out, said)
