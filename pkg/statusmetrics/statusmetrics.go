@@ -4,10 +4,12 @@ package statusmetrics
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -21,6 +23,27 @@ var listed = prometheus.NewDesc("howdah_status_listed",
 
 // Send sends a gauge.
 type Send func(metric *prometheus.Desc, value float64, labels ...string)
+
+// With sends gauges that all begin with these labels.
+func (s Send) With(labels ...string) Send {
+	return func(metric *prometheus.Desc, value float64, more ...string) {
+		s(metric, value, slices.Concat(labels, more)...)
+	}
+}
+
+// Time sends a time in seconds since 1970, unless it is not known.
+func (s Send) Time(metric *prometheus.Desc, at *metav1.Time, labels ...string) {
+	if at != nil {
+		s(metric, float64(at.Unix()), labels...)
+	}
+}
+
+// Between sends the seconds from one time to another, once both are known.
+func (s Send) Between(metric *prometheus.Desc, from, to *metav1.Time, labels ...string) {
+	if from != nil && to != nil {
+		s(metric, to.Sub(from.Time).Seconds(), labels...)
+	}
+}
 
 // Collector serves the metrics of all objects of the kind O.
 type Collector[O client.Object] struct {

@@ -3,8 +3,10 @@ package statusmetrics
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -63,5 +65,21 @@ func TestThatNothingCanBeListedIsAMetric(t *testing.T) {
 	want := aboutListed + "howdah_status_listed{of=\"backups\"} 0\n"
 	if err := testutil.CollectAndCompare(collector(t, errors.New("the cache is not filled")), strings.NewReader(want)); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatIsNotKnownIsNotSent(t *testing.T) {
+	var sent []string
+	send := Send(func(_ *prometheus.Desc, value float64, labels ...string) {
+		sent = append(sent, fmt.Sprint(strings.Join(labels, "/"), "=", value))
+	}).With("demo").With("one")
+	early, late := &metav1.Time{Time: time.Unix(1000, 0)}, &metav1.Time{Time: time.Unix(1060, 0)}
+	send.Time(bytes, early, "at")
+	send.Time(bytes, nil, "never")
+	send.Between(bytes, early, late, "took")
+	send.Between(bytes, early, nil, "goes on")
+	send.Between(bytes, nil, late, "not begun")
+	if got := strings.Join(sent, " "); got != "demo/one/at=1000 demo/one/took=60" {
+		t.Error(got)
 	}
 }

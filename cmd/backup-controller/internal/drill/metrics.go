@@ -29,15 +29,11 @@ func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {
 	if status == nil || status.Last == nil {
 		return
 	}
-	last := status.Last
-	send(failedMetric, statusmetrics.Bool(last.Outcome == v1alpha1.DrillFailed), repo.Namespace, repo.Name)
-	if last.CompletedAt != nil {
-		send(tookMetric, last.CompletedAt.Sub(last.StartedAt.Time).Seconds(), repo.Namespace, repo.Name)
-	}
+	last, send := status.Last, send.With(repo.Namespace, repo.Name)
+	send(failedMetric, statusmetrics.Bool(last.Outcome == v1alpha1.DrillFailed))
+	send.Between(tookMetric, &last.StartedAt, last.CompletedAt)
 	if last.RestoreSeconds > 0 {
-		send(restoreMetric, float64(last.RestoreSeconds), repo.Namespace, repo.Name)
+		send(restoreMetric, float64(last.RestoreSeconds))
 	}
-	if status.LastSuccessTime != nil {
-		send(successMetric, float64(status.LastSuccessTime.Unix()), repo.Namespace, repo.Name)
-	}
+	send.Time(successMetric, status.LastSuccessTime)
 }

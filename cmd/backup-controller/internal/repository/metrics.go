@@ -1,9 +1,10 @@
 package repository
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -36,28 +37,21 @@ func Metrics(reader client.Reader) prometheus.Collector {
 }
 
 func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {
-	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		send(desc, value, append([]string{repo.Namespace, repo.Name}, labels...)...)
-	}
-	gauge(metricReady, statusmetrics.Bool(meta.IsStatusConditionTrue(repo.Status.Conditions, v1alpha1.ConditionReady)))
-	if at := repo.Status.LastInventoryTime; at != nil {
-		gauge(metricInventory, float64(at.Unix()))
-	}
+	send = send.With(repo.Namespace, repo.Name)
+	send(metricReady, statusmetrics.Bool(meta.IsStatusConditionTrue(repo.Status.Conditions, v1alpha1.ConditionReady)))
+	send.Time(metricInventory, repo.Status.LastInventoryTime)
 	if retention := repo.Status.Retention; retention != nil {
-		gauge(metricWouldRemove, float64(retention.WouldRemoveCount))
+		send(metricWouldRemove, float64(retention.WouldRemoveCount))
 	}
 	for _, l := range repo.Status.Lineages {
-		labels := []string{l.Name, l.Cluster, map[bool]string{true: "true", false: "false"}[l.Living]}
-		gauge(metricBackups, float64(l.Backups), labels...)
-		gauge(metricDamaged, float64(len(l.Damaged)), labels...)
-		gauge(metricStored, float64(l.StoredBytes), labels...)
-		gauge(metricWAL, float64(l.WALBytes), labels...)
-		for desc, at := range map[*prometheus.Desc]*metav1.Time{
-			metricFrom: l.RecoverableFrom, metricTo: l.RecoverableTo, metricLast: l.LastBackup, metricFailure: l.LastFailure,
-		} {
-			if at != nil {
-				gauge(desc, float64(at.Unix()), labels...)
-			}
-		}
+		send := send.With(l.Name, l.Cluster, strconv.FormatBool(l.Living))
+		send(metricBackups, float64(l.Backups))
+		send(metricDamaged, float64(len(l.Damaged)))
+		send(metricStored, float64(l.StoredBytes))
+		send(metricWAL, float64(l.WALBytes))
+		send.Time(metricFrom, l.RecoverableFrom)
+		send.Time(metricTo, l.RecoverableTo)
+		send.Time(metricLast, l.LastBackup)
+		send.Time(metricFailure, l.LastFailure)
 	}
 }

@@ -28,23 +28,19 @@ func Metrics(reader client.Reader) prometheus.Collector {
 
 func measure(restore *v1alpha1.Restore, send statusmetrics.Send) {
 	status := &restore.Status
-	labels := []string{restore.Namespace, restore.Name, restore.Spec.Destination.ClusterName()}
+	send = send.With(restore.Namespace, restore.Name, restore.Spec.Destination.ClusterName())
 	for _, c := range status.Conditions {
-		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), append(labels, c.Type, string(c.Status), c.Reason)...)
-		if c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue && status.CompletedAt != nil {
-			send(successMetric, float64(status.CompletedAt.Unix()), labels...)
+		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), c.Type, string(c.Status), c.Reason)
+		if c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue {
+			send.Time(successMetric, status.CompletedAt)
 		}
 	}
-	if status.StartedAt != nil && status.CompletedAt != nil {
-		send(durationMetric, status.CompletedAt.Sub(status.StartedAt.Time).Seconds(), labels...)
-	}
-	if status.DownAt != nil && status.RestoredAt != nil {
-		send(downMetric, status.RestoredAt.Sub(status.DownAt.Time).Seconds(), labels...)
-	}
+	send.Between(durationMetric, status.StartedAt, status.CompletedAt)
+	send.Between(downMetric, status.DownAt, status.RestoredAt)
 	if status.Plan != nil {
-		send(bytesMetric, float64(status.Plan.WriteBytes), labels...)
+		send(bytesMetric, float64(status.Plan.WriteBytes))
 	}
 	if status.Progress != nil {
-		send(doneBytesMetric, float64(status.Progress.DoneBytes), labels...)
+		send(doneBytesMetric, float64(status.Progress.DoneBytes))
 	}
 }

@@ -29,20 +29,16 @@ func Metrics(reader client.Reader) prometheus.Collector {
 
 func measure(u *v1alpha1.Upgrade, send statusmetrics.Send) {
 	status := &u.Status
-	labels := []string{u.Namespace, u.Name, u.Spec.Cluster.Name, strconv.Itoa(int(u.Spec.Version))}
+	send = send.With(u.Namespace, u.Name, u.Spec.Cluster.Name, strconv.Itoa(int(u.Spec.Version)))
 	for _, c := range status.Conditions {
-		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), append(labels, c.Type, string(c.Status), c.Reason)...)
-		if c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue && status.CompletedAt != nil {
-			send(successMetric, float64(status.CompletedAt.Unix()), labels...)
+		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), c.Type, string(c.Status), c.Reason)
+		if c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue {
+			send.Time(successMetric, status.CompletedAt)
 		}
 	}
-	if status.StartedAt != nil && status.CompletedAt != nil {
-		send(durationMetric, status.CompletedAt.Sub(status.StartedAt.Time).Seconds(), labels...)
-	}
-	if status.DownAt != nil && status.UpAt != nil {
-		send(downMetric, status.UpAt.Sub(status.DownAt.Time).Seconds(), labels...)
-	}
+	send.Between(durationMetric, status.StartedAt, status.CompletedAt)
+	send.Between(downMetric, status.DownAt, status.UpAt)
 	if status.Progress != nil {
-		send(doneBytesMetric, float64(status.Progress.DoneBytes), labels...)
+		send(doneBytesMetric, float64(status.Progress.DoneBytes))
 	}
 }
