@@ -103,6 +103,9 @@ func (r *Runner[R]) start(t *task[R], object client.Object, work func(context.Co
 		stop()
 		<-r.slots
 		r.finish(t, result)
+		if ctx.Err() != nil {
+			return // nobody asks for it any more
+		}
 		select {
 		case r.wake <- name:
 		case <-ctx.Done():
