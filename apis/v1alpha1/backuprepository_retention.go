@@ -48,6 +48,12 @@ type RetentionSpec struct {
 	// DryRun deletes nothing; status.retention.wouldRemove lists what would be deleted.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
+	// NoticePeriod is for how long status.retention.wouldRemove lists what a new or changed policy would delete, before anything
+	// is deleted. A lineage that was found in the bucket is also listed for so long, from when it was first seen. By default
+	// 24h; 0s deletes at once.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="spec.retention.noticePeriod must not be negative: write a duration such as 24h, or 0s to delete at once"
+	NoticePeriod *metav1.Duration `json:"noticePeriod,omitempty"`
 }
 
 // RetentionPeriod is a number of hours, days or weeks, such as 36h, 7d or 12w.
@@ -122,6 +128,13 @@ type LineageStatus struct {
 
 // RetentionStatus is what retention has done.
 type RetentionStatus struct {
+	// Policy is the policy in spec, and PolicySince is when it was first seen. Nothing is deleted before spec.retention.noticePeriod
+	// has passed since.
+	// +optional
+	Policy string `json:"policy,omitempty"`
+	// PolicySince is when this policy was first seen.
+	// +optional
+	PolicySince *metav1.Time `json:"policySince,omitempty"`
 	// LastRun is when it last completed.
 	// +optional
 	LastRun *metav1.Time `json:"lastRun,omitempty"`

@@ -31,7 +31,7 @@ func (b *bed) knownSince(ago time.Duration) *v1alpha1.BackupRepository {
 	b.Helper()
 	buckets.set(b.bucket, nil)
 	repo := b.repository("minio")
-	repo.Spec.Retention = &v1alpha1.RetentionSpec{RecoveryWindow: "7d"}
+	repo.Spec.Retention = &v1alpha1.RetentionSpec{RecoveryWindow: "7d", NoticePeriod: atOnce}
 	b.make(repo)
 	b.eventually(repo, "Unreachable", func() bool { return ready(repo.Status.Conditions, metav1.ConditionFalse, v1alpha1.ReasonUnreachable) })
 	if ago > 0 {

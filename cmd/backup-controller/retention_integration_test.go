@@ -101,6 +101,9 @@ func (b *bed) found(name, lineage, id string, change func(*v1alpha1.BackupSpec))
 	return object
 }
 
+// atOnce removes without showing first what would go.
+var atOnce = &metav1.Duration{}
+
 func TestRetentionFirstShowsWhatWouldGoAndThenRemovesItWithItsWAL(t *testing.T) {
 	b := newBed(t)
 	cluster := b.cluster("shop")
@@ -123,6 +126,14 @@ func TestRetentionFirstShowsWhatWouldGoAndThenRemovesItWithItsWAL(t *testing.T) 
 	kept := b.found("kept-by-hand", "7-g1", "ago60", func(spec *v1alpha1.BackupSpec) { spec.Hold = true })
 	gone := b.found("gone-with-its-data", "7-g1", "ago40", func(spec *v1alpha1.BackupSpec) { spec.DeletionPolicy = v1alpha1.BackupRetain })
 	b.change(repo, func() { repo.Spec.Retention.DryRun = false })
+	b.eventually(repo, "it is shown for a day first", func() bool {
+		r := repo.Status.Retention
+		return strings.HasPrefix(r.Message, "Nothing is removed from lineage 7-g1 before") && r.Policy == "keepLast: 2" && r.PolicySince != nil
+	})
+	if got := b.ids("7-g1"); got != "ago1 ago20 ago40 ago5 ago60" || b.segments("7-g1") != 50 {
+		t.Errorf("there are %s and %d segments", got, b.segments("7-g1"))
+	}
+	b.change(repo, func() { repo.Spec.Retention.NoticePeriod = atOnce })
 	b.eventuallyGone(gone)
 	b.eventually(repo, "the data is gone", func() bool { return b.ids("7-g1") == "ago1 ago5 ago60" && b.segments("7-g1") == 21 })
 	b.eventually(kept, "the one that is held", func() bool { return kept.DeletionTimestamp.IsZero() })
@@ -140,7 +151,7 @@ func TestNothingIsRemovedWhileABackupIsBeingWritten(t *testing.T) {
 		b.past("7-g1", "shop", string(cluster.UID), ago)
 	}
 	last := int32(1)
-	b.change(repo, func() { repo.Spec.Retention = &v1alpha1.RetentionSpec{KeepLast: &last} })
+	b.change(repo, func() { repo.Spec.Retention = &v1alpha1.RetentionSpec{KeepLast: &last, NoticePeriod: atOnce} })
 	b.eventually(repo, "it waits", func() bool {
 		return repo.Status.Retention != nil && strings.Contains(repo.Status.Retention.Message, "while Backup running is being written")
 	})
@@ -161,7 +172,7 @@ func TestAReadOnlyRepositoryShowsWhatIsInItAndIsNotWritten(t *testing.T) {
 	repo := b.repository("minio")
 	repo.Spec.ReadOnly = true
 	last := int32(1)
-	repo.Spec.Retention = &v1alpha1.RetentionSpec{KeepLast: &last}
+	repo.Spec.Retention = &v1alpha1.RetentionSpec{KeepLast: &last, NoticePeriod: atOnce}
 	b.make(repo)
 	shown := &v1alpha1.BackupList{}
 	b.eventually(repo, "what was found", func() bool {

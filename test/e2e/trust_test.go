@@ -76,7 +76,7 @@ func TestIncrementalBackupsInAnEncryptedBucketAreVerifiedRestoredAndRetained(t *
 
 			last := b.verified("last", v1alpha1.BackupFull)
 			vault := &v1alpha1.BackupRepository{ObjectMeta: b.Meta("vault")}
-			b.Merge(vault, `{"spec":{"retention":{"keepLast":1}}}`)
+			b.Merge(vault, `{"spec":{"retention":{"keepLast":1,"noticePeriod":"0s"}}}`)
 			b.AwaitGone(next)
 			b.Must(b.Get(t.Context(), client.ObjectKeyFromObject(last), last))
 			b.AwaitTrue(vault, v1alpha1.ConditionReady)

@@ -23,6 +23,8 @@ func (r *run) keep(ctx context.Context) error {
 	policy := policyOf(r.repo.Spec.Retention)
 	idle := r.repo.Spec.ReadOnly || r.repo.Spec.Retention != nil && r.repo.Spec.Retention.DryRun
 	sweep := !idle && r.now.Sub(r.swept) >= sweepInterval
+	notice := noticeOf(r.repo, r.now)
+	r.result.policy, r.result.since = notice.policy, notice.since
 	for i := range r.lineages {
 		l := &r.lineages[i]
 		owner, why := r.facts.owner(l, r.now)
@@ -38,6 +40,12 @@ func (r *run) keep(ctx context.Context) error {
 		}
 		if idle || policy.Empty() && !sweep {
 			continue
+		}
+		if seen := r.facts.seen[l.Lineage.Lineage]; r.now.Before(notice.ends(seen)) {
+			if len(plan.Going()) > 0 {
+				r.waitFor("%s", notice.awaits(l.Lineage.Lineage, seen))
+			}
+			plan = retention.Plan{}
 		}
 		if err := r.clean(ctx, l, plan, sweep); err != nil {
 			return fmt.Errorf("lineage %s: %w", l.Lineage.Lineage, err)

@@ -26,6 +26,8 @@ type Result struct {
 	Catalogue string
 	Kept      *v1alpha1.KeptStatus
 
+	policy      string
+	since       time.Time // when the policy was first seen
 	wouldRemove []string
 	wouldCount  int
 	waits       string
@@ -164,6 +166,7 @@ func (r Result) reportRetention(status *v1alpha1.RetentionStatus) {
 	status.NextRun = stamp(r.Began.Add(Interval))
 	status.Message = r.waits
 	if r.Err == nil {
+		status.Policy, status.PolicySince = r.policy, stamp(r.since)
 		status.LastRun = stamp(r.Began)
 		status.WouldRemove, status.WouldRemoveCount = r.wouldRemove, int32(r.wouldCount)
 	}
