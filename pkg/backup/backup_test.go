@@ -84,6 +84,7 @@ func TestAnUnknownCompressionAndAnUnknownCodingAreRefused(t *testing.T) {
 }
 
 func TestHolesAndZeroesAreLeftOutAndTheFilesKeepTheirLength(t *testing.T) {
+	leaveOutForRaces(t)
 	store, dir := mem.New(), pgdata(t)
 	sparse(t, dir, 4)
 	write(t, dir, "base/5/31000", make([]byte, 3<<20), 0o600)

@@ -110,7 +110,11 @@ func (a *accident) sweep(store objstore.Store) error {
 // TestWhoeverIsKilledEveryBackupThatIsThereRestoresExactly takes random histories of changes, backups, deletions and sweeps.
 func TestWhoeverIsKilledEveryBackupThatIsThereRestoresExactly(t *testing.T) {
 	base := uint64(os.Getpid()) << 8
-	for seed := base; seed < base+4; seed++ {
+	seeds := uint64(4)
+	if raceDetector && testing.Short() {
+		seeds = 2 // the others run without it
+	}
+	for seed := base; seed < base+seeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			a := &accident{database: newDatabase(t, seed, seed%2 == 0), kept: map[string]string{}}

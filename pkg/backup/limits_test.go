@@ -72,6 +72,7 @@ func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
 }
 
 func TestABackupThatNobodyCouldReadIsRefusedBeforeItIsCommitted(t *testing.T) {
+	leaveOutForRaces(t)
 	for name, change := range map[string]func(*Manifest){
 		"packs": func(m *Manifest) {
 			m.Packs = nil
