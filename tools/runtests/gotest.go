@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -41,7 +42,8 @@ func (s goSuite) args() []string {
 		}
 	}
 	if s.parallel > 0 {
-		args = append(args, fmt.Sprint("-parallel=", s.parallel))
+		// Packages, too: on two processors, two at a time leave half of them idle.
+		args = append(args, fmt.Sprint("-parallel=", s.parallel), fmt.Sprint("-p=", runtime.GOMAXPROCS(0)+1))
 	}
 	if s.short {
 		args = append(args, "-short")
