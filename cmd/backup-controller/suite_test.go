@@ -59,7 +59,7 @@ func (s *storesByBucket) open(ctx context.Context, reader client.Reader, repo *v
 	if store := s.have[repo.Spec.S3.Bucket]; store != nil {
 		return repostore.Sealed(ctx, reader, repo, store)
 	}
-	return nil, &objstore.Error{Op: "put", Bucket: repo.Spec.S3.Bucket, Kind: objstore.ErrUnavailable, Err: errors.New("it is away")}
+	return nil, &objstore.Error{Op: "put", Bucket: repo.Spec.S3.Bucket, Code: "ServiceUnavailable", Kind: objstore.ErrUnavailable, Err: errors.New("it is away")}
 }
 
 // start starts the controllers once for all tests of the package.
