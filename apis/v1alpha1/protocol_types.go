@@ -22,7 +22,7 @@ type VolumeLockRequest struct {
 // +kubebuilder:validation:Enum=Stopped
 type VolumeLockMode string
 
-// VolumeLockStopped: PostgreSQL has been stopped cleanly and no pod uses the volumes.
+// VolumeLockStopped says that PostgreSQL has been stopped cleanly and no pod uses the volumes.
 const VolumeLockStopped VolumeLockMode = "Stopped"
 
 // VolumeLock is the db-controller's response to one VolumeLockRequest, in the status of the PostgresCluster.
