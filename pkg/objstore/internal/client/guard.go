@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"syscall"
+	"time"
 
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -42,7 +44,11 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+	request, sent := tracked(request)
 	response, err := g.transport.RoundTrip(request)
+	if err == nil && response.StatusCode/100 == 3 {
+		sent.wait(request.Context())
+	}
 	if err == nil && !isObject(request, response) {
 		response.Body = &bounded{response.Body, maxAnswer}
 	}
@@ -60,6 +66,44 @@ func isObject(request *http.Request, response *http.Response) bool {
 		}
 	}
 	return true
+}
+
+// body of a request, of which is known when the transport is done with it. An http.Client that is redirected closes it as well, and
+// not every body may be closed by two at a time.
+type body struct {
+	io.ReadCloser
+	once   sync.Once
+	closed chan struct{}
+}
+
+// tracked is the request with such a body, if it has one. Only over plain HTTP is a body signed while it is sent; elsewhere the
+// transport shall see it as it is, which is faster.
+func tracked(request *http.Request) (*http.Request, *body) {
+	if request.URL.Scheme != "http" || request.Body == nil || request.Body == http.NoBody {
+		return request, nil
+	}
+	copied, sent := *request, &body{ReadCloser: request.Body, closed: make(chan struct{})}
+	copied.Body = sent
+	return &copied, sent
+}
+
+// Close notes that the transport is done.
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.once.Do(func() { close(b.closed) })
+	return err
+}
+
+// wait until the transport is done, or as long as a small body may take.
+func (b *body) wait(ctx context.Context) {
+	if b == nil {
+		return
+	}
+	select {
+	case <-b.closed:
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
 }
 
 // bounded is a body of which only so many bytes are read.
