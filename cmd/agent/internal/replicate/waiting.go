@@ -38,16 +38,29 @@ func AwaitWaitingCommits(ctx context.Context, connect func(context.Context) (*pg
 	stop()
 	commits.Wait()
 	committer.Close(context.WithoutCancel(ctx))
-	// The commit may wait for a replica that never comes, and its session with it, which the client's end doesn't end.
-	_, _ = watcher.Exec(context.WithoutCancel(ctx), "SELECT pg_terminate_backend($1)", int32(pid))
+	endSession(ctx, watcher, pid)
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() == nil:
+	case ctx.Err() == nil && errors.Is(err, context.Canceled): // the commits have ended first
 		return commitErr
 	}
 	return fmt.Errorf("no commit was seen to wait for a replica: %w", err)
 }
+
+// endTime bounds the end of a session: a server that hangs keeps nobody.
+const endTime = 3 * time.Second
+
+// endSession ends a session on the server. Its commit may wait for a replica that never comes, which the client's end doesn't end.
+func endSession(ctx context.Context, conn *pgx.Conn, pid uint32) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	_, _ = conn.Exec(ctx, "SELECT pg_terminate_backend($1)", int32(pid)) // without it, the session ends with the commit
+}
+
+// commitPause is between two commits that didn't wait long enough to be seen: a disk that keeps the checkpointer busy has enough
+// to do.
+const commitPause = 5 * time.Millisecond
 
 // commitAgain commits what says nothing until ctx ends.
 func commitAgain(ctx context.Context, conn *pgx.Conn) error {
@@ -57,6 +70,11 @@ func commitAgain(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		if _, err := conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'howdah', '')"); err != nil {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(commitPause):
 		}
 	}
 }
