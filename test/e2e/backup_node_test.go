@@ -14,7 +14,7 @@ import (
 
 // TestABackupWhoseNodeDiesIsFinishedOnceTheNodeIsBackAndRestores is not parallel: it breaks a node.
 func TestABackupWhoseNodeDiesIsFinishedOnceTheNodeIsBackAndRestores(t *testing.T) {
-	onlyInFull(t, "the node of a restore dies in another one")
+	onlyInFull(t, "the node of a primary dies in another one, and the Job of a lost node has tests of its controller")
 	place.NeedKube(t)
 	b := newBed(t, "minio")
 	cluster := b.Cluster("shop", 17)

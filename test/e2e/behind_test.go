@@ -15,6 +15,7 @@ import (
 )
 
 func TestAReplicaThatWasAwayForTooLongReadsTheArchiveAndIsNotCloned(t *testing.T) {
+	onlyInFull(t, "the agent has a test of its own for a replica that fell behind")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.NewCluster("shop", 17)

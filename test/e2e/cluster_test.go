@@ -18,7 +18,7 @@ import (
 
 func TestAClusterServesAndHeals(t *testing.T) {
 	t.Parallel()
-	for _, version := range versions {
+	for _, version := range versionsToTry() {
 		t.Run(fmt.Sprint("PostgreSQL ", version), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, "minio")

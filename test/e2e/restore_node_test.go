@@ -36,6 +36,7 @@ func (b *bed) killNodeOf(restore *v1alpha1.Restore) {
 
 // TestARestoreWhoseNodeDiesGoesOnOnceTheNodeIsBack is not parallel: it breaks nodes.
 func TestARestoreWhoseNodeDiesGoesOnOnceTheNodeIsBack(t *testing.T) {
+	onlyInFull(t, "the node of a primary dies in another one, and the Job of a lost node has tests of its controller")
 	place.NeedKube(t)
 	b := newBed(t, "minio")
 	shop := b.Cluster("shop", 17)

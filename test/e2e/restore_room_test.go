@@ -14,6 +14,7 @@ import (
 // TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup on volumes that hold the data once: refused without the
 // words, done with them, and undone by a restore of the safety backup.
 func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testing.T) {
+	onlyInFull(t, "the Job and the controller have tests of their own for a volume without room")
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")

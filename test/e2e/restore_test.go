@@ -124,6 +124,7 @@ func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
 }
 
 func TestAFlippedByteInAnyObjectIsFoundAndNothingIsLeft(t *testing.T) {
+	onlyInFull(t, "whoever reads a repository has tests of its own for a flipped byte")
 	t.Parallel()
 	b := newBed(t, "minio")
 	b.Cluster("shop", 17)

@@ -79,14 +79,14 @@ func stages(full bool) []*stage {
 		},
 		{
 			name: "e2e", about: "the suite on a real cluster, through its chart",
-			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", short: !full, timeout: time.Hour, env: clusterEnv()}),
+			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce, short: !full, timeout: time.Hour, env: clusterEnv()}),
 		},
 	}
 }
 
-// waiting is how many tests may run at a time that wait for servers more than they compute. End-to-end tests are not among
-// them: with four clusters at work on two processors, an idle one has news, and a drill outlasts what it is waited for.
-const waiting = 4
+// waiting is how many tests may run at a time that wait for servers more than they compute. Fewer end-to-end tests do: with
+// four at work on two processors, an idle cluster has news, and a drill outlasts what it is waited for.
+const waiting, clustersAtOnce = 4, 3
 
 // concurrent are the folders of what does several things at a time, whose tests always run with the race detector. The
 // others' don't, because that takes a build of its own and several times as long.
@@ -129,25 +129,30 @@ func unitPackages(ctx context.Context) (plain, raced []string, err error) {
 	return plain, raced, nil
 }
 
-// onPostgres runs the tests of PostgreSQL against this machine's own. Those that pack whole databases leave the race detector
-// to `make test-full`: they would take minutes, and what they start at a time has tests of its own.
+// onPostgres runs the tests of PostgreSQL against this machine's own.
 func onPostgres(ctx context.Context, t *tally, full bool) error {
-	suite := goSuite{name: "postgres", tags: "postgres", parallel: waiting, short: !full, timeout: 30 * time.Minute}
+	return withDetector(ctx, t, goSuite{name: "postgres", tags: "postgres", parallel: waiting, short: !full, timeout: 30 * time.Minute},
+		full, "cmd/agent/internal/basebackup/")
+}
+
+// withDetector runs the tests of the files that have a suite's build tag with the race detector. Some folders are spared it but
+// in `make test-full`: tests that pack whole databases would take minutes, and what they start at a time has tests of its own.
+func withDetector(ctx context.Context, t *tally, suite goSuite, full bool, spared ...string) error {
 	files, err := filesWith(ctx, suite.tags)
 	if err != nil {
 		return err
 	}
-	var packing, others []string
+	var plain, others []string
 	for _, path := range files {
-		if !full && strings.HasPrefix(path, "cmd/agent/internal/basebackup/") {
-			packing = append(packing, path)
+		if !full && slices.ContainsFunc(spared, func(folder string) bool { return strings.HasPrefix(path, folder) }) {
+			plain = append(plain, path)
 		} else {
 			others = append(others, path)
 		}
 	}
-	raced := suite
-	raced.race = true
-	return errors.Join(taggedFiles(ctx, t, raced, others), taggedFiles(ctx, t, suite, packing))
+	detecting := suite
+	detecting.race = true
+	return errors.Join(taggedFiles(ctx, t, detecting, others), taggedFiles(ctx, t, suite, plain))
 }
 
 // postgresInImage runs the tests of PostgreSQL against one that this machine's Debian doesn't have.
@@ -227,9 +232,10 @@ func testsIn(files []string) (packages []string, pattern string, err error) {
 
 // s3 runs the tests of the store on one server after the other.
 func s3(ctx context.Context, t *tally, full bool) error {
-	suite := goSuite{name: "s3", tags: "s3", race: true, short: !full, timeout: 20 * time.Minute}
+	suite := goSuite{name: "s3", tags: "s3", short: !full, timeout: 20 * time.Minute}
+	const spared = "pkg/backup/"
 	if usersCluster() {
-		return tagged(suite)(ctx, t)
+		return withDetector(ctx, t, suite, full, spared)
 	}
 	var errs []error
 	for _, server := range []string{"minio", "versitygw"} {
@@ -239,7 +245,7 @@ func s3(ctx context.Context, t *tally, full bool) error {
 		}
 		fmt.Printf("    on %s:\n", server)
 		suite.env = strings.Fields(env)
-		errs = append(errs, tagged(suite)(ctx, t))
+		errs = append(errs, withDetector(ctx, t, suite, full, spared))
 	}
 	return errors.Join(errs...)
 }
@@ -249,9 +255,10 @@ func integration(ctx context.Context, t *tally, full bool) error {
 	if err != nil {
 		return err
 	}
-	return tagged(goSuite{
-		name: "integration", tags: "integration", race: true, short: !full, timeout: 20 * time.Minute, env: []string{"KUBEBUILDER_ASSETS=" + assets},
-	})(ctx, t)
+	// The detector runs where the controllers run together; each alone has it in its unit tests.
+	return withDetector(ctx, t, goSuite{
+		name: "integration", tags: "integration", short: !full, timeout: 20 * time.Minute, env: []string{"KUBEBUILDER_ASSETS=" + assets},
+	}, full, "cmd/", "test/integration/crd/")
 }
 
 // kube runs a verb of the test bed and returns what it prints.

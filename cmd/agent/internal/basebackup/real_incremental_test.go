@@ -200,6 +200,7 @@ func sound(t *testing.T, s *pgtest.Server) {
 }
 
 func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		for _, summarize := range []bool{false, true} {
 			if summarize && pg.Major < 17 {
@@ -251,6 +252,7 @@ func TestRandomHistoriesOfIncrementalBackupsRestoreToTheSameContents(t *testing.
 }
 
 func TestAnIncrementalBackupTakenUnderWritesRestoresToTheSameContents(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		h := newHistory(t, pg, 2, true)
 		h.SQL("CREATE TABLE accounts (id int PRIMARY KEY, balance bigint NOT NULL, note text NOT NULL); " +

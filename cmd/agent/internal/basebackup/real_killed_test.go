@@ -55,6 +55,7 @@ type doomed struct {
 const doomedEnv = "HOWDAH_TEST_DOOMED"
 
 func TestWorkerThatIsKilled(t *testing.T) {
+	t.Parallel()
 	text := os.Getenv(doomedEnv)
 	if text == "" {
 		t.Skip("only as a process of the test below")
@@ -135,6 +136,7 @@ var deaths = []death{
 // TestAWorkerThatIsKilledAtAnyStepIsFollowedByAWholeBackup kills real processes. What they have left goes when the controller
 // asks the store, and when the next worker has done its work.
 func TestAWorkerThatIsKilledAtAnyStepIsFollowedByAWholeBackup(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	all := pgtest.Installed(t)
 	place := t.TempDir()

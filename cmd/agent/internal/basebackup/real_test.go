@@ -183,6 +183,7 @@ func (r *rig) awaitArchived(t *testing.T) {
 const contents = "SELECT count(*), sum(balance), md5(string_agg(note, ',' ORDER BY id)) FROM accounts"
 
 func TestABackupTakenUnderWritesRestoresToTheSameContents(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
 		r.SQL("CREATE TABLE accounts (id int PRIMARY KEY, balance bigint NOT NULL, note text NOT NULL); " +
@@ -252,6 +253,7 @@ func (r *rig) restoreWith(t *testing.T, pg pgtest.Installation, opts backup.Rest
 }
 
 func TestARepeatedBackupIsTheOneThatIsThere(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
 		first, err := r.worker(silent).Run(t.Context(), r.task)
@@ -267,6 +269,7 @@ func TestARepeatedBackupIsTheOneThatIsThere(t *testing.T) {
 }
 
 func TestABackupOfACloneIsOneOfItsDataGeneration(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRigOn(t, pg, generation.Generation{ID: dataGeneration + ".c3", Of: dataGeneration, Origin: generation.Clone})
 		if _, err := r.worker(silent).Run(t.Context(), r.task); err != nil {
@@ -276,6 +279,7 @@ func TestABackupOfACloneIsOneOfItsDataGeneration(t *testing.T) {
 }
 
 func TestAnotherServerThanTheOneOnTheVolumeIsRefused(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
 		other := pgtest.Start(t, pgtest.Options{Major: pg.Major})
@@ -301,6 +305,7 @@ func TestAnotherServerThanTheOneOnTheVolumeIsRefused(t *testing.T) {
 }
 
 func TestADamagedPageEndsTheBackupForGoodAndIsNamed(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
 		r.SQL("CREATE TABLE damaged AS SELECT n, md5(n::text) FROM generate_series(1, 5000) n; CHECKPOINT")
@@ -325,6 +330,7 @@ func TestADamagedPageEndsTheBackupForGoodAndIsNamed(t *testing.T) {
 }
 
 func TestAServerThatEndsDuringTheCopyFailsTheBackup(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
 		killed := sync.OnceFunc(r.Kill)

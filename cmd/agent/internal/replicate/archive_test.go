@@ -68,6 +68,7 @@ func archived(t *testing.T, a *archive.Archiver) string {
 }
 
 func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
@@ -138,6 +139,7 @@ func TestWhatADeadPrimaryHadNotArchivedTheNextOneDoes(t *testing.T) {
 // TestAReplicaThatFellBehindTakesTheWayOfItsPrimaryThroughTheArchive: the archive has WAL of a former primary that nobody
 // followed, under the names of the timeline that the replica was on.
 func TestAReplicaThatFellBehindTakesTheWayOfItsPrimaryThroughTheArchive(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b, store := newBed(t, pg, 3), mem.New()

@@ -14,6 +14,7 @@ import (
 )
 
 func TestACopyThatWasHalfRewoundIsClonedAnew(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
 		primary, n := b.found(), b.nodes[1]
@@ -43,6 +44,7 @@ func TestACopyThatWasHalfRewoundIsClonedAnew(t *testing.T) {
 }
 
 func TestACloneThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
 		primary, n := b.found(), b.nodes[1]
@@ -87,6 +89,7 @@ func TestACloneThatFailsLeavesNothing(t *testing.T) {
 }
 
 func TestWALThatComesWithACloneIsKeptUntilItIsArchived(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
 		primary, n := b.found(), b.nodes[1]

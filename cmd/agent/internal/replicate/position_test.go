@@ -14,6 +14,7 @@ import (
 )
 
 func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 2)
 		primary, n := nodes[0], nodes[1]
@@ -46,6 +47,7 @@ func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
 }
 
 func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 2)
 		primary, n := nodes[0], nodes[1]
@@ -64,6 +66,7 @@ func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
 }
 
 func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 2)
 		primary, n := nodes[0], nodes[1]

@@ -13,6 +13,7 @@ import (
 )
 
 func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 3)
 		old, next, third := nodes[0], nodes[1], nodes[2]
@@ -56,6 +57,7 @@ func TestAReplicaTakesOverAndTheOldPrimaryFollowsIt(t *testing.T) {
 }
 
 func TestAPrimaryThatWasShutDownInOrderIsFitToFollow(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 2)
 		old, next := nodes[0], nodes[1]
@@ -77,6 +79,7 @@ func TestAPrimaryThatWasShutDownInOrderIsFitToFollow(t *testing.T) {
 }
 
 func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 3)
 		old, next, ahead := nodes[0], nodes[1], nodes[2]
@@ -113,6 +116,7 @@ func TestAReplicaThatIsAheadOfTheNewPrimaryIsFoundAndRewound(t *testing.T) {
 // TestASummarizerThatSleepsIsWokenForAPromotion: from PostgreSQL 17 on the end of recovery waits for it, and it may sleep for
 // half a minute. It is kept asleep here until it has been called.
 func TestASummarizerThatSleepsIsWokenForAPromotion(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		if pg.Major < 17 {
 			t.Skip("there is no summarizer before PostgreSQL 17")

@@ -9,6 +9,7 @@ import (
 )
 
 func TestSlotsAreKeptForPeersAndForNobodyElse(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 3)
 		primary, n := b.found(), b.nodes[1]
@@ -48,6 +49,7 @@ func TestSlotsAreKeptForPeersAndForNobodyElse(t *testing.T) {
 }
 
 func TestASlotThatHasLostItsWALIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
 		b.config.Parameters["max_slot_wal_keep_size"], b.config.Parameters["wal_keep_size"] = "16MB", "0"

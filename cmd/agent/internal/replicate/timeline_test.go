@@ -10,6 +10,7 @@ import (
 )
 
 func TestAPromotionSkipsTimelinesThatAnotherMayHaveBegun(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 3)
 		old, next, third := nodes[0], nodes[1], nodes[2]

@@ -18,6 +18,7 @@ import (
 
 // TestTheDataOfBeforeBecomesTheRestoredData on a volume that has no room for both.
 func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	small := os.Getenv(smallVariable)
 	if small == "" {

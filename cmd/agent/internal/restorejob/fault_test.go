@@ -23,6 +23,7 @@ import (
 // TestWhateverIsWrongIsNamedAndNothingIsLeft restores from a repository with one thing wrong, onto an empty volume and beside
 // the previous data.
 func TestWhateverIsWrongIsNamedAndNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
@@ -187,6 +188,7 @@ func (b *bed) filesOf(volume generation.Volume) string {
 
 // TestAFullVolumeIsNamed when it is seen at once, and when it fills up during replay, which only PostgreSQL tells.
 func TestAFullVolumeIsNamed(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	small := os.Getenv(smallVariable)
 	if small == "" {

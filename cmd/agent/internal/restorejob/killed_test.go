@@ -88,6 +88,7 @@ func (h handler) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h handler) WithGroup(string) slog.Handler            { return h }
 
 func TestWorkerThatIsKilled(t *testing.T) {
+	t.Parallel()
 	text := os.Getenv(doomedVariable)
 	if text == "" {
 		t.Skip("only as a process of the test below")
@@ -165,6 +166,7 @@ func quit(dir string) (found int) {
 // TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData kills one worker after the other on one volume, each at the next
 // step: the restored generation is not there before it is whole, and that of before is as it was as long as it is there.
 func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	installed := pgtest.Installed(t)
 	b := newBed(t, installed[len(installed)-1])

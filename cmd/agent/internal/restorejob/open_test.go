@@ -36,6 +36,7 @@ func (b *bed) ship(a *archive.Archiver) string {
 
 // TestWhatWasShippedOfAnOpenSegmentIsRestoredFromTheBucketAlone: the server is killed, and nothing is left of its volume.
 func TestWhatWasShippedOfAnOpenSegmentIsRestoredFromTheBucketAlone(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.rows(1, 100)

@@ -25,6 +25,7 @@ import (
 // TestRestores restores one archive to many points: rows up to 120 are in the backup, up to 200 before the moment that
 // is named in three ways, up to 300 behind it.
 func TestRestores(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.rows(1, 100)
@@ -86,6 +87,7 @@ func TestRestores(t *testing.T) {
 // TestATablespaceComesBack as a folder of the data directory, whatever place it had: PostgreSQL ends recovery at the sight of
 // such a folder unless it is told not to.
 func TestATablespaceComesBack(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.exec("CREATE TABLESPACE cold LOCATION '" + pgtest.Dir(t) + "'")

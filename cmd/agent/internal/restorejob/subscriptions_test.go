@@ -13,6 +13,7 @@ import (
 )
 
 func TestSubscriptionsOfACopyAreDisabledUnlessTheyShallGoOn(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.rows(1, 100)

@@ -34,6 +34,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 // TestWhatIsRestoredIsWhatWasCommittedAtTheTarget restores one history of a database to random targets, half of them beside a
 // backup, a switchover or a failover, and compares every value. `make test-targets` tries thirty.
 func TestWhatIsRestoredIsWhatWasCommittedAtTheTarget(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		seed := number(t, seedVariable, int(time.Now().UnixNano()%1e9))
 		t.Logf("%s=%d", seedVariable, seed)

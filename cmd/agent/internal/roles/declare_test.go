@@ -75,6 +75,7 @@ func role(name string, change func(*agentapi.Role)) agentapi.Role {
 }
 
 func TestARoleIsMadeAsItIsDeclaredAndPutBackWhenItDrifts(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		until := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -99,6 +100,7 @@ func TestARoleIsMadeAsItIsDeclaredAndPutBackWhenItDrifts(t *testing.T) {
 }
 
 func TestNothingIsWrittenForWhatIsRightAlready(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		declared := agentapi.Declared{
@@ -117,6 +119,7 @@ func TestNothingIsWrittenForWhatIsRightAlready(t *testing.T) {
 }
 
 func TestAPasswordComesWhenItsSecretDoesAndChangesWithIt(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		declared := agentapi.Declared{Roles: []agentapi.Role{role("r", func(r *agentapi.Role) { r.Password = true })}}
@@ -146,6 +149,7 @@ func TestAPasswordComesWhenItsSecretDoesAndChangesWithIt(t *testing.T) {
 }
 
 func TestWhatIsNotForPeopleIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.SQL("CREATE ROLE chief SUPERUSER; CREATE ROLE group_of_chiefs SUPERUSER NOLOGIN")
@@ -178,6 +182,7 @@ func TestWhatIsNotForPeopleIsLeftAlone(t *testing.T) {
 }
 
 func TestWhatOthersHaveGrantedStays(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.SQL(`CREATE ROLE team NOLOGIN; CREATE ROLE r; GRANT team TO app WITH ADMIN OPTION; GRANT pg_monitor TO r WITH ADMIN OPTION`)
@@ -190,6 +195,7 @@ func TestWhatOthersHaveGrantedStays(t *testing.T) {
 }
 
 func TestADatabaseHasItsOwnerAndItsExtensions(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		declared := agentapi.Declared{
@@ -229,6 +235,7 @@ func TestADatabaseHasItsOwnerAndItsExtensions(t *testing.T) {
 }
 
 func TestOnlyWhatIsAbsentByNameAndFreeIsDropped(t *testing.T) {
+	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		declared := agentapi.Declared{

@@ -49,6 +49,7 @@ func (p *pod) fill() string {
 }
 
 func TestWALIsPushedWithTheTimesOfItsCommits(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	p.run()
@@ -78,6 +79,7 @@ func TestWALIsPushedWithTheTimesOfItsCommits(t *testing.T) {
 }
 
 func TestAnOutageOfTheStoreIsShownAndPasses(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	p.run()
@@ -107,6 +109,7 @@ func TestAnOutageOfTheStoreIsShownAndPasses(t *testing.T) {
 }
 
 func TestAnotherContentUnderATakenNameIsAConflict(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	p.run()
@@ -131,6 +134,7 @@ func TestAnotherContentUnderATakenNameIsAConflict(t *testing.T) {
 }
 
 func TestALineageOfAnotherClusterIsRefused(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p, store := archiving(t)
 	generation, err := p.Volume.Read("g1")
@@ -152,6 +156,7 @@ func TestALineageOfAnotherClusterIsRefused(t *testing.T) {
 }
 
 func TestWithoutAnArchiveNoWALPilesUp(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()
@@ -189,6 +194,7 @@ func newOutage() *outage {
 func (o *outage) away(gone bool) { o.gone.Store(gone) }
 
 func TestASocketThatCannotBeOpenedIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	obstacle := filepath.Join(p.SocketDir, walsocket.Name, "file")

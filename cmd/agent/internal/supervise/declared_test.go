@@ -13,6 +13,7 @@ import (
 )
 
 func TestDeclaredRolesAndDatabasesFollowConfigurationAndSecrets(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.RolesFile = filepath.Join(t.TempDir(), "roles.json")
 	p.run()
@@ -61,6 +62,7 @@ func TestDeclaredRolesAndDatabasesFollowConfigurationAndSecrets(t *testing.T) {
 }
 
 func TestARuleOfPgHbaConfCountsAtOnceAndOneThatPostgreSQLCannotReadIsRefused(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	pid := p.pid()
@@ -102,6 +104,7 @@ func TestARuleOfPgHbaConfCountsAtOnceAndOneThatPostgreSQLCannotReadIsRefused(t *
 }
 
 func TestAServerStartsWithTheRulesOfBeforeWhenItCannotReadTheNewOnes(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	if err := p.terminate(time.Minute); err != nil {

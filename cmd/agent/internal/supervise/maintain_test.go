@@ -31,6 +31,7 @@ func (p *pod) asks(work ...string) {
 }
 
 func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()
@@ -75,6 +76,7 @@ func TestMaintenanceIsDoneOnceInTheBackground(t *testing.T) {
 }
 
 func TestWhatMaintenanceCannotDoIsSaidAndKept(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()

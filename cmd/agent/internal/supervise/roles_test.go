@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheBackupRoleBracketsABackupAndReadsNoTable(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	p.sql("CREATE TABLE public.t AS SELECT 1 AS i")
@@ -24,6 +25,7 @@ func TestTheBackupRoleBracketsABackupAndReadsNoTable(t *testing.T) {
 }
 
 func TestTheUpgradeRoleReadsEverythingAndWritesNothing(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	p.sql("CREATE TABLE public.t AS SELECT 1 AS i")
@@ -36,6 +38,7 @@ func TestTheUpgradeRoleReadsEverythingAndWritesNothing(t *testing.T) {
 }
 
 func TestInternalRolesComeByTheirOwnCertificateOnly(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	for name, certificate := range map[string]string{"without one": "", "with another's": "howdah_upgrade"} {
@@ -49,6 +52,7 @@ func TestInternalRolesComeByTheirOwnCertificateOnly(t *testing.T) {
 }
 
 func TestTheSuperuserHasAPasswordOnlyWhereAskedFor(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.write(p.SuperuserDir+"/password", "super")
 	config := p.config

@@ -20,6 +20,7 @@ import (
 )
 
 func TestTheFirstStartMakesADatabaseForTheApplication(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	conn, err := p.connect("app", "first", "shop", "")
@@ -42,6 +43,7 @@ func TestTheFirstStartMakesADatabaseForTheApplication(t *testing.T) {
 }
 
 func TestInitTwiceIsInitOnce(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	first := p.init("g1")
 	if again := p.init("g1"); again != first {
@@ -59,6 +61,7 @@ func TestInitTwiceIsInitOnce(t *testing.T) {
 }
 
 func TestAKilledPostmasterComesBack(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	before := p.pid()
@@ -78,6 +81,7 @@ func TestAKilledPostmasterComesBack(t *testing.T) {
 }
 
 func TestSIGTERMShutsDownCleanlyAndTellsClientsFirst(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	if err := p.terminate(20 * time.Second); err != nil {
@@ -98,6 +102,7 @@ func TestSIGTERMShutsDownCleanlyAndTellsClientsFirst(t *testing.T) {
 }
 
 func TestAServerThatDoesNotStopIsStoppedBeforeTheGraceEnds(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.grace = 8 * time.Second
 	p.run()
@@ -123,6 +128,7 @@ func (p *pod) checkpointer() int {
 }
 
 func TestABadParameterIsRefusedAndTheOldOneStays(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	applied := p.config.Hash()
@@ -151,6 +157,7 @@ func TestABadParameterIsRefusedAndTheOldOneStays(t *testing.T) {
 }
 
 func TestABadParameterDoesNotKeepTheNextStartFromTheOldOne(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	if err := p.terminate(20 * time.Second); err != nil {
@@ -164,6 +171,7 @@ func TestABadParameterDoesNotKeepTheNextStartFromTheOldOne(t *testing.T) {
 }
 
 func TestAParameterThatNeedsNoRestartIsAppliedAtOnce(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	pid := p.pid()
@@ -175,6 +183,7 @@ func TestAParameterThatNeedsNoRestartIsAppliedAtOnce(t *testing.T) {
 }
 
 func TestARestartIsShownAndDoneWhenAskedFor(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	pid := p.pid()
@@ -215,6 +224,7 @@ func TestARestartIsShownAndDoneWhenAskedFor(t *testing.T) {
 }
 
 func TestANewPasswordWorksAndTheOldOneDoesNot(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	p.write(p.AppDir+"/password", "second")
@@ -228,6 +238,7 @@ func TestANewPasswordWorksAndTheOldOneDoesNot(t *testing.T) {
 }
 
 func TestANewCertificateIsServedWithoutARestart(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.run()
 	pid := p.pid()
@@ -243,6 +254,7 @@ func TestANewCertificateIsServedWithoutARestart(t *testing.T) {
 }
 
 func TestAnUnusableGenerationIsShownAndNotStarted(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	half := p.config
 	if _, err := p.Volume.Begin("half"); err != nil {
@@ -283,6 +295,7 @@ func TestAnUnusableGenerationIsShownAndNotStarted(t *testing.T) {
 }
 
 func TestAStalePIDFileIsRemoved(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	// Process 1 is alive here, and no PostgreSQL.
 	p.write(p.Volume.PGData("g1")+"/postmaster.pid", "1\n"+p.Volume.PGData("g1")+"\n0\n5432\n\n\n\nready\n")
