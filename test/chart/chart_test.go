@@ -184,7 +184,7 @@ func TestOneControllerCanBeSetApartFromTheOthers(t *testing.T) {
 	for _, object := range ofKind(objects, "Deployment") {
 		deployment := as[appsv1.Deployment](t, object)
 		container := deployment.Spec.Template.Spec.Containers[0]
-		replicas, image, env := int32(1), "registry.local/howdah/"+deployment.Name+":v9", 0
+		replicas, image, env := int32(2), "registry.local/howdah/"+deployment.Name+":v9", 0
 		if deployment.Name == "backup-controller" {
 			replicas, image, env = 3, "example.test/mine:1", 1
 		}
@@ -223,6 +223,7 @@ func TestValuesThatNothingActsOnAreRefused(t *testing.T) {
 		"controllers.db-controller.replica=2",
 		"controllers.vacuum-controller.replicas=1",
 		"controllers.db-controller.replicas=-1",
+		"replicas=-1",
 		"watchNamespaces={Not_A_Name}",
 		"postgres.images.seventeen=x",
 		"log.level=loud",

@@ -68,13 +68,13 @@ func (s *story) buildKubernetes(ctx context.Context) error {
 }
 
 // install installs or upgrades the release. The digests of the images are in the pods' annotations, so that an image
-// that was built anew under its old name is taken up.
+// that was built anew under its old name is taken up. One replica of each controller saves this machine memory.
 func (s *story) install(ctx context.Context) error {
 	digests, err := imageDigests()
 	if err != nil {
 		return err
 	}
-	return s.helm(ctx, "--set-string", "podAnnotations.images="+digests)
+	return s.helm(ctx, "--set", "replicas=1", "--set-string", "podAnnotations.images="+digests)
 }
 
 func (s *story) helm(ctx context.Context, args ...string) error {

@@ -26,6 +26,25 @@ An image in full: dict "root" $ "name" NAME "image" WHAT-THE-VALUES-SAY
 {{- end }}
 
 {{/*
+The tolerations of a controller's pods: those of its values, and seconds on a lost node unless they say something else of that
+*/}}
+{{- define "howdah.tolerations" -}}
+{{- $all := .tolerations | default list -}}
+{{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" -}}
+{{- $said := false -}}
+{{- range $.tolerations -}}
+{{- if and (has (get . "key" | default $key) (list $key)) (has (get . "effect" | default "NoExecute") (list "NoExecute")) -}}
+{{- $said = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $said -}}
+{{- $all = append $all (dict "key" $key "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 10) -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $all }}
+{{- end }}
+
+{{/*
 The images of PostgreSQL as one flag: 15=IMAGE,17=IMAGE
 */}}
 {{- define "howdah.postgresImages" -}}
