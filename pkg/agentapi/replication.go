@@ -103,6 +103,14 @@ type Position struct {
 	Promised bool `json:"promised,omitempty"`
 }
 
+// PositionRequest asks an instance how far it is.
+type PositionRequest struct {
+	// Version of the Lease that whoever asks would take by the answer.
+	Version string `json:"version,omitempty"`
+	// Ended: the holder of the lease asks, whose server has ended. Nobody takes the lease by this answer.
+	Ended bool `json:"ended,omitempty"`
+}
+
 // FollowRequest is what a replica tells its primary.
 type FollowRequest struct {
 	Position Position `json:"position"`

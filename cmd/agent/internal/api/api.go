@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -34,7 +35,7 @@ type Agent interface {
 
 // Election answers the other instances.
 type Election interface {
-	Located(ctx context.Context) (agentapi.Position, error)
+	Located(ctx context.Context, request agentapi.PositionRequest) (agentapi.Position, error)
 	Followed(request agentapi.FollowRequest) agentapi.FollowAnswer
 	Failsafe(request agentapi.FailsafeRequest) agentapi.FailsafeAnswer
 	Switchover(request agentapi.SwitchoverRequest) agentapi.SwitchoverStatus
@@ -130,7 +131,12 @@ func locate(w http.ResponseWriter, r *http.Request, agent Agent) {
 		http.Error(w, "this instance takes no part in an election yet", http.StatusServiceUnavailable)
 		return
 	}
-	position, err := election.Located(r.Context())
+	var request agentapi.PositionRequest
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil && !errors.Is(err, io.EOF) {
+		http.Error(w, "the request can't be read: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	position, err := election.Located(r.Context(), request)
 	if err != nil {
 		http.Error(w, "the server doesn't say where it is", http.StatusServiceUnavailable)
 		return

@@ -3,6 +3,8 @@ package elect
 import (
 	"fmt"
 	"slices"
+
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // campaign is a step of who doesn't hold the lease.
@@ -13,7 +15,8 @@ func (c *Core) campaign(now Time, acts *Acts) {
 		return
 	}
 	take, why := who.mayTake()
-	acts.Ask, acts.Wake = who.ask, min(acts.Wake, who.wake)
+	acts.Ask, acts.Request = who.ask, agentapi.PositionRequest{Version: c.lease.record.Version}
+	acts.Wake = min(acts.Wake, who.wake)
 	if acts.Want.Leader.Name == "" {
 		acts.Want.Why = why
 	}
@@ -40,6 +43,7 @@ type candidate struct {
 	ended     int64 // term whose holder is known to have ended
 	passed    bool  // another instance has been primary since it was said who begins
 	solo      bool  // it has led without the lease since it held it: nobody else has what it has
+	yields    bool  // somebody may take the lease by this instance's position
 	firstborn bool  // nobody has ever taken a lease from it
 	positions *positions
 
@@ -51,7 +55,7 @@ type candidate struct {
 func (c *Core) candidate(now Time) *candidate {
 	return &candidate{
 		now: now, self: c.self, config: c.config, limits: c.limits, server: c.server, record: c.lease.record, seen: c.lease.seen,
-		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
+		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, yields: c.yielded.still(c.lease.record), firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
 	}
 }
 
@@ -75,6 +79,8 @@ func (c *candidate) following() Want {
 		return Want{Role: Stop, Term: r.Term}
 	case r.Generation != c.self.Generation:
 		return Want{Role: Idle, Term: r.Term}
+	case c.yields && r.LastHolder != c.self.Name:
+		return Want{Role: Follow, Detached: true, Term: r.Term}
 	case r.Holder != "" && r.Holder != c.self.Name:
 		return Want{Role: Follow, Leader: Member{Name: r.Holder, Address: r.Address}, Term: r.Term}
 	case r.LastHolder == c.self.Name:
@@ -209,7 +215,7 @@ func (c *candidate) compare() (bool, string) {
 		if !fresh {
 			missing++
 		}
-		if !fresh || !able(a) {
+		if !fresh || !able(a) || a.Promised { // who has promised not to take over still follows
 			continue
 		}
 		answers++

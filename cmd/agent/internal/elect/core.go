@@ -28,12 +28,13 @@ type Core struct {
 	handing   *handover
 
 	holds   bool
-	begun   Time  // when the lease was taken
-	renewed Time  // when the last renewal that counts was sent
-	alone   bool  // the instance was alone when the agent started
-	solo    bool  // it has led without the lease since it held it: nobody else has what it has
-	passed  bool  // another instance has been primary since it was said who begins
-	promise Time  // until when the lease is not taken
+	begun   Time // when the lease was taken
+	renewed Time // when the last renewal that counts was sent
+	alone   bool // the instance was alone when the agent started
+	solo    bool // it has led without the lease since it held it: nobody else has what it has
+	passed  bool // another instance has been primary since it was said who begins
+	promise Time // until when the lease is not taken
+	yielded yielded
 	ended   int64 // term whose holder is known to have ended
 	leaving bool
 	target  Sync // what PostgreSQL was asked to have

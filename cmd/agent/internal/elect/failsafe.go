@@ -63,6 +63,8 @@ func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentap
 		return agentapi.FailsafeAnswer{Message: "the Lease has not been read yet"}
 	case c.holds || c.lease.writing != nil:
 		return agentapi.FailsafeAnswer{Message: "this instance takes over"}
+	case c.yielded.still(r):
+		return agentapi.FailsafeAnswer{Message: "another instance may be taking over"}
 	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
 		return agentapi.FailsafeAnswer{Message: "another term has begun"}
 	}

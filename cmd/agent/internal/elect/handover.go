@@ -88,6 +88,7 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	}
 	var again Time
 	acts.Ask, again = c.positions.ask(now, h.members, c.self.Name)
+	acts.Request = agentapi.PositionRequest{Ended: true}
 	acts.Wake = min(acts.Wake, again)
 	switch {
 	case c.inherited(now):

@@ -107,3 +107,9 @@ func (m *membership) fill(members []Member, number int) []Member {
 	sortMembers(members)
 	return members
 }
+
+// connected are those members that get the last of the WAL from a server that is shut down. The others are taken out of the Lease
+// before it is given up: should the agent end in between, nobody may come who lacks what was acknowledged.
+func (m *membership) connected(members []Member) []Member {
+	return slices.DeleteFunc(slices.Clone(members), func(other Member) bool { return m.server.Deserted || !m.replicas.stream(other.Name) })
+}

@@ -2,7 +2,6 @@ package elect
 
 import (
 	"math"
-	"slices"
 
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -17,7 +16,8 @@ type Acts struct {
 	// Refresh: read the Lease.
 	Refresh bool
 	// Ask these for their positions.
-	Ask []Member
+	Ask     []Member
+	Request agentapi.PositionRequest
 	// Failsafe is a question to the members; nil: none.
 	Failsafe *Question
 	// Want is what PostgreSQL shall be from now on.
@@ -55,7 +55,9 @@ type Want struct {
 	Role Role
 	// Leader to follow; without a name: nobody is there yet, and the replica waits.
 	Leader Member
-	Term   int64
+	// Detached: the replica receives no WAL, from whomever.
+	Detached bool
+	Term     int64
 	// Timeline that a promotion begins; 0: whichever is next. A server that has reached it can't: it waits for a later one.
 	Timeline int64
 	// Sync of a primary, set before it accepts writes.
@@ -178,7 +180,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	case c.handing == nil && c.server.Mode == Primary:
 		next.Members, next.Quorum, c.target = c.membership().next()
 	case c.handing != nil && c.leaving && c.server.Mode != Primary && next.Quorum == 0:
-		next.Members = c.connected(next.Members)
+		next.Members = c.membership().connected(next.Members)
 	}
 	steady := c.lease.confirmed && now < c.renewed+c.limits.Failsafe
 	if !steady && !subset(next.Members, record.Members) { // whoever is added could fence a primary that can't renew just now
@@ -186,10 +188,4 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	}
 	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline
 	return next, now >= c.lease.wrote+pause || urgent && steady
-}
-
-// connected are those members that get the last of the WAL from a server that is shut down. The others are taken out of the Lease
-// before it is given up: should the agent end in between, nobody may come who lacks what was acknowledged.
-func (c *Core) connected(members []Member) []Member {
-	return slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return c.server.Deserted || !c.replicas.stream(m.Name) })
 }

@@ -24,7 +24,7 @@ type API interface {
 
 // Peers are the agents of the other instances.
 type Peers interface {
-	Position(ctx context.Context, to elect.Member) (agentapi.Position, error)
+	Position(ctx context.Context, to elect.Member, request agentapi.PositionRequest) (agentapi.Position, error)
 	Failsafe(ctx context.Context, to elect.Member, request agentapi.FailsafeRequest) (agentapi.FailsafeAnswer, error)
 	Follow(ctx context.Context, to elect.Member, request agentapi.FollowRequest) (agentapi.FollowAnswer, error)
 }
@@ -44,6 +44,8 @@ type Options struct {
 	Kill func()
 	// Locate asks a server that accepts connections where it is.
 	Locate func(ctx context.Context) (agentapi.Position, error)
+	// Detach returns once a replica that is wanted to be detached receives no WAL any more.
+	Detach func(ctx context.Context) error
 	Log    *slog.Logger
 }
 
@@ -161,7 +163,7 @@ var roleNames = map[elect.Role]string{elect.Idle: "idle", elect.Stop: "stopped",
 
 // same says whether two wants ask for the same of PostgreSQL. How long it may go on is the watchdog's.
 func same(a, b elect.Want) bool {
-	return a.Role == b.Role && a.Leader == b.Leader && a.Term == b.Term && a.Timeline == b.Timeline && a.Orderly == b.Orderly && a.Why == b.Why &&
+	return a.Role == b.Role && a.Leader == b.Leader && a.Detached == b.Detached && a.Term == b.Term && a.Timeline == b.Timeline && a.Orderly == b.Orderly && a.Why == b.Why &&
 		fmt.Sprint(a.Sync) == fmt.Sprint(b.Sync)
 }
 
@@ -177,7 +179,7 @@ func (m *Member) perform(ctx context.Context, acts elect.Acts) {
 			ctx, cancel := context.WithTimeout(ctx, askTime)
 			defer cancel()
 			asked := m.Now()
-			if position, err := m.Peers.Position(ctx, to); err == nil {
+			if position, err := m.Peers.Position(ctx, to, acts.Request); err == nil {
 				m.tell(func(core *elect.Core, _ time.Duration) { core.Heard(asked, position) })
 			}
 		})

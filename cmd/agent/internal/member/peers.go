@@ -47,8 +47,8 @@ const (
 )
 
 // Position asks how far a member is.
-func (h *HTTPS) Position(ctx context.Context, to elect.Member) (position agentapi.Position, err error) {
-	return position, h.call(ctx, to, http.MethodGet, agentapi.RoutePosition, nil, &position)
+func (h *HTTPS) Position(ctx context.Context, to elect.Member, request agentapi.PositionRequest) (position agentapi.Position, err error) {
+	return position, h.call(ctx, to, http.MethodGet, agentapi.RoutePosition, request, &position)
 }
 
 // Failsafe asks a member whether it follows.

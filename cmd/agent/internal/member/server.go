@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -175,8 +176,10 @@ func (m *Member) Holds() bool {
 }
 
 // Located is the position of the own server at this moment, for somebody who builds on it. What is not known of it stays
-// zero; an error is a server that should know and doesn't answer.
-func (m *Member) Located(ctx context.Context) (agentapi.Position, error) {
+// zero; an error is a server that should know and doesn't answer, or a replica that still receives WAL though it must not.
+func (m *Member) Located(ctx context.Context, request agentapi.PositionRequest) (agentapi.Position, error) {
+	yields := false
+	m.tell(func(core *elect.Core, now time.Duration) { yields = core.AskedPosition(now, request) })
 	position := m.Position()
 	position.Timeline, position.LSN, position.Streaming = 0, 0, false
 	if !position.Replica {
@@ -184,7 +187,15 @@ func (m *Member) Located(ctx context.Context) (agentapi.Position, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	if yields {
+		if err := m.Detach(ctx); err != nil {
+			return position, err
+		}
+	}
 	live, err := m.Locate(ctx)
+	if err == nil && yields && live.Streaming {
+		err = errors.New("the replica still receives WAL")
+	}
 	position.Timeline, position.LSN, position.Streaming = live.Timeline, live.LSN, live.Streaming
 	return position, err
 }

@@ -56,7 +56,7 @@ func (m *Member) silentHolder() (elect.Record, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	record := m.core.Record()
-	if record == nil || record.Started == "" || m.want.Role != elect.Follow || m.want.Leader.Name == "" ||
+	if record == nil || record.Started == "" || record.Holder == "" || record.Holder == m.Self.Name || m.want.Role != elect.Follow ||
 		m.server.Mode != elect.Replica || m.server.Position.Streaming {
 		return elect.Record{}, false
 	}

@@ -84,6 +84,15 @@ func replicaPosition(ctx context.Context, conn *pgx.Conn) (Position, error) {
 	return p, err
 }
 
+// Receivers are the processes that receive WAL for this replica, and whether it is told to follow anybody. The session has to be a new
+// one: it has the settings of the postmaster, which has passed them on to all that were there before. So if the session isn't told to
+// follow anybody, no receiver will be started.
+func Receivers(ctx context.Context, conn *pgx.Conn) (follows bool, pids []int, err error) {
+	err = conn.QueryRow(ctx, `SELECT current_setting('primary_conninfo') <> '',
+		array(SELECT pid FROM pg_stat_activity WHERE backend_type = 'walreceiver')`).Scan(&follows, &pids)
+	return follows, pids, err
+}
+
 // timelineAt is the timeline on which the last byte before lsn was written. The server does not tell, but names its
 // segments after it.
 func timelineAt(ctx context.Context, conn *pgx.Conn, lsn postgres.LSN, segSize uint64, checkpoint uint32) (uint32, error) {

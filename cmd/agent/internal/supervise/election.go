@@ -118,7 +118,7 @@ func newElection(i *instance, config agentapi.Config, f *fencing) *election {
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: i.peers(config),
-		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Locate: i.locate, Log: i.Log,
+		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Locate: i.locate, Detach: i.detach, Log: i.Log,
 	}, electorate(config))}
 }
 

@@ -50,7 +50,9 @@ func (s *server) followWith(want elect.Want) {
 		s.endReading()
 	}
 	upstream := s.conf.replication.Upstream // while there is nobody to follow, nothing is changed
-	if leader := want.Leader; leader.Name != "" && leader.Address != "" {
+	if leader := want.Leader; want.Detached {
+		upstream = nil
+	} else if leader.Name != "" && leader.Address != "" {
 		upstream = s.upstream(s.latest.config(), leader)
 	}
 	s.conf.replication = settings.Replication{
@@ -76,7 +78,7 @@ func (s *server) followOther(want elect.Want) error {
 	if err := s.conf.rewrite(s.postmaster, s.conf.replication); err != nil {
 		return fmt.Errorf("follow %s: %w", want.Leader.Name, err)
 	}
-	s.Log.Info("the replica follows", "leader", want.Leader.Name, "term", want.Term)
+	s.Log.Info("the replica follows", "leader", want.Leader.Name, "term", want.Term, "detached", want.Detached)
 	return nil
 }
 

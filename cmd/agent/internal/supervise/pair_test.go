@@ -66,9 +66,9 @@ func (c *pair) port(name string) int { return c.pod(name).Port }
 
 var errNoAgent = errors.New("the agent doesn't answer")
 
-func (c *pair) Position(ctx context.Context, to elect.Member) (agentapi.Position, error) {
+func (c *pair) Position(ctx context.Context, to elect.Member, request agentapi.PositionRequest) (agentapi.Position, error) {
 	if agent := c.pod(to.Name).agent; agent != nil && agent.Election() != nil {
-		return agent.Election().Located(ctx)
+		return agent.Election().Located(ctx, request)
 	}
 	return agentapi.Position{}, errNoAgent
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // agent of a container: the core with what package member does around it, and the watchdog.
@@ -172,7 +173,7 @@ func (a *agent) perform(acts elect.Acts) {
 		s.write(a, acts.Write)
 	}
 	for _, m := range acts.Ask {
-		a.askPosition(m)
+		a.askPosition(m, acts.Request)
 	}
 	if q := acts.Failsafe; q != nil {
 		for _, m := range q.Members {
@@ -184,14 +185,19 @@ func (a *agent) perform(acts elect.Acts) {
 	}
 }
 
-func (a *agent) askPosition(m elect.Member) {
+func (a *agent) askPosition(m elect.Member, request agentapi.PositionRequest) {
 	asked := a.local()
 	if last, waits := a.asking[m.Name]; waits && asked < last+second/2 {
 		return
 	}
 	a.asking[m.Name] = asked
 	a.ask(m.Name, func(b *agent) func() {
+		yields := b.core.AskedPosition(b.local(), request)
+		b.soon()
 		p := b.where()
+		if s := b.server; yields && s != nil && s.upstream != nil { // it has not been detached yet
+			p.Timeline, p.LSN = 0, 0
+		}
 		return func() {
 			delete(a.asking, m.Name)
 			a.core.Heard(asked, p)
@@ -232,6 +238,11 @@ func (a *agent) allow(until elect.Time) {
 		return
 	}
 	a.permit = until
+	a.watchAgain()
+}
+
+// watchAgain has the watchdog look when the permission ends.
+func (a *agent) watchAgain() {
 	w := a.node.w
 	w.after(a.node.clock.when(a.deadline())-w.now, func() {
 		if !a.dead && !a.node.isFrozen() {

@@ -73,7 +73,7 @@ func (a *agent) stream() {
 	}
 	leader := a.leader()
 	if s.upstream != nil {
-		if a.want.Role == elect.Follow && s.upstream.primary.node.name != a.want.Leader.Name {
+		if a.want.Role == elect.Follow && (a.want.Detached || a.want.Leader.Name != "" && s.upstream.primary.node.name != a.want.Leader.Name) {
 			s.upstream.cut()
 			s.upstream = nil
 		}

@@ -40,7 +40,7 @@ func asynchronous(r elect.Record) bool { return r.Quorum == 0 && len(r.Members) 
 
 // onePrimary holds when no other server accepts writes at the moment when this one does.
 func (w *world) onePrimary(s *server) {
-	if !s.accepts() {
+	if !s.accepts() || w.kind.pauses {
 		return
 	}
 	for _, n := range w.nodes {

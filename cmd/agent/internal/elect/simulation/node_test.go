@@ -70,6 +70,28 @@ func (n *node) freeze(d time.Duration) {
 	})
 }
 
+// pause all of the machine together with its clock, as a hypervisor may: nothing on it notices.
+func (n *node) pause(d time.Duration) {
+	if n.isFrozen() {
+		return
+	}
+	n.w.log("%s: the machine and its clock stand still for %s", n.name, d)
+	before := n.clock.shows(n.w.now)
+	n.frozen = n.w.now + d
+	n.w.after(d, func() {
+		n.clock.offset -= n.clock.shows(n.w.now) - before
+		n.w.log("%s: the machine and its clock go on", n.name)
+		if n.agent != nil {
+			n.agent.watchAgain()
+		}
+		waiting := n.waiting
+		n.waiting = nil
+		for _, f := range waiting {
+			f()
+		}
+	})
+}
+
 // startPod makes a pod with another UID and address.
 func (n *node) startPod() {
 	if n.agent != nil || n.gone {

@@ -25,6 +25,7 @@ type kind struct {
 	pause    time.Duration
 	quorum   bool // there is one all the time
 	calm     bool // nothing that happens is a reason for another primary
+	pauses   bool // clocks stand still, so a former primary may not know that it is one
 	orderly  bool // nothing that happens is a reason to lose a commit, with or without quorum
 }
 

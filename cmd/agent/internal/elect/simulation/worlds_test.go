@@ -78,6 +78,27 @@ func (w *world) uninterrupted(d time.Duration) {
 	}
 }
 
+func TestNothingAcknowledgedIsLostWhereTheClockOfAPrimaryStoodStill(t *testing.T) {
+	try(t, *seeds, func(w *world) {
+		instances := 3 + w.rng.IntN(3)
+		w.kind.number, w.kind.required, w.kind.quorum, w.kind.pauses = 1+w.rng.IntN(instances-2), true, true, true
+		w.kind.pause = 20 * millisecond
+		w.populate(instances, instances)
+		for range 5 {
+			w.await("full strength", 60*second, w.full)
+			if w.chance(0.5) {
+				w.lag()
+			}
+			if p := w.primary(); w.err == nil {
+				p.node.pause(w.between(6*second, 13*second))
+			}
+			w.run(w.now + w.between(10*second, 20*second))
+			w.reconnect()
+		}
+		w.awaitOrder()
+	})
+}
+
 func TestAnOrderlySwitchLosesNothingWithoutAQuorumEither(t *testing.T) {
 	try(t, max(1, *seeds/2), func(w *world) {
 		w.kind.orderly = true
