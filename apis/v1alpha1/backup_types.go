@@ -69,6 +69,11 @@ type BackupSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources requests more cpu than its limit: use a request that is at most the limit"
 	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('memory' in self.limits) || !('memory' in self.requests) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="spec.resources requests more memory than its limit: use a request that is at most the limit"
 	Resources *Resources `json:"resources,omitempty"`
+	// DamagedPages says what happens if pages of the database fail their checksum: with Fail the backup fails, with Report it
+	// is taken with the pages as they are, and status.damagedPages lists them. A change applies from the next attempt on.
+	// +optional
+	// +kubebuilder:default=Fail
+	DamagedPages DamagedPagesPolicy `json:"damagedPages,omitempty"`
 	// DeletionPolicy says what happens to the data in the repository when the Backup is deleted. The data always stays when
 	// the whole namespace is deleted.
 	// +optional
@@ -135,6 +140,17 @@ const (
 	BackupSmall BackupCompression = "Small"
 )
 
+// DamagedPagesPolicy says what a backup does about pages that fail their checksum.
+// +kubebuilder:validation:Enum=Fail;Report
+type DamagedPagesPolicy string
+
+const (
+	// DamagedPagesFail makes no backup.
+	DamagedPagesFail DamagedPagesPolicy = "Fail"
+	// DamagedPagesReport makes one with these pages, and lists them.
+	DamagedPagesReport DamagedPagesPolicy = "Report"
+)
+
 // BackupDeletionPolicy says what happens to a backup's data when its object is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type BackupDeletionPolicy string
@@ -151,7 +167,7 @@ type BackupStatus struct {
 	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Succeeded, Verified.
+	// Conditions: Succeeded, Verified, PagesIntact.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -197,12 +213,34 @@ type BackupStatus struct {
 	// StoredBytes is what this backup added to the repository.
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
+	// DamagedPages are the pages that failed their checksum when the database was read. They are in the backup as they were.
+	// +optional
+	DamagedPages *DamagedPages `json:"damagedPages,omitempty"`
 	// VerifiedAt is when all of its objects were last read, whatever the result was.
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
 	// Verification that is under way, or was the last.
 	// +optional
 	Verification *BackupVerification `json:"verification,omitempty"`
+}
+
+// DamagedPages are pages that fail their checksum.
+type DamagedPages struct {
+	// Count of all of them.
+	Count int64 `json:"count"`
+	// Pages lists the first of them, at most ten.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Pages []DamagedPage `json:"pages,omitempty"`
+}
+
+// DamagedPage is a page that fails its checksum.
+type DamagedPage struct {
+	// File in the data directory.
+	File string `json:"file"`
+	// Block of the relation.
+	Block int64 `json:"block"`
 }
 
 // BackupPlan is what a backup has decided.
@@ -235,6 +273,11 @@ type BackupPlan struct {
 const (
 	// ConditionSucceeded is on every kind that ends. It is Unknown until then.
 	ConditionSucceeded = "Succeeded"
+
+	// ConditionPagesIntact is False if the database had pages that fail their checksum, and the backup has them, too.
+	ConditionPagesIntact = "PagesIntact"
+	// ReasonDamagedPages: pages fail their checksum.
+	ReasonDamagedPages = "DamagedPages"
 
 	// ReasonCompleted: it has ended successfully.
 	ReasonCompleted = "Completed"

@@ -76,6 +76,11 @@ type BackupScheduleSpec struct {
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="spec.failedBackupsHistoryLimit must be 0 or more"
 	FailedBackupsHistoryLimit *int32 `json:"failedBackupsHistoryLimit,omitempty"`
+	// DamagedPages of the Backups that it creates: whether they fail if pages of the database fail their checksum, or are
+	// taken and list these pages.
+	// +optional
+	// +kubebuilder:default=Fail
+	DamagedPages DamagedPagesPolicy `json:"damagedPages,omitempty"`
 	// DeletionPolicy of the Backups that it creates.
 	// +optional
 	// +kubebuilder:default=Delete

@@ -137,6 +137,10 @@ type RestorePlan struct {
 	// +optional
 	// +listType=atomic
 	Secrets []string `json:"secrets,omitempty"`
+	// DamagedPages is how many pages of the backup failed their checksum already in the database that was backed up. The
+	// restored database has them, too, unless replayed WAL replaces them.
+	// +optional
+	DamagedPages int64 `json:"damagedPages,omitempty"`
 	// Dropped are the fields of the recorded PostgresCluster that are not taken from a repository that is not encrypted: what
 	// loads code, names a Secret or chooses nodes. They can be set in the new PostgresCluster; the image and the parameters also
 	// in spec.destination.newCluster.

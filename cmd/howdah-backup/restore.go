@@ -55,6 +55,7 @@ type restored struct {
 	Timeline    uint32               `json:"timeline"`              // that it follows
 	Tablespaces []datadir.Tablespace `json:"tablespaces,omitempty"` // where they are now
 	Dropped     []string             `json:"dropped,omitempty"`     // settings that were left out
+	Damage      *backup.Damage       `json:"damage,omitempty"`      // pages that were damaged when they were backed up
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -109,6 +110,9 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	if err != nil {
 		return err
 	}
+	if manifest.Damage != nil {
+		fmt.Fprintf(r.errOut, "%d pages of the backup failed their checksum when it was taken, and the restored database has them, too, unless replayed WAL replaces them. Use show to list them.\n", manifest.Damage.Count)
+	}
 	meter := r.meter()
 	job := datadir.Job{
 		Trusted: place.Encrypted(),
@@ -129,7 +133,7 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	return r.say(restored{
 		Lineage: manifest.Lineage, ID: manifest.ID, PGVersion: manifest.PGVersion, TargetDir: r.dir, Files: manifest.Totals.Files,
 		Bytes: manifest.Totals.LogicalBytes, Seconds: r.now().Sub(started).Seconds(), Replays: r.replays, StopAt: r.stopAt(found),
-		Timeline: found.timeline, Tablespaces: tablespaces, Dropped: job.Dropped,
+		Timeline: found.timeline, Tablespaces: tablespaces, Dropped: job.Dropped, Damage: manifest.Damage,
 	})
 }
 

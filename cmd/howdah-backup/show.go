@@ -162,6 +162,12 @@ func (s *shown) rows() [][]string {
 	for _, t := range s.Tablespaces {
 		rows = append(rows, []string{"Tablespace", t.OID + " " + printable(t.Location)})
 	}
+	if s.Damage != nil {
+		rows = append(rows, []string{"Damaged pages", fmt.Sprintf("%d, as they were in the database", s.Damage.Count)})
+		for _, page := range s.Damage.Pages {
+			rows = append(rows, []string{"", fmt.Sprintf("block %d of %s", page.Block, printable(page.File))})
+		}
+	}
 	return rows
 }
 

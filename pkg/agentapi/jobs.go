@@ -35,6 +35,8 @@ type BackupJob struct {
 	Compression string `json:"compression,omitempty"`
 	// MaxBytesPerSecond bounds what is read from the volume; 0 is no bound.
 	MaxBytesPerSecond int64 `json:"maxBytesPerSecond,omitempty"`
+	// ReportDamage takes the backup although pages fail their checksum, and lists them.
+	ReportDamage bool `json:"reportDamage,omitempty"`
 	// Cluster, Namespace and ClusterUID say whose backup it is.
 	Cluster    string `json:"cluster"`
 	ClusterUID string `json:"clusterUID"`
@@ -74,6 +76,18 @@ type BackupResult struct {
 	Incremental bool   `json:"incremental,omitempty"`
 	Parent      string `json:"parent,omitempty"`
 	Why         string `json:"why,omitempty"`
+	// DamagedPages is how many pages failed their checksum; Damaged has the first of them.
+	DamagedPages int           `json:"damagedPages,omitempty"`
+	Damaged      []DamagedPage `json:"damaged,omitempty"`
+}
+
+// MaxDamaged is how many damaged pages a BackupResult lists, which has to fit into a termination message.
+const MaxDamaged = 10
+
+// DamagedPage is a page that fails its checksum.
+type DamagedPage struct {
+	File  string `json:"file"`
+	Block uint32 `json:"block"`
 }
 
 // RestoreJob is job.json of a restore Job: `agent restore`, in the PostgreSQL image of the plan, with the held volume at

@@ -33,17 +33,20 @@ type CorruptError struct {
 	Err    error // cause, may be nil
 }
 
-// DamageError lists pages that failed their checksum in the data directory itself.
-type DamageError struct {
-	Pages []DamagedPage // at most a hundred
-	Count int           // of all
+// DamageError is damage in the data directory itself.
+type DamageError struct{ Damage }
+
+// Damage lists pages that failed their checksum when they were read.
+type Damage struct {
+	Count int          `json:"count"` // of all
+	Pages DamagedPages `json:"pages"` // the first hundred
 }
 
 // DamagedPage is one page that fails its checksum.
 type DamagedPage struct {
-	File  string       // relative to PGDATA
-	Block uint32       // within the relation, counted over its segment files
-	LSN   postgres.LSN // as the page says
+	File  string       `json:"file"`  // relative to PGDATA
+	Block uint32       `json:"block"` // within the relation, counted over its segment files
+	LSN   postgres.LSN `json:"lsn"`   // as the page says
 }
 
 // Compression is the effort to make a backup small.
@@ -113,6 +116,9 @@ type Options struct {
 	WALTimeout time.Duration
 	// WALPoll is the longest time between two looks at the archive, of which the first are closer; 0 is a quarter of a second.
 	WALPoll time.Duration
+	// ReportDamage takes the backup although pages fail their checksum, and lists them in Head.Damage. Without it, they are
+	// an ErrDamagedPages.
+	ReportDamage bool
 	// Progress is called about every second and at the end, from one goroutine at a time.
 	Progress func(Progress)
 

@@ -11,7 +11,7 @@ func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *
 	s := w.source
 	m := &Manifest{Head: Head{
 		Format: FormatVersion, ID: w.opts.ID, Lineage: s.Lineage, Type: Full, Why: w.why, Tool: w.opts.Tool,
-		SystemIdentifier: s.SystemIdentifier, PGVersion: s.PGVersion, PGMajor: s.PGMajor, DataChecksums: s.DataChecksums,
+		SystemIdentifier: s.SystemIdentifier, PGVersion: s.PGVersion, PGMajor: s.PGMajor, DataChecksums: s.DataChecksums, Damage: w.damage,
 		StartLSN: started.LSN, StopLSN: stopped.LSN, Timeline: started.Timeline,
 		StartTime: started.Time.UTC(), StopTime: stopped.Time.UTC(),
 		WAL: WALRange{

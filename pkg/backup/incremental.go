@@ -61,6 +61,7 @@ func (w *writing) buildOn(ctx context.Context, started Started, entries []*entry
 	if err := w.findChanges(ctx, parent, paired); err != nil {
 		return err
 	}
+	parent.readDamagedAgain(paired)
 	(&reuse{parent, paired}).plan(size, cmp.Or(w.opts.mostParts, manyParts))
 	w.parent = parent
 	return nil
@@ -79,6 +80,9 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	head, err := ReadHead(ctx, w.store, w.source.Lineage, id)
 	if err != nil {
 		return nil, unreadableParent(id, err)
+	}
+	if damage := head.Damage; damage != nil && damage.Count > len(damage.Pages) {
+		return nil, unsuitable("backup %s has %d damaged pages and lists %d of them, so it is unknown which of its pages can be kept", id, damage.Count, len(damage.Pages))
 	}
 	path, err := w.connect(head, started)
 	if err != nil {
@@ -104,6 +108,24 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 		}
 	}
 	return b, nil
+}
+
+// readDamagedAgain keeps no page that was damaged in the parent: who repaired it may have left no trace in WAL.
+func (b *base) readDamagedAgain(paired []*entry) {
+	if b.Damage == nil {
+		return
+	}
+	damaged := map[string][]uint32{}
+	for _, page := range b.Damage.Pages {
+		damaged[page.File] = append(damaged[page.File], page.Block)
+	}
+	for _, e := range paired {
+		for _, block := range damaged[e.Path] {
+			if e.base != nil && block >= e.first {
+				e.changed.add(block-e.first, block-e.first+1)
+			}
+		}
+	}
 }
 
 func unreadableParent(id string, err error) error {

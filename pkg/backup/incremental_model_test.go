@@ -31,8 +31,10 @@ type database struct {
 	limits     map[postgres.RelationFork]uint32
 	summarized postgres.LSN
 	backups    int
-	mostParts  int   // of a backup; 0: as always
-	taken      int64 // bytes, by restores from the present directory
+	mostParts  int // of a backup; 0: as always
+	// reportDamage takes backups of damaged pages, too.
+	reportDamage bool
+	taken        int64 // bytes, by restores from the present directory
 }
 
 func newDatabase(t testing.TB, seed uint64, summarize bool) *database {
@@ -145,7 +147,7 @@ func (d *database) writeSummary() {
 func (d *database) backup(parent string) (*Manifest, string) {
 	d.Helper()
 	d.backups++
-	m, err := Write(context.Background(), d.store, d.source, Options{ID: fmt.Sprintf("b%03d", d.backups), Parent: parent, mostParts: d.mostParts})
+	m, err := Write(context.Background(), d.store, d.source, Options{ID: fmt.Sprintf("b%03d", d.backups), Parent: parent, mostParts: d.mostParts, ReportDamage: d.reportDamage})
 	must(d, err)
 	kept := filepath.Join(d.TempDir(), "kept")
 	must(d, exec.Command("cp", "-a", d.dir, kept).Run())

@@ -74,6 +74,15 @@ func (p *Packs) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
+// DamagedPages is a list that is checked while it is read.
+type DamagedPages []DamagedPage
+
+// UnmarshalJSON reads the list.
+func (d *DamagedPages) UnmarshalJSON(b []byte) (err error) {
+	*d, err = readList(b, maxDamaged, func(*DamagedPage) error { return nil })
+	return err
+}
+
 // Secrets is a list that is checked while it is read.
 type Secrets []Secret
 

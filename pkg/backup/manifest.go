@@ -54,6 +54,8 @@ type Head struct {
 	PGVersion        string `json:"pgVersion"` // such as 17.5
 	PGMajor          int    `json:"pgMajor"`
 	DataChecksums    bool   `json:"dataChecksums"` // the cluster has page checksums, and they were checked
+	// Damage is in the pages of this backup, as it was in the data directory; nil: none was found.
+	Damage *Damage `json:"damage,omitempty"`
 
 	StartLSN  postgres.LSN `json:"startLSN"`
 	StopLSN   postgres.LSN `json:"stopLSN"` // consistent from here on

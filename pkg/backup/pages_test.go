@@ -111,7 +111,7 @@ func copyWith(t *testing.T, store objstore.Store, dir string, change func(*writi
 	must(t, w.packer.wait())
 	stopped, err := w.source.Stop(ctx)
 	must(t, err)
-	if err := w.copier.checker.result(stopped.LSN); err != nil {
+	if err := w.findDamage(stopped); err != nil {
 		return w, err
 	}
 	w.manifest = w.describe(started, stopped, entries)
@@ -126,4 +126,74 @@ func TestWithoutChecksumsPagesAreNotChecked(t *testing.T) {
 	src.DataChecksums = false
 	_, err := Write(t.Context(), store, src, Options{ID: "b1"})
 	must(t, err)
+}
+
+// damage spoils a page of a relation of pgdata, as a disk does that returns other bytes.
+func damage(t *testing.T, dir, name string, pages ...int) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	content := readFile(t, path)
+	for _, page := range pages {
+		content[page*postgres.PageSize+4000] ^= 1
+	}
+	must(t, os.WriteFile(path, content, 0o600))
+}
+
+func TestABackupThatReportsDamageListsThePagesAndHasThemAsTheyAre(t *testing.T) {
+	store, dir := mem.New(), pgdata(t)
+	damage(t, dir, "base/5/16385.1", 1)
+	_, err := Write(t.Context(), store, source(t, store, dir), Options{ID: "b1", ReportDamage: true})
+	must(t, err)
+	m, err := ReadManifest(t.Context(), store, testLineage, "b1")
+	must(t, err)
+	want := DamagedPage{File: "base/5/16385.1", Block: pagesPerSegment + 1, LSN: 100}
+	if m.Damage == nil || m.Damage.Count != 1 || len(m.Damage.Pages) != 1 || m.Damage.Pages[0] != want {
+		t.Fatalf("the manifest lists %+v", m.Damage)
+	}
+	target := filepath.Join(t.TempDir(), "restored")
+	must(t, Restore(t.Context(), store, m, target, RestoreOptions{}))
+	same(t, dir, target, "backup_label")
+}
+
+func TestAnIncrementalBackupReadsThePagesAgainThatAreDamagedInItsParent(t *testing.T) {
+	for _, summarize := range []bool{false, true} {
+		d, _ := withBigRelation(t, summarize)
+		d.reportDamage = true
+		damage(t, d.dir, bigRelation, 7, 9)
+		full, _ := d.backup("")
+		if full.Damage == nil || full.Damage.Count != 2 {
+			t.Fatalf("the full one lists %+v", full.Damage)
+		}
+		damage(t, d.dir, bigRelation, 7) // that is, undo it
+		next, kept := d.backup(full.ID)
+		if next.Type != Incremental || next.Damage == nil || next.Damage.Count != 1 || next.Damage.Pages[0].Block != 9 {
+			t.Errorf("summaries %t: %s, %q, lists %+v", summarize, next.Type, next.Why, next.Damage)
+		}
+		d.restores(next, kept)
+		damage(t, d.dir, bigRelation, 9)
+		last, kept := d.backup(next.ID)
+		if last.Type != Incremental || last.Damage != nil {
+			t.Errorf("summaries %t: %s, %q, lists %+v", summarize, last.Type, last.Why, last.Damage)
+		}
+		d.restores(last, kept)
+	}
+}
+
+func TestNoBackupBuildsOnMoreDamageThanIsListed(t *testing.T) {
+	d, _ := withBigRelation(t, true)
+	d.reportDamage = true
+	var pages []int
+	for page := range maxDamaged + 1 {
+		pages = append(pages, page)
+	}
+	damage(t, d.dir, bigRelation, pages...)
+	full, _ := d.backup("")
+	if full.Damage == nil || full.Damage.Count != maxDamaged+1 || len(full.Damage.Pages) != maxDamaged {
+		t.Fatalf("lists %+v", full.Damage)
+	}
+	damage(t, d.dir, bigRelation, pages...)
+	next, _ := d.backup(full.ID)
+	if next.Type != Full || next.Damage != nil || next.Why == "" {
+		t.Errorf("%s, %q, lists %+v", next.Type, next.Why, next.Damage)
+	}
 }

@@ -76,6 +76,7 @@ type writing struct {
 	parent   *base  // nil: a full backup
 	compared Comparison
 	why      string // why it is a full one after all
+	damage   *Damage
 	claimed  string // key of the claim on the parent's packs
 	// attempted is set before the manifest is put: from then on nobody knows whether it is there
 	// without looking.
@@ -111,10 +112,8 @@ func (w *writing) run(ctx context.Context) (*Manifest, error) {
 		return nil, err
 	}
 	w.packer.release()
-	if w.copier.checker != nil {
-		if err := w.copier.checker.result(stopped.LSN); err != nil {
-			return nil, err
-		}
+	if err := w.findDamage(stopped); err != nil {
+		return nil, err
 	}
 	w.manifest = w.describe(started, stopped, entries)
 	w.report.enter(AwaitWAL)
@@ -154,6 +153,18 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 		w.copier.checker = &pageChecker{start: started.LSN, wait: pause}
 	}
 	return started, entries, nil
+}
+
+// findDamage says what the pages that were read came to.
+func (w *writing) findDamage(stopped Stopped) error {
+	if w.copier.checker == nil {
+		return nil
+	}
+	w.damage = w.copier.checker.result(stopped.LSN)
+	if w.damage == nil || w.opts.ReportDamage {
+		return nil
+	}
+	return &DamageError{*w.damage}
 }
 
 // attemptName is different for every run, so that none overwrites what another has uploaded.

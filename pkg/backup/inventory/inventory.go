@@ -29,6 +29,8 @@ type Backup struct {
 	LogicalBytes       int64
 	// Incomplete: WAL is missing without which the backup can't be restored at all.
 	Incomplete bool
+	// DamagedPages is how many pages failed their checksum when they were backed up.
+	DamagedPages int
 }
 
 // Lineage is what a repository has of one lineage.
@@ -136,18 +138,24 @@ func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listi
 
 func summary(head *backup.Head) (Backup, error) {
 	first, _, err := head.WAL.Segments()
-	return Backup{
+	b := Backup{
 		ID: head.ID, Type: head.Type, Cluster: head.Cluster.Name, Namespace: head.Cluster.Namespace,
 		Started: head.StartTime, Stopped: head.StopTime, Timeline: head.Timeline, Start: head.StartLSN, Stop: head.StopLSN, First: first.Number,
 		LogicalBytes: head.Totals.LogicalBytes,
-	}, err
+	}
+	if head.Damage != nil {
+		b.DamagedPages = max(1, head.Damage.Count)
+	}
+	return b, err
 }
 
 // Retained is the lineage as retention looks at it. A backup that can't be restored because WAL is missing counts as damaged.
 func (l *Lineage) Retained() retention.Lineage {
 	retained := retention.Lineage{Timelines: l.Timelines, End: l.LastWritten}
 	for _, b := range l.Backups {
-		retained.Backups = append(retained.Backups, retention.Backup{ID: b.ID, Time: b.Stopped, Timeline: b.Timeline, Stop: b.Stop, First: b.First, Damaged: b.Incomplete})
+		retained.Backups = append(retained.Backups, retention.Backup{
+			ID: b.ID, Time: b.Stopped, Timeline: b.Timeline, Stop: b.Stop, First: b.First, Damaged: b.Incomplete, DamagedPages: b.DamagedPages > 0,
+		})
 	}
 	return retained
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // lost is a lineage that was written last eight days ago, by a cluster that is not here, and was seen then.
@@ -55,4 +56,34 @@ func lostOn(timelines []Timeline, backups ...Backup) Lineage {
 	l := lost(backups...)
 	l.Timelines = timelines
 	return l
+}
+
+// TestABackupWithDamagedPagesStandsForNoneWithoutThem: the last one without them stays, with the WAL that leads past the damage,
+// and those with them are kept by the rules among themselves.
+func TestABackupWithDamagedPagesStandsForNoneWithoutThem(t *testing.T) {
+	lineage := Lineage{Living: true, End: now, Backups: []Backup{at(1, damagedPages), at(2, damagedPages), at(9, damagedPages), at(20), at(30)}}
+	for name, test := range map[string]struct {
+		policy Policy
+		want   string
+	}{
+		"a window": {Policy{RecoveryWindow: 7 * days}, "1 2 9 20"},
+		"a count":  {Policy{KeepLast: 1}, "1 20"},
+		"an age":   {Policy{KeepWithin: 36 * time.Hour}, "1 20"},
+		"days":     {Policy{KeepDaily: 2}, "1 2 20 30"},
+	} {
+		plan := Make(lineage, test.policy, now)
+		var stays []string
+		for _, v := range plan.Verdicts {
+			if !v.Goes() {
+				stays = append(stays, v.ID)
+			}
+		}
+		if got := strings.Join(stays, " "); got != test.want || plan.KeepWAL > 800 {
+			t.Errorf("%s: %s stay, with WAL from %d on; want %s", name, got, plan.KeepWAL, test.want)
+		}
+	}
+	lineage.Backups = []Backup{at(1, damagedPages), at(2, damagedPages)}
+	if plan := Make(lineage, Policy{KeepLast: 1}, now); len(plan.Going()) != 1 || plan.KeepWAL != 990 {
+		t.Errorf("all have damaged pages: %v goes, with WAL from %d on", plan.Going(), plan.KeepWAL)
+	}
 }

@@ -37,6 +37,9 @@ type Backup struct {
 	Held bool
 	// Damaged backups can't be counted on: they keep no other one from staying.
 	Damaged bool
+	// DamagedPages are in a backup that is as the database was, which had such pages. It can be restored, but it does not
+	// stand for one without them.
+	DamagedPages bool
 }
 
 // Timeline is a timeline that has a history: one that a failover began.
@@ -132,7 +135,33 @@ func Make(lineage Lineage, policy Policy, now time.Time) Plan {
 	p.keepRecent()
 	p.keepPeriods()
 	p.keepDamaged()
-	return p.plan(p.firstWAL())
+	first := p.firstWAL()
+	return p.plan(min(first, p.keepUndamaged()))
+}
+
+// keepUndamaged keeps what the rules would keep if there were no backups with damaged pages: a later one must not cause the
+// last one without them to be deleted, nor the WAL that leads from it past the damage. It returns the first segment of that.
+func (p *planner) keepUndamaged() uint64 {
+	q := *p
+	q.bases = nil
+	q.good = slices.DeleteFunc(slices.Clone(p.good), func(b *Backup) bool { return b.DamagedPages })
+	if len(q.good) == len(p.good) {
+		return NoWAL
+	}
+	q.keepNewest()
+	q.keepWindow()
+	q.keepRecent()
+	q.keepPeriods()
+	return firstOf(q.bases)
+}
+
+// firstOf is the first segment that a backup among them needs.
+func firstOf(bases []*Backup) uint64 {
+	first := NoWAL
+	for _, b := range bases {
+		first = min(first, b.First)
+	}
+	return first
 }
 
 type planner struct {
@@ -260,11 +289,7 @@ func (p *planner) firstWAL() uint64 {
 	if p.newestLeading() == nil {
 		return 0 // nothing leads to the end of the lineage, so nobody knows what will be needed
 	}
-	first := NoWAL
-	for _, b := range p.bases {
-		first = min(first, b.First)
-	}
-	return first
+	return firstOf(p.bases)
 }
 
 // abandoned: the last backup was given up, and nobody writes the lineage any more, whose WAL leads nowhere by itself.

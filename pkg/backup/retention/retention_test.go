@@ -27,8 +27,9 @@ func at(ago float64, change ...func(*Backup)) Backup {
 	return b
 }
 
-func held(b *Backup)    { b.Held = true }
-func damaged(b *Backup) { b.Damaged = true }
+func held(b *Backup)         { b.Held = true }
+func damaged(b *Backup)      { b.Damaged = true }
+func damagedPages(b *Backup) { b.DamagedPages = true }
 
 func onTimeline(n uint32) func(*Backup) { return func(b *Backup) { b.Timeline = n } }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -262,7 +263,7 @@ func TestARepeatedBackupIsTheOneThatIsThere(t *testing.T) {
 		}
 		r.SQL("CREATE TABLE later AS SELECT 1")
 		again, err := r.worker(silent).Run(t.Context(), r.task)
-		if err != nil || again != first {
+		if err != nil || !reflect.DeepEqual(again, first) {
 			t.Errorf("got %+v, %v; first %+v", again, err, first)
 		}
 	})
@@ -325,6 +326,11 @@ func TestADamagedPageEndsTheBackupForGoodAndIsNamed(t *testing.T) {
 		}
 		if _, err := backup.ReadHead(t.Context(), r.store, r.task.Lineage, r.task.BackupID); !errors.Is(err, objstore.ErrNotFound) {
 			t.Errorf("a manifest was left: %v", err)
+		}
+		r.task.ReportDamage = true
+		result, err := r.worker(silent).Run(t.Context(), r.task)
+		if err != nil || result.DamagedPages != 1 || len(result.Damaged) != 1 || result.Damaged[0].File != path || result.Damaged[0].Block != 3 {
+			t.Errorf("reported: %+v, %v", result, err)
 		}
 	})
 }

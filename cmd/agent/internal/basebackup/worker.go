@@ -42,11 +42,18 @@ func (w *Worker) Run(ctx context.Context, task agentapi.BackupJob) (agentapi.Bac
 	if err != nil {
 		return agentapi.BackupResult{}, explain(ctx, err)
 	}
-	return agentapi.BackupResult{
+	result := agentapi.BackupResult{
 		Version: manifest.PGVersion, StartLSN: manifest.StartLSN.String(), StopLSN: manifest.StopLSN.String(),
 		StopTime: manifest.StopTime, LogicalBytes: manifest.Totals.LogicalBytes, StoredBytes: manifest.Totals.StoredBytes,
 		CopiedBytes: manifest.Totals.CopiedBytes, Incremental: manifest.Type == backup.Incremental, Parent: manifest.Parent, Why: manifest.Why,
-	}, nil
+	}
+	if damage := manifest.Damage; damage != nil {
+		result.DamagedPages = damage.Count
+		for _, page := range damage.Pages[:min(agentapi.MaxDamaged, len(damage.Pages))] {
+			result.Damaged = append(result.Damaged, agentapi.DamagedPage{File: page.File, Block: page.Block})
+		}
+	}
+	return result, nil
 }
 
 func (w *Worker) run(ctx context.Context, task agentapi.BackupJob) (*backup.Manifest, error) {
@@ -74,6 +81,7 @@ func (w *Worker) run(ctx context.Context, task agentapi.BackupJob) (*backup.Mani
 	manifest, err := backup.Write(ctx, w.Store, source, backup.Options{
 		ID: task.BackupID, Parent: task.Parent, Tool: w.Tool, Compression: backup.Compression(task.Compression),
 		MemoryLimit: task.MemoryLimit, MaxBytesPerSecond: task.MaxBytesPerSecond, WALTimeout: w.walTimeout(), Progress: w.progress,
+		ReportDamage: task.ReportDamage,
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() != nil {
 		return nil, cause

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -278,5 +279,22 @@ func TestAJobOnANodeThatDoesNotAnswerIsWaitedForOnlyBeforeItsDataIsDeleted(t *te
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+}
+
+func TestABackupWithDamagedPagesSucceedsAndSaysWhichTheyAre(t *testing.T) {
+	o := &observed{backup: newBackup("a", planned), now: noon}
+	outcome := o.complete(agentapi.BackupResult{
+		Version: "17.5", StopTime: noon, LogicalBytes: 1 << 20, DamagedPages: 12, Damaged: []agentapi.DamagedPage{{File: "base/5/16385", Block: 7}},
+	})
+	report(o, outcome)
+	status := o.backup.Status
+	intact := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPagesIntact)
+	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionSucceeded) || intact == nil || intact.Status != metav1.ConditionFalse ||
+		!strings.HasPrefix(intact.Message, "12 pages of the database fail their checksum, such as block 7 of base/5/16385,") {
+		t.Errorf("conditions %+v", status.Conditions)
+	}
+	if status.DamagedPages == nil || status.DamagedPages.Count != 12 || len(status.DamagedPages.Pages) != 1 {
+		t.Errorf("status lists %+v", status.DamagedPages)
 	}
 }

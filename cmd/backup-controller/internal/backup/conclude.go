@@ -28,11 +28,18 @@ func takeResult(_ context.Context, o *observed) flow.Outcome {
 }
 
 func resultOf(head *backup.Head) agentapi.BackupResult {
-	return agentapi.BackupResult{
+	result := agentapi.BackupResult{
 		Version: head.PGVersion, StartLSN: head.StartLSN.String(), StopLSN: head.StopLSN.String(), StopTime: head.StopTime,
 		LogicalBytes: head.Totals.LogicalBytes, CopiedBytes: head.Totals.CopiedBytes, StoredBytes: head.Totals.StoredBytes,
 		Incremental: head.Type == backup.Incremental, Parent: head.Parent, Why: head.Why,
 	}
+	if damage := head.Damage; damage != nil {
+		result.DamagedPages = damage.Count
+		for _, page := range damage.Pages[:min(agentapi.MaxDamaged, len(damage.Pages))] {
+			result.Damaged = append(result.Damaged, agentapi.DamagedPage{File: page.File, Block: page.Block})
+		}
+	}
+	return result
 }
 
 // complete ends the backup with success.
@@ -46,11 +53,34 @@ func (o *observed) complete(result agentapi.BackupResult) flow.Outcome {
 	if result.Incremental {
 		status.Type, status.Parent, status.ChangedBytes = v1alpha1.BackupIncremental, result.Parent, result.CopiedBytes
 	}
+	status.DamagedPages = damagedPages(result)
 	message := summary(status)
 	if why := whyFull(o.backup, result.Why); why != "" {
 		message += fmt.Sprintf(" It is a full backup because %s.", why)
 	}
 	return flow.Save(v1alpha1.ReasonCompleted, message)
+}
+
+// damagedPages are those that the result lists; nil: there are none.
+func damagedPages(result agentapi.BackupResult) *v1alpha1.DamagedPages {
+	if result.DamagedPages == 0 {
+		return nil
+	}
+	damaged := &v1alpha1.DamagedPages{Count: int64(result.DamagedPages)}
+	for _, page := range result.Damaged[:min(agentapi.MaxDamaged, len(result.Damaged))] {
+		damaged.Pages = append(damaged.Pages, v1alpha1.DamagedPage{File: page.File, Block: int64(page.Block)})
+	}
+	return damaged
+}
+
+// damageOf says in sentences which pages are damaged, and what to do.
+func damageOf(damaged *v1alpha1.DamagedPages) string {
+	first := ""
+	if len(damaged.Pages) > 0 {
+		first = fmt.Sprintf(", such as block %d of %s", damaged.Pages[0].Block, damaged.Pages[0].File)
+	}
+	return fmt.Sprintf("%d pages of the database fail their checksum%s, and the backup has them as they are. Look at the disk, and restore a backup without such pages, or rebuild what they belong to. Retention keeps the last backup without them.",
+		damaged.Count, first)
 }
 
 func summary(status *v1alpha1.BackupStatus) string {

@@ -20,6 +20,9 @@ func report(o *observed, outcome flow.Outcome) {
 	}
 	backup.Status.ObservedGeneration = backup.Generation
 	flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionSucceeded, statusOf(backup, outcome), outcome.Reason, outcome.Message)
+	if damaged := backup.Status.DamagedPages; damaged != nil {
+		flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionPagesIntact, metav1.ConditionFalse, v1alpha1.ReasonDamagedPages, damageOf(damaged))
+	}
 }
 
 func statusOf(backup *v1alpha1.Backup, outcome flow.Outcome) metav1.ConditionStatus {

@@ -86,7 +86,7 @@ func planned(plan *v1alpha1.RestorePlan) string {
 		}
 		text += "."
 	}
-	text += notTaken(plan)
+	text += damaged(plan) + notTaken(plan)
 	if plan.DiscardsPrevious {
 		text += " The previous data is given up for it, as discardPrevious requests, so only restoring the safety backup can undo it."
 	}
@@ -94,6 +94,15 @@ func planned(plan *v1alpha1.RestorePlan) string {
 		text += fmt.Sprintf(" It takes about %ds, by the last restore.", plan.ExpectedSeconds)
 	}
 	return text + " Nothing was touched, as spec.mode is Plan."
+}
+
+// damaged says that the backup has damaged pages, where that is so.
+func damaged(plan *v1alpha1.RestorePlan) string {
+	if plan.DamagedPages == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %d pages of the backup failed their checksum when it was taken, and the restored database has them, too, unless replayed WAL replaces them. "+
+		"Restore an older Backup without the condition PagesIntact to avoid them.", plan.DamagedPages)
 }
 
 // notTaken names what the new cluster doesn't get of the recorded one, where there is anything.

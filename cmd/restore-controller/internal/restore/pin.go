@@ -225,10 +225,20 @@ func (r *Reconciler) pin(o *observed, head *backup.Head, verdict pitr.Verdict) f
 		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
 		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
 		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.dropped,
+		DamagedPages: damagedPages(head),
 	}
 	o.foresee(reach)
 	o.restore.Status.StartedAt = &metav1.Time{Time: o.now}
-	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("The plan is to restore backup %s and replay at most %d WAL segments, to %s.", head.ID, reach.Segments(), verdict.Target))
+	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("The plan is to restore backup %s and replay at most %d WAL segments, to %s.", head.ID, reach.Segments(), verdict.Target)+
+		damaged(o.restore.Status.Plan))
+}
+
+// damagedPages is how many pages of a backup were damaged already when it was taken.
+func damagedPages(head *backup.Head) int64 {
+	if head.Damage == nil {
+		return 0
+	}
+	return int64(max(1, head.Damage.Count))
 }
 
 // taker is what becomes of the data: the image that runs it, and of a new cluster where it archives, and its Secrets.

@@ -72,7 +72,7 @@ func summary(restore *v1alpha1.Restore) string {
 	if taken := status.Reached.TakenBytes; taken > 0 {
 		text += fmt.Sprintf(" %d of %d MiB were taken from the previous data.", taken>>20, status.Plan.WriteBytes>>20)
 	}
-	text += unarchived(restore) + unsubscribed(status.DisabledSubscriptions) + notTaken(status.Plan) + unset(status.DroppedSettings)
+	text += damaged(status.Plan) + unarchived(restore) + unsubscribed(status.DisabledSubscriptions) + notTaken(status.Plan) + unset(status.DroppedSettings)
 	if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionConfirm {
 		text += " It was confirmed: " + decided.Why + "."
 	}
