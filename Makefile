@@ -172,6 +172,10 @@ CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=
 chaos: cluster deploy ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
 	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS) -alone=$(ALONE)
 
+.PHONY: chaos-random
+chaos-random: cluster deploy ## Do random things to a cluster for MINUTES=60, several at a time, and judge (SEED=... repeats a run, WITHOUT=lost-volume,restart leaves faults out)
+	$(CHAOS) -run=TestRandomFaults -minutes=$(MINUTES) -seed=$(or $(SEED),0) -without=$(WITHOUT)
+
 .PHONY: bench-lifecycle
 bench-lifecycle: cluster deploy ## Measure what making and changing clusters takes (ROUNDS=5)
 	$(CHAOS) -run=TestLifecycle -rounds=$(ROUNDS)

@@ -39,7 +39,7 @@ func Creation(t *testing.T, version int32) (*Subject, []Figure) {
 	s.AwaitTrue(&v1alpha1.BackupRepository{ObjectMeta: s.Meta("repo")}, v1alpha1.ConditionReady) // it is no part of the cluster
 	began := time.Now()
 	cluster := s.NewCluster(name, version)
-	cluster.Spec.Instances = instances
+	cluster.Spec.Instances = s.instances
 	s.Must(s.Create(t.Context(), cluster))
 	s.target = s.findTarget()
 	s.until("the first row", mend, func(ctx context.Context) error { return writes.Prepare(ctx, s.target) })

@@ -1,7 +1,9 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/howdah/test/testkit/writes"
 )
@@ -33,6 +36,7 @@ type round struct {
 	kept, fresh *writes.Client
 	inside      []*writes.Client // in the part that is cut off
 	loading     []*writes.Client // as fast as they can
+	direct      []*writes.Client // to each instance, past the Service
 	orderly     bool             // no acknowledged row may be lost, whatever the replication
 	primary     *corev1.Pod      // when the round began
 	began       time.Time        // the fault
@@ -49,11 +53,7 @@ func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	r := &round{Subject: s.in(t), orderly: fault.Orderly}
 	r.awaitWhole()
 	r.primary = r.Subject.primary()
-	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
-	r.kept = r.client("kept", r.target, true)
-	r.fresh = r.client("fresh", r.target, false)
-	r.awaitRows(r.kept, rows)
-	r.awaitRows(r.fresh, rows)
+	r.write()
 
 	fault.do(r)
 	r.awaitWhole()
@@ -61,9 +61,65 @@ func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	r.awaitUnbroken(r.kept)
 	r.awaitUnbroken(r.fresh)
 	result := r.judge(whole)
+	r.compareInstances()
 	result.Fault, result.Round = fault.Name, number
 	r.complain(result)
 	return result
+}
+
+// compareInstances makes sure that every instance has the same rows, once the clients have ended and all are whole.
+func (r *round) compareInstances() {
+	r.Helper()
+	r.awaitWhole() // so everybody has what was written before this
+	pods, err := r.pods(r.Context())
+	r.Must(err)
+	const query = "SELECT count(*) || ' rows, ' || coalesce(sum(hashtextextended(client || n, 0)), 0) FROM " + writes.Table + " WHERE client <> 'whole'"
+	want := ""
+	for _, pod := range pods {
+		var has string
+		r.until("the rows of "+pod.Name, mend, func(ctx context.Context) (err error) {
+			has, err = ask[string](ctx, r.at(pod.Status.PodIP, home), query)
+			return err
+		})
+		if want = cmp.Or(want, has); has != want {
+			r.Errorf("%s has %s, and %s has %s", pods[0].Name, want, pod.Name, has)
+		}
+	}
+}
+
+// write has the clients begin that judge: two through the Service, and one past it to each instance, which finds a server that
+// accepts writes when nobody leads to it any more.
+func (r *round) write() {
+	r.Helper()
+	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.kept = r.client("kept", r.target, true)
+	r.fresh = r.client("fresh", r.target, false)
+	for i := range r.instances {
+		pod := fmt.Sprintf("%s-%d", name, i)
+		c := &writes.Client{Name: "direct to " + pod, Keep: true, Pace: 200 * time.Millisecond, Find: r.directly(pod)}
+		c.Start(context.WithoutCancel(r.Context()))
+		r.Cleanup(c.Stop)
+		r.direct = append(r.direct, c)
+	}
+	r.awaitRows(r.kept, rows)
+	r.awaitRows(r.fresh, rows)
+}
+
+// directly finds a pod past the Service; where it was last, while the API server is away.
+func (r *round) directly(pod string) func(context.Context) (writes.Target, error) {
+	last := writes.Target{}
+	return func(ctx context.Context) (writes.Target, error) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		found := &corev1.Pod{}
+		if r.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: pod}, found) == nil && found.Status.PodIP != "" {
+			last = r.at(found.Status.PodIP, home)
+		}
+		if last.Address == "" {
+			return last, errors.New("the pod has no address so far")
+		}
+		return last, nil
+	}
 }
 
 // client begins to write; it ends with the test at the latest.
@@ -161,7 +217,7 @@ func (r *round) judge(whole time.Time) Result {
 	r.Helper()
 	end := time.Now()
 	all := slices.Concat(r.stop(r.kept), r.stop(r.fresh))
-	for _, c := range slices.Concat(r.inside, r.loading) {
+	for _, c := range slices.Concat(r.inside, r.loading, r.direct) {
 		all = append(all, r.stop(c)...)
 	}
 	var present map[writes.Row]bool

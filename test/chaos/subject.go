@@ -2,6 +2,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,12 +38,12 @@ const (
 type Options struct {
 	Replication Replication
 	Version     int32
-	Limited     bool // its volumes have a limit, and can be filled
+	Instances   int32 // 0: three
+	Limited     bool  // its volumes have a limit, and can be filled
 }
 
 const (
-	name      = "shop"
-	instances = 3
+	name = "shop"
 	// home is the node on which the clients sit that go through the Service: none that is ever hurt.
 	home = "cp"
 	// mend is how long a cluster may take until it is whole. Generous: the machine may be busy, and a clone takes its time.
@@ -53,6 +54,7 @@ const (
 type Subject struct {
 	*place.Place
 	Replication Replication
+	instances   int32
 	target      writes.Target // by the Service, from home
 	namespaces  *sync.Map     // of nodes, by name
 	alone       bool          // there are no controllers, and status is of before
@@ -62,13 +64,14 @@ type Subject struct {
 func New(t *testing.T, options Options) *Subject {
 	t.Helper()
 	s := newSubject(t, options.Replication)
+	s.instances = cmp.Or(options.Instances, s.instances)
 	cluster := s.NewCluster(name, options.Version)
-	cluster.Spec.Instances = instances
+	cluster.Spec.Instances = s.instances
 	if options.Replication == Sync {
 		cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1}
 	}
 	if options.Limited {
-		s.LimitVolumes(cluster, instances)
+		s.LimitVolumes(cluster, int(s.instances))
 	}
 	s.Must(s.Create(t.Context(), cluster))
 	s.AwaitTrue(cluster, v1alpha1.ConditionReady)
@@ -83,7 +86,7 @@ func New(t *testing.T, options Options) *Subject {
 func newSubject(t *testing.T, kind Replication) *Subject {
 	t.Helper()
 	place.NeedKube(t)
-	return &Subject{Place: place.New(t, "minio"), Replication: kind, namespaces: &sync.Map{}}
+	return &Subject{Place: place.New(t, "minio"), Replication: kind, instances: 3, namespaces: &sync.Map{}}
 }
 
 // in is the same subject in a test of its own.
@@ -135,7 +138,7 @@ func (s *Subject) at(address, node string) writes.Target {
 // pods of the database, of those that are there.
 func (s *Subject) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
-	for i := range instances {
+	for i := range s.instances {
 		pod := corev1.Pod{}
 		switch err := s.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: fmt.Sprintf("%s-%d", name, i)}, &pod); {
 		case err == nil:
@@ -234,7 +237,7 @@ func (s *Subject) saysWhole(ctx context.Context) error {
 			return fmt.Errorf("status says %s", place.Describe(cluster))
 		}
 	}
-	if cluster.Status.ReadyInstances != instances {
+	if cluster.Status.ReadyInstances != s.instances {
 		return fmt.Errorf("status says that %d instances are ready", cluster.Status.ReadyInstances)
 	}
 	return nil
@@ -250,7 +253,7 @@ func (s *Subject) isWhole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(pods) != instances {
+	if len(pods) != int(s.instances) {
 		return fmt.Errorf("there are %d pods", len(pods))
 	}
 	for _, pod := range pods {

@@ -3,6 +3,7 @@ package writes
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -27,8 +28,8 @@ type Target struct {
 // connectTime is what a client gives a connection to come about: one that hangs is an outage, and measured as one.
 const connectTime = time.Second
 
-// Connect opens a connection, for one question or for many.
-func (t Target) Connect(ctx context.Context) (*pgx.Conn, error) {
+// Connect opens a connection, for one question or for many. What the server says beside its answers goes to whoever listens.
+func (t Target) Connect(ctx context.Context, listeners ...pgconn.NoticeHandler) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("")
 	if err != nil {
 		return nil, err
@@ -36,6 +37,9 @@ func (t Target) Connect(ctx context.Context) (*pgx.Conn, error) {
 	config.Host, config.Port, config.Database, config.User, config.Password = t.Address, t.Port, t.Database, t.User, t.Password
 	config.TLSConfig, config.Fallbacks = t.TLS, nil
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip
+	for _, listener := range listeners {
+		config.OnNotice = listener
+	}
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	if t.Dial != nil {
 		config.DialFunc = pgconn.DialFunc(t.Dial)
@@ -89,6 +93,8 @@ func Present(ctx context.Context, target Target) (map[Row]bool, error) {
 type Client struct {
 	Name   string
 	Target Target
+	// Find says where the database is by now, before each connection; nil: it stays at Target.
+	Find func(context.Context) (Target, error)
 	// Keep the connection, and open another one only after an error. Else each row has its own.
 	Keep bool
 	// Patience with a statement; after that the connection is given up. 0 is two seconds.
@@ -138,7 +144,7 @@ func (c *Client) run(ctx context.Context) {
 	for n := int64(1); ; n++ {
 		ack, err := c.write(ctx, n)
 		c.note(ack, err)
-		if err != nil || !c.Keep {
+		if err != nil && !ReadOnly(err) || !c.Keep {
 			c.hangUp()
 		}
 		select {
@@ -152,16 +158,32 @@ func (c *Client) run(ctx context.Context) {
 
 func (c *Client) write(ctx context.Context, n int64) (ack Ack, err error) {
 	if c.conn == nil {
-		if c.conn, err = c.Target.Connect(ctx); err != nil {
+		if err := c.connect(ctx); err != nil {
 			return ack, fmt.Errorf("connect: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
-	ack.Row = Row{c.Name, n}
+	ack.Row, ack.Sent = Row{c.Name, n}, time.Now()
 	err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&ack.Server, &ack.Timeline)
 	ack.At = time.Now()
 	return ack, err
+}
+
+// ReadOnly says whether a server has refused to write, as replicas do.
+func ReadOnly(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && said.Code == "25006" // read_only_sql_transaction
+}
+
+func (c *Client) connect(ctx context.Context) (err error) {
+	if c.Find != nil {
+		if c.Target, err = c.Find(ctx); err != nil {
+			return err
+		}
+	}
+	c.conn, err = c.Target.Connect(ctx)
+	return err
 }
 
 // hangUp closes the connection without waiting for an answer that may not come.

@@ -17,7 +17,8 @@ type Row struct {
 // Ack is a row that a server has acknowledged.
 type Ack struct {
 	Row
-	At time.Time // when the client heard of it, on the monotonic clock of this machine
+	// Sent is when the client sent it, and At when it heard that it was done, on the monotonic clock of this machine.
+	Sent, At time.Time
 	// Server is the address of who acknowledged it, and Timeline the one that it wrote on.
 	Server, Timeline string
 }
@@ -54,19 +55,19 @@ func Lost(acks []Ack, present map[Row]bool) []Ack {
 }
 
 // Doubled are the acknowledgements of a server that came when another one that began to reign later had acknowledged
-// something already. One whose row is there is none: it was committed while its server reigned, as the later one has it, and
-// only the answer was late, as that of a machine that stood still.
+// something already. One whose row is there, and was sent before that, is none: it was committed while its server reigned, as the
+// later one has it, and only the answer was late, as that of a machine that stood still.
 func Doubled(acks []Ack, present map[Row]bool) []Ack {
 	var doubled []Ack
-	seen, latest := map[string]bool{}, ""
+	seen, latest, since := map[string]bool{}, "", time.Time{}
 	for _, ack := range ordered(acks) {
 		switch reign := ack.Reign(); {
 		case reign == latest:
-		case seen[reign] && present[ack.Row]:
+		case seen[reign] && present[ack.Row] && ack.Sent.Before(since):
 		case seen[reign]:
 			doubled = append(doubled, ack)
 		default:
-			seen[reign], latest = true, reign
+			seen[reign], latest, since = true, reign, ack.At
 		}
 	}
 	return doubled

@@ -14,6 +14,11 @@ func at(ms int, reign string) Ack {
 	return Ack{Row: Row{"c", int64(ms)}, At: noon.Add(time.Duration(ms) * time.Millisecond), Server: server, Timeline: timeline}
 }
 
+func sent(ms int, ack Ack) Ack {
+	ack.Sent = noon.Add(time.Duration(ms) * time.Millisecond)
+	return ack
+}
+
 func TestTheLongestGapIsThatWithinTheSpan(t *testing.T) {
 	acks := []Ack{at(0, "a"), at(9000, "a"), at(9100, "a"), at(9500, "a"), at(9600, "a")}
 	for _, c := range []struct{ from, to, want int }{
@@ -47,6 +52,7 @@ func TestAnAcknowledgementByAServerThatWasReplacedCounts(t *testing.T) {
 		"told by clients in another order": {[]Ack{at(4, "b"), at(3, "b"), at(1, "a"), at(2, "a")}, 0, nil},
 		"back with another timeline":       {[]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "a 3")}, 0, nil},
 		"the first of three":               {[]Ack{at(1, "a"), at(2, "b"), at(3, "c"), at(4, "b"), at(5, "a")}, 2, nil},
+		"asked after the other one began":  {[]Ack{at(1, "a"), at(2, "b"), sent(3, at(4, "a"))}, 1, map[Row]bool{{"c", 4}: true}},
 	} {
 		if got := Doubled(c.acks, c.present); len(got) != c.want {
 			t.Errorf("%s: %v", name, got)
