@@ -47,6 +47,10 @@ type VolumeLock struct {
 	// AdoptedGeneration is the data generation of the requester's Handover that the cluster has adopted.
 	// +optional
 	AdoptedGeneration string `json:"adoptedGeneration,omitempty"`
+	// ServedSince is when the db-controller first saw that clients are led to the adopted data. It is recorded once. From then on
+	// the data may have new rows, and no other Handover under this lock is adopted.
+	// +optional
+	ServedSince *metav1.Time `json:"servedSince,omitempty"`
 }
 
 // VolumeLockState is the state of a volume lock.
@@ -76,7 +80,8 @@ type LockedVolume struct {
 type Handover struct {
 	// Token of the lock under which the generation was written.
 	Token string `json:"token"`
-	// DataGeneration to adopt. Naming the previous generation reverts an adoption.
+	// DataGeneration to adopt. Naming the previous generation reverts an adoption, as long as the adopted data has not served
+	// clients.
 	DataGeneration string `json:"dataGeneration"`
 	// SystemIdentifier of the generation, as pg_controldata prints it.
 	SystemIdentifier string `json:"systemIdentifier"`

@@ -9,9 +9,6 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// annotationDataGeneration on a database pod is the data generation that it was started on.
-const annotationDataGeneration = "howdah.dev/data-generation"
-
 // podGeneration is the data generation that the pod was started for, as its annotations say. The configuration in the
 // projected ConfigMap may be older than the pod. Empty: the pod doesn't say.
 func podGeneration() string {
@@ -19,7 +16,7 @@ func podGeneration() string {
 	if err != nil {
 		return ""
 	}
-	return annotation(string(content), annotationDataGeneration)
+	return annotation(string(content), agentapi.AnnotationDataGeneration)
 }
 
 // annotation finds one in the file that the downward API writes: a line with key="value" each, quoted as in Go.

@@ -131,7 +131,7 @@ func publish(ctx context.Context, config agentapi.Config, log *slog.Logger) supe
 	}
 	pod := endpoint.Pod{
 		Namespace: config.Namespace, Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID"),
-		Node: os.Getenv("NODE_NAME"), IP: os.Getenv("POD_IP"),
+		Node: os.Getenv("NODE_NAME"), IP: os.Getenv("POD_IP"), DataGeneration: config.DataGeneration,
 	}
 	p := public{endpoint.New(client, pod, config.EndpointSlice, agentapi.PostgresPort, log), endpoint.NewRole(client, pod, log)}
 	go p.Publisher.Run(ctx)

@@ -5,6 +5,10 @@
 // It knows neither Kubernetes nor PostgreSQL, so that both sides can import it.
 package agentapi
 
+// AnnotationDataGeneration on a database pod is the data generation that it was started on, and on the EndpointSlice of the
+// primary the one that clients were led to last.
+const AnnotationDataGeneration = "howdah.dev/data-generation"
+
 // Where things are in a pod. docs/architecture.md has the same as a table.
 const (
 	VolumeDir      = "/var/lib/howdah"

@@ -38,9 +38,11 @@ var Edges = []Edge{
 			"Written only under a granted lock, with its token, after the containers of the Job that wrote the generation have ended.",
 			"Adopting is recorded in status before a pod starts on it. From then on the volumes belong to the cluster again.",
 			"A Handover that names the previous generation, under the same lock or a later one, reverts the adoption; `instance` says whose volume has it. Its requester waits for `adoptedGeneration`: that the cluster still runs on that generation proves nothing, as a handover may be in progress.",
-			"The requester clears its request only when the cluster is Ready on what it handed over.",
+			"Once clients were led to the adopted data, the response says so in `servedSince`, for good. From then on no other Handover under this lock is adopted: only a later lock, which a person's decision requests, leads back.",
+			"An adoption is reverted when all instances are stopped and none of them has led clients to the data.",
+			"The requester clears its request only when `servedSince` is there for what it handed over, or the previous data was adopted again.",
 		},
-		Functions: []string{"PendingHandover", "Adopt", "Adopted"},
+		Functions: []string{"PendingHandover", "Adopt", "Adopted", "Serve"},
 	},
 	{
 		Name:      "Logins",

@@ -139,7 +139,8 @@ func LockAhead(cluster *v1alpha1.PostgresCluster, requester types.UID) *v1alpha1
 }
 
 // PendingHandover is the handover that the db-controller has to adopt now: that of the lock's holder, under its granted
-// token, with a generation that is not adopted yet. Naming the previous generation reverts an adoption.
+// token, with a generation that is not adopted yet. Naming the previous generation reverts an adoption, unless the adopted data
+// has served clients.
 func PendingHandover(locks []v1alpha1.VolumeLock, requests []LockRequest) *LockRequest {
 	for i := range requests {
 		handover := requests[i].Handover
@@ -147,7 +148,7 @@ func PendingHandover(locks []v1alpha1.VolumeLock, requests []LockRequest) *LockR
 		if handover == nil || lock == nil || !owns(lock.State) || handover.Token != lock.Token {
 			continue
 		}
-		if lock.AdoptedGeneration != handover.DataGeneration {
+		if lock.AdoptedGeneration != handover.DataGeneration && lock.ServedSince == nil {
 			return &requests[i]
 		}
 	}
@@ -160,9 +161,20 @@ func Adopt(locks []v1alpha1.VolumeLock, request *LockRequest) []v1alpha1.VolumeL
 	if lock := findLock(adopted, *request); lock != nil {
 		lock.State = v1alpha1.VolumeLockAdopted
 		lock.AdoptedGeneration = request.Handover.DataGeneration
-		lock.Message, lock.Volumes = "", nil
+		lock.Message, lock.Volumes, lock.ServedSince = "", nil, nil
 	}
 	return adopted
+}
+
+// Serve records in the locks that clients were led to a data generation that was adopted under one of them. It does so once.
+func Serve(locks []v1alpha1.VolumeLock, generation string, now metav1.Time) []v1alpha1.VolumeLock {
+	served := slices.Clone(locks)
+	for i := range served {
+		if lock := &served[i]; lock.State == v1alpha1.VolumeLockAdopted && lock.AdoptedGeneration == generation && lock.ServedSince == nil {
+			lock.ServedSince = &now
+		}
+	}
+	return served
 }
 
 // Adopted reports whether the cluster runs on the generation of the handover.
@@ -173,7 +185,8 @@ func Adopted(cluster *v1alpha1.PostgresCluster, requester types.UID, request *v1
 		cluster.Status.DataGeneration == handover.DataGeneration
 }
 
-// MustBeStopped reports whether PostgreSQL has to be down: somebody requests the volumes, and nothing of theirs has been adopted.
+// MustBeStopped reports whether PostgreSQL has to be down: somebody requests the volumes, and nothing of theirs has been adopted,
+// or they take back what was.
 func MustBeStopped(locks []v1alpha1.VolumeLock, requests []LockRequest) bool {
 	holder := currentHolder(locks, requests)
 	if holder == nil {
@@ -183,5 +196,8 @@ func MustBeStopped(locks []v1alpha1.VolumeLock, requests []LockRequest) bool {
 	if old == nil {
 		return true
 	}
-	return old.State != v1alpha1.VolumeLockAdopted && old.State != v1alpha1.VolumeLockRefused
+	if old.State == v1alpha1.VolumeLockAdopted {
+		return PendingHandover(locks, requests) != nil
+	}
+	return old.State != v1alpha1.VolumeLockRefused
 }

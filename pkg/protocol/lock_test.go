@@ -118,8 +118,19 @@ func TestHandover(t *testing.T) {
 	if PendingHandover(adopted, []LockRequest{requester}) == nil {
 		t.Error("taking the adoption back isn't seen")
 	}
-	if MustBeStopped(adopted, []LockRequest{requester}) {
-		t.Error("the cluster stays down after the adoption")
+	if !MustBeStopped(adopted, []LockRequest{requester}) {
+		t.Error("the cluster may still serve clients while the adoption is reverted")
+	}
+	served := Serve(adopted, "g2", metav1.NewTime(noon))
+	if again := Serve(served, "g2", metav1.NewTime(noon.Add(time.Hour))); !again[0].ServedSince.Time.Equal(noon) || adopted[0].ServedSince != nil {
+		t.Errorf("it has served since %v, and before it was recorded since %v", again[0].ServedSince, adopted[0].ServedSince)
+	}
+	if PendingHandover(served, []LockRequest{requester}) != nil || MustBeStopped(served, []LockRequest{requester}) {
+		t.Error("data that has served clients is taken back")
+	}
+	reverted := Adopt(adopted, pending)
+	if reverted[0].AdoptedGeneration != "g1" || MustBeStopped(reverted, []LockRequest{requester}) || Serve(reverted, "g2", metav1.NewTime(noon))[0].ServedSince != nil {
+		t.Errorf("after the adoption was reverted: %+v", reverted)
 	}
 	if !MustBeStopped(granted, []LockRequest{requester}) || !MustBeStopped(nil, []LockRequest{requester}) || MustBeStopped(granted, nil) {
 		t.Error("whether PostgreSQL has to be down doesn't follow from who requests")

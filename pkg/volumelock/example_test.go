@@ -55,6 +55,7 @@ func asDBController(cluster *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade
 	if request := protocol.PendingHandover(status.VolumeLocks, requests); request != nil {
 		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, request)
 		status.DataGeneration = request.Handover.DataGeneration
+		status.VolumeLocks = protocol.Serve(status.VolumeLocks, status.DataGeneration, metav1.Now())
 		status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}}
 	}
 }

@@ -15,8 +15,9 @@
 // To give up, when Failure, its Job or a person says so and the cluster isn't Running yet: record the failure in
 // status.failure, stop the Job and wait for its pods, then TakeBack, AwaitTakenBack, Withdraw and AwaitReturned.
 //
-// Once the cluster is Running on the new data, clients write to it, and no failure leads back: only a decision of a person
-// does. So a controller asks for Running before it asks for a reason to give up.
+// Once the cluster has served clients on the new data, no failure leads back: only a decision of a person does. The db-controller
+// records that and keeps to it, so it also holds for a controller that was away. A controller asks for RunsNew before it asks
+// for a reason to give up.
 //
 // Every method changes nothing but the status, so that a crash between two steps is only a repeat.
 package volumelock
@@ -132,9 +133,24 @@ func (l Lock) HandOver(data v1alpha1.Handover) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonAwaitingAdoption, fmt.Sprintf("Data generation %s is handed over to PostgresCluster %s.", data.DataGeneration, l.ClusterName))
 }
 
-// Running reports that the cluster accepts connections on what was handed over.
+// Running reports that the cluster has served clients on what was handed over. It may be down by now.
 func (l Lock) Running() bool {
-	return protocol.Adopted(l.Cluster, l.Requester.GetUID(), l.Status.VolumeLockRequest, l.Status.Handover) && Ready(l.Cluster)
+	return protocol.Adopted(l.Cluster, l.Requester.GetUID(), l.Status.VolumeLockRequest, l.Status.Handover) && l.ServedSince() != nil
+}
+
+// RunsNew reports that the cluster has served clients on the new data, whatever was handed over since: the db-controller does not
+// take that back any more.
+func (l Lock) RunsNew() bool {
+	return l.ServedSince() != nil && l.Status.Previous != nil && l.Response().AdoptedGeneration != l.Status.Previous.DataGeneration
+}
+
+// ServedSince is when clients were led to the data that was adopted last; nil: they were not, as far as the db-controller says.
+func (l Lock) ServedSince() *metav1.Time {
+	response := l.Response()
+	if response == nil || response.State != v1alpha1.VolumeLockAdopted {
+		return nil
+	}
+	return response.ServedSince
 }
 
 // AwaitRunning waits until the cluster accepts connections on what was handed over. Failure tells when that lasts longer than

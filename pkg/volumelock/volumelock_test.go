@@ -47,6 +47,11 @@ func offered() volumelock.Lock {
 	return lock
 }
 
+// serves lets clients be led to what was adopted.
+func serves(lock volumelock.Lock) {
+	lock.Cluster.Status.VolumeLocks[0].ServedSince = &metav1.Time{Time: noon}
+}
+
 // adopts lets the cluster run on a data generation, after a failover to shop-0.
 func adopts(lock volumelock.Lock, generation string, ready metav1.ConditionStatus) {
 	status := &lock.Cluster.Status
@@ -113,8 +118,9 @@ func TestTheTimeToStartEndsUnlessTheClusterRunsOnWhatWasHandedOver(t *testing.T)
 		"it adopts nothing":                {func(volumelock.Lock) {}, true},
 		"the db-controller looks at older": {func(l volumelock.Lock) { l.Cluster.Generation = 2 }, true},
 		"it doesn't start":                 {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionFalse) }, true},
-		"it is Ready on the previous data": {func(l volumelock.Lock) { adopts(l, "g0", metav1.ConditionTrue) }, true},
-		"it runs":                          {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionTrue) }, false},
+		"it is Ready on the previous data": {func(l volumelock.Lock) { adopts(l, "g0", metav1.ConditionTrue); serves(l) }, true},
+		"it runs":                          {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionTrue); serves(l) }, false},
+		"it has served, and is down again": {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionFalse); serves(l) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lock := offered()
@@ -133,6 +139,23 @@ func TestTheTimeToStartEndsUnlessTheClusterRunsOnWhatWasHandedOver(t *testing.T)
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+func TestDataThatHasServedRunsWhateverTheRequesterHandedOverSince(t *testing.T) {
+	lock := offered()
+	adopts(lock, "g1", metav1.ConditionFalse)
+	lock.TakeBack()
+	if lock.RunsNew() {
+		t.Error("it has served nobody")
+	}
+	serves(lock)
+	if !lock.RunsNew() {
+		t.Error("it has served, and the db-controller does not take it back")
+	}
+	adopts(lock, "g0", metav1.ConditionTrue)
+	if lock.RunsNew() {
+		t.Error("the previous data was adopted again")
 	}
 }
 

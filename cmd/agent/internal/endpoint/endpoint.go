@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 const (
@@ -22,6 +23,8 @@ const (
 // Pod is what the slice says about this pod.
 type Pod struct {
 	Namespace, Name, UID, Node, IP string
+	// DataGeneration that PostgreSQL runs on.
+	DataGeneration string
 }
 
 // API is the part of the Kubernetes API that a publisher needs.
@@ -203,7 +206,8 @@ type slice struct {
 }
 
 type metadata struct {
-	Name string `json:"name"`
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
 type endpoint struct {
@@ -233,7 +237,9 @@ type port struct {
 
 func (p *Publisher) body(ready bool) slice {
 	return slice{
-		APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice", Metadata: metadata{Name: p.Slice},
+		APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice",
+		// It stays when the pod is taken out of the slice, and when the pod is gone: this data has served clients.
+		Metadata:    metadata{Name: p.Slice, Annotations: map[string]string{agentapi.AnnotationDataGeneration: p.Pod.DataGeneration}},
 		AddressType: addressType(p.Pod.IP),
 		Endpoints: []endpoint{{
 			Addresses: []string{p.Pod.IP}, Conditions: conditions{Ready: ready, Serving: ready},

@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // Reachable says whether clients that connect to the Service of the primary come to it. Its agent says so in the EndpointSlice; what it
@@ -21,6 +22,15 @@ func Reachable(o *observed.Cluster) bool {
 	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
 		return ptr.Deref(e.Conditions.Ready, true) && slices.Contains(e.Addresses, pod.Status.PodIP)
 	})
+}
+
+// LedTo is the data generation that clients were led to last, as the agent wrote it; empty: not known.
+func LedTo(o *observed.Cluster) string {
+	slice := primarySlice(o)
+	if slice == nil {
+		return ""
+	}
+	return slice.Annotations[agentapi.AnnotationDataGeneration]
 }
 
 func primarySlice(o *observed.Cluster) *discoveryv1.EndpointSlice {

@@ -62,6 +62,7 @@ func (p parts) components() steps {
 // run gives the volumes to whom they are due, and keeps PostgreSQL running otherwise.
 func (p parts) run() steps {
 	return steps{
+		volumegrant.RecordServed,  // recorded before anything is taken back
 		volumegrant.AdoptHandover, // recorded before a pod starts on it
 		volumegrant.Respond,       // recorded before anybody acts on it
 		releaseGenerations,        // recorded before the instances are told

@@ -16,6 +16,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // publish writes the address of a ready primary into the EndpointSlice, as its agent does.
@@ -30,9 +31,11 @@ func (s *standIn) publish(ctx context.Context, cluster string, pods []corev1.Pod
 	}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Name != primary || !observed.PodReady(pod) || len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == pod.Status.PodIP {
+		if pod.Name != primary || !observed.PodReady(pod) || len(slice.Endpoints) == 1 && slice.Endpoints[0].Addresses[0] == pod.Status.PodIP &&
+			slice.Annotations[agentapi.AnnotationDataGeneration] == config.DataGeneration {
 			continue
 		}
+		metav1.SetMetaDataAnnotation(&slice.ObjectMeta, agentapi.AnnotationDataGeneration, config.DataGeneration)
 		slice.Endpoints = []discoveryv1.Endpoint{{
 			Addresses: []string{pod.Status.PodIP}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
 		}}

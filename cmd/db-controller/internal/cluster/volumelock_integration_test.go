@@ -81,19 +81,9 @@ func TestAHoldStopsTheClusterAndAHandoverStartsItOnTheNewData(t *testing.T) {
 	}
 	l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonVersionBehind)
 
-	// The way back, under the same hold.
-	l.say(upgrade, func() {
-		upgrade.Status.Handover.DataGeneration, upgrade.Status.Handover.MajorVersion, upgrade.Status.Handover.Image = old, 17, "postgres:17"
-	})
-	l.eventually("the old data is adopted", func() bool {
-		return l.answer(shop, upgrade) != nil && protocol.Adopted(shop, upgrade.UID, upgrade.Status.VolumeLockRequest, upgrade.Status.Handover)
-	})
-	l.awaitRunning(shop)
-	l.eventually("a pod of the old image", func() bool { return l.there(pod, "shop-0") && pod.Spec.Containers[0].Image == "postgres:17" })
-
 	l.say(upgrade, func() { upgrade.Status.VolumeLockRequest, upgrade.Status.Handover = nil, nil })
 	l.eventually("the hold is over", func() bool { l.get(shop); return len(shop.Status.VolumeLocks) == 0 })
-	l.awaitRunning(shop)
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
 }
 
 func TestAHoldThatIsWithdrawnLetsTheClusterGoOnAsBefore(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -55,12 +56,20 @@ func (r *Reader) readFresh(ctx context.Context, o *observed.Cluster) error {
 	if err := r.readRequests(ctx, r.Live, o); err != nil {
 		return err
 	}
-	set := &appsv1.StatefulSet{}
-	found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, o.Names.StatefulSet(), set)
-	if found {
-		r.remember(o, set)
+	fresh := []client.Object{observed.Named(&appsv1.StatefulSet{}, o.Names.StatefulSet())}
+	if len(o.Cluster.Status.VolumeLocks) > 0 { // whether clients were led to what was adopted
+		fresh = append(fresh, observed.Named(&discoveryv1.EndpointSlice{}, o.Names.Primary()))
 	}
-	return err
+	for _, object := range fresh {
+		found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, object.GetName(), object)
+		if err != nil {
+			return err
+		}
+		if found {
+			r.remember(o, object)
+		}
+	}
+	return nil
 }
 
 func (r *Reader) checkFresh(ctx context.Context, o *observed.Cluster) error {

@@ -3,6 +3,7 @@ package volumegrant
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -39,11 +40,32 @@ func beginOn(o *observed.Cluster, instance string) {
 	}
 }
 
+// RecordServed records that clients were led to what was adopted, before anybody acts on a Handover that takes it back.
+func RecordServed(_ context.Context, o *observed.Cluster) flow.Outcome {
+	status := &o.Cluster.Status
+	if !served(o) {
+		return flow.Next
+	}
+	locks := protocol.Serve(status.VolumeLocks, status.DataGeneration, *observed.TimeOf(o.Now))
+	if equality.Semantic.DeepEqual(locks, status.VolumeLocks) {
+		return flow.Next
+	}
+	status.VolumeLocks = locks
+	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("Data generation %s serves clients.", status.DataGeneration))
+}
+
+// served reports that clients may have written to the data that the cluster runs on: they are led to its primary, or were before,
+// as the EndpointSlice says. Where the data is about to be taken back, a primary that accepts connections is enough.
+func served(o *observed.Cluster) bool {
+	serves := o.Serving(o.Primary()) && (availability.Reachable(o) || MustBeStopped(o))
+	return serves || availability.LedTo(o) == o.Cluster.Status.DataGeneration
+}
+
 // AdoptHandover records that the cluster runs on what the holder hands over from now on. Only then a pod is started on it.
 func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status := &o.Cluster.Status
 	request := protocol.PendingHandover(status.VolumeLocks, o.Requests)
-	if request == nil {
+	if request == nil || Adopted(o) && !o.Vacated() { // who still runs may yet serve clients
 		return flow.Next
 	}
 	handover, instance := request.Handover, handedOver(o, request)
@@ -107,6 +129,11 @@ func Granted(o *observed.Cluster) bool {
 		}
 	}
 	return false
+}
+
+// Adopted says whether the cluster runs on what was handed over, under a lock that is not over.
+func Adopted(o *observed.Cluster) bool {
+	return slices.ContainsFunc(o.Cluster.Status.VolumeLocks, func(lock v1alpha1.VolumeLock) bool { return lock.State == v1alpha1.VolumeLockAdopted })
 }
 
 // LockedBy says for whom PostgreSQL is stopped; an empty reason: for nobody.

@@ -2,11 +2,15 @@ package volumegrant
 
 import (
 	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -20,12 +24,13 @@ func TestDataThatIsHandedOverBeginsWhereItLies(t *testing.T) {
 		}, "shop-2"},
 		"taken back, where it was before": {func(o *observed.Cluster) {
 			observedtest.HandsOver(o, "g0", v1alpha1.VolumeLockAdopted)
-			o.Cluster.Status.DataInstance = "shop-2"
-			observedtest.SwitchedTo(o, "shop-1")
+			o.Cluster.Status.DataInstance, o.Cluster.Status.Primary = "shop-2", "shop-1"
+			observedtest.AllGone(o)
 		}, "shop-2"},
 		"taken back in a cluster of an older suite, at the primary": {func(o *observed.Cluster) {
 			observedtest.HandsOver(o, "g0", v1alpha1.VolumeLockAdopted)
-			observedtest.SwitchedTo(o, "shop-1")
+			o.Cluster.Status.Primary = "shop-1"
+			observedtest.AllGone(o)
 		}, "shop-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,6 +42,53 @@ func TestDataThatIsHandedOverBeginsWhereItLies(t *testing.T) {
 			}
 			if told := desired.AgentConfig(o).DataInstance; told != c.want {
 				t.Errorf("the agents are told %q", told)
+			}
+		})
+	}
+}
+
+func TestWhatRunsIsNotTakenBackBeforeItIsStopped(t *testing.T) {
+	o := observedtest.Trio(func(o *observed.Cluster) { observedtest.HandsOver(o, "g0", v1alpha1.VolumeLockAdopted, "shop-0") })
+	if outcome := AdoptHandover(t.Context(), o); !outcome.Finished() || o.Cluster.Status.DataGeneration != "g1" || !MustBeStopped(o) {
+		t.Errorf("%+v: it runs on %s", outcome, o.Cluster.Status.DataGeneration)
+	}
+}
+
+func TestServingClientsIsRecordedOnce(t *testing.T) {
+	adopts := func(o *observed.Cluster) {
+		observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockAdopted)
+		o.Cluster.Status.VolumeLocks[0].AdoptedGeneration = "g1"
+	}
+	led := func(generation string) func(*observed.Cluster) {
+		return func(o *observed.Cluster) {
+			observedtest.LeadTo(o, "10.0.0.7", ptr.To(false))
+			o.Live[observed.Key("EndpointSlice", "shop-rw")].SetAnnotations(map[string]string{agentapi.AnnotationDataGeneration: generation})
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*observed.Cluster)
+		served bool
+	}{
+		"clients are led to it":              {adopts, true},
+		"it is not ready":                    {observedtest.All(adopts, observedtest.NotReady), false},
+		"it was led to, and is down":         {observedtest.All(adopts, observedtest.NotReady, led("g1")), true},
+		"the previous data was led to":       {observedtest.All(adopts, observedtest.NotReady, led("g0")), false},
+		"ready, and nobody is led to it yet": {observedtest.All(adopts, led("g0")), false},
+		"the same, and it is to be taken back": {observedtest.All(adopts, led("g0"), func(o *observed.Cluster) {
+			o.Requests[0].Handover.DataGeneration = "g0"
+		}), true},
+		"another lock's data": {func(o *observed.Cluster) { observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockAdopted) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observedtest.Running(c.change)
+			RecordServed(t.Context(), o)
+			since := o.Cluster.Status.VolumeLocks[0].ServedSince
+			if (since != nil) != c.served {
+				t.Fatalf("since %v", since)
+			}
+			o.Now = o.Now.Add(time.Hour)
+			if again := RecordServed(t.Context(), o); !again.Finished() || !o.Cluster.Status.VolumeLocks[0].ServedSince.Equal(since) {
+				t.Errorf("an hour later: %+v, since %v", again, o.Cluster.Status.VolumeLocks[0].ServedSince)
 			}
 		})
 	}

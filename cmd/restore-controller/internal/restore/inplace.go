@@ -220,9 +220,11 @@ func (o *observed) inPlace() bool  { return o.restore.Spec.Destination.InPlace !
 func (o *observed) planOnly() bool { return o.restore.Spec.Mode == v1alpha1.RestorePlanOnly }
 func (o *observed) restored() bool { return o.restore.Status.RestoredAt != nil }
 
-// runsRestored reports that the cluster accepts connections on the restored data: clients write to it, so only a decision of a
-// person leads back.
+// runsRestored reports that the cluster has served clients on the restored data: they may have written to it, so only a decision
+// of a person leads back.
 func (o *observed) runsRestored() bool {
-	handover, previous := o.restore.Status.Handover, o.restore.Status.Previous
-	return handover != nil && (previous == nil || handover.DataGeneration != previous.DataGeneration) && o.lock().Running()
+	if !o.inPlace() {
+		return o.lock().Running()
+	}
+	return o.lock().RunsNew()
 }

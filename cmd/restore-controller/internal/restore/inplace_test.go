@@ -56,6 +56,7 @@ func handOver(o *observed) {
 func adopt(o *observed) {
 	handOver(o)
 	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g1"
+	o.cluster.Status.VolumeLocks[0].ServedSince = &metav1.Time{Time: o.now}
 	o.cluster.Status.DataGeneration = "g1"
 	o.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 }

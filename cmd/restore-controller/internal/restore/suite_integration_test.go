@@ -167,6 +167,9 @@ func (l *lab) asDBController(ctx context.Context, cluster *v1alpha1.PostgresClus
 		}
 		l.mu.Unlock()
 		meta.SetStatusCondition(&status.Conditions, ready)
+		if ready.Status == metav1.ConditionTrue {
+			status.VolumeLocks = protocol.Serve(status.VolumeLocks, status.DataGeneration, metav1.Now())
+		}
 	}
 	_ = l.Status().Patch(ctx, cluster, client.MergeFrom(before))
 }

@@ -71,15 +71,37 @@ func TestAJobOfSomebodyElseEndsIt(t *testing.T) {
 
 func TestOnlyTheInstanceThatHadEveryCommitTakesTheOldDataBack(t *testing.T) {
 	o := ready()
-	adopted(o)
-	o.cluster.Status.Conditions[0].Status = metav1.ConditionFalse
-	o.cluster.Status.VolumeLocks[0].Volumes = nil // they are the cluster's again
+	stuck(o)
 	o.cluster.Status.DataInstance = "shop-1"      // after a failover on the new version
 	o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
 	o.work.Exists = false
 	passes(t, o)
 	if back := o.upgrade.Status.Handover; back == nil || back.DataGeneration != "g1" || back.Instance != "shop-0" {
 		t.Errorf("%+v", back)
+	}
+}
+
+func TestAVersionThatHasServedClientsIsKeptThoughItsControllerWasAway(t *testing.T) {
+	for name, arrange := range map[string]func(*observed){
+		"it looks again after the time to start": func(*observed) {},
+		"it had begun to take it back": func(o *observed) {
+			fail(o)
+			o.upgrade.Status.Handover.DataGeneration = "g1"
+		},
+		"and the Upgrade is deleted": func(o *observed) { o.upgrade.DeletionTimestamp = &metav1.Time{Time: noon} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ready()
+			stuck(o)
+			o.cluster.Status.VolumeLocks[0].ServedSince = &metav1.Time{Time: noon}
+			o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
+			arrange(o)
+			passes(t, o)
+			status := o.upgrade.Status
+			if status.Failure != nil && status.UpAt != nil || status.Handover != nil && status.Handover.DataGeneration == "g1" {
+				t.Errorf("up at %v, failure %+v, handed over %+v", status.UpAt, status.Failure, status.Handover)
+			}
+		})
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
 // requestBackup requests the first backup of the new lineage. The way back by an older backup ends with the major version.
@@ -19,6 +21,16 @@ func (r *Reconciler) requestBackup(_ context.Context, o *observed) flow.Outcome 
 		Cluster: o.cluster.Name, ClusterUID: o.cluster.UID, Token: token(o.upgrade), Purpose: v1alpha1.PurposeFirst,
 	}
 	return flow.Save(v1alpha1.ReasonAwaitingBackup, "The first backup of the new version is requested.")
+}
+
+// awaitReady waits until the new version accepts connections, should it be down again. Nothing leads back by itself.
+func (r *Reconciler) awaitReady(_ context.Context, o *observed) flow.Outcome {
+	if volumelock.Ready(o.cluster) {
+		return flow.Next
+	}
+	return flow.Wait(v1alpha1.ReasonFinishing, fmt.Sprintf(
+		"PostgreSQL %d has served clients since %s, so the previous data is not brought back. Waiting until PostgresCluster %s accepts connections again. It says: %s",
+		o.upgrade.Spec.Version, o.upgrade.Status.UpAt.UTC().Format(time.RFC3339), o.cluster.Name, volumelock.State(o.cluster)))
 }
 
 // awaitMaintenance waits until extensions and statistics are up to date.

@@ -81,15 +81,9 @@ func (r *Reconciler) observeBackup(ctx context.Context, o *observed) error {
 func (o *observed) deleting() bool { return !o.upgrade.DeletionTimestamp.IsZero() }
 func (o *observed) ended() bool    { return o.upgrade.Status.CompletedAt != nil }
 
-// upgraded reports that the new version accepts connections: clients write to it, so nothing leads back any more.
+// upgraded reports that the new version has served clients: they may have written to it, so nothing leads back any more.
 func (o *observed) upgraded() bool {
-	return o.upgrade.Status.UpAt != nil || o.offersNew() && o.lock().Running()
-}
-
-// offersNew reports that what was handed over last is the new data, not the previous data.
-func (o *observed) offersNew() bool {
-	status := &o.upgrade.Status
-	return status.Plan != nil && status.Handover != nil && status.Handover.DataGeneration != status.Plan.FromGeneration
+	return o.upgrade.Status.UpAt != nil || o.lock().RunsNew()
 }
 
 // lock is the one on the volumes of the cluster.

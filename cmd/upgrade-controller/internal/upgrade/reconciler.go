@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 type step = flow.Step[*observed]
 
-// plan is the algorithm. Until the new version runs everything is taken back by stopping the Jobs and giving the volumes back;
+// plan is the algorithm. Until the new version has served clients everything is taken back by stopping the Jobs and giving the volumes back;
 // from then on nothing is.
 func (r *Reconciler) plan(o *observed) []step {
 	giveUp := []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawLock, r.awaitReturned}
@@ -115,7 +115,7 @@ func (r *Reconciler) plan(o *observed) []step {
 	case o.ended():
 		return []step{r.deleteJobs, r.withdrawLock, r.expire}
 	case o.upgraded():
-		return []step{r.pinUp, r.clusterStillExists, r.requestBackup, r.withdrawLock, r.awaitMaintenance, r.awaitBackup, r.finish}
+		return []step{r.pinUp, r.clusterStillExists, r.requestBackup, r.withdrawLock, r.awaitReady, r.awaitMaintenance, r.awaitBackup, r.finish}
 	case o.failure() != nil:
 		return append(append([]step{r.pinFailure}, giveUp...), r.awaitServing, r.conclude)
 	}

@@ -57,6 +57,9 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 		}
 	})
 	meta.SetStatusCondition(&status.Conditions, ready)
+	if ready.Status == metav1.ConditionTrue {
+		status.VolumeLocks = protocol.Serve(status.VolumeLocks, status.DataGeneration, metav1.Now())
+	}
 	_ = l.Status().Patch(ctx, shop, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 

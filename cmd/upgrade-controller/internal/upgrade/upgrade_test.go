@@ -80,13 +80,14 @@ func handedOver(o *observed) {
 func adopted(o *observed) {
 	handedOver(o)
 	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].AdoptedGeneration = v1alpha1.VolumeLockAdopted, "g2"
+	o.cluster.Status.VolumeLocks[0].ServedSince = &metav1.Time{Time: noon}
 	o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g2", 17
 }
 
 // stuck lets the cluster not start on the new version.
 func stuck(o *observed) {
 	adopted(o)
-	o.cluster.Status.VolumeLocks[0].Volumes = nil // they are the cluster's again
+	o.cluster.Status.VolumeLocks[0].Volumes, o.cluster.Status.VolumeLocks[0].ServedSince = nil, nil // they are the cluster's again
 	o.cluster.Status.Conditions[0].Status = metav1.ConditionFalse
 }
 

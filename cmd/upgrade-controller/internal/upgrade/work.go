@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
@@ -66,14 +64,14 @@ func (r *Reconciler) awaitRunning(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitRunning(startLimit)
 }
 
-// pinUp records that the new version accepts connections. A failure that was recorded a moment before is void: nothing was taken
-// back yet, and clients write to the new version.
+// pinUp records since when the new version accepts connections. A failure that was recorded before is void: nothing was taken back,
+// and clients may have written to the new version.
 func (r *Reconciler) pinUp(_ context.Context, o *observed) flow.Outcome {
 	status := &o.upgrade.Status
 	if status.UpAt != nil {
 		return flow.Next
 	}
-	status.UpAt, status.Failure = &metav1.Time{Time: o.now}, nil
+	status.UpAt, status.Failure = o.lock().ServedSince(), nil
 	return flow.Save(v1alpha1.ReasonFinishing, fmt.Sprintf("PostgreSQL %d accepts connections.", o.upgrade.Spec.Version))
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // AnnotationDataGeneration on a database pod is the data generation that it was started on.
-const AnnotationDataGeneration = "howdah.dev/data-generation"
+const AnnotationDataGeneration = agentapi.AnnotationDataGeneration
 
 // AnnotationPasswords on a database pod is the revision of the passwords that it is to have.
 const AnnotationPasswords = "howdah.dev/roles-revision"
