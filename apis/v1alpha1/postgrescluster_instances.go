@@ -65,8 +65,13 @@ type MaintenanceWindow struct {
 	Duration metav1.Duration `json:"duration"`
 }
 
-// Scheduling says where pods may run.
+// Scheduling says where the pods of a cluster may run: those of its instances and of the Jobs that work for it.
+// +kubebuilder:validation:XValidation:rule="!has(self.topologySpreadConstraints) || self.topologySpreadConstraints.all(c, c.maxSkew >= 1 && size(c.topologyKey) > 0 && c.whenUnsatisfiable in ['DoNotSchedule', 'ScheduleAnyway'])",message="spec.scheduling.topologySpreadConstraints: each needs a maxSkew of at least 1, a topologyKey such as topology.kubernetes.io/zone, and DoNotSchedule or ScheduleAnyway as whenUnsatisfiable"
 type Scheduling struct {
+	// NodeSelector has the labels of nodes that pods may run on.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// NodeAffinity of the pods.
 	// +optional
 	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
@@ -84,6 +89,15 @@ type Scheduling struct {
 	// +optional
 	// +kubebuilder:default=Preferred
 	Spread SpreadPolicy `json:"spread,omitempty"`
+	// TopologySpreadConstraints of the instances, such as one with maxSkew: 1, whenUnsatisfiable: DoNotSchedule and
+	// topologyKey: topology.kubernetes.io/zone. One replaces what spread does for the same topologyKey. Without a
+	// labelSelector, the instances of this cluster are counted.
+	// +optional
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +listMapKey=whenUnsatisfiable
+	// +kubebuilder:validation:MaxItems=8
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 }
 
 // SpreadPolicy says how strictly instances are kept apart.

@@ -91,7 +91,8 @@ type PostgresClusterSpec struct {
 	// +optional
 	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
 
-	// Scheduling says where the pods may run. A change applies to pods that start from then on.
+	// Scheduling says where the pods of the instances and of the cluster's Jobs may run. A change applies to pods that start
+	// from then on.
 	// +optional
 	Scheduling Scheduling `json:"scheduling,omitempty"`
 

@@ -52,8 +52,12 @@ type Job struct {
 	Inline bool
 	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server.
 	Progress *agentapi.Object
+	// ClusterSpec says where pods of the cluster run; nil: the cluster doesn't exist.
+	ClusterSpec *v1alpha1.PostgresClusterSpec
 	// Node that the pod must run on; empty leaves it to the scheduler.
 	Node string
+	// Beside is the instance on that Node; nil: nothing is known of it.
+	Beside *corev1.Pod
 	// DataClaim is mounted at agentapi.VolumeDir.
 	DataClaim    string
 	DataReadOnly bool
@@ -214,9 +218,10 @@ func (j Job) pod() corev1.PodSpec {
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, SecurityContext: PodSecurity(), Volumes: volumes,
 		AutomountServiceAccountToken: ptr.To(j.Progress != nil), EnableServiceLinks: ptr.To(false),
-		TerminationGracePeriodSeconds: ptr.To[int64](30), Affinity: onNode(j.Node),
-		Containers: []corev1.Container{j.container(mounts)},
+		TerminationGracePeriodSeconds: ptr.To[int64](30),
+		Containers:                    []corev1.Container{j.container(mounts)},
 	}
+	j.place(&pod)
 	if j.Progress != nil {
 		pod.ServiceAccountName = j.Name
 	}
@@ -248,17 +253,4 @@ func (j Job) binary() string {
 		return inImage
 	}
 	return agentapi.AgentPath
-}
-
-func onNode(node string) *corev1.Affinity {
-	if node == "" {
-		return nil
-	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchFields: []corev1.NodeSelectorRequirement{{
-				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
-			}},
-		}}},
-	}}
 }

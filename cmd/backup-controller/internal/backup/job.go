@@ -58,7 +58,7 @@ func (r *Reconciler) job(o *observed) (workload.Job, error) {
 	return workload.Job{
 		Name: jobName(o.backup, plan.Attempt), Owner: o.backup, Cluster: o.cluster.Name, Component: workload.ComponentBackup,
 		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
-		Node: plan.Node, DataClaim: plan.Volume, DataReadOnly: true,
+		ClusterSpec: &o.cluster.Spec, Node: plan.Node, Beside: o.instance, DataClaim: plan.Volume, DataReadOnly: true,
 		S3Secret: repostore.SecretName(o.planned), KeysSecret: repostore.KeysSecretName(o.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
 		Secrets: keysOf(spec.Secrets, o.cluster), Resources: resourcesOf(o.backup),

@@ -24,6 +24,8 @@ type observed struct {
 	// cluster to back up, repository that it archives to, and repository that the plan names; nil where they don't exist.
 	cluster         *v1alpha1.PostgresCluster
 	wanted, planned *v1alpha1.BackupRepository
+	// instance is the pod that the plan reads beside, where its Job is yet to be created; nil: it doesn't exist.
+	instance *corev1.Pod
 	// ahead is the Backup of the same cluster that goes first, nil if this one may go.
 	ahead *v1alpha1.Backup
 	// siblings are the Backups of the namespace, itself among them.
@@ -53,6 +55,9 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 		return o, err
 	}
 	if err := r.observeCluster(ctx, o); err != nil {
+		return o, err
+	}
+	if err := r.observeInstance(ctx, o); err != nil {
 		return o, err
 	}
 	if err := r.observeRepositories(ctx, o); err != nil {
@@ -119,6 +124,24 @@ func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
 		return fmt.Errorf("read PostgresCluster %s: %w", key.Name, err)
 	}
 	o.cluster = cluster
+	return nil
+}
+
+// observeInstance reads the pod that the Job is about to run beside, of which the cache knows nothing.
+func (r *Reconciler) observeInstance(ctx context.Context, o *observed) error {
+	plan := o.backup.Status.Plan
+	if plan == nil || o.job.Exists || o.ended() || o.deleting() {
+		return nil
+	}
+	pod := &corev1.Pod{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.backup.Namespace, Name: plan.Instance}, pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read pod %s: %w", plan.Instance, err)
+	}
+	o.instance = pod
 	return nil
 }
 

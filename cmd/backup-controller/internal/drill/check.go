@@ -42,6 +42,7 @@ func (r *Reconciler) job(o *observed) workload.Job {
 	return workload.Job{
 		Name: jobName(run), Owner: o.repo, Cluster: run.Name, Component: workload.ComponentBackup,
 		Image: o.restore.Status.Plan.Image, Agent: r.Agent, Args: []string{"drill"}, Spec: task,
+		ClusterSpec:     &o.cluster.Spec,
 		ClientTLSSecret: connection.UpgradeSecret, Secrets: map[string][]string{connection.SuperuserSecret: {"password"}},
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},

@@ -192,6 +192,15 @@ func TestARandomTimeLiesInTheWindowOfTheLineageThatWasWrittenLast(t *testing.T) 
 	}
 }
 
+func TestTheJobRunsWhereTheRestoredClusterDoes(t *testing.T) {
+	o := drilling(1)
+	o.restore = &v1alpha1.Restore{Status: v1alpha1.RestoreStatus{Plan: &v1alpha1.RestorePlan{Image: "postgresql:17", MajorVersion: 17}}}
+	o.cluster = &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Connection: &v1alpha1.ConnectionStatus{Host: "copy"}}}
+	if job := (&Reconciler{}).job(o); job.ClusterSpec != &o.cluster.Spec {
+		t.Errorf("it runs where %+v says", job.ClusterSpec)
+	}
+}
+
 func TestNamesOfDrillsAreShortAndDiffer(t *testing.T) {
 	repo := drilling(0).repo
 	repo.Spec.Drill.Cluster.Name = "a-cluster-with-a-name-of-forty-character"

@@ -18,6 +18,8 @@ import (
 type observed struct {
 	backup *v1alpha1.Backup
 	now    time.Time
+	// cluster that was backed up, which says where its pods run; nil where it doesn't exist.
+	cluster *v1alpha1.PostgresCluster
 	// repo that the backup's data lies in; nil where it doesn't exist.
 	repo *v1alpha1.BackupRepository
 	// ahead is the Backup of the same repository that goes first, nil if this one may go.
@@ -28,6 +30,14 @@ type observed struct {
 
 // leaving: its data is about to go.
 func (o *observed) leaving() bool { return !o.backup.DeletionTimestamp.IsZero() && !o.backup.Spec.Hold }
+
+// clusterSpec is that of the cluster; nil: it doesn't exist.
+func (o *observed) clusterSpec() *v1alpha1.PostgresClusterSpec {
+	if o.cluster == nil {
+		return nil
+	}
+	return &o.cluster.Spec
+}
 
 // observe does every read of a pass.
 func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*observed, error) {
@@ -48,6 +58,9 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 		return o, fmt.Errorf("read BackupRepository %s: %w", name, err)
 	}
 	o.repo = repo
+	if err := r.observeCluster(ctx, o); err != nil {
+		return o, err
+	}
 	if underWay(backup) || !due(backup, repo) {
 		return o, nil
 	}
@@ -59,6 +72,20 @@ func (r *Reconciler) observe(ctx context.Context, backup *v1alpha1.Backup) (*obs
 		o.ahead = first
 	}
 	return o, nil
+}
+
+func (r *Reconciler) observeCluster(ctx context.Context, o *observed) error {
+	cluster := &v1alpha1.PostgresCluster{}
+	name := o.backup.Spec.Cluster.Name
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: o.backup.Namespace, Name: name}, cluster)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read PostgresCluster %s: %w", name, err)
+	}
+	o.cluster = cluster
+	return nil
 }
 
 func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {

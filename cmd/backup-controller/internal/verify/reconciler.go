@@ -16,7 +16,7 @@ import (
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups/status,verbs=patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups/finalizers,verbs=update
-// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories,verbs=get;list;watch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories;postgresclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=get;create;delete

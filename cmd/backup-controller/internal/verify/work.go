@@ -111,7 +111,7 @@ func (r *Reconciler) job(o *observed) workload.Job {
 	return workload.Job{
 		Name: jobName(o.backup, o.backup.Status.Verification.Attempt), Owner: o.backup, Cluster: o.backup.Spec.Cluster.Name,
 		Component: workload.ComponentBackup, Image: r.Agent.Image, Agent: r.Agent, Args: []string{"verify"},
-		Spec: task, Progress: &task.Object,
+		Spec: task, Progress: &task.Object, ClusterSpec: o.clusterSpec(),
 		S3Secret: repostore.SecretName(o.repo), KeysSecret: repostore.KeysSecretName(o.repo),
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{

@@ -158,6 +158,20 @@ func TestAnInitJobThatCouldNotRunIsMadeAgainWithTheNewImage(t *testing.T) {
 	}
 }
 
+func TestAnInitJobThatNoNodeTakesIsMadeAgainWhereItMayRunNow(t *testing.T) {
+	l := newLab(t)
+	l.kube.set(func(s *standIn) { s.initError = &agentapi.JobError{Reason: "X", Message: "It ran on the wrong node"} })
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Scheduling.NodeSelector = map[string]string{"disk": "fast"} })
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInitFailed)
+	job := &batchv1.Job{}
+	if l.there(job, "shop-init"); job.Spec.Template.Spec.NodeSelector["disk"] != "fast" {
+		t.Errorf("the init Job runs on nodes with %v", job.Spec.Template.Spec.NodeSelector)
+	}
+	l.kube.set(func(s *standIn) { s.initError = nil })
+	l.change(shop, func() { shop.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}} })
+	l.awaitRunning(shop)
+}
+
 func TestASuperuserSecretComesAndGoesAsAsked(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.SuperuserAccess = true })

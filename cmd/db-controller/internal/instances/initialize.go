@@ -6,7 +6,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
@@ -34,7 +33,7 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		if err := workload.Delete(ctx, s.Client, o.Cluster, o.Names.InitJob(), state); err != nil {
 			return flow.Retry(err)
 		}
-		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being created again, with another image or other resources.")
+		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being created again, as spec has changed.")
 	case !state.Exists:
 		if err := s.initJob(o).Ensure(ctx, s.Client); err != nil {
 			return flow.Retry(err)
@@ -61,15 +60,13 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job creates the database.")
 }
 
-// initJobOutdated: the image or the resources were changed since the Job was created, mostly because it could not run.
+// initJobOutdated: spec was changed since the Job was created in what its pod depends on, mostly because it could not run.
 func (s *Steps) initJobOutdated(o *observed.Cluster) bool {
 	job, ok := o.Live[observed.Key("Job", o.Names.InitJob())].(*batchv1.Job)
 	if !ok || !o.InitJob.Exists || o.InitJob.Complete {
 		return false
 	}
-	wanted := s.initJob(o)
-	container := job.Spec.Template.Spec.Containers[0]
-	return container.Image != wanted.Image || !equality.Semantic.DeepEqual(container.Resources, wanted.Resources)
+	return !s.initJob(o).Fits(job)
 }
 
 func (s *Steps) initJob(o *observed.Cluster) workload.Job {
@@ -80,9 +77,10 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 		Spec: agentapi.InitJob{
 			DataGeneration: o.Cluster.Status.DataGeneration, MajorVersion: int(o.Cluster.Status.MajorVersion),
 		},
-		Inline:    true,
-		DataClaim: o.Names.Volume(0),
-		Resources: corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
+		Inline:      true,
+		ClusterSpec: &o.Cluster.Spec,
+		DataClaim:   o.Names.Volume(0),
+		Resources:   corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
 	}
 }
 

@@ -220,6 +220,9 @@ func TestTheJobIsAsThePlanSays(t *testing.T) {
 		spec.Target.Time == nil || !spec.Target.Time.Equal(want) || spec.Timeline != 3 || spec.LastWAL != "000000030000000000000009" || spec.DataGeneration != "g1" || !spec.DisableSubscriptions {
 		t.Errorf("%+v\n%+v", job, spec)
 	}
+	if job.ClusterSpec != &o.cluster.Spec {
+		t.Error("it doesn't run where the cluster does")
+	}
 	o.restore.Spec.Destination.NewCluster.Subscriptions = v1alpha1.SubscriptionsEnabled
 	if spec := (&Reconciler{}).job(o).Spec.(agentapi.RestoreJob); spec.DisableSubscriptions {
 		t.Error("subscriptions that shall go on are disabled")

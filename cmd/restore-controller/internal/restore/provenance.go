@@ -51,9 +51,12 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 	} else if spec.Image == live.Image {
 		admitted.Image = spec.Image
 	}
+	keep(d, "spec.scheduling.nodeSelector", &admitted.Scheduling.NodeSelector, spec.Scheduling.NodeSelector, live.Scheduling.NodeSelector)
 	keep(d, "spec.scheduling.nodeAffinity", &admitted.Scheduling.NodeAffinity, spec.Scheduling.NodeAffinity, live.Scheduling.NodeAffinity)
 	keep(d, "spec.scheduling.tolerations", &admitted.Scheduling.Tolerations, spec.Scheduling.Tolerations, live.Scheduling.Tolerations)
 	keep(d, "spec.scheduling.priorityClassName", &admitted.Scheduling.PriorityClassName, spec.Scheduling.PriorityClassName, live.Scheduling.PriorityClassName)
+	keep(d, "spec.scheduling.topologySpreadConstraints", &admitted.Scheduling.TopologySpreadConstraints,
+		spec.Scheduling.TopologySpreadConstraints, live.Scheduling.TopologySpreadConstraints)
 	admitted.Roles = d.roles(spec.Roles, live.Roles)
 	admitted.PostgreSQL.Parameters = d.parameters(spec.PostgreSQL.Parameters, live.PostgreSQL.Parameters)
 	return admitted, d.names

@@ -22,6 +22,7 @@ func planted() v1alpha1.PostgresClusterSpec {
 		Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "other"}, CertificateSecret: &v1alpha1.CertificateSecret{Name: "more"},
 	}}
 	spec.Scheduling = v1alpha1.Scheduling{
+		NodeSelector: map[string]string{"evil": "true"}, TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "evil"}},
 		NodeAffinity: &corev1.NodeAffinity{}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 		PriorityClassName: "system-node-critical", Spread: v1alpha1.SpreadRequired,
 	}
@@ -51,7 +52,8 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 		t.Errorf("roles %+v", r)
 	}
 	want := []string{
-		"spec.image", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations", "spec.scheduling.priorityClassName",
+		"spec.image", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
+		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.postgresql.parameters.jit_provider",
 		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
 	}
@@ -93,5 +95,8 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {
 		t.Errorf("spec has %d fields: decide in admit whether the new one may come from a bucket", spec.NumField())
+	}
+	if scheduling := reflect.TypeFor[v1alpha1.Scheduling](); scheduling.NumField() != 6 {
+		t.Errorf("spec.scheduling has %d fields: decide in admit whether the new one may come from a bucket", scheduling.NumField())
 	}
 }

@@ -126,7 +126,7 @@ func (r *Reconciler) job(o *observed) workload.Job {
 	return workload.Job{
 		Name: jobName(o.restore), Owner: o.restore, Cluster: o.cluster.Name, Component: workload.ComponentRestore,
 		Image: plan.Image, Agent: r.Agent, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
-		DataClaim: o.lock().Volume().ClaimName, S3Secret: location.SecretName(o.repository),
+		ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, S3Secret: location.SecretName(o.repository),
 		KeysSecret: location.KeysSecretName(o.repository), Resources: resourcesOf(o.cluster),
 	}
 }

@@ -26,7 +26,7 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	job := workload.Job{
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
-		OldImage: plan.FromImage, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
+		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
 		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret,
 	}
 	if err := job.Ensure(ctx, r.Client); err != nil {

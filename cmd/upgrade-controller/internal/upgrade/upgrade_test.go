@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -274,5 +277,23 @@ func TestReport(t *testing.T) {
 	}
 	if protocol.Token(u.UID, 0) != token(u) {
 		t.Error("the token is not the first attempt's")
+	}
+}
+
+func TestTheJobsRunWhereTheClusterDoes(t *testing.T) {
+	r, o := reconciler(), ready()
+	locked(o)
+	o.cluster.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "dedicated"}}
+	o.upgrade.Status.CheckedAt, o.work.Exists = nil, false
+	r.runCheck(t.Context(), o)
+	r.runUpgrade(t.Context(), o)
+	for _, name := range []string{checkJob(o.upgrade), workJob(o.upgrade)} {
+		job := &batchv1.Job{}
+		if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "demo", Name: name}, job); err != nil {
+			t.Fatal(err)
+		}
+		if tolerations := job.Spec.Template.Spec.Tolerations; len(tolerations) != 1 || tolerations[0].Key != "dedicated" {
+			t.Errorf("Job %s tolerates %v", name, tolerations)
+		}
 	}
 }

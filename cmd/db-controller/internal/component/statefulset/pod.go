@@ -54,12 +54,10 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 			SecurityContext:               workload.PodSecurity(),
 			Containers:                    []corev1.Container{container(cluster, mounts)},
 			Volumes:                       volumes,
-			Affinity:                      affinity(scheduling),
-			Tolerations:                   scheduling.Tolerations,
-			PriorityClassName:             scheduling.PriorityClassName,
 			TopologySpreadConstraints:     spread(cluster),
 		},
 	}
+	workload.Place(&template.Spec, scheduling)
 	in.Agent.Bring(&template.Spec)
 	return template
 }

@@ -233,3 +233,21 @@ func TestInstancesAreKeptApartAsStrictlyAsIsAsked(t *testing.T) {
 		t.Errorf("zone: %+v, node: %+v", zone, node)
 	}
 }
+
+func TestAConstraintOfSpecReplacesOursForTheSameTopologyAndCountsInstances(t *testing.T) {
+	cluster, others := shop(), &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+	cluster.Spec.Scheduling.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+		{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule},
+		{MaxSkew: 2, TopologyKey: "rack", WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: others},
+	}
+	got := Build(cluster, inputs).Spec.Template.Spec.TopologySpreadConstraints
+	if len(got) != 3 || got[0].TopologyKey != corev1.LabelHostname || got[1].WhenUnsatisfiable != corev1.DoNotSchedule || got[2].MaxSkew != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	if got[1].LabelSelector.MatchLabels[v1alpha1.LabelCluster] != cluster.Name || got[2].LabelSelector.MatchLabels["app"] != "x" {
+		t.Errorf("they count %v and %v", got[1].LabelSelector, got[2].LabelSelector)
+	}
+	if cluster.Spec.Scheduling.TopologySpreadConstraints[0].LabelSelector != nil {
+		t.Error("spec was changed")
+	}
+}

@@ -1,0 +1,73 @@
+package workload
+
+import (
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// Place has a pod run where spec.scheduling says. How instances are kept apart is not part of it: a Job has one pod.
+func Place(pod *corev1.PodSpec, scheduling v1alpha1.Scheduling) {
+	pod.NodeSelector = scheduling.NodeSelector
+	pod.Tolerations = scheduling.Tolerations
+	pod.PriorityClassName = scheduling.PriorityClassName
+	if scheduling.NodeAffinity != nil {
+		pod.Affinity = &corev1.Affinity{NodeAffinity: scheduling.NodeAffinity}
+	}
+}
+
+// place has the pod of the Job run where those of the cluster do, or on the one node that it must run on. Of that node only one
+// thing counts: an instance runs there. So spec may have meanwhile come to select others, and the pod tolerates what the
+// instance was created to tolerate.
+func (j Job) place(pod *corev1.PodSpec) {
+	if j.ClusterSpec != nil {
+		Place(pod, j.ClusterSpec.Scheduling)
+	}
+	if j.Node == "" {
+		return
+	}
+	pod.NodeSelector, pod.Affinity = nil, onNode(j.Node)
+	if j.Beside != nil {
+		pod.Tolerations = tolerateToo(pod.Tolerations, j.Beside.Spec.Tolerations)
+	}
+}
+
+func tolerateToo(tolerations, more []corev1.Toleration) []corev1.Toleration {
+	all := slices.Clone(tolerations)
+	for _, toleration := range more {
+		if !slices.ContainsFunc(all, func(t corev1.Toleration) bool { return equality.Semantic.DeepEqual(t, toleration) }) {
+			all = append(all, toleration)
+		}
+	}
+	return all
+}
+
+// Fits says whether the pods of a Job that exists run the image, with the resources and where this one says.
+func (j Job) Fits(live *batchv1.Job) bool {
+	have, want := live.Spec.Template.Spec, j.pod()
+	return have.Containers[0].Image == want.Containers[0].Image &&
+		equality.Semantic.DeepEqual(have.Containers[0].Resources, want.Containers[0].Resources) &&
+		equality.Semantic.DeepEqual(placement(have), placement(want))
+}
+
+// placement is all of a pod that Place sets.
+func placement(pod corev1.PodSpec) corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeSelector: pod.NodeSelector, Affinity: pod.Affinity, Tolerations: pod.Tolerations, PriorityClassName: pod.PriorityClassName,
+	}
+}
+
+func onNode(node string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{
+				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+			}},
+		}}},
+	}}
+}

@@ -1,0 +1,79 @@
+package workload
+
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+var (
+	dedicated = corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpExists}
+	former    = corev1.Toleration{Key: "former", Operator: corev1.TolerationOpExists}
+)
+
+// picky is the spec of a cluster on nodes of its own.
+func picky() *v1alpha1.PostgresClusterSpec {
+	return &v1alpha1.PostgresClusterSpec{Scheduling: v1alpha1.Scheduling{
+		NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high",
+		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}}}},
+		}},
+	}}
+}
+
+func TestAJobRunsWhereItsClusterDoes(t *testing.T) {
+	spec := picky()
+	instance := &corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{dedicated, former}}}
+	affinity := &corev1.Affinity{NodeAffinity: spec.Scheduling.NodeAffinity}
+	for name, c := range map[string]struct {
+		job  Job
+		want corev1.PodSpec
+	}{
+		"the scheduler chooses the node": {Job{ClusterSpec: spec}, corev1.PodSpec{
+			NodeSelector: spec.Scheduling.NodeSelector, Affinity: affinity, Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high",
+		}},
+		"beside an instance": {Job{ClusterSpec: spec, Node: "w1", Beside: instance}, corev1.PodSpec{
+			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated, former}, PriorityClassName: "high",
+		}},
+		"beside an instance that is gone": {Job{ClusterSpec: spec, Node: "w1"}, corev1.PodSpec{
+			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high",
+		}},
+		"its cluster is gone": {Job{}, corev1.PodSpec{}},
+	} {
+		c.job.Owner = &v1alpha1.Backup{}
+		if got := placement(c.job.pod()); !equality.Semantic.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	if len(spec.Scheduling.Tolerations) != 1 {
+		t.Errorf("the cluster itself tolerates %v now", spec.Scheduling.Tolerations)
+	}
+}
+
+func TestAJobFitsUntilItsClusterIsToRunElsewhere(t *testing.T) {
+	job := Job{Owner: &v1alpha1.PostgresCluster{}, Image: "postgres", ClusterSpec: picky()}
+	live := &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: job.pod()}}}
+	if !job.Fits(live) {
+		t.Error("it doesn't fit itself")
+	}
+	for name, change := range map[string]func(*v1alpha1.Scheduling){
+		"another toleration": func(s *v1alpha1.Scheduling) { s.Tolerations = nil },
+		"another label":      func(s *v1alpha1.Scheduling) { s.NodeSelector = nil },
+		"another affinity":   func(s *v1alpha1.Scheduling) { s.NodeAffinity = nil },
+		"another priority":   func(s *v1alpha1.Scheduling) { s.PriorityClassName = "" },
+	} {
+		job.ClusterSpec = picky()
+		change(&job.ClusterSpec.Scheduling)
+		if job.Fits(live) {
+			t.Errorf("%s: it still fits", name)
+		}
+	}
+	job.ClusterSpec, job.Image = picky(), "postgres:2"
+	if job.Fits(live) {
+		t.Error("another image: it still fits")
+	}
+}
