@@ -24,7 +24,8 @@ func (c *Core) campaign(now Time, acts *Acts) {
 	case acts.Refresh:
 	case take:
 		acts.Write = c.lease.write(now, who.claim())
-	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits), c.lease.reread+c.limits.Renew): // nobody is primary, as far as is known here
+	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits), c.lease.reread+c.limits.Renew), // nobody is primary, as far as is known here
+		now >= c.lease.reread+c.limits.Retry && who.outdated() != "":
 		c.lease.reread, acts.Refresh = now, true
 	}
 }
@@ -43,6 +44,7 @@ type candidate struct {
 	ended     int64 // term whose holder is known to have ended
 	passed    bool  // another instance has been primary since it was said who begins
 	solo      bool  // it has led without the lease since it held it: nobody else has what it has
+	restored  bool  // the Lease lies in a store that was restored from a backup
 	yields    bool  // somebody may take the lease by this instance's position
 	firstborn bool  // nobody has ever taken a lease from it
 	positions *positions
@@ -55,7 +57,7 @@ type candidate struct {
 func (c *Core) candidate(now Time) *candidate {
 	return &candidate{
 		now: now, self: c.self, config: c.config, limits: c.limits, server: c.server, record: c.lease.record, seen: c.lease.seen,
-		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, yields: c.yielded.still(c.lease.record), firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
+		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, restored: c.lease.rolledBack, yields: c.yielded.still(c.lease.record), firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
 	}
 }
 
@@ -77,7 +79,7 @@ func (c *candidate) following() Want {
 		return Want{Role: Lead, Until: Forever, Term: r.Term}
 	case c.server.Mode == Primary:
 		return Want{Role: Stop, Term: r.Term}
-	case r.Generation != c.self.Generation:
+	case r.Generation != c.self.Generation || c.outdated() != "":
 		return Want{Role: Idle, Term: r.Term}
 	case c.yields && r.LastHolder != c.self.Name:
 		return Want{Role: Follow, Detached: true, Term: r.Term}
@@ -104,7 +106,11 @@ func (c *candidate) mayTake() (bool, string) {
 	case c.now < c.promise:
 		c.wait(c.promise)
 		return false, "This instance has promised the primary not to take over."
-	case c.firstborn || c.self.holds(r):
+	case c.firstborn:
+		return true, ""
+	case c.outdated() != "":
+		return false, c.outdated()
+	case c.self.holds(r) && c.self.Whole:
 		return true, ""
 	case !free:
 		return false, fmt.Sprintf("The lease of %s runs out soon, unless it comes back.", r.Holder)
@@ -163,6 +169,9 @@ func (c *candidate) mayReturn() (bool, string) {
 		return false, fmt.Sprintf("%s was primary last, and there is no whole copy of the data on its volume now. "+
 			"If that is lost for good, %s", c.self.Name, decide)
 	}
+	if why := c.rolledBack(); why != "" {
+		return false, why
+	}
 	if r.Holder == "" {
 		if r.Successor == "" && !c.server.hopeless() || c.now >= c.seen+c.limits.Grace {
 			return true, ""
@@ -192,6 +201,10 @@ func (c *candidate) mayReplace() (bool, string) {
 	if c.server.Position.Timeline == 0 {
 		return false, "PostgreSQL has not read all of its WAL yet, so it is not known how far it is."
 	}
+	if own, _ := r.member(c.self.Name); own.Replayed.beyond(c.server.Position) {
+		return false, fmt.Sprintf("This instance has less of the data than it had: its volume was rolled back, or replaced. "+
+			"It can't take over until it has followed a primary. If there is no other, %s", decide)
+	}
 	if !r.End.reached(c.server.Position) {
 		return false, "This instance lacks some of what was acknowledged before an orderly end of a primary."
 	}
@@ -215,7 +228,7 @@ func (c *candidate) compare() (bool, string) {
 		if !fresh {
 			missing++
 		}
-		if !fresh || !able(a) || a.Promised { // who has promised not to take over still follows
+		if !fresh || !able(a) || a.Promised || m.Replayed.beyond(a) { // who has promised still follows, and who was rolled back has lost something
 			continue
 		}
 		answers++
@@ -268,7 +281,7 @@ func (c *candidate) claim() Record {
 	case r.Generation != c.self.Generation || c.solo: // nobody else has anything, or all of it
 		return next
 	case r.LastHolder == c.self.Name: // what it has not begun yet was kept for it
-		next.End = r.End
+		next.End, next.Checkpoint = r.End, r.Checkpoint
 		next.Timeline = max(next.Timeline, r.Timeline)
 		next.Members, next.Quorum = r.Members, r.Quorum
 		return next

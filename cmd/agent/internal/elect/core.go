@@ -66,7 +66,7 @@ func (c *Core) Reread() { c.lease.refresh = true }
 // SawLease takes in the Lease as it was read.
 func (c *Core) SawLease(now Time, record Record) {
 	c.lease.refresh = false
-	if !record.newer(c.lease.record) {
+	if !c.lease.news(&record, c.holds) {
 		return
 	}
 	if c.holds && (record.blank() || damaged(&record, c.lease.record)) { // somebody has deleted or edited it; it is written again as it was
@@ -77,7 +77,7 @@ func (c *Core) SawLease(now Time, record Record) {
 	if record.Generation == c.self.Generation && record.LastHolder != c.self.Name {
 		c.passed = true
 	}
-	c.lease.record, c.lease.seen = &record, now
+	c.lease.record, c.lease.seen, c.lease.conflict, c.lease.rolledBack = &record, now, false, false
 	if c.holds && !c.self.holds(&record) {
 		c.lose()
 	}
@@ -117,7 +117,7 @@ func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
 // taken notes that a record of ours is the one that counts.
 func (c *Core) taken(now Time, write *Write, record Record) {
 	if known := c.lease.record; known == nil || !known.newer(&record) {
-		c.lease.record, c.lease.seen, c.lease.refresh = &record, now, false
+		c.lease.record, c.lease.seen, c.lease.refresh, c.lease.rolledBack = &record, now, false, false
 	} else if !c.self.holds(known) || known.Term != record.Term {
 		c.lose() // a later one was seen already
 		return
@@ -165,8 +165,9 @@ func (c *Core) Follow(now Time, followers map[string]Follower) { c.replicas.note
 
 // Observe takes in how the instance's own server is. Replicas can't follow what doesn't run: for them time begins when it does.
 func (c *Core) Observe(now Time, server Server) {
-	if server.Mode == Primary || server.Mode == Replica {
-		c.self.Whole = true // whatever it was when the agent started
+	if server.Mode == Primary || server.Mode == Replica { // whatever it was when the agent started
+		c.self.Whole, c.self.Timeline = true, max(c.self.Timeline, server.Position.Timeline)
+		c.self.Checkpoint = later(c.self.Checkpoint, server.Checkpoint)
 	}
 	if server.Mode == Primary && c.server.Mode != Primary {
 		c.replicas.wait(now)

@@ -11,6 +11,9 @@ type lease struct {
 	refresh bool    // it is known to be old
 	reread  Time    // when it was read again without a reason
 
+	conflict   bool // the last write met another version than it knew
+	rolledBack bool // what was read last is older than the record: the store was restored from a backup, or somebody has edited the Lease
+
 	writing   *Write   // on its way
 	wrote     Time     // when the last write was sent
 	confirmed bool     // it has been written
@@ -21,6 +24,12 @@ type lease struct {
 // write is the next one. There is none on its way.
 func (l *lease) write(now Time, record Record) *Write {
 	record.Duration = l.duration
+	if known := l.record; known != nil && known.Term == record.Term {
+		record.Sequence = known.Sequence
+	} else {
+		record.Sequence = 0
+	}
+	record.Sequence++
 	l.writing, l.wrote, l.confirmed = &Write{Record: record, Sent: now}, now, false
 	return l.writing
 }
@@ -32,9 +41,9 @@ func (l *lease) ended(outcome Outcome) {
 	switch outcome {
 	case Unknown, Conflict: // what a request has met may have been itself, sent twice by somebody on its way
 		l.unsure, l.doubt = union(l.unsure, write.Record.Members), true
-		l.refresh = true
+		l.refresh, l.conflict = true, outcome == Conflict
 	case Written:
-		l.confirmed = true
+		l.confirmed, l.conflict = true, false
 	}
 }
 
@@ -51,4 +60,28 @@ func (l *lease) exposed() []Member {
 		all = union(all, l.writing.Record.Members)
 	}
 	return all
+}
+
+// news says whether a record that was read is to be taken in. One that was written before the record that is known is not: it lies
+// in a store that was restored from a backup, or somebody has put it there. A holder then writes what it knows over it, and the
+// version that was read is the precondition. Anybody else waits for that. Where it was only read from a server that lags, the write
+// fails.
+func (l *lease) news(record *Record, holds bool) bool {
+	known := l.record
+	switch {
+	case known == nil:
+		return true
+	case record.older(known):
+		first := !l.rolledBack
+		if l.rolledBack = l.rolledBack || l.conflict || record.newer(known); l.rolledBack && holds {
+			if first {
+				l.wrote = 0 // at once
+			}
+			rewritten := *known
+			rewritten.Version = record.Version
+			l.record, l.confirmed = &rewritten, false
+		}
+		return false
+	}
+	return record.newer(known) || known.older(record)
 }

@@ -108,6 +108,20 @@ func (m *membership) fill(members []Member, number int) []Member {
 	return members
 }
 
+// marked are members with what they had at least, as far as it is known.
+func (m *membership) marked(members []Member) []Member {
+	out := slices.Clone(members)
+	for i := range out {
+		if former, found := m.record.member(out[i].Name); found {
+			out[i].Replayed = later(out[i].Replayed, former.Replayed)
+		}
+		if known := m.replicas.known[out[i].Name]; known != nil && known.most > 0 && m.server.Position.Timeline > 0 {
+			out[i].Replayed = later(out[i].Replayed, End{Timeline: m.server.Position.Timeline, LSN: known.most})
+		}
+	}
+	return out
+}
+
 // connected are those members that get the last of the WAL from a server that is shut down. The others are taken out of the Lease
 // before it is given up: should the agent end in between, nobody may come who lacks what was acknowledged.
 func (m *membership) connected(members []Member) []Member {

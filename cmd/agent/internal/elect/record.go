@@ -22,6 +22,9 @@ type Record struct {
 	// that are promoted from the same point, PostgreSQL would call both timelines the same.
 	Term     int64
 	Timeline int64
+	// Sequence counts the writes of a term, so that a Lease from a backup of the store is recognised; 0: an agent that doesn't count
+	// them, or a person, has written last.
+	Sequence int64
 	// Generation is the data generation that the election is about; empty: there was none yet.
 	Generation string
 	// Duration is for how long the holder keeps the lease without a renewal, by its own limits; 0: it doesn't say.
@@ -30,6 +33,8 @@ type Record struct {
 	Damaged string
 	// LastHolder is the holder, or who gave the lease up.
 	LastHolder string
+	// Checkpoint is the last one in the control file of LastHolder, when it was primary: a volume with an earlier one was rolled back.
+	Checkpoint End
 	// Members may take over. An acknowledged commit is on at least Quorum of them.
 	Members []Member
 	Quorum  int
@@ -52,10 +57,30 @@ func (e End) reached(p agentapi.Position) bool {
 	return e.LSN == 0 || p.Timeline > e.Timeline || p.Timeline == e.Timeline && p.LSN > e.LSN
 }
 
+// beyond says whether somebody at that position lacks something of what it once had.
+func (e End) beyond(p agentapi.Position) bool {
+	return e.LSN > 0 && (p.Timeline < e.Timeline || p.Timeline == e.Timeline && p.LSN < e.LSN)
+}
+
+// before says whether an end comes before another one.
+func (e End) before(other End) bool {
+	return cmp.Or(cmp.Compare(e.Timeline, other.Timeline), cmp.Compare(e.LSN, other.LSN)) < 0
+}
+
+// later is the later one of two.
+func later(a, b End) End {
+	if a.before(b) {
+		return b
+	}
+	return a
+}
+
 // Member is an instance that may take over.
 type Member struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
+	// Replayed is what it had at least: whoever has less has lost some of it, and its word is worth nothing.
+	Replayed End `json:"replayed,omitzero"`
 }
 
 // member of that name, and whether there is one.
@@ -94,6 +119,18 @@ func (r *Record) newer(than *Record) bool {
 	return a > b
 }
 
+// older says whether the record was written before another one, whatever their versions are: the store may have been restored from a
+// backup since.
+func (r *Record) older(than *Record) bool {
+	switch {
+	case r.blank(): // one that was deleted and created again has a later version
+		return !r.newer(than)
+	case r.Term != than.Term:
+		return r.Term < than.Term
+	}
+	return r.Sequence > 0 && r.Sequence < than.Sequence
+}
+
 func names(members []Member) []string {
 	out := make([]string, 0, len(members))
 	for _, m := range members {
@@ -120,7 +157,7 @@ func union(a, b []Member) []Member {
 	out := slices.Clone(a)
 	for _, m := range b {
 		if i := slices.IndexFunc(out, func(o Member) bool { return o.Name == m.Name }); i >= 0 {
-			out[i].Address = cmp.Or(m.Address, out[i].Address)
+			out[i].Address, out[i].Replayed = cmp.Or(m.Address, out[i].Address), later(m.Replayed, out[i].Replayed)
 		} else {
 			out = append(out, m)
 		}

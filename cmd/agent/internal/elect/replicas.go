@@ -14,7 +14,8 @@ type replicas struct {
 // watched is what a holder remembers of a replica.
 type watched struct {
 	Follower
-	away Time // for how long it has not streamed, while somebody looked
+	most uint64 // that it had replayed
+	away Time   // for how long it has not streamed, while somebody looked
 }
 
 // expected are the replicas of a new holder: the members of the record with which it took the lease.
@@ -38,6 +39,9 @@ func (r *replicas) note(now Time, followers map[string]Follower) {
 			f.Address = known.Address
 		}
 		known.Follower = f
+		// One that has less than it had is another: its volume was rolled back, or it was cloned. It counts once it has everything again.
+		known.Streaming = f.Streaming && f.Replayed >= known.most
+		known.most = max(known.most, f.Replayed)
 	}
 	passed := min(now-r.looked, lookedApart)
 	r.looked = now

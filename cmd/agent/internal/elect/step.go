@@ -167,6 +167,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	next := *record
 	next.Holder, next.HolderUID, next.Address, next.LastHolder = c.self.Name, c.self.UID, c.self.Address, c.self.Name
 	next.Started, next.Timeline = c.self.Started, max(next.Timeline, c.server.timeline())
+	next.Checkpoint = later(next.Checkpoint, c.server.Checkpoint)
 	next.Successor, next.Complete = "", false
 	pause := c.limits.Renew
 	if !c.lease.confirmed {
@@ -186,6 +187,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	if !steady && !subset(next.Members, record.Members) { // whoever is added could fence a primary that can't renew just now
 		next.Members, next.Quorum = record.Members, record.Quorum
 	}
+	next.Members = c.membership().marked(next.Members)
 	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline
 	return next, now >= c.lease.wrote+pause || urgent && steady
 }

@@ -161,7 +161,9 @@ func TestOnlyTheFurthestAheadTakesOver(t *testing.T) {
 			if test.other.Generation == "" {
 				test.other.Generation = generation
 			}
-			c := start(t, "c", required(1)).sees(held(1, "c", test.other.Pod)).serves(Replica, 2, 100)
+			record := held(1, "c", test.other.Pod)
+			record.Timeline = 3
+			c := start(t, "c", required(1)).sees(record).serves(Replica, 2, 100)
 			c.passes(limits.Expire)
 			c.core.Heard(c.now, test.other)
 			if c.step(); (c.write != nil) != test.takes {

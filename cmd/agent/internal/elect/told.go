@@ -18,6 +18,9 @@ type Self struct {
 	Generation string
 	Original   bool
 	Whole      bool
+	// Timeline is the latest that its volume knows of, and Checkpoint the one in the control file there; 0: it isn't known.
+	Timeline   int64
+	Checkpoint End
 }
 
 // holds says whether a record names this very pod as the holder.
@@ -62,6 +65,8 @@ type Server struct {
 	// End is where the record of the checkpoint begins with which a primary was shut down in order, on the timeline of Position;
 	// 0: it wasn't. Who has received more than that has everything.
 	End uint64
+	// Checkpoint is the last one in the control file of a primary.
+	Checkpoint End
 	// Deserted: no replica was connected any more when the primary was told to end, so none can get the last of its WAL. It
 	// says nothing about a server that isn't Down.
 	Deserted bool
@@ -101,5 +106,6 @@ type Follower struct {
 	Address   string
 	Streaming bool
 	Flushed   uint64
+	Replayed  uint64
 	Lag       uint64
 }

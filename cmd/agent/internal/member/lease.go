@@ -36,6 +36,8 @@ type leaseSpec struct {
 // election is the annotation.
 type election struct {
 	Generation string         `json:"generation,omitempty"`
+	Sequence   int64          `json:"sequence,omitempty"`
+	Checkpoint elect.End      `json:"checkpoint,omitzero"`
 	Timeline   int64          `json:"timeline,omitempty"`
 	HolderUID  string         `json:"holderUID,omitempty"`
 	Address    string         `json:"address,omitempty"`
@@ -68,6 +70,7 @@ func (l *lease) record() elect.Record {
 	record.Timeline, record.Generation, record.HolderUID, record.Address = known.Timeline, known.Generation, known.HolderUID, known.Address
 	record.Started, record.LastHolder, record.Members, record.Quorum = known.Started, known.LastHolder, known.Members, known.Quorum
 	record.Successor, record.Complete, record.End = known.Successor, known.Complete, known.End
+	record.Sequence, record.Checkpoint = known.Sequence, known.Checkpoint
 	return record
 }
 
@@ -80,6 +83,7 @@ func patchOf(record elect.Record, now time.Time) (lease, error) {
 	text, err := json.Marshal(election{
 		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, Started: record.Started, LastHolder: record.LastHolder,
 		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete, End: record.End,
+		Sequence: record.Sequence, Checkpoint: record.Checkpoint,
 	})
 	if err != nil {
 		return lease{}, err

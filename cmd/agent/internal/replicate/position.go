@@ -134,35 +134,52 @@ type Follower struct {
 	Pod string
 	// State of its sender: startup, catchup, streaming.
 	State string
-	// Flushed is what it has on disk.
-	Flushed postgres.LSN
+	// Flushed is what it has on disk, perhaps up to the middle of a record, and Replayed what it has applied of that.
+	Flushed, Replayed postgres.LSN
 }
 
 // Streaming says that the replica is level but for what is on its way.
 func (f Follower) Streaming() bool { return f.State == "streaming" }
 
+// Written is how far a primary has written WAL, on which timeline, and the last checkpoint in its control file.
+type Written struct {
+	LSN                postgres.LSN
+	Timeline           int64
+	Checkpoint         postgres.LSN
+	CheckpointTimeline int64
+}
+
+const writtenQuery = `SELECT pg_current_wal_lsn()::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int,
+	checkpoint_lsn::text, timeline_id FROM pg_control_checkpoint()`
+
 // Followers are the replicas that are connected to this primary, and how far it has written WAL. Of a replica that came
 // again before its former connection was given up, the newer one counts. Clones are none.
-func Followers(ctx context.Context, conn *pgx.Conn) (written postgres.LSN, followers []Follower, err error) {
-	var text string
-	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_lsn()::text").Scan(&text); err != nil {
-		return 0, nil, err
+func Followers(ctx context.Context, conn *pgx.Conn) (written Written, followers []Follower, err error) {
+	var lsn, checkpoint string
+	if err := conn.QueryRow(ctx, writtenQuery).Scan(&lsn, &written.Timeline, &checkpoint, &written.CheckpointTimeline); err != nil {
+		return written, nil, err
 	}
-	if written, err = postgres.ParseLSN(text); err != nil {
-		return 0, nil, err
+	if written.LSN, err = postgres.ParseLSN(lsn); err != nil {
+		return written, nil, err
 	}
-	rows, err := conn.Query(ctx, `SELECT DISTINCT ON (application_name) application_name, coalesce(state, ''), coalesce(flush_lsn, '0/0')::text
-		FROM pg_stat_replication WHERE usename = $1 AND application_name <> $2 AND state IS DISTINCT FROM 'backup'
+	if written.Checkpoint, err = postgres.ParseLSN(checkpoint); err != nil {
+		return written, nil, err
+	}
+	rows, err := conn.Query(ctx, `SELECT DISTINCT ON (application_name) application_name, coalesce(state, ''), coalesce(flush_lsn, '0/0')::text,
+		coalesce(replay_lsn, '0/0')::text FROM pg_stat_replication WHERE usename = $1 AND application_name <> $2 AND state IS DISTINCT FROM 'backup'
 		ORDER BY application_name, backend_start DESC`, postgres.RoleReplication, cloneName)
 	if err != nil {
-		return 0, nil, err
+		return written, nil, err
 	}
 	followers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (f Follower, err error) {
-		var flushed string
-		if err := row.Scan(&f.Pod, &f.State, &flushed); err != nil {
+		var flushed, replayed string
+		if err := row.Scan(&f.Pod, &f.State, &flushed, &replayed); err != nil {
 			return f, err
 		}
-		f.Flushed, err = postgres.ParseLSN(flushed)
+		if f.Flushed, err = postgres.ParseLSN(flushed); err != nil {
+			return f, err
+		}
+		f.Replayed, err = postgres.ParseLSN(replayed)
 		return f, err
 	})
 	return written, followers, err

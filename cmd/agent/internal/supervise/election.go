@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
 	"howdah.dev/howdah/cmd/agent/internal/member"
+	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -77,6 +78,16 @@ func (e *election) settle(written uint64) {
 	})
 }
 
+// written notes how far the primary has written WAL.
+func (e *election) written(now replicate.Written) {
+	e.report(func(server *elect.Server) {
+		if server.Mode == elect.Primary {
+			server.Position = agentapi.Position{Timeline: now.Timeline, LSN: uint64(now.LSN)}
+			server.Checkpoint = elect.End{Timeline: now.CheckpointTimeline, LSN: uint64(now.Checkpoint)}
+		}
+	})
+}
+
 // deserted says whether no replica was left when the server was told to end.
 func (e *election) deserted() bool {
 	e.mu.Lock()
@@ -109,12 +120,14 @@ func electorate(config agentapi.Config) elect.Config {
 }
 
 // newElection makes the instance's part in the election of a cluster.
-func newElection(i *instance, config agentapi.Config, f *fencing) *election {
+func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fencing) *election {
+	known := i.known(ctx, config.DataGeneration)
 	return &election{Member: member.New(member.Options{
 		Namespace: config.Namespace, Lease: config.Lease, API: i.kubernetes(),
 		Self: elect.Self{
 			Name: i.Pod, UID: i.PodUID, Address: i.Address,
-			Generation: config.DataGeneration, Original: i.Volume.Original(config.DataGeneration), Whole: i.Volume.Whole(config.DataGeneration),
+			Generation: config.DataGeneration, Original: i.Volume.Original(config.DataGeneration), Whole: known.whole,
+			Timeline: known.timeline, Checkpoint: known.checkpoint,
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: i.peers(config),

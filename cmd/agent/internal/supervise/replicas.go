@@ -13,7 +13,6 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 const (
@@ -101,7 +100,7 @@ func (r *replicas) prove(ctx context.Context) {
 // who follows, the election is told nothing: nobody is away because of that.
 func (r *replicas) tell(ctx context.Context) (int, error) {
 	r.prove(ctx)
-	var written postgres.LSN
+	var written replicate.Written
 	var connected []replicate.Follower
 	err := r.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		written, connected, err = replicate.Followers(ctx, conn)
@@ -113,13 +112,14 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	followers := map[string]elect.Follower{}
 	for _, f := range connected {
 		lag := uint64(0)
-		if written > f.Flushed {
-			lag = uint64(written - f.Flushed)
+		if written.LSN > f.Flushed {
+			lag = uint64(written.LSN - f.Flushed)
 		}
-		followers[f.Pod] = elect.Follower{Streaming: f.Streaming(), Flushed: uint64(f.Flushed), Lag: lag}
+		followers[f.Pod] = elect.Follower{Streaming: f.Streaming(), Flushed: uint64(f.Flushed), Replayed: uint64(f.Replayed), Lag: lag}
 	}
-	r.election.settle(uint64(written))
-	answer := agentapi.FollowAnswer{LSN: uint64(written), Timeline: r.Status().Timeline, Slots: r.slots.positions()}
+	r.election.written(written)
+	r.election.settle(uint64(written.LSN))
+	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), Timeline: r.Status().Timeline, Slots: r.slots.positions()}
 	if answer.Archives = r.latest.config().Archive != nil; answer.Archives {
 		answer.ArchivedWAL, err = r.archiver.Archived() // who follows is known all the same
 	}

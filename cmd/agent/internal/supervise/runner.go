@@ -31,7 +31,7 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 	i, latest, publisher := s.instance, &latest{}, s.Publish(in.config)
 	latest.set(in.config)
 	fencing := &fencing{instance: i, publisher: publisher, membership: membership}
-	election := newElection(i, in.config, fencing)
+	election := newElection(membership, i, in.config, fencing)
 	r := &runner{
 		shared: &shared{
 			instance: i, election: election, latest: latest, publisher: publisher, slots: &slots{instance: i, latest: latest},
@@ -226,6 +226,7 @@ func (r *runner) lead(ctx context.Context) error {
 // unable shows why there is nothing to start, and waits a moment: restarting the pod would not help.
 func (r *runner) unable(ctx context.Context, err error) error {
 	r.fail(r.inputs.config.DataGeneration, err)
+	r.election.report(func(server *elect.Server) { server.Mode, server.Hopeless = elect.Down, true }) // somebody else may have a copy that can be opened
 	select {
 	case <-ctx.Done():
 		return stopped{}

@@ -49,6 +49,7 @@ func (n *node) startContainer() {
 	self := elect.Self{
 		Name: n.name, UID: n.uid(), Address: n.address(), Started: fmt.Sprint(n.starts), Generation: "g",
 		Original: len(n.volume.wal) > 0 && !n.volume.copied, Whole: len(n.volume.wal) > 0 && !n.volume.torn,
+		Timeline: n.volume.timeline(), Checkpoint: n.volume.checkpoint,
 	}
 	a := &agent{
 		node: n, uid: n.uid(), core: elect.New(self, n.config, n.limits), permit: elect.Forever, stepAt: -1,
@@ -195,6 +196,9 @@ func (a *agent) askPosition(m elect.Member, request agentapi.PositionRequest) {
 		yields := b.core.AskedPosition(b.local(), request)
 		b.soon()
 		p := b.where()
+		if !p.Replica {
+			p.Timeline, p.LSN = 0, 0
+		}
 		if s := b.server; yields && s != nil && s.upstream != nil { // it has not been detached yet
 			p.Timeline, p.LSN = 0, 0
 		}

@@ -57,6 +57,7 @@ func (a *agent) copy(from *server) {
 			w.log("%s: can't copy from %s any more", a.node.name, from.node.name)
 			a.busy = false
 		case w.now >= end:
+			v.checkpoint = from.node.volume.checkpoint
 			v.wal, v.torn, v.standby, v.copied = slices.Clone(from.node.volume.wal), false, true, true
 			a.busy = false
 			w.log("%s: has a copy of %s", a.node.name, from.node.name)

@@ -30,7 +30,7 @@ func (w *world) acknowledge(s *server, id int) {
 		w.fail("%s acknowledges a commit while it doesn't accept any", s.node.name)
 	}
 	w.ledger.total++
-	if w.kind.orderly || !asynchronous(w.store.record) {
+	if w.kind.orderly || !asynchronous(w.store.newest) {
 		w.ledger.acked = append(w.ledger.acked, id)
 	}
 }

@@ -12,6 +12,7 @@ type store struct {
 	w       *world
 	version uint64
 	record  elect.Record
+	newest  elect.Record // that was ever written: the store may have been rolled back since
 	history []elect.Record
 
 	away   time.Duration // until when nobody gets through
@@ -110,10 +111,11 @@ func (s *store) apply(by string, record elect.Record) string {
 		s.w.log("lease: conflict for %s, who has version %s", by, record.Version)
 		return ""
 	}
-	before := s.record
+	before := s.newest
 	s.version += 1 + s.w.rng.Uint64N(3)
 	record.Version = strconv.FormatUint(s.version, 10)
 	s.record = record
+	s.newest = record
 	s.history = append(s.history, record)
 	s.writes++
 	if differ(before, record) {
@@ -122,6 +124,18 @@ func (s *store) apply(by string, record elect.Record) string {
 	s.w.judge(before, record)
 	s.notify()
 	return record.Version
+}
+
+// rollBack restores the store from a backup: the Lease is an older one, with its version, or with a later one where those who restore it
+// see to that.
+func (s *store) rollBack() {
+	s.record = s.history[max(0, len(s.history)-1-s.w.rng.IntN(30))]
+	if s.w.chance(0.5) {
+		s.version += 1000
+		s.record.Version = strconv.FormatUint(s.version, 10)
+	}
+	s.w.log("lease: rolled back to %s", show(s.record))
+	s.notify()
 }
 
 // notify who watches. What is on its way may be overtaken.

@@ -20,6 +20,8 @@ type volume struct {
 	standby bool // there is a standby.signal
 	torn    bool // a rewind or clone has begun and not ended
 	copied  bool // it is not the original, or has followed somebody
+
+	checkpoint elect.End // in the control file
 }
 
 func (v *volume) timeline() int64 {
@@ -163,6 +165,7 @@ func (s *server) shutDown() {
 	s.stopping = true
 	s.w.log("%s: shuts down at %d", s.node.name, len(s.node.volume.wal))
 	s.end = uint64(len(s.node.volume.wal))
+	s.node.volume.checkpoint = elect.End{Timeline: s.node.volume.timeline(), LSN: s.end}
 	s.append(0)
 	for _, l := range s.links {
 		if s.w.tricky() {

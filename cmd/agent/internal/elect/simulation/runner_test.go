@@ -191,9 +191,22 @@ func (a *agent) fall() {
 }
 
 func (a *agent) tick() {
+	a.keepCheckpoint()
 	a.stream()
 	a.reconcile()
 	a.report()
+}
+
+// keepCheckpoint writes one to the control file now and then, as a replica does at those of its primary.
+func (a *agent) keepCheckpoint() {
+	s, v := a.server, &a.node.volume
+	switch {
+	case s == nil || s.dead || s.stopping || !a.node.w.chance(0.1):
+	case s.mode == elect.Primary:
+		v.checkpoint = elect.End{Timeline: v.timeline(), LSN: uint64(len(v.wal))}
+	case s.upstream != nil && s.upstream.primary.node.volume.checkpoint.LSN <= uint64(len(v.wal)):
+		v.checkpoint = s.upstream.primary.node.volume.checkpoint
+	}
 }
 
 func (a *agent) reportSoon() {
@@ -211,6 +224,9 @@ func (a *agent) report() {
 	seen := elect.Server{Position: p, Hopeless: a.hopeless, End: a.end, Deserted: a.deserted}
 	if s != nil {
 		seen.Mode, seen.Sync, seen.SyncSince = s.mode, s.sync, s.since
+		if s.mode == elect.Primary {
+			seen.Checkpoint = a.node.volume.checkpoint
+		}
 		if s.mixed {
 			seen.Sync = elect.Sync{Quorum: -1}
 		}
@@ -234,7 +250,7 @@ func (a *agent) followers(s *server) map[string]elect.Follower {
 		name := l.replica.node.name
 		known, told := a.known[name]
 		all[name] = elect.Follower{
-			Address: known.address, Streaming: told && a.local() < known.at+3*second, Flushed: uint64(l.flushed),
+			Address: known.address, Streaming: told && a.local() < known.at+3*second, Flushed: uint64(l.flushed), Replayed: uint64(l.flushed),
 			Lag: uint64(len(a.node.volume.wal) - l.flushed),
 		}
 	}

@@ -1,0 +1,38 @@
+package elect
+
+import "fmt"
+
+// What the data says of the Lease. A Lease can be restored from a backup, edited, or created anew, and a volume can be restored from an
+// older snapshot: neither is believed where the other knows more.
+
+// outdated says why the Lease is older than what this instance, or another one, knows; empty: it isn't.
+func (c *candidate) outdated() string {
+	r := c.record
+	switch {
+	case c.firstborn || c.solo || r.blank() || r.Generation != c.self.Generation:
+		return ""
+	case c.restored:
+		return fmt.Sprintf("The Lease is older than what this instance has read of it, which was of term %d: the API server's store was restored, "+
+			"or the Lease was edited. The primary writes it again. If there is none, %s", r.Term, decide)
+	case r.Timeline > 0 && c.self.Timeline > r.Timeline:
+		return fmt.Sprintf("The Lease is older than the data of this instance: it knows timeline %d, and there is timeline %d on the volume. "+
+			"If no primary writes the Lease again, %s", r.Timeline, c.self.Timeline, decide)
+	}
+	for name, a := range c.positions.heard {
+		if p := a.position; p.Term > r.Term || r.Timeline > 0 && p.Timeline > r.Timeline {
+			return fmt.Sprintf("The Lease is older than what %s knows: it is in term %d on timeline %d, and %[1]s in term %[4]d on timeline %[5]d. "+
+				"If no primary writes the Lease again, %[6]s", name, r.Term, r.Timeline, p.Term, p.Timeline, decide)
+		}
+	}
+	return ""
+}
+
+// rolledBack says why the volume of the last holder is older than what it had as the primary; empty: it isn't.
+func (c *candidate) rolledBack() string {
+	own, r := c.self.Checkpoint, c.record
+	if own.LSN == 0 || !own.before(r.Checkpoint) && !(r.Complete && own.before(r.End)) {
+		return ""
+	}
+	return fmt.Sprintf("%s was primary last, and its volume is older than that: it was restored from a snapshot, or replaced. "+
+		"If what it had is lost for good, %s", c.self.Name, decide)
+}

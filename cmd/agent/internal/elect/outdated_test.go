@@ -1,0 +1,155 @@
+package elect
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// later is a record that was written after another one.
+func sequel(r Record, version string) Record {
+	r.Version = version
+	r.Sequence++
+	return r
+}
+
+func TestALeaseThatIsOlderThanTheDataIsRefused(t *testing.T) {
+	for name, record := range map[string]Record{
+		"it names this very pod": held(1, "b", "c"), "the last holder gave it up": givenUp(1, "", true, "b", "c"),
+		"it names another one": func() Record { r := held(1, "a", "c"); r.Holder, r.HolderUID, r.LastHolder = "b", "b-1", "b"; return r }(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			self := Self{Name: "a", UID: "a-1", Generation: generation, Original: true, Whole: true, Timeline: 2}
+			a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
+			a.sees(record).waits()
+			a.wants(Idle)
+			a.passes(time.Minute).waits()
+			if !strings.Contains(a.acts.Want.Why, "The Lease is older than the data of this instance") {
+				t.Errorf("it waits because: %s", a.acts.Want.Why)
+			}
+		})
+	}
+}
+
+func TestALeaseThatIsOlderThanAPeersTermIsRefused(t *testing.T) {
+	for name, position := range map[string]agentapi.Position{"term": {Term: 4}, "timeline": {Timeline: 3}} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, "b", required(1)).sees(held(1, "b", "c")).serves(Replica, 1, 100)
+			b.passes(limits.Expire)
+			position.Pod = "c"
+			b.hearsPosition(position).hears("c", 1, 90).takes()
+			b = start(t, "b", required(1)).sees(held(1, "b", "c")).serves(Replica, 1, 100)
+			b.passes(limits.Expire)
+			b.hearsPosition(position).waits()
+		})
+	}
+}
+
+func TestThePrimaryWritesALeaseAgainThatWasRolledBack(t *testing.T) {
+	for name, version := range map[string]string{"a store with earlier versions": "3", "a store with later versions": "30"} {
+		t.Run(name, func(t *testing.T) {
+			a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+			known := a.renews(2 * limits.Renew)
+			a.passes(limits.Renew)
+			a.writes(Conflict)
+			older := held(2, "b")
+			older.Version = version
+			a.sees(older).wants(Lead)
+			r := a.passes(limits.Retry).takes()
+			if r.Version != version || r.Term != known.Term || r.Quorum != 1 || len(r.Members) != 2 {
+				t.Errorf("%+v", r)
+			}
+			a.writes(Written)
+			a.wants(Lead)
+		})
+	}
+}
+
+func TestTheOthersWaitForAPrimaryToWriteALeaseThatWasRolledBack(t *testing.T) {
+	known := sequel(held(1, "b"), "50")
+	older := held(1, "b", "c")
+	older.Version, older.Term = "60", 2
+	c := start(t, "c", required(1)).sees(known).serves(Replica, 1, 100)
+	c.sees(older)
+	c.passes(limits.Expire).waits()
+	c.passes(time.Minute).waits()
+	if !strings.Contains(c.acts.Want.Why, "restored") {
+		t.Errorf("it waits because: %s", c.acts.Want.Why)
+	}
+	again := sequel(known, "61")
+	c.sees(again).wants(Follow)
+	if c.acts.Want.Leader.Name != "a" {
+		t.Errorf("%+v", c.acts.Want)
+	}
+}
+
+func TestALeaseThatWasWrittenAgainCountsThoughItsVersionIsLower(t *testing.T) {
+	known := sequel(held(1, "b"), "50")
+	b := start(t, "b", required(1)).sees(known).serves(Replica, 1, 100)
+	b.passes(limits.Expire - time.Millisecond)
+	b.sees(sequel(known, "7"))
+	b.passes(limits.Expire - time.Millisecond).waits()
+	b.passes(time.Millisecond)
+	if r := b.takes(); r.Version != "7" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestALastHolderOnAnOlderVolumeDoesNotReturn(t *testing.T) {
+	released, running := givenUp(0, "", true), held(1, "b")
+	released.End = End{Timeline: 1, LSN: 900}
+	running.Checkpoint = End{Timeline: 1, LSN: 800}
+	running.HolderUID = "a-0"
+	for name, record := range map[string]Record{"after an orderly stop": released, "after a crash": running} {
+		t.Run(name, func(t *testing.T) {
+			for checkpoint, takes := range map[uint64]bool{700: false, 900: true} {
+				self := Self{Name: "a", UID: "a-1", Generation: generation, Whole: true, Timeline: 1, Checkpoint: End{Timeline: 1, LSN: checkpoint}}
+				a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
+				a.sees(record).passes(limits.Expire)
+				if a.passes(limits.Expire); (a.write != nil) != takes {
+					t.Errorf("with checkpoint %d: %+v", checkpoint, a.acts)
+				}
+			}
+		})
+	}
+}
+
+func TestAHolderWithoutAWholeCopyDoesNotRenew(t *testing.T) {
+	self := Self{Name: "a", UID: "a-1", Generation: generation}
+	a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
+	a.sees(held(1, "b")).waits()
+	a.passes(time.Minute).waits()
+}
+
+func TestAMemberThatHasLessThanItHadTakesNothing(t *testing.T) {
+	record := held(1, "b", "c")
+	record.Members[0].Replayed, record.Members[1].Replayed = End{Timeline: 1, LSN: 100}, End{Timeline: 1, LSN: 100}
+	b := start(t, "b", required(1)).sees(record).serves(Replica, 1, 99)
+	b.passes(limits.Expire).hears("c", 1, 90).waits()
+	b = start(t, "b", required(1)).sees(record).serves(Replica, 1, 100)
+	b.passes(limits.Expire).hears("c", 1, 99)
+	b.waits() // c has lost something, perhaps what only c had
+	b.hears("c", 1, 100).takes()
+}
+
+func TestTheLeaseSaysWhatEveryMemberHadAtLeast(t *testing.T) {
+	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+	at := func(b uint64) Record {
+		a.core.Follow(a.now, map[string]Follower{
+			"b": {Address: "ip-b", Streaming: true, Flushed: b, Replayed: b}, "c": {Address: "ip-c", Streaming: true, Flushed: 80, Replayed: 80},
+		})
+		return a.renews(2 * limits.Renew)
+	}
+	if r := at(90); r.Members[0].Replayed.LSN != 90 || r.Members[1].Replayed.LSN != 80 || r.Members[0].Replayed.Timeline != 1 {
+		t.Errorf("%+v", r.Members)
+	}
+	r := at(50) // its volume was rolled back
+	if r.Members[0].Replayed.LSN != 90 || a.core.replicas.stream("b") {
+		t.Errorf("%+v", r.Members)
+	}
+	if at(91); !a.core.replicas.stream("b") {
+		t.Error("it has everything again")
+	}
+}

@@ -1,0 +1,55 @@
+package supervise
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// known is what a volume says of the data before a server runs on it.
+type known struct {
+	whole      bool // a server may be started on it, as far as that can be told
+	timeline   int64
+	checkpoint elect.End
+}
+
+// known reads the control file of the copy that is to be run. Where it can't be read the copy is of no use to whoever was primary last.
+func (i *instance) known(ctx context.Context, wanted string) known {
+	g, err := i.Volume.Resolve(wanted)
+	if err != nil || i.Volume.Rewinding(g.ID) {
+		return known{}
+	}
+	pgdata := i.Volume.PGData(g.ID)
+	binDir, err := postgres.BinDir(ctx, postgres.Exec, g.MajorVersion)
+	if err != nil {
+		i.Log.Error("the data can't be looked at", "generation", g.ID, "error", err)
+		return known{}
+	}
+	control, err := postgres.ReadControlData(ctx, postgres.Exec, binDir, pgdata)
+	if err != nil {
+		i.Log.Error("the data can't be looked at", "generation", g.ID, "error", err)
+		return known{}
+	}
+	return known{
+		whole: true, timeline: max(int64(control.Timeline), int64(control.MinRecoveryTimeline), latestHistory(pgdata)),
+		checkpoint: elect.End{Timeline: int64(control.Timeline), LSN: uint64(control.Checkpoint)},
+	}
+}
+
+// latestHistory is the latest timeline whose history is in pg_wal. Numbers that were skipped have an empty one, and count as well: the
+// Lease names the timeline before any of them is written.
+func latestHistory(pgdata string) (latest int64) {
+	entries, err := os.ReadDir(filepath.Join(pgdata, "pg_wal"))
+	if err != nil {
+		return 0
+	}
+	for _, entry := range entries {
+		if file, err := postgres.ParseWALName(entry.Name()); err == nil && file.Kind == postgres.WALHistory {
+			latest = max(latest, int64(file.Timeline))
+		}
+	}
+	return latest
+}
