@@ -3,6 +3,8 @@ package access
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,11 +94,22 @@ func (s *Steps) EnsureIdentity(ctx context.Context, o *observed.Cluster) flow.Ou
 	return s.PutAll(ctx, o, identity.Account(o.Cluster), role, identity.Binding(o.Cluster))
 }
 
-// EnsureServices creates the Services that clients and instances connect to.
+// EnsureServices creates the Services that clients and instances connect to, and the EndpointSlice that leads to the primary.
 func (s *Steps) EnsureServices(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	var objects []client.Object
-	for _, s := range service.All(o.Cluster) {
-		objects = append(objects, s)
+	services := service.All(o.Cluster)
+	for _, wanted := range services {
+		if err := s.Put(ctx, o, wanted); err != nil {
+			return flow.Retry(err)
+		}
 	}
-	return s.PutAll(ctx, o, append(objects, service.PrimarySlice(o.Cluster))...)
+	primary := services[0]
+	if live, ok := o.Live[observed.Key("Service", primary.Name)].(*corev1.Service); ok {
+		primary = live
+	}
+	wanted := service.PrimarySlice(o.Cluster, service.AddressType(primary))
+	live, ok := o.Live[observed.Key("EndpointSlice", wanted.Name)].(*discoveryv1.EndpointSlice)
+	if ok && live.AddressType != wanted.AddressType {
+		return flow.Retry(s.Remove(ctx, live)) // an earlier suite created it as IPv4 everywhere; it is created again once it is gone
+	}
+	return s.PutAll(ctx, o, wanted)
 }

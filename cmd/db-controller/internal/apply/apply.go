@@ -29,8 +29,8 @@ const noVersion = "1"
 const annotationApplied = "howdah.dev/applied"
 
 // Put has an object be as it is desired, by server-side apply, and writes only if it isn't: when a field that we own
-// has another value, or when we want another set of fields than the last time. An object that is not there is created; that it
-// isn't somebody else's was checked before, or is checked with the write.
+// has another value, or when we want another set of fields than the last time. An object that is not there is created, and has
+// what the API server gave it afterwards; that it isn't somebody else's was checked before, or is checked with the write.
 func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Object) error {
 	if err := controllerutil.SetControllerReference(o.Cluster, object, a.Client.Scheme()); err != nil {
 		return fmt.Errorf("own %s: %w", object.GetName(), err)
@@ -108,13 +108,12 @@ func (a *Applier) noteSecret(o *observed.Cluster, secret *corev1.Secret) {
 	o.Live[name] = secret
 }
 
-// noteMade remembers an object until the cache shows it.
+// noteMade remembers an object until the cache shows it, and completes it with what the API server has decided.
 func noteMade(o *observed.Cluster, object client.Object, made *unstructured.Unstructured) error {
-	fields, typed := made.Object, object.DeepCopyObject().(client.Object)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, typed); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(made.Object, object); err != nil {
 		return fmt.Errorf("read what became of %s %s: %w", made.GetKind(), made.GetName(), err)
 	}
-	o.Own.Remember(observed.Key(made.GetKind(), made.GetName()), typed)
+	o.Own.Remember(observed.Key(made.GetKind(), made.GetName()), object.DeepCopyObject().(client.Object))
 	return nil
 }
 

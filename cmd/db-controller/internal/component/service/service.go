@@ -49,12 +49,21 @@ func selector(cluster *v1alpha1.PostgresCluster, role v1alpha1.InstanceRole) map
 	return labels
 }
 
-// PrimarySlice is the EndpointSlice of the Service of the primary, empty: its endpoints and ports are the agent's.
-func PrimarySlice(cluster *v1alpha1.PostgresCluster) *discoveryv1.EndpointSlice {
+// AddressType of the endpoints of a Service that exists: that of its first address, in a cluster of two families of IP, too.
+func AddressType(service *corev1.Service) discoveryv1.AddressType {
+	if families := service.Spec.IPFamilies; len(families) > 0 && families[0] == corev1.IPv6Protocol {
+		return discoveryv1.AddressTypeIPv6
+	}
+	return discoveryv1.AddressTypeIPv4
+}
+
+// PrimarySlice is the EndpointSlice of the Service of the primary, empty: its endpoints and ports are the agent's. The type of
+// its addresses can't be changed.
+func PrimarySlice(cluster *v1alpha1.PostgresCluster, addresses discoveryv1.AddressType) *discoveryv1.EndpointSlice {
 	name := component.NamesOf(cluster).Primary()
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  component.Meta(cluster, name, component.Access),
-		AddressType: discoveryv1.AddressTypeIPv4,
+		AddressType: addresses,
 	}
 	slice.Labels[discoveryv1.LabelServiceName] = name
 	slice.Labels[discoveryv1.LabelManagedBy] = "howdah.dev"

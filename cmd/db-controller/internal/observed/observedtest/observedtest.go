@@ -60,7 +60,7 @@ func Running(change func(*observed.Cluster)) *observed.Cluster {
 
 // LeadTo has the EndpointSlice of the primary say where clients shall go.
 func LeadTo(o *observed.Cluster, address string, ready *bool) {
-	slice := service.PrimarySlice(o.Cluster)
+	slice := service.PrimarySlice(o.Cluster, discoveryv1.AddressTypeIPv4)
 	slice.OwnerReferences = o.StatefulSet().OwnerReferences
 	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ready}}}
 	o.Live[observed.Key("EndpointSlice", "shop-rw")] = slice
