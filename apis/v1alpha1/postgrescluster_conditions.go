@@ -86,6 +86,8 @@ const (
 	ReasonArchived = "Archived"
 	// ReasonArchiveFailing: WAL can't be pushed; it stays on the volume until it can.
 	ReasonArchiveFailing = "ArchiveFailing"
+	// ReasonDamagedWAL: WAL is being archived, and during the last day some of it was damaged.
+	ReasonDamagedWAL = "DamagedWAL"
 	// ReasonArchiveBehind: WAL has waited for minutes although no push fails; the archive is slower than the writers.
 	ReasonArchiveBehind = "ArchiveBehind"
 	// ReasonNotConfigured: spec.archive is not set.

@@ -258,6 +258,16 @@ type ConnectionStatus struct {
 	UpgradeSecret string `json:"upgradeSecret"`
 }
 
+// DamagedWAL is a record of WAL whose checksum is wrong, in a segment that PostgreSQL has completed.
+type DamagedWAL struct {
+	// Segment that the record was found in.
+	Segment string `json:"segment"`
+	// LSN at which the record begins.
+	LSN string `json:"lsn"`
+	// Time when it was found.
+	Time metav1.Time `json:"time"`
+}
+
 // ArchiveStatus is the health of the archive as the primary's agent sees it.
 type ArchiveStatus struct {
 	// Repository that WAL is archived to.
@@ -287,6 +297,10 @@ type ArchiveStatus struct {
 	// DiskFullAt estimates when the volume of the primary will be full, while segments wait and it fills.
 	// +optional
 	DiskFullAt *metav1.Time `json:"diskFullAt,omitempty"`
+	// DamagedWAL is the last damage that was found in WAL while it was archived. No restore from a backup before it gets
+	// past it, so the backup-controller takes one that begins after it.
+	// +optional
+	DamagedWAL *DamagedWAL `json:"damagedWAL,omitempty"`
 	// LastFailure is why an attempt last failed; the problem may be over.
 	// +optional
 	LastFailure string `json:"lastFailure,omitempty"`

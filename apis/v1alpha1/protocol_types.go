@@ -123,7 +123,7 @@ type BackupRequest struct {
 }
 
 // BackupPurpose is the reason for a backup that a controller requests.
-// +kubebuilder:validation:Enum=Final;Safety;First
+// +kubebuilder:validation:Enum=Final;Safety;First;Damage
 type BackupPurpose string
 
 const (
@@ -133,6 +133,8 @@ const (
 	PurposeSafety BackupPurpose = "Safety"
 	// PurposeFirst is for the first backup of a new lineage, after a restore or a major upgrade.
 	PurposeFirst BackupPurpose = "First"
+	// PurposeDamage is for a backup that begins after WAL that is damaged, and so can't be replayed.
+	PurposeDamage BackupPurpose = "Damage"
 )
 
 // Requester says on whose behalf the backup-controller created a Backup.

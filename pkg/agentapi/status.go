@@ -81,6 +81,15 @@ type ArchiveStatus struct {
 	CompleteUntil time.Time `json:"completeUntil,omitzero"`
 	// RPOSeconds estimates for how long what was committed is on the volumes only.
 	RPOSeconds float64 `json:"rpoSeconds,omitempty"`
+	// Damaged is the last damage that was found in a segment while it was archived.
+	Damaged *DamagedWAL `json:"damaged,omitempty"`
+}
+
+// DamagedWAL is a record of WAL whose checksum is wrong although the server has completed its segment.
+type DamagedWAL struct {
+	Segment string    `json:"segment"`
+	LSN     string    `json:"lsn"` // where the record begins
+	Time    time.Time `json:"time"`
 }
 
 // RestartRequest asks for a restart of PostgreSQL in place. It is a no-op unless parameters wait for a restart under

@@ -33,10 +33,13 @@ type WALScan struct {
 	// time stops within what was scanned, as it needs a transaction that ended later.
 	LatestTime    time.Time
 	RestorePoints []RestorePoint
-	End           LSN     // behind the last whole record, zero without one
-	Complete      bool    // the segment was written to its end, or a switch of segments ended it
-	Switched      int     // bytes up to the switch that ended it, behind which nothing counts; 0: none did
-	Tail          WALTail // the record that goes on in the next segment
+	End           LSN  // behind the last whole record, zero without one
+	Complete      bool // the segment was written to its end, or a switch of segments ended it
+	Switched      int  // bytes up to the switch that ended it, behind which nothing counts; 0: none did
+	// Damaged is where the first record begins whose checksum is wrong, zero without one. Behind the end of what the server
+	// has written so far such bytes are nothing unusual; in a segment that is complete they are damage.
+	Damaged LSN
+	Tail    WALTail // the record that goes on in the next segment
 }
 
 // WALTail is the first part of a record that goes on in the next segment.
@@ -84,6 +87,7 @@ func (r *walReader) scan(scan *WALScan, before WALTail) {
 		switch state {
 		case readWhole:
 			if !intact(record) {
+				scan.Damaged = lsn
 				return
 			}
 			scan.End = r.lsn()
@@ -155,8 +159,12 @@ func (r *walReader) finish(scan *WALScan, before WALTail) bool {
 	}
 	scan.End = r.lsn()
 	record := append(bytes.Clone(before.Data), rest...)
-	if len(before.Data) >= 4 && binary.LittleEndian.Uint32(record) == uint32(len(record)) && intact(record) {
+	switch {
+	case len(before.Data) < 4 || binary.LittleEndian.Uint32(record) != uint32(len(record)): // its beginning is not known
+	case intact(record):
 		scan.add(before.LSN, record)
+	default:
+		scan.Damaged = before.LSN
 	}
 	return true
 }

@@ -184,7 +184,7 @@ func TestReadingEndsBeforeADamagedRecordAndBeforeAFormerLife(t *testing.T) {
 	w.add(xact(xactCommit, 10, 0))
 	damaged := w.add(xact(xactCommit, 20, 0))
 	w.segment()[int(damaged-w.start)+30] ^= 1
-	if got := scanAll(t, w)[0]; got.Commits != 1 || got.End != damaged {
+	if got := scanAll(t, w)[0]; got.Commits != 1 || got.End != damaged || got.Damaged != damaged {
 		t.Errorf("%+v", got)
 	}
 
@@ -194,6 +194,25 @@ func TestReadingEndsBeforeADamagedRecordAndBeforeAFormerLife(t *testing.T) {
 	binary.LittleEndian.PutUint64(w.segment()[walPageSize+8:], 0x4002000)
 	if got := scanAll(t, w)[0]; got.Commits != 0 || got.Complete {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestADamagedRecordOverTwoSegmentsIsFoundWhereItEnds(t *testing.T) {
+	for _, damage := range []bool{false, true} {
+		w := newWALWriter(0x5000000)
+		w.add(filler(MinSegSize - 2*walPageSize))
+		record := w.add(xact(xactCommit, 10, 3*walPageSize))
+		w.add(xact(xactCommit, 20, 0))
+		if damage {
+			w.segment()[100] ^= 1
+		}
+		want := LSN(0)
+		if damage {
+			want = record
+		}
+		if got := scanAll(t, w); len(got) != 2 || got[0].Damaged != 0 || got[1].Damaged != want {
+			t.Errorf("damage %t: %v, then %v", damage, got[0].Damaged, got[1].Damaged)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ type BackupRequest struct {
 func BackupRequestOf(obj metav1.Object) *BackupRequest {
 	switch o := obj.(type) {
 	case *v1alpha1.PostgresCluster:
+		if o.Status.BackupRequest == nil {
+			return damagedWAL(o)
+		}
 		return backupRequest(v1alpha1.KindPostgresCluster, o.ObjectMeta, o.Status.BackupRequest)
 	case *v1alpha1.Restore:
 		return backupRequest(v1alpha1.KindRestore, o.ObjectMeta, o.Status.BackupRequest)
@@ -25,6 +28,19 @@ func BackupRequestOf(obj metav1.Object) *BackupRequest {
 		return backupRequest(v1alpha1.KindUpgrade, o.ObjectMeta, o.Status.BackupRequest)
 	}
 	return nil
+}
+
+// damagedWAL is the request that follows from damaged WAL in the archive of a cluster: only a backup that begins after it makes
+// later points restorable again. The position is the attempt, so that each damage requests one backup.
+func damagedWAL(cluster *v1alpha1.PostgresCluster) *BackupRequest {
+	archive := cluster.Status.Archive
+	if archive == nil || archive.DamagedWAL == nil || !cluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return &BackupRequest{v1alpha1.KindPostgresCluster, cluster.ObjectMeta, v1alpha1.BackupRequest{
+		Cluster: cluster.Name, ClusterUID: cluster.UID, Token: string(cluster.UID) + "/" + archive.Lineage + "/" + archive.DamagedWAL.LSN,
+		Purpose: v1alpha1.PurposeDamage,
+	}}
 }
 
 func backupRequest(kind string, requester metav1.ObjectMeta, request *v1alpha1.BackupRequest) *BackupRequest {

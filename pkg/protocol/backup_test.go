@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,27 @@ func TestAskingTwiceMakesOneBackup(t *testing.T) {
 	}
 	if long := BackupName(v1alpha1.BackupRequest{Cluster: string(make([]byte, 40)), Purpose: v1alpha1.PurposeSafety}); len(long) > 56 {
 		t.Errorf("the name of a cluster with 40 letters makes a Backup's name of %d, more than 56", len(long))
+	}
+}
+
+func TestDamagedWALRequestsOneBackupForEachDamage(t *testing.T) {
+	cluster := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: strings.Repeat("x", 40), UID: "c"}}
+	cluster.Status.Archive = &v1alpha1.ArchiveStatus{Lineage: "7-g1"}
+	if BackupRequestOf(cluster) != nil {
+		t.Error("a cluster whose WAL is not damaged requests a backup")
+	}
+	cluster.Status.Archive.DamagedWAL = &v1alpha1.DamagedWAL{Segment: "000000010000000000000005", LSN: "0/5000100"}
+	first := NewBackup(BackupRequestOf(cluster))
+	if first.Spec.RequestedBy.Purpose != v1alpha1.PurposeDamage || len(first.Name) > 56 || first.Name != NewBackup(BackupRequestOf(cluster)).Name {
+		t.Errorf("got %s, %+v", first.Name, first.Spec.RequestedBy)
+	}
+	cluster.Status.Archive.DamagedWAL.LSN = "0/7000100"
+	if NewBackup(BackupRequestOf(cluster)).Name == first.Name {
+		t.Error("a second damage requests the same Backup")
+	}
+	cluster.Status.BackupRequest = &v1alpha1.BackupRequest{Purpose: v1alpha1.PurposeFinal}
+	if got := BackupRequestOf(cluster); got.Request.Purpose != v1alpha1.PurposeFinal {
+		t.Errorf("the request in the status is not the first: %+v", got)
 	}
 }
 

@@ -100,6 +100,9 @@ type target struct {
 	mu    sync.Mutex
 	tails map[string]postgres.WALTail // by the name of the segment that goes on
 	pace  pace
+	// now, and the last damage that was found in what was archived.
+	now     func() time.Time
+	damaged *agentapi.DamagedWAL
 }
 
 // push is one file on its way, or archived and not yet asked for by the server.
@@ -131,7 +134,7 @@ func (a *Archiver) SetTarget(to *Target) {
 	slots := max(1, min(parallel, to.Memory/int64(to.Claim.SegmentSize)))
 	a.target = &target{
 		Target: *to, archive: wal.New(to.Store), ctx: ctx, cancel: cancel,
-		slots: make(chan struct{}, slots), tails: map[string]postgres.WALTail{},
+		slots: make(chan struct{}, slots), tails: map[string]postgres.WALTail{}, now: a.now,
 	}
 	go a.claimEarly(a.target)
 }

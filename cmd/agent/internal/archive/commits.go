@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -50,7 +51,28 @@ func (t *target) copy(w io.Writer, file io.Reader, name string) (wal.Info, error
 		return info, err
 	}
 	t.keepTail(parsed.Segment.Next().Name(), scan.Tail)
+	if parsed.Kind == postgres.WALSegment && !scan.Damaged.IsZero() {
+		t.noteDamage(name, scan.Damaged)
+	}
 	return known(info, parsed.Segment, scan), nil
+}
+
+// noteDamage keeps the last record whose checksum is wrong. The segment is archived all the same: what is before the record
+// can be restored, and nobody has a better copy of the rest.
+func (t *target) noteDamage(name string, lsn postgres.LSN) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.damaged != nil && t.damaged.LSN == lsn.String() {
+		return // a push that was repeated
+	}
+	t.damaged = &agentapi.DamagedWAL{Segment: name, LSN: lsn.String(), Time: t.now().UTC()}
+}
+
+// damage is the last that was found.
+func (t *target) damage() *agentapi.DamagedWAL {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.damaged
 }
 
 // known adds what a scan has found.

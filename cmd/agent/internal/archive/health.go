@@ -68,6 +68,7 @@ func (a *Archiver) Status() *agentapi.ArchiveStatus {
 	if t == nil {
 		return nil
 	}
+	health.Damaged = t.damage()
 	if behind, err := readBacklog(a.walDir); err == nil {
 		if until.After(behind.complete) {
 			behind.complete = until

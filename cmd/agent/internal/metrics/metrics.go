@@ -58,6 +58,7 @@ var (
 	archiveRPO      = describe("archive_rpo_seconds", "For how long what was committed is on the volumes only, as an estimate.")
 	volumeLeft      = describe("volume_full_in_seconds", "When the volume will be full as it fills now; missing while it doesn't fill.")
 	archived        = describe("archived_total", "WAL files archived since the agent started.")
+	archiveDamaged  = describe("archive_damaged_timestamp_seconds", "When WAL was last archived in which a record has a wrong checksum, in seconds since 1970; 0: none since the agent started.")
 	archiveFailures = describe("archive_failures_total", "Tries to archive that failed since the agent started.")
 	sessions        = describe("sessions", "Client sessions by state.", "state")
 	maxSessions     = describe("max_sessions", "max_connections.")
@@ -106,6 +107,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(archiveWaiting, float64(status.Archive.Waiting))
 		gauge(archiveAge, age(status.Archive.WaitingSince))
 		gauge(archiveRPO, status.Archive.RPOSeconds)
+		found := time.Time{}
+		if damaged := status.Archive.Damaged; damaged != nil {
+			found = damaged.Time
+		}
+		gauge(archiveDamaged, seconds(found))
 		out <- prometheus.MustNewConstMetric(archived, prometheus.CounterValue, float64(pushed))
 		out <- prometheus.MustNewConstMetric(archiveFailures, prometheus.CounterValue, float64(failures))
 	}

@@ -5,11 +5,13 @@ package request
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/protocol"
 )
 
@@ -85,6 +88,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ask == nil {
 		return ctrl.Result{}, nil
 	}
+	if needed, err := r.needed(ctx, asker, ask); err != nil || !needed {
+		return ctrl.Result{}, err
+	}
 	wanted := protocol.NewBackup(ask)
 	there := &v1alpha1.Backup{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there)
@@ -95,6 +101,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: foreignPause}, nil
+}
+
+// needed says whether a request still stands. What damaged WAL requests is there once any backup has begun after the damage: it
+// must not be taken again when retention has deleted the one that was taken for it.
+func (r *Reconciler) needed(ctx context.Context, asker client.Object, ask *protocol.BackupRequest) (bool, error) {
+	cluster, is := asker.(*v1alpha1.PostgresCluster)
+	if !is || ask.Request.Purpose != v1alpha1.PurposeDamage {
+		return true, nil
+	}
+	backups := &v1alpha1.BackupList{}
+	if err := r.Client.List(ctx, backups, client.InNamespace(cluster.Namespace)); err != nil {
+		return false, fmt.Errorf("list Backups: %w", err)
+	}
+	return !slices.ContainsFunc(backups.Items, func(b v1alpha1.Backup) bool { return beginsAfter(&b, cluster.Status.Archive) }), nil
+}
+
+// beginsAfter says whether a backup can be restored although the WAL before it is damaged.
+func beginsAfter(backup *v1alpha1.Backup, archive *v1alpha1.ArchiveStatus) bool {
+	status := &backup.Status
+	damaged, errDamaged := postgres.ParseLSN(archive.DamagedWAL.LSN)
+	start, errStart := postgres.ParseLSN(status.StartLSN)
+	return errDamaged == nil && errStart == nil && start > damaged &&
+		status.Plan != nil && status.Plan.Lineage == archive.Lineage && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionSucceeded)
 }
 
 func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *protocol.BackupRequest, wanted *v1alpha1.Backup) (ctrl.Result, error) {

@@ -31,6 +31,9 @@ func reportBehind(archive *v1alpha1.ArchiveStatus, agent *agentapi.Status, now t
 	}
 	reportFull(archive, agent.Volume, late, now)
 	reportFailure(archive, seen, failing)
+	if damaged := seen.Damaged; damaged != nil {
+		archive.DamagedWAL = &v1alpha1.DamagedWAL{Segment: damaged.Segment, LSN: damaged.LSN, Time: *observed.TimeOf(damaged.Time)}
+	}
 	if known := archive.CompleteUntil; known == nil || now.Sub(known.Time) >= archiveInterval && seen.CompleteUntil.Sub(known.Time) >= time.Second {
 		archive.CompleteUntil = observed.TimeIfSet(seen.CompleteUntil)
 	}
@@ -58,6 +61,19 @@ func reportFailure(archive *v1alpha1.ArchiveStatus, seen *agentapi.ArchiveStatus
 		return
 	}
 	archive.LastFailure, archive.LastFailureTime = seen.LastFailure, observed.TimeOf(seen.LastFailureTime)
+}
+
+// damagedFor is how long the condition tells of damaged WAL.
+const damagedFor = 24 * time.Hour
+
+// damagedMessage tells of damaged WAL that was found lately; empty: there is none.
+func damagedMessage(archive *v1alpha1.ArchiveStatus, now time.Time) string {
+	damaged := archive.DamagedWAL
+	if damaged == nil || now.Sub(damaged.Time.Time) >= damagedFor {
+		return ""
+	}
+	return fmt.Sprintf("The record at LSN %s in WAL segment %s has a wrong checksum, and was archived as it is. No restore from an earlier backup gets past it; "+
+		"the backup-controller takes a full backup that begins after it. Look at the disk of the primary.", damaged.LSN, damaged.Segment)
 }
 
 // behind says whether segments wait for longer than a busy archive explains.

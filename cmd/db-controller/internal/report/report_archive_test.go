@@ -38,6 +38,22 @@ func TestThePositionOfTheArchiveIsPublishedOnceAMinuteAtMost(t *testing.T) {
 	}
 }
 
+func TestDamagedWALIsRememberedAndToldOfForADay(t *testing.T) {
+	archive := &v1alpha1.ArchiveStatus{}
+	seen := agentapi.ArchiveStatus{Damaged: &agentapi.DamagedWAL{Segment: "000000010000000000000005", LSN: "0/5000100", Time: observedtest.Noon}}
+	reportBehind(archive, &agentapi.Status{Archive: &seen}, observedtest.Noon)
+	reportBehind(archive, &agentapi.Status{Archive: &agentapi.ArchiveStatus{}}, observedtest.Noon) // of an agent that was started again
+	if archive.DamagedWAL == nil || archive.DamagedWAL.LSN != "0/5000100" {
+		t.Fatalf("the status has %+v", archive.DamagedWAL)
+	}
+	if message := damagedMessage(archive, observedtest.Noon.Add(time.Hour)); !strings.Contains(message, "LSN 0/5000100 in WAL segment 000000010000000000000005") {
+		t.Errorf("the message is %q", message)
+	}
+	if message := damagedMessage(archive, observedtest.Noon.Add(25*time.Hour)); message != "" {
+		t.Errorf("a day later the message is %q", message)
+	}
+}
+
 func TestWhatWaitsForTheArchiveIsPublishedWhileItIsLate(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return observedtest.Noon.Add(-d) }
 	for name, c := range map[string]struct {

@@ -75,6 +75,9 @@ func archiving(o *observed.Cluster) condition.Finding {
 	if archive.LastArchivedWAL == "" {
 		return condition.Unknown(v1alpha1.ReasonStarting, "No WAL has been archived yet.")
 	}
+	if damaged := damagedMessage(archive, o.Now); damaged != "" {
+		return condition.True(v1alpha1.ReasonDamagedWAL, damaged)
+	}
 	return condition.True(v1alpha1.ReasonArchived, fmt.Sprintf("WAL is archived in BackupRepository %s.", o.Repository.Name))
 }
 
