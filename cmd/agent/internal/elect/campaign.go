@@ -110,7 +110,7 @@ func (c *candidate) mayTake() (bool, string) {
 		return true, ""
 	case c.outdated() != "":
 		return false, c.outdated()
-	case c.self.holds(r) && c.self.Whole:
+	case c.self.holds(r) && c.self.Whole && c.rolledBack() == "":
 		return true, ""
 	case !free:
 		return false, fmt.Sprintf("The lease of %s runs out soon, unless it comes back.", r.Holder)

@@ -169,6 +169,9 @@ func (c *Core) Observe(now Time, server Server) {
 		c.self.Whole, c.self.Timeline = true, max(c.self.Timeline, server.Position.Timeline)
 		c.self.Checkpoint = later(c.self.Checkpoint, server.Checkpoint)
 	}
+	if end, orderly := server.end(); orderly && server.Mode == Down {
+		c.self.Checkpoint = later(c.self.Checkpoint, end)
+	}
 	if server.Mode == Primary && c.server.Mode != Primary {
 		c.replicas.wait(now)
 	}

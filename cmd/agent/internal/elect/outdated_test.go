@@ -116,6 +116,20 @@ func TestALastHolderOnAnOlderVolumeDoesNotReturn(t *testing.T) {
 	}
 }
 
+func TestALastHolderReturnsThatHasEndedItsServerInOrderItself(t *testing.T) {
+	a := leader(t, asynchronous(), held(0, "b")).follow("b")
+	a.observes(Server{Mode: Primary, Position: agentapi.Position{Timeline: 1, LSN: 100}, Checkpoint: End{Timeline: 1, LSN: 50}})
+	a.core.Switchover(agentapi.SwitchoverRequest{Token: "t", To: "b"})
+	a.step()
+	a.observes(Server{Mode: Down, Position: agentapi.Position{Timeline: 1}, End: 100})
+	a.hears("b", 1, 101)
+	if r := a.writes(Written); r.Holder != "" || r.End.LSN != 100 {
+		t.Fatalf("%+v", r)
+	}
+	a.passes(limits.Grace) // b doesn't come
+	a.takes()
+}
+
 func TestAHolderWithoutAWholeCopyDoesNotRenew(t *testing.T) {
 	self := Self{Name: "a", UID: "a-1", Generation: generation}
 	a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
