@@ -48,6 +48,10 @@ test-full: ## Run every test in full: all on each PostgreSQL, all with the race 
 test-unit: ## Run the tests that need neither root nor a server; seconds
 	@go test -short ./... ./apis/...
 
+.PHONY: explore
+explore: ## Try every order of events in the election, STATES=100000 of each exploration
+	go test ./cmd/agent/internal/elect -run EveryOrder -explore $(or $(STATES),100000) -timeout 2h -v
+
 .PHONY: test-targets
 test-targets: $(if $(PG),kube) ## Restore a history with failovers to TARGETS=30 random points, and compare every value (SEED=... repeats one, PG=17 does it on PostgreSQL 17)
 	$(if $(PG),go build -o $(BIN)/inimage ./test/inimage)
