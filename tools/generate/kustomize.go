@@ -116,6 +116,8 @@ func fileOf(object *unstructured.Unstructured) (string, error) {
 		return "config/rbac/" + name + "/account.yaml", nil
 	case "Deployment", "Service", "PodDisruptionBudget":
 		return "config/default/" + name + ".yaml", nil
+	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
+		return "config/default/policies.yaml", nil
 	}
 	return "", fmt.Errorf("no file for a %s (%s)", object.GetKind(), object.GetName())
 }

@@ -168,7 +168,9 @@ func TestAnInitJobThatNoNodeTakesIsMadeAgainWhereItMayRunNow(t *testing.T) {
 		t.Errorf("the init Job runs on nodes with %v", job.Spec.Template.Spec.NodeSelector)
 	}
 	l.kube.set(func(s *standIn) { s.initError = nil })
-	l.change(shop, func() { shop.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}} })
+	l.change(shop, func() {
+		shop.Spec.Scheduling.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	})
 	l.awaitRunning(shop)
 }
 

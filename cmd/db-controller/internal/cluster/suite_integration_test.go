@@ -41,6 +41,8 @@ type lab struct {
 	stop     func()
 	// agent of the suite that is installed.
 	agent workload.Agent
+	// account that the controller acts with; nil: the administrator's.
+	account func(*rest.Config, *ctrl.Options)
 	// lifetime is how many writes a controller lives for; 0 is for ever.
 	lifetime int
 }
@@ -62,6 +64,9 @@ func (l *lab) startController() {
 	l.requests = &requestCounter{asked: map[string]int{}}
 	l.stop = apiserver.Run(l.T, l.ns, l.setUp, func(server *rest.Config, options *ctrl.Options) {
 		server.Wrap(l.requests.wrap)
+		if l.account != nil {
+			l.account(server, options)
+		}
 		options.Cache.ByObject, options.Cache.DefaultTransform = CacheOptions(), cache.TransformStripManagedFields()
 		options.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	})
