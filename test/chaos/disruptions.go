@@ -148,7 +148,7 @@ func requestSwitchover(n *nemesis, _ string) (func(), error) {
 
 // changeParameter changes one that needs a restart.
 func changeParameter(n *nemesis, _ string) (func(), error) {
-	return nil, n.changeSpec(n.Context(), fmt.Sprintf(`{"spec":{"postgresql":{"parameters":{"max_connections":%d}}}}`, 100+n.random.IntN(50)))
+	return nil, n.changeSpec(n.Context(), fmt.Sprintf(`{"spec":{"postgresql":{"parameters":{"max_connections":"%d"}}}}`, 100+n.random.IntN(50)))
 }
 
 // scaleIn takes an instance away, and asks for it again.
