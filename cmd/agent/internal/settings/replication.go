@@ -27,6 +27,8 @@ type Replication struct {
 	FromArchive bool
 	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.
 	ReadOnly bool
+	// Least of a server that is started as a replica.
+	Least Least
 }
 
 // Upstream is a server to follow.

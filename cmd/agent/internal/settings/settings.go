@@ -39,7 +39,8 @@ type Files struct {
 // those of the user, and those that are Howdah's. It refuses parameters and rules that a user may not set.
 //
 // A replica does not start with less max_connections, max_worker_processes, max_wal_senders, max_prepared_transactions
-// or max_locks_per_transaction than its primary has: those are raised on replicas first and lowered on the primary first.
+// or max_locks_per_transaction than its primary has: those are raised on replicas first and lowered on the primary first. One that has
+// to be started before that gets what its primary has.
 func Render(config agentapi.Config, major int, paths Paths, replication Replication) (Files, error) {
 	if err := check(config); err != nil {
 		return Files{}, err
@@ -51,7 +52,7 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
 	}
 	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths), fixed}
-	all := postgres.MergeParameters(append(layers, stronger...)...)
+	all := replication.Least.raise(postgres.MergeParameters(append(layers, stronger...)...))
 	conf, err := postgres.RenderConf(all)
 	if err != nil {
 		return Files{}, err

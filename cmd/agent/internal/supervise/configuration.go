@@ -12,6 +12,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // configuration is what the server of a copy runs with. Only the loop uses it.
@@ -46,7 +47,12 @@ func (c *configuration) render(config agentapi.Config, replication settings.Repl
 
 // choose takes the desired configuration if the server can start with it, else the one that it started with last.
 func (c *configuration) choose(ctx context.Context, desired agentapi.Config) error {
-	files, err := c.render(desired, c.replication)
+	replication := c.replication
+	var err error
+	if replication.Least, err = c.least(ctx); err != nil {
+		return err
+	}
+	files, err := c.render(desired, replication)
 	if err == nil && c.refused == desired.Hash() {
 		err = fmt.Errorf("%w: %s", settings.ErrRefused, c.refusedFor)
 	} else if err == nil {
@@ -63,12 +69,42 @@ func (c *configuration) choose(ctx context.Context, desired agentapi.Config) err
 	if c.good == nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
 	}
-	files, err = c.render(*c.good, c.replication)
+	files, err = c.render(*c.good, replication)
 	if err != nil {
 		return err
 	}
 	c.take(*c.good, files, desired)
 	return c.files.Write(c.copy.paths)
+}
+
+// least is what the copy asks for, if a replica is to be started on it.
+func (c *configuration) least(ctx context.Context) (settings.Least, error) {
+	if standby, err := settings.IsStandby(c.copy.pgdata); !standby || err != nil {
+		return settings.Least{}, err
+	}
+	control, err := postgres.ReadControlData(ctx, postgres.Exec, c.copy.binDir, c.copy.pgdata)
+	if err != nil {
+		return settings.Least{}, fmt.Errorf("read what the primary has: %w", err)
+	}
+	return settings.LeastOf(control), nil
+}
+
+// lower gives a server that was started with more than is wanted, as its primary has more, what is wanted with its next restart.
+func (c *configuration) lower(ctx context.Context, server *postmaster.Server) {
+	files, err := c.render(c.effect, c.replication)
+	if err == nil && files.Conf == c.files.Conf {
+		return
+	}
+	if err == nil {
+		err = c.reload(ctx, server, files)
+	}
+	if err == nil {
+		c.files = files
+		err = c.lookForPending(ctx)
+	}
+	if err != nil {
+		c.Log.Warn("parameters that the primary has more of can't be lowered yet", "error", err)
+	}
 }
 
 func (c *configuration) check(ctx context.Context, files settings.Files, config agentapi.Config) error {

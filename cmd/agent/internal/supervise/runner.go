@@ -260,6 +260,7 @@ func (r *runner) live(ctx context.Context, s *server) error {
 		return err
 	}
 	s.up()
+	s.conf.lower(ctx, s.postmaster)
 	s.startServices(ctx)
 	defer func() { s.settle() }()
 	return r.oversee(ctx, s)

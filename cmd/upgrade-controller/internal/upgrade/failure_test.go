@@ -72,7 +72,7 @@ func TestAJobOfSomebodyElseEndsIt(t *testing.T) {
 func TestOnlyTheInstanceThatHadEveryCommitTakesTheOldDataBack(t *testing.T) {
 	o := ready()
 	stuck(o)
-	o.cluster.Status.DataInstance = "shop-1"      // after a failover on the new version
+	o.cluster.Status.DataInstance = "shop-1" // after a failover on the new version
 	o.upgrade.Status.HandedOverAt = &metav1.Time{Time: noon.Add(-startLimit - time.Second)}
 	o.work.Exists = false
 	passes(t, o)

@@ -1,0 +1,46 @@
+package settings
+
+import (
+	"strconv"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Least is what a replica has to have at least of some parameters to start: as much as its primary. The zero value asks for nothing.
+type Least struct{ connections, workers, walSenders, preparedTransactions, locks int }
+
+// LeastOf is what a copy's control file asks for: what its primary had when the last of its WAL here was written.
+func LeastOf(control postgres.ControlData) Least {
+	return Least{
+		connections: control.MaxConnections, workers: control.MaxWorkerProcesses, walSenders: control.MaxWALSenders,
+		preparedTransactions: control.MaxPreparedXacts, locks: control.MaxLocksPerXact,
+	}
+}
+
+// raise returns the parameters with no less than that.
+func (l Least) raise(all []postgres.Parameter) []postgres.Parameter {
+	raised := map[string]string{}
+	for name, value := range map[string]struct{ least, standard int }{
+		"max_connections":           {l.connections, 100},
+		"max_worker_processes":      {l.workers, 8},
+		"max_wal_senders":           {l.walSenders, 10},
+		"max_prepared_transactions": {l.preparedTransactions, 0},
+		"max_locks_per_transaction": {l.locks, 64},
+	} {
+		has := value.standard
+		for _, p := range all {
+			if p.Name != name {
+				continue
+			}
+			number, err := strconv.ParseInt(p.Value, 0, 32)
+			if err != nil {
+				number = int64(value.least) // it is PostgreSQL's to judge
+			}
+			has = int(number)
+		}
+		if has < value.least {
+			raised[name] = strconv.Itoa(value.least)
+		}
+	}
+	return postgres.MergeParameters(all, postgres.ParameterList(raised))
+}
