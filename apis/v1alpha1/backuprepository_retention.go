@@ -54,6 +54,16 @@ type RetentionSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="spec.retention.noticePeriod must not be negative: write a duration such as 24h, or 0s to delete at once"
 	NoticePeriod *metav1.Duration `json:"noticePeriod,omitempty"`
+	// GiveUp names lineages of which nothing is needed any more, each by the sentence in status.lineages[].giveUp, such as
+	// "7401…-g1 last written 2026-03-04T05:06:07Z". They are deleted at once with their last copy, except for backups that are
+	// held. A sentence has no effect on a lineage that was written after the time in it, that a cluster writes, or that may
+	// belong to somebody else.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=200
+	// +kubebuilder:validation:XValidation:rule="self.all(s, s.contains(' last written '))",message="spec.retention.giveUp must have the sentence of status.lineages[].giveUp, such as '7401-g1 last written 2026-03-04T05:06:07Z'"
+	GiveUp []string `json:"giveUp,omitempty"`
 }
 
 // RetentionPeriod is a number of hours, days or weeks, such as 36h, 7d or 12w.
@@ -115,6 +125,10 @@ type LineageStatus struct {
 	// nothing is known except that it exists.
 	// +optional
 	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
+	// GiveUp is what to write into spec.retention.giveUp to have the whole lineage deleted, with its last copy. It is empty if
+	// the lineage can't be given up here, because a cluster writes it or it may belong to somebody else.
+	// +optional
+	GiveUp string `json:"giveUp,omitempty"`
 	// LastWritten is when WAL or part of a backup was last written.
 	// +optional
 	LastWritten *metav1.Time `json:"lastWritten,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -76,6 +77,30 @@ func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestALostClustersLastCopyIsDeletedByTheSentenceInStatus, and not while it is held.
+func TestALostClustersLastCopyIsDeletedByTheSentenceInStatus(t *testing.T) {
+	b := newBed(t)
+	b.lost(8)
+	repo := b.knownSince(21 * day)
+	b.eventuallyWithin(2*time.Minute, repo, "only the last copy stays, and status says how to give it up", func() bool {
+		return b.ids("7-old") == "ago8" && len(repo.Status.Lineages) == 1 && repo.Status.Lineages[0].GiveUp != ""
+	})
+	found := &v1alpha1.BackupList{}
+	b.must(b.List(b.Context(), found, client.InNamespace(b.namespace)))
+	if len(found.Items) != 1 {
+		t.Fatalf("there are %d Backups", len(found.Items))
+	}
+	last := &found.Items[0]
+	b.change(last, func() { last.Spec.Hold = true })
+	b.change(repo, func() { repo.Spec.Retention.GiveUp = []string{repo.Status.Lineages[0].GiveUp} })
+	b.eventuallyWithin(2*time.Minute, repo, "only what is held stays", func() bool { return b.segments("7-old") == 1 })
+	if left := b.ids("7-old"); left != "ago8" {
+		t.Errorf("%q stay", left)
+	}
+	b.change(last, func() { last.Spec.Hold = false })
+	b.eventuallyWithin(2*time.Minute, repo, "nothing stays", func() bool { return b.ids("7-old") == "" && b.segments("7-old") == 0 })
 }
 
 // TestAFoundBackupOfSomebodyElseIsNotDeleted, though a person asks for it, until the writer has been silent for a day.

@@ -87,3 +87,17 @@ func TestABackupWithDamagedPagesStandsForNoneWithoutThem(t *testing.T) {
 		t.Errorf("all have damaged pages: %v goes, with WAL from %d on", plan.Going(), plan.KeepWAL)
 	}
 }
+
+func TestOfALineageThatWasGivenUpOnlyWhatIsHeldStays(t *testing.T) {
+	for _, policy := range []Policy{{}, {RecoveryWindow: 7 * days}, {KeepLast: 5}} {
+		lineage := lost(at(8.5), at(9.5, held), at(40, damaged))
+		lineage.GivenUp = true
+		if plan := Make(lineage, policy, now); len(plan.Going()) != 2 || plan.Verdicts[1].Goes() || plan.KeepWAL != NoWAL {
+			t.Errorf("%+v: %v goes, with WAL from %d on", policy, plan.Going(), plan.KeepWAL)
+		}
+		lineage.Living = true
+		if plan := Make(lineage, policy, now); plan.KeepWAL == NoWAL || plan.Verdicts[0].Goes() {
+			t.Errorf("%+v: what a cluster still writes is given up", policy)
+		}
+	}
+}

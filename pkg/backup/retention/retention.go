@@ -59,6 +59,8 @@ type Lineage struct {
 	// FirstSeen is when the lineage was first seen by whoever applies the policy; zero: just now. Once nobody here writes
 	// it, the time between End and FirstSeen doesn't count as age: nobody could have restored anything here meanwhile.
 	FirstSeen time.Time
+	// GivenUp: a person has said by name that nothing of it is needed any more, but for what is held. Nobody writes it.
+	GivenUp bool
 }
 
 // clock is the time that ages and windows of the lineage are counted from.
@@ -125,6 +127,10 @@ func (p Plan) Going() []Backup {
 // Make makes the plan of a lineage.
 func Make(lineage Lineage, policy Policy, now time.Time) Plan {
 	p := newPlanner(lineage, policy, now)
+	if lineage.GivenUp && !lineage.Living {
+		p.keepHeld()
+		return p.plan(NoWAL)
+	}
 	if policy.Empty() {
 		p.keepAll()
 		return p.plan(0)

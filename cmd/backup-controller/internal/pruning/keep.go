@@ -32,16 +32,18 @@ func (r *run) keep(ctx context.Context) error {
 			r.waitFor("%s", why)
 			continue
 		}
-		plan := retention.Make(r.retained(l, owner), policy, r.now)
+		retained := r.retained(l, owner)
+		retained.GivenUp = isGivenUp(r.repo, l, owner)
+		plan := retention.Make(retained, policy, r.now)
 		r.result.going(l.Lineage.Lineage, plan)
 		if why := unclear(l); why != "" {
 			r.waitFor("%s", why)
 			continue
 		}
-		if idle || policy.Empty() && !sweep {
+		if idle || policy.Empty() && !sweep && !retained.GivenUp {
 			continue
 		}
-		if seen := r.facts.seen[l.Lineage.Lineage]; r.now.Before(notice.ends(seen)) {
+		if seen := r.facts.seen[l.Lineage.Lineage]; !retained.GivenUp && r.now.Before(notice.ends(seen)) {
 			if len(plan.Going()) > 0 {
 				r.waitFor("%s", notice.awaits(l.Lineage.Lineage, seen))
 			}
@@ -136,8 +138,11 @@ func (r *run) removeWAL(ctx context.Context, lineage string, before uint64) erro
 // removeBackup deletes the Backup object, whose finalizer deletes the data; or the data, where there is no object.
 func (r *run) removeBackup(ctx context.Context, lineage, id string) error {
 	object := r.facts.object(lineage, id)
-	if object != nil {
+	switch {
+	case object != nil && object.Status.Plan != nil:
 		return r.expire(ctx, object)
+	case object != nil, r.shown[v1alpha1.FoundBackup{Repository: r.repo.Name, Lineage: lineage, ID: id}]:
+		return nil // its object is new, and doesn't say yet what it is: it could be held
 	}
 	freed, err := backup.Delete(ctx, r.store, lineage, id)
 	if err != nil {

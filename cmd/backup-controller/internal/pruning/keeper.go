@@ -94,7 +94,9 @@ type run struct {
 	facts *facts
 
 	lineages []inventory.Lineage
-	result   Result
+	// shown are the backups that have objects of the catalogue, or get them in this run.
+	shown  map[v1alpha1.FoundBackup]bool
+	result Result
 }
 
 // Run looks the repository through and removes what is to be removed. Mark is kept in the result.
@@ -118,6 +120,9 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.look(ctx); err != nil {
 		return err
 	}
+	if err := r.catalogue(ctx); err != nil {
+		return err
+	}
 	if err := r.keep(ctx); err != nil {
 		return err
 	}
@@ -132,7 +137,18 @@ func (r *run) do(ctx context.Context) error {
 		log.FromContext(ctx).V(1).Info("Can't read how much the bucket keeps of deleted objects", "repository", r.repo.Name, "error", err.Error())
 	}
 	r.result.Kept = describeKept(kept)
-	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, r.findable(), r.facts.backups)
+	return nil
+}
+
+// catalogue creates the Backup objects before anything is removed, so that whatever has one can be held.
+func (r *run) catalogue(ctx context.Context) (err error) {
+	entries := r.findable()
+	wanted, _ := catalogue.Choose(r.repo, entries, r.facts.backups)
+	r.shown = map[v1alpha1.FoundBackup]bool{}
+	for where := range wanted {
+		r.shown[where] = true
+	}
+	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, entries, r.facts.backups)
 	return err
 }
 

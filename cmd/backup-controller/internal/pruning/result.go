@@ -73,7 +73,7 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 		if i < maxLineages {
 			owner, _ := f.owner(l, r.Began)
 			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
-			status.FirstSeen = stamp(f.seen[l.Lineage.Lineage])
+			status.FirstSeen, status.GiveUp = stamp(f.seen[l.Lineage.Lineage]), giveUpSentence(l, owner)
 			r.Lineages = append(r.Lineages, status)
 		}
 	}
