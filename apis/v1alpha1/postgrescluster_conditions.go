@@ -99,6 +99,8 @@ const (
 	ReasonAlmostFull = "AlmostFull"
 	// ReasonDiskFull: a volume is full; if it is the primary's, clients may only read until there is space.
 	ReasonDiskFull = "DiskFull"
+	// ReasonDiskStalled: the disk of a volume does not answer. A primary hands over to a replica whose disk does.
+	ReasonDiskStalled = "DiskStalled"
 	// ReasonSpaceUnknown: no agent has reported yet how full its volume is.
 	ReasonSpaceUnknown = "SpaceUnknown"
 	// ReasonVolumesGrowing: volumes are growing to the desired size.

@@ -70,6 +70,10 @@ type InstanceStorage struct {
 	// Message says what uses the space, when there is little left.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// StalledSince is since when a small write to the volume has not ended. The instance does not take over, and hands over
+	// if it is the primary. Empty while the disk answers.
+	// +optional
+	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
 }
 
 // SpaceState says how full a volume is.

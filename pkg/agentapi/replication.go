@@ -101,6 +101,8 @@ type Position struct {
 	Streaming bool `json:"streaming"`
 	// Promised the holder not to take over for now.
 	Promised bool `json:"promised,omitempty"`
+	// Stalled: the disk of the instance has not answered for so long that the instance does not take over.
+	Stalled bool `json:"stalled,omitempty"`
 }
 
 // PositionRequest asks an instance how far it is.

@@ -44,6 +44,8 @@ type Status struct {
 	Copies []Copy `json:"copies,omitempty"`
 	// Volume of the instance.
 	Volume *VolumeStatus `json:"volume,omitempty"`
+	// Disk of the volume; nil: not looked at yet.
+	Disk *DiskStatus `json:"disk,omitempty"`
 	// StartedAt is when PostgreSQL was started last.
 	StartedAt time.Time `json:"startedAt,omitzero"`
 }

@@ -17,6 +17,14 @@ type VolumeStatus struct {
 	FullAt time.Time `json:"fullAt,omitzero"`
 }
 
+// DiskStatus is whether the disk of a volume answers.
+type DiskStatus struct {
+	// SyncSeconds is how long it took to write and sync a block, or takes.
+	SyncSeconds float64 `json:"syncSeconds"`
+	// StalledSince: a write has not ended for so long that the instance hands over, or does not take over; zero: the disk answers.
+	StalledSince time.Time `json:"stalledSince,omitzero"`
+}
+
 // States of a volume.
 const (
 	VolumeAlmostFull = "AlmostFull"

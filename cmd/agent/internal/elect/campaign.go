@@ -108,6 +108,8 @@ func (c *candidate) mayTake() (bool, string) {
 		return false, "This instance has promised the primary not to take over."
 	case c.firstborn:
 		return true, ""
+	case c.server.Stalled:
+		return false, "The disk of this instance does not answer, so it can't take over."
 	case c.outdated() != "":
 		return false, c.outdated()
 	case c.self.holds(r) && c.self.Whole && c.rolledBack() == "":
@@ -233,6 +235,7 @@ func (c *candidate) compare() (bool, string) {
 		}
 		answers++
 		switch order := ahead(a, own); {
+		case a.Stalled && (order == 0 || r.Quorum == 0): // it doesn't take over, and nothing was promised that only it could have
 		case order > 0:
 			better = m.Name
 		case order == 0 && c.before(m.Name):

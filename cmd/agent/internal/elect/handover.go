@@ -13,8 +13,22 @@ type handover struct {
 	members   []Member // that there were when it began
 	stopped   Time     // when the server had ended
 	asked     bool     // by a person; else the pod ends, or the server is hopeless
+	abrupt    bool     // the server is killed, as its disk doesn't answer
 	released  bool     // the lease may have been given up by now: there is no way back without writing it again
 }
+
+// cutShort is the same handover, or a new one, that doesn't wait for the disk.
+func (h *handover) cutShort() *handover {
+	if h == nil {
+		h = &handover{}
+	}
+	h.abrupt = true
+	return h
+}
+
+// hangs: the server was told to end at once and is not known to be dead. What waits for a disk can't be killed before that answers,
+// so the lease is neither given up nor renewed: it runs out.
+func (h *handover) hangs(server Server) bool { return h.abrupt && server.Mode != Down }
 
 // Switchover asks the holder to give its role to another instance. It answers at once; how it ends is in SwitchoverStatus.
 func (c *Core) Switchover(request agentapi.SwitchoverRequest) agentapi.SwitchoverStatus {
@@ -72,7 +86,7 @@ func (c *Core) settleSwitchover() {
 // handOver stops the server in order and gives the lease up, to who has everything.
 func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	h := c.handing
-	acts.Want = Want{Role: Stop, Orderly: true, Term: c.lease.record.Term, Until: c.until()}
+	acts.Want = Want{Role: Stop, Orderly: !h.abrupt, Term: c.lease.record.Term, Until: c.until()}
 	if c.server.Mode == Primary || h.members == nil {
 		h.members = c.lease.record.Members
 	}
@@ -96,7 +110,7 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	case now < h.stopped+c.limits.Handover:
 		acts.Wake = min(acts.Wake, h.stopped+c.limits.Handover)
 		return Record{}, false
-	case h.asked && !c.server.hopeless() && !c.leaving && !h.released:
+	case h.asked && !h.abrupt && !c.server.hopeless() && !c.leaving && !h.released:
 		c.handing = nil
 		c.answers.State = agentapi.SwitchoverRefused
 		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary goes on"
@@ -121,7 +135,7 @@ func (h *handover) heirs(now Time, server Server, heard *positions) []Member {
 func (c *Core) inherited(now Time) bool {
 	_, orderly := c.server.end()
 	heirs := c.handing.heirs(now, c.server, &c.positions)
-	if !orderly || len(heirs) == 0 || c.handing.to != "" && !c.leaving && !has(heirs, c.handing.to) {
+	if !orderly && !c.handing.abrupt || len(heirs) == 0 || c.handing.to != "" && !c.leaving && !has(heirs, c.handing.to) {
 		return false
 	}
 	return now >= c.handing.stopped+c.limits.Listen || !slices.ContainsFunc(c.handing.members, func(m Member) bool {
@@ -134,7 +148,7 @@ func (h *handover) successor(heirs []Member, heard *positions) string {
 	if has(heirs, h.to) {
 		return h.to
 	}
-	return heard.furthest(heirs)
+	return heard.furthest(slices.DeleteFunc(slices.Clone(heirs), func(m Member) bool { return heard.heard[m.Name].position.Stalled }))
 }
 
 // released is the record of a lease that is given up. After an orderly end it names those as members that have everything, be it

@@ -188,6 +188,7 @@ type Limits struct {
 	Grace    time.Duration // for whoever comes first, until the next one may try
 	Revive   time.Duration // for the server of a new holder, whatever is said of its last run
 	Handover time.Duration // for a replica to get the last WAL, until a switchover is taken back
+	Stall    time.Duration // that the disk may take to answer
 }
 
 // DefaultLimits are those of an agent.
@@ -195,6 +196,6 @@ func DefaultLimits() Limits {
 	return Limits{
 		Renew: 3400 * time.Millisecond, Retry: time.Second, Failsafe: 4400 * time.Millisecond, Fence: 7 * time.Second, Kill: 7500 * time.Millisecond,
 		Expire: 9 * time.Second, Away: 5 * time.Second, Listen: 600 * time.Millisecond, Grace: 2 * time.Second,
-		Revive: 3 * time.Second, Handover: 2 * time.Second,
+		Revive: 3 * time.Second, Handover: 2 * time.Second, Stall: 10 * time.Second,
 	}
 }

@@ -136,8 +136,12 @@ func (c *Core) lead(now Time, acts *Acts) {
 	if c.handing == nil && (c.leaving || c.server.hopeless() && now >= c.begun+c.limits.Revive && len(c.lease.record.Members) > 0) {
 		c.handing = &handover{}
 	}
+	if c.server.stuck(c.lease.record, &c.replicas) {
+		c.handing = c.handing.cutShort()
+	}
 	next, due := c.renewal(now)
 	if c.handing != nil {
+		due = due && !c.handing.hangs(c.server)
 		if released, done := c.handOver(now, acts); done {
 			next, due = released, true
 		}

@@ -72,10 +72,21 @@ type Server struct {
 	Deserted bool
 	// Hopeless: it was primary and doesn't come up again. It says nothing about a server that isn't Down.
 	Hopeless bool
+	// Stalled: its disk has not answered for so long that nobody waits for it. No commit ends here, and nothing is received.
+	Stalled bool
 }
 
 // hopeless: the server was primary and does not come up again.
 func (s *Server) hopeless() bool { return s.Hopeless && s.Mode == Down }
+
+// stuck: the disk of the holder's server doesn't answer, and somebody could take over. Where the storage of all is away, the
+// replicas of a running primary say so, or don't stream.
+func (s *Server) stuck(record *Record, replicas *replicas) bool {
+	if !s.Stalled || s.Mode != Primary {
+		return s.Stalled && len(record.Members) > 0
+	}
+	return slices.ContainsFunc(record.Members, func(m Member) bool { return replicas.stream(m.Name) })
+}
 
 // timeline that the server is on, or would begin if it were promoted.
 func (s *Server) timeline() int64 {

@@ -130,7 +130,7 @@ func (m *Member) step() elect.Acts {
 			m.Permit(want.Until)
 		case want.Role == elect.Stop && want.Orderly: // it has until the watchdog's time
 		case before.Role == elect.Lead || before.Orderly:
-			m.Log.Error("the lease is lost; PostgreSQL is killed, so that no write is accepted beside another primary's")
+			m.Log.Error("the lease is lost, or the disk does not answer; PostgreSQL is killed, so that no write is accepted beside another primary's")
 			go m.Kill()
 		}
 	}

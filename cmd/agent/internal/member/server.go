@@ -85,19 +85,21 @@ type primaryFacts struct {
 type follower struct {
 	address string
 	at      time.Duration
+	stalled bool
 }
 
 // followerAge is after what time a replica that tells nothing is away.
 const followerAge = 3 * time.Second
 
-// Lead takes in what a primary's server says of its replicas, and what they are told when they ask.
+// Lead takes in what a primary's server says of its replicas, and what they are told when they ask. One whose disk doesn't answer gets
+// no further, so it counts as away.
 func (m *Member) Lead(followers map[string]elect.Follower, answer agentapi.FollowAnswer) {
 	m.mu.Lock()
 	now := m.Now()
 	for name, f := range followers {
 		known, told := m.primary.known[name]
 		f.Address = known.address
-		f.Streaming = f.Streaming && told && now-known.at < followerAge
+		f.Streaming = f.Streaming && told && !known.stalled && now-known.at < followerAge
 		followers[name] = f
 	}
 	m.primary.answer = answer
@@ -110,7 +112,7 @@ func (m *Member) Followed(request agentapi.FollowRequest) agentapi.FollowAnswer 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if request.Position.Generation == m.Self.Generation {
-		m.primary.known[request.Position.Pod] = follower{request.Address, m.Now()}
+		m.primary.known[request.Position.Pod] = follower{request.Address, m.Now(), request.Position.Stalled}
 	}
 	answer := m.primary.answer
 	answer.Term = 0
@@ -209,7 +211,7 @@ func (m *Member) Position() agentapi.Position {
 	if record := m.core.Record(); record != nil {
 		position.Term = record.Term
 	}
-	position.Promised = m.core.Promised(m.Now())
+	position.Promised, position.Stalled = m.core.Promised(m.Now()), m.server.Stalled
 	return position
 }
 

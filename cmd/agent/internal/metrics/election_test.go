@@ -26,6 +26,7 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 		Replication: &agentapi.ReplicationStatus{Streaming: true, LagBytes: 512, LagSeconds: 1.5, FromArchive: true},
 		Rejoin:      &agentapi.RejoinStatus{Attempts: 2, BytesDone: 10, BytesTotal: 40},
 	}
+	hung := agentapi.Status{Disk: &agentapi.DiskStatus{SyncSeconds: 12.5, StalledSince: time.Unix(1700000000, 0)}}
 	for want, status := range map[string]agentapi.Status{
 		"howdah_election_leads 1":                         primary,
 		"howdah_election_term 4":                          primary,
@@ -42,6 +43,8 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 		`howdah_rejoin_bytes{of="total"} 40`:              replica,
 		"howdah_replication_from_archive 1":               replica,
 		"howdah_rejoin_attempts 2":                        replica,
+		"howdah_disk_sync_seconds 12.5":                   hung,
+		"howdah_disk_stalled 1":                           hung,
 	} {
 		answer := httptest.NewRecorder()
 		Handler(instance{status}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))

@@ -51,6 +51,8 @@ var (
 	volumeUsed      = describe("volume_used_bytes", "What is used of it, but for what the agent holds back.")
 	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")
 	volumeFull      = describe("volume_full", "1 while the volume is so full that clients of a primary may only read.")
+	diskSync        = describe("disk_sync_seconds", "How long the last small write to the volume took until it was on disk, or has taken so far.")
+	diskStalled     = describe("disk_stalled", "1 while the disk of the volume has not answered for so long that the instance hands over, or does not take over.")
 	archiveLast     = describe("archive_last_success_seconds", "When a file was archived last, in seconds since 1970; 0: none since the agent started.")
 	archiveFailing  = describe("archive_failing", "1 while WAL can't be archived.")
 	archiveWaiting  = describe("archive_waiting_segments", "WAL files that wait to be archived.")
@@ -99,6 +101,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		if !v.FullAt.IsZero() {
 			gauge(volumeLeft, max(0, time.Until(v.FullAt).Seconds()))
 		}
+	}
+	if d := status.Disk; d != nil {
+		gauge(diskSync, d.SyncSeconds)
+		gauge(diskStalled, one(!d.StalledSince.IsZero()))
 	}
 	if status.Archive != nil {
 		pushed, failures := c.source.ArchiveCounts()

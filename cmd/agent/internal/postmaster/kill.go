@@ -44,7 +44,8 @@ func inContainer() bool {
 }
 
 // KillAll kills every process that works in a data directory, whoever's child it is, and returns when none is left or they
-// can't be killed. It needs nothing of the server's own: a frozen postmaster is killed too.
+// can't be killed. It needs nothing of the server's own: a frozen postmaster is killed too. What waits for a disk that doesn't answer is
+// left, but has the signal: it ends before it does anything else.
 func KillAll(pgdata string) {
 	if inContainer() {
 		// One call ends them all. Looking for them first takes long enough for a session to acknowledge some rows more,
@@ -52,8 +53,8 @@ func KillAll(pgdata string) {
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 	}
 	real, err := filepath.EvalSymlinks(pgdata)
-	if err != nil {
-		return
+	if err != nil { // the disk: where the folder is, is known all the same
+		real = pgdata
 	}
 	for range 500 { // a process that waits for its disk ends when the disk answers
 		left := 0

@@ -27,7 +27,12 @@ import (
 // archiving makes a pod that archives into a store in memory, which can be taken away.
 func archiving(t *testing.T) (*pod, *outage) {
 	t.Helper()
-	p := newPod(t)
+	return archivingOn(t, "")
+}
+
+func archivingOn(t *testing.T, volume string) (*pod, *outage) {
+	t.Helper()
+	p := newPodOn(t, volume)
 	store := newOutage()
 	p.store = store
 	config := p.config

@@ -24,6 +24,7 @@ type election struct {
 	sync   elect.Sync // that the server was told
 	synced time.Time  // when
 	waits  bool       // a commit was seen to wait since
+	hangs  bool       // the disk doesn't answer, whatever becomes of the server
 }
 
 // report changes what the election knows of the server.
@@ -31,7 +32,16 @@ func (e *election) report(change func(*elect.Server)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	change(&e.server)
+	e.server.Stalled = e.hangs
 	e.Report(e.server)
+}
+
+// stalls notes whether the disk has not answered for too long.
+func (e *election) stalls(hangs bool) {
+	e.mu.Lock()
+	e.hangs = hangs
+	e.mu.Unlock()
+	e.report(func(*elect.Server) {})
 }
 
 // told notes whom a server that starts lets commits wait for.

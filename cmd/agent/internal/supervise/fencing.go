@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
@@ -16,7 +17,11 @@ type fencing struct {
 	// membership in the election, which outlives the server: the watchdog runs as long.
 	membership context.Context
 	watching   sync.Once
+	pgdata     atomic.Pointer[string] // of the copy that a server may run on; nil: there was none yet. No disk is asked for it
 }
+
+// of says on which copy a server may run from now on.
+func (f *fencing) of(pgdata string) { f.pgdata.Store(&pgdata) }
 
 // watch starts the watchdog, unless it runs.
 func (f *fencing) watch() {
@@ -30,8 +35,8 @@ func (f *fencing) permit(until time.Duration) {
 	if f.Watchdog == nil {
 		return
 	}
-	if current, err := f.Volume.Current(); err == nil {
-		f.Watchdog.Permit(watchdogLimit(until), f.Volume.PGData(current))
+	if pgdata := f.pgdata.Load(); pgdata != nil {
+		f.Watchdog.Permit(watchdogLimit(until), *pgdata)
 	}
 }
 
@@ -47,7 +52,7 @@ func watchdogLimit(until time.Duration) time.Duration {
 // fence ends the server. Its clients are another's already, however busy the loop is.
 func (f *fencing) fence() {
 	f.publisher.Yield()
-	if current, err := f.Volume.Current(); err == nil {
-		postmaster.Fence(f.Volume.PGData(current))
+	if pgdata := f.pgdata.Load(); pgdata != nil {
+		postmaster.Fence(*pgdata)
 	}
 }

@@ -34,6 +34,7 @@ type pod struct {
 	config agentapi.Config
 	store  objstore.Store
 	grace  time.Duration
+	beat   func() error  // of the disk; nil: as in a pod
 	crash  time.Duration // that it may take to come back; 0: as in a pod
 	ca     *authority.Authority
 	log    *syncBuffer
@@ -150,7 +151,7 @@ func (p *pod) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.public = &recorder{}
 	options := Options{
-		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, Beat: p.beat, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
 		Publish:       func(agentapi.Config) Publisher { return p.public },
 		ArchiveLimits: archive.Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 100 * time.Millisecond},

@@ -22,9 +22,10 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if os.Geteuid() == 0 {
-		unmount := mountSmall()
+		unmount, melt := mountSmall(), mountFreezer()
 		status := pgtest.AsPostgres()
 		unmount()
+		melt()
 		os.Exit(status)
 	}
 	if err := postmaster.AdoptOrphans(); err != nil {

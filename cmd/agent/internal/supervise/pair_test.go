@@ -29,7 +29,13 @@ type pair struct {
 // newPair makes one that archives into a store, which can be taken away. It keeps as little WAL for a replica as it can.
 func newPair(t *testing.T) (*pair, *outage) {
 	t.Helper()
-	first, store := archiving(t)
+	return newPairOn(t, "")
+}
+
+// newPairOn makes one whose first has this volume; empty: a folder of its own.
+func newPairOn(t *testing.T, volume string) (*pair, *outage) {
+	t.Helper()
+	first, store := archivingOn(t, volume)
 	two := &pair{first: first, second: newEmptyPod(t, ""), lease: newLeaseServer()}
 	two.second.name, two.second.ca, two.second.store = "shop-1", first.ca, store
 	config := first.with(map[string]string{

@@ -186,6 +186,7 @@ func (r *runner) adopt(ctx context.Context) error {
 		return err
 	}
 	r.conf.of(r.adopted)
+	r.fencing.of(r.adopted.pgdata)
 	return nil
 }
 

@@ -168,8 +168,10 @@ func (s *server) kill() {
 	s.publisher.Yield()
 	postmaster.KillAll(s.copy.pgdata)
 	s.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopped, "" })
-	// What hangs in the kernel ends before it does anything else.
+	// What waits for the disk can't be killed before that answers. But it has the signal, and ends before it does anything else: it
+	// neither acknowledges a commit nor sends WAL.
 	s.election.report(func(server *elect.Server) { server.Mode = elect.Down })
+	defer s.waiting()()
 	if err := s.postmaster.CleanUp(); err != nil {
 		s.Log.Error("not all of PostgreSQL ends", "error", err)
 	}

@@ -78,6 +78,8 @@ type Options struct {
 	Peers member.Peers
 	// PeerPort is that of the PostgreSQL of another instance; nil: all have the same.
 	PeerPort func(pod string) int
+	// Beat writes and syncs something on the volume, to see whether its disk answers; nil: a small file.
+	Beat func() error
 	// Watchdog kills the server when the agent does not; nil: nobody does.
 	Watchdog *watchdog.Process
 	// ArchiveLimits say how long archiving waits.
@@ -110,6 +112,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer end()
 	r := newRunner(membership, s, in, newest)
 	go r.disk.watch(membership)
+	go newStall(s.instance, r.election).watch(membership)
 	r.join(membership)
 	err = r.loop(ctx)
 	r.release()

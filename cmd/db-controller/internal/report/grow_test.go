@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -11,6 +12,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -21,17 +23,24 @@ func TestSpaceSaysWhoseVolumeIsFullAndWhatToDo(t *testing.T) {
 			o.Agents[o.Names.Instance(ordinal)].Volume.Cause = "12 GiB of WAL wait for the archive"
 		}
 	}
+	stalled := func(ordinal int) func(*observed.Cluster) {
+		return func(o *observed.Cluster) {
+			o.Agents[o.Names.Instance(ordinal)].Disk = &agentapi.DiskStatus{StalledSince: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		}
+	}
 	for name, c := range map[string]struct {
 		change  func(*observed.Cluster)
 		status  metav1.ConditionStatus
 		reason  string
 		phrases []string
 	}{
-		"there is space":        {nil, "True", v1alpha1.ReasonEnoughSpace, nil},
-		"nobody has said":       {func(o *observed.Cluster) { o.Agents = nil }, "Unknown", v1alpha1.ReasonSpaceUnknown, nil},
-		"the primary's is full": {state(0, "Full"), "False", v1alpha1.ReasonDiskFull, []string{"primary shop-0", "may only read", "wait for the archive. ", "raise spec.storage.size beyond 10Gi"}},
-		"a replica's is full":   {state(1, "Full"), "False", v1alpha1.ReasonDiskFull, []string{"The volume of shop-1 is full"}},
-		"one is nearly full":    {state(1, "AlmostFull"), "False", v1alpha1.ReasonAlmostFull, []string{"shop-1 is nearly full"}},
+		"there is space":           {nil, "True", v1alpha1.ReasonEnoughSpace, nil},
+		"nobody has said":          {func(o *observed.Cluster) { o.Agents = nil }, "Unknown", v1alpha1.ReasonSpaceUnknown, nil},
+		"the primary's is full":    {state(0, "Full"), "False", v1alpha1.ReasonDiskFull, []string{"primary shop-0", "may only read", "wait for the archive. ", "raise spec.storage.size beyond 10Gi"}},
+		"a replica's is full":      {state(1, "Full"), "False", v1alpha1.ReasonDiskFull, []string{"The volume of shop-1 is full"}},
+		"one is nearly full":       {state(1, "AlmostFull"), "False", v1alpha1.ReasonAlmostFull, []string{"shop-1 is nearly full"}},
+		"the primary's disk hangs": {stalled(0), "False", v1alpha1.ReasonDiskStalled, []string{"disk of shop-0 has not answered since 2026-01-02T03:04:05Z", "Commits wait"}},
+		"a replica's disk hangs":   {stalled(1), "False", v1alpha1.ReasonDiskStalled, []string{"disk of shop-1", "does not take over"}},
 		"they grow": {func(o *observed.Cluster) {
 			o.Cluster.Spec.Storage.AutoGrow = &v1alpha1.AutoGrow{Limit: resource.MustParse("20Gi"), AtPercent: 80, StepPercent: 20}
 			state(0, "Full")(o)

@@ -2,9 +2,11 @@ package storage
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
@@ -29,6 +31,12 @@ func InstanceStorage(o *observed.Cluster, ordinal int, known []v1alpha1.Instance
 	storage.Capacity = capacityOf(claim)
 	if agent := o.Agents[o.Names.Instance(ordinal)]; agent != nil && agent.Volume != nil {
 		reportVolume(agent.Volume, storage)
+	}
+	if agent := o.Agents[o.Names.Instance(ordinal)]; agent != nil && agent.Disk != nil {
+		storage.StalledSince = nil
+		if since := agent.Disk.StalledSince; !since.IsZero() {
+			storage.StalledSince = &metav1.Time{Time: since}
+		}
 	}
 	if *storage == (v1alpha1.InstanceStorage{}) {
 		return nil
@@ -61,11 +69,14 @@ func near(a, b, step int64) bool { return max(a, b)-min(a, b) < step }
 
 // Space says whether the volumes have space left, by what the agents have said last.
 func Space(o *observed.Cluster) condition.Finding {
-	var almost, full *v1alpha1.InstanceStatus
+	var almost, full, stalled *v1alpha1.InstanceStatus
 	known := false
 	instances := o.Cluster.Status.Instances
 	for i := range instances {
 		storage := instances[i].Storage
+		if storage != nil && storage.StalledSince != nil && (stalled == nil || instances[i].Role == v1alpha1.RolePrimary) {
+			stalled = &instances[i]
+		}
 		if storage == nil || storage.Used == nil {
 			continue
 		}
@@ -78,6 +89,8 @@ func Space(o *observed.Cluster) condition.Finding {
 		}
 	}
 	switch {
+	case stalled != nil:
+		return condition.False(v1alpha1.ReasonDiskStalled, stall(stalled))
 	case full != nil && full.Role == v1alpha1.RolePrimary:
 		return condition.False(v1alpha1.ReasonDiskFull, fmt.Sprintf("The volume of the primary %s is full, and clients may only read until there is space: %s %s",
 			full.Name, phrase.Sentence(full.Storage.Message), forSpace(o)))
@@ -89,6 +102,15 @@ func Space(o *observed.Cluster) condition.Finding {
 		return condition.Unknown(v1alpha1.ReasonSpaceUnknown, "No agent has reported yet how full its volume is.")
 	}
 	return condition.True(v1alpha1.ReasonEnoughSpace, "All volumes have space left.")
+}
+
+// stall says what a disk that doesn't answer means, and what to do about it.
+func stall(instance *v1alpha1.InstanceStatus) string {
+	what := fmt.Sprintf("The disk of %s has not answered since %s: a small write to it does not end.", instance.Name, instance.Storage.StalledSince.UTC().Format(time.RFC3339))
+	if instance.Role == v1alpha1.RolePrimary {
+		return what + " Commits wait. A replica takes over if there is one that follows and whose disk answers. Check the storage behind its volume, and its node."
+	}
+	return what + " It does not take over until the disk answers. Check the storage behind its volume, and its node; if it stays like this, delete the pod, so that it starts on another node."
 }
 
 // forSpace is what a person can do about a volume that fills.

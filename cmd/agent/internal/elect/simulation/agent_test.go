@@ -41,6 +41,7 @@ type agent struct {
 type follower struct {
 	address string
 	at      elect.Time
+	stalled bool
 }
 
 func (n *node) startContainer() {
@@ -88,6 +89,11 @@ func (a *agent) do(f func()) {
 			f()
 		}
 	})
+}
+
+// onDisk does something in the agent's process once the disk answers.
+func (a *agent) onDisk(f func()) {
+	a.do(func() { a.node.onDisk(func() { a.do(f) }) })
 }
 
 // halt the agent's process; the server and the watchdog go on.

@@ -68,7 +68,7 @@ func everything() []func(*world, *node, time.Duration) {
 		halt, halt, fall, fall, breakDown,
 		isolate, isolate, isolate, oneWay,
 		away, away, flap, unreachable, unreachable, slowAPI, lateAPI, staleAPI,
-		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, silence,
+		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, silence, hang, hang,
 	}
 }
 
@@ -94,6 +94,8 @@ func silence(w *world, n *node, d time.Duration) {
 	w.log("%s: PostgreSQL doesn't say who follows for %s", n.name, d)
 	n.silent = w.now + d
 }
+
+func hang(_ *world, n *node, d time.Duration) { n.hang(2 * d) }
 
 // isolate a machine from some others, or from all, and perhaps from the API server.
 func isolate(w *world, n *node, d time.Duration) {
@@ -233,5 +235,6 @@ func (w *world) heal() {
 	w.store.away, w.store.slow, w.store.late, w.store.stale = 0, 20*millisecond, 0, 0
 	for _, n := range w.nodes {
 		n.broken, n.silent = 0, 0
+		n.answers()
 	}
 }

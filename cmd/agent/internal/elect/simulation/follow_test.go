@@ -56,6 +56,7 @@ func (a *agent) copy(from *server) {
 		case a.leader() != from:
 			w.log("%s: can't copy from %s any more", a.node.name, from.node.name)
 			a.busy = false
+		case w.now < a.node.hung:
 		case w.now >= end:
 			v.checkpoint = from.node.volume.checkpoint
 			v.wal, v.torn, v.standby, v.copied = slices.Clone(from.node.volume.wal), false, true, true

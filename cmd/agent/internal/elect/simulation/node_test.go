@@ -33,6 +33,10 @@ type node struct {
 	waiting []func()      // for the end of that
 	broken  time.Duration // until when PostgreSQL can't be started
 	silent  time.Duration // until when it does not say who follows
+
+	hung  time.Duration // until when the disk doesn't answer
+	hangs time.Duration // since when
+	disk  []func()      // what waits for it
 }
 
 // do something on this machine, which may be frozen.
@@ -91,6 +95,41 @@ func (n *node) pause(d time.Duration) {
 		}
 	})
 }
+
+// hang the disk. What waits for it goes on when it answers, unless it was killed meanwhile: then it does nothing any more.
+func (n *node) hang(d time.Duration) {
+	if n.w.now >= n.hung {
+		n.hangs = n.w.now
+	}
+	n.w.log("%s: the disk doesn't answer for %s", n.name, d)
+	n.hung = max(n.hung, n.w.now+d)
+	n.w.after(d, func() {
+		if n.w.now >= n.hung {
+			n.answers()
+		}
+	})
+}
+
+// answers is the disk again.
+func (n *node) answers() {
+	waiting := n.disk
+	n.hung, n.disk = 0, nil
+	for _, f := range waiting {
+		n.do(func() { n.onDisk(f) })
+	}
+}
+
+// onDisk does something once the disk answers.
+func (n *node) onDisk(f func()) {
+	if n.w.now >= n.hung {
+		f()
+		return
+	}
+	n.disk = append(n.disk, f)
+}
+
+// stalled is what the agent has noticed of the disk.
+func (n *node) stalled() bool { return n.w.now < n.hung && n.w.now-n.hangs >= n.limits.Stall }
 
 // startPod makes a pod with another UID and address.
 func (n *node) startPod() {

@@ -11,7 +11,7 @@ import (
 func (a *agent) where() agentapi.Position {
 	p := agentapi.Position{
 		Pod: a.node.name, Generation: "g", Timeline: a.node.volume.timeline(), LSN: uint64(len(a.node.volume.wal)),
-		Promised: a.core.Promised(a.local()),
+		Promised: a.core.Promised(a.local()), Stalled: a.node.stalled(),
 	}
 	if r := a.core.Record(); r != nil {
 		p.Term = r.Term
@@ -33,8 +33,9 @@ func (a *agent) tellLeader() {
 		return
 	}
 	address := a.node.address()
+	stalled := a.node.stalled()
 	a.ask(leader, func(b *agent) func() {
-		b.known[a.node.name] = follower{address, b.local()}
+		b.known[a.node.name] = follower{address, b.local(), stalled}
 		return func() {}
 	})
 }

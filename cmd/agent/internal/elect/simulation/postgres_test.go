@@ -79,6 +79,11 @@ func (s *server) do(f func()) {
 	})
 }
 
+// onDisk does something once the disk answers, unless the server was killed meanwhile.
+func (s *server) onDisk(f func()) {
+	s.do(func() { s.node.onDisk(func() { s.do(f) }) })
+}
+
 // accepts says whether a write would succeed here now, and be acknowledged.
 func (s *server) accepts() bool {
 	return s.mode == elect.Primary && !s.dead && !s.stopping && !s.node.isFrozen()
@@ -113,8 +118,12 @@ func (s *server) append(id int) int {
 }
 
 func (s *server) commit(id int) {
-	s.commits = append(s.commits, commit{id, s.append(id)})
-	s.release()
+	s.node.onDisk(func() {
+		if s.accepts() {
+			s.commits = append(s.commits, commit{id, s.append(id)})
+			s.release()
+		}
+	})
 }
 
 // release commits that enough replicas have.
@@ -176,7 +185,7 @@ func (s *server) shutDown() {
 		if s.dead {
 			return false
 		}
-		if slices.ContainsFunc(s.links, func(l *link) bool { return l.flushed < len(s.node.volume.wal) }) {
+		if s.w.now < s.node.hung || slices.ContainsFunc(s.links, func(l *link) bool { return l.flushed < len(s.node.volume.wal) }) {
 			return true
 		}
 		s.do(func() {
@@ -262,12 +271,17 @@ func (l *link) pump() {
 	}
 	l.sent = len(wal)
 	l.carry(l.primary, l.replica, &l.arrival, func() {
-		v := &l.replica.node.volume
-		if l.replica.upstream == l && len(wal) > len(v.wal) {
-			v.wal = append(v.wal, wal[len(v.wal):]...)
-			l.acknowledge(len(v.wal))
-		}
+		l.replica.node.onDisk(func() { l.flush(wal) })
 	})
+}
+
+// flush what a replica has received.
+func (l *link) flush(wal []entry) {
+	v := &l.replica.node.volume
+	if !l.replica.dead && l.replica.upstream == l && len(wal) > len(v.wal) {
+		v.wal = append(v.wal, wal[len(v.wal):]...)
+		l.acknowledge(len(v.wal))
+	}
 }
 
 func (l *link) acknowledge(lsn int) {

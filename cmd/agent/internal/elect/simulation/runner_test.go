@@ -44,7 +44,7 @@ func (a *agent) checkpoint(s *server) {
 	}
 	s.leaving = true
 	a.node.w.after(a.node.w.mostly(300*millisecond, 4*second), func() {
-		a.do(func() {
+		a.onDisk(func() {
 			if a.server != s || s.dead {
 				return
 			}
@@ -96,7 +96,7 @@ func (a *agent) startPrimary() {
 	}
 	s := a.startServer()
 	s.sync = a.want.Sync
-	a.node.w.after(a.node.w.mostly(500*millisecond, 5*second), func() { s.do(s.open) })
+	a.node.w.after(a.node.w.mostly(500*millisecond, 5*second), func() { s.onDisk(s.open) })
 }
 
 func (a *agent) startReplica() {
@@ -106,7 +106,7 @@ func (a *agent) startReplica() {
 	s := a.startServer()
 	a.node.volume.standby, a.node.volume.copied = true, true
 	a.node.w.after(a.node.w.mostly(500*millisecond, 3*second), func() {
-		s.do(func() {
+		s.onDisk(func() {
 			s.mode, s.unsettled = elect.Replica, a.node.w.now+a.node.w.mostly(200*millisecond, 3*second)
 			a.node.w.log("%s: runs as a replica on timeline %d at %d", a.node.name, a.node.volume.timeline(), len(a.node.volume.wal))
 			a.reportSoon()
@@ -127,7 +127,7 @@ func (a *agent) promote(s *server) {
 	}
 	a.reportSoon()
 	a.node.w.after(a.node.w.mostly(300*millisecond, 3*second), func() {
-		s.do(func() {
+		s.onDisk(func() {
 			v := &a.node.volume
 			v.standby = false
 			v.wal = append(slices.Clip(v.wal), entry{timeline, 0})
@@ -163,6 +163,10 @@ func (a *agent) kill(why string) {
 	s := a.server
 	a.node.w.log("%s: %s (%v)", a.node.name, why, s.mode)
 	s.die()
+	if a.node.w.now < a.node.hung && a.node.w.chance(0.3) { // it can't be seen that all processes are doomed
+		a.node.onDisk(func() { a.ended(s) })
+		return
+	}
 	a.ended(s)
 }
 
@@ -221,7 +225,7 @@ func (a *agent) report() {
 	}
 	now := a.local()
 	p := a.where()
-	seen := elect.Server{Position: p, Hopeless: a.hopeless, End: a.end, Deserted: a.deserted}
+	seen := elect.Server{Position: p, Hopeless: a.hopeless, End: a.end, Deserted: a.deserted, Stalled: a.node.stalled()}
 	if s != nil {
 		seen.Mode, seen.Sync, seen.SyncSince = s.mode, s.sync, s.since
 		if s.mode == elect.Primary {
@@ -250,7 +254,7 @@ func (a *agent) followers(s *server) map[string]elect.Follower {
 		name := l.replica.node.name
 		known, told := a.known[name]
 		all[name] = elect.Follower{
-			Address: known.address, Streaming: told && a.local() < known.at+3*second, Flushed: uint64(l.flushed), Replayed: uint64(l.flushed),
+			Address: known.address, Streaming: told && !known.stalled && a.local() < known.at+3*second, Flushed: uint64(l.flushed), Replayed: uint64(l.flushed),
 			Lag: uint64(len(a.node.volume.wal) - l.flushed),
 		}
 	}

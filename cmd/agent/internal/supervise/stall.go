@@ -1,0 +1,76 @@
+package supervise
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/heartbeat"
+	"howdah.dev/howdah/cmd/agent/internal/watchdog"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// heartbeatFile is on the volume; see package heartbeat.
+const heartbeatFile = "heartbeat"
+
+// stallTick is how often it is looked whether the disk has answered.
+const stallTick = 250 * time.Millisecond
+
+// stall tells the election and the status when the disk of the volume doesn't answer. Nothing here touches the volume: only the heart
+// waits for that.
+type stall struct {
+	*instance
+	election *election
+	heart    *heartbeat.Heart
+	limit    time.Duration
+
+	since time.Time // zero: the disk answers
+	err   string    // of the last beat
+}
+
+// newStall makes one for an instance. Nothing beats before it is watched.
+func newStall(i *instance, election *election) *stall {
+	beat := i.Beat
+	if beat == nil {
+		beat = heartbeat.File(filepath.Join(string(i.Volume), heartbeatFile))
+	}
+	return &stall{instance: i, election: election, heart: heartbeat.New(beat, watchdog.Now), limit: elect.DefaultLimits().Stall}
+}
+
+// watch the disk until ctx ends.
+func (s *stall) watch(ctx context.Context) {
+	go s.heart.Run(ctx)
+	tick := time.NewTicker(stallTick)
+	defer tick.Stop()
+	for {
+		s.look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *stall) look() {
+	waiting := s.heart.Waiting()
+	switch stalled := waiting >= s.limit; {
+	case stalled && s.since.IsZero():
+		s.since = time.Now().Add(-waiting).UTC().Truncate(time.Second)
+		s.Log.Error("the disk of the data volume does not answer", "since", s.since.Format(time.RFC3339))
+		s.election.stalls(true)
+	case !stalled && !s.since.IsZero():
+		s.Log.Info("the disk of the data volume answers again", "after", time.Since(s.since).Round(time.Second).String())
+		s.since = time.Time{}
+		s.election.stalls(false)
+	}
+	took, err := s.heart.Took()
+	if text := errorText(err); text != s.err {
+		s.err = text
+		s.Log.Warn("how a write to the data volume ended has changed", "error", err)
+	}
+	s.set(func(status *agentapi.Status) {
+		status.Disk = &agentapi.DiskStatus{SyncSeconds: took.Seconds(), StalledSince: s.since}
+	})
+}
