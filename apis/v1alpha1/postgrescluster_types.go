@@ -96,6 +96,14 @@ type PostgresClusterSpec struct {
 	// +optional
 	Scheduling Scheduling `json:"scheduling,omitempty"`
 
+	// ImagePullSecrets are Secrets of the type kubernetes.io/dockerconfigjson, in the same namespace, with which the images of
+	// the instances and of the cluster's Jobs are pulled. A change applies to pods that start from then on.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
+
 	// Storage of each instance.
 	Storage StorageSpec `json:"storage"`
 

@@ -1392,6 +1392,11 @@ func (in *PostgresClusterSpec) DeepCopyInto(out *PostgresClusterSpec) {
 		**out = **in
 	}
 	in.Scheduling.DeepCopyInto(&out.Scheduling)
+	if in.ImagePullSecrets != nil {
+		in, out := &in.ImagePullSecrets, &out.ImagePullSecrets
+		*out = make([]LocalReference, len(*in))
+		copy(*out, *in)
+	}
 	in.Storage.DeepCopyInto(&out.Storage)
 	in.Resources.DeepCopyInto(&out.Resources)
 	in.PostgreSQL.DeepCopyInto(&out.PostgreSQL)

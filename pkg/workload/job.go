@@ -52,7 +52,7 @@ type Job struct {
 	Inline bool
 	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server.
 	Progress *agentapi.Object
-	// ClusterSpec says where pods of the cluster run; nil: the cluster doesn't exist.
+	// ClusterSpec says where pods of the cluster run, and how their images are pulled; nil: the cluster doesn't exist.
 	ClusterSpec *v1alpha1.PostgresClusterSpec
 	// Node that the pod must run on; empty leaves it to the scheduler.
 	Node string
@@ -221,7 +221,7 @@ func (j Job) pod() corev1.PodSpec {
 		TerminationGracePeriodSeconds: ptr.To[int64](30),
 		Containers:                    []corev1.Container{j.container(mounts)},
 	}
-	j.place(&pod)
+	j.fit(&pod)
 	if j.Progress != nil {
 		pod.ServiceAccountName = j.Name
 	}

@@ -11,8 +11,22 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Place has a pod run where spec.scheduling says. How instances are kept apart is not part of it: a Job has one pod.
-func Place(pod *corev1.PodSpec, scheduling v1alpha1.Scheduling) {
+// Fit has a pod of a cluster run where its spec says, with images from where only its Secrets lead.
+func Fit(pod *corev1.PodSpec, spec *v1alpha1.PostgresClusterSpec) {
+	place(pod, spec.Scheduling)
+	pod.ImagePullSecrets = PullSecrets(spec)
+}
+
+// PullSecrets are the Secrets that images of a cluster's pods are pulled with.
+func PullSecrets(spec *v1alpha1.PostgresClusterSpec) (secrets []corev1.LocalObjectReference) {
+	for _, secret := range spec.ImagePullSecrets {
+		secrets = append(secrets, corev1.LocalObjectReference{Name: secret.Name})
+	}
+	return secrets
+}
+
+// place has a pod run where spec.scheduling says. How instances are kept apart is not part of it: a Job has one pod.
+func place(pod *corev1.PodSpec, scheduling v1alpha1.Scheduling) {
 	pod.NodeSelector = scheduling.NodeSelector
 	pod.Tolerations = scheduling.Tolerations
 	pod.PriorityClassName = scheduling.PriorityClassName
@@ -21,12 +35,12 @@ func Place(pod *corev1.PodSpec, scheduling v1alpha1.Scheduling) {
 	}
 }
 
-// place has the pod of the Job run where those of the cluster do, or on the one node that it must run on. Of that node only one
+// fit has the pod of the Job run where those of the cluster do, or on the one node that it must run on. Of that node only one
 // thing counts: an instance runs there. So spec may have meanwhile come to select others, and the pod tolerates what the
 // instance was created to tolerate.
-func (j Job) place(pod *corev1.PodSpec) {
+func (j Job) fit(pod *corev1.PodSpec) {
 	if j.ClusterSpec != nil {
-		Place(pod, j.ClusterSpec.Scheduling)
+		Fit(pod, j.ClusterSpec)
 	}
 	if j.Node == "" {
 		return
@@ -52,13 +66,14 @@ func (j Job) Fits(live *batchv1.Job) bool {
 	have, want := live.Spec.Template.Spec, j.pod()
 	return have.Containers[0].Image == want.Containers[0].Image &&
 		equality.Semantic.DeepEqual(have.Containers[0].Resources, want.Containers[0].Resources) &&
-		equality.Semantic.DeepEqual(placement(have), placement(want))
+		equality.Semantic.DeepEqual(fitting(have), fitting(want))
 }
 
-// placement is all of a pod that Place sets.
-func placement(pod corev1.PodSpec) corev1.PodSpec {
+// fitting is all of a pod that Fit sets.
+func fitting(pod corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeSelector: pod.NodeSelector, Affinity: pod.Affinity, Tolerations: pod.Tolerations, PriorityClassName: pod.PriorityClassName,
+		ImagePullSecrets: pod.ImagePullSecrets,
 	}
 }
 

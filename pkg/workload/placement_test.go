@@ -17,7 +17,7 @@ var (
 
 // picky is the spec of a cluster on nodes of its own.
 func picky() *v1alpha1.PostgresClusterSpec {
-	return &v1alpha1.PostgresClusterSpec{Scheduling: v1alpha1.Scheduling{
+	return &v1alpha1.PostgresClusterSpec{ImagePullSecrets: []v1alpha1.LocalReference{{Name: "registry"}}, Scheduling: v1alpha1.Scheduling{
 		NodeSelector: map[string]string{"disk": "fast"}, Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high",
 		NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "rack", Operator: corev1.NodeSelectorOpExists}}}},
@@ -28,24 +28,25 @@ func picky() *v1alpha1.PostgresClusterSpec {
 func TestAJobRunsWhereItsClusterDoes(t *testing.T) {
 	spec := picky()
 	instance := &corev1.Pod{Spec: corev1.PodSpec{Tolerations: []corev1.Toleration{dedicated, former}}}
+	pull := []corev1.LocalObjectReference{{Name: "registry"}}
 	affinity := &corev1.Affinity{NodeAffinity: spec.Scheduling.NodeAffinity}
 	for name, c := range map[string]struct {
 		job  Job
 		want corev1.PodSpec
 	}{
 		"the scheduler chooses the node": {Job{ClusterSpec: spec}, corev1.PodSpec{
-			NodeSelector: spec.Scheduling.NodeSelector, Affinity: affinity, Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high",
+			NodeSelector: spec.Scheduling.NodeSelector, Affinity: affinity, Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high", ImagePullSecrets: pull,
 		}},
 		"beside an instance": {Job{ClusterSpec: spec, Node: "w1", Beside: instance}, corev1.PodSpec{
-			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated, former}, PriorityClassName: "high",
+			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated, former}, PriorityClassName: "high", ImagePullSecrets: pull,
 		}},
 		"beside an instance that is gone": {Job{ClusterSpec: spec, Node: "w1"}, corev1.PodSpec{
-			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high",
+			Affinity: onNode("w1"), Tolerations: []corev1.Toleration{dedicated}, PriorityClassName: "high", ImagePullSecrets: pull,
 		}},
 		"its cluster is gone": {Job{}, corev1.PodSpec{}},
 	} {
 		c.job.Owner = &v1alpha1.Backup{}
-		if got := placement(c.job.pod()); !equality.Semantic.DeepEqual(got, c.want) {
+		if got := fitting(c.job.pod()); !equality.Semantic.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
@@ -71,6 +72,11 @@ func TestAJobFitsUntilItsClusterIsToRunElsewhere(t *testing.T) {
 		if job.Fits(live) {
 			t.Errorf("%s: it still fits", name)
 		}
+	}
+	job.ClusterSpec = picky()
+	job.ClusterSpec.ImagePullSecrets = nil
+	if job.Fits(live) {
+		t.Error("other Secrets for its image: it still fits")
 	}
 	job.ClusterSpec, job.Image = picky(), "postgres:2"
 	if job.Fits(live) {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // userInputs are what can only change with a new pod and what a person, a Restore or an Upgrade decides. The agent's
@@ -75,7 +76,17 @@ func outgrown(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) []s
 	if misplaced(pod, cluster) {
 		changes = append(changes, "where it may run")
 	}
+	if unpullable(pod, cluster) {
+		changes = append(changes, "the Secrets that its images are pulled with")
+	}
 	return changes
+}
+
+// unpullable: no container of the pod has started yet, and it was created without the Secrets that spec names now. Where spec names
+// none, a pod has those of its ServiceAccount.
+func unpullable(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster) bool {
+	wanted := workload.PullSecrets(&cluster.Spec)
+	return pod.Status.Phase == corev1.PodPending && len(wanted) > 0 && !slices.Equal(pod.Spec.ImagePullSecrets, wanted)
 }
 
 // mounts: the pod was created by a suite that knows the volume. An earlier one goes on as long as nobody asks for what is new.

@@ -57,7 +57,7 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 			TopologySpreadConstraints:     spread(cluster),
 		},
 	}
-	workload.Place(&template.Spec, scheduling)
+	workload.Fit(&template.Spec, &cluster.Spec)
 	in.Agent.Bring(&template.Spec)
 	return template
 }

@@ -251,3 +251,23 @@ func TestAConstraintOfSpecReplacesOursForTheSameTopologyAndCountsInstances(t *te
 		t.Error("spec was changed")
 	}
 }
+
+func TestTheSecretsForImagesReachPodsThatStartFromThenOn(t *testing.T) {
+	cluster := shop()
+	cluster.Spec.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "registry"}}
+	if got := Build(cluster, inputs).Spec.Template.Spec.ImagePullSecrets; len(got) != 1 || got[0].Name != "registry" {
+		t.Errorf("got %v", got)
+	}
+	if Hash(cluster, inputs) != Hash(shop(), inputs) {
+		t.Error("running pods are replaced for them")
+	}
+	template := Build(shop(), inputs).Spec.Template
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Spec.NodeName = "w1"
+	for phase, want := range map[corev1.PodPhase]string{corev1.PodPending: "the Secrets that its images are pulled with", corev1.PodRunning: ""} {
+		pod.Status.Phase = phase
+		if got := Changes(pod, cluster, inputs); got != want {
+			t.Errorf("a pod that is %s is replaced for %q", phase, got)
+		}
+	}
+}
