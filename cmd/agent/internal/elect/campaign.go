@@ -11,6 +11,7 @@ import (
 func (c *Core) campaign(now Time, acts *Acts) {
 	who := c.candidate(now)
 	acts.Want = who.following()
+	acts.Want.Stand = acts.Want.Role == Follow && who.mayStand()
 	if c.lease.writing != nil {
 		return
 	}
@@ -91,12 +92,24 @@ func (c *candidate) following() Want {
 	return Want{Role: Follow, Term: r.Term}
 }
 
+// free says whether the lease is anybody's to take, and when it is if not.
+func (c *candidate) free() (is bool, expires Time) {
+	r := c.record
+	expires = c.seen + r.expiry(c.limits)
+	return r.Holder == "" || c.now >= expires || r.Term == c.ended, expires
+}
+
+// mayStand says whether a member whose server is down may start it to say how far it is, though it can't follow anybody: whoever was
+// primary after it may be lost for good.
+func (c *candidate) mayStand() bool {
+	free, _ := c.free()
+	return free && c.now >= c.promise && c.self.Whole && c.server.Mode != Primary && has(c.record.Members, c.self.Name)
+}
+
 // mayTake says whether the lease is this instance's to take, or why not.
 func (c *candidate) mayTake() (bool, string) {
 	r := c.record
-	released := r.Holder == ""
-	expires := c.seen + r.expiry(c.limits)
-	free := released || c.now >= expires || r.Term == c.ended
+	free, expires := c.free()
 	if !free {
 		c.wait(expires)
 	}
@@ -297,7 +310,7 @@ func (c *candidate) claim() Record {
 	}
 	switch {
 	case next.Quorum > 0:
-		next.Members = union(next.Members, []Member{{Name: r.LastHolder, Address: r.Address}})
+		next.Members = union(next.Members, []Member{{Name: r.LastHolder, Address: r.Address, Replayed: r.Checkpoint}})
 	case r.Quorum > 0: // commits can't wait for anybody: nobody else may count on having them
 		next.Members = nil
 	}

@@ -157,6 +157,10 @@ func (u *universe) follow(p *place, want Want) {
 	} else if leader != nil {
 		p.upstream = leader.name
 	}
+	if want.Stand && p.mode == Down && len(p.disk.wal) > 0 {
+		p.disk.standby, p.mode, p.end = true, Replica, 0
+		return
+	}
 	up := leader != nil && leader.mode == Primary && u.reach(p, leader)
 	if !p.disk.standby || p.mode == Replica && up && !leader.disk.leads(&p.disk) {
 		if !up { // a former primary is rewound first

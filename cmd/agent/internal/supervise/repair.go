@@ -99,6 +99,19 @@ func (r *repair) method(ctx context.Context, wanted string) (generation.Generati
 	return g, r.next
 }
 
+// standable says whether there is a whole copy whose last server was a primary.
+func (r *repair) standable(ctx context.Context, wanted string) bool {
+	g, err := r.Volume.Resolve(wanted)
+	if err != nil || r.Volume.Rewinding(g.ID) {
+		return false
+	}
+	if _, _, err := r.inspect(ctx, g); err != nil {
+		return false
+	}
+	standby, err := settings.IsStandby(r.Volume.PGData(g.ID))
+	return err == nil && !standby
+}
+
 // do rewinds the copy, or makes a new one, from the primary that answers.
 func (r *repair) do(ctx context.Context, want elect.Want, config agentapi.Config, g generation.Generation, m method) error {
 	r.election.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Down} })

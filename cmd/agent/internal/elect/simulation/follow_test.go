@@ -10,6 +10,8 @@ func (a *agent) follow(s *server) {
 	v, leader := &a.node.volume, a.leader()
 	switch {
 	case a.busy:
+	case s == nil && a.want.Stand && len(v.wal) > 0 && !v.torn:
+		a.startReplica()
 	case s == nil && (len(v.wal) == 0 || v.torn):
 		a.copy(leader)
 	case s == nil && (!v.standby || leader != nil && !v.follows(&leader.node.volume)): // a former primary is always rewound
