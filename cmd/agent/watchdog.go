@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"time"
 
@@ -17,6 +18,9 @@ func watchdogCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
+			if err := watchdog.LockMemory(); err != nil {
+				slog.Warn("the watchdog's memory may be swapped out", "reason", err)
+			}
 			return watchdog.Watch(os.Stdin, watchdog.Now, endServer)
 		},
 	}
