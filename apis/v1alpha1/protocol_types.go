@@ -16,6 +16,10 @@ type VolumeLockRequest struct {
 	Token string `json:"token"`
 	// Mode is the state that the cluster must be in.
 	Mode VolumeLockMode `json:"mode"`
+	// MaxDowntime bounds how long the cluster is stopped before a data generation is handed over.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	MaxDowntime *metav1.Duration `json:"maxDowntime,omitempty"`
 }
 
 // VolumeLockMode is the state in which the requester needs the cluster.
@@ -37,9 +41,16 @@ type VolumeLock struct {
 	Token string `json:"token"`
 	// State of the lock.
 	State VolumeLockState `json:"state"`
-	// Message for a person: who has the volumes before it, or why the lock is refused.
+	// Message for a person: who has the volumes before it, what keeps PostgreSQL from being stopped, or why the lock is refused.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// StoppingSince is since when PostgreSQL is being stopped for the requester. It is recorded before anything is stopped.
+	// +optional
+	StoppingSince *metav1.Time `json:"stoppingSince,omitempty"`
+	// Deadline is until when a data generation has to be handed over; after that the lock is refused, and the cluster starts
+	// again. Empty if the request has no maxDowntime.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
 	// Volumes that belong to the requester while the state is Granted. The first one has the data, and must contain the
 	// data generation that is handed over.
 	// +optional
@@ -64,7 +75,8 @@ const (
 	VolumeLockGranted VolumeLockState = "Granted"
 	// VolumeLockAdopted: the requester's Handover was adopted; the volumes belong to the cluster again.
 	VolumeLockAdopted VolumeLockState = "Adopted"
-	// VolumeLockRefused: the request can't be granted; the message says why.
+	// VolumeLockRefused: the request can't be granted, or its deadline has passed; the message says why. It stays so until the
+	// request is withdrawn.
 	VolumeLockRefused VolumeLockState = "Refused"
 )
 

@@ -8,7 +8,7 @@ type VolumeLockStatus struct {
 	// VolumeLockRequest requests the volumes of the cluster from the db-controller.
 	// +optional
 	VolumeLockRequest *VolumeLockRequest `json:"volumeLockRequest,omitempty"`
-	// DownAt is when the db-controller was asked to stop the cluster.
+	// DownAt is since when the db-controller was stopping the cluster.
 	// +optional
 	DownAt *metav1.Time `json:"downAt,omitempty"`
 	// Previous is the data that the cluster ran on when it was stopped, and runs on again when the work is undone.
@@ -55,6 +55,8 @@ const (
 	ReasonVolumeLockRefused = "VolumeLockRefused"
 	// ReasonAwaitingAdoption: the cluster does not run on the new data yet.
 	ReasonAwaitingAdoption = "AwaitingAdoption"
+	// ReasonMaxDowntimeExceeded: the cluster would have been down for longer than spec.maxDowntime.
+	ReasonMaxDowntimeExceeded = "MaxDowntimeExceeded"
 	// ReasonNotStarted: the cluster did not accept connections on the new data in time.
 	ReasonNotStarted = "NotStarted"
 	// ReasonRollingBack: the work failed, and the cluster is being brought back to its previous data.

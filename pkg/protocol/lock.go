@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,6 +51,13 @@ type LockFacts struct {
 	Stopped bool
 	// Refusal is why nobody may lock the volumes now, such as that the cluster is being deleted. Empty: somebody may.
 	Refusal string
+	// Obstacle is why a stop would not come to an end, such as a pod on a lost node: nothing is stopped before it is gone. Empty:
+	// there is none.
+	Obstacle string
+	// Stuck is why a stop that has begun does not come to an end. Empty: it may.
+	Stuck string
+	// Now is the time of the response.
+	Now time.Time
 	// Volumes to give away. The first one has the data; the others are rebuilt from it.
 	Volumes []v1alpha1.LockedVolume
 }
@@ -62,26 +70,64 @@ func VolumeLocks(previous []v1alpha1.VolumeLock, requests []LockRequest, facts L
 	for _, request := range requests {
 		lock := v1alpha1.VolumeLock{Kind: request.Kind, Name: request.Name, RequesterUID: request.UID, Token: request.Request.Token}
 		old := findLock(previous, request)
+		if old != nil {
+			lock.StoppingSince, lock.Deadline = old.StoppingSince, old.Deadline
+		}
 		switch {
-		case old != nil && owns(old.State):
+		case old != nil && overdue(old, facts.Now):
+			lock.State, lock.Message = v1alpha1.VolumeLockRefused, "No data was handed over within spec.maxDowntime."
+		case old != nil && (owns(old.State) || old.State == v1alpha1.VolumeLockRefused):
 			lock = *old
 		case facts.Refusal != "":
 			lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Refusal
 		case holder != nil && holder.UID != request.UID:
 			lock.State = v1alpha1.VolumeLockQueued
 			lock.Message = fmt.Sprintf("Waiting until %s %s gives the volumes back.", holder.Kind, holder.Name)
-		case !facts.Stopped:
-			lock.State, lock.Message = v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped."
 		default:
-			lock.State, lock.Volumes = v1alpha1.VolumeLockGranted, facts.Volumes
+			lock = nextInTurn(lock, request.Request, facts)
 		}
 		locks = append(locks, lock)
 	}
 	return locks
 }
 
-// Holder is the request that the cluster is stopped for: the one that has the lock, or else the first in the queue. Nil: there
-// is none.
+// nextInTurn is the lock of the requester whose turn it is.
+func nextInTurn(lock v1alpha1.VolumeLock, request v1alpha1.VolumeLockRequest, facts LockFacts) v1alpha1.VolumeLock {
+	switch stopping := lock.StoppingSince != nil; {
+	case facts.Stopped:
+		begin(&lock, request, facts.Now)
+		lock.State, lock.Volumes = v1alpha1.VolumeLockGranted, facts.Volumes
+	case stopping && facts.Stuck != "":
+		lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Stuck
+	case !stopping && facts.Obstacle != "":
+		lock.State, lock.Message = v1alpha1.VolumeLockQueued, facts.Obstacle
+	default:
+		begin(&lock, request, facts.Now)
+		lock.State, lock.Message = v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped."
+	}
+	return lock
+}
+
+// begin records that the cluster is stopped for a requester from now on, and for how long.
+func begin(lock *v1alpha1.VolumeLock, request v1alpha1.VolumeLockRequest, now time.Time) {
+	if lock.StoppingSince != nil {
+		return
+	}
+	since := metav1.NewTime(now.Truncate(time.Second)) // as it comes back from the API server
+	lock.StoppingSince = &since
+	if request.MaxDowntime != nil {
+		lock.Deadline = &metav1.Time{Time: since.Add(request.MaxDowntime.Duration)}
+	}
+}
+
+// overdue reports that the time of a lock is over, and that nothing was handed over under it.
+func overdue(lock *v1alpha1.VolumeLock, now time.Time) bool {
+	waits := lock.State == v1alpha1.VolumeLockQueued || lock.State == v1alpha1.VolumeLockGranted
+	return waits && lock.Deadline != nil && now.After(lock.Deadline.Time)
+}
+
+// Holder is the request that the cluster is stopped for: the one that has the lock, or else the first in the queue that was not
+// refused. Nil: there is none.
 func Holder(previous []v1alpha1.VolumeLock, requests []LockRequest) *LockRequest {
 	return currentHolder(previous, requests)
 }
@@ -92,10 +138,12 @@ func currentHolder(previous []v1alpha1.VolumeLock, requests []LockRequest) *Lock
 			return &requests[i]
 		}
 	}
-	if len(requests) == 0 {
-		return nil
+	for i := range requests {
+		if old := findLock(previous, requests[i]); old == nil || old.State != v1alpha1.VolumeLockRefused {
+			return &requests[i]
+		}
 	}
-	return &requests[0]
+	return nil
 }
 
 func owns(state v1alpha1.VolumeLockState) bool {
@@ -185,19 +233,19 @@ func Adopted(cluster *v1alpha1.PostgresCluster, requester types.UID, request *v1
 		cluster.Status.DataGeneration == handover.DataGeneration
 }
 
-// MustBeStopped reports whether PostgreSQL has to be down: somebody requests the volumes, and nothing of theirs has been adopted,
-// or they take back what was.
+// MustBeStopped reports whether PostgreSQL has to be down: it is being stopped for who requests the volumes, and nothing of theirs
+// has been adopted, or they take back what was.
 func MustBeStopped(locks []v1alpha1.VolumeLock, requests []LockRequest) bool {
 	holder := currentHolder(locks, requests)
 	if holder == nil {
 		return false
 	}
 	old := findLock(locks, *holder)
-	if old == nil {
-		return true
-	}
-	if old.State == v1alpha1.VolumeLockAdopted {
+	switch {
+	case old == nil:
+		return false // it is answered first
+	case old.State == v1alpha1.VolumeLockAdopted:
 		return PendingHandover(locks, requests) != nil
 	}
-	return old.State != v1alpha1.VolumeLockRefused
+	return old.State == v1alpha1.VolumeLockGranted || old.StoppingSince != nil
 }

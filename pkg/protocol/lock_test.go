@@ -132,8 +132,49 @@ func TestHandover(t *testing.T) {
 	if reverted[0].AdoptedGeneration != "g1" || MustBeStopped(reverted, []LockRequest{requester}) || Serve(reverted, "g2", metav1.NewTime(noon))[0].ServedSince != nil {
 		t.Errorf("after the adoption was reverted: %+v", reverted)
 	}
-	if !MustBeStopped(granted, []LockRequest{requester}) || !MustBeStopped(nil, []LockRequest{requester}) || MustBeStopped(granted, nil) {
+	if !MustBeStopped(granted, []LockRequest{requester}) || MustBeStopped(nil, []LockRequest{requester}) || MustBeStopped(granted, nil) {
 		t.Error("whether PostgreSQL has to be down doesn't follow from who requests")
+	}
+}
+
+func TestNothingIsStoppedWithoutAnEndInSight(t *testing.T) {
+	requests := []LockRequest{requested("a", 0), requested("b", 1)}
+	requests[0].Request.MaxDowntime = &metav1.Duration{Duration: time.Hour}
+	var locks []v1alpha1.VolumeLock
+	for _, step := range []struct {
+		name  string
+		facts LockFacts
+		state v1alpha1.VolumeLockState
+		says  string
+		stops bool
+	}{
+		{"a pod hangs", LockFacts{Now: noon, Obstacle: "Pod shop-2 hangs."}, v1alpha1.VolumeLockQueued, "Pod shop-2 hangs.", false},
+		{"it has ended", LockFacts{Now: noon.Add(time.Minute)}, v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped.", true},
+		{"pods are being deleted", LockFacts{Now: noon.Add(2 * time.Minute), Obstacle: "Pod shop-0 is being deleted."}, v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped.", true},
+		{"all have ended", LockFacts{Now: noon.Add(3 * time.Minute), Stopped: true}, v1alpha1.VolumeLockGranted, "", true},
+		{"the time is nearly over", LockFacts{Now: noon.Add(time.Hour), Stopped: true}, v1alpha1.VolumeLockGranted, "", true},
+		{"it is over", LockFacts{Now: noon.Add(time.Hour + 2*time.Minute), Stopped: true}, v1alpha1.VolumeLockRefused, "No data was handed over within spec.maxDowntime.", false},
+		{"later", LockFacts{Now: noon.Add(2 * time.Hour), Stopped: true}, v1alpha1.VolumeLockRefused, "No data was handed over within spec.maxDowntime.", true},
+	} {
+		locks = VolumeLocks(locks, requests, step.facts)
+		if locks[0].State != step.state || locks[0].Message != step.says || MustBeStopped(locks, requests) != step.stops {
+			t.Errorf("%s: %s: %s; must be stopped: %v", step.name, locks[0].State, locks[0].Message, MustBeStopped(locks, requests))
+		}
+	}
+	if since := locks[0].StoppingSince; since == nil || !since.Time.Equal(noon.Add(time.Minute)) {
+		t.Errorf("stopping since %v", since)
+	}
+	if locks[1].State != v1alpha1.VolumeLockGranted {
+		t.Errorf("the next in turn: %+v", locks[1])
+	}
+}
+
+func TestAStopThatDoesNotEndIsGivenUp(t *testing.T) {
+	requests := []LockRequest{requested("a", 0)}
+	locks := VolumeLocks(nil, requests, LockFacts{Now: noon})
+	locks = VolumeLocks(locks, requests, LockFacts{Now: noon.Add(time.Minute), Stuck: "Pod shop-2 doesn't end."})
+	if locks[0].State != v1alpha1.VolumeLockRefused || locks[0].Message != "Pod shop-2 doesn't end." || MustBeStopped(locks, requests) {
+		t.Errorf("%+v", locks[0])
 	}
 }
 

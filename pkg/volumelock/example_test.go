@@ -24,7 +24,7 @@ func Example() {
 	}
 	tell := func(outcome flow.Outcome) { fmt.Println(outcome.Reason, "-", outcome.Message) }
 
-	tell(lock.Request(0))
+	tell(lock.Request(0, nil))
 	tell(lock.Await())
 	asDBController(cluster, upgrade)
 	tell(lock.PinPrevious())

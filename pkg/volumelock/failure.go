@@ -23,9 +23,13 @@ func Fail(reason, format string, args ...any) *v1alpha1.Failure {
 // Failure is why the lock leads nowhere, or nil: the cluster was deleted, there is a Refusal, or the cluster does not run on what
 // was handed over within limit. Zero is no limit.
 func (l Lock) Failure(limit time.Duration) *v1alpha1.Failure {
+	response := l.Response()
 	switch refusal := l.Refusal(); {
 	case l.ClusterUID != "" && (l.Gone() || !l.Cluster.DeletionTimestamp.IsZero()):
 		return Fail(v1alpha1.ReasonClusterReplaced, "PostgresCluster %s was deleted before it ran on the new data.", l.ClusterName)
+	case response != nil && response.Deadline != nil && l.Now.After(response.Deadline.Time) && !l.Running() && !l.RunsNew():
+		return Fail(v1alpha1.ReasonMaxDowntimeExceeded, "PostgresCluster %s would have been down for longer than spec.maxDowntime. It says: %s",
+			l.ClusterName, State(l.Cluster))
 	case refusal != nil:
 		return refusal
 	case limit > 0 && l.Status.Handover != nil && l.Status.HandedOverAt != nil && l.Now.After(l.Status.HandedOverAt.Add(limit)) && !l.Running():

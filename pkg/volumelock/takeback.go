@@ -30,10 +30,16 @@ func (l Lock) HandBack() flow.Outcome {
 	return flow.Save(v1alpha1.ReasonRollingBack, fmt.Sprintf("The previous data is handed back to PostgresCluster %s.", l.ClusterName))
 }
 
+// refused reports that the db-controller has refused the request, so that the cluster runs on what it ran on.
+func (l Lock) refused() bool {
+	response := l.Response()
+	return response != nil && response.State == v1alpha1.VolumeLockRefused
+}
+
 // AwaitTakenBack waits until the db-controller says that it has taken what was handed over last, before the volumes are given
 // back. That the cluster still runs on the previous data says nothing: it may be about to take the new data.
 func (l Lock) AwaitTakenBack() flow.Outcome {
-	if l.Status.Handover == nil || l.Status.VolumeLockRequest == nil || l.Gone() ||
+	if l.Status.Handover == nil || l.Status.VolumeLockRequest == nil || l.Gone() || l.refused() ||
 		protocol.Adopted(l.Cluster, l.Requester.GetUID(), l.Status.VolumeLockRequest, l.Status.Handover) {
 		return flow.Next
 	}

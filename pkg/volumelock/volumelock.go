@@ -65,16 +65,15 @@ func (l Lock) AwaitTurn() flow.Outcome {
 	return flow.Next
 }
 
-// Request records the request for the volumes. attempt tells the requests of one object apart.
-func (l Lock) Request(attempt int) flow.Outcome {
+// Request records the request for the volumes. attempt tells the requests of one object apart; without maxDowntime the cluster
+// may be down for as long as the work takes.
+func (l Lock) Request(attempt int, maxDowntime *metav1.Duration) flow.Outcome {
 	if l.Status.VolumeLockRequest != nil {
 		return flow.Next
 	}
 	l.Status.VolumeLockRequest = &v1alpha1.VolumeLockRequest{
 		Cluster: l.Cluster.Name, ClusterUID: l.Cluster.UID, Token: protocol.Token(l.Requester.GetUID(), attempt), Mode: v1alpha1.VolumeLockStopped,
-	}
-	if l.Status.DownAt == nil && l.Cluster.Status.SystemIdentifier != "" { // one without data was never up
-		l.Status.DownAt = &metav1.Time{Time: l.Now}
+		MaxDowntime: maxDowntime,
 	}
 	return flow.Save(v1alpha1.ReasonAwaitingVolumeLock, fmt.Sprintf("The volumes of PostgresCluster %s are requested from the db-controller.", l.ClusterName))
 }
@@ -92,6 +91,7 @@ func (l Lock) Granted() bool {
 
 // Await waits until the volumes are granted. There is nothing to wait for any more once the new data was handed over.
 func (l Lock) Await() flow.Outcome {
+	l.noteDown()
 	if l.Granted() || l.Status.Handover != nil {
 		return flow.Next
 	}
@@ -100,6 +100,14 @@ func (l Lock) Await() flow.Outcome {
 		why = flow.Sentence(response.Message)
 	}
 	return flow.Wait(v1alpha1.ReasonAwaitingVolumeLock, fmt.Sprintf("The volumes of PostgresCluster %s are not granted yet. %s", l.ClusterName, why))
+}
+
+// noteDown records since when the cluster is being stopped, as the db-controller says.
+func (l Lock) noteDown() {
+	response := l.Response()
+	if l.Status.DownAt == nil && response != nil && l.Cluster.Status.SystemIdentifier != "" { // one without data was never up
+		l.Status.DownAt = response.StoppingSince
+	}
 }
 
 // Volume is the one that has the data; empty unless the volumes are Granted.
@@ -161,10 +169,23 @@ func (l Lock) AwaitRunning(limit time.Duration) flow.Outcome {
 	}
 	message := fmt.Sprintf("Waiting until PostgresCluster %s accepts connections on data generation %s. It says: %s",
 		l.ClusterName, l.Status.Handover.DataGeneration, State(l.Cluster))
-	if limit == 0 || l.Status.HandedOverAt == nil {
+	left := l.TimeLeft()
+	if limit > 0 && l.Status.HandedOverAt != nil {
+		left = min(max(left, limit), max(time.Second, l.Status.HandedOverAt.Add(limit).Sub(l.Now)))
+	}
+	if left == 0 {
 		return flow.Wait(v1alpha1.ReasonAwaitingAdoption, message)
 	}
-	return flow.Poll(max(time.Second, l.Status.HandedOverAt.Add(limit).Sub(l.Now)), v1alpha1.ReasonAwaitingAdoption, message)
+	return flow.Poll(left, v1alpha1.ReasonAwaitingAdoption, message)
+}
+
+// TimeLeft is how much of the maximal downtime is left, at least a second; zero: it is not bounded.
+func (l Lock) TimeLeft() time.Duration {
+	response := l.Response()
+	if response == nil || response.Deadline == nil {
+		return 0
+	}
+	return max(time.Second, response.Deadline.Sub(l.Now))
 }
 
 // Withdraw gives the volumes back, and takes back what was offered. If anything was offered, that comes after AwaitRunning or
@@ -173,6 +194,7 @@ func (l Lock) Withdraw() flow.Outcome {
 	if l.Status.VolumeLockRequest == nil && l.Status.Handover == nil {
 		return flow.Next
 	}
+	l.noteDown()
 	l.Status.VolumeLockRequest, l.Status.Handover = nil, nil
 	return flow.Save(v1alpha1.ReasonReturningVolumes, fmt.Sprintf("The volumes are given back to PostgresCluster %s.", l.ClusterName))
 }

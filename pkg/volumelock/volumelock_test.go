@@ -23,7 +23,7 @@ func newLock(response v1alpha1.VolumeLock) volumelock.Lock {
 	lock := volumelock.Lock{
 		Requester: upgrade, Status: &upgrade.Status.VolumeLockStatus, ClusterName: "shop", ClusterUID: "c", Cluster: cluster, Now: noon,
 	}
-	lock.Request(0)
+	lock.Request(0, nil)
 	if response.State != "" {
 		response.RequesterUID, response.Token = "u", protocol.Token("u", 0)
 		cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{response}
@@ -90,8 +90,49 @@ func TestARequestIsMadeOnceAndSaysSinceWhenTheClusterIsDown(t *testing.T) {
 	lock := newLock(v1alpha1.VolumeLock{})
 	first := lock.Status.VolumeLockRequest
 	lock.Now = noon.Add(time.Hour)
-	if got := lock.Request(0); !got.Finished() || lock.Status.VolumeLockRequest != first || !lock.Status.DownAt.Time.Equal(noon) {
+	if got := lock.Request(0, nil); !got.Finished() || lock.Status.VolumeLockRequest != first || lock.Status.DownAt != nil {
 		t.Errorf("%+v, %+v, down at %v", got, lock.Status.VolumeLockRequest, lock.Status.DownAt)
+	}
+	lock.Cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+		RequesterUID: "u", Token: protocol.Token("u", 0), State: v1alpha1.VolumeLockQueued, StoppingSince: &metav1.Time{Time: noon.Add(time.Minute)},
+	}}
+	if lock.Await(); lock.Status.DownAt == nil || !lock.Status.DownAt.Time.Equal(noon.Add(time.Minute)) {
+		t.Errorf("the stop began a minute after noon, and it is down since %v", lock.Status.DownAt)
+	}
+}
+
+func TestTheMaximalDowntimeEndsUntilClientsAreLedToTheNewData(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(volumelock.Lock)
+		late   bool
+	}{
+		"the Job works":                     {func(volumelock.Lock) {}, true},
+		"the db-controller has given it up": {func(l volumelock.Lock) { l.Cluster.Status.VolumeLocks[0].State = v1alpha1.VolumeLockRefused }, true},
+		"it doesn't start":                  {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionFalse) }, true},
+		"it serves":                         {func(l volumelock.Lock) { adopts(l, "g1", metav1.ConditionTrue); serves(l) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lock := offered()
+			lock.Cluster.Status.VolumeLocks[0].Deadline = &metav1.Time{Time: noon.Add(time.Minute)}
+			c.change(lock)
+			if lock.TimeLeft() != time.Minute {
+				t.Errorf("%s are left", lock.TimeLeft())
+			}
+			lock.Now = noon.Add(2 * time.Minute)
+			failure := lock.Failure(0)
+			if (failure != nil) != c.late || c.late && failure.Reason != v1alpha1.ReasonMaxDowntimeExceeded {
+				t.Errorf("%+v", failure)
+			}
+		})
+	}
+}
+
+func TestARefusedRequestIsNotWaitedForToTakeDataBack(t *testing.T) {
+	lock := offered()
+	lock.Cluster.Status.VolumeLocks[0].State = v1alpha1.VolumeLockRefused
+	lock.TakeBack()
+	if got := lock.AwaitTakenBack(); !got.Finished() {
+		t.Errorf("the cluster never left its data: %+v", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -69,6 +70,8 @@ type Job struct {
 	// Secrets are mounted below agentapi.SecretsDir, of each only the keys that are named. What isn't there is left out.
 	Secrets   map[string][]string
 	Resources corev1.ResourceRequirements
+	// Limit is how long it may take before Kubernetes ends it; zero: there is no limit. It holds while the controller is away.
+	Limit time.Duration
 }
 
 // Ensure makes what is missing of the Job, the Job itself last. It is repeatable at any point; what is there is left.
@@ -152,13 +155,22 @@ func (j Job) identity() []client.Object {
 	}
 }
 
+// deadline is the Limit in seconds; nil: there is none.
+func (j Job) deadline() *int64 {
+	if j.Limit <= 0 {
+		return nil
+	}
+	return ptr.To(max(1, int64(j.Limit/time.Second)))
+}
+
 func (j Job) job() *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: j.meta(),
 		Spec: batchv1.JobSpec{
 			BackoffLimit: ptr.To[int32](4),
 			// A pod on a lost node is replaced only when it is known to be gone: two must never write at once.
-			PodReplacementPolicy: ptr.To(batchv1.Failed),
+			PodReplacementPolicy:  ptr.To(batchv1.Failed),
+			ActiveDeadlineSeconds: j.deadline(),
 			PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 				{
 					Action: batchv1.PodFailurePolicyActionFailJob,

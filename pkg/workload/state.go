@@ -56,6 +56,10 @@ func (s State) Lost(now time.Time) bool {
 	return s.LivePods > 0 && !s.Overdue.IsZero() && now.Sub(s.Overdue) > lostAfter
 }
 
+// LostMessage says what a person does about a Job that is Lost.
+const LostMessage = "The node of the Job's pod doesn't answer. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; " +
+	"the volume is free once the pod is known to have ended."
+
 // Ended reports that no pod of the Job runs and none will.
 func (s State) Ended() bool { return (s.Complete || s.Failed) && s.LivePods == 0 }
 

@@ -66,6 +66,33 @@ func Stuck(o *observed.Cluster) string {
 	return ""
 }
 
+// givenUpAfter is how long after its time a pod that is being deleted may still be there before a stop is given up.
+const givenUpAfter = 2 * time.Minute
+
+// NeverEnds says which pod keeps a stop from coming to an end, and that the stop is given up; empty: none.
+func NeverEnds(o *observed.Cluster) string {
+	for i := range o.Pods {
+		if gone := o.Pods[i].DeletionTimestamp; gone != nil && o.Now.Sub(gone.Time) > givenUpAfter {
+			return strings.TrimSpace(Stuck(o))
+		}
+	}
+	return ""
+}
+
+// Unstoppable says which pod would not end if all were stopped now, as far as can be known; empty: none.
+func Unstoppable(o *observed.Cluster) string {
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		switch {
+		case !pod.DeletionTimestamp.IsZero():
+			return fmt.Sprintf("Pod %s is being deleted; nothing is stopped before it has ended.%s", pod.Name, Stuck(o))
+		case observed.NodeLost(pod):
+			return fmt.Sprintf("Node %s of pod %s doesn't answer, so the pod could not be stopped; nothing is stopped before it answers.", pod.Spec.NodeName, pod.Name)
+		}
+	}
+	return ""
+}
+
 // imageWaits are the reasons of kubelet for a container that has no image.
 var imageWaits = []string{"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable"}
 

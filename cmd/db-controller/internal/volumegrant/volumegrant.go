@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
@@ -109,7 +111,8 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	for _, claim := range o.ExistingClaims() {
 		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
 	}
-	facts.Stopped = o.Vacated() && len(facts.Volumes) > 0
+	facts.Now, facts.Stopped = o.Now, o.Vacated() && len(facts.Volumes) > 0
+	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."
 	}
@@ -159,7 +162,20 @@ func AwaitUnlocked(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !o.Stopped() {
 		return flow.Poll(pace.BusyInterval, reason, message)
 	}
+	if deadline := deadline(o); deadline != nil {
+		return flow.Poll(max(time.Second, deadline.Sub(o.Now)+time.Second), reason, message)
+	}
 	return flow.Wait(reason, message)
+}
+
+// deadline of the lock that is granted; nil: there is none.
+func deadline(o *observed.Cluster) *metav1.Time {
+	for _, lock := range o.Cluster.Status.VolumeLocks {
+		if lock.State == v1alpha1.VolumeLockGranted {
+			return lock.Deadline
+		}
+	}
+	return nil
 }
 
 // AwaitRelease lets a deletion wait for whoever holds the volume lock.

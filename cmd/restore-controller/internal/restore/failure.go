@@ -7,6 +7,7 @@ import (
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/volumelock"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // failure is why the restore must be given up, or nil. It is pure.
@@ -55,6 +56,8 @@ func (o *observed) jobFailure() *v1alpha1.Failure {
 	switch {
 	case o.job.Foreign:
 		return volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", flow.Sentence(o.job.Message))
+	case o.job.Lost(o.now) && o.restore.Status.Handover == nil && !o.discarding():
+		return volumelock.Fail(v1alpha1.ReasonJobFailed, "The restore failed: %s", workload.LostMessage)
 	case o.job.Failed && o.job.Ended() && o.restore.Status.Handover == nil:
 		reason, message := o.job.FailureReason()
 		return volumelock.Fail(reason, "The restore failed: %s", flow.Sentence(message))

@@ -28,6 +28,9 @@ func (r *Reconciler) deleteJob(ctx context.Context, o *observed, why string) flo
 	if err := workload.Delete(ctx, r.Client, o.restore, jobName(o.restore), o.job); err != nil {
 		return flow.Retry(err)
 	}
+	if o.job.Lost(o.now) {
+		why += " " + workload.LostMessage
+	}
 	return flow.Poll(5*time.Second, v1alpha1.ReasonRunning, why)
 }
 

@@ -319,6 +319,14 @@ func TestWhatCannotBeAskedForInPlaceIsRefusedAtOnce(t *testing.T) {
 			s.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
 			s.ConfirmWithin = &metav1.Duration{Duration: 9000 * time.Hour}
 		}, "spec.confirmWithin must be from 0s to 8760h"},
+		"a downtime that is too short": {func(s *v1alpha1.RestoreSpec) {
+			s.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop"}}
+			s.MaxDowntime = &metav1.Duration{Duration: time.Second}
+		}, "spec.maxDowntime must be from 1m to 168h"},
+		"a bounded downtime without a way back": {func(s *v1alpha1.RestoreSpec) {
+			s.Destination = v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: "shop", SafetyBackup: true, DiscardPrevious: true}}
+			s.MaxDowntime = &metav1.Duration{Duration: time.Hour}
+		}, "spec.maxDowntime applies to a restore in place that keeps the previous data"},
 	} {
 		restore := &v1alpha1.Restore{ObjectMeta: l.meta("bad"), Spec: v1alpha1.RestoreSpec{
 			Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}},

@@ -75,7 +75,7 @@ func (r *Reconciler) requestUndo(ctx context.Context, o *observed) flow.Outcome 
 	if outcome := undoable(o); !outcome.Finished() {
 		return r.orGo(ctx, o, outcome)
 	}
-	return undoing(o.lock().Request(undoAttempt))
+	return undoing(o.lock().Request(undoAttempt, nil))
 }
 
 // undoAttempt tells the request for the undo from the one for the restore.
@@ -143,6 +143,10 @@ func (r *Reconciler) awaitUndo(ctx context.Context, o *observed) flow.Outcome {
 		return r.orGo(ctx, o, undoable(o))
 	}
 	if refusal := o.lock().Refusal(); refusal != nil {
+		if o.cluster.DeletionTimestamp.IsZero() && o.lock().Response().StoppingSince != nil { // it could not be stopped this time
+			status.VolumeLockRequest = nil
+			return flow.Save(v1alpha1.ReasonUndoing, refusal.Message)
+		}
 		return r.undoImpossible(ctx, o, refusal.Message)
 	}
 	if outcome := o.lock().Await(); !outcome.Finished() {

@@ -73,7 +73,7 @@ func (r *Reconciler) create(ctx context.Context, cluster *v1alpha1.PostgresClust
 }
 
 func requestLock(_ context.Context, o *observed) flow.Outcome {
-	return o.lock().Request(0)
+	return o.lock().Request(0, o.restore.Spec.MaxDowntime)
 }
 
 func awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
@@ -126,7 +126,8 @@ func (r *Reconciler) job(o *observed) workload.Job {
 	return workload.Job{
 		Name: jobName(o.restore), Owner: o.restore, Cluster: o.cluster.Name, Component: workload.ComponentRestore,
 		Image: plan.Image, Agent: r.Agent, Args: []string{"restore"}, Spec: spec, Progress: &spec.Object,
-		ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, S3Secret: location.SecretName(o.repository),
+		ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, Limit: o.lock().TimeLeft(),
+		S3Secret:   location.SecretName(o.repository),
 		KeysSecret: location.KeysSecretName(o.repository), Resources: resourcesOf(o.cluster),
 	}
 }

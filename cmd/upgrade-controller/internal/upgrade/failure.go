@@ -7,6 +7,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/volumelock"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // failure is why the upgrade must be given up, or nil. It is pure.
@@ -70,6 +71,8 @@ func (o *observed) workFailure() *v1alpha1.Failure {
 		return nil
 	case o.work.Foreign:
 		return volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", flow.Sentence(o.work.Message))
+	case o.work.Lost(o.now):
+		return volumelock.Fail(v1alpha1.ReasonJobFailed, "The upgrade failed: %s", workload.LostMessage)
 	case o.work.Ended() && o.work.Failed:
 		reason, message := o.work.FailureReason()
 		return volumelock.Fail(reason, "The upgrade failed: %s", flow.Sentence(message))

@@ -26,7 +26,11 @@ func (r *Reconciler) stopJobs(ctx context.Context, o *observed) flow.Outcome {
 		return outcome
 	}
 	if o.check.Exists || o.work.Exists {
-		return flow.Poll(2*time.Second, v1alpha1.ReasonRollingBack, "Waiting until the pods of the Jobs are deleted.")
+		message := "Waiting until the pods of the Jobs are deleted."
+		if o.work.Lost(o.now) {
+			message += " " + workload.LostMessage
+		}
+		return flow.Poll(2*time.Second, v1alpha1.ReasonRollingBack, message)
 	}
 	return flow.Next
 }

@@ -4,6 +4,7 @@ package upgrade
 
 import (
 	"context"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,7 +44,7 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 	status.ObservedGeneration = shop.Generation
 	asks := protocol.LockRequests(shop, nil, upgrades)
 	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
-		Stopped: true, Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
+		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
 	})
 	if ask := protocol.PendingHandover(status.VolumeLocks, asks); ask != nil {
 		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)

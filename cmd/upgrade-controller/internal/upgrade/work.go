@@ -11,7 +11,7 @@ import (
 )
 
 func (r *Reconciler) requestLock(_ context.Context, o *observed) flow.Outcome {
-	return o.lock().Request(0)
+	return o.lock().Request(0, o.upgrade.Spec.MaxDowntime)
 }
 
 func (r *Reconciler) awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
@@ -29,7 +29,7 @@ func (r *Reconciler) runUpgrade(ctx context.Context, o *observed) flow.Outcome {
 	job := workload.Job{
 		Name: workJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
-		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName,
+		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, Limit: o.lock().TimeLeft(),
 	}
 	if err := job.Ensure(ctx, r.Client); err != nil {
 		return flow.Retry(err)
