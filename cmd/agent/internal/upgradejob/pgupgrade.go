@@ -31,7 +31,12 @@ const (
 
 // pgUpgrade runs pg_upgrade, and reports what it is busy with. What it has found wrong is in the error.
 func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, oldData, newData string, more ...string) error {
+	options, err := serverOptions(oldData)
+	if err != nil {
+		return err
+	}
 	args := append([]string{
+		"--old-options=" + options, "--new-options=" + options,
 		"--old-bindir=" + found.oldBin, "--new-bindir=" + found.newBin,
 		"--old-datadir=" + oldData, "--new-datadir=" + newData,
 		"--username=postgres", "--socketdir=" + w.Scratch,
@@ -56,6 +61,21 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 		return job.Final(ReasonUpgradeFailed, fmt.Errorf("pg_upgrade: %w: %s", err, text))
 	}
 	return nil
+}
+
+// serverOptions are what a server needs to start on the old data, and the new one to take its slots over: the data directory has
+// initdb's configuration, not the cluster's, and a server with more slots or a lower wal_level than they need refuses to start. Huge
+// pages are not for a Job, which requests none.
+func serverOptions(oldData string) (string, error) {
+	slots, err := os.ReadDir(filepath.Join(oldData, "pg_replslot"))
+	if err != nil {
+		return "", fmt.Errorf("count the replication slots: %w", err)
+	}
+	options := "-c huge_pages=off"
+	if n := len(slots); n > 0 {
+		options += fmt.Sprintf(" -c wal_level=logical -c max_replication_slots=%d -c max_wal_senders=%[1]d", max(n, 10))
+	}
+	return options, nil
 }
 
 // follow collects the output, and shows its lines as they come.

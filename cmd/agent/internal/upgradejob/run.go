@@ -136,7 +136,11 @@ func (w Worker) startAndStop(ctx context.Context, binDir, dataDir string) error 
 // start runs a server that only this pod can reach, until stop is called.
 func (w Worker) start(ctx context.Context, binDir, dataDir string) (stop func(context.Context) error, err error) {
 	ctl := filepath.Join(binDir, "pg_ctl")
-	options := "-c listen_addresses='' -c archive_mode=off -c autovacuum=off -c fsync=off -c unix_socket_directories=" + w.Scratch
+	needed, err := serverOptions(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	options := needed + " -c listen_addresses='' -c archive_mode=off -c autovacuum=off -c fsync=off -c unix_socket_directories=" + w.Scratch
 	log := filepath.Join(w.Scratch, "server.log")
 	if _, err := w.Run(ctx, ctl, "-D", dataDir, "-w", "-t", "600", "-l", log, "-o", options, "start"); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(log))
