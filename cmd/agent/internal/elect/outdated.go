@@ -30,7 +30,8 @@ func (c *candidate) outdated() string {
 // rolledBack says why the volume of the last holder is older than what it had as the primary; empty: it isn't.
 func (c *candidate) rolledBack() string {
 	own, r := c.self.Checkpoint, c.record
-	if own.LSN == 0 || !own.before(r.Checkpoint) && !(r.Complete && own.before(r.End)) {
+	older := own.before(r.Checkpoint) || r.Complete && own.before(r.End)
+	if own.LSN == 0 || !older {
 		return ""
 	}
 	return fmt.Sprintf("%s was primary last, and its volume is older than that: it was restored from a snapshot, or replaced. "+
