@@ -136,6 +136,7 @@ func crashing(store objstore.Store, from int, done bool) *fault.Store {
 }
 
 func TestABackupThatCrashesAtAnyCallIsFinishedByTheNextRun(t *testing.T) {
+	leaveOutForRaces(t)
 	dir := pgdata(t)
 	for _, done := range []bool{false, true} {
 		for from, finished := 1, false; !finished; from++ {
@@ -173,6 +174,7 @@ func onlyUsed(t *testing.T, store objstore.Store, manifest *Manifest) error {
 }
 
 func TestADeleteThatCrashesAtAnyCallIsFinishedByTheNext(t *testing.T) {
+	leaveOutForRaces(t)
 	dir := pgdata(t)
 	for _, done := range []bool{false, true} {
 		for from, finished := 1, false; !finished; from++ {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestRandomHistoriesOfIncrementalBackupsRestoreExactly(t *testing.T) {
+	leaveOutForRaces(t)
 	for _, summarize := range []bool{false, true} {
 		for seed := range uint64(3) {
 			if testing.Short() && seed != 1 {

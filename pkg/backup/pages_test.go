@@ -156,6 +156,7 @@ func TestABackupThatReportsDamageListsThePagesAndHasThemAsTheyAre(t *testing.T) 
 }
 
 func TestAnIncrementalBackupReadsThePagesAgainThatAreDamagedInItsParent(t *testing.T) {
+	leaveOutForRaces(t)
 	for _, summarize := range []bool{false, true} {
 		d, _ := withBigRelation(t, summarize)
 		d.reportDamage = true
@@ -180,6 +181,7 @@ func TestAnIncrementalBackupReadsThePagesAgainThatAreDamagedInItsParent(t *testi
 }
 
 func TestNoBackupBuildsOnMoreDamageThanIsListed(t *testing.T) {
+	leaveOutForRaces(t)
 	d, _ := withBigRelation(t, true)
 	d.reportDamage = true
 	var pages []int
