@@ -51,7 +51,6 @@ func page(t *testing.T) string {
 }
 
 func TestThePageHasEveryCommandAndFlag(t *testing.T) {
-	t.Parallel()
 	text, root, known := page(t), (&app{}).command(), map[string]bool{"--help": true}
 	for _, name := range flagsOf(root, true) {
 		known[name] = true
@@ -83,7 +82,6 @@ func TestThePageHasEveryCommandAndFlag(t *testing.T) {
 }
 
 func TestThePageHasEveryExitStatus(t *testing.T) {
-	t.Parallel()
 	text := page(t)
 	for _, status := range []int{exitDone, exitFailed, exitUsage, exitDamaged, exitNotThere, exitStore} {
 		if !strings.Contains(text, fmt.Sprintf("\n| %d | ", status)) {

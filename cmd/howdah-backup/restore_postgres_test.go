@@ -18,7 +18,6 @@ import (
 // TestPostgreSQLStartsOnWhatIsRestored: rows up to 120 are in the first backup, up to 200 before the moment that is named in
 // three ways, up to 220 in the second backup, which is an incremental one, up to 300 behind it.
 func TestPostgreSQLStartsOnWhatIsRestored(t *testing.T) {
-	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.begin()
