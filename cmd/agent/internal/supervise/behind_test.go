@@ -54,6 +54,9 @@ func TestAReplicaThatFellBehindReadsTheArchiveAndIsNotCloned(t *testing.T) {
 }
 
 func TestAReplicaThatFellBehindIsClonedWhileTheArchiveIsAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for minutes; make test-full has it")
+	}
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel() // it mostly waits
 	two, store := newPair(t)
@@ -105,6 +108,9 @@ func (c *pair) loseWAL() {
 }
 
 func TestAReplicaThatCanNeverBecomeConsistentIsCloned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for minutes; make test-full has it")
+	}
 	pgtest.OneVersionIsEnough(t)
 	t.Parallel() // it mostly waits
 	two, store := newPair(t)
