@@ -88,10 +88,10 @@ func TestALostClustersLastCopyIsDeletedByTheSentenceInStatus(t *testing.T) {
 		return b.ids("7-old") == "ago8" && len(repo.Status.Lineages) == 1 && repo.Status.Lineages[0].GiveUp != ""
 	})
 	found := &v1alpha1.BackupList{}
-	b.must(b.List(b.Context(), found, client.InNamespace(b.namespace)))
-	if len(found.Items) != 1 {
-		t.Fatalf("there are %d Backups", len(found.Items))
-	}
+	b.eventuallyWithin(time.Minute, repo, "only its object stays", func() bool { // each goes a moment after its data
+		b.must(b.List(b.Context(), found, client.InNamespace(b.namespace)))
+		return len(found.Items) == 1
+	})
 	last := &found.Items[0]
 	b.change(last, func() { last.Spec.Hold = true })
 	b.change(repo, func() { repo.Spec.Retention.GiveUp = []string{repo.Status.Lineages[0].GiveUp} })
