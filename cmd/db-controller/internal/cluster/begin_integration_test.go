@@ -67,6 +67,7 @@ func TestTheInstanceThatAnUpgradeRanOnBeginsItsData(t *testing.T) {
 	l.lead("shop-2")
 	upgrade := l.upgrade("to-18", shop)
 	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
+	l.kube.set(func(s *standIn) { s.notReady, s.unpublished = true, true }) // what has served clients isn't taken back
 	l.say(upgrade, func() { upgrade.Status.Handover = handover(shop, upgrade) })
 	l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockAdopted)
 	l.eventually("the agents are told", func() bool { return l.told().DataInstance == "shop-2" })
