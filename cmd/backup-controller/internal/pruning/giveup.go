@@ -22,15 +22,16 @@ func giveUpSentence(l *inventory.Lineage, owner ownership.Owner) string {
 }
 
 // isGivenUp says whether the spec of a repository has the sentence of a lineage. One that was written before more was written gives up
-// nothing. While the lineage is being deleted, what is left of it was written earlier than the sentence says.
-func isGivenUp(repo *v1alpha1.BackupRepository, l *inventory.Lineage, owner ownership.Owner) bool {
+// nothing, nor does one of the future, which status can't have shown. While the lineage is being deleted, what is left of it was written
+// earlier than the sentence says.
+func isGivenUp(repo *v1alpha1.BackupRepository, l *inventory.Lineage, owner ownership.Owner, now time.Time) bool {
 	if repo.Spec.Retention == nil || giveUpSentence(l, owner) == "" {
 		return false
 	}
 	for _, sentence := range repo.Spec.Retention.GiveUp {
 		name, text, _ := strings.Cut(sentence, lastWrittenPhrase)
 		at, err := time.Parse(time.RFC3339, text)
-		if err == nil && name == l.Lineage.Lineage && !l.LastWritten.Truncate(time.Second).After(at) {
+		if err == nil && !at.After(now) && name == l.Lineage.Lineage && !l.LastWritten.Truncate(time.Second).After(at) {
 			return true
 		}
 	}

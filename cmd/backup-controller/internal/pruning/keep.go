@@ -33,7 +33,7 @@ func (r *run) keep(ctx context.Context) error {
 			continue
 		}
 		retained := r.retained(l, owner)
-		retained.GivenUp = isGivenUp(r.repo, l, owner)
+		retained.GivenUp = isGivenUp(r.repo, l, owner, r.now)
 		plan := retention.Make(retained, policy, r.now)
 		r.result.going(l.Lineage.Lineage, plan)
 		if why := unclear(l); why != "" {
