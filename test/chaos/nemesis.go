@@ -105,20 +105,20 @@ func (n *nemesis) disrupt() {
 	}
 	heal, err := d.do(n, on)
 	if err != nil {
-		n.Logf("%s: %s of %s: %v", n.at0(), d.name, on, err)
+		n.Logf("%s: %s of %s: %v", n.elapsed(), d.name, on, err)
 		return
 	}
 	n.once[d.name] = true
 	if heal == nil {
-		n.Logf("%s: %s of %s", n.at0(), d.name, on)
+		n.Logf("%s: %s of %s", n.elapsed(), d.name, on)
 		return
 	}
-	n.Logf("%s: %s of %s for %s", n.at0(), d.name, on, short(lasts))
+	n.Logf("%s: %s of %s for %s", n.elapsed(), d.name, on, short(lasts))
 	n.active[on], n.heals[on] = heal, time.Now().Add(lasts)
 }
 
-// at0 is the time since the episode began.
-func (n *nemesis) at0() time.Duration { return short(time.Since(n.began)) }
+// elapsed is the time since the episode began.
+func (n *nemesis) elapsed() time.Duration { return short(time.Since(n.began)) }
 
 // heal ends what has lasted for long enough.
 func (n *nemesis) heal(now time.Time) {

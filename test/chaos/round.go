@@ -91,7 +91,7 @@ func (r *round) compareInstances() {
 // accepts writes when nobody leads to it any more.
 func (r *round) write() {
 	r.Helper()
-	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the rows of the round before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept = r.client("kept", r.target, true)
 	r.fresh = r.client("fresh", r.target, false)
 	for i := range r.instances {

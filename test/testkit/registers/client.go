@@ -140,11 +140,6 @@ func (c *client) do(ctx context.Context, o *Operation) error {
 func (c *client) listen(*pgconn.PgConn, *pgconn.Notice) { c.warned = true }
 
 func (c *client) hangUp() {
-	if c.conn == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	_ = c.conn.Close(ctx)
+	writes.HangUp(c.conn)
 	c.conn = nil
 }

@@ -186,15 +186,19 @@ func (c *Client) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// hangUp closes the connection without waiting for an answer that may not come.
 func (c *Client) hangUp() {
-	if c.conn == nil {
+	HangUp(c.conn)
+	c.conn = nil
+}
+
+// HangUp closes a connection without waiting for an answer that may not come; nil: there is none.
+func HangUp(conn *pgx.Conn) {
+	if conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_ = c.conn.Close(ctx)
-	c.conn = nil
+	_ = conn.Close(ctx)
 }
 
 func (c *Client) note(ack Ack, err error) {

@@ -103,7 +103,7 @@ func (c *configuration) lower(ctx context.Context, server *postmaster.Server) {
 		err = c.lookForPending(ctx)
 	}
 	if err != nil {
-		c.Log.Warn("parameters that the primary has more of can't be lowered yet", "error", err)
+		c.Log.Warn("parameters that the primary has more of stay as they are, and whether a restart is pending is not known until the next one", "error", err)
 	}
 }
 
