@@ -206,17 +206,17 @@ func (c *copier) setVanished(e *entry) {
 // emit compresses the content, puts it into a pack and notes where it is.
 func (w *worker) emit(ctx context.Context) error {
 	stored, coding := w.encoder.Encode(w.content, w.stored)
-	pack, offset, err := w.packer.add(ctx, stored)
-	if err != nil {
-		return err
-	}
 	frame := &Frame{
-		Pack: pack, Offset: offset, Stored: uint32(len(stored)), Content: uint32(len(w.content)),
+		Stored: uint32(len(stored)), Content: uint32(len(w.content)),
 		ContentCRC: codec.CRC(w.content), Coding: coding, Digest: w.packer.digests.Digest(w.content),
 	}
 	frame.StoredCRC = frame.ContentCRC
 	if coding != codec.Raw {
 		frame.StoredCRC = codec.CRC(stored)
+	}
+	var err error
+	if frame.Pack, frame.Offset, err = w.packer.add(ctx, stored, frame.StoredCRC); err != nil {
+		return err
 	}
 	w.frames.Add(1)
 	w.mu.Lock()

@@ -37,6 +37,7 @@ func (d onDisk) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if err := os.WriteFile(d.path(key), body, 0o600); err != nil {
 		return err
 	}
+	opts.CRC32C = nil // it is that of the file
 	return d.Store.Put(ctx, key, nil, opts)
 }
 

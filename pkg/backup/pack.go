@@ -32,6 +32,7 @@ type packer struct {
 	mu      sync.Mutex // guards what follows
 	free    chan []byte
 	current []byte
+	sum     uint32 // CRC-32C of it, combined from those of the frames
 	packs   []Pack
 	names   int64 // bytes that the packs take in the header of the manifest
 
@@ -65,9 +66,9 @@ func newPacker(ctx context.Context, cancel context.CancelCauseFunc, store objsto
 	return p
 }
 
-// add puts a frame into the current pack, and says where it is. The context ends the wait for a
+// add puts a frame, which has that checksum, into the current pack, and says where it is. The context ends the wait for a
 // buffer.
-func (p *packer) add(ctx context.Context, frame []byte) (pack, offset uint32, err error) {
+func (p *packer) add(ctx context.Context, frame []byte, crc uint32) (pack, offset uint32, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.current != nil && len(p.current)+len(frame) > cap(p.current) {
@@ -82,7 +83,7 @@ func (p *packer) add(ctx context.Context, frame []byte) (pack, offset uint32, er
 		return 0, 0, fmt.Errorf("a frame of %d bytes does not fit into a pack", len(frame))
 	}
 	offset = uint32(len(p.current))
-	p.current = append(p.current, frame...)
+	p.current, p.sum = append(p.current, frame...), codec.Combine(p.sum, crc, int64(len(frame)))
 	return uint32(len(p.packs) - 1), offset, nil
 }
 
@@ -113,7 +114,7 @@ func (p *packer) begin(ctx context.Context) error {
 			return err
 		}
 		p.packs = append(p.packs, Pack{Backup: header.Backup, Name: header.Name})
-		p.current = append(buffer[:0], sealed...)
+		p.current, p.sum = append(buffer[:0], sealed...), codec.CRC(sealed)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -125,10 +126,10 @@ func (p *packer) ship() {
 	pack := &p.packs[len(p.packs)-1]
 	pack.Size = int64(len(p.current))
 	key := layout.PackKey(p.header.Lineage, pack.Backup, pack.Name)
-	body := p.current
+	body, sum := p.current, p.sum
 	p.current = nil
 	p.uploads.Go(func() {
-		if err := p.store.Put(p.ctx, key, body, objstore.PutOptions{}); err != nil {
+		if err := p.store.Put(p.ctx, key, body, objstore.PutOptions{CRC32C: &sum}); err != nil {
 			p.failure.set(err)
 		}
 		p.stored.Add(int64(len(body)))

@@ -54,6 +54,9 @@ type Store interface {
 type PutOptions struct {
 	// IfAbsent refuses the put with ErrExists when the key is taken.
 	IfAbsent bool
+	// CRC32C is the checksum of the body, if that is known already; else the store computes it. A body that is another on its
+	// arrival is refused with ErrUnavailable, and nothing is stored.
+	CRC32C *uint32
 }
 
 // Info is what a store knows about an object without reading it.

@@ -42,6 +42,7 @@ type object struct {
 	buffer buffer
 	size   int64 // of the content so far
 	crc    uint32
+	sum    uint32 // CRC-32C of the whole object, once it is sealed
 }
 
 // buffer takes what the packer writes.
@@ -98,6 +99,7 @@ func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error
 	if err != nil {
 		return nil, Header{}, err
 	}
+	o.sum = codec.Combine(codec.CRC(header), meta.StoredCRC32C, meta.Stored)
 	if len(header) > headerRoom { // very many restore points
 		return append(header, frame...), meta.Header, nil
 	}

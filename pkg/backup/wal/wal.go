@@ -138,7 +138,7 @@ func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64
 	if err != nil {
 		return err
 	}
-	err = a.store.Put(ctx, key, body, objstore.PutOptions{IfAbsent: true})
+	err = a.store.Put(ctx, key, body, objstore.PutOptions{IfAbsent: true, CRC32C: &o.sum})
 	taken := errors.Is(err, objstore.ErrExists)
 	if err != nil && !taken {
 		return err // a request that was given up may still be reading the body: nobody else may write there

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"iter"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ func New() *Store { return NewAt(time.Now) }
 // NewAt returns an empty store with a clock of its own.
 func NewAt(now func() time.Time) *Store { return &Store{objects: map[string]object{}, now: now} }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 func fail(op, key string, kind error) error {
 	return &objstore.Error{Op: op, Key: key, Bucket: "mem", Kind: kind}
 }
@@ -40,6 +43,9 @@ func fail(op, key string, kind error) error {
 func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if opts.CRC32C != nil && *opts.CRC32C != crc32.Checksum(body, castagnoli) {
+		return fail("put", key, objstore.ErrUnavailable)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

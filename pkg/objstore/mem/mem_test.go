@@ -14,3 +14,5 @@ func TestTheStoreInMemoryConforms(t *testing.T) { storetest.Run(t, mem.New()) }
 func TestTheWrappersConform(t *testing.T) {
 	storetest.Run(t, retry.New(fault.New(mem.New(), fault.Plan{}), retry.Policy{}))
 }
+
+func TestABodyIsWhatItsChecksumSays(t *testing.T) { storetest.Sums(t, mem.New()) }

@@ -26,9 +26,9 @@ const defaultRegion = "us-east-1"
 
 // Store is one bucket and prefix. It doesn't retry: see package retry.
 type Store struct {
-	config    objstore.Config
-	client    minio.Core
-	checksums atomic.Bool // the bucket takes no objects without
+	config   objstore.Config
+	client   minio.Core
+	unsummed atomic.Bool // the server knows no checksums
 }
 
 // Open returns the store of a valid config. It doesn't connect.
@@ -125,20 +125,19 @@ func (s *Store) fail(op, key string, err error) error {
 	}
 }
 
-// Put sends the body in one request, and again with a checksum where the bucket asks for one.
+// Put sends the body in one request with its checksum, which the server verifies, and again without it where that is not known.
 func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
-	summed := s.checksums.Load()
+	summed := !s.unsummed.Load()
 	err := s.put(ctx, key, body, opts, summed)
 	response := minio.ErrorResponse{}
-	if !summed && errors.As(err, &response) && client.WantsChecksum(response.Code, response.Message) {
-		s.checksums.Store(true)
-		err = s.put(ctx, key, body, opts, true)
+	if summed && errors.As(err, &response) && client.RefusesChecksum(response.Code, response.Message) {
+		s.unsummed.Store(true)
+		err = s.put(ctx, key, body, opts, false)
 	}
 	return s.fail("put", key, err)
 }
 
-// put without checksums of the client's own: frames, manifests and WAL carry theirs, and TLS guards the way; over plain
-// HTTP the payload is signed.
+// put without checksums of the client's own: there is one, which is mostly known already. Over plain HTTP the payload is signed.
 func (s *Store) put(ctx context.Context, key string, body []byte, opts objstore.PutOptions, summed bool) error {
 	options := minio.PutObjectOptions{
 		DisableMultipart:     true,
@@ -148,7 +147,7 @@ func (s *Store) put(ctx context.Context, key string, body []byte, opts objstore.
 		options.SetMatchETagExcept("*")
 	}
 	if summed {
-		options.UserMetadata = map[string]string{client.ChecksumHeader: client.Checksum(body)}
+		options.UserMetadata = map[string]string{client.ChecksumHeader: client.Checksum(body, opts.CRC32C)}
 	}
 	if err := encryptBy(s.config.ServerSide, &options); err != nil {
 		return err

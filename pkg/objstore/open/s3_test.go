@@ -49,6 +49,30 @@ func TestARealServerConformsWhenObjectsAreSealed(t *testing.T) {
 	}
 }
 
+func TestARealServerTakesNoBodyThatIsNotWhatItsChecksumSays(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) { storetest.Sums(t, plain(t, storetest.Server(t, driver))) })
+	}
+}
+
+func TestABodyThatIsGarbledOnItsWayIsRefused(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			relay, config := storetest.NewRelay(t, storetest.Server(t, driver))
+			store := plain(t, config)
+			relay.Spoil(func(storetest.Request) storetest.Fault { return storetest.Fault{FlipIn: true} })
+			err := store.Put(t.Context(), "garbled", []byte("some content"), objstore.PutOptions{})
+			relay.Spoil(nil)
+			if !errors.Is(err, objstore.ErrUnavailable) {
+				t.Errorf("the server has taken it: %v", err)
+			}
+			if _, err := store.Stat(t.Context(), "garbled"); !errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("it is there: %v", err)
+			}
+		})
+	}
+}
+
 func TestARealServerPassesTheProbe(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {

@@ -33,9 +33,9 @@ const (
 
 // Store is one bucket and prefix. It doesn't retry: see package retry.
 type Store struct {
-	config    objstore.Config
-	client    *s3.Client
-	checksums atomic.Bool // the bucket takes no objects without
+	config   objstore.Config
+	client   *s3.Client
+	unsummed atomic.Bool // the server knows no checksums
 }
 
 // Open returns the store of a valid config. It doesn't connect.
@@ -82,8 +82,8 @@ func loadOptions(config objstore.Config, httpClient aws.HTTPClient) []func(*awsc
 	return options
 }
 
-// clientOptions leave out the SDK's own checksums: frames, manifests and WAL carry theirs, and TLS
-// guards the way. Over plain HTTP the payload is signed.
+// clientOptions leave out the SDK's own checksums: Put has one, which is mostly known already. Over plain HTTP the payload is
+// signed.
 func clientOptions(config objstore.Config) func(*s3.Options) {
 	return func(o *s3.Options) {
 		o.UsePathStyle = config.PathStyle
@@ -149,13 +149,13 @@ func cause(err error) error {
 	return err
 }
 
-// Put sends the body in one request, and again with a checksum where the bucket asks for one.
+// Put sends the body in one request with its checksum, which the server verifies, and again without it where that is not known.
 func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.PutOptions) error {
-	summed := s.checksums.Load()
+	summed := !s.unsummed.Load()
 	err := s.put(ctx, key, body, opts, summed)
-	if api := smithy.APIError(nil); !summed && errors.As(err, &api) && client.WantsChecksum(api.ErrorCode(), api.ErrorMessage()) {
-		s.checksums.Store(true)
-		err = s.put(ctx, key, body, opts, true)
+	if api := smithy.APIError(nil); summed && errors.As(err, &api) && client.RefusesChecksum(api.ErrorCode(), api.ErrorMessage()) {
+		s.unsummed.Store(true)
+		err = s.put(ctx, key, body, opts, false)
 	}
 	return s.fail("put", key, err)
 }
@@ -169,7 +169,7 @@ func (s *Store) put(ctx context.Context, key string, body []byte, opts objstore.
 		input.IfNoneMatch = aws.String("*")
 	}
 	if summed {
-		input.ChecksumCRC32C = aws.String(client.Checksum(body))
+		input.ChecksumCRC32C = aws.String(client.Checksum(body, opts.CRC32C))
 	}
 	s.encrypt(input)
 	_, err := s.client.PutObject(ctx, input, s.unsigned)

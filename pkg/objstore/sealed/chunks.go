@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 )
 
 // opener seals and opens the chunks of one object.
@@ -47,13 +48,16 @@ func (o *opener) at(chunk int64) int64 {
 	return min(headerSize+chunk*stride, sealedSize(o.size))
 }
 
-// seal appends the chunks of the content to dst.
-func (o *opener) seal(dst, content []byte) []byte {
+// seal appends the chunks of the content to dst, which has the header, and returns the CRC-32C of all of it. A chunk is summed while it
+// is in the processor's cache.
+func (o *opener) seal(dst, content []byte) (object []byte, sum uint32) {
+	sum = crc32.Checksum(dst, castagnoli)
 	for chunk := range chunks(o.size) {
-		from := chunk * chunkSize
+		from, begin := chunk*chunkSize, len(dst)
 		dst = o.aead.Seal(dst, nonce(chunk), content[from:from+o.length(chunk)], nil)
+		sum = crc32.Update(sum, castagnoli, dst[begin:])
 	}
-	return dst
+	return dst, sum
 }
 
 // open opens one chunk into dst, which has room for it.

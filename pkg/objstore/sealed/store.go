@@ -118,7 +118,9 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	}
 	defer release()
 	s.openers.forget(key)
-	return s.inner.Put(ctx, key, o.seal(append(buffer[:0], h.marshal()...), body), opts)
+	object, sum := o.seal(append(buffer[:0], h.marshal()...), body)
+	opts.CRC32C = &sum
+	return s.inner.Put(ctx, key, object, opts)
 }
 
 // Get opens a whole object.

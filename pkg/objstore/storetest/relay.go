@@ -49,6 +49,7 @@ type Fault struct {
 	Code     string // or the S3 error in it
 	CutIn    int64  // the connection breaks once so many bytes of the request's body have passed
 	CutOut   int64  // or of the answer's
+	FlipIn   bool   // the first byte of the request's body is another on its arrival
 	NoAnswer bool   // the server does it, and the connection breaks before it can say so
 	Rate     int64  // bytes that pass in a second, either way
 }
@@ -148,6 +149,9 @@ func (r *Relay) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 		return
 	}
 	request.Body = fault.body(request.Body, fault.CutIn)
+	if fault.FlipIn {
+		request.Body = &flippedBody{ReadCloser: request.Body}
+	}
 	// What the server has got whole it does, whatever becomes of the client.
 	r.proxy.ServeHTTP(answer, request.WithContext(withFault(context.WithoutCancel(request.Context()), fault)))
 }
@@ -210,6 +214,21 @@ func (b *spoiltBody) Read(p []byte) (int, error) {
 	b.left -= int64(n)
 	if b.rate > 0 {
 		time.Sleep(time.Duration(n) * time.Second / time.Duration(b.rate))
+	}
+	return n, err
+}
+
+// flippedBody has another first byte.
+type flippedBody struct {
+	io.ReadCloser
+	flipped bool
+}
+
+func (b *flippedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 && !b.flipped {
+		p[0] ^= 1
+		b.flipped = true
 	}
 	return n, err
 }

@@ -33,6 +33,8 @@ var kindOfCode = map[string]error{
 	"InternalError":                objstore.ErrUnavailable,
 	"ServiceUnavailable":           objstore.ErrUnavailable,
 	"BadDigest":                    objstore.ErrUnavailable, // garbled on the way: send again
+	"XAmzContentChecksumMismatch":  objstore.ErrUnavailable, // MinIO's word for it
+	"XAmzContentSHA256Mismatch":    objstore.ErrUnavailable,
 	"IncompleteBody":               objstore.ErrUnavailable,
 	"XMinioServerNotInitialized":   objstore.ErrUnavailable,
 }

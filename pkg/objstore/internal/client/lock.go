@@ -12,17 +12,24 @@ import (
 // ChecksumHeader carries a checksum of the body.
 const ChecksumHeader = "X-Amz-Checksum-Crc32c"
 
-// WantsChecksum tells the answer of a bucket with an object lock, which takes no object without a checksum of its body. No
-// other bucket gets one: frames, manifests and WAL carry theirs.
-func WantsChecksum(code, message string) bool {
-	return code == "InvalidRequest" && strings.Contains(message, "Content-MD5") || code == "MissingContentMD5"
+// RefusesChecksum tells the answer of a server that doesn't know the checksum: objects are put there without. Frames, manifests and WAL
+// carry theirs.
+func RefusesChecksum(code, message string) bool {
+	known := code == "NotImplemented" || code == "InvalidArgument" && strings.Contains(strings.ToLower(message), "unsupported header")
+	return known && !strings.Contains(message, "If-None-Match")
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum of a body, as the header has it.
-func Checksum(body []byte) string {
-	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.Checksum(body, castagnoli)))
+// Checksum of a body, as the header has it. It is computed only if it is not known.
+func Checksum(body []byte, known *uint32) string {
+	sum := uint32(0)
+	if known != nil {
+		sum = *known
+	} else {
+		sum = crc32.Checksum(body, castagnoli)
+	}
+	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }
 
 // NoVersions tells the answers of servers that have no versions or no object lock, here or at all.
