@@ -24,14 +24,17 @@ import (
 
 // Relay stands before a real S3 server, and spoils what passes through it.
 type Relay struct {
-	t     testing.TB
-	cert  tls.Certificate
-	proxy *httputil.ReverseProxy
+	t       testing.TB
+	behind  string // address of the server
+	trusted *x509.CertPool
+	cert    tls.Certificate
+	proxy   *httputil.ReverseProxy
 
 	mu     sync.Mutex // guards what follows
 	addr   string
 	server *http.Server // nil while it is stopped
 	spoil  func(Request) Fault
+	late   []*tls.Conn // to the server, of requests that the client has given up
 
 	passing sync.RWMutex // held for reading by every request that is on its way
 }
@@ -48,7 +51,8 @@ type Fault struct {
 	Body     string // of that answer
 	Code     string // or the S3 error in it
 	CutIn    int64  // the connection breaks once so many bytes of the request's body have passed
-	CutOut   int64  // or of the answer's
+	LateIn   int64  // the same, but the server notices only at BreakLate
+	CutOut   int64  // the same for the answer's body
 	FlipIn   bool   // the first byte of the request's body is another on its arrival
 	NoAnswer bool   // the server does it, and the connection breaks before it can say so
 	Rate     int64  // bytes that pass in a second, either way
@@ -67,7 +71,7 @@ func NewRelay(t testing.TB, config objstore.Config) (*Relay, objstore.Config) {
 	face.StartTLS()
 	cert := face.TLS.Certificates[0]
 	face.Close()
-	r := &Relay{t: t, addr: "127.0.0.1:0", cert: cert}
+	r := &Relay{t: t, behind: behind.Host, trusted: pool, addr: "127.0.0.1:0", cert: cert}
 	r.proxy = &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) { // the host stays: it is signed
 			p.Out.URL.Scheme, p.Out.URL.Host = behind.Scheme, behind.Host
@@ -147,6 +151,10 @@ func (r *Relay) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 		_, _ = io.Copy(io.Discard, request.Body) // else the client may see the connection break before it sees the answer
 		fault.answer(answer)
 		return
+	}
+	if fault.LateIn > 0 {
+		r.breakLate(request, fault.LateIn)
+		panic(http.ErrAbortHandler)
 	}
 	request.Body = fault.body(request.Body, fault.CutIn)
 	if fault.FlipIn {
