@@ -23,12 +23,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Checksum of a body, as the header has it. It is computed only if it is not known.
 func Checksum(body []byte, known *uint32) string {
-	sum := uint32(0)
 	if known != nil {
-		sum = *known
-	} else {
-		sum = crc32.Checksum(body, castagnoli)
+		return encode(*known)
 	}
+	return encode(crc32.Checksum(body, castagnoli))
+}
+
+func encode(sum uint32) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, sum))
 }
 
