@@ -77,7 +77,7 @@ type DrillAssertion struct {
 	// +kubebuilder:validation:MaxLength=63
 	Database string `json:"database,omitempty"`
 	// Query is one statement whose result is one row with one column, which must be true, such as SELECT count(*) > 0 FROM
-	// orders. Its role can read everything and change nothing.
+	// public.orders. No schema but pg_catalog is searched. Its role can read everything and change nothing.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Query string `json:"query"`

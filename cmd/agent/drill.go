@@ -33,7 +33,8 @@ func runDrill(ctx context.Context, task agentapi.DrillJob) (agentapi.DrillResult
 		return none, err
 	}
 	worker := drilljob.Worker{
-		BinDir: programs, Superuser: superuser, Reader: drilljob.Reader(task.Host),
+		BinDir: programs, Superuser: superuser, Server: drilljob.Server(task.Host),
+		StatementTimeout: time.Hour, LockTimeout: time.Minute,
 		Patience: 2 * time.Minute, Pause: 2 * time.Second, Now: time.Now,
 	}
 	slog.Info("looking at the restored cluster", "host", task.Host, "assertions", len(task.Assertions))

@@ -1,7 +1,7 @@
 package agentapi
 
 // DrillJob is job.json of a Job that looks at a restored cluster: `agent drill`, in the cluster's PostgreSQL image. The
-// certificate of UpgradeRole is at ClientTLSDir, and the superuser's Secret below SecretsDir.
+// certificate of the cluster's authority is at ClientTLSDir, and the superuser's Secret below SecretsDir.
 type DrillJob struct {
 	// Host of the restored cluster.
 	Host         string `json:"host"`

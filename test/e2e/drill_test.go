@@ -68,7 +68,7 @@ func TestDrillsRestoreAsideAndTouchNothingElse(t *testing.T) {
 	started, keys := b.SQL("shop", "SELECT pg_postmaster_start_time()"), len(b.keys("lineages/"+shop.Status.Archive.Lineage+"/backups/"))
 
 	good := b.drill(repo, "good", func(drill *v1alpha1.RepositoryDrill) {
-		drill.Assertions = []v1alpha1.DrillAssertion{{Name: "all", Query: "SELECT count(*) = 20001 FROM t"}, {Name: "admin", Database: "postgres", Query: "SELECT true"}}
+		drill.Assertions = []v1alpha1.DrillAssertion{{Name: "all", Query: "SELECT count(*) = 20001 FROM public.t"}, {Name: "admin", Database: "postgres", Query: "SELECT true"}}
 	})
 	if good.Outcome != v1alpha1.DrillSucceeded || good.RestoreSeconds == 0 || good.LastCommit == nil || repo.Status.Drill.LastSuccessTime == nil {
 		t.Errorf("a drill of what can be restored: %+v", good)
@@ -78,7 +78,7 @@ func TestDrillsRestoreAsideAndTouchNothingElse(t *testing.T) {
 
 	bad := b.drill(repo, "bad", func(drill *v1alpha1.RepositoryDrill) {
 		drill.Target = v1alpha1.DrillRandomTime
-		drill.Assertions = []v1alpha1.DrillAssertion{{Name: "too-many", Query: "SELECT count(*) > 1000000 FROM t"}}
+		drill.Assertions = []v1alpha1.DrillAssertion{{Name: "too-many", Query: "SELECT count(*) > 1000000 FROM public.t"}}
 	})
 	condition := place.Condition(repo, v1alpha1.ConditionDrilled)
 	if bad.Reason != v1alpha1.ReasonAssertionFailed || condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, "assertion too-many: it is false") {

@@ -10,11 +10,10 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Reader is how assertions connect: as the role that reads everything and changes nothing, by its certificate.
-func Reader(host string) string {
-	files := agentapi.ClientTLSDir
-	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt sslcert=%s/tls.crt sslkey=%s/tls.key",
-		postgres.QuoteConnInfo(host), agentapi.PostgresPort, agentapi.UpgradeRole, files, files, files)
+// Server is how assertions connect, but for the role and its password, which they get from the superuser.
+func Server(host string) string {
+	return fmt.Sprintf("host=%s port=%d sslmode=verify-full sslrootcert=%s/ca.crt",
+		postgres.QuoteConnInfo(host), agentapi.PostgresPort, agentapi.ClientTLSDir)
 }
 
 // Superuser is how pg_amcheck connects, with the password in a file of the scratch folder.

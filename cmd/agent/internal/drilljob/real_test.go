@@ -25,13 +25,14 @@ type bed struct {
 
 func newBed(t *testing.T, pg pgtest.Installation) *bed {
 	t.Helper()
-	b := &bed{Server: pgtest.Start(t, pgtest.Options{Major: pg.Major})}
+	b := &bed{Server: pgtest.Start(t, pgtest.Options{Major: pg.Major, HBA: "local all postgres trust\nlocal all all scram-sha-256\n"})}
 	wanted := roles.Wanted{Major: pg.Major, Database: "shop", Owner: "app", Password: "app"}
 	if err := roles.Ensure(t.Context(), local.Server{SocketDir: b.SocketDir, Port: 5432}, wanted); err != nil {
 		t.Fatal(err)
 	}
 	b.Worker = Worker{
-		BinDir: pg.BinDir, Superuser: "host=" + b.SocketDir + " user=postgres", Reader: "host=" + b.SocketDir + " user=" + agentapi.UpgradeRole,
+		BinDir: pg.BinDir, Superuser: "host=" + b.SocketDir + " user=postgres", Server: "host=" + b.SocketDir,
+		StatementTimeout: time.Minute, LockTimeout: time.Minute,
 		Patience: time.Minute, Pause: 10 * time.Millisecond, Now: time.Now,
 	}
 	b.SQL("CREATE TABLE here (n int)")
@@ -55,27 +56,37 @@ func (b *bed) look(t *testing.T, assertions ...agentapi.DrillAssertion) agentapi
 	return result
 }
 
+// one asks one assertion as the role that assertions get.
+func (b *bed) one(t *testing.T, database, query string) (message string, err error) {
+	t.Helper()
+	err = b.withReader(t.Context(), func(reader string) (err error) {
+		message, err = b.ask(t.Context(), reader, agentapi.DrillAssertion{Database: database, Query: query}, "shop")
+		return err
+	})
+	return message, err
+}
+
 func TestAssertionsAreAskedAndTheirMessagesHaveNoData(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.sql(t, `CREATE FUNCTION fails(word text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE 'no such %', word USING ERRCODE = '42P01'; END $$`)
 		for name, c := range map[string]struct{ database, query, want string }{
-			"true":               {"", "SELECT count(*) = 1000 FROM orders", ""},
-			"another database":   {"postgres", "SELECT count(*) = 0 FROM here", ""},
-			"false":              {"", "SELECT count(*) > 1000 FROM orders", "it is false"},
+			"true":               {"", "SELECT count(*) = 1000 FROM public.orders", ""},
+			"another database":   {"postgres", "SELECT count(*) = 0 FROM public.here", ""},
+			"false":              {"", "SELECT count(*) > 1000 FROM public.orders", "it is false"},
 			"null":               {"", "SELECT NULL::bool", "it is null"},
-			"no row":             {"", "SELECT true FROM orders WHERE n < 0", "it gave no row"},
-			"rows":               {"", "SELECT true FROM orders", "it gave more than one row"},
+			"no row":             {"", "SELECT true FROM public.orders WHERE n < 0", "it gave no row"},
+			"rows":               {"", "SELECT true FROM public.orders", "it gave more than one row"},
 			"columns":            {"", "SELECT true, true", "it gave 2 columns, and not one"},
-			"text":               {"", "SELECT word FROM orders LIMIT 1", "it gave something that is not a boolean"},
-			"no table":           {"", "SELECT count(*) > 0 FROM nowhere", `it ended with an error (SQLSTATE 42P01): relation "nowhere" does not exist`},
+			"text":               {"", "SELECT word FROM public.orders LIMIT 1", "it gave something that is not a boolean"},
+			"no table":           {"", "SELECT count(*) > 0 FROM nowhere", `relation "nowhere" does not exist (SQLSTATE 42P01); a name needs its schema, such as public.orders`},
 			"no database":        {"nowhere", "SELECT true", "there is no database nowhere"},
-			"a value in a cast":  {"", "SELECT bool_and(word::int > 0) FROM orders", "it ended with an error (SQLSTATE 22P02)"},
-			"a value in a raise": {"", "SELECT bool_and(fails(word)) FROM orders", "it ended with an error (SQLSTATE 42P01)"},
+			"a value in a cast":  {"", "SELECT bool_and(word::int > 0) FROM public.orders", "it ended with an error (SQLSTATE 22P02)"},
+			"a value in a raise": {"", "SELECT bool_and(public.fails(word)) FROM public.orders", "it ended with an error (SQLSTATE 42P01)"},
 			"two statements":     {"", "SELECT true; SELECT true", "it ended with an error (SQLSTATE 42601): cannot insert multiple commands into a prepared statement"},
-			"a change":           {"", "DELETE FROM orders RETURNING true", "it ended with an error (SQLSTATE 25006)"},
+			"a change":           {"", "DELETE FROM public.orders RETURNING true", "it ended with an error (SQLSTATE 25006)"},
 		} {
-			message, err := b.ask(t.Context(), agentapi.DrillAssertion{Name: name, Database: c.database, Query: c.query}, "shop")
+			message, err := b.one(t, c.database, c.query)
 			if err != nil || message != c.want {
 				t.Errorf("%s: %q, not %q; %v", name, message, c.want, err)
 			}
@@ -86,8 +97,8 @@ func TestAssertionsAreAskedAndTheirMessagesHaveNoData(t *testing.T) {
 func TestAWholeDatabaseIsFoundRightAndItsAssertionsAreCounted(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
-		result := b.look(t, agentapi.DrillAssertion{Name: "some", Query: "SELECT count(*) > 0 FROM orders"},
-			agentapi.DrillAssertion{Name: "more", Query: "SELECT count(*) > 5000 FROM orders"})
+		result := b.look(t, agentapi.DrillAssertion{Name: "some", Query: "SELECT count(*) > 0 FROM public.orders"},
+			agentapi.DrillAssertion{Name: "more", Query: "SELECT count(*) > 5000 FROM public.orders"})
 		if result.CorruptCount != 0 || result.FailedCount != 1 || result.Failed[0] != (agentapi.FailedAssertion{Name: "more", Message: "it is false"}) {
 			t.Errorf("result %+v", result)
 		}

@@ -3,6 +3,7 @@
 package drilljob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +30,11 @@ const (
 type Worker struct {
 	// BinDir has pg_amcheck.
 	BinDir string
-	// Superuser is the connection string of pg_amcheck, which has to make its extension; Reader is that of the assertions.
-	// Both lack the database.
-	Superuser, Reader string
+	// Superuser is the connection string of pg_amcheck, which has to make its extension. Server is that of the assertions,
+	// without a role: theirs is created. Both lack the database.
+	Superuser, Server string
+	// StatementTimeout and LockTimeout of an assertion.
+	StatementTimeout, LockTimeout time.Duration
 	// Patience with a superuser whose password the agent of the cluster is about to set.
 	Patience, Pause time.Duration
 	Now             func() time.Time
@@ -51,17 +54,8 @@ func (w Worker) Run(ctx context.Context, task agentapi.DrillJob) (agentapi.Drill
 	for _, relation := range corrupt[:min(len(corrupt), mostCorrupt)] {
 		result.Corrupt = append(result.Corrupt, job.Shorten(relation, mostText))
 	}
-	for _, assertion := range task.Assertions {
-		message, err := w.ask(ctx, assertion, task.Database)
-		if err != nil {
-			return result, fmt.Errorf("assertion %s: %w", assertion.Name, err)
-		}
-		if message == "" {
-			continue
-		}
-		if result.FailedCount++; result.FailedCount <= mostFailed {
-			result.Failed = append(result.Failed, agentapi.FailedAssertion{Name: assertion.Name, Message: job.Shorten(message, mostText)})
-		}
+	if err := w.askAll(ctx, task, &result); err != nil {
+		return result, err
 	}
 	result.Seconds = int64(w.Now().Sub(begun).Seconds())
 	return result, nil
@@ -84,13 +78,32 @@ func (w Worker) awaitLogin(ctx context.Context) error {
 	}
 }
 
-// ask asks one assertion. Its message says why it isn't true; empty: it is. No message has a value in it.
-func (w Worker) ask(ctx context.Context, assertion agentapi.DrillAssertion, application string) (string, error) {
-	database := assertion.Database
-	if database == "" {
-		database = application
+// askAll asks the assertions, as a role that can do nothing but read.
+func (w Worker) askAll(ctx context.Context, task agentapi.DrillJob, result *agentapi.DrillResult) error {
+	if len(task.Assertions) == 0 {
+		return nil
 	}
-	conn, err := pgx.Connect(ctx, w.Reader+" dbname="+postgres.QuoteConnInfo(database))
+	return w.withReader(ctx, func(reader string) error {
+		for _, assertion := range task.Assertions {
+			message, err := w.ask(ctx, reader, assertion, task.Database)
+			if err != nil {
+				return fmt.Errorf("assertion %s: %w", assertion.Name, err)
+			}
+			if message == "" {
+				continue
+			}
+			if result.FailedCount++; result.FailedCount <= mostFailed {
+				result.Failed = append(result.Failed, agentapi.FailedAssertion{Name: assertion.Name, Message: job.Shorten(message, mostText)})
+			}
+		}
+		return nil
+	})
+}
+
+// ask asks one assertion. Its message says why it isn't true; empty: it is. No message has a value in it.
+func (w Worker) ask(ctx context.Context, reader string, assertion agentapi.DrillAssertion, application string) (string, error) {
+	database := cmp.Or(assertion.Database, application)
+	conn, err := w.session(ctx, reader, database)
 	if fault := faultOf(err); fault != nil && fault.Code == noSuchDatabase {
 		return fmt.Sprintf("there is no database %s", database), nil
 	}
@@ -104,13 +117,13 @@ func (w Worker) ask(ctx context.Context, assertion agentapi.DrillAssertion, appl
 	}
 	rows, err := tx.Query(ctx, assertion.Query, pgx.QueryExecModeExec)
 	if err == nil {
-		return judge(rows)
+		return w.judge(rows)
 	}
-	return explain(err)
+	return w.explain(err)
 }
 
 // judge reads what a query has given.
-func judge(rows pgx.Rows) (string, error) {
+func (w Worker) judge(rows pgx.Rows) (string, error) {
 	defer rows.Close()
 	count, value := 0, []any(nil)
 	for rows.Next() && count < 2 {
@@ -122,7 +135,7 @@ func judge(rows pgx.Rows) (string, error) {
 	}
 	rows.Close()
 	if err := rows.Err(); err != nil {
-		return explain(err)
+		return w.explain(err)
 	}
 	switch {
 	case count == 0:
@@ -144,7 +157,14 @@ func judge(rows pgx.Rows) (string, error) {
 	return "it gave something that is not a boolean", nil
 }
 
-const noSuchDatabase = "3D000"
+// SQLSTATEs that get words of their own.
+const (
+	noSuchDatabase   = "3D000"
+	noSuchFunction   = "42883"
+	noSuchTable      = "42P01"
+	queryCanceled    = "57014"
+	lockNotAvailable = "55P03"
+)
 
 func faultOf(err error) *pgconn.PgError {
 	fault := &pgconn.PgError{}
@@ -157,11 +177,17 @@ func faultOf(err error) *pgconn.PgError {
 // explain makes a message of what PostgreSQL says of a query, without what it may quote of the data: only of an error in
 // the query itself (class 42) are the words repeated, and only where no function of somebody's has raised it. An error of
 // the connection is none of the assertion.
-func explain(err error) (string, error) {
+func (w Worker) explain(err error) (string, error) {
 	fault := faultOf(err)
 	switch {
 	case fault == nil:
 		return "", err
+	case fault.Code == queryCanceled:
+		return fmt.Sprintf("it took longer than %s", w.StatementTimeout), nil
+	case fault.Code == lockNotAvailable:
+		return fmt.Sprintf("it waited for a lock for longer than %s", w.LockTimeout), nil
+	case (fault.Code == noSuchTable || fault.Code == noSuchFunction) && fault.Where == "":
+		return fmt.Sprintf("%s (SQLSTATE %s); a name needs its schema, such as public.orders", postgres.RedactSQL(fault.Message), fault.Code), nil
 	case len(fault.Code) == 5 && fault.Code[:2] == "42" && fault.Where == "":
 		return fmt.Sprintf("it ended with an error (SQLSTATE %s): %s", fault.Code, postgres.RedactSQL(fault.Message)), nil
 	case len(fault.Code) == 5 && (fault.Code[:2] == "57" || fault.Code[:2] == "08"):
