@@ -55,6 +55,11 @@ type VolumeLock struct {
 	// data generation that is handed over.
 	// +optional
 	Volumes []LockedVolume `json:"volumes,omitempty"`
+	// Shutdown is how the server with the data ended, as the exit status of its container says: Unclean if it was killed at the end
+	// of its grace period, or had crashed. Empty: the container was deleted before that could be read. Whoever is about to
+	// discard the data checks the state in its pg_control as well.
+	// +optional
+	Shutdown ShutdownState `json:"shutdown,omitempty"`
 	// AdoptedGeneration is the data generation of the requester's Handover that the cluster has adopted.
 	// +optional
 	AdoptedGeneration string `json:"adoptedGeneration,omitempty"`
@@ -63,6 +68,17 @@ type VolumeLock struct {
 	// +optional
 	ServedSince *metav1.Time `json:"servedSince,omitempty"`
 }
+
+// ShutdownState says how a server ended.
+// +kubebuilder:validation:Enum=Clean;Unclean
+type ShutdownState string
+
+const (
+	// ShutdownClean: its container ended with exit status 0.
+	ShutdownClean ShutdownState = "Clean"
+	// ShutdownUnclean: it ended otherwise. Its data needs recovery before all of it can be read.
+	ShutdownUnclean ShutdownState = "Unclean"
+)
 
 // VolumeLockState is the state of a volume lock.
 // +kubebuilder:validation:Enum=Queued;Granted;Adopted;Refused

@@ -209,6 +209,11 @@ const (
 	ReasonNoSpace = "NoSpace"
 	// ReasonPreviousDataDiscarded: the restore failed after the previous data was discarded.
 	ReasonPreviousDataDiscarded = "PreviousDataDiscarded"
+	// ReasonPreviousDataNotArchived: the previous data was to be discarded, and is kept, because some of its WAL is neither archived
+	// nor could be.
+	ReasonPreviousDataNotArchived = "PreviousDataNotArchived"
+	// ReasonUncleanShutdown: the previous data was to be discarded, and is kept, because PostgreSQL was not shut down cleanly.
+	ReasonUncleanShutdown = "UncleanShutdown"
 	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.
 	ReasonAwaitingConfirmation = "AwaitingConfirmation"
 	// ReasonConfirming: the previous data is being deleted.

@@ -112,10 +112,21 @@ type RestoreJob struct {
 	// DiscardPrevious is the data generation whose data is changed where it is, and becomes DataGeneration, once it is known that
 	// all that the restore needs can be read. Empty: it stays as it is.
 	DiscardPrevious string `json:"discardPrevious,omitempty"`
+	// PreviousArchive is the archive of the data of DiscardPrevious, if that is in Repository: what only the volume has goes there
+	// before anything is discarded. Nil: it is elsewhere, so the data is discarded only if all of it is archived.
+	PreviousArchive *PreviousArchive `json:"previousArchive,omitempty"`
 	// DisableSubscriptions: the data becomes another cluster's, and must not take what is for the first one.
 	DisableSubscriptions bool `json:"disableSubscriptions,omitempty"`
 	// PreloadLibraries is shared_preload_libraries of the cluster, without which PostgreSQL may not understand all of its WAL.
 	PreloadLibraries string `json:"preloadLibraries,omitempty"`
+}
+
+// PreviousArchive is where the data that a RestoreJob discards was archived to.
+type PreviousArchive struct {
+	// ClusterUID is who must have claimed the lineage.
+	ClusterUID string `json:"clusterUID"`
+	// SafetyBackup is the id of the backup from which on all WAL must be archived.
+	SafetyBackup string `json:"safetyBackup"`
 }
 
 // RestoreTarget is a point; all empty is the end of the archive.

@@ -23,7 +23,7 @@ var Edges = []Edge{
 		Over: "the requester clears its `volumeLockRequest`, or no longer exists",
 		Rules: []string{
 			"One requester at a time has the lock: the oldest first, by creationTimestamp, then UID.",
-			"Granted means that PostgreSQL was shut down cleanly, that no pod uses the volumes, and that the volumes named in the response belong to the requester. The first of them has the data, and is where a Handover's generation has to be; the others are copies.",
+			"Granted means that PostgreSQL was stopped, that no pod uses the volumes, and that the volumes named in the response belong to the requester. `shutdown` says whether it was stopped cleanly, as far as the exit status of its container was seen; a requester that discards data trusts only the pg_control of that data. The first of them has the data, and is where a Handover's generation has to be; the others are copies.",
 			"Nothing is stopped while a pod is being deleted or its node doesn't answer: the request stays queued, and `message` names the pod. `stoppingSince` is recorded before the stop begins. A stop that doesn't come to an end is given up: the request is refused, and the cluster starts again.",
 			"`maxDowntime` of the request makes a `deadline` in the response. If nothing was handed over until then, the request is refused, whether the requester is there or not, and the cluster starts on the previous generation once no pod of the requester's Job is left. The requester takes the data back if clients were not led to it until then.",
 			"Refused is final for that request: its requester withdraws it.",

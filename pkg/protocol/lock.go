@@ -47,8 +47,10 @@ func LockRequests(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore
 
 // LockFacts is what the db-controller knows when it responds.
 type LockFacts struct {
-	// Stopped: no pod of the cluster writes to a volume or will, and PostgreSQL was shut down cleanly (or never ran).
+	// Stopped: no pod of the cluster writes to a volume or will.
 	Stopped bool
+	// Shutdown is how the server on the first of Volumes ended; empty: not known.
+	Shutdown v1alpha1.ShutdownState
 	// Refusal is why nobody may lock the volumes now, such as that the cluster is being deleted. Empty: somebody may.
 	Refusal string
 	// Obstacle is why a stop would not come to an end, such as a pod on a lost node: nothing is stopped before it is gone. Empty:
@@ -96,7 +98,7 @@ func nextInTurn(lock v1alpha1.VolumeLock, request v1alpha1.VolumeLockRequest, fa
 	switch stopping := lock.StoppingSince != nil; {
 	case facts.Stopped:
 		begin(&lock, request, facts.Now)
-		lock.State, lock.Volumes = v1alpha1.VolumeLockGranted, facts.Volumes
+		lock.State, lock.Volumes, lock.Shutdown = v1alpha1.VolumeLockGranted, facts.Volumes, facts.Shutdown
 	case stopping && facts.Stuck != "":
 		lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Stuck
 	case !stopping && facts.Obstacle != "":

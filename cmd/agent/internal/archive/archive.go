@@ -130,13 +130,14 @@ func (a *Archiver) SetTarget(to *Target) {
 	if to == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	slots := max(1, min(parallel, to.Memory/int64(to.Claim.SegmentSize)))
-	a.target = &target{
-		Target: *to, archive: wal.New(to.Store), ctx: ctx, cancel: cancel,
-		slots: make(chan struct{}, slots), tails: map[string]postgres.WALTail{}, now: a.now,
-	}
+	a.target = newTarget(*to, a.now)
+	a.target.ctx, a.target.cancel = context.WithCancel(context.Background())
+	a.target.slots = make(chan struct{}, max(1, min(parallel, to.Memory/int64(to.Claim.SegmentSize))))
 	go a.claimEarly(a.target)
+}
+
+func newTarget(to Target, now func() time.Time) *target {
+	return &target{Target: to, archive: wal.New(to.Store), tails: map[string]postgres.WALTail{}, now: now}
 }
 
 // claimEarly shows what is wrong with the target before there is WAL to push.

@@ -153,11 +153,11 @@ func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) 
 		switch {
 		case err != nil:
 			return nil, err
-		case file.Kind == postgres.WALHistory && a.isSkipped(name):
+		case file.Kind == postgres.WALHistory && isSkipped(a.walDir, name):
 			return nil, nil
 		case file.Kind == postgres.WALHistory:
 			return t, nil
-		case !is.replica && a.wasLeft(file):
+		case !is.replica && wasLeft(a.walDir, file):
 			return nil, nil
 		case !is.replica:
 			return t, nil
@@ -175,18 +175,18 @@ func (a *Archiver) awaitTurn(ctx context.Context, name string) (*target, error) 
 }
 
 // isSkipped says whether a timeline is only a number that a promotion has passed over. Whoever has begun it archives its history.
-func (a *Archiver) isSkipped(history string) bool {
-	info, err := os.Stat(filepath.Join(a.walDir, history))
+func isSkipped(walDir, history string) bool {
+	info, err := os.Stat(filepath.Join(walDir, history))
 	return err == nil && info.Size() == 0
 }
 
 // wasLeft says whether a segment is one that its timeline was left in or before. A former replica has it as far as it got,
 // under the name of a whole one; what counts of it is in the segment of the next timeline.
-func (a *Archiver) wasLeft(file postgres.WALFile) bool {
+func wasLeft(walDir string, file postgres.WALFile) bool {
 	if file.Kind != postgres.WALSegment {
 		return false
 	}
-	newest, err := newestHistory(a.walDir)
+	newest, err := newestHistory(walDir)
 	if err != nil || newest.Timeline <= file.Timeline {
 		return false
 	}

@@ -197,7 +197,7 @@ func TestASegmentThatItsTimelineWasLeftInIsNobodys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := a.wasLeft(file); got != want {
+		if got := wasLeft(a.walDir, file); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

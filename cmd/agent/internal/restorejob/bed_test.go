@@ -134,6 +134,7 @@ type bed struct {
 	lineage  string
 	manifest *backup.Manifest
 	last     string // segment
+	down     bool   // the server was stopped
 }
 
 func newBed(t *testing.T, pg pgtest.Installation) *bed {
@@ -142,11 +143,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 		"archive_mode": "on", "archive_command": "cp %p " + b.archived + "/.new && mv " + b.archived + "/.new " + b.archived + "/%f",
 		"max_wal_size": "32MB", "wal_keep_size": "0", "autovacuum": "off", "track_commit_timestamp": "on",
 	}})
-	var err error
-	if b.conn, err = pgx.Connect(t.Context(), b.server.DSN()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.conn.Close(context.Background()) })
+	b.connect()
 	b.lineage = layout.LineageName(b.value("SELECT system_identifier::text FROM pg_control_system()"), "g0")
 	claim := layout.Lineage{
 		Lineage: b.lineage, Writer: layout.Writer{UID: "uid", Namespace: "demo", Name: "shop"},
@@ -159,6 +156,14 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 		t.Fatal(err)
 	}
 	return b
+}
+
+func (b *bed) connect() {
+	b.t.Helper()
+	conn, err := pgx.Connect(b.t.Context(), b.server.DSN())
+	b.must(err)
+	b.t.Cleanup(func() { conn.Close(context.Background()) })
+	b.conn = conn
 }
 
 func (b *bed) exec(sql string, args ...any) {

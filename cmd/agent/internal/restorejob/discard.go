@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"golang.org/x/sync/errgroup"
 
@@ -53,14 +54,27 @@ func (r *restoring) clearOthers() error {
 }
 
 // discard gives up the previous data, which the restore then changes where it is. Nothing leads back, so everything that the
-// restore needs is read first. A run that dies begins again: from the first step on `current` points at nothing.
+// restore needs is read first, and everything that only the volume has is archived. A run that dies begins again: from the first
+// step on `current` points at nothing. Meanwhile no server can be started on that data.
 func (r *restoring) discard(ctx context.Context) error {
 	before := r.task.DiscardPrevious
 	if before == "" {
 		return nil
 	}
+	locks, err := r.lockPrevious()
+	defer func() {
+		for _, lock := range locks {
+			lock.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
 	if r.before != "" {
 		if err := r.readAll(ctx); err != nil {
+			return err
+		}
+		if err := r.secure(ctx); err != nil {
 			return err
 		}
 	}
@@ -71,6 +85,22 @@ func (r *restoring) discard(ctx context.Context) error {
 	}
 	r.Log.Info("The previous data is given up: it is changed where it is", "dataGeneration", before, "removed", removed)
 	return nil
+}
+
+// lockPrevious takes the lock of each copy of the previous data, as a supervisor does that runs a server on it.
+func (r *restoring) lockPrevious() (locks []*os.File, err error) {
+	ids, err := r.Volume.IDsOf(r.task.DiscardPrevious)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		lock, err := r.Volume.Lock(id)
+		if err != nil {
+			return locks, err
+		}
+		locks = append(locks, lock)
+	}
+	return locks, nil
 }
 
 // readAll reads every byte of the backup that the previous data lacks, and of the WAL of the plan.

@@ -30,6 +30,7 @@ func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
 		b.backup()
 		b.rows(121, 140)
 		b.archive()
+		b.stop()
 		begin := func(t *testing.T) (*bed, generation.Volume, agentapi.RestoreJob) {
 			b, task := b.at(t), b.task(agentapi.RestoreTarget{})
 			root, err := os.MkdirTemp(small, "volume")
@@ -38,7 +39,7 @@ func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
 			volume := generation.Volume(root)
 			b.fillVolume(volume, strings.TrimSuffix(b.lineage, "-g0"))
 			b.leave(volume, b.manifest.Totals.LogicalBytes/2+spareBytes)
-			task.InPlace, task.DiscardPrevious = true, "g0"
+			b.discards(&task)
 			return b, volume, task
 		}
 		t.Run("it does", func(t *testing.T) {

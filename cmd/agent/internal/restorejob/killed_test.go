@@ -174,10 +174,14 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing
 	b.backup()
 	b.rows(121, 140)
 	b.archive()
-	for name, discards := range map[string]string{"in place": "", "in place, and the previous data is given up": "g0"} {
+	b.stop()
+	for name, discards := range map[string]bool{"in place": false, "in place, and the previous data is given up": true} {
 		t.Run(name, func(t *testing.T) {
 			b, task := b.at(t), b.task(agentapi.RestoreTarget{})
-			task.InPlace, task.DiscardPrevious = true, discards
+			task.InPlace = true
+			if discards {
+				b.discards(&task)
+			}
 			life := doomed{Volume: b.volumeOf(strings.TrimSuffix(b.lineage, "-g0")), Store: b.storeInFolder(), Task: task, Steps: filepath.Join(t.TempDir(), "steps")}
 			all := b.stepsOf(life)
 			if len(all) < 12 {
@@ -203,7 +207,7 @@ func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing
 			if first, last, count := b.rowsIn(o); first != 1 || last != 140 || count != 140 {
 				t.Errorf("rows %d to %d, %d of them", first, last, count)
 			}
-			if discards != "" {
+			if discards {
 				b.onlyHas(life.Volume, "g1")
 			} else if before, err := life.Volume.Current(); before != "g0" || err != nil {
 				t.Errorf("current is %q, %v", before, err)

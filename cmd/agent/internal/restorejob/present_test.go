@@ -26,7 +26,9 @@ func (b *bed) fillVolume(volume generation.Volume, systemIdentifier string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.exec("CHECKPOINT")
+	if !b.down {
+		b.exec("CHECKPOINT")
+	}
 	if out, err := exec.Command("cp", "-a", b.server.DataDir+"/.", pgdata).CombinedOutput(); err != nil {
 		b.t.Fatalf("%v: %s", err, out)
 	}
@@ -39,6 +41,9 @@ func (b *bed) fillVolume(volume generation.Volume, systemIdentifier string) {
 	if err := volume.Adopt("g0"); err != nil {
 		b.t.Fatal(err)
 	}
+	lock, err := volume.Lock("g0") // as a supervisor did
+	b.must(err)
+	b.must(lock.Close())
 }
 
 // restoresInPlace takes from the previous data what the backup has, too, and the rest from the store.

@@ -33,6 +33,8 @@ const (
 	ReasonWrongPrograms = "UnknownVersion"     // the image has another PostgreSQL
 	// ReasonBeforeDiscarded: it failed after the previous data was given up for it.
 	ReasonBeforeDiscarded = "PreviousDataDiscarded"
+	ReasonNotArchived     = "PreviousDataNotArchived" // some WAL of the data to discard is on the volume only
+	ReasonUncleanShutdown = "UncleanShutdown"         // the data to discard was not shut down cleanly
 )
 
 // Phases of the progress.

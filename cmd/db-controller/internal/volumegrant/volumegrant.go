@@ -6,11 +6,13 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/flow"
@@ -112,11 +114,30 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
 	}
 	facts.Now, facts.Stopped = o.Now, o.Vacated() && len(facts.Volumes) > 0
+	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."
 	}
 	return facts
+}
+
+// shutdown is how the server in a pod ended; empty: it runs, or nothing is left to tell. The agent exits with another status than 0
+// where the server was not shut down cleanly, and one that was killed tells by its own.
+func shutdown(pod *corev1.Pod) v1alpha1.ShutdownState {
+	if pod == nil {
+		return ""
+	}
+	for _, container := range pod.Status.ContainerStatuses {
+		switch ended := container.State.Terminated; {
+		case container.Name != statefulset.ContainerName || ended == nil:
+		case ended.ExitCode == 0:
+			return v1alpha1.ShutdownClean
+		default:
+			return v1alpha1.ShutdownUnclean
+		}
+	}
+	return ""
 }
 
 // MustBeStopped says whether somebody holds the volume lock, or is about to.

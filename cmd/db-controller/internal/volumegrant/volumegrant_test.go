@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
@@ -109,6 +110,31 @@ func TestTheVolumeWithTheDataIsHandedOverFirst(t *testing.T) {
 		o := observedtest.Trio(c.change)
 		if facts := facts(o); len(facts.Volumes) != 3 || facts.Volumes[0].ClaimName != c.want || "data-"+facts.Volumes[0].Instance != c.want {
 			t.Errorf("%s: %+v", name, facts.Volumes)
+		}
+	}
+}
+
+func TestAGrantSaysHowTheServerEndedAsFarAsThatWasSeen(t *testing.T) {
+	pod := func(state corev1.ContainerState) *corev1.Pod {
+		return &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "sidecar", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}, {Name: "postgres", State: state},
+		}}}
+	}
+	ended := func(code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
+	}
+	for name, c := range map[string]struct {
+		pod  *corev1.Pod
+		want v1alpha1.ShutdownState
+	}{
+		"it was shut down":             {pod(ended(0)), v1alpha1.ShutdownClean},
+		"it was killed":                {pod(ended(137)), v1alpha1.ShutdownUnclean},
+		"the agent says so":            {pod(ended(1)), v1alpha1.ShutdownUnclean},
+		"its container is not over":    {pod(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), ""},
+		"there is no pod to tell more": {nil, ""},
+	} {
+		if got := shutdown(c.pod); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (o *observed) failure() *v1alpha1.Failure {
 	}
 	looks := []func() *v1alpha1.Failure{o.lockFailure, o.nameFailure, o.jobFailure}
 	if o.inPlace() {
-		looks = append(looks, o.dataFailure, o.safetyBackupFailure)
+		looks = append(looks, o.dataFailure, o.safetyBackupFailure, o.uncleanFailure)
 	}
 	for _, look := range looks {
 		if failure := look(); failure != nil {

@@ -206,7 +206,7 @@ func concludeInPlace(_ context.Context, o *observed) flow.Outcome {
 	message := status.Failure.Message
 	switch {
 	case o.lock().Gone():
-	case o.discarding():
+	case o.discarding() && !keptPrevious(status.Failure):
 		message += " " + discarded(o)
 	case status.DownAt == nil:
 		message += fmt.Sprintf(" PostgresCluster %s was not touched.", o.cluster.Name)

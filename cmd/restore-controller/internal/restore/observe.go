@@ -34,6 +34,8 @@ type observed struct {
 	job    workload.State
 	// last Restore that says how long it took; nil: none.
 	last *v1alpha1.Restore
+	// safety is the Backup of what was given up, where it is to be discarded.
+	safety *v1alpha1.Backup
 	// first is the Backup that status.backupRequest leads to.
 	first *v1alpha1.Backup
 }
@@ -55,6 +57,11 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o 
 	}
 	if request := restore.Status.BackupRequest; request != nil {
 		if o.first, err = find(ctx, r.Client, restore, protocol.BackupName(*request), &v1alpha1.Backup{}); err != nil {
+			return o, err
+		}
+	}
+	if o.discarding() && !o.ended() {
+		if o.safety, err = find(ctx, r.Client, restore, restore.Status.SafetyBackup, &v1alpha1.Backup{}); err != nil {
 			return o, err
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/volumelock"
 )
 
 // hasRoom refuses a volume that is too small: for the restored data beside the previous data, or, where that becomes the
@@ -36,6 +38,35 @@ func hasRoom(o *observed, needed int64) flow.Outcome {
 func (o *observed) discarding() bool {
 	status := o.restore.Status
 	return status.Plan != nil && status.Plan.DiscardsPrevious && status.Previous != nil
+}
+
+// previousArchive is where the previous data was archived to, if that is the repository that the Job works with; else nil.
+func (o *observed) previousArchive() *agentapi.PreviousArchive {
+	archive := o.cluster.Spec.Archive
+	if archive == nil || archive.Repository.Name != o.restore.Status.Plan.Repository {
+		return nil
+	}
+	previous := &agentapi.PreviousArchive{ClusterUID: string(o.cluster.UID)}
+	if o.safety != nil && o.safety.Status.Plan != nil {
+		previous.SafetyBackup = o.safety.Status.Plan.ID
+	}
+	return previous
+}
+
+// uncleanFailure refuses to discard data whose server was not shut down cleanly: what its WAL ends with is not known. The Job looks once more,
+// at the data itself.
+func (o *observed) uncleanFailure() *v1alpha1.Failure {
+	response := o.lock().Response()
+	if !o.discarding() || o.job.Exists || o.restore.Status.Handover != nil || response == nil || response.Shutdown != v1alpha1.ShutdownUnclean {
+		return nil
+	}
+	return volumelock.Fail(v1alpha1.ReasonUncleanShutdown,
+		"PostgreSQL was not shut down cleanly, so the end of its WAL isn't known, and the previous data is not discarded. Create another Restore once the cluster is Ready again.")
+}
+
+// keptPrevious reports that the Restore failed before it discarded anything.
+func keptPrevious(failure *v1alpha1.Failure) bool {
+	return failure.Reason == v1alpha1.ReasonPreviousDataNotArchived || failure.Reason == v1alpha1.ReasonUncleanShutdown
 }
 
 // discarded says where the previous data still is.

@@ -114,6 +114,7 @@ func (r *Reconciler) job(o *observed) workload.Job {
 	}
 	if o.discarding() && o.restore.Status.SafetyBackup != "" {
 		spec.DiscardPrevious = o.restore.Status.Previous.DataGeneration
+		spec.PreviousArchive = o.previousArchive()
 	}
 	if stop := plan.StopAt; stop != nil {
 		spec.Target = agentapi.RestoreTarget{

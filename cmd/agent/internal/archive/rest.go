@@ -1,0 +1,47 @@
+package archive
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/wal"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// Rest archives what a server that was shut down has left in its pg_wal. One goroutine uses it.
+type Rest struct {
+	walDir string
+	t      *target
+}
+
+// NewRest is for the WAL in walDir, which goes to a target.
+func NewRest(walDir string, to Target) *Rest {
+	return &Rest{walDir: walDir, t: newTarget(to, time.Now)}
+}
+
+// Wanted lists the files that the server still wanted to be archived, as Ready does, but for those that an Archiver would take for
+// archived without a push.
+func Wanted(walDir string, segSize uint64) ([]string, error) {
+	names, err := Ready(walDir)
+	return slices.DeleteFunc(names, func(name string) bool {
+		file, err := postgres.ParseWALFile(name, segSize)
+		return err == nil && (file.Kind == postgres.WALHistory && isSkipped(walDir, name) || wasLeft(walDir, file))
+	}), err
+}
+
+// Put archives a file that is complete.
+func (r *Rest) Put(ctx context.Context, name string) error {
+	return r.t.put(ctx, filepath.Join(r.walDir, name), name, wal.Thorough)
+}
+
+// PutOpen archives a segment that the server had not switched, up to end. That doesn't keep a server that goes on with it from
+// archiving the whole.
+func (r *Rest) PutOpen(ctx context.Context, segment postgres.Segment, end postgres.LSN) error {
+	from, err := r.t.shippedTo(ctx, segment)
+	if to := end.Sub(segment.Start()); err == nil && from < to {
+		return r.t.ship(ctx, filepath.Join(r.walDir, segment.Name()), segment, from, to)
+	}
+	return err
+}
