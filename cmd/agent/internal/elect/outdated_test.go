@@ -67,6 +67,29 @@ func TestThePrimaryWritesALeaseAgainThatWasRolledBack(t *testing.T) {
 	}
 }
 
+func TestThePrimaryCreatesALeaseThatIsMissing(t *testing.T) {
+	for name, outcome := range map[string]Outcome{"the write found none": Unknown, "somebody creates it meanwhile": Conflict} {
+		t.Run(name, func(t *testing.T) {
+			a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+			known := a.renews(2 * limits.Renew)
+			a.passes(limits.Renew)
+			a.writes(outcome)
+			a.sees(Record{}).wants(Lead)
+			r := a.passes(limits.Retry).takes()
+			if r.Version != "" || r.Term != known.Term || r.Sequence <= known.Sequence || r.Quorum != 1 || len(r.Members) != 2 {
+				t.Errorf("%+v", r)
+			}
+			a.writes(outcome)
+			a.sees(Record{Version: "1"}).wants(Lead) // an empty one
+			if r := a.passes(limits.Retry).takes(); r.Version != "1" || r.Term != known.Term {
+				t.Errorf("%+v", r)
+			}
+			a.writes(Written)
+			a.wants(Lead)
+		})
+	}
+}
+
 func TestTheOthersWaitForAPrimaryToWriteALeaseThatWasRolledBack(t *testing.T) {
 	known := sequel(held(1, "b"), "50")
 	older := held(1, "b", "c")

@@ -117,17 +117,27 @@ func authorities(caFile string) (*x509.CertPool, error) {
 // Apply does a server-side apply: what object says becomes so, and belongs to manager from then on. Path is that of the
 // object or of its status.
 func (c *Client) Apply(ctx context.Context, path, manager string, object any) error {
+	return c.apply(ctx, path, url.Values{"fieldManager": {manager}, "force": {"true"}}, object, nil)
+}
+
+// Create creates the object at path, or fills in what nobody has set of one that is there, and reads what it has become into into.
+// Where anyone else has set something to another value, it changes nothing and fails with a conflict. Unlike a POST, it can be allowed for
+// one name alone.
+func (c *Client) Create(ctx context.Context, path, manager string, object, into any) error {
+	return c.apply(ctx, path, url.Values{"fieldManager": {manager}}, object, into)
+}
+
+func (c *Client) apply(ctx context.Context, path string, query url.Values, object, into any) error {
 	body, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}
-	query := url.Values{"fieldManager": {manager}, "force": {"true"}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, c.base+path+"?"+query.Encode(), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Content-Type", "application/apply-patch+yaml") // JSON is YAML
-	return c.do(request, nil)
+	return c.do(request, into)
 }
 
 // Get reads the object at path.

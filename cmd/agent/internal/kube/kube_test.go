@@ -91,6 +91,19 @@ func TestAnApplyIsOneOfItsManagerWithTheTokenOfToday(t *testing.T) {
 	}
 }
 
+func TestACreateForcesNothingAndReadsWhatCameOfIt(t *testing.T) {
+	c, _ := client(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Method + " " + r.URL.String() + " " + r.Header.Get("Content-Type"); got != "PATCH /apis/x/v1/y?fieldManager=me application/apply-patch+yaml" {
+			t.Error(got)
+		}
+		_, _ = io.WriteString(w, `{"kind":"Y","version":"7"}`)
+	})
+	into := struct{ Version string }{}
+	if err := c.Create(t.Context(), "/apis/x/v1/y", "me", map[string]string{"kind": "Y"}, &into); err != nil || into.Version != "7" {
+		t.Errorf("%v, %+v", err, into)
+	}
+}
+
 func TestARefusalSaysWhatTheServerSays(t *testing.T) {
 	c, _ := client(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)

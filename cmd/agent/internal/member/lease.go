@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
@@ -17,13 +18,28 @@ const fieldManager = "howdah-agent"
 
 // lease is the part of a coordination.k8s.io/v1 Lease that is read and written.
 type lease struct {
-	Metadata leaseMeta `json:"metadata"`
-	Spec     leaseSpec `json:"spec"`
+	APIVersion string    `json:"apiVersion,omitempty"`
+	Kind       string    `json:"kind,omitempty"`
+	Metadata   leaseMeta `json:"metadata"`
+	Spec       leaseSpec `json:"spec"`
 }
 
 type leaseMeta struct {
+	Name            string            `json:"name,omitempty"`
+	Namespace       string            `json:"namespace,omitempty"`
 	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Labels          map[string]string `json:"labels,omitempty"`
 	Annotations     map[string]string `json:"annotations,omitempty"`
+	OwnerReferences []owner           `json:"ownerReferences,omitempty"`
+}
+
+// owner is an owner reference without blockOwnerDeletion, which an agent may not set.
+type owner struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Controller bool   `json:"controller,omitempty"`
 }
 
 type leaseSpec struct {
@@ -123,7 +139,7 @@ func (m *Member) readLease(ctx context.Context) (elect.Record, error) {
 	if err := m.API.Get(ctx, m.path(), &found); err != nil {
 		return elect.Record{}, err
 	}
-	return found.record(), nil
+	return m.known.read(&found), nil
 }
 
 // writeLease returns the new version.
@@ -135,6 +151,37 @@ func (m *Member) writeLease(ctx context.Context, record elect.Record) (string, e
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	written := lease{}
-	err = m.API.Merge(ctx, m.path(), fieldManager, patch, &written)
+	if record.Version == "" {
+		err = m.API.Create(ctx, m.path(), m.creator(), m.known.replacement(patch), &written)
+	} else {
+		err = m.API.Merge(ctx, m.path(), fieldManager, patch, &written)
+	}
 	return written.Metadata.ResourceVersion, err
+}
+
+// creator is the field manager of a Lease that is created: of this process alone, because no manager is in conflict with itself.
+func (o *Options) creator() string { return fieldManager + "-" + o.Self.UID + "-" + o.Self.Started }
+
+// known is whose the Lease is, as it was read last. It goes into the Lease that takes its place, should it be deleted.
+type known struct {
+	mu   sync.Mutex
+	meta leaseMeta
+}
+
+// read notes whose a Lease is, and returns its record.
+func (k *known) read(found *lease) elect.Record {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.meta = found.Metadata
+	return found.record()
+}
+
+// replacement is the Lease that takes the place of a deleted one.
+func (k *known) replacement(patch lease) lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	patch.APIVersion, patch.Kind = "coordination.k8s.io/v1", "Lease"
+	patch.Metadata.Name, patch.Metadata.Namespace = k.meta.Name, k.meta.Namespace
+	patch.Metadata.Labels, patch.Metadata.OwnerReferences = k.meta.Labels, k.meta.OwnerReferences
+	return patch
 }

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -37,5 +38,29 @@ func TestALeaseIsReadAsItWasWritten(t *testing.T) {
 	got.Members, want.Members = nil, nil
 	if got.Version != want.Version || got.Holder != want.Holder || got.Duration != want.Duration || got.End != want.End || got.Damaged != "" {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestALeaseThatTakesThePlaceOfADeletedOneBelongsToTheSameCluster(t *testing.T) {
+	k, found := known{}, lease{}
+	text := `{"metadata":{"name":"shop","namespace":"a","uid":"1","resourceVersion":"7","labels":{"b":"c"},"ownerReferences":[{"apiVersion":"v","kind":"k",` +
+		`"name":"shop","uid":"2","controller":true,"blockOwnerDeletion":true}]},"spec":{"leaseTransitions":4}}`
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		t.Fatal(err)
+	}
+	record := k.read(&found)
+	record.Version = ""
+	patch, err := patchOf(record, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch.Metadata.Annotations = nil
+	got, err := json.Marshal(k.replacement(patch).Metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"name":"shop","namespace":"a","labels":{"b":"c"},"ownerReferences":[{"apiVersion":"v","kind":"k","name":"shop","uid":"2","controller":true}]}`
+	if string(got) != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -19,6 +19,7 @@ import (
 type API interface {
 	Get(ctx context.Context, path string, into any) error
 	Merge(ctx context.Context, path, manager string, patch, into any) error
+	Create(ctx context.Context, path, manager string, object, into any) error
 	Watch(ctx context.Context, folder, name, version string, each func(json.RawMessage) error) error
 }
 
@@ -68,6 +69,7 @@ type Member struct {
 	leader  leaderFacts
 	primary primaryFacts
 	busy    map[string]bool // what is on its way
+	known   known
 
 	wake    chan struct{} // something was told to the core
 	changed chan struct{} // want is another
@@ -214,6 +216,11 @@ func (m *Member) refresh(ctx context.Context) {
 		return
 	}
 	record, err := m.readLease(ctx)
+	if kube.IsNotFound(err) && m.Holds() {
+		m.Log.Warn("the Lease was deleted; its holder creates it again", "lease", m.leaseName())
+		m.tell(missing)
+		return
+	}
 	if err != nil {
 		m.Log.Warn("the Lease can't be read", "lease", m.leaseName(), "error", err)
 		select { // the core asks again at once
@@ -223,6 +230,14 @@ func (m *Member) refresh(ctx context.Context) {
 		return
 	}
 	m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, record) })
+}
+
+// missing has a holder write what it knows as a Lease without a version: one that is created. Nobody else may, because what they know
+// may be of long ago.
+func missing(core *elect.Core, now time.Duration) {
+	if core.Holds() {
+		core.SawLease(now, elect.Record{})
+	}
 }
 
 // brought waits for the first watch, and says whether it has brought the Lease just now.
@@ -301,7 +316,8 @@ func (m *Member) saw(object json.RawMessage) error {
 	if err := json.Unmarshal(object, &found); err != nil {
 		return err
 	}
-	m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, found.record()) })
+	record := m.known.read(&found)
+	m.tell(func(core *elect.Core, now time.Duration) { core.SawLease(now, record) })
 	return nil
 }
 

@@ -30,6 +30,10 @@ func (*leaseAPI) Merge(context.Context, string, string, any, any) error {
 	return errors.New("nothing is to be written")
 }
 
+func (*leaseAPI) Create(context.Context, string, string, any, any) error {
+	return errors.New("nothing is to be created")
+}
+
 func (a *leaseAPI) Watch(ctx context.Context, _, _, version string, each func(json.RawMessage) error) error {
 	a.versions = append(a.versions, version)
 	return a.watch(ctx, len(a.versions) == 1, each)

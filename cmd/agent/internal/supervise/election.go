@@ -162,5 +162,6 @@ func (o *Options) kubernetes() member.API {
 // outside is the API of an agent outside Kubernetes.
 type outside struct{ member.API }
 
-func (outside) Get(context.Context, string, any) error                { return kube.ErrOutside }
-func (outside) Merge(context.Context, string, string, any, any) error { return kube.ErrOutside }
+func (outside) Get(context.Context, string, any) error                 { return kube.ErrOutside }
+func (outside) Merge(context.Context, string, string, any, any) error  { return kube.ErrOutside }
+func (outside) Create(context.Context, string, string, any, any) error { return kube.ErrOutside }

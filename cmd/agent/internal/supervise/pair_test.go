@@ -111,11 +111,13 @@ func newLeaseServer() *leaseServer {
 func (l *leaseServer) Get(_ context.Context, path string, into any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if filepath.Base(path) != "shop" {
-		return &kube.StatusError{Code: http.StatusNotFound, Reason: "NotFound"}
+	if filepath.Base(path) != "shop" || l.object == nil {
+		return errNoLease
 	}
 	return convert(l.object, into)
 }
+
+var errNoLease = &kube.StatusError{Code: http.StatusNotFound, Reason: "NotFound"}
 
 func (l *leaseServer) Merge(_ context.Context, _, _ string, patch, into any) error {
 	l.mu.Lock()
@@ -123,6 +125,9 @@ func (l *leaseServer) Merge(_ context.Context, _, _ string, patch, into any) err
 	wanted := map[string]any{}
 	if err := convert(patch, &wanted); err != nil {
 		return err
+	}
+	if l.object == nil {
+		return errNoLease
 	}
 	meta := wanted["metadata"].(map[string]any)
 	if meta["resourceVersion"] != strconv.Itoa(l.version) {
@@ -155,9 +160,12 @@ func (l *leaseServer) annotations() []string {
 func (l *leaseServer) Watch(ctx context.Context, _, _, version string, each func(json.RawMessage) error) error {
 	for {
 		l.mu.Lock()
-		now, changed := l.version, l.changed
+		now, changed, deleted := l.version, l.changed, l.object == nil
 		content, err := json.Marshal(l.object)
 		l.mu.Unlock()
+		if deleted {
+			return errNoLease
+		}
 		if err != nil {
 			return err
 		}

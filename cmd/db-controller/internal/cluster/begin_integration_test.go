@@ -42,9 +42,9 @@ func TestALeaseIsMadeAnewOnlyOnceAllKnowWhoHasEveryCommit(t *testing.T) {
 	l.awaitReplicated(shop)
 	l.lead("shop-1")
 	l.eventually("shop-1 is primary", func() bool { l.get(shop); return shop.Status.Primary == "shop-1" })
-	// Nobody holds the lease any more, and somebody deletes it.
+	// The holder has gone, which the others don't know, and somebody deletes the Lease.
 	l.kube.set(func(s *standIn) {
-		s.answer = func(status *agentapi.Status) { status.Election.Leader = "" }
+		s.answer = func(status *agentapi.Status) { status.Election.Leader = "shop-7" }
 	})
 	lease := &coordinationv1.Lease{}
 	l.there(lease, "shop")

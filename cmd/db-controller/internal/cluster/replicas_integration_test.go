@@ -64,7 +64,7 @@ func TestThreeInstancesHaveAllThatTheyElectWith(t *testing.T) {
 		}
 	}
 	l.there(role, "shop-instance")
-	if rule := role.Rules[1]; !slices.Equal(rule.ResourceNames, []string{"shop"}) || !slices.Equal(rule.Verbs, []string{"get", "list", "watch", "patch"}) {
+	if rule := role.Rules[1]; !slices.Equal(rule.ResourceNames, []string{"shop"}) || !slices.Equal(rule.Verbs, []string{"get", "list", "watch", "patch", "create"}) {
 		t.Errorf("leases: %+v", rule)
 	}
 	if rule := role.Rules[2]; !slices.Equal(rule.ResourceNames, []string{"shop-0", "shop-1", "shop-2"}) || !slices.Equal(rule.Verbs, []string{"get", "patch"}) {

@@ -95,10 +95,11 @@ func (r podsFromCache) List(ctx context.Context, list client.ObjectList, opts ..
 	return r.cache.List(ctx, list, opts...)
 }
 
-// leaseSeen: an agent says that somebody holds the lease, and that the API server is there.
+// leaseSeen: the holder says that it has renewed the Lease lately. That others know a holder says nothing: they remember it after the Lease was
+// deleted.
 func leaseSeen(o *observed.Cluster) bool {
-	for _, agent := range o.Agents {
-		if agent.Election != nil && agent.Election.Leader != "" && !agent.Election.Failsafe {
+	for pod, agent := range o.Agents {
+		if agent.Election != nil && agent.Election.Leader == pod && !agent.Election.Failsafe {
 			return true
 		}
 	}

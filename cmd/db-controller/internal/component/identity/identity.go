@@ -39,7 +39,8 @@ func Role(cluster *v1alpha1.PostgresCluster, instances int) *rbacv1.Role {
 			},
 			{
 				APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
-				ResourceNames: []string{names.Lease()}, Verbs: []string{"get", "list", "watch", "patch"},
+				// The holder creates one that was deleted, by server-side apply, which has a name.
+				ResourceNames: []string{names.Lease()}, Verbs: []string{"get", "list", "watch", "patch", "create"},
 			},
 			{
 				APIGroups: []string{corev1.GroupName}, Resources: []string{"pods"},
