@@ -64,9 +64,10 @@ func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupRes
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
 	defer reporter.Close()
+	volume := generation.Volume(agentapi.VolumeDir)
 	worker := basebackup.Worker{
-		Volume: generation.Volume(agentapi.VolumeDir), Store: store, Report: reporter.Report, Tool: "howdah " + version,
-		Connect: basebackup.Dialer(task.Host, task.Address, agentapi.ClientTLSDir),
+		Volume: volume, Store: store, Report: reporter.Report, Tool: "howdah " + version,
+		Connect: basebackup.Dialer(task.Host, task.Address, agentapi.ClientTLSDir, majorOn(volume)),
 	}
 	slog.Info("backing up", "backup", task.BackupID, "lineage", task.Lineage, "host", task.Host, "address", task.Address)
 	result, err := worker.Run(ctx, task)
@@ -75,4 +76,17 @@ func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupRes
 			"logicalBytes", result.LogicalBytes, "copiedBytes", result.CopiedBytes, "storedBytes", result.StoredBytes, "stopLSN", result.StopLSN)
 	}
 	return result, err
+}
+
+// majorOn is the major version of the data on a volume; 0 where none are adopted, which the worker says.
+func majorOn(volume generation.Volume) int {
+	current, err := volume.Current()
+	if err != nil {
+		return 0
+	}
+	adopted, err := volume.Read(current)
+	if err != nil {
+		return 0
+	}
+	return adopted.MajorVersion
 }

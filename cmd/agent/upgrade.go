@@ -68,7 +68,7 @@ func checkUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.Upgra
 		return agentapi.UpgradeCheckResult{}, err
 	}
 	defer done()
-	connect, err := upgradeConnection(task.Host)
+	connect, err := upgradeConnection(task)
 	if err != nil {
 		return agentapi.UpgradeCheckResult{}, err
 	}
@@ -77,7 +77,7 @@ func checkUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.Upgra
 
 // upgradeConnection connects as the role that may read everything and change nothing. libpq insists on a key that
 // only its owner can read, which a mounted Secret isn't.
-func upgradeConnection(host string) (*pgx.ConnConfig, error) {
+func upgradeConnection(task agentapi.UpgradeJob) (*pgx.ConnConfig, error) {
 	key, err := os.ReadFile(filepath.Join(agentapi.ClientTLSDir, "tls.key"))
 	if err != nil {
 		return nil, fmt.Errorf("client certificate: %w", err)
@@ -85,5 +85,5 @@ func upgradeConnection(host string) (*pgx.ConnConfig, error) {
 	if err := os.WriteFile(upgradejob.KeyFile, key, 0o600); err != nil {
 		return nil, err
 	}
-	return pgx.ParseConfig(upgradejob.ConnectionString(host) + " dbname=postgres")
+	return pgx.ParseConfig(upgradejob.ConnectionString(task) + " dbname=postgres")
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 const connectTimeout = 15 * time.Second
 
-// Dialer returns a function that connects to an address as the backup role, with the client certificate in a folder, and
+// Dialer returns a function that connects to an address as the backup role of a server of that major, with the client certificate in a folder, and
 // checks the server's certificate and that it is for the host.
-func Dialer(host, address, certificates string) func(context.Context) (*pgx.Conn, error) {
+func Dialer(host, address, certificates string, major int) func(context.Context) (*pgx.Conn, error) {
 	return func(ctx context.Context) (*pgx.Conn, error) {
-		config, err := connectConfig(host, address, certificates)
+		config, err := connectConfig(host, address, certificates, major)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errConnect, err)
 		}
@@ -33,7 +34,7 @@ func Dialer(host, address, certificates string) func(context.Context) (*pgx.Conn
 	}
 }
 
-func connectConfig(host, address, certificates string) (*pgx.ConnConfig, error) {
+func connectConfig(host, address, certificates string, major int) (*pgx.ConnConfig, error) {
 	security, err := tlsConfig(host, certificates)
 	if err != nil {
 		return nil, err
@@ -47,16 +48,14 @@ func connectConfig(host, address, certificates string) (*pgx.ConnConfig, error) 
 	config.TLSConfig, config.Fallbacks = security, nil
 	config.ConnectTimeout = connectTimeout
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // each statement is run once
-	config.RuntimeParams = sessionSettings()
+	config.RuntimeParams = sessionSettings(major)
 	return config, nil
 }
 
-// sessionSettings let no schema of a user's be searched, and no time limit of the server's end a long copy.
-func sessionSettings() map[string]string {
-	return map[string]string{
-		"application_name": "howdah-backup", "search_path": "pg_catalog",
-		"statement_timeout": "0", "idle_session_timeout": "0",
-	}
+func sessionSettings(major int) map[string]string {
+	settings := postgres.SessionSettings(major)
+	settings["application_name"] = "howdah-backup"
+	return settings
 }
 
 func tlsConfig(host, certificates string) (*tls.Config, error) {

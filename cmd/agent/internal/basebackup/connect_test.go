@@ -54,7 +54,7 @@ func TestTheInstanceIsLookedForAtItsAddressAndKnownByItsName(t *testing.T) {
 		certificates := t.TempDir()
 		authority.New(t).Fill(t, certificates, host, host)
 		port, handshakes := answers(t, certificates)
-		config, err := connectConfig(asked, "127.0.0.1", certificates)
+		config, err := connectConfig(asked, "127.0.0.1", certificates, 15)
 		if err != nil {
 			t.Fatal(err)
 		}

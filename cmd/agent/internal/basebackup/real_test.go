@@ -133,7 +133,7 @@ func (r *rig) worker(report func(job.Progress)) *Worker {
 			if err != nil {
 				return nil, err
 			}
-			config.RuntimeParams = sessionSettings()
+			config.RuntimeParams = sessionSettings(r.Major)
 			return pgx.ConnectConfig(ctx, config)
 		},
 	}

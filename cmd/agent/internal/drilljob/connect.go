@@ -16,6 +16,10 @@ func Server(host string) string {
 		postgres.QuoteConnInfo(host), agentapi.PostgresPort, agentapi.ClientTLSDir)
 }
 
+func superuserOptions(major int) string {
+	return "options=" + postgres.QuoteConnInfo(postgres.SessionOptions(postgres.SessionSettings(major)))
+}
+
 // Superuser is how pg_amcheck connects, with the password in a file of the scratch folder.
 func Superuser(task agentapi.DrillJob, scratch string) (string, error) {
 	password, err := os.ReadFile(filepath.Join(agentapi.SecretsDir, task.SuperuserSecret, "password"))
@@ -30,6 +34,7 @@ func Superuser(task agentapi.DrillJob, scratch string) (string, error) {
 	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt passfile=%s options='-c search_path=pg_catalog -c statement_timeout=0 -c lock_timeout=0'",
-		postgres.QuoteConnInfo(task.Host), agentapi.PostgresPort, postgres.RoleSuperuser, agentapi.ClientTLSDir, postgres.QuoteConnInfo(file)), nil
+	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt passfile=%s %s",
+		postgres.QuoteConnInfo(task.Host), agentapi.PostgresPort, postgres.RoleSuperuser, agentapi.ClientTLSDir, postgres.QuoteConnInfo(file),
+		superuserOptions(task.MajorVersion)), nil
 }

@@ -31,7 +31,7 @@ func newBed(t *testing.T, pg pgtest.Installation) *bed {
 		t.Fatal(err)
 	}
 	b.Worker = Worker{
-		BinDir: pg.BinDir, Superuser: "host=" + b.SocketDir + " user=postgres", Server: "host=" + b.SocketDir,
+		BinDir: pg.BinDir, Superuser: "host=" + b.SocketDir + " user=postgres " + superuserOptions(pg.Major), Server: "host=" + b.SocketDir,
 		StatementTimeout: time.Minute, LockTimeout: time.Minute,
 		Patience: time.Minute, Pause: 10 * time.Millisecond, Now: time.Now,
 	}
@@ -90,6 +90,21 @@ func TestAssertionsAreAskedAndTheirMessagesHaveNoData(t *testing.T) {
 			if err != nil || message != c.want {
 				t.Errorf("%s: %q, not %q; %v", name, message, c.want, err)
 			}
+		}
+	})
+}
+
+func TestNoSettingOfARoleOrADatabaseReachesPgAmcheck(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg)
+		b.SQL(pgtest.Unkind(pg.Major, "postgres", "postgres"))
+		if result := b.look(t); result.CorruptCount != 0 {
+			t.Errorf("%+v", result)
+		}
+		unpinned := b.Server.Run(t, "psql", "--no-psqlrc", "--tuples-only", "--no-align", "--dbname="+b.Superuser+" dbname=postgres",
+			"--command="+pgtest.Unpinned(pg.Major))
+		if unpinned != "\n" {
+			t.Errorf("these reach it: %s", unpinned)
 		}
 	})
 }

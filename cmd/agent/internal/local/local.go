@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -22,18 +25,48 @@ type Server struct {
 
 const connectTime = 5 * time.Second
 
-// session are the settings of every superuser session: no schema of a user's is searched, nothing that we run shows in the
-// log, and nothing waits for replicas, which can't come before the role is there that they come as.
-var session = map[string]string{
-	"application_name":              "howdah",
-	"search_path":                   "pg_catalog",
-	"log_statement":                 "none",
-	"log_min_duration_statement":    "-1",
-	"log_min_error_statement":       "panic",
-	"log_duration":                  "off",
-	"lock_timeout":                  "30s",
-	"synchronous_commit":            "local",
-	"default_transaction_read_only": "off",
+// session are the settings of every superuser session: those of all our sessions, nothing that we run shows in the log, no lock
+// is waited for long, and nothing waits for replicas, which can't come before the role is there that they come as.
+func session(major int) map[string]string {
+	settings := postgres.SessionSettings(major)
+	maps.Copy(settings, map[string]string{
+		"application_name":           "howdah",
+		"log_statement":              "none",
+		"log_min_duration_statement": "-1",
+		"log_min_error_statement":    "panic",
+		"log_duration":               "off",
+		"lock_timeout":               "30s",
+		"synchronous_commit":         "local",
+	})
+	return settings
+}
+
+// Options are the settings of a superuser session for a program of PostgreSQL's, which may wait for locks as long as it takes.
+func Options(major int) string {
+	settings := session(major)
+	settings["lock_timeout"] = "0"
+	return postgres.SessionOptions(settings)
+}
+
+// major is that of the server, as the lock file beside its socket says where its data are; 0 where that can't be read.
+func (s Server) major() int {
+	lock, err := os.ReadFile(filepath.Join(s.SocketDir, fmt.Sprintf(".s.PGSQL.%d.lock", s.Port)))
+	if err != nil {
+		return 0
+	}
+	owner, err := postgres.ParsePostmasterPID(lock) // its first lines are the same
+	if err != nil {
+		return 0
+	}
+	content, err := os.ReadFile(filepath.Join(owner.DataDir, "PG_VERSION"))
+	if err != nil {
+		return 0
+	}
+	version, err := postgres.ParseVersion(string(content))
+	if err != nil {
+		return 0
+	}
+	return version.Major
 }
 
 // Connect opens a session in a database. It has no statement timeout: ctx bounds what it does.
@@ -48,7 +81,7 @@ func (s Server) Connect(ctx context.Context, database string) (*pgx.Conn, error)
 	config.ConnectTimeout = connectTime
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // our statements are run once
 	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
-	config.RuntimeParams = session
+	config.RuntimeParams = session(s.major())
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL over its socket: %w", Plain(err))

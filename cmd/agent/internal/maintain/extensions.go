@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -60,7 +61,7 @@ func (m *Maintainer) vacuumdb(ctx context.Context, args ...string) ([]string, er
 		"--username="+postgres.RoleSuperuser)
 	cmd := exec.CommandContext(ctx, filepath.Join(m.BinDir, "vacuumdb"), args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGAPPNAME=howdah", "PGSSLMODE=disable",
-		"PGOPTIONS=-c log_statement=none -c log_min_duration_statement=-1 -c log_min_error_statement=panic")
+		"PGOPTIONS="+local.Options(m.Generation.MajorVersion))
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -89,7 +89,7 @@ func (b *bed) newNode(pod string) *node {
 	b.t.Helper()
 	dir := filepath.Join(b.dir, pod)
 	n := &node{bed: b, Instance: Instance{
-		Pod: pod, Volume: generation.Volume(filepath.Join(dir, "volume")), BinDir: b.pg.BinDir, Now: time.Now,
+		Pod: pod, Volume: generation.Volume(filepath.Join(dir, "volume")), BinDir: b.pg.BinDir, Major: b.pg.Major, Now: time.Now,
 		Log: slog.New(slog.NewTextHandler(b.t.Output(), nil)).With("pod", pod),
 		Paths: settings.Paths{
 			SocketDir: filepath.Join(dir, "s"), TLSDir: filepath.Join(dir, "tls"), PeerTLSDir: filepath.Join(dir, "peer"),

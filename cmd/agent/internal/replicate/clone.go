@@ -137,7 +137,7 @@ func (i Instance) abandon(wanted Wanted) error {
 // baseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does.
 func (i Instance) baseBackup(ctx context.Context, source settings.Upstream, at origin, pgdata string, progress func(done, total int64)) error {
 	args := []string{
-		"--pgdata=" + pgdata, "--dbname=" + source.ConnInfo("", "", i.Paths), "--no-password", "--progress",
+		"--pgdata=" + pgdata, "--dbname=" + source.ConnInfo("", "", "", i.Paths), "--no-password", "--progress",
 		"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--no-manifest",
 	}
 	if at.slot != "" {

@@ -27,6 +27,8 @@ type Instance struct {
 	Pod    string
 	Volume generation.Volume
 	BinDir string
+	// Major version, which all instances of a cluster have.
+	Major int
 	// Paths of the server; PeerTLSDir has the certificate to come with.
 	Paths settings.Paths
 	Log   *slog.Logger
@@ -76,7 +78,8 @@ func (i Instance) connection(source settings.Upstream) (*pgx.ConnConfig, error) 
 	config.TLSConfig, config.Fallbacks = security, nil
 	config.ConnectTimeout = connectTime
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // each statement is run once
-	config.RuntimeParams = map[string]string{"application_name": "howdah", "search_path": "pg_catalog"}
+	config.RuntimeParams = postgres.SessionSettings(i.Major)
+	config.RuntimeParams["application_name"] = "howdah"
 	return config, nil
 }
 

@@ -214,10 +214,15 @@ const (
 	saysNoServer = "connection to server"
 )
 
+// rewindSource is how pg_rewind connects. Its session is idle while it reads what is here.
+func (i Instance) rewindSource(source settings.Upstream) string {
+	return source.ConnInfo("howdah", "postgres", postgres.SessionOptions(postgres.SessionSettings(i.Major)), i.Paths)
+}
+
 // pgRewind runs pg_rewind, and makes nothing durable. begun: it has changed the data directory.
 func (i Instance) pgRewind(ctx context.Context, source settings.Upstream, g generation.Generation, lock *os.File) (begun bool, err error) {
 	args := []string{
-		"--target-pgdata=" + i.Volume.PGData(g.ID), "--source-server=" + source.ConnInfo("howdah", "postgres", i.Paths), "--no-sync",
+		"--target-pgdata=" + i.Volume.PGData(g.ID), "--source-server=" + i.rewindSource(source), "--no-sync",
 	}
 	if g.MajorVersion >= 15 { // before, the recovery after a crash goes by the configuration that initdb made
 		args = append(args, "--config-file="+settings.ConfFile(i.Paths))

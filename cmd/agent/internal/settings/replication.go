@@ -46,7 +46,7 @@ type Upstream struct {
 func (s Replication) parameters(paths Paths) []postgres.Parameter {
 	params := map[string]string{"primary_conninfo": "", "primary_slot_name": "", "synchronous_standby_names": s.Synchronous}
 	if s.Upstream != nil {
-		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", paths)
+		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", "", paths)
 		params["primary_slot_name"] = s.Slot
 	}
 	if s.Upstream != nil && s.FromArchive {
@@ -68,11 +68,11 @@ const (
 func (u Upstream) PortOr(everybody int) int { return cmp.Or(u.Port, everybody) }
 
 // ConnInfo is how a program of this pod connects to the upstream as the replication role, by certificate. An empty
-// database leaves it to the program.
-func (u Upstream) ConnInfo(application, database string, paths Paths) string {
+// database leaves it to the program; the options are those of the session.
+func (u Upstream) ConnInfo(application, database, options string, paths Paths) string {
 	pairs := [][2]string{
 		{"host", u.Host}, {"hostaddr", u.Address}, {"port", fmt.Sprint(u.PortOr(paths.Port))},
-		{"user", postgres.RoleReplication}, {"dbname", database}, {"application_name", application},
+		{"user", postgres.RoleReplication}, {"dbname", database}, {"application_name", application}, {"options", options},
 		{"sslmode", "verify-full"}, {"sslrootcert", filepath.Join(paths.PeerTLSDir, CAFile)},
 		{"sslcert", filepath.Join(paths.PeerTLSDir, CertFile)}, {"sslkey", filepath.Join(paths.PeerTLSDir, KeyFile)},
 		{"gssencmode", "disable"}, {"connect_timeout", fmt.Sprint(connectSeconds)},

@@ -182,7 +182,7 @@ func (r *repair) prepare(ctx context.Context, config agentapi.Config, g generati
 		return replicate.Instance{}, err
 	}
 	paths := r.configPaths(g.ID)
-	return r.replicateInstance(binDir, paths), copyCertificates(r.Paths, paths)
+	return r.replicateInstance(config.MajorVersion, binDir, paths), copyCertificates(r.Paths, paths)
 }
 
 // whileWanted is a context that ends when another leader is wanted, or none.
@@ -213,8 +213,8 @@ func (r *repair) cloneIn(m method, leader string) (time.Duration, string) {
 	return pause, fmt.Sprintf("The last clone from %s led nowhere; another one is made in %v. %s", leader, pause.Round(time.Second), r.message)
 }
 
-func (o *Options) replicateInstance(binDir string, paths settings.Paths) replicate.Instance {
-	return replicate.Instance{Pod: o.Pod, Volume: o.Volume, BinDir: binDir, Paths: paths, Log: o.Log, Now: time.Now}
+func (o *Options) replicateInstance(major int, binDir string, paths settings.Paths) replicate.Instance {
+	return replicate.Instance{Pod: o.Pod, Volume: o.Volume, BinDir: binDir, Major: major, Paths: paths, Log: o.Log, Now: time.Now}
 }
 
 func (o *Options) upstream(config agentapi.Config, leader elect.Member) *settings.Upstream {

@@ -116,7 +116,7 @@ func (s *replicaServices) assess(ctx context.Context, found replicate.Position) 
 	}
 	asking, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	remedy, history, err := s.replicateInstance(s.copy.binDir, s.copy.paths).Assess(asking, *s.upstream(s.latest.config(), want.Leader), found)
+	remedy, history, err := s.replicateInstance(s.copy.generation.MajorVersion, s.copy.binDir, s.copy.paths).Assess(asking, *s.upstream(s.latest.config(), want.Leader), found)
 	if err != nil {
 		s.Log.Debug("what the replica needs can't be found out", "error", err)
 		return

@@ -82,7 +82,7 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 	if _, err := w.Run(ctx, filepath.Join(found.oldBin, "initdb"), scratchArguments(oldData)...); err != nil {
 		return nil, fmt.Errorf("make a scratch database of the old version: %w", err)
 	}
-	findings, err := w.copySchema(ctx, found, oldData, connect)
+	findings, err := w.copySchema(ctx, task, found, oldData, connect)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func scratchArguments(dataDir string) []string {
 
 // copySchema dumps roles and schemas of the running cluster into the scratch server. What can't be copied can't be
 // checked by pg_upgrade, which is worth a warning and no more: the upgrade itself checks again before it begins.
-func (w Worker) copySchema(ctx context.Context, found programs, oldData string, connect *pgx.ConnConfig) (findings []agentapi.Finding, err error) {
+func (w Worker) copySchema(ctx context.Context, task agentapi.UpgradeJob, found programs, oldData string, connect *pgx.ConnConfig) (findings []agentapi.Finding, err error) {
 	stop, err := w.start(ctx, found.oldBin, oldData)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (w Worker) copySchema(ctx context.Context, found programs, oldData string, 
 	if err != nil {
 		return nil, err
 	}
-	source := ConnectionString(connect.Host)
+	source := ConnectionString(task)
 	warn := func(database, what string, err error) {
 		findings = append(findings, agentapi.Finding{
 			Severity: severityWarning, Check: "SchemaCopy", Database: database,
@@ -179,10 +179,11 @@ func (w Worker) pipe(ctx context.Context, found programs, database, program stri
 const KeyFile = "/tmp/upgrade/client.key"
 
 // ConnectionString is how libpq connects to the running cluster, but for the database.
-func ConnectionString(host string) string {
+func ConnectionString(task agentapi.UpgradeJob) string {
 	files := agentapi.ClientTLSDir
-	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt sslcert=%s/tls.crt sslkey=%s options='-c search_path=pg_catalog'",
-		postgres.QuoteConnInfo(host), agentapi.PostgresPort, agentapi.UpgradeRole, files, files, KeyFile)
+	return fmt.Sprintf("host=%s port=%d user=%s sslmode=verify-full sslrootcert=%s/ca.crt sslcert=%s/tls.crt sslkey=%s options=%s",
+		postgres.QuoteConnInfo(task.Host), agentapi.PostgresPort, agentapi.UpgradeRole, files, files, KeyFile,
+		postgres.QuoteConnInfo(postgres.SessionOptions(postgres.SessionSettings(task.FromVersion))))
 }
 
 func databasesOf(ctx context.Context, connect *pgx.ConnConfig) ([]string, error) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // How pg_upgrade brings the files over.
@@ -35,6 +36,10 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 	if err != nil {
 		return err
 	}
+	session, err := environment(oldData)
+	if err != nil {
+		return err
+	}
 	args := append([]string{
 		"--old-options=" + options, "--new-options=" + options,
 		"--old-bindir=" + found.oldBin, "--new-bindir=" + found.newBin,
@@ -43,7 +48,7 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 	}, more...)
 	cmd := exec.CommandContext(ctx, filepath.Join(found.newBin, "pg_upgrade"), args...)
 	cmd.Dir = w.Scratch // it leaves scripts in its working directory
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
+	cmd.Env = append(os.Environ(), session...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -76,6 +81,20 @@ func serverOptions(oldData string) (string, error) {
 		options += fmt.Sprintf(" -c wal_level=logical -c max_replication_slots=%d -c max_wal_senders=%[1]d", max(n, 10))
 	}
 	return options, nil
+}
+
+// environment is that of pg_upgrade and of what it runs: no setting of a role or a database, which the new server gets as well,
+// reaches their sessions. A limit that only the new version knows is set nowhere before it runs.
+func environment(oldData string) ([]string, error) {
+	content, err := os.ReadFile(filepath.Join(oldData, "PG_VERSION"))
+	if err != nil {
+		return nil, err
+	}
+	old, err := postgres.ParseVersion(string(content))
+	if err != nil {
+		return nil, err
+	}
+	return []string{"LC_ALL=C", "TZ=UTC", "PGOPTIONS=" + postgres.SessionOptions(postgres.SessionSettings(old.Major))}, nil
 }
 
 // follow collects the output, and shows its lines as they come.

@@ -43,6 +43,7 @@ func TestAnOldServerWithLogicalSlotsStartsForPgUpgrade(t *testing.T) {
 		for i := range 15 {
 			run("psql", "-h", dir, "-U", "postgres", "-c", fmt.Sprintf("SELECT pg_create_logical_replication_slot('s%d', 'pgoutput')", i))
 		}
+		run("psql", "-h", dir, "-U", "postgres", "-c", pgtest.Unkind(pg.Major, "postgres", "template1")+"ALTER ROLE postgres SET statement_timeout = '1ms'")
 		run("pg_ctl", "-D", oldData, "-w", "stop")
 		w := Worker{Scratch: dir, Run: postgres.Exec, Report: func(job.Progress) {}}
 		if err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, oldData, newData); err != nil {
