@@ -28,6 +28,7 @@ func (c *pair) killFirst() (pid int) {
 
 func TestAPrimaryThatFellTwiceLeavesClientsToTheNextOne(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.first.crash = time.Minute // a busy machine takes its time
 	two.run()

@@ -18,6 +18,7 @@ import (
 // primary until it can read the Lease.
 func TestThePrimaryCreatesALeaseThatWasDeleted(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) > 0 })

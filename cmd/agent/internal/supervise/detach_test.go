@@ -14,6 +14,7 @@ import (
 // What somebody takes the lease by must stay true: the previous primary may not know yet that it is none.
 func TestAReplicaThatSaysHowFarItIsReceivesNoMoreWAL(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) > 0 })

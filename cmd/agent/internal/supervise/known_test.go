@@ -36,6 +36,7 @@ func TestTheVolumeSaysWhatItKnowsOfTheData(t *testing.T) {
 
 func TestTheLeaseSaysHowFarPrimaryAndReplicaAreAtLeast(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) > 0 })

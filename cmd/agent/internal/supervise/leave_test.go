@@ -13,6 +13,7 @@ import (
 
 func TestAPrimaryThatEndsAfterAllItsReplicasTellsClientsSo(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	if err := two.second.terminate(time.Minute); err != nil {
@@ -38,6 +39,7 @@ func (l *leaseServer) holder() any {
 
 func TestAPrimaryThatEndsBeforeItsReplicasLeavesClientsToTheNextOne(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("let the replica take over", func(s agentapi.Status) bool { return slices.Contains(s.Election.Members, "shop-1") })

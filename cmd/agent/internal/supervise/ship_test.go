@@ -13,6 +13,7 @@ import (
 
 func TestTheOpenSegmentIsShippedEveryFewSecondsUntilItIsArchived(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	p, store := archiving(t)
 	config := p.with(map[string]string{"archive_timeout": "0"})
 	config.Archive.WALShipIntervalSeconds = 1

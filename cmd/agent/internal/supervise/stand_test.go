@@ -14,6 +14,7 @@ import (
 // A former primary has every commit where the one after it could acknowledge none without it.
 func TestAFormerPrimaryTakesOverWhenItsSuccessorIsLostForGood(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	config := two.first.config
 	config.Synchronous = &agentapi.Synchronous{Number: 1, Required: true}

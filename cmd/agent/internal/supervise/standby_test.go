@@ -12,6 +12,7 @@ import (
 // A replica may be cloned or restarted while parameters are being lowered, of which its primary still has more: PostgreSQL refuses to
 // start it with less. It starts with as much, and says that a restart is wanted.
 func TestAReplicaStartsWithAsMuchAsItsPrimaryHas(t *testing.T) {
+	t.Parallel()
 	two, _ := newPair(t)
 	two.second.configure(two.second.with(map[string]string{"max_connections": "30", "max_prepared_transactions": "3"}))
 	two.first.configure(two.first.with(map[string]string{"max_connections": "50"}))

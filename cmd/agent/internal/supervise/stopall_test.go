@@ -51,6 +51,7 @@ func (p *pod) rows() int {
 
 // Hibernation and `kubectl delete pods --all` end the replicas while clients still write, and start them in any order.
 func TestAnOrderlyStopOfAllInstancesLosesNoAcknowledgedRow(t *testing.T) {
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	acknowledged := two.first.commits()

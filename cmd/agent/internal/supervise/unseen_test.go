@@ -15,6 +15,7 @@ import (
 
 func TestAReplicaStaysAMemberWhileItsPrimaryCannotBeAskedWhoFollows(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool {

@@ -17,6 +17,7 @@ import (
 // Only the checkpointer makes commits wait, when it comes to read the setting. Until then the Lease must not say that they do.
 func TestTheLeaseNamesNoQuorumBeforeCommitsWait(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) > 0 })
