@@ -18,6 +18,7 @@ const (
 	WALPath        = "/run/howdah/bin/wal" // archive_command and restore_command
 	SocketDir      = "/var/run/postgresql"
 	ConfigFile     = "/etc/howdah/config/agent.json"
+	WindowFile     = "/etc/howdah/config/window.json"  // where there is a maintenance window
 	InstanceDir    = "/etc/howdah/instance"            // Secret <cluster>-instance, in database pods
 	TLSDir         = "/etc/howdah/instance/tls"        // certificate of the server and of the agent
 	PeerTLSDir     = "/etc/howdah/instance/peer-tls"   // client certificate of ReplicationRole

@@ -2,12 +2,14 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,13 +23,18 @@ import (
 type Server struct {
 	SocketDir string
 	Port      int
+	// LockTimeout is how long a statement waits for a lock; 0: 30 s.
+	LockTimeout time.Duration
 }
 
-const connectTime = 5 * time.Second
+const (
+	connectTime = 5 * time.Second
+	lockTime    = 30 * time.Second
+)
 
 // session are the settings of every superuser session: those of all our sessions, nothing that we run shows in the log, no lock
 // is waited for long, and nothing waits for replicas, which can't come before the role is there that they come as.
-func session(major int) map[string]string {
+func session(major int, lockTimeout time.Duration) map[string]string {
 	settings := postgres.SessionSettings(major)
 	maps.Copy(settings, map[string]string{
 		"application_name":           "howdah",
@@ -35,7 +42,7 @@ func session(major int) map[string]string {
 		"log_min_duration_statement": "-1",
 		"log_min_error_statement":    "panic",
 		"log_duration":               "off",
-		"lock_timeout":               "30s",
+		"lock_timeout":               strconv.FormatInt(cmp.Or(lockTimeout, lockTime).Milliseconds(), 10),
 		"synchronous_commit":         "local",
 	})
 	return settings
@@ -43,7 +50,7 @@ func session(major int) map[string]string {
 
 // Options are the settings of a superuser session for a program of PostgreSQL's, which may wait for locks as long as it takes.
 func Options(major int) string {
-	settings := session(major)
+	settings := session(major, 0)
 	settings["lock_timeout"] = "0"
 	return postgres.SessionOptions(settings)
 }
@@ -81,7 +88,7 @@ func (s Server) Connect(ctx context.Context, database string) (*pgx.Conn, error)
 	config.ConnectTimeout = connectTime
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // our statements are run once
 	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
-	config.RuntimeParams = session(s.major())
+	config.RuntimeParams = session(s.major(), s.LockTimeout)
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL over its socket: %w", Plain(err))

@@ -2,7 +2,6 @@ package maintain
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -47,7 +46,7 @@ func (m *Maintainer) collations(ctx context.Context) ([]string, error) {
 		if err != nil || len(changed) == 0 {
 			return nil, err
 		}
-		messages, err := reindex(ctx, conn, database, changed)
+		messages, err := m.reindex(ctx, conn, database, changed)
 		if err != nil || len(messages) > 0 {
 			return messages, err // the old version stays recorded: the indexes are not right
 		}
@@ -96,45 +95,4 @@ func changedIn(ctx context.Context, conn *pgx.Conn, database string) ([]collatio
 		changed = append(changed, collation{oid: defaultCollation, name: "database " + name, refresh: "ALTER DATABASE " + quoted + " REFRESH COLLATION VERSION"})
 	}
 	return changed, nil
-}
-
-const dependentIndexes = `SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
-	FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-	WHERE c.relkind = 'i' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
-	AND (i.indcollation::oid[] && $1::oid[] OR EXISTS (
-		SELECT 1 FROM pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = i.indexrelid
-		AND d.refclassid = 'pg_catalog.pg_collation'::regclass AND d.refobjid = ANY ($1::oid[])))
-	ORDER BY c.relpages, 1`
-
-// reindex rebuilds indexes beside clients where that can be done.
-func reindex(ctx context.Context, conn *pgx.Conn, database string, changed []collation) ([]string, error) {
-	oids := make([]uint32, 0, len(changed))
-	for _, c := range changed {
-		oids = append(oids, c.oid)
-	}
-	rows, err := conn.Query(ctx, dependentIndexes, oids)
-	if err != nil {
-		return nil, err
-	}
-	indexes, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, err
-	}
-	var messages []string
-	for _, index := range indexes {
-		what := fmt.Sprintf("index %s in database %s can't be rebuilt for its new collation", index, database)
-		concurrently, err := try(ctx, conn, "REINDEX INDEX CONCURRENTLY "+index, what)
-		if err != nil {
-			return nil, err
-		}
-		if len(concurrently) == 0 {
-			continue
-		}
-		found, err := try(ctx, conn, "REINDEX INDEX "+index, what) // an exclusion constraint's, for one
-		if err != nil {
-			return nil, err
-		}
-		messages = append(messages, found...)
-	}
-	return messages, nil
 }

@@ -31,9 +31,16 @@ type Maintainer struct {
 	Dir        string // of the generation
 	BinDir     string
 	Log        *slog.Logger
+	// MayBlock says whether clients' writes may wait for a while now; nil: always.
+	MayBlock func() bool
 	// Report is told what is still to be done and what could not be done, for the status.
 	Report func(left, messages []string)
+
+	rebuilt map[string]bool // indexes, by database and name
 }
+
+// ErrLater is work that waits for a time when clients' writes may wait, for errors.Is.
+var ErrLater = errors.New("waiting for the maintenance window")
 
 // marker is maintenance.json.
 type marker struct {
@@ -61,10 +68,15 @@ func (m *Maintainer) Run(ctx context.Context) error {
 	if stale {
 		todo = append([]string{Collations}, todo...) // wrong indexes first
 	}
+	var later error
 	for len(todo) > 0 {
 		m.Report(todo, done.Messages)
 		m.Log.Info("maintenance begins", "work", todo[0])
 		messages, err := work[todo[0]](ctx)
+		if errors.Is(err, ErrLater) {
+			later, todo = err, todo[1:]
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", todo[0], local.Plain(err))
 		}
@@ -81,6 +93,10 @@ func (m *Maintainer) Run(ctx context.Context) error {
 			return err
 		}
 		todo = todo[1:]
+	}
+	if later != nil {
+		m.Report(nil, append(slices.Clone(done.Messages), later.Error()))
+		return later
 	}
 	m.Report(nil, done.Messages)
 	return nil
@@ -176,5 +192,7 @@ func try(ctx context.Context, conn *pgx.Conn, statement, what string) (messages 
 	case ctx.Err() != nil || conn.IsClosed():
 		return nil, err
 	}
-	return []string{fmt.Sprintf("%s: %v", what, local.Plain(err))}, nil
+	return []string{said(what, err)}, nil
 }
+
+func said(what string, err error) string { return fmt.Sprintf("%s: %v", what, local.Plain(err)) }

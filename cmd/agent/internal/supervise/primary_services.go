@@ -89,6 +89,7 @@ const maintenancePause = time.Minute
 func (i *instance) maintainer(copy *adopted) *maintain.Maintainer {
 	return &maintain.Maintainer{
 		Server: i.server, Generation: copy.generation, Dir: i.Volume.Dir(copy.generation.ID), BinDir: copy.binDir, Log: i.Log,
+		MayBlock: func() bool { return i.mayBlock(time.Now()) },
 		Report: func(left, messages []string) {
 			i.set(func(status *agentapi.Status) { status.Maintenance, status.MaintenanceMessages = left, messages })
 		},
@@ -103,7 +104,9 @@ func (s *primaryServices) maintain(ctx context.Context) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s.Log.Error("maintenance is interrupted; trying again", "error", err)
+		if !errors.Is(err, maintain.ErrLater) {
+			s.Log.Error("maintenance is interrupted; trying again", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			return

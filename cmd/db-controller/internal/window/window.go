@@ -10,9 +10,10 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// at says whether what runs may be taken down now, and if not, from when on. Its error is a sentence for a person.
+// at says whether what runs may be taken down now, and since when or else from when on. Its error is a sentence for a person.
 func at(spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.Time, err error) {
 	if spec == nil {
 		return true, now, nil
@@ -38,6 +39,20 @@ func at(spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.
 func Open(o *observed.Cluster) bool {
 	open, _, _ := at(o.Cluster.Spec.MaintenanceWindow, o.Now)
 	return open
+}
+
+// Period is the window that is open, or else the next one, for agents: nil where there is none, which is always open. One that is
+// invalid never opens.
+func Period(o *observed.Cluster) *agentapi.Period {
+	spec := o.Cluster.Spec.MaintenanceWindow
+	if spec == nil {
+		return nil
+	}
+	_, opens, err := at(spec, o.Now)
+	if err != nil {
+		return &agentapi.Period{}
+	}
+	return &agentapi.Period{From: opens.UTC(), To: opens.Add(spec.Duration.Duration).UTC()}
 }
 
 // Condition says that nobody knows when PostgreSQL may be restarted.

@@ -78,14 +78,23 @@ func amount(resources v1alpha1.Resources, name corev1.ResourceName, milli bool) 
 	return quantity.Value()
 }
 
-// AgentMap is the ConfigMap with agent.json.
-func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config) (*corev1.ConfigMap, error) {
+// AgentMap is the ConfigMap with agent.json, and window.json where there is a maintenance window. That one is in a file of its own, as
+// an agent that doesn't know it would compute another hash of the configuration.
+func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config, window *agentapi.Period) (*corev1.ConfigMap, error) {
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("marshal agent.json: %w", err)
 	}
-	return &corev1.ConfigMap{
+	object := &corev1.ConfigMap{
 		ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Config(), component.Configuration),
 		Data:       map[string]string{filepath.Base(agentapi.ConfigFile): string(data)},
-	}, nil
+	}
+	if window != nil {
+		data, err := json.Marshal(window)
+		if err != nil {
+			return nil, fmt.Errorf("marshal window.json: %w", err)
+		}
+		object.Data[filepath.Base(agentapi.WindowFile)] = string(data)
+	}
+	return object, nil
 }
