@@ -61,8 +61,8 @@ func VolumeParameters(volume int64) []Parameter {
 // unknown. A person may override each.
 func ReplicationParameters(volume int64) []Parameter {
 	params := map[string]string{
-		// A dead peer is noticed in seconds, and looked for again at once.
-		"wal_sender_timeout":          "5s",
+		// A dead primary is noticed in seconds, and looked for again at once. That a replica is dead is noticed as soon: it asks for that
+		// when it connects.
 		"wal_receiver_timeout":        "5s",
 		"wal_retrieve_retry_interval": "500ms",
 		// A primary that comes back is rewound from the last checkpoint that it has in common with the new one, which lies

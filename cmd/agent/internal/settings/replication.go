@@ -43,10 +43,10 @@ type Upstream struct {
 
 // parameters are what the replication settings change. They are not on the command line, where no reload could change them; so
 // before version 17 a superuser's ALTER SYSTEM comes before them until the next start: see DropOverrides.
-func (s Replication) parameters(paths Paths) []postgres.Parameter {
+func (s Replication) parameters(paths Paths, asked map[string]string) []postgres.Parameter {
 	params := map[string]string{"primary_conninfo": "", "primary_slot_name": "", "synchronous_standby_names": s.Synchronous}
 	if s.Upstream != nil {
-		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", "", paths)
+		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", senderOptions(asked), paths)
 		params["primary_slot_name"] = s.Slot
 	}
 	if s.Upstream != nil && s.FromArchive {
@@ -63,6 +63,15 @@ const (
 	connectSeconds = 3
 	silence        = 5000 // ms without an acknowledgement
 )
+
+// senderOptions have the upstream notice in seconds that this server is silent. They are for its connection alone: clients of logical
+// replication and clones may be silent for longer. What a person asks for is for everybody.
+func senderOptions(asked map[string]string) string {
+	if _, set := asked["wal_sender_timeout"]; set {
+		return ""
+	}
+	return postgres.SessionOptions(map[string]string{"wal_sender_timeout": fmt.Sprintf("%dms", silence)})
+}
 
 // PortOr is the port, which is that of everybody unless it is known.
 func (u Upstream) PortOr(everybody int) int { return cmp.Or(u.Port, everybody) }

@@ -47,6 +47,19 @@ func TestAReplicaFollowsItsPrimaryByCertificateAndAddress(t *testing.T) {
 	}
 }
 
+func TestTheConnectionOfAReplicaAndNoOtherIsGivenUpSoon(t *testing.T) {
+	for asked, want := range map[string]bool{"": true, "1min": false} {
+		config := agentapi.Config{Instances: 2}
+		if asked != "" {
+			config.Parameters = map[string]string{"wal_sender_timeout": asked}
+		}
+		got := line(t, render(t, config, follows), "primary_conninfo")
+		if strings.Contains(got, "options=''-c wal_sender_timeout=5000ms''") != want {
+			t.Errorf("with wal_sender_timeout %q: %s", asked, got)
+		}
+	}
+}
+
 func TestOnlyAReplicaThatFellBehindHasARestoreCommand(t *testing.T) {
 	behind, primary := follows, Replication{Pod: "shop-0", FromArchive: true}
 	behind.FromArchive = true
@@ -109,7 +122,7 @@ func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
 	}{
 		"a single instance": {1, 10 << 30, nil, map[string]string{"wal_sender_timeout": "", "wal_keep_size": "", "max_wal_senders": "'20'", "archive_mode": "'always'"}},
 		"a volume of 10 GiB": {2, 10 << 30, nil, map[string]string{
-			"wal_sender_timeout": "'5s'", "wal_receiver_timeout": "'5s'", "max_slot_wal_keep_size": "'3072MB'", "wal_keep_size": "'512MB'", "hot_standby_feedback": "",
+			"wal_sender_timeout": "", "wal_receiver_timeout": "'5s'", "max_slot_wal_keep_size": "'3072MB'", "wal_keep_size": "'512MB'", "hot_standby_feedback": "",
 		}},
 		"a volume of 1 GiB": {2, 1 << 30, nil, map[string]string{"max_slot_wal_keep_size": "'314572kB'", "wal_keep_size": "'52428kB'"}},
 		"an unknown volume": {2, 0, nil, map[string]string{"max_slot_wal_keep_size": "", "wal_keep_size": "'512MB'"}},

@@ -51,7 +51,7 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 	if config.Instances > 1 {
 		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
 	}
-	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths), fixed}
+	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths, config.Parameters), fixed}
 	all := replication.Least.raise(postgres.MergeParameters(append(layers, stronger...)...))
 	conf, err := postgres.RenderConf(all)
 	if err != nil {
