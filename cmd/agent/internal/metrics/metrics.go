@@ -2,19 +2,15 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
-	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/pkg/agentapi"
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 // Source knows the instance.
@@ -27,14 +23,9 @@ type Source interface {
 // Handler answers with the metrics of source.
 func Handler(source Source) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&collector{source: source}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: queryTime + time.Second})
+	registry.MustRegister(&collector{source: source, queries: newAsker(source.Server(), queries)}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: askTime + time.Second})
 }
-
-const (
-	queryTime = 5 * time.Second
-	queryAge  = 15 * time.Second // what was asked of the server is given again for so long
-)
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("howdah_"+name, help, labels, nil)
@@ -62,19 +53,11 @@ var (
 	archived        = describe("archived_total", "WAL files archived since the agent started.")
 	archiveDamaged  = describe("archive_damaged_timestamp_seconds", "When WAL was last archived in which a record has a wrong checksum, in seconds since 1970; 0: none since the agent started.")
 	archiveFailures = describe("archive_failures_total", "Tries to archive that failed since the agent started.")
-	sessions        = describe("sessions", "Client sessions by state.", "state")
-	maxSessions     = describe("max_sessions", "max_connections.")
-	databaseBytes   = describe("database_size_bytes", "Size of a database on disk.", "database")
-	checkpoints     = describe("checkpoints", "Checkpoints since the server's statistics were reset, by what asked for them.", "kind")
-	transactionAge  = describe("oldest_xid_age", "Age of the oldest unfrozen transaction ID; writes end at about two thousand million.")
 )
 
 type collector struct {
-	source Source
-
-	mu    sync.Mutex
-	asked time.Time
-	last  []prometheus.Metric
+	source  Source
+	queries *asker
 }
 
 // Describe describes nothing: which metrics there are depends on the instance.
@@ -123,9 +106,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	election(status, gauge)
 	if running {
-		for _, metric := range c.ask() {
-			out <- metric
-		}
+		c.queries.collect(out)
 	}
 }
 
@@ -149,73 +130,4 @@ func seconds(at time.Time) float64 {
 		return 0
 	}
 	return float64(at.Unix())
-}
-
-// ask asks the server, one question at a time and not too often.
-func (c *collector) ask() []prometheus.Metric {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.asked) < queryAge {
-		return c.last
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), queryTime)
-	defer cancel()
-	c.last = nil
-	err := c.source.Server().With(ctx, "postgres", func(conn *pgx.Conn) error {
-		for _, query := range append(queries, checkpointQuery(conn)) {
-			if err := c.query(ctx, conn, query); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		c.last = nil // up says enough
-	}
-	c.asked = time.Now()
-	return c.last
-}
-
-// query yields a label's value, empty for none, and a number.
-type query struct {
-	desc    *prometheus.Desc
-	labeled bool
-	sql     string
-}
-
-var queries = []query{
-	{sessions, true, `SELECT coalesce(state, 'unknown'), count(*)::float8 FROM pg_stat_activity WHERE backend_type = 'client backend' GROUP BY 1`},
-	{maxSessions, false, `SELECT '', current_setting('max_connections')::float8`},
-	{transactionAge, false, `SELECT '', max(age(datfrozenxid))::float8 FROM pg_database`},
-	{databaseBytes, true, `SELECT datname, pg_database_size(oid)::float8 FROM pg_database WHERE NOT datistemplate`},
-}
-
-// checkpointQuery asks where the server's version keeps them.
-func checkpointQuery(conn *pgx.Conn) query {
-	sql := `SELECT kind, n::float8 FROM pg_stat_bgwriter, LATERAL (VALUES ('timed', checkpoints_timed), ('requested', checkpoints_req)) AS v (kind, n)`
-	if version, err := postgres.ParseVersion(conn.PgConn().ParameterStatus("server_version")); err == nil && version.Major >= 17 {
-		sql = `SELECT kind, n::float8 FROM pg_stat_checkpointer, LATERAL (VALUES ('timed', num_timed), ('requested', num_requested)) AS v (kind, n)`
-	}
-	return query{checkpoints, true, sql}
-}
-
-func (c *collector) query(ctx context.Context, conn *pgx.Conn, query query) error {
-	rows, err := conn.Query(ctx, query.sql)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var label string
-		var value float64
-		if err := rows.Scan(&label, &value); err != nil {
-			return err
-		}
-		var labels []string
-		if query.labeled {
-			labels = []string{label}
-		}
-		c.last = append(c.last, prometheus.MustNewConstMetric(query.desc, prometheus.GaugeValue, value, labels...))
-	}
-	return rows.Err()
 }

@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	askTime   = 5 * time.Second  // for all queries of a scrape
+	queryTime = time.Second      // for one of them
+	rareTime  = time.Minute      // for one that is asked rarely, while nobody waits for it
+	answerAge = 15 * time.Second // an answer is given again for so long
+)
+
+// asker asks the server, and keeps the answers. A query that fails or takes too long takes no other along.
+type asker struct {
+	server local.Server
+
+	mu    sync.Mutex // one scrape at a time
+	often []query
+	last  map[string]*answer
+	asked time.Time
+	rare  []*rarely
+}
+
+// answer is what a query gave the last time.
+type answer struct {
+	metrics []prometheus.Metric
+	failed  bool
+}
+
+// rarely is a query that is asked in the background.
+type rarely struct {
+	query
+
+	mu    sync.Mutex
+	last  *answer // nil: there is none yet
+	asked time.Time
+	asks  bool
+}
+
+func newAsker(server local.Server, queries []query) *asker {
+	a := &asker{server: server, last: map[string]*answer{}}
+	for _, q := range queries {
+		if q.every > 0 {
+			a.rare = append(a.rare, &rarely{query: q})
+		} else {
+			a.often = append(a.often, q)
+		}
+	}
+	return a
+}
+
+// collect sends the answers, and for each query whether there is one.
+func (a *asker) collect(out chan<- prometheus.Metric) {
+	for _, q := range a.rare {
+		q.begin(a.server)
+		if last := q.answer(); last != nil {
+			last.send(q.name, out)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.asked) >= answerAge {
+		a.ask()
+	}
+	for _, q := range a.often {
+		a.last[q.name].send(q.name, out)
+	}
+}
+
+func (a *answer) send(name string, out chan<- prometheus.Metric) {
+	for _, metric := range a.metrics {
+		out <- metric
+	}
+	out <- prometheus.MustNewConstMetric(queryFailed, prometheus.GaugeValue, one(a.failed), name)
+}
+
+// ask asks what is asked often, in one session.
+func (a *asker) ask() {
+	for _, q := range a.often {
+		a.last[q.name] = &answer{failed: true}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	_ = inSession(ctx, a.server, queryTime, func(conn *pgx.Conn) error { // each answer says that it is none
+		for _, q := range a.often {
+			a.last[q.name] = q.ask(ctx, conn)
+		}
+		return nil
+	})
+	a.asked = time.Now()
+}
+
+// inSession runs do in a session that ends each query after the time given, and lives on.
+func inSession(ctx context.Context, server local.Server, each time.Duration, do func(*pgx.Conn) error) error {
+	return server.With(ctx, "postgres", func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", each.Milliseconds())); err != nil {
+			return err
+		}
+		return do(conn)
+	})
+}
+
+// begin asks in the background if it is time to.
+func (r *rarely) begin(server local.Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asks || !r.asked.IsZero() && time.Since(r.asked) < r.every {
+		return
+	}
+	r.asks = true
+	go func() {
+		last := &answer{failed: true}
+		ctx, cancel := context.WithTimeout(context.Background(), rareTime+askTime)
+		defer cancel()
+		_ = inSession(ctx, server, rareTime, func(conn *pgx.Conn) error { // the answer says that it is none
+			last = r.ask(ctx, conn)
+			return nil
+		})
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.asks, r.asked, r.last = false, time.Now(), last
+	}()
+}
+
+func (r *rarely) answer() *answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+func (q query) ask(ctx context.Context, conn *pgx.Conn) *answer {
+	metrics, err := q.rows(ctx, conn)
+	if err != nil {
+		return &answer{failed: true}
+	}
+	return &answer{metrics: metrics}
+}
+
+func (q query) rows(ctx context.Context, conn *pgx.Conn) ([]prometheus.Metric, error) {
+	sql := q.sql
+	version, err := postgres.ParseVersion(conn.PgConn().ParameterStatus("server_version"))
+	if err == nil && version.Major >= 17 && q.sql17 != "" {
+		sql = q.sql17
+	}
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (prometheus.Metric, error) {
+		var label string
+		var value float64
+		if err := row.Scan(&label, &value); err != nil {
+			return nil, err
+		}
+		if !q.labeled {
+			return prometheus.NewConstMetric(q.desc, prometheus.GaugeValue, value)
+		}
+		return prometheus.NewConstMetric(q.desc, prometheus.GaugeValue, value, label)
+	})
+}

@@ -1,0 +1,94 @@
+//go:build postgres
+
+package metrics
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+// running is an instance with a server.
+type running struct {
+	instance
+	server local.Server
+}
+
+func (r running) Server() local.Server { return r.server }
+
+func newRunning(server *pgtest.Server) running {
+	return running{instance{agentapi.Status{State: agentapi.StateRunning}}, local.Server{SocketDir: server.SocketDir, Port: 5432}}
+}
+
+func scrape(handler http.Handler) string {
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return answer.Body.String()
+}
+
+// await scrapes until all of these are there.
+func await(t *testing.T, handler http.Handler, wanted ...string) string {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for {
+		got, missing := scrape(handler), ""
+		for _, want := range wanted {
+			if !strings.Contains(got, want) {
+				missing = want
+			}
+		}
+		if missing == "" {
+			return got
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s is missing from\n%s", missing, got)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func TestTheServerIsAskedForAllMetrics(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		handler := Handler(newRunning(pgtest.Start(t, pgtest.Options{Major: pg.Major})))
+		wanted := []string{`howdah_database_size_bytes{database="postgres"}`, `howdah_sessions{state="active"} 1`, "howdah_max_sessions 100", "howdah_oldest_xid_age ",
+			`howdah_checkpoints{kind="timed"}`}
+		for _, q := range queries {
+			wanted = append(wanted, `howdah_query_failed{query="`+q.name+`"} 0`)
+		}
+		await(t, handler, wanted...)
+	})
+}
+
+func TestAQueryThatFailsTakesNoOtherAlong(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	server := pgtest.Start(t, pgtest.Options{})
+	damaged := filepath.Join(server.DataDir, "base", server.SQL("CREATE DATABASE damaged")+server.SQL("SELECT oid FROM pg_database WHERE datname = 'damaged'"))
+	if err := os.Chmod(damaged, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(damaged, 0o700) })
+	await(t, Handler(newRunning(server)), "howdah_oldest_xid_age ", "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`,
+		`howdah_query_failed{query="database_size"} 1`)
+}
+
+func TestAQueryThatTakesTooLongTakesNoOtherAlong(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	server := pgtest.Start(t, pgtest.Options{})
+	slow := query{name: "slow", desc: transactionAge, sql: "SELECT '', 1::float8 FROM pg_sleep(60)"}
+	registry := prometheus.NewRegistry()
+	instance := newRunning(server)
+	registry.MustRegister(&collector{source: instance, queries: newAsker(instance.server, append([]query{slow}, queries...))})
+	await(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), `howdah_query_failed{query="slow"} 1`, "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`)
+}
