@@ -69,6 +69,7 @@ type BackupRepositorySpec struct {
 // S3Spec describes a bucket and how to reach it.
 // +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.endpoint)",message="spec.s3.client: Minio needs spec.s3.endpoint, such as https://minio.example.com:9000"
 // +kubebuilder:validation:XValidation:rule="self.client != 'Minio' || has(self.credentials)",message="spec.s3.client: Minio needs spec.s3.credentials.secretName; only client: AWS can use credentials from the environment"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || !self.endpoint.lowerAscii().startsWith('http://') || (has(self.insecure) && self.insecure)",message="spec.s3.endpoint must begin with https://, because anybody on the way can read and change what passes over http://; if that is meant, also write spec.s3.insecure: true"
 // +kubebuilder:validation:XValidation:rule="has(self.prefix) == has(oldSelf.prefix) && (!has(self.prefix) || self.prefix == oldSelf.prefix)",message="spec.s3.prefix can't be changed: create another BackupRepository"
 type S3Spec struct {
 	// Client is the library that talks to the server: AWS for AWS itself (with its whole credential chain) and most other
@@ -81,6 +82,10 @@ type S3Spec struct {
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHost() != ''",message="spec.s3.endpoint must be a URL with https:// and a host, such as https://minio.example.com:9000"
 	// +kubebuilder:validation:MaxLength=512
 	Endpoint string `json:"endpoint,omitempty"`
+	// Insecure allows an endpoint with http://: anybody on the way can read and change what passes.
+	// With https:// it changes nothing; certificates are always verified.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 	// Region of the bucket.
 	// +optional
 	// +kubebuilder:default=us-east-1

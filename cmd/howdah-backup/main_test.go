@@ -333,7 +333,7 @@ func TestOnlyTheEndOfTheArchiveLooksLikeIt(t *testing.T) {
 		"a lineage that isn't":     {sample.Segment(2), to, "--lineage=8-g1"},
 		"another folder":           {sample.Segment(2), to, "--folder=" + t.TempDir()},
 		"a folder that isn't":      {sample.Segment(2), to, "--folder=/none"},
-		"a server that isn't":      {sample.Segment(2), to, "--bucket=bucket", "--endpoint=http://127.0.0.1:1", "--patience=1ms", "--lineage=" + sample.Lineage},
+		"a server that isn't":      {sample.Segment(2), to, "--bucket=bucket", "--endpoint=http://127.0.0.1:1", "--insecure", "--patience=1ms", "--lineage=" + sample.Lineage},
 		"no path":                  {sample.Segment(2)},
 		"an unknown flag":          {sample.Segment(2), to, "--unknown"},
 		"a config that isn't":      {sample.Segment(2), to, "--config=/none"},
@@ -345,7 +345,7 @@ func TestOnlyTheEndOfTheArchiveLooksLikeIt(t *testing.T) {
 }
 
 func TestAServerThatCannotBeReachedIsNamed(t *testing.T) {
-	newBucket(t).wants(exitStore, []string{"http://127.0.0.1:1"}, "list", "--bucket=bucket", "--endpoint=http://127.0.0.1:1", "--patience=1ms")
+	newBucket(t).wants(exitStore, []string{"http://127.0.0.1:1"}, "list", "--bucket=bucket", "--endpoint=http://127.0.0.1:1", "--insecure", "--patience=1ms")
 }
 
 func TestABackupIsDeletedWhenThatIsMeant(t *testing.T) {

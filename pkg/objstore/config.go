@@ -27,6 +27,8 @@ type Config struct {
 	Driver string `json:"driver"`
 	// Endpoint is the server's URL. Empty is AWS itself, in Region.
 	Endpoint string `json:"endpoint,omitempty"`
+	// Insecure allows an Endpoint with http://, over which anybody on the way reads and changes what passes.
+	Insecure bool `json:"insecure,omitempty"`
 	// Region is the bucket's region; empty is us-east-1, or what the environment says.
 	Region string `json:"region,omitempty"`
 	Bucket string `json:"bucket"`
@@ -114,6 +116,9 @@ func (c Config) validateEndpoint() error {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "" {
 		return fmt.Errorf("%w: endpoint %q is not a URL like https://host:port", ErrConfig, c.Endpoint)
+	}
+	if u.Scheme == "http" && !c.Insecure {
+		return fmt.Errorf("%w: endpoint %s is not encrypted; write https://, or allow http:// with spec.s3.insecure: true (--insecure on a command line)", ErrConfig, c.Endpoint)
 	}
 	return nil
 }

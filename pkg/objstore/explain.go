@@ -82,7 +82,7 @@ func explainTLS(e *Error) string {
 	case errors.As(e.Err, &invalid):
 		return fmt.Sprintf("The TLS certificate of %s is not valid, or has expired.", e.server())
 	case errors.As(e.Err, &record), strings.Contains(errorText(e.Err), "server gave HTTP response to HTTPS client"):
-		return fmt.Sprintf("%s does not speak TLS; write the endpoint with http:// if that is meant.", e.server())
+		return fmt.Sprintf("%s does not speak TLS; write the endpoint with http:// and allow it (spec.s3.insecure: true, --insecure) if that is meant.", e.server())
 	case strings.Contains(errorText(e.Err), "HTTP request to an HTTPS server"):
 		return fmt.Sprintf("%s speaks TLS; write the endpoint with https://.", e.server())
 	}

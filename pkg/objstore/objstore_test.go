@@ -30,6 +30,8 @@ func TestAWrongConfigurationIsSaidInASentence(t *testing.T) {
 		{"needs an endpoint", func(c *objstore.Config) { c.Endpoint = "" }},
 		{"is not a URL like https://host:port", func(c *objstore.Config) { c.Endpoint = "s3.example.com" }},
 		{"is not a URL like https://host:port", func(c *objstore.Config) { c.Endpoint = "https://s3.example.com/bucket" }},
+		{"endpoint http://s3 is not encrypted", func(c *objstore.Config) { c.Endpoint = "http://s3" }},
+		{"spec.s3.insecure: true", func(c *objstore.Config) { c.Endpoint = "HTTP://s3" }},
 		{"the CA bundle holds no PEM certificate", func(c *objstore.Config) { c.CABundle = "x" }},
 		{"has an empty, . or .. part", func(c *objstore.Config) { c.Prefix = "a/../b" }},
 		{"has an empty, . or .. part", func(c *objstore.Config) { c.Prefix = "a//b" }},

@@ -22,7 +22,7 @@ func TestARefusalThatBreaksOffIsAskedForAgain(t *testing.T) {
 	defer server.Close()
 	for _, driver := range []string{objstore.DriverAWS, objstore.DriverMinIO} {
 		store, err := open.Plain(t.Context(), objstore.Config{
-			Driver: driver, Endpoint: server.URL, Region: "us-east-1", Bucket: "b", PathStyle: true,
+			Driver: driver, Endpoint: server.URL, Insecure: true, Region: "us-east-1", Bucket: "b", PathStyle: true,
 			Credentials: &objstore.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"},
 		})
 		if err != nil {

@@ -17,7 +17,7 @@ var bothDrivers = []string{objstore.DriverAWS, objstore.DriverMinIO}
 func at(t *testing.T, driver, endpoint string, policy objstore.DialPolicy) objstore.Store {
 	t.Helper()
 	store, err := open.Plain(t.Context(), objstore.Config{
-		Driver: driver, Endpoint: endpoint, Region: "us-east-1", Bucket: "bucket", PathStyle: true, Dial: policy,
+		Driver: driver, Endpoint: endpoint, Insecure: true, Region: "us-east-1", Bucket: "bucket", PathStyle: true, Dial: policy,
 		Credentials: &objstore.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"},
 	})
 	if err != nil {

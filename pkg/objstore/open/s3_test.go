@@ -127,7 +127,9 @@ func TestWhatIsWrongIsSaidInASentence(t *testing.T) {
 			{"certificate not trusted", func(c *objstore.Config) { c.CABundle = "" }, objstore.ErrUnavailable, "is not trusted"},
 			{"nobody listens", func(c *objstore.Config) { c.Endpoint = "https://127.0.0.1:9" }, objstore.ErrUnavailable, "refuses the connection"},
 			{"no such host", func(c *objstore.Config) { c.Endpoint = "https://nowhere.invalid" }, objstore.ErrUnavailable, "can't be found"},
-			{"plain HTTP to a TLS port", func(c *objstore.Config) { c.Endpoint = "http" + strings.TrimPrefix(c.Endpoint, "https") }, nil, ""},
+			{"plain HTTP to a TLS port", func(c *objstore.Config) {
+				c.Endpoint, c.Insecure = "http"+strings.TrimPrefix(c.Endpoint, "https"), true
+			}, nil, ""},
 		} {
 			t.Run(driver+": "+test.name, func(t *testing.T) {
 				config := storetest.Server(t, driver)

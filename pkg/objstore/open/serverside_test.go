@@ -29,7 +29,7 @@ func TestTheServerIsAskedToEncryptAsConfigured(t *testing.T) {
 		for _, driver := range []string{objstore.DriverAWS, objstore.DriverMinIO} {
 			t.Run(driver+" "+name, func(t *testing.T) {
 				store, err := Plain(t.Context(), objstore.Config{
-					Driver: driver, Endpoint: server.URL, Bucket: "bucket", PathStyle: true, ServerSide: test.by,
+					Driver: driver, Endpoint: server.URL, Insecure: true, Bucket: "bucket", PathStyle: true, ServerSide: test.by,
 					Credentials: &objstore.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"},
 				})
 				if err != nil {

@@ -40,7 +40,7 @@ func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config {
 func Config(repo *v1alpha1.BackupRepository) objstore.Config {
 	s3 := repo.Spec.S3
 	config := objstore.Config{
-		Driver: objstore.DriverAWS, Endpoint: s3.Endpoint, Region: s3.Region, Bucket: s3.Bucket,
+		Driver: objstore.DriverAWS, Endpoint: s3.Endpoint, Insecure: s3.Insecure, Region: s3.Region, Bucket: s3.Bucket,
 		Prefix: s3.Prefix, CABundle: s3.CABundle, PathStyle: s3.Endpoint != "",
 	}
 	if s3.Client == v1alpha1.S3ClientMinio {

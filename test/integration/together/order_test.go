@@ -158,7 +158,7 @@ func (p *place) restore(name string) *v1alpha1.Restore {
 func (k *kube) makeSource(ctx context.Context, p *place, endpoint string) {
 	k.create(ctx, &corev1.Secret{ObjectMeta: p.meta("s3"), StringData: map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}})
 	repository := &v1alpha1.BackupRepository{ObjectMeta: p.meta("repo"), Spec: v1alpha1.BackupRepositorySpec{
-		S3: v1alpha1.S3Spec{Bucket: bucketName, Endpoint: endpoint, Credentials: &v1alpha1.S3Credentials{SecretName: "s3"}},
+		S3: v1alpha1.S3Spec{Bucket: bucketName, Endpoint: endpoint, Insecure: true, Credentials: &v1alpha1.S3Credentials{SecretName: "s3"}},
 	}}
 	k.create(ctx, repository)
 	repository.Status.ObservedGeneration = repository.Generation

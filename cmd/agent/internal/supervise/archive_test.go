@@ -36,7 +36,7 @@ func archivingOn(t *testing.T, volume string) (*pod, *outage) {
 	store := newOutage()
 	p.store = store
 	config := p.config
-	config.Archive = &agentapi.Archive{Repository: objstore.Config{Driver: objstore.DriverMinIO, Endpoint: "http://store", Bucket: "b"}}
+	config.Archive = &agentapi.Archive{Repository: objstore.Config{Driver: objstore.DriverMinIO, Endpoint: "http://store", Insecure: true, Bucket: "b"}}
 	p.configure(config)
 	return p, store
 }

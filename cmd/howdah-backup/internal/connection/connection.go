@@ -33,6 +33,7 @@ type Settings struct {
 	Driver    string `json:"driver,omitempty"`
 	PathStyle string `json:"pathStyle,omitempty"`
 	CAFile    string `json:"caFile,omitempty"`
+	Insecure  string `json:"insecure,omitempty"`
 	// KeyFile is the key of an encrypted repository, or a folder of keys, as a Secret is mounted.
 	KeyFile string `json:"keyFile,omitempty"`
 	// Folder is a copy of the bucket on this machine, instead of all that is above.
@@ -59,11 +60,14 @@ func (f *Flags) Add(command *cobra.Command) {
 	flags.StringVar(&f.Region, "region", "", "region of the bucket (HOWDAH_REGION, AWS_REGION)")
 	flags.StringVar(&f.Driver, "driver", "", "aws or minio; if not set, minio with an endpoint, else aws (HOWDAH_DRIVER)")
 	flags.StringVar(&f.PathStyle, "path-style", "", "true or false: whether URLs have the bucket in their path; if not set, true with an endpoint (HOWDAH_PATH_STYLE)")
+	flags.StringVar(&f.Insecure, "insecure", "", "true or false: whether the endpoint may have http://, without encryption (HOWDAH_INSECURE)")
 	flags.StringVar(&f.CAFile, "ca-file", "", "PEM file of the CA of the server's certificate (HOWDAH_CA_FILE, AWS_CA_BUNDLE)")
 	flags.StringVar(&f.KeyFile, "key-file", "", "key of an encrypted repository: a file named after the key, or a folder with such files (HOWDAH_KEY_FILE)")
 	flags.StringVar(&f.Folder, "folder", "", "a copy of the bucket in a folder, instead of a bucket (HOWDAH_FOLDER)")
 	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to retry while the store does not respond")
-	flags.Lookup("path-style").NoOptDefVal = "true"
+	for _, name := range []string{"path-style", "insecure"} {
+		flags.Lookup(name).NoOptDefVal = "true"
+	}
 }
 
 // Resolve takes each setting from the first that has it: the flag, HOWDAH_…, the file, AWS_….
@@ -79,6 +83,7 @@ func (f *Flags) Resolve(getenv func(string) string) (Place, error) {
 		Region:    cmp.Or(f.Region, getenv("HOWDAH_REGION"), file.Region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION")),
 		Driver:    cmp.Or(f.Driver, getenv("HOWDAH_DRIVER"), file.Driver),
 		PathStyle: cmp.Or(f.PathStyle, getenv("HOWDAH_PATH_STYLE"), file.PathStyle),
+		Insecure:  cmp.Or(f.Insecure, getenv("HOWDAH_INSECURE"), file.Insecure),
 		CAFile:    cmp.Or(f.CAFile, getenv("HOWDAH_CA_FILE"), file.CAFile, getenv("AWS_CA_BUNDLE")),
 		KeyFile:   cmp.Or(f.KeyFile, getenv("HOWDAH_KEY_FILE"), file.KeyFile),
 		Folder:    cmp.Or(f.Folder, getenv("HOWDAH_FOLDER"), file.Folder),
@@ -146,6 +151,11 @@ func (s Settings) bucket() (Place, error) {
 	if s.PathStyle != "" {
 		if p.config.PathStyle, err = strconv.ParseBool(s.PathStyle); err != nil {
 			return Place{}, fmt.Errorf("%w: path style %q: use true or false", ErrUsage, s.PathStyle)
+		}
+	}
+	if s.Insecure != "" {
+		if p.config.Insecure, err = strconv.ParseBool(s.Insecure); err != nil {
+			return Place{}, fmt.Errorf("%w: insecure %q: use true or false", ErrUsage, s.Insecure)
 		}
 	}
 	if s.CAFile != "" {
@@ -230,8 +240,12 @@ func (p Place) Args() []string {
 	if p.folder == "" {
 		args = []string{"--bucket=" + p.config.Bucket, "--driver=" + p.config.Driver, fmt.Sprintf("--path-style=%t", p.config.PathStyle)}
 	}
+	insecure := ""
+	if p.config.Insecure {
+		insecure = "true"
+	}
 	for _, flag := range []struct{ name, value string }{
-		{"endpoint", p.config.Endpoint}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile}, {"key-file", p.keyFile},
+		{"endpoint", p.config.Endpoint}, {"insecure", insecure}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile}, {"key-file", p.keyFile},
 	} {
 		if flag.value != "" {
 			args = append(args, "--"+flag.name+"="+flag.value)

@@ -39,6 +39,23 @@ func TestASettingComesFromTheFirstThatHasIt(t *testing.T) {
 	}
 }
 
+func TestPlainHTTPIsTakenWhereItIsAllowed(t *testing.T) {
+	file := write(t, "config.yaml", "bucket: b\nendpoint: http://minio:9000\ninsecure: true\n")
+	for name, from := range map[string]struct {
+		flags Flags
+		env   map[string]string
+	}{
+		"a flag":          {flags: Flags{Settings: Settings{Bucket: "b", Endpoint: "http://minio:9000", Insecure: "true"}}},
+		"the environment": {flags: Flags{Settings: Settings{Bucket: "b", Endpoint: "http://minio:9000"}}, env: map[string]string{"HOWDAH_INSECURE": "true"}},
+		"the file":        {flags: Flags{File: file}},
+	} {
+		place, err := from.flags.Resolve(env(from.env))
+		if err != nil || !place.config.Insecure || !slices.Contains(place.Args(), "--insecure=true") {
+			t.Errorf("%s: %q, %v", name, place.Args(), err)
+		}
+	}
+}
+
 func TestWithoutAnEndpointAWSIsMeant(t *testing.T) {
 	f := Flags{Settings: Settings{Bucket: "b"}}
 	place, err := f.Resolve(env(map[string]string{"AWS_DEFAULT_REGION": "eu-central-1"}))
@@ -64,6 +81,8 @@ func TestAConnectionThatCannotBeRightIsRefused(t *testing.T) {
 	for name, s := range map[string]Flags{
 		"no bucket":         {},
 		"a bad endpoint":    {Settings: Settings{Bucket: "b", Endpoint: "minio:9000"}},
+		"plain HTTP":        {Settings: Settings{Bucket: "b", Endpoint: "http://minio:9000"}},
+		"an unclear leave":  {Settings: Settings{Bucket: "b", Endpoint: "http://minio:9000", Insecure: "maybe"}},
 		"an unknown driver": {Settings: Settings{Bucket: "b", Driver: "gcs"}},
 		"a bad path style":  {Settings: Settings{Bucket: "b", PathStyle: "maybe"}},
 		"no CA file":        {Settings: Settings{Bucket: "b", CAFile: "/none"}},
