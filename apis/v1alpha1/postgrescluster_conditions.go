@@ -7,6 +7,9 @@ const (
 	ConditionUpToDate = "UpToDate"
 	// ConditionReplicated says whether every replica follows and could take over. A single instance does not have it.
 	ConditionReplicated = "Replicated"
+	// ConditionAutomaticFailover says whether another instance takes over when the primary fails. A cluster without spec.failover
+	// does not have it.
+	ConditionAutomaticFailover = "AutomaticFailover"
 	// ConditionArchiving says whether WAL reaches the repository.
 	ConditionArchiving = "Archiving"
 	// ConditionStorageHealthy says whether the volumes have enough space left.
@@ -78,6 +81,13 @@ const (
 	ReasonLagging = "Lagging"
 	// ReasonJoining: a replica follows, and the primary has yet to make it a member.
 	ReasonJoining = "Joining"
+
+	// ReasonFenced: PostgreSQL of an instance is stopped because spec.failover.fenced names it.
+	ReasonFenced = "Fenced"
+	// ReasonEnabled: another instance takes over when the primary fails.
+	ReasonEnabled = "Enabled"
+	// ReasonPaused: no instance takes over until spec.failover.pausedUntil.
+	ReasonPaused = "Paused"
 
 	// ReasonNotAsDeclared: a role, a database or an extension can't be brought to what spec declares.
 	ReasonNotAsDeclared = "NotAsDeclared"

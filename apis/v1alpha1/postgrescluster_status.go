@@ -10,8 +10,8 @@ type PostgresClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, UpToDate, Replicated (with more than one instance), Archiving, StorageHealthy,
-	// RolesAndDatabasesReady (with roles or databases).
+	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
+	// Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -137,6 +137,9 @@ type InstanceStatus struct {
 	// Streaming says that it is a replica, and receives WAL from the primary as it is written.
 	// +optional
 	Streaming bool `json:"streaming,omitempty"`
+	// Fenced says that its PostgreSQL is stopped because spec.failover.fenced names it.
+	// +optional
+	Fenced bool `json:"fenced,omitempty"`
 	// Eligible says that it is a member: the primary allows it to take over.
 	// +optional
 	Eligible bool `json:"eligible,omitempty"`

@@ -23,6 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: the names of a cluster's objects contain it; use at most 40 characters"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), because Services are named after it; for example: shop"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.failover) || ((!has(self.spec.failover.fenced) || self.spec.failover.fenced.all(n, n.substring(0, n.lastIndexOf('-')) == self.metadata.name)) && (!has(self.spec.failover.instances) || self.spec.failover.instances.all(i, i.name.substring(0, i.name.lastIndexOf('-')) == self.metadata.name)))",messageExpression="'spec.failover must name instances of this cluster: write ' + self.metadata.name + '-0 for the first one'"
 type PostgresCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -46,6 +47,7 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, because the primary does not count: use a smaller number or more instances, or remove spec.synchronous"
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
+// +kubebuilder:validation:XValidation:rule="self.instances == 1 || !has(self.failover) || !has(self.failover.instances) || self.failover.instances.filter(i, has(i.never) && i.never && int(i.name.substring(i.name.lastIndexOf('-') + 1)) < self.instances).size() < self.instances",message="spec.failover.instances: at least one instance must be able to become primary; remove never: true from one of them"
 type PostgresClusterSpec struct {
 	// Version is the desired major version of PostgreSQL. status.version is what runs. The first version is taken from
 	// here, a higher one is reached by an Upgrade, and a lower one is never acted on.
@@ -81,6 +83,10 @@ type PostgresClusterSpec struct {
 	// Switchover requests another primary, once for each token. The outcome is in status.switchover.
 	// +optional
 	Switchover *Switchover `json:"switchover,omitempty"`
+
+	// Failover says how a primary that fails is replaced, and by whom. By default, any instance takes over within seconds.
+	// +optional
+	Failover *Failover `json:"failover,omitempty"`
 
 	// Hibernate stops all instances and keeps their volumes, until it is false again.
 	// +optional

@@ -48,6 +48,8 @@ type Config struct {
 	HBA []string `json:"hba,omitempty"`
 	// Released are data generations that nobody wants any more: they are removed from the volume, but for the current one.
 	Released []string `json:"released,omitempty"`
+	// Failover says how a primary that fails is replaced; nil: at once, by any replica.
+	Failover *Failover `json:"failover,omitempty"`
 	// Declared roles and databases; nil: none.
 	Declared *Declared `json:"declared,omitempty"`
 }

@@ -18,14 +18,14 @@ func (c *Core) campaign(now Time, acts *Acts) {
 	take, why := who.mayTake()
 	acts.Ask, acts.Request = who.ask, agentapi.PositionRequest{Version: c.lease.record.Version}
 	acts.Wake = min(acts.Wake, who.wake)
-	if acts.Want.Leader.Name == "" {
+	if free, _ := who.free(); free || acts.Want.Leader.Name == "" {
 		acts.Want.Why = why
 	}
 	switch {
 	case acts.Refresh:
 	case take:
-		acts.Write = c.lease.write(now, who.claim())
-	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits), c.lease.reread+c.limits.Renew), // nobody is primary, as far as is known here
+		acts.Write = c.lease.write(now, who.claim(), c.limits.duration())
+	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits.Limits), c.lease.reread+c.limits.Renew), // nobody is primary, as far as is known here
 		now >= c.lease.reread+c.limits.Retry && who.outdated() != "":
 		c.lease.reread, acts.Refresh = now, true
 	}
@@ -57,7 +57,7 @@ type candidate struct {
 
 func (c *Core) candidate(now Time) *candidate {
 	return &candidate{
-		now: now, self: c.self, config: c.config, limits: c.limits, server: c.server, record: c.lease.record, seen: c.lease.seen,
+		now: now, self: c.self, config: c.config, limits: c.limits.Limits, server: c.server, record: c.lease.record, seen: c.lease.seen,
 		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, restored: c.lease.rolledBack, yields: c.yielded.still(c.lease.record), firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
 	}
 }
@@ -210,6 +210,9 @@ func (c *candidate) mayReturn() (bool, string) {
 // mayReplace: a member takes over when it can't be behind an acknowledged commit, and nobody is ahead.
 func (c *candidate) mayReplace() (bool, string) {
 	r := c.record
+	if why := c.reluctant(); why != "" {
+		return false, why
+	}
 	if c.server.Mode != Replica {
 		return false, "PostgreSQL is not up here, so this instance can't take over."
 	}
@@ -248,7 +251,7 @@ func (c *candidate) compare() (bool, string) {
 		}
 		answers++
 		switch order := ahead(a, own); {
-		case a.Stalled && (order == 0 || r.Quorum == 0): // it doesn't take over, and nothing was promised that only it could have
+		case (a.Stalled || c.config.Failover.never(m.Name)) && (order == 0 || r.Quorum == 0): // it doesn't take over, and nothing was promised that only it could have
 		case order > 0:
 			better = m.Name
 		case order == 0 && c.before(m.Name):
@@ -265,7 +268,7 @@ func (c *candidate) compare() (bool, string) {
 		return false, fmt.Sprintf("%d of %d members have to say how far they are, and %d do: an acknowledged commit could be lost.",
 			needed, len(r.Members), answers)
 	case better != "" && (r.Quorum > 0 || c.now < listened+c.limits.Grace):
-		return false, fmt.Sprintf("%s is ahead of this instance and is to take over.", better)
+		return false, fmt.Sprintf("%s is ahead of this instance and is to take over.%s", better, c.config.Failover.unwilling(better))
 	case missing > 0 && c.now < listened:
 		c.wait(listened)
 		return false, "The other members are being asked how far they are."
@@ -283,7 +286,7 @@ func (c *candidate) before(other string) bool {
 	case other:
 		return true
 	}
-	return other < c.self.Name
+	return c.config.Failover.order(other, c.self.Name) < 0
 }
 
 // claim is the record of who takes the lease.

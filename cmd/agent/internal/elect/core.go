@@ -18,7 +18,7 @@ type Time = time.Duration
 type Core struct {
 	self   Self
 	config Config
-	limits Limits
+	limits pacing
 	server Server
 
 	lease     lease
@@ -36,15 +36,16 @@ type Core struct {
 	promise Time // until when the lease is not taken
 	yielded yielded
 	ended   int64 // term whose holder is known to have ended
-	leaving bool
+	ends    ends
 	target  Sync // what PostgreSQL was asked to have
 	answers agentapi.SwitchoverStatus
 }
 
 // New makes the core of an instance that has seen nothing yet.
-func New(self Self, config Config, limits Limits) *Core {
-	c := &Core{self: self, config: config, limits: limits, lease: lease{duration: limits.Expire}, replicas: expected(0, nil), positions: positions{heard: map[string]answer{}}}
-	c.alone = c.Alone()
+func New(self Self, config Config) *Core {
+	limits := config.limits()
+	c := &Core{self: self, config: config, limits: pacing{limits, limits}, replicas: expected(0, nil), positions: positions{heard: map[string]answer{}}}
+	c.alone, c.ends.fenced = c.Alone(), config.Failover.fenced(self.Name)
 	return c
 }
 
@@ -57,7 +58,7 @@ func (c *Core) Configure(config Config) {
 	if config.Begins != c.config.Begins {
 		c.passed = false
 	}
-	c.config = config
+	c.config, c.limits.wanted, c.ends.fenced = config, config.limits(), config.Failover.fenced(c.self.Name)
 }
 
 // Reread says that what is known of the Lease is not what it says.
@@ -131,6 +132,7 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 		c.begin(now)
 	}
 	c.renewed = max(c.renewed, write.Sent)
+	c.limits.lengthen(write.Record.Duration)
 }
 
 // begin is the first moment as the holder.
@@ -167,8 +169,8 @@ func (c *Core) Follow(now Time, followers map[string]Follower) { c.replicas.note
 func (c *Core) Observe(now Time, server Server) {
 	if server.Mode == Primary || server.Mode == Replica { // whatever it was when the agent started
 		c.self.Whole, c.self.Timeline = true, max(c.self.Timeline, server.Position.Timeline)
-		c.self.Checkpoint = later(c.self.Checkpoint, server.Checkpoint)
 	}
+	c.self.Checkpoint = later(c.self.Checkpoint, server.Checkpoint)
 	if end, orderly := server.end(); orderly && server.Mode == Down {
 		c.self.Checkpoint = later(c.self.Checkpoint, end)
 	}
@@ -189,7 +191,7 @@ func (c *Core) HolderEnded(now Time, term int64) {
 }
 
 // Leave says that the pod ends.
-func (c *Core) Leave() { c.leaving = true }
+func (c *Core) Leave() { c.ends.leaving = true }
 
 // Holds says whether this instance is the primary by the lease.
 func (c *Core) Holds() bool { return c.holds }

@@ -33,7 +33,7 @@ func preferred(k int) Config { return Config{Peers: peers(3), MaxLag: 100, Numbe
 
 func start(t *testing.T, name string, config Config) *instance {
 	self := Self{Name: name, UID: name + "-1", Address: "ip-" + name, Generation: generation, Original: name == "a", Whole: true}
-	i := &instance{T: t, core: New(self, config, limits), now: time.Second}
+	i := &instance{T: t, core: New(self, config), now: time.Second}
 	i.step()
 	return i
 }

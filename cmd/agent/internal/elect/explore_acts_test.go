@@ -227,6 +227,14 @@ func (u *universe) pass() {
 	}
 }
 
+// prefer tells all what people want.
+func (u *universe) prefer(failover Failover) {
+	for _, p := range u.places {
+		p.config.Failover = failover
+		p.core.Configure(p.config)
+	}
+}
+
 // switchover asks the holder for another primary.
 func (u *universe) switchover(p *place, token string) {
 	p.core.Switchover(agentapi.SwitchoverRequest{Token: token})

@@ -142,6 +142,16 @@ var faults = map[string]fault{
 		p.number++
 		u.boot(p)
 	}},
+	"limits": {"other limits", here, func(_ *universe, p *place) {
+		if p.config.Limits = longer(); p.limits == p.config.Limits {
+			p.config.Limits = exploredLimits()
+		}
+		p.limits = p.config.Limits
+		p.core.Configure(p.config)
+	}},
+	"fence":   {"fence", here, func(u *universe, p *place) { u.prefer(Failover{Fenced: []string{p.name}}) }},
+	"never":   {"never", here, func(u *universe, p *place) { u.prefer(Failover{Never: []string{p.name}}) }},
+	"hold":    {"pause failover", holding, func(u *universe, p *place) { u.prefer(Failover{Paused: p.now + 6*tick}) }},
 	"restore": {"restore the Lease", holding, func(u *universe, _ *place) { u.lease = u.history[2] }},
 	"edit": {"restore the Lease under a later version", holding, func(u *universe, _ *place) {
 		u.version++
@@ -189,6 +199,7 @@ func (u *universe) check() {
 // recovers says whether there is a primary that acknowledges commits once all is well that can be.
 func (u *universe) recovers() (bool, string) {
 	v := u.clone()
+	v.prefer(Failover{})
 	for range 40 {
 		for _, p := range v.places {
 			p.cut, p.paused = false, false
@@ -308,6 +319,8 @@ var explorations = map[string]exploration{
 	"crashes and cuts":                      {instances: 3, number: 1, required: true, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 1, most: 2},
 	"preferred":                             {instances: 3, number: 1, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 1, most: 2},
 	"two replicas have every commit":        {instances: 3, number: 2, required: true, faults: []string{"crash", "cut", "pause"}, ticks: 4, commits: 1, most: 2},
+	"other limits":                          {instances: 3, number: 1, required: true, faults: []string{"limits", "cut"}, ticks: 6, commits: 1, most: 2},
+	"what people want":                      {instances: 3, number: 1, required: true, faults: []string{"fence", "never", "hold", "crash"}, ticks: 4, commits: 1, most: 2},
 	"mixed limits":                          {instances: 3, number: 1, required: true, faults: []string{"cut"}, ticks: 5, commits: 1, most: 2, mixed: true},
 	"a successor that is lost":              {instances: 2, number: 1, required: true, faults: []string{"lose"}, ticks: 2, commits: 1, most: 1, begin: replaced},
 	"an instance that is lost":              {instances: 3, number: 1, required: true, faults: []string{"lose"}, ticks: 4, commits: 2, most: 1},

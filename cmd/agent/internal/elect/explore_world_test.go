@@ -24,6 +24,13 @@ func exploredLimits() Limits {
 	}
 }
 
+// longer are other ones.
+func longer() Limits {
+	l := exploredLimits()
+	l.Fence, l.Kill, l.Expire = 5*tick, 5*tick, 6*tick
+	return l
+}
+
 // written is a record of the WAL: a commit, or 0 for the beginning of a timeline and for the checkpoint of a shutdown.
 type written struct {
 	timeline int64
@@ -129,8 +136,9 @@ func newUniverse(e exploration) *universe {
 		p := &place{name: peers(3)[i], now: 100 * time.Second, limits: exploredLimits()}
 		p.config = Config{Peers: peers(e.instances), Number: e.number, Required: e.required, MaxLag: 100}
 		if e.mixed && i == 0 { // it is of another version
-			p.limits.Fence, p.limits.Kill, p.limits.Expire = 5*tick, 5*tick, 6*tick
+			p.limits = longer()
 		}
+		p.config.Limits = p.limits
 		u.places = append(u.places, p)
 	}
 	u.places[0].disk.wal = []written{{1, 0}}
@@ -225,7 +233,8 @@ func describe(b *strings.Builder, c *Core, now Time) {
 	if c.handing != nil {
 		fmt.Fprint(b, *c.handing)
 	}
-	fmt.Fprint(b, c.holds, left(c.begun, now), left(c.renewed, now), c.alone, c.solo, c.passed, left(c.promise, now), c.yielded, c.ended, c.leaving, c.target)
+	fmt.Fprint(b, c.holds, left(c.begun, now), left(c.renewed, now), c.alone, c.solo, c.passed, left(c.promise, now), c.yielded, c.ended, c.ends, c.target, c.limits.Expire, c.limits.wanted.Expire,
+		c.config.Failover.Fenced, c.config.Failover.Never, left(c.config.Failover.Paused, now))
 }
 
 func (u *universe) place(name string) *place {
@@ -249,7 +258,7 @@ func (u *universe) boot(p *place) {
 	p.core = New(Self{
 		Name: p.name, UID: p.name + strconv.Itoa(p.number), Address: "ip-" + p.name, Generation: generation,
 		Original: len(d.wal) > 0 && p.name == "a", Whole: len(d.wal) > 0, Timeline: d.timeline(), Checkpoint: d.checkpoint,
-	}, p.config, p.limits)
+	}, p.config)
 }
 
 func (u *universe) reach(p, q *place) bool {

@@ -68,7 +68,7 @@ func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentap
 	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
 		return agentapi.FailsafeAnswer{Message: "another term has begun"}
 	}
-	c.promise = max(c.promise, now+r.expiry(c.limits))
+	c.promise = max(c.promise, now+r.expiry(c.limits.Limits))
 	return agentapi.FailsafeAnswer{Follows: true}
 }
 

@@ -56,10 +56,12 @@ func (c *Core) refusal(to string) string {
 		return c.self.Name + " is not the primary"
 	case c.server.Mode != Primary:
 		return "the primary is not up"
-	case to == "" && !slices.ContainsFunc(c.lease.record.Members, func(m Member) bool { return c.replicas.stream(m.Name) }):
+	case to == "" && !slices.ContainsFunc(c.lease.record.Members, func(m Member) bool { return c.replicas.stream(m.Name) && !c.config.Failover.never(m.Name) }):
 		return "no replica follows closely enough to take over"
 	case to != "" && !slices.Contains(c.config.Peers, to):
 		return fmt.Sprintf("%s is no instance of this cluster: write one of %v", to, c.config.Peers)
+	case to != "" && c.config.Failover.fenced(to):
+		return fmt.Sprintf("spec.failover.fenced names %s, so its PostgreSQL doesn't run", to)
 	case to != "" && (!has(c.lease.record.Members, to) || !c.replicas.stream(to)):
 		return fmt.Sprintf("%s doesn't follow closely enough to take over", to)
 	}
@@ -86,7 +88,7 @@ func (c *Core) settleSwitchover() {
 // handOver stops the server in order and gives the lease up, to who has everything.
 func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	h := c.handing
-	acts.Want = Want{Role: Stop, Orderly: !h.abrupt, Term: c.lease.record.Term, Until: c.until()}
+	acts.Want = Want{Role: Stop, Orderly: !h.abrupt, Term: c.lease.record.Term, Until: c.until(), Why: c.ends.why(c.self.Name)}
 	if c.server.Mode == Primary || h.members == nil {
 		h.members = c.lease.record.Members
 	}
@@ -110,7 +112,7 @@ func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	case now < h.stopped+c.limits.Handover:
 		acts.Wake = min(acts.Wake, h.stopped+c.limits.Handover)
 		return Record{}, false
-	case h.asked && !h.abrupt && !c.server.hopeless() && !c.leaving && !h.released:
+	case h.asked && !h.abrupt && !c.server.hopeless() && !c.ends.any() && !h.released:
 		c.handing = nil
 		c.answers.State = agentapi.SwitchoverRefused
 		c.answers.Message = "the replica did not get the last of the WAL in time, so the primary goes on"
@@ -135,7 +137,7 @@ func (h *handover) heirs(now Time, server Server, heard *positions) []Member {
 func (c *Core) inherited(now Time) bool {
 	_, orderly := c.server.end()
 	heirs := c.handing.heirs(now, c.server, &c.positions)
-	if !orderly && !c.handing.abrupt || len(heirs) == 0 || c.handing.to != "" && !c.leaving && !has(heirs, c.handing.to) {
+	if !orderly && !c.handing.abrupt || len(heirs) == 0 || c.handing.to != "" && !c.ends.any() && !has(heirs, c.handing.to) {
 		return false
 	}
 	return now >= c.handing.stopped+c.limits.Listen || !slices.ContainsFunc(c.handing.members, func(m Member) bool {
@@ -143,12 +145,18 @@ func (c *Core) inherited(now Time) bool {
 	})
 }
 
-// successor is who of the heirs should take over: the one that was asked for, or who is furthest ahead.
-func (h *handover) successor(heirs []Member, heard *positions) string {
+// successor is who of the heirs should take over: the one that was asked for, or who is furthest ahead. After an orderly end all of them
+// have everything.
+func (h *handover) successor(heirs []Member, heard *positions, failover *Failover, complete bool) string {
 	if has(heirs, h.to) {
 		return h.to
 	}
-	return heard.furthest(slices.DeleteFunc(slices.Clone(heirs), func(m Member) bool { return heard.heard[m.Name].position.Stalled }))
+	willing := slices.DeleteFunc(slices.Clone(heirs), func(m Member) bool { return heard.heard[m.Name].position.Stalled || failover.never(m.Name) })
+	slices.SortStableFunc(willing, func(a, b Member) int { return failover.order(a.Name, b.Name) })
+	if complete && len(willing) > 0 {
+		return willing[0].Name
+	}
+	return heard.furthest(willing)
 }
 
 // released is the record of a lease that is given up. After an orderly end it names those as members that have everything, be it
@@ -159,14 +167,15 @@ func (c *Core) released(now Time) Record {
 	next := *c.lease.record
 	next.Holder, next.HolderUID, next.LastHolder = "", "", c.self.Name
 	heirs := c.handing.heirs(now, c.server, &c.positions)
-	next.Successor, next.Complete = c.handing.successor(heirs, &c.positions), false
-	switch end, orderly := c.server.end(); {
+	end, orderly := c.server.end()
+	next.Successor, next.Complete = c.handing.successor(heirs, &c.positions, &c.config.Failover, orderly), false
+	switch {
 	case orderly:
 		next.End, next.Complete = end, true
 		if next.Members = heirs; len(heirs) < next.Quorum { // fewer than commits are to wait for
 			next.Members, next.Quorum = nil, 0
 		}
-	case c.leaving && next.Quorum == 0: // a member that ends as well has less than this one, and is not to come first later
+	case c.ends.any() && next.Quorum == 0: // a member that ends as well has less than this one, and is not to come first later
 		next.Members = heirs
 	}
 	return next

@@ -4,8 +4,6 @@ import "time"
 
 // lease is what is known of the Lease, and of our own writes of it.
 type lease struct {
-	duration time.Duration // that ours have
-
 	record  *Record // that was read or written last; nil: none yet
 	seen    Time    // when its version was seen first
 	refresh bool    // it is known to be old
@@ -21,9 +19,9 @@ type lease struct {
 	doubt     bool     // there are such writes
 }
 
-// write is the next one. There is none on its way.
-func (l *lease) write(now Time, record Record) *Write {
-	record.Duration = l.duration
+// write is the next one, which keeps the lease for so long. There is none on its way.
+func (l *lease) write(now Time, record Record, duration time.Duration) *Write {
+	record.Duration = duration
 	if known := l.record; known != nil && known.Term == record.Term {
 		record.Sequence = known.Sequence
 	} else {

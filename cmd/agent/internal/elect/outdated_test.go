@@ -22,7 +22,7 @@ func TestALeaseThatIsOlderThanTheDataIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			self := Self{Name: "a", UID: "a-1", Generation: generation, Original: true, Whole: true, Timeline: 2}
-			a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
+			a := &instance{T: t, core: New(self, required(1)), now: time.Second}
 			a.sees(record).waits()
 			a.wants(Idle)
 			a.passes(time.Minute).waits()
@@ -129,7 +129,7 @@ func TestALastHolderOnAnOlderVolumeDoesNotReturn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for checkpoint, takes := range map[uint64]bool{700: false, 900: true} {
 				self := Self{Name: "a", UID: "a-1", Generation: generation, Whole: true, Timeline: 1, Checkpoint: End{Timeline: 1, LSN: checkpoint}}
-				a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
+				a := &instance{T: t, core: New(self, required(1)), now: time.Second}
 				a.sees(record).passes(limits.Expire)
 				if a.passes(limits.Expire); (a.write != nil) != takes {
 					t.Errorf("with checkpoint %d: %+v", checkpoint, a.acts)
@@ -155,7 +155,7 @@ func TestALastHolderReturnsThatHasEndedItsServerInOrderItself(t *testing.T) {
 
 func TestAHolderWithoutAWholeCopyDoesNotRenew(t *testing.T) {
 	self := Self{Name: "a", UID: "a-1", Generation: generation}
-	a := &instance{T: t, core: New(self, required(1), limits), now: time.Second}
+	a := &instance{T: t, core: New(self, required(1)), now: time.Second}
 	a.sees(held(1, "b")).waits()
 	a.passes(time.Minute).waits()
 }

@@ -98,7 +98,11 @@ const longestDuration = 10 * time.Minute
 // expiry is for how long a record must have stayed the same until others may take the lease: by their own limits and by the
 // holder's, which may be of another version of the agent.
 func (r *Record) expiry(limits Limits) time.Duration {
-	return max(limits.Expire, min(r.Duration, longestDuration))
+	own := limits.Expire
+	if r.Duration == 0 { // whoever wrote it may go by other limits than we do
+		own = max(own, DefaultLimits().Expire)
+	}
+	return max(own, min(r.Duration, longestDuration))
 }
 
 // blank: nobody has written it yet, or somebody has taken the Lease away and it was made again.
@@ -173,29 +177,4 @@ func sortMembers(members []Member) {
 // ahead compares positions: whoever is on a later timeline has what counts, then who has more of it.
 func ahead(a, b agentapi.Position) int {
 	return cmp.Or(cmp.Compare(a.Timeline, b.Timeline), cmp.Compare(a.LSN, b.LSN))
-}
-
-// Limits are those of docs/high-availability.md, which says why they are in this order.
-type Limits struct {
-	Renew    time.Duration // between two renewals
-	Retry    time.Duration // between a failed write, or a round of questions, and the next
-	Failsafe time.Duration // without a confirmed renewal, until the members are asked
-	Fence    time.Duration // without one, until PostgreSQL is killed
-	Kill     time.Duration // until the watchdog does it
-	Expire   time.Duration // without a change of the Lease, until others may take it
-	Away     time.Duration // that a member may be seen to be gone until it is none any more
-	Listen   time.Duration // for answers of those that may never answer
-	Grace    time.Duration // for whoever comes first, until the next one may try
-	Revive   time.Duration // for the server of a new holder, whatever is said of its last run
-	Handover time.Duration // for a replica to get the last WAL, until a switchover is taken back
-	Stall    time.Duration // that the disk may take to answer
-}
-
-// DefaultLimits are those of an agent.
-func DefaultLimits() Limits {
-	return Limits{
-		Renew: 3400 * time.Millisecond, Retry: time.Second, Failsafe: 4400 * time.Millisecond, Fence: 7 * time.Second, Kill: 7500 * time.Millisecond,
-		Expire: 9 * time.Second, Away: 5 * time.Second, Listen: 600 * time.Millisecond, Grace: 2 * time.Second,
-		Revive: 3 * time.Second, Handover: 2 * time.Second, Stall: 10 * time.Second,
-	}
 }

@@ -75,6 +75,11 @@ type Want struct {
 
 // Step decides. It is called whenever something was told to the Core, and at the time that the last call has named.
 func (c *Core) Step(now Time) Acts {
+	if c.holds {
+		c.limits.shorten(now - c.renewed)
+	} else if c.lease.writing == nil { // a claim that is on its way says what the limits were
+		c.limits.settle()
+	}
 	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.lease.refresh || c.lease.record == nil}
 	if c.holds && now >= c.until() {
 		c.lose()
@@ -84,8 +89,9 @@ func (c *Core) Step(now Time) Acts {
 		c.beAlone(&acts)
 	case c.holds:
 		c.lead(now, &acts)
-	case c.leaving:
-		acts.Want, acts.Refresh = Want{Role: Stop, Orderly: c.server.Mode != Primary}, false
+	case c.ends.any():
+		acts.Want = Want{Role: Stop, Orderly: c.server.Mode != Primary, Why: c.ends.why(c.self.Name)}
+		acts.Refresh = acts.Refresh && !c.ends.leaving
 		if c.firstborn() {
 			acts.Want.Orderly, acts.Want.Until = true, Forever
 		}
@@ -110,9 +116,9 @@ func (c *Core) unrivalled() bool {
 func (c *Core) beAlone(acts *Acts) {
 	acts.Want = Want{Role: Lead, Until: Forever}
 	switch {
-	case c.leaving:
-		acts.Want = Want{Role: Stop, Orderly: true, Until: Forever}
-		if c.server.Mode == Down { // a new pod of this name takes it
+	case c.ends.any():
+		acts.Want = Want{Role: Stop, Orderly: true, Until: Forever, Why: c.ends.why(c.self.Name)}
+		if c.ends.leaving && c.server.Mode == Down { // a new pod of this name takes it
 			c.lose()
 		}
 	case !c.holds:
@@ -136,10 +142,11 @@ func (c *Core) firstborn() bool {
 
 func (c *Core) lead(now Time, acts *Acts) {
 	acts.Want = c.leadership()
-	if c.handing == nil && (c.leaving || c.server.hopeless() && now >= c.begun+c.limits.Revive && len(c.lease.record.Members) > 0) {
+	automatic := !c.config.Failover.paused(now)
+	if c.handing == nil && (c.ends.any() || automatic && c.server.hopeless() && now >= c.begun+c.limits.Revive && len(c.lease.record.Members) > 0) {
 		c.handing = &handover{}
 	}
-	if c.server.stuck(c.lease.record, &c.replicas) {
+	if automatic && c.server.stuck(c.lease.record, &c.replicas) {
 		c.handing = c.handing.cutShort()
 	}
 	next, due := c.renewal(now)
@@ -153,7 +160,7 @@ func (c *Core) lead(now Time, acts *Acts) {
 		acts.Want.Sync = c.target
 	}
 	if due && c.lease.writing == nil && !acts.Refresh {
-		acts.Write = c.lease.write(now, next)
+		acts.Write = c.lease.write(now, next, c.limits.duration())
 	}
 	if at := c.lease.wrote + c.limits.Renew; at > now {
 		acts.Wake = min(acts.Wake, at)
@@ -187,7 +194,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	switch {
 	case c.handing == nil && c.server.Mode == Primary:
 		next.Members, next.Quorum, c.target = c.membership().next()
-	case c.handing != nil && c.leaving && c.server.Mode != Primary && next.Quorum == 0:
+	case c.handing != nil && c.ends.any() && c.server.Mode != Primary && next.Quorum == 0:
 		next.Members = c.membership().connected(next.Members)
 	}
 	steady := c.lease.confirmed && now < c.renewed+c.limits.Failsafe
@@ -195,6 +202,6 @@ func (c *Core) renewal(now Time) (Record, bool) {
 		next.Members, next.Quorum = record.Members, record.Quorum
 	}
 	next.Members = c.membership().marked(next.Members)
-	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline
+	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline || c.limits.changing()
 	return next, now >= c.lease.wrote+pause || urgent && steady
 }

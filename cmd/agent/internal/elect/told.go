@@ -41,6 +41,16 @@ type Config struct {
 	Required bool
 	// MaxLag is how far behind a member may be, in bytes.
 	MaxLag uint64
+	// Limits of this instance; zero: DefaultLimits.
+	Limits   Limits
+	Failover Failover
+}
+
+func (c *Config) limits() Limits {
+	if c.Limits == (Limits{}) {
+		return DefaultLimits()
+	}
+	return c.Limits
 }
 
 // Mode is how PostgreSQL runs.

@@ -54,12 +54,12 @@ const (
 	writeTime    = 2 * time.Second        // of a request to the API server
 	askTime      = 500 * time.Millisecond // of a question to another agent
 	failsafeTime = time.Second
+	retry        = time.Second // of what has failed
 )
 
 // Member of an election.
 type Member struct {
 	Options
-	limits elect.Limits
 
 	mu      sync.Mutex
 	core    *elect.Core
@@ -81,9 +81,8 @@ type Member struct {
 
 // New makes a member; Run makes it take part.
 func New(options Options, config elect.Config) *Member {
-	limits := elect.DefaultLimits()
 	m := &Member{
-		Options: options, limits: limits, core: elect.New(options.Self, config, limits),
+		Options: options, core: elect.New(options.Self, config),
 		busy: map[string]bool{}, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), greet: make(chan struct{}, 1), left: make(chan struct{}),
 		begun: make(chan struct{}),
 	}
@@ -225,7 +224,7 @@ func (m *Member) refresh(ctx context.Context) {
 		m.Log.Warn("the Lease can't be read", "lease", m.leaseName(), "error", err)
 		select { // the core asks again at once
 		case <-ctx.Done():
-		case <-time.After(m.limits.Retry / 2):
+		case <-time.After(retry / 2):
 		}
 		return
 	}
@@ -287,7 +286,7 @@ func (m *Member) watch(ctx context.Context) {
 	for first := true; ctx.Err() == nil; {
 		version := m.version()
 		if m.leaseName() == "" || version == "" && !first { // nothing is to be seen, or nothing was read yet
-			m.pause(ctx, m.limits.Retry/5)
+			m.pause(ctx, retry/5)
 			continue
 		}
 		err := m.API.Watch(ctx, m.folder(), m.leaseName(), version, func(object json.RawMessage) error {
@@ -305,9 +304,9 @@ func (m *Member) watch(ctx context.Context) {
 			first = false
 			continue
 		}
-		m.pause(ctx, m.limits.Retry/2)
+		m.pause(ctx, retry/2)
 		m.once("refresh", func() { m.refresh(ctx) })
-		m.pause(ctx, m.limits.Retry/2)
+		m.pause(ctx, retry/2)
 	}
 }
 

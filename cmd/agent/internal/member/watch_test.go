@@ -80,7 +80,7 @@ func TestTheFirstWatchBringsTheLeaseWhereItCan(t *testing.T) {
 				if holder, took := m.core.Record().Holder, time.Since(began); holder != "shop-1" || took != c.after {
 					t.Errorf("the holder is %q, after %v", holder, took)
 				}
-				time.Sleep(m.limits.Retry)
+				time.Sleep(retry)
 				synctest.Wait()
 				want := []string{""}
 				if c.next != "" {

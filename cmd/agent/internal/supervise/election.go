@@ -117,6 +117,7 @@ const defaultMaxLag = 16 << 20
 // electorate is a cluster as the election sees it.
 func electorate(config agentapi.Config) elect.Config {
 	out := elect.Config{Alone: config.Instances <= 1, MaxLag: defaultMaxLag, Begins: config.DataInstance}
+	out.Limits, out.Failover = limitsOf(config), failoverOf(config.Failover, time.Now(), watchdog.Now())
 	for i := range max(1, config.Instances) {
 		out.Peers = append(out.Peers, fmt.Sprintf("%s-%d", config.Cluster, i))
 	}

@@ -42,11 +42,10 @@ func (f *fencing) permit(until time.Duration) {
 
 // watchdogLimit is when the watchdog kills what the agent is to have fenced by then: a little later.
 func watchdogLimit(until time.Duration) time.Duration {
-	limits := elect.DefaultLimits()
-	if until >= elect.Forever-limits.Kill {
+	if until >= elect.Forever-elect.Margin {
 		return elect.Forever
 	}
-	return until + limits.Kill - limits.Fence
+	return until + elect.Margin
 }
 
 // fence ends the server. Its clients are another's already, however busy the loop is.

@@ -137,9 +137,11 @@ func (r *runner) leave(err error) error {
 // rest waits, without a server, until something else is wanted.
 func (r *runner) rest(ctx context.Context, why string) error {
 	r.election.report(func(server *elect.Server) { server.Mode = elect.Down })
-	r.set(func(status *agentapi.Status) {
-		status.State, status.Role, status.Message = agentapi.StateStarting, "", why
-	})
+	state := agentapi.StateStarting
+	if want := r.election.Want(); want.Role == elect.Stop && want.Why != "" {
+		state = agentapi.StateStopped // it is fenced
+	}
+	r.set(func(status *agentapi.Status) { status.State, status.Role, status.Message = state, "", why })
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
 	for {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/heartbeat"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -23,19 +22,19 @@ type stall struct {
 	*instance
 	election *election
 	heart    *heartbeat.Heart
-	limit    time.Duration
+	latest   *latest
 
 	since time.Time // zero: the disk answers
 	err   string    // of the last beat
 }
 
 // newStall makes one for an instance. Nothing beats before it is watched.
-func newStall(i *instance, election *election) *stall {
+func newStall(i *instance, election *election, latest *latest) *stall {
 	beat := i.Beat
 	if beat == nil {
 		beat = heartbeat.File(filepath.Join(string(i.Volume), heartbeatFile))
 	}
-	return &stall{instance: i, election: election, heart: heartbeat.New(beat, watchdog.Now), limit: elect.DefaultLimits().Stall}
+	return &stall{instance: i, election: election, heart: heartbeat.New(beat, watchdog.Now), latest: latest}
 }
 
 // watch the disk until ctx ends.
@@ -55,7 +54,7 @@ func (s *stall) watch(ctx context.Context) {
 
 func (s *stall) look() {
 	waiting := s.heart.Waiting()
-	switch stalled := waiting >= s.limit; {
+	switch stalled := waiting >= limitsOf(s.latest.config()).Stall; {
 	case stalled && s.since.IsZero():
 		s.since = time.Now().Add(-waiting).UTC().Truncate(time.Second)
 		s.Log.Error("the disk of the data volume does not answer", "since", s.since.Format(time.RFC3339))

@@ -40,7 +40,7 @@ func (s *server) awaitStart(ctx context.Context) error {
 			if s.postmaster.Accepting() {
 				return nil
 			}
-			if s.as == primaryMode && s.crashes.hopeless() && s.election.replaceable() {
+			if s.as == primaryMode && s.crashes.hopeless() && s.election.replaceable() && !s.latest.paused() {
 				return s.despair()
 			}
 			if s.as == replicaMode && s.isStuck(&recovery) {

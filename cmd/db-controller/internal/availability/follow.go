@@ -64,12 +64,20 @@ func ReadsArchive(agent *agentapi.Status) bool {
 func Heir(o *observed.Cluster, below int) int {
 	best := -1
 	for ordinal := range below {
-		if ordinal == o.Primary() || Unsettled(o, ordinal) != "" {
+		name := o.Names.Instance(ordinal)
+		if ordinal == o.Primary() || o.Cluster.Spec.Failover.Never(name) || o.Cluster.Spec.Failover.IsFenced(name) || Unsettled(o, ordinal) != "" {
 			continue
 		}
-		if best < 0 || o.Agent(ordinal).Replication.LagBytes < o.Agent(best).Replication.LagBytes {
+		if best < 0 || comesBefore(o, ordinal, best) {
 			best = ordinal
 		}
 	}
 	return best
+}
+
+// comesBefore says which of two is to be primary: by priority, then the one that lags least. Both get everything before.
+func comesBefore(o *observed.Cluster, ordinal, other int) bool {
+	failover := o.Cluster.Spec.Failover
+	mine, others := failover.Priority(o.Names.Instance(ordinal)), failover.Priority(o.Names.Instance(other))
+	return mine > others || mine == others && o.Agent(ordinal).Replication.LagBytes < o.Agent(other).Replication.LagBytes
 }

@@ -34,13 +34,18 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 		"one reads the archive": {func(o *observed.Cluster) {
 			o.Agents["shop-1"].Replication = &agentapi.ReplicationStatus{FromArchive: true}
 		}, "Lagging", "shop-1 reads WAL from the archive: the primary no longer has what it needs."},
-		"one is far behind":     {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 100 << 20 }, "Lagging", "shop-1 lags at least 64 MiB behind the primary."},
-		"one is a little":       {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 5 << 20 }, "Following", ""},
-		"one is no member yet":  {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-1"} }, "Joining", "shop-2 follows the primary, which has yet to count it"},
-		"one is cloned":         {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", BytesDone: 40, BytesTotal: 200}), "Cloning", "shop-2 is being cloned from shop-0: 20 %."},
-		"one is cloned again":   {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", Message: "no space"}), "Cloning", "0 %. The previous attempt failed: no space."},
-		"one is rewound":        {rejoin(agentapi.RejoinStatus{Method: "Rewind", Source: "shop-0"}), "Rewinding", "shop-2 is being rewound to follow the primary, shop-0."},
-		"there is no primary":   {func(o *observed.Cluster) { o.Agents["shop-0"].Role = "replica" }, "Electing", "There is no primary to follow."},
+		"one is far behind":    {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 100 << 20 }, "Lagging", "shop-1 lags at least 64 MiB behind the primary."},
+		"one is a little":      {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 5 << 20 }, "Following", ""},
+		"one is no member yet": {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-1"} }, "Joining", "shop-2 follows the primary, which has yet to count it"},
+		"one is cloned":        {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", BytesDone: 40, BytesTotal: 200}), "Cloning", "shop-2 is being cloned from shop-0: 20 %."},
+		"one is cloned again":  {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", Message: "no space"}), "Cloning", "0 %. The previous attempt failed: no space."},
+		"one is rewound":       {rejoin(agentapi.RejoinStatus{Method: "Rewind", Source: "shop-0"}), "Rewinding", "shop-2 is being rewound to follow the primary, shop-0."},
+		"there is no primary":  {func(o *observed.Cluster) { o.Agents["shop-0"].Role = "replica" }, "Electing", "There is no primary to follow."},
+		"one is fenced": {func(o *observed.Cluster) {
+			observedtest.Unready(o, 1)
+			o.Cluster.Spec.Failover = &v1alpha1.Failover{Fenced: []v1alpha1.InstanceName{"shop-1"}}
+			o.Agents["shop-1"].State = agentapi.StateStopped
+		}, "Fenced", "shop-1 is fenced: its PostgreSQL is stopped"},
 		"commits wait":          {synchronous(2, v1alpha1.DurabilityRequired, "shop-1"), "CommitsWaiting", "Commits wait: 2 replicas must confirm them, and only 1 can."},
 		"commits need not wait": {synchronous(2, v1alpha1.DurabilityPreferred, "shop-1"), "Joining", "shop-2"},
 		"enough have commits":   {synchronous(1, v1alpha1.DurabilityRequired, "shop-1", "shop-2"), "Following", ""},

@@ -57,6 +57,7 @@ func instanceOf(o *observed.Cluster, ordinal int, known []v1alpha1.InstanceStatu
 	}
 	if agent := o.Agent(ordinal); agent != nil {
 		reportAgent(agent, &instance)
+		instance.Fenced = isFenced(o, instance.Name, agent)
 	}
 	primary := o.Primary()
 	if instance.Role == v1alpha1.RolePrimary && primary >= 0 && primary != ordinal {

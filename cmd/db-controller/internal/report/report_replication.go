@@ -49,6 +49,8 @@ func commitsWaiting(o *observed.Cluster) condition.Finding {
 // follows says what is wrong with a replica; an empty reason: nothing.
 func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus) condition.Finding {
 	switch rejoin := replica.Rejoin; {
+	case replica.Fenced:
+		return condition.False(v1alpha1.ReasonFenced, fmt.Sprintf("%s is fenced: its PostgreSQL is stopped until it is removed from spec.failover.fenced.", replica.Name))
 	case rejoin != nil && rejoin.Method == "Clone":
 		return condition.False(v1alpha1.ReasonCloning, fmt.Sprintf("%s is being cloned%s: %d %%.%s", replica.Name, phrase.Prefixed(" from ", rejoin.Source),
 			rejoin.Percent, phrase.Prefixed(" The previous attempt failed: ", phrase.Sentence(rejoin.Message))))

@@ -13,6 +13,7 @@ type agent struct {
 	node    *node
 	uid     string
 	core    *elect.Core
+	config  elect.Config // that the core has
 	dead    bool
 	leaving bool
 
@@ -53,7 +54,7 @@ func (n *node) startContainer() {
 		Timeline: n.volume.timeline(), Checkpoint: n.volume.checkpoint,
 	}
 	a := &agent{
-		node: n, uid: n.uid(), core: elect.New(self, n.config, n.limits), permit: elect.Forever, stepAt: -1,
+		node: n, uid: n.uid(), core: elect.New(self, n.config), config: n.config, permit: elect.Forever, stepAt: -1,
 		asking: map[string]elect.Time{}, known: map[string]follower{},
 	}
 	n.agent = a
@@ -177,6 +178,7 @@ func (a *agent) perform(acts elect.Acts) {
 		a.refresh()
 	}
 	if acts.Write != nil {
+		a.asWanted(acts.Write.Record)
 		s.write(a, acts.Write)
 	}
 	for _, m := range acts.Ask {
@@ -265,7 +267,7 @@ func (a *agent) deadline() elect.Time {
 	if a.permit == elect.Forever {
 		return elect.Forever
 	}
-	return a.permit + a.node.limits.Kill - a.node.limits.Fence
+	return a.permit + elect.Margin
 }
 
 // watchOver is the watchdog: it kills the server when its time is over.

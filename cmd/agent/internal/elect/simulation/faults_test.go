@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -68,7 +69,7 @@ func everything() []func(*world, *node, time.Duration) {
 		halt, halt, fall, fall, breakDown,
 		isolate, isolate, isolate, oneWay,
 		away, away, flap, unreachable, unreachable, slowAPI, lateAPI, staleAPI,
-		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, silence, hang, hang,
+		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, hasten, prefer, prefer, silence, hang, hang,
 	}
 }
 
@@ -202,6 +203,13 @@ func reconfigure(w *world, _ *node, _ time.Duration) {
 	w.configure(instances)
 }
 
+// hasten asks for other limits.
+func hasten(w *world, _ *node, _ time.Duration) {
+	w.kind.profile = profiles[w.rng.IntN(len(profiles))]
+	w.log("profile: %s", w.kind.profile)
+	w.configure(len(w.config.Peers))
+}
+
 // switchover asks whoever holds the lease.
 func (w *world) switchover(to string) {
 	holder := w.node(w.store.record.Holder)
@@ -233,6 +241,8 @@ func (w *world) heal() {
 	w.log("all faults end")
 	w.reconnect()
 	w.store.away, w.store.slow, w.store.late, w.store.stale = 0, 20*millisecond, 0, 0
+	w.kind.failover, w.kind.paused = elect.Failover{}, 0
+	w.configure(len(w.config.Peers))
 	for _, n := range w.nodes {
 		n.broken, n.silent = 0, 0
 		n.answers()

@@ -18,7 +18,6 @@ type node struct {
 	w      *world
 	name   string
 	clock  clock
-	limits elect.Limits
 	volume volume
 	pods   int    // that there were
 	starts int    // of containers so far
@@ -129,7 +128,7 @@ func (n *node) onDisk(f func()) {
 }
 
 // stalled is what the agent has noticed of the disk.
-func (n *node) stalled() bool { return n.w.now < n.hung && n.w.now-n.hangs >= n.limits.Stall }
+func (n *node) stalled() bool { return n.w.now < n.hung && n.w.now-n.hangs >= n.config.Limits.Stall }
 
 // startPod makes a pod with another UID and address.
 func (n *node) startPod() {

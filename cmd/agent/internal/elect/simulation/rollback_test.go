@@ -16,7 +16,7 @@ func TestALeaseThatIsRolledBackIsWrittenAgainByThePrimary(t *testing.T) {
 			w.uninterrupted(w.between(0, 20*second))
 			newest := w.store.newest
 			w.store.rollBack()
-			w.uninterrupted(w.between(10*second, 20*second))
+			w.uninterrupted(w.between(10*second, 20*second) + w.limits(0).Renew)
 			if now := w.store.record; w.err == nil && (now.Term != newest.Term || now.Sequence <= newest.Sequence) {
 				w.fail("the Lease was not written again: %s", show(now))
 			}

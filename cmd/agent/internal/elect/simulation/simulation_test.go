@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 var (
@@ -26,7 +27,10 @@ type kind struct {
 	quorum   bool // there is one all the time
 	calm     bool // nothing that happens is a reason for another primary
 	pauses   bool // clocks stand still, so a former primary may not know that it is one
-	orderly  bool // nothing that happens is a reason to lose a commit, with or without quorum
+	profile  string
+	failover elect.Failover
+	paused   time.Duration // until when, by the true time
+	orderly  bool          // nothing that happens is a reason to lose a commit, with or without quorum
 }
 
 func newWorld(seed uint64, trace bool) *world {
@@ -36,32 +40,43 @@ func newWorld(seed uint64, trace bool) *world {
 	}
 	w.store = newStore(w)
 	w.net = network{cut: map[[2]string]int{}, slow: map[string]time.Duration{}}
+	w.kind.profile = profiles[w.rng.IntN(len(profiles))]
 	w.kind.pause = time.Duration(float64(400*millisecond) / math.Pow(30, w.rng.Float64()))
 	return w
 }
 
 // patient are limits of another version of the agent, twice as long.
 func patient(l elect.Limits) elect.Limits {
-	for _, limit := range []*time.Duration{&l.Renew, &l.Failsafe, &l.Fence, &l.Kill, &l.Expire} {
+	for _, limit := range []*time.Duration{&l.Renew, &l.Failsafe, &l.Fence, &l.Expire} {
 		*limit *= 2
 	}
+	l.Kill = l.Fence + elect.Margin
 	return l
+}
+
+// profiles of limits. The second one stays the most frequent.
+var profiles = []string{agentapi.ProfileFast, agentapi.ProfileDefault, agentapi.ProfileDefault, agentapi.ProfilePatient}
+
+// limits of an instance, whose agent may be of another version.
+func (w *world) limits(instance int) elect.Limits {
+	limits := elect.LimitsOf(w.kind.profile)
+	if w.seed%4 == 3 && instance == 0 {
+		return patient(limits)
+	}
+	return limits
 }
 
 // populate the world with instances; the first one has the data.
 func (w *world) populate(instances, running int) {
 	for i := range instances {
 		clock := clock{offset: w.between(second, 1000*second), ppm: w.rng.Int64N(20_001) - 10_000}
-		limits := elect.DefaultLimits()
-		if w.seed%4 == 3 && i == 0 {
-			limits = patient(limits)
-		}
-		w.nodes = append(w.nodes, &node{w: w, name: string(rune('a' + i)), clock: clock, limits: limits, gone: i >= running})
+		w.nodes = append(w.nodes, &node{w: w, name: string(rune('a' + i)), clock: clock, gone: i >= running})
 	}
 	w.nodes[0].volume.wal = []entry{{1, 0}}
 	w.configure(running)
-	for _, n := range w.nodes {
+	for i, n := range w.nodes {
 		n.config = w.config
+		n.config.Limits, n.config.Failover.Paused = w.limits(i), 0
 		w.client(n)
 		w.after(w.between(0, 2*second), n.startPod)
 	}
@@ -69,12 +84,13 @@ func (w *world) populate(instances, running int) {
 
 // configure the cluster for so many instances. The agents learn that by and by.
 func (w *world) configure(instances int) {
-	w.config = elect.Config{Alone: instances == 1, Number: w.kind.number, Required: w.kind.required, MaxLag: 20}
+	w.config = elect.Config{Alone: instances == 1, Number: w.kind.number, Required: w.kind.required, MaxLag: 20, Failover: w.kind.failover}
 	for _, n := range w.nodes[:instances] {
 		w.config.Peers = append(w.config.Peers, n.name)
 	}
-	config := w.config
-	for _, n := range w.nodes {
+	for i, n := range w.nodes {
+		config := w.config
+		config.Limits, config.Failover.Paused = w.limits(i), n.clock.shows(w.kind.paused)
 		n.configs++
 		version := n.configs
 		w.after(w.between(0, 5*second), func() {
@@ -83,7 +99,10 @@ func (w *world) configure(instances int) {
 			}
 			n.config, n.seen = config, version
 			if a := n.agent; a != nil {
-				a.tell(func() { a.core.Configure(n.config) })
+				a.tell(func() {
+					a.config = n.config
+					a.core.Configure(n.config)
+				})
 			}
 		})
 	}
@@ -125,7 +144,7 @@ func (w *world) await(what string, limit time.Duration, done func() bool) {
 // awaitOrder is what must come about once all faults have ended.
 func (w *world) awaitOrder() {
 	before := w.ledger.total
-	w.await("a primary that takes commits", 60*second, func() bool { return w.primary() != nil && w.ledger.total > before })
+	w.await("a primary that takes commits", 90*second, func() bool { return w.primary() != nil && w.ledger.total > before })
 	w.await("full strength", 60*second, w.full)
 	if p := w.primary(); w.err == nil {
 		w.complete(p)

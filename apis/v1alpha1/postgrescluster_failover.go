@@ -1,0 +1,92 @@
+package v1alpha1
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Failover says how a primary that fails is replaced, and by whom.
+type Failover struct {
+	// Profile of the time limits. When the node of a primary dies silently, another instance takes over after up to 6 s with
+	// Fast, 9 s with Default, and 27 s with Patient. Fast renews the lease about 40 times a minute instead of 18, and a
+	// shorter pause of the network or of a node ends in a failover. Patient sits out most pauses.
+	// +optional
+	// +kubebuilder:default=Default
+	Profile FailoverProfile `json:"profile,omitempty"`
+	// PausedUntil is a time before which no instance replaces a primary that fails, such as 2026-03-01T06:00:00Z. Switchovers,
+	// and the handover of a primary whose pod is stopped in order, still work. The pause ends by itself.
+	// +optional
+	PausedUntil *metav1.Time `json:"pausedUntil,omitempty"`
+	// Instances says which instances should become primary, and which should not.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=9
+	Instances []FailoverInstance `json:"instances,omitempty"`
+	// Fenced names instances whose PostgreSQL is stopped in order and stays stopped until they are removed from this list. The
+	// primary gives its role to another instance before, if one can take over.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=9
+	Fenced []InstanceName `json:"fenced,omitempty"`
+}
+
+// FailoverInstance says whether an instance should become primary.
+type FailoverInstance struct {
+	// Name of the instance, such as shop-1.
+	Name InstanceName `json:"name"`
+	// Priority among instances that have equally much of the WAL: the one with the highest takes over. One that has more WAL
+	// comes first whatever its priority.
+	// +optional
+	// +kubebuilder:default=50
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	Priority *int32 `json:"priority,omitempty"`
+	// Never says that it does not become primary by itself. It does so only by a switchover that names it. For synchronous
+	// replication it counts like any other.
+	// +optional
+	Never bool `json:"never,omitempty"`
+}
+
+// InstanceName is the name of an instance.
+// +kubebuilder:validation:MaxLength=42
+// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?-[0-8]$`
+type InstanceName string
+
+// FailoverProfile is a set of time limits.
+// +kubebuilder:validation:Enum=Fast;Default;Patient
+type FailoverProfile string
+
+// The profiles.
+const (
+	FailoverFast    FailoverProfile = "Fast"
+	FailoverDefault FailoverProfile = "Default"
+	FailoverPatient FailoverProfile = "Patient"
+)
+
+// defaultPriority of an instance.
+const defaultPriority = 50
+
+// Priority of an instance.
+func (f *Failover) Priority(name string) int32 {
+	if f == nil {
+		return defaultPriority
+	}
+	for i := range f.Instances {
+		if p := &f.Instances[i]; string(p.Name) == name && p.Priority != nil {
+			return *p.Priority
+		}
+	}
+	return defaultPriority
+}
+
+// Never says whether an instance does not become primary by itself.
+func (f *Failover) Never(name string) bool {
+	return f != nil && slices.ContainsFunc(f.Instances, func(i FailoverInstance) bool { return i.Never && string(i.Name) == name })
+}
+
+// IsFenced says whether the PostgreSQL of an instance is to be stopped.
+func (f *Failover) IsFenced(name string) bool {
+	return f != nil && slices.Contains(f.Fenced, InstanceName(name))
+}

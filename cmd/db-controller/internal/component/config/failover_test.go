@@ -1,0 +1,33 @@
+package config
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestAgentsAreToldOfFailoverOnlyWhatIsNotTheDefault(t *testing.T) {
+	noon := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	zone := metav1.NewTime(noon.In(time.FixedZone("CET", 3600)))
+	for name, c := range map[string]struct {
+		spec *v1alpha1.Failover
+		want *agentapi.Failover
+	}{
+		"nothing":       {nil, nil},
+		"the default":   {&v1alpha1.Failover{Profile: v1alpha1.FailoverDefault, Instances: []v1alpha1.FailoverInstance{{Name: "shop-1", Priority: ptr.To[int32](50)}}}, nil},
+		"other limits":  {&v1alpha1.Failover{Profile: v1alpha1.FailoverPatient}, &agentapi.Failover{Profile: agentapi.ProfilePatient}},
+		"a pause":       {&v1alpha1.Failover{PausedUntil: &zone}, &agentapi.Failover{PausedUntil: noon}},
+		"a fenced one":  {&v1alpha1.Failover{Fenced: []v1alpha1.InstanceName{"shop-2"}}, &agentapi.Failover{Fenced: []string{"shop-2"}}},
+		"who is wanted": {&v1alpha1.Failover{Instances: []v1alpha1.FailoverInstance{{Name: "shop-1", Priority: ptr.To[int32](0)}, {Name: "shop-2", Never: true}}}, &agentapi.Failover{Priorities: map[string]int{"shop-1": 0}, Never: []string{"shop-2"}}},
+	} {
+		if got := failover(c.spec); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
