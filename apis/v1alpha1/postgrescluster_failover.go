@@ -50,8 +50,9 @@ type FailoverInstance struct {
 }
 
 // InstanceName is the name of an instance.
+// +kubebuilder:validation:MinLength=3
 // +kubebuilder:validation:MaxLength=42
-// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?-[0-8]$`
+// +kubebuilder:validation:XValidation:rule="self.matches('-[0-8]$')",message="spec.failover must name instances of this cluster, whose names end in a number from 0 to 8, such as shop-1"
 type InstanceName string
 
 // FailoverProfile is a set of time limits.
