@@ -12,12 +12,15 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/failover"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernate"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
@@ -46,7 +49,7 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
-	root.AddCommand(statusCommand(access), switchoverCommand(access),
+	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access),
 		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
 		hibernateCommand(access, false, "wake CLUSTER", "Start a hibernated cluster"))
 	return root
@@ -70,8 +73,10 @@ func (a *access) cluster(name string) (client.Client, client.ObjectKey, error) {
 		return nil, client.ObjectKey{}, err
 	}
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, client.ObjectKey{}, err
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, client.ObjectKey{}, err
+		}
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	return c, client.ObjectKey{Namespace: namespace, Name: name}, err
@@ -114,6 +119,28 @@ func switchoverCommand(access *access) *cobra.Command {
 	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the replica that is furthest ahead")
 	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done or refused")
 	command.Flags().DurationVar(&request.Timeout, "timeout", 2*time.Minute, "how long to wait")
+	return command
+}
+
+func failoverCommand(access *access) *cobra.Command {
+	request := failover.Request{}
+	command := &cobra.Command{
+		Use:   "failover CLUSTER",
+		Short: "Decide which instance goes on when the agents can't, after saying what would be lost",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			request.In, request.Out = cmd.InOrStdin(), cmd.OutOrStdout()
+			return request.Carry(cmd.Context(), c, key)
+		},
+	}
+	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the running one that had most of the WAL")
+	command.Flags().StringVar(&request.PoweredOff, "powered-off", "", "the last primary, if you have powered off its machine and Kubernetes doesn't know")
+	command.Flags().BoolVar(&request.Yes, "yes", false, "don't ask; what would be lost is still printed")
+	command.Flags().DurationVar(&request.Timeout, "timeout", time.Minute, "how long to wait until it has taken the lease")
 	return command
 }
 
