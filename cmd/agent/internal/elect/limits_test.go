@@ -25,7 +25,7 @@ func TestTheLimitsOfEveryProfileAreInOrder(t *testing.T) {
 		if clocks := (l.Expire.Seconds() - dead) / (l.Expire.Seconds() + dead); clocks < 0.05 {
 			t.Errorf("%s: clocks may be wrong by %.1f %% only", profile, 100*clocks)
 		}
-		if !(l.Renew < l.Failsafe && l.Failsafe+2*l.Retry <= l.Fence && l.Kill == l.Fence+Margin && l.Fence < l.Kill) {
+		if l.Renew >= l.Failsafe || l.Failsafe+2*l.Retry > l.Fence || l.Kill != l.Fence+Margin {
 			t.Errorf("%s: %+v", profile, l)
 		}
 		if slowest := l.Renew + 2*time.Second; slowest >= l.Fence { // a request may take two seconds
