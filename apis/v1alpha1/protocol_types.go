@@ -122,8 +122,8 @@ type Handover struct {
 	Instance string `json:"instance,omitempty"`
 }
 
-// ReleaseRequest says that a data generation of a cluster is no longer needed. It is in the status of the Restore that
-// decided so.
+// ReleaseRequest says that a data generation of a cluster is no longer needed. It is in the status of the Restore or Upgrade whose
+// decision gave it up.
 type ReleaseRequest struct {
 	// Cluster is the name of the PostgresCluster.
 	Cluster string `json:"cluster"`

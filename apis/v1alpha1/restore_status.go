@@ -23,9 +23,6 @@ type RestoreStatus struct {
 	Cluster *CreatedCluster `json:"cluster,omitempty"`
 	// VolumeLockStatus says how far the work on the volumes of the cluster is.
 	VolumeLockStatus `json:",inline"`
-	// Release requests that the db-controller removes a data generation from the volumes.
-	// +optional
-	Release *ReleaseRequest `json:"release,omitempty"`
 	// BackupRequest requests the safety backup, or the first backup of the new lineage, from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
@@ -54,15 +51,9 @@ type RestoreStatus struct {
 	// RestoredAt is when the cluster accepted connections on the restored data, for a restore in place.
 	// +optional
 	RestoredAt *metav1.Time `json:"restoredAt,omitempty"`
-	// ConfirmBy is until when a restore in place can be undone; after that it is confirmed.
-	// +optional
-	ConfirmBy *metav1.Time `json:"confirmBy,omitempty"`
 	// Decided is the decision about a restore in place. Once it is here, it is carried out.
 	// +optional
 	Decided *DecidedRestore `json:"decided,omitempty"`
-	// UndoneAt is when the cluster accepted connections on the previous data again.
-	// +optional
-	UndoneAt *metav1.Time `json:"undoneAt,omitempty"`
 	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
@@ -201,8 +192,6 @@ const (
 	ReasonAwaitingBackup = "AwaitingBackup"
 	// ReasonInvalidSpec: the spec can't be acted on.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonSafetyBackupFailed: the safety backup failed, so nothing was touched.
-	ReasonSafetyBackupFailed = "SafetyBackupFailed"
 	// ReasonAnotherDatabase: the backup is of another database, or major version, than the cluster to restore in place.
 	ReasonAnotherDatabase = "AnotherDatabase"
 	// ReasonNoSpace: the volume has no space for the restored data, in place beside the previous data.
@@ -214,16 +203,10 @@ const (
 	ReasonPreviousDataNotArchived = "PreviousDataNotArchived"
 	// ReasonUncleanShutdown: the previous data was to be discarded, and is kept, because PostgreSQL was not shut down cleanly.
 	ReasonUncleanShutdown = "UncleanShutdown"
-	// ReasonAwaitingConfirmation: the cluster runs on the restored data, and a person may confirm or undo that.
-	ReasonAwaitingConfirmation = "AwaitingConfirmation"
-	// ReasonConfirming: the previous data is being deleted.
-	ReasonConfirming = "Confirming"
 	// ReasonUndoing: the previous data is being brought back.
 	ReasonUndoing = "Undoing"
 	// ReasonUndone: the cluster runs on its previous data.
 	ReasonUndone = "Undone"
-	// ReasonUndoImpossible: the previous data can't be brought back; the message says why.
-	ReasonUndoImpossible = "UndoImpossible"
 	// ReasonDataCorrupt: an object in the repository is not what was written.
 	ReasonDataCorrupt = "DataCorrupt"
 )

@@ -16,9 +16,12 @@ import (
 // +kubebuilder:printcolumn:name="Check",type=boolean,JSONPath=`.spec.checkOnly`
 // +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
+// +kubebuilder:printcolumn:name="Confirmed",type=string,JSONPath=`.status.conditions[?(@.type=="Confirmed")].reason`
+// +kubebuilder:printcolumn:name="Until",type=string,format=date-time,JSONPath=`.status.confirmBy`,priority=1
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.progress.phase`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="metadata.name is too long: the Jobs of the upgrade are named after it; use at most 48 characters"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'RollBack' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.decided) || self.status.decided.decision != 'Confirm'",message="this upgrade was confirmed, so the previous data is deleted: restore a Backup from before the upgrade into a new cluster with spec.destination.newCluster of a Restore"
 type Upgrade struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -38,6 +41,8 @@ type UpgradeList struct {
 
 // UpgradeSpec says which cluster to upgrade, and to which version.
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image)",message="spec.cluster, spec.version, spec.image and spec.checkOnly can't be changed: create another Upgrade"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Upgrade to go the other way"
+// +kubebuilder:validation:XValidation:rule="!self.checkOnly || !has(self.decision) && !has(self.confirmWithin) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.decision, spec.confirmWithin and spec.safetyBackup apply to an upgrade that is carried out: remove them, or spec.checkOnly"
 type UpgradeSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
 	Cluster LocalReference `json:"cluster"`
@@ -64,10 +69,48 @@ type UpgradeSpec struct {
 	// Cancel ends an upgrade that is not handed over yet; the cluster stays on the old version.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
-	// TTLSecondsAfterFinished deletes the Upgrade this long after it ended. By default, it is never deleted.
+	// Decision about an upgrade whose cluster has run on the new version: Confirm deletes the previous data, RollBack brings it and the
+	// old version back, and deletes the new data with everything that was written to it.
+	// +optional
+	Decision UpgradeDecision `json:"decision,omitempty"`
+	// ConfirmWithin is how long the previous data is kept, such as 24h, from when the cluster accepts connections on the new version.
+	// After that the upgrade is confirmed. It may be changed until then. The default is 24h. While the cluster has a repository, nothing
+	// is deleted before a backup of the new version has succeeded.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('8760h')",message="spec.confirmWithin must be from 0s to 8760h, such as 24h; 0s confirms at once"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	ConfirmWithin *metav1.Duration `json:"confirmWithin,omitempty"`
+	// SafetyBackup takes a backup of the new data before decision RollBack stops the cluster. What was written to the new version can then
+	// be restored into a new cluster. It may be changed until it is taken.
+	// +optional
+	SafetyBackup bool `json:"safetyBackup,omitempty"`
+	// TTLSecondsAfterFinished deletes the Upgrade this long after it ended, and its previous data was deleted or brought back. By default, it is never deleted.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// UpgradeDecision is the decision about an upgrade.
+// +kubebuilder:validation:Enum=Confirm;RollBack
+type UpgradeDecision string
+
+const (
+	// UpgradeConfirm keeps the new version, and deletes the previous data.
+	UpgradeConfirm UpgradeDecision = "Confirm"
+	// UpgradeRollBack brings the old version and its data back, and deletes the new data.
+	UpgradeRollBack UpgradeDecision = "RollBack"
+)
+
+// DecidedUpgrade is a decision that was made.
+type DecidedUpgrade struct {
+	// Decision that is carried out.
+	Decision UpgradeDecision `json:"decision"`
+	// Why says who or what decided.
+	Why string `json:"why"`
+	// At is when it was decided.
+	At metav1.Time `json:"at"`
 }
 
 // UpgradeStatus is the observed state of an upgrade. Written by the upgrade-controller; progress by its Jobs.
@@ -75,7 +118,7 @@ type UpgradeStatus struct {
 	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Succeeded, Checked.
+	// Conditions: Succeeded, Checked, Confirmed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -90,9 +133,21 @@ type UpgradeStatus struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// VolumeLockStatus says how far the work on the volumes of the cluster is.
 	VolumeLockStatus `json:",inline"`
-	// BackupRequest requests the first backup of the new lineage from the backup-controller.
+	// BackupRequest requests the first backup of the new lineage, or the safety backup, from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
+	// SafetyBackup is the Backup that was taken before the new data was given up.
+	// +optional
+	SafetyBackup string `json:"safetyBackup,omitempty"`
+	// PreviousBytes are how much space the previous data takes on the volume of the primary. Each replica keeps as much.
+	// +optional
+	PreviousBytes int64 `json:"previousBytes,omitempty"`
+	// Decided is the decision about the upgrade. Once it is here, it is carried out.
+	// +optional
+	Decided *DecidedUpgrade `json:"decided,omitempty"`
+	// SettledAt is when the decision was carried out: the previous data was deleted or brought back, or can't be.
+	// +optional
+	SettledAt *metav1.Time `json:"settledAt,omitempty"`
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`
@@ -156,6 +211,8 @@ const (
 const (
 	// ConditionChecked says whether the check found no obstacle.
 	ConditionChecked = "Checked"
+	// ConditionConfirmed says whether the cluster stays on the new version for good. It is Unknown while the previous data is kept.
+	ConditionConfirmed = "Confirmed"
 
 	// ReasonCheckPassed: the check found no obstacle.
 	ReasonCheckPassed = "CheckPassed"
@@ -169,7 +226,9 @@ const (
 	ReasonDowngrade = "Downgrade"
 	// ReasonUnknownVersion: the suite has no image for the version.
 	ReasonUnknownVersion = "UnknownVersion"
-	// ReasonRolledBack: it failed, and the old version runs again.
+	// ReasonConfirmed: the previous data is deleted.
+	ReasonConfirmed = "Confirmed"
+	// ReasonRolledBack: it failed, or a person decided so, and the old version runs again.
 	ReasonRolledBack = "RolledBack"
 	// ReasonFinishing: the new version runs; extensions and statistics are being updated.
 	ReasonFinishing = "Finishing"

@@ -23,6 +23,15 @@ type VolumeLockStatus struct {
 	// Failure is why the work is given up. It is recorded before anything is taken back.
 	// +optional
 	Failure *Failure `json:"failure,omitempty"`
+	// ConfirmBy is until when a person can have the previous data brought back; after that the new data is confirmed.
+	// +optional
+	ConfirmBy *metav1.Time `json:"confirmBy,omitempty"`
+	// UndoneAt is when the cluster accepted connections on the previous data again, because a person had decided so.
+	// +optional
+	UndoneAt *metav1.Time `json:"undoneAt,omitempty"`
+	// Release requests that the db-controller removes a data generation from the volumes.
+	// +optional
+	Release *ReleaseRequest `json:"release,omitempty"`
 }
 
 // PreviousData is a data generation to return to.
@@ -61,6 +70,14 @@ const (
 	ReasonNotStarted = "NotStarted"
 	// ReasonRollingBack: the work failed, and the cluster is being brought back to its previous data.
 	ReasonRollingBack = "RollingBack"
+	// ReasonAwaitingConfirmation: the cluster runs on the new data, and a person may confirm that or go back.
+	ReasonAwaitingConfirmation = "AwaitingConfirmation"
+	// ReasonConfirming: the previous data is being deleted.
+	ReasonConfirming = "Confirming"
+	// ReasonSafetyBackupFailed: the safety backup failed, so nothing was touched.
+	ReasonSafetyBackupFailed = "SafetyBackupFailed"
+	// ReasonUndoImpossible: the previous data can't be brought back; the message says why.
+	ReasonUndoImpossible = "UndoImpossible"
 	// ReasonReturningVolumes: the volumes are being given back to the cluster.
 	ReasonReturningVolumes = "ReturningVolumes"
 )

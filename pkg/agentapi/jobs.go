@@ -196,6 +196,8 @@ type UpgradeResult struct {
 	DataGeneration   string `json:"dataGeneration"`
 	SystemIdentifier string `json:"systemIdentifier"`
 	MajorVersion     int    `json:"majorVersion"`
+	// PreviousBytes that the old data takes on the volume.
+	PreviousBytes int64 `json:"previousBytes,omitempty"`
 }
 
 // Outcome is the termination message of every Job's pod, at most 4096 bytes of JSON: either Result or Error.

@@ -61,15 +61,16 @@ var Edges = []Edge{
 	},
 	{
 		Name:      "Release",
-		Requester: "restore-controller", Request: "`Restore.status.release`",
+		Requester: "restore-controller, upgrade-controller", Request: "`Restore.status.release`, `Upgrade.status.release`",
 		Responder: "db-controller", Response: "`PostgresCluster.status.releasedDataGenerations[]`",
 		Over: "the requester clears its `release`, or no longer exists",
 		Rules: []string{
 			"Written only for a data generation that the requester wrote or replaced, once a recorded decision gave it up.",
+			"An Upgrade of a cluster with a repository writes it for the previous generation only once a backup of the new version has succeeded: until then that generation may be the only way back, as no backup of the old version leads to what the new one has written.",
 			"The data generation that the cluster runs on, and one in a Handover, is never released.",
 			"Instances remove a released generation from their volumes, at once or when they return. It is never adopted again.",
 		},
-		Functions: []string{"Release", "Released"},
+		Functions: []string{"ReleaseRequests", "Release", "Released"},
 	},
 	{
 		Name:      "BackupRequest",

@@ -10,9 +10,26 @@ import (
 // many releases keeps what it has.
 const rememberedReleases = 16
 
+// ReleaseRequests collects the requests to remove a data generation of this very cluster.
+func ReleaseRequests(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) []v1alpha1.ReleaseRequest {
+	var requests []v1alpha1.ReleaseRequest
+	add := func(namespace string, release *v1alpha1.ReleaseRequest) {
+		if release != nil && release.ClusterUID == cluster.UID && namespace == cluster.Namespace {
+			requests = append(requests, *release)
+		}
+	}
+	for i := range restores {
+		add(restores[i].Namespace, restores[i].Status.Release)
+	}
+	for i := range upgrades {
+		add(upgrades[i].Namespace, upgrades[i].Status.Release)
+	}
+	return requests
+}
+
 // Release computes PostgresCluster.status.releasedDataGenerations from what was released before and who asks. The data
 // generation that the cluster runs on is never released, nor one that is being handed over.
-func Release(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, asks []LockRequest) []string {
+func Release(cluster *v1alpha1.PostgresCluster, requests []v1alpha1.ReleaseRequest, asks []LockRequest) []string {
 	released := slices.Clone(cluster.Status.ReleasedDataGenerations)
 	needed := map[string]bool{"": true, cluster.Status.DataGeneration: true}
 	for _, ask := range asks {
@@ -20,11 +37,7 @@ func Release(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, ask
 			needed[ask.Handover.DataGeneration] = true
 		}
 	}
-	for i := range restores {
-		ask := restores[i].Status.Release
-		if ask == nil || ask.ClusterUID != cluster.UID || restores[i].Namespace != cluster.Namespace {
-			continue
-		}
+	for _, ask := range requests {
 		if !needed[ask.DataGeneration] && !slices.Contains(released, ask.DataGeneration) {
 			released = append(released, ask.DataGeneration)
 		}

@@ -80,6 +80,43 @@ func TestMajorUpgrades(t *testing.T) {
 			b.AwaitReason(shop, v1alpha1.ConditionUpToDate, v1alpha1.ReasonVersionBehind, "")
 			down := b.upgradeTo("down", from, false)
 			b.AwaitReason(down, v1alpha1.ConditionSucceeded, v1alpha1.ReasonDowngrade, "")
+			if from == 15 {
+				b.rollsBack(shop, upgrade, before)
+			} else {
+				b.confirms(shop, upgrade)
+			}
+		})
+	}
+}
+
+// rollsBack brings the old version back after clients have written to the new one: what they wrote is lost, and nothing else.
+func (b *bed) rollsBack(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade, before string) {
+	b.Helper()
+	b.SQL("shop", "DELETE FROM t WHERE n > 10")
+	b.Must(b.Patch(b.Context(), upgrade, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"RollBack"}}`))))
+	b.AwaitReason(upgrade, v1alpha1.ConditionConfirmed, v1alpha1.ReasonRolledBack, "")
+	b.AwaitTrue(shop, v1alpha1.ConditionReady)
+	from := upgrade.Status.Plan.FromVersion
+	if got := b.SQL("shop", "SHOW server_version"); !strings.HasPrefix(got, fmt.Sprint(from, ".")) || shop.Status.MajorVersion != from {
+		b.Errorf("it runs %s, and status says %s", got, shop.Status.Version)
+	}
+	if got := b.SQL("shop", sum); got != before {
+		b.Errorf("the table has %s, not %s", got, before)
+	}
+}
+
+// confirms gives the previous data up, which frees its space on every volume.
+func (b *bed) confirms(shop *v1alpha1.PostgresCluster, upgrade *v1alpha1.Upgrade) {
+	b.Helper()
+	if upgrade.Status.PreviousBytes == 0 {
+		b.Error("nothing says how much space the previous data takes")
+	}
+	b.Must(b.Patch(b.Context(), upgrade, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"decision":"Confirm"}}`))))
+	b.AwaitTrue(upgrade, v1alpha1.ConditionConfirmed)
+	b.Must(b.Get(b.Context(), keyOf(shop), shop))
+	for _, instance := range shop.Status.Instances {
+		b.Await(shop, "the previous data to be removed from "+instance.Name, func() bool {
+			return !strings.Contains(b.generationsOn(instance.Name), upgrade.Status.Plan.FromGeneration)
 		})
 	}
 }

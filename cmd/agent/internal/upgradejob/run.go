@@ -52,8 +52,12 @@ func (w Worker) Upgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi
 			return agentapi.UpgradeResult{}, err
 		}
 	}
+	previous, err := w.Volume.Used(task.FromGeneration)
+	if err != nil {
+		previous = 0 // not known, which is no reason to fail
+	}
 	return agentapi.UpgradeResult{
-		DataGeneration: made.ID, SystemIdentifier: made.SystemIdentifier, MajorVersion: made.MajorVersion,
+		DataGeneration: made.ID, SystemIdentifier: made.SystemIdentifier, MajorVersion: made.MajorVersion, PreviousBytes: previous,
 	}, nil
 }
 

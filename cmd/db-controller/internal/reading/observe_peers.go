@@ -94,7 +94,7 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 		return fmt.Errorf("list Upgrades: %w", err)
 	}
 	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
-	o.Released = protocol.Release(o.Cluster, restores.Items, o.Requests)
+	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests)
 	o.Restore = nil
 	for i := range restores.Items {
 		if o.BootstrapsByRestore() && restores.Items[i].Name == o.Cluster.Spec.Bootstrap.Restore.Name {

@@ -17,8 +17,6 @@ import (
 const (
 	// startLimit is how long the cluster may take to become Ready on the restored data before that is taken back.
 	startLimit = 10 * time.Minute
-	// defaultConfirmWithin is how long a restore in place can be undone where nothing is said.
-	defaultConfirmWithin = 24 * time.Hour
 	// spareBytes are left on the volume beside the backup, for WAL that is being replayed; the Job checks for the same.
 	spareBytes = 64 << 20
 )

@@ -354,17 +354,17 @@ func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testin
 
 func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
 	o := seenInPlace(func(o *observed) { decideOn(o, v1alpha1.DecisionConfirm) })
-	if got := release(o, "g1"); !got.Finished() || o.restore.Status.Release != nil {
+	if got := o.lock().Release("g1"); !got.Finished() || o.restore.Status.Release != nil {
 		t.Errorf("what it runs on: %+v, %v", got, o.restore.Status.Release)
 	}
-	if got := release(o, "g0"); got.Kind != flow.KindSave || o.restore.Status.Release.DataGeneration != "g0" {
+	if got := o.lock().Release("g0"); got.Kind != flow.KindSave || o.restore.Status.Release.DataGeneration != "g0" {
 		t.Errorf("%+v, %v", got, o.restore.Status.Release)
 	}
-	if got := release(o, "g0"); got.Kind != flow.KindWait {
+	if got := o.lock().Release("g0"); got.Kind != flow.KindWait {
 		t.Errorf("before it is noted: %+v", got)
 	}
 	o.cluster.Status.ReleasedDataGenerations = []string{"g0"}
-	if got := release(o, "g0"); !got.Finished() || o.restore.Status.Release != nil {
+	if got := o.lock().Release("g0"); !got.Finished() || o.restore.Status.Release != nil {
 		t.Errorf("once it is noted: %+v, %v", got, o.restore.Status.Release)
 	}
 }

@@ -153,8 +153,10 @@ func (c *crashed) endsDeleted() { c.Helper(); c.gone(); c.asBefore() }
 var stories = map[string]story{
 	"it succeeds": {tell: func(c *crashed) { c.works(); c.backsUpNow(); c.completed(); c.asAsked() }},
 	"it succeeds and expires": {
-		change: func(s *v1alpha1.UpgradeSpec) { s.TTLSecondsAfterFinished = ptr.To[int32](1) },
-		tell:   func(c *crashed) { c.works(); c.backsUpNow(); c.gone(); c.asAsked() },
+		change: func(s *v1alpha1.UpgradeSpec) {
+			s.TTLSecondsAfterFinished, s.ConfirmWithin = ptr.To[int32](1), &metav1.Duration{}
+		},
+		tell: func(c *crashed) { c.works(); c.backsUpNow(); c.gone(); c.asAsked() },
 	},
 	"it only checks": {
 		change: func(s *v1alpha1.UpgradeSpec) { s.CheckOnly = true },
@@ -199,8 +201,36 @@ var stories = map[string]story{
 		c.works()
 		c.eventually("the new version runs", func() bool { return c.there(c.upgrade) && c.upgrade.Status.UpAt != nil }, func() string { return "it doesn't" })
 		c.delete()
+		c.backsUpNow()
 		c.gone()
 		c.asAsked()
+		c.released("g0")
+	}},
+	"it is confirmed": {tell: func(c *crashed) {
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.patch(`{"spec":{"decision":"Confirm"}}`)
+		c.confirmed(metav1.ConditionTrue, v1alpha1.ReasonConfirmed)
+		c.asAsked()
+		c.released("g0")
+	}},
+	"it is rolled back": {tell: func(c *crashed) {
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.patch(`{"spec":{"decision":"RollBack","safetyBackup":true}}`)
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
+		c.asBefore()
+		c.released(c.generation())
+	}},
+	"it is rolled back before its first backup": {tell: func(c *crashed) {
+		c.works()
+		c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
+		c.patch(`{"spec":{"decision":"RollBack"}}`)
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
+		c.asBefore()
+		c.released(c.generation())
 	}},
 	"the new version doesn't start in time": {tell: func(c *crashed) {
 		c.neverStarts()

@@ -58,8 +58,3 @@ func (r *Reconciler) awaitBackup(_ context.Context, o *observed) flow.Outcome {
 	}
 	return flow.Wait(v1alpha1.ReasonAwaitingBackup, "The new version runs, and its first backup is being taken. "+message)
 }
-
-func (r *Reconciler) finish(_ context.Context, o *observed) flow.Outcome {
-	o.upgrade.Status.BackupRequest = nil
-	return flow.Next
-}

@@ -43,19 +43,19 @@ func (r *Reconciler) deleteJobs(ctx context.Context, o *observed) flow.Outcome {
 	return flow.Retry(workload.Delete(ctx, r.Client, o.upgrade, workJob(o.upgrade), o.work))
 }
 
-func (r *Reconciler) takeBack(_ context.Context, o *observed) flow.Outcome {
+func takeBack(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().TakeBack()
 }
 
-func (r *Reconciler) awaitTakenBack(_ context.Context, o *observed) flow.Outcome {
+func awaitTakenBack(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitTakenBack()
 }
 
-func (r *Reconciler) withdrawLock(_ context.Context, o *observed) flow.Outcome {
+func withdrawLock(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Withdraw()
 }
 
-func (r *Reconciler) awaitReturned(_ context.Context, o *observed) flow.Outcome {
+func awaitReturned(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitReturned()
 }
 
@@ -88,7 +88,19 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outc
 	return flow.RemoveFinalizer(ctx, r.Client, o.upgrade, finalizer)
 }
 
-// expire deletes an Upgrade whose time after its end is over.
+// releaseLeft has the previous data removed where it could not be brought back: nothing leads to it any more.
+func (r *Reconciler) releaseLeft(ctx context.Context, o *observed) flow.Outcome {
+	if o.cluster == nil || o.decided() != v1alpha1.UpgradeRollBack || o.undone() {
+		return flow.Next
+	}
+	return releasePrevious(ctx, o)
+}
+
+// expire deletes an Upgrade whose time after its end is over: after that of the upgrade, or of what was decided about it.
 func (r *Reconciler) expire(ctx context.Context, o *observed) flow.Outcome {
-	return flow.Expire(ctx, r.Client, o.upgrade, *o.upgrade.Status.CompletedAt, o.upgrade.Spec.TTLSecondsAfterFinished, o.now)
+	ended := *o.upgrade.Status.CompletedAt
+	if settled := o.upgrade.Status.SettledAt; settled != nil && settled.After(ended.Time) {
+		ended = *settled
+	}
+	return flow.Expire(ctx, r.Client, o.upgrade, ended, o.upgrade.Spec.TTLSecondsAfterFinished, o.now)
 }

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,8 @@ type observed struct {
 	check       workload.State
 	work        workload.State
 	backup      *v1alpha1.Backup // that status.backupRequest leads to; nil: it doesn't exist
+	// restorable: a backup of the new version has succeeded. It is looked for once the previous data is to be given up.
+	restorable bool
 }
 
 func checkJob(u *v1alpha1.Upgrade) string { return u.Name + "-upgrade-check" }
@@ -48,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*o
 	if err := r.observeCluster(ctx, o); err != nil {
 		return o, err
 	}
-	return o, r.observeBackup(ctx, o)
+	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o))
 }
 
 // observeCluster reads past the cache: whoever trusts a lock that has ended writes beside PostgreSQL.
@@ -81,7 +84,7 @@ func (r *Reconciler) observeBackup(ctx context.Context, o *observed) error {
 func (o *observed) deleting() bool { return !o.upgrade.DeletionTimestamp.IsZero() }
 func (o *observed) ended() bool    { return o.upgrade.Status.CompletedAt != nil }
 
-// upgraded reports that the new version has served clients: they may have written to it, so nothing leads back any more.
+// upgraded reports that the new version has served clients: they may have written to it, so nothing leads back but a person's decision.
 func (o *observed) upgraded() bool {
 	return o.upgrade.Status.UpAt != nil || o.lock().RunsNew()
 }

@@ -104,18 +104,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 type step = flow.Step[*observed]
 
 // plan is the algorithm. Until the new version has served clients everything is taken back by stopping the Jobs and giving the volumes back;
-// from then on nothing is.
+// from then on only a person's decision leads back.
 func (r *Reconciler) plan(o *observed) []step {
-	giveUp := []step{r.stopJobs, r.takeBack, r.awaitTakenBack, r.withdrawLock, r.awaitReturned}
+	giveUp := []step{r.stopJobs, takeBack, awaitTakenBack, withdrawLock, awaitReturned}
 	switch {
-	case o.deleting() && o.upgraded():
-		return []step{r.deleteJobs, r.withdrawLock, r.removeFinalizer}
-	case o.deleting():
+	case o.deleting() && o.upgraded() && (o.settled() || o.cluster == nil):
+		return []step{r.deleteJobs, r.releaseLeft, withdrawLock, r.removeFinalizer}
+	case o.deleting() && !o.upgraded():
 		return append(giveUp, r.removeFinalizer)
-	case o.ended():
-		return []step{r.deleteJobs, r.withdrawLock, r.expire}
+	case o.settled(), o.ended() && !o.upgraded():
+		return []step{r.deleteJobs, withdrawLock, r.expire}
 	case o.upgraded():
-		return []step{r.pinUp, r.clusterStillExists, r.requestBackup, r.withdrawLock, r.awaitReady, r.awaitMaintenance, r.awaitBackup, r.finish}
+		return r.planUpgraded(o)
 	case o.failure() != nil:
 		return append(append([]step{r.pinFailure}, giveUp...), r.awaitServing, r.conclude)
 	}
@@ -124,7 +124,7 @@ func (r *Reconciler) plan(o *observed) []step {
 		return steps
 	}
 	return append(steps,
-		r.requestLock, r.awaitLock, r.pinPrevious,
-		r.runUpgrade, r.awaitUpgrade, r.handOver, r.awaitRunning,
+		requestLock, awaitLock, pinPrevious,
+		r.runUpgrade, r.awaitUpgrade, r.handOver, awaitRunning,
 	)
 }

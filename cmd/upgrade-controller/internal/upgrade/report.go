@@ -15,6 +15,10 @@ func report(o *observed, outcome flow.Outcome) {
 	u := o.upgrade
 	u.Status.ObservedGeneration = u.Generation
 	reportChecked(u)
+	if o.upgraded() && u.Status.UpAt != nil {
+		reportUpgraded(o, outcome)
+		return
+	}
 	if o.endedBefore {
 		return
 	}
@@ -29,6 +33,50 @@ func report(o *observed, outcome flow.Outcome) {
 		return
 	}
 	flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionSucceeded, status, reason, message)
+}
+
+// reportUpgraded sets the conditions once the new version has served clients: whether the upgrade has succeeded, and whether it is
+// confirmed.
+func reportUpgraded(o *observed, outcome flow.Outcome) {
+	u, status := o.upgrade, &o.upgrade.Status
+	stopped := outcome.Stopped() && u.DeletionTimestamp.IsZero()
+	rolledBack := stopped && outcome.Reason == v1alpha1.ReasonRolledBack
+	switch {
+	case rolledBack, stopped && !o.endedBefore:
+		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionFalse, outcome.Reason, outcome.Message)
+	case !o.endedBefore && status.CompletedAt != nil:
+		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, summary(u))
+	case !o.endedBefore && outcome.Reason != "":
+		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, outcome.Reason, outcome.Message)
+	}
+	if stopped && status.SettledAt == nil {
+		status.SettledAt = &metav1.Time{Time: o.now}
+		if status.CompletedAt == nil {
+			status.CompletedAt = status.SettledAt
+		}
+		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionConfirmed, metav1.ConditionFalse, outcome.Reason, outcome.Message)
+		return
+	}
+	reportConfirmed(u, outcome)
+}
+
+// reportConfirmed says how the decision stands, until it was carried out.
+func reportConfirmed(u *v1alpha1.Upgrade, outcome flow.Outcome) {
+	status := &u.Status
+	set := func(is metav1.ConditionStatus, reason, message string) {
+		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionConfirmed, is, reason, message)
+	}
+	switch {
+	case status.SettledAt != nil && status.Decided != nil && status.Decided.Decision == v1alpha1.UpgradeConfirm:
+		set(metav1.ConditionTrue, v1alpha1.ReasonConfirmed, confirmed(u))
+	case status.SettledAt != nil:
+	case status.Decided == nil:
+		set(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(u))
+	case outcome.Reason != "" && status.CompletedAt != nil, status.Decided.Decision == v1alpha1.UpgradeRollBack && outcome.Reason != "":
+		set(metav1.ConditionUnknown, outcome.Reason, outcome.Message)
+	default:
+		set(metav1.ConditionUnknown, v1alpha1.ReasonConfirming, "The previous data is given up once the upgrade has ended.")
+	}
 }
 
 func reportChecked(u *v1alpha1.Upgrade) {

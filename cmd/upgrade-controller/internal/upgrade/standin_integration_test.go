@@ -51,6 +51,7 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 		status.DataGeneration, status.MajorVersion, status.Image = ask.Handover.DataGeneration, ask.Handover.MajorVersion, ask.Handover.Image
 		status.SystemIdentifier = ask.Handover.SystemIdentifier
 	}
+	status.ReleasedDataGenerations = protocol.Release(shop, protocol.ReleaseRequests(shop, nil, upgrades), asks)
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}
 	l.set(func() {
 		if status.DataGeneration == l.refuses || protocol.MustBeStopped(status.VolumeLocks, asks) {
@@ -77,10 +78,20 @@ func (l *lab) asBackupController(ctx context.Context, upgrade *v1alpha1.Upgrade)
 	}
 	before := backup.DeepCopy()
 	backup.Status.ObservedGeneration = backup.Generation
+	backup.Status.Plan = &v1alpha1.BackupPlan{ID: backup.Name, Repository: "repo", Lineage: l.lineage(ctx), ClusterUID: ask.Request.ClusterUID}
 	meta.SetStatusCondition(&backup.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted,
 	})
 	_ = l.Status().Patch(ctx, backup, client.MergeFrom(before))
+}
+
+// lineage that the cluster shop archives to now.
+func (l *lab) lineage(ctx context.Context) string {
+	shop := &v1alpha1.PostgresCluster{ObjectMeta: l.meta("shop")}
+	if l.Get(ctx, client.ObjectKeyFromObject(shop), shop) != nil {
+		return ""
+	}
+	return protocol.Lineage(shop.Status.SystemIdentifier, shop.Status.DataGeneration)
 }
 
 func (l *lab) outcome(job *batchv1.Job) (outcome *agentapi.Outcome) {

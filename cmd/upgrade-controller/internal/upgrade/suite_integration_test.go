@@ -70,7 +70,7 @@ func (l *lab) running() *v1alpha1.PostgresCluster {
 	before := shop.DeepCopy()
 	shop.Status = v1alpha1.PostgresClusterStatus{
 		ObservedGeneration: shop.Generation, DataGeneration: "g0", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17",
-		Primary: "shop-0", Connection: &v1alpha1.ConnectionStatus{ConfigMap: "shop-connection", UpgradeSecret: "shop-upgrade"},
+		Primary: "shop-0", Instances: []v1alpha1.InstanceStatus{{Name: "shop-0"}}, Connection: &v1alpha1.ConnectionStatus{ConfigMap: "shop-connection", UpgradeSecret: "shop-upgrade"},
 	}
 	meta.SetStatusCondition(&shop.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning})
 	if err := l.Status().Patch(context.Background(), shop, client.MergeFrom(before)); err != nil {

@@ -10,13 +10,13 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-func (r *Reconciler) requestLock(_ context.Context, o *observed) flow.Outcome {
+func requestLock(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().Request(0, o.upgrade.Spec.MaxDowntime)
 }
 
-func (r *Reconciler) awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
+func awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
 
-func (r *Reconciler) pinPrevious(_ context.Context, o *observed) flow.Outcome {
+func pinPrevious(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().PinPrevious()
 }
 
@@ -54,13 +54,14 @@ func (r *Reconciler) handOver(ctx context.Context, o *observed) flow.Outcome {
 	if !o.work.Result(&result) {
 		return r.again(ctx, o, workJob(o.upgrade), o.work)
 	}
+	o.upgrade.Status.PreviousBytes = result.PreviousBytes
 	return o.lock().HandOver(v1alpha1.Handover{
 		DataGeneration: result.DataGeneration, SystemIdentifier: result.SystemIdentifier,
 		MajorVersion: int32(result.MajorVersion), Image: o.upgrade.Status.Plan.ToImage, // there are few versions
 	})
 }
 
-func (r *Reconciler) awaitRunning(_ context.Context, o *observed) flow.Outcome {
+func awaitRunning(_ context.Context, o *observed) flow.Outcome {
 	return o.lock().AwaitRunning(startLimit)
 }
 

@@ -1,0 +1,176 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/volumelock"
+)
+
+// planUpgraded is the algorithm from when the cluster has served clients on the new version. The previous data stays until a person
+// decides, or the time for that is over. The decision is recorded before anything of it is done.
+func (r *Reconciler) planUpgraded(o *observed) []step {
+	switch {
+	case o.undone():
+		return []step{awaitReturned, releaseNew, concludeRolledBack, r.removeFinalizerOfDeleted}
+	case o.decided() == v1alpha1.UpgradeRollBack:
+		return []step{requestSafetyBackup, awaitSafetyBackup, requestUndo, awaitUndo, handBack, awaitBack}
+	}
+	steps := []step{r.pinUp, r.clusterStillExists}
+	if !o.ended() {
+		steps = append(steps, r.requestBackup)
+	}
+	steps = append(steps, withdrawLock, decide)
+	if !o.ended() && !o.deleting() {
+		steps = append(steps, r.awaitReady, r.awaitMaintenance, r.awaitBackup, complete)
+	}
+	if o.decided() == v1alpha1.UpgradeConfirm {
+		return append(steps, r.deleteJobs, awaitRestorable, releasePrevious, settle, r.removeFinalizerOfDeleted)
+	}
+	return append(steps, r.deleteJobs, awaitDecision)
+}
+
+func (o *observed) undone() bool { return o.upgrade.Status.UndoneAt != nil }
+
+// settled: the decision was carried out, or can't be.
+func (o *observed) settled() bool { return o.upgrade.Status.SettledAt != nil }
+
+// decided is the decision that is being carried out; empty: none yet.
+func (o *observed) decided() v1alpha1.UpgradeDecision {
+	if decided := o.upgrade.Status.Decided; decided != nil {
+		return decided.Decision
+	}
+	return ""
+}
+
+// confirmBy is until when the previous data is kept.
+func (o *observed) confirmBy() time.Time {
+	return volumelock.ConfirmBy(*o.upgrade.Status.UpAt, o.upgrade.Spec.ConfirmWithin)
+}
+
+// decide records the decision of a person, or that the time for one is over.
+func decide(_ context.Context, o *observed) flow.Outcome {
+	status, by := &o.upgrade.Status, o.confirmBy()
+	if status.Decided != nil {
+		return flow.Next
+	}
+	status.ConfirmBy = &metav1.Time{Time: by}
+	switch {
+	case o.deleting():
+		return record(o, v1alpha1.UpgradeConfirm, "the Upgrade was deleted")
+	case o.upgrade.Spec.Decision != "":
+		return record(o, o.upgrade.Spec.Decision, "spec.decision")
+	case !o.now.Before(by):
+		return record(o, v1alpha1.UpgradeConfirm, "nobody decided within the time of spec.confirmWithin")
+	}
+	return flow.Next
+}
+
+func record(o *observed, decision v1alpha1.UpgradeDecision, why string) flow.Outcome {
+	o.upgrade.Status.Decided = &v1alpha1.DecidedUpgrade{Decision: decision, Why: why, At: metav1.Time{Time: o.now}}
+	if decision == v1alpha1.UpgradeRollBack {
+		o.upgrade.Status.BackupRequest = nil // of data that is being given up
+		return flow.Save(v1alpha1.ReasonRollingBack, fmt.Sprintf("PostgreSQL %d is being brought back.", o.upgrade.Status.Plan.FromVersion))
+	}
+	return flow.Save(v1alpha1.ReasonConfirming, "The previous data is being given up.")
+}
+
+// awaitDecision waits for it, as long as there is time for one.
+func awaitDecision(_ context.Context, o *observed) flow.Outcome {
+	return flow.Poll(max(time.Second, o.confirmBy().Sub(o.now)), v1alpha1.ReasonAwaitingConfirmation, awaitingConfirmation(o.upgrade))
+}
+
+// awaitingConfirmation says what is kept, for how long, and what it costs to go back.
+func awaitingConfirmation(u *v1alpha1.Upgrade) string {
+	status := u.Status
+	space := ""
+	if status.PreviousBytes > 0 {
+		space = fmt.Sprintf(", which takes %s on each volume", resource.NewQuantity(status.PreviousBytes>>20<<20, resource.BinarySI))
+	}
+	text := fmt.Sprintf("The data of PostgreSQL %d is kept%s, until %s. Set spec.decision to Confirm to delete it. RollBack brings it back, without "+
+		"anything that was written since %s", status.Plan.FromVersion, space, volumelock.ConfirmBy(*status.UpAt, u.Spec.ConfirmWithin).UTC().Format(time.RFC3339),
+		status.UpAt.UTC().Format(time.RFC3339))
+	if u.Spec.SafetyBackup {
+		return text + "; a backup of that is taken first."
+	}
+	return text + "; set spec.safetyBackup to true to have a backup of that taken first."
+}
+
+// awaitRestorable keeps the previous data until there is another way back. The backups of the old version lead to nothing that was
+// written to the new one, so until a backup of that has succeeded, the volumes have the only copy of it. Should they be lost or turn
+// out to be damaged, the previous data is what is left.
+func awaitRestorable(_ context.Context, o *observed) flow.Outcome {
+	if o.status().Release != nil || o.restorable || o.lock().Gone() || !o.cluster.DeletionTimestamp.IsZero() || o.cluster.Spec.Archive == nil {
+		return flow.Next
+	}
+	return flow.Wait(v1alpha1.ReasonAwaitingBackup, fmt.Sprintf(
+		"The data of PostgreSQL %d is kept until a backup of PostgreSQL %d has succeeded. Create a Backup of PostgresCluster %s, and look at its condition Archiving.",
+		o.status().Plan.FromVersion, o.upgrade.Spec.Version, o.cluster.Name))
+}
+
+// releasePrevious has the previous data removed from every volume.
+func releasePrevious(_ context.Context, o *observed) flow.Outcome {
+	if o.status().Previous == nil {
+		return flow.Next
+	}
+	return o.lock().Release(o.status().Previous.DataGeneration)
+}
+
+// settle ends the time in which the upgrade can be rolled back.
+func settle(_ context.Context, o *observed) flow.Outcome {
+	if o.deleting() {
+		return flow.Next
+	}
+	o.status().SettledAt = &metav1.Time{Time: o.now}
+	return flow.Save(v1alpha1.ReasonConfirmed, confirmed(o.upgrade))
+}
+
+func confirmed(u *v1alpha1.Upgrade) string {
+	return fmt.Sprintf("The cluster stays on PostgreSQL %d, and the data of PostgreSQL %d is deleted: %s.", u.Spec.Version, u.Status.Plan.FromVersion, u.Status.Decided.Why)
+}
+
+// complete ends the upgrade itself well; the previous data stays for as long as it can be rolled back.
+func complete(_ context.Context, o *observed) flow.Outcome {
+	o.status().BackupRequest, o.status().CompletedAt = nil, &metav1.Time{Time: o.now}
+	return flow.Save(v1alpha1.ReasonCompleted, summary(o.upgrade))
+}
+
+func (r *Reconciler) removeFinalizerOfDeleted(ctx context.Context, o *observed) flow.Outcome {
+	if o.deleting() {
+		return r.removeFinalizer(ctx, o)
+	}
+	return flow.Next
+}
+
+func (o *observed) status() *v1alpha1.UpgradeStatus { return &o.upgrade.Status }
+
+// observeRestorable looks for a backup of the new version, once the previous data is to be given up.
+func (r *Reconciler) observeRestorable(ctx context.Context, o *observed) error {
+	if o.cluster == nil || o.settled() || o.decided() != v1alpha1.UpgradeConfirm {
+		return nil
+	}
+	all := &v1alpha1.BackupList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(o.upgrade.Namespace)); err != nil {
+		return fmt.Errorf("list Backups: %w", err)
+	}
+	now := o.cluster.Status
+	lineage := protocol.Lineage(now.SystemIdentifier, now.DataGeneration)
+	if now.MajorVersion < o.upgrade.Spec.Version || now.DataGeneration == o.status().Plan.FromGeneration {
+		return nil
+	}
+	for i := range all.Items {
+		backup := &all.Items[i]
+		o.restorable = o.restorable || backup.DeletionTimestamp.IsZero() && backup.Status.Plan != nil && backup.Status.Plan.Lineage == lineage &&
+			meta.IsStatusConditionTrue(backup.Status.Conditions, v1alpha1.ConditionSucceeded)
+	}
+	return nil
+}

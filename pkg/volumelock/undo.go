@@ -1,0 +1,165 @@
+package volumelock
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// DefaultConfirmWithin is how long the previous data is kept where nothing is said.
+const DefaultConfirmWithin = 24 * time.Hour
+
+// ConfirmBy is until when the previous data is kept of what has run since then.
+func ConfirmBy(since metav1.Time, within *metav1.Duration) time.Time {
+	if within != nil {
+		return since.Add(within.Duration)
+	}
+	return since.Add(DefaultConfirmWithin)
+}
+
+// Undo leads back to the previous data once clients have used the new data. Only a person decides that, and what was written since is
+// lost: the decision is recorded before Request. It is called Request, Await, HandBack, AwaitBack, and then AwaitReturned and
+// Release of the new data.
+type Undo struct {
+	Lock
+	// Wrote is the data generation that the requester has written, and MajorVersion the version of it.
+	Wrote        string
+	MajorVersion int32
+	// Kind of the requester, such as Restore, and NewData what the cluster runs on, such as "the restored data", for a person.
+	Kind, NewData string
+	// Reason of the steps.
+	Reason string
+}
+
+// undoAttempt tells the request for the undo from the one for the work.
+const undoAttempt = 1
+
+// Request requests the volumes once more, if the cluster runs on what the requester has written.
+func (u Undo) Request() flow.Outcome {
+	if u.Status.VolumeLockRequest != nil {
+		return flow.Next
+	}
+	if outcome := u.Possible(); !outcome.Finished() {
+		return outcome
+	}
+	return u.shown(u.Lock.Request(undoAttempt, nil))
+}
+
+// shown is a step of the lock as one of the undo.
+func (u Undo) shown(outcome flow.Outcome) flow.Outcome {
+	if !outcome.Finished() {
+		outcome.Reason = u.Reason
+	}
+	return outcome
+}
+
+// Possible refuses to undo what can't be undone, while the cluster still serves.
+func (u Undo) Possible() flow.Outcome {
+	previous := u.Status.Previous
+	switch {
+	case u.Gone():
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("PostgresCluster %s was deleted, and its previous data with it.", u.ClusterName))
+	case slices.Contains(u.Cluster.Status.ReleasedDataGenerations, previous.DataGeneration):
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("The previous data was deleted. The cluster goes on with %s.", u.NewData))
+	case u.Cluster.Status.DataGeneration != u.Wrote:
+		return u.possibleAfter()
+	case !slices.ContainsFunc(u.Cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return i.Name == previous.Instance }):
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
+			"The previous data is on the volume of %s, and that instance no longer exists. The cluster goes on with %s.", previous.Instance, u.NewData))
+	}
+	return flow.Next
+}
+
+// possibleAfter waits for what has replaced the new data to be undone, as long as that may be.
+func (u Undo) possibleAfter() flow.Outcome {
+	now := u.Cluster.Status
+	never := func(why string) flow.Outcome {
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
+			"%s The previous data is still on the volume of %s, and is removed with this %s.", why, u.Status.Previous.Instance, u.Kind))
+	}
+	switch {
+	case slices.Contains(now.ReleasedDataGenerations, u.Wrote):
+		return never(fmt.Sprintf("The data that this %s wrote can't come back, as what replaced it was confirmed.", u.Kind))
+	case now.MajorVersion != u.MajorVersion && protocol.LockAhead(u.Cluster, u.Requester.GetUID()) == nil:
+		return never(fmt.Sprintf("PostgresCluster %s runs PostgreSQL %d now, which can't go back to %d.", u.ClusterName, now.MajorVersion, u.MajorVersion))
+	}
+	return flow.Wait(u.Reason, fmt.Sprintf(
+		"The data of PostgresCluster %s was replaced since, and it runs on data generation %s. This %s can be undone when what replaced its data is undone.",
+		u.ClusterName, now.DataGeneration, u.Kind))
+}
+
+// Await waits until the cluster is stopped, and looks once more whether it can be undone.
+func (u Undo) Await() flow.Outcome {
+	status := u.Status
+	if status.Handover != nil {
+		return flow.Next
+	}
+	if u.Gone() {
+		return u.Possible()
+	}
+	if refusal := u.Refusal(); refusal != nil {
+		if u.Cluster.DeletionTimestamp.IsZero() && u.Response().StoppingSince != nil { // it could not be stopped this time
+			status.VolumeLockRequest = nil
+			return flow.Save(u.Reason, refusal.Message)
+		}
+		return u.impossible(refusal.Message)
+	}
+	if outcome := u.Lock.Await(); !outcome.Finished() {
+		return u.shown(outcome)
+	}
+	if u.Cluster.Status.DataGeneration != u.Wrote {
+		status.VolumeLockRequest = nil // Request says why
+		return flow.Save(u.Reason, "What the cluster runs on has changed meanwhile.")
+	}
+	instance := status.Previous.Instance
+	if !slices.ContainsFunc(u.Response().Volumes, func(v v1alpha1.LockedVolume) bool { return v.Instance == instance }) {
+		return u.impossible(fmt.Sprintf("The previous data is on the volume of %s, which the db-controller did not grant.", instance))
+	}
+	return flow.Next
+}
+
+// impossible gives the volumes back for good: to request them again would stop the cluster again.
+func (u Undo) impossible(why string) flow.Outcome {
+	u.Status.VolumeLockRequest = nil
+	return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("%s The cluster goes on with %s.", why, u.NewData))
+}
+
+// HandBack offers the previous data.
+func (u Undo) HandBack() flow.Outcome { return u.shown(u.Lock.HandBack()) }
+
+// AwaitBack waits until the cluster accepts connections on the previous data, and gives the volumes back.
+func (u Undo) AwaitBack() flow.Outcome {
+	if u.Gone() {
+		return u.Possible()
+	}
+	if outcome := u.AwaitRunning(0); !outcome.Finished() {
+		return u.shown(outcome)
+	}
+	u.Status.UndoneAt = &metav1.Time{Time: u.Now}
+	u.Withdraw()
+	return flow.Save(u.Reason, "The cluster runs on its previous data.")
+}
+
+// Release asks the db-controller to have a data generation removed from the volumes, and waits until it has noted that.
+func (l Lock) Release(generation string) flow.Outcome {
+	status := l.Status
+	switch {
+	case l.Gone() || !l.Cluster.DeletionTimestamp.IsZero() || l.Cluster.Status.DataGeneration == generation,
+		protocol.Released(l.Cluster, status.Release):
+		status.Release = nil
+		return flow.Next
+	case status.Release == nil:
+		if slices.Contains(l.Cluster.Status.ReleasedDataGenerations, generation) {
+			return flow.Next
+		}
+		status.Release = &v1alpha1.ReleaseRequest{Cluster: l.Cluster.Name, ClusterUID: l.Cluster.UID, DataGeneration: generation}
+		return flow.Save(v1alpha1.ReasonConfirming, "Data generation "+generation+" is to be removed.")
+	}
+	return flow.Wait(v1alpha1.ReasonConfirming, "Waiting for the db-controller to have data generation "+generation+" removed.")
+}
