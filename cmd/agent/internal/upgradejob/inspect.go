@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // target is the new version, as far as the inspection needs it.
@@ -45,6 +47,18 @@ var inspections = []inspection{
 		check: "LogicalSlots", severity: severityWarning, cluster: true, applies: func(from, _ int) bool { return from < 17 },
 		query:   "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
 		message: "the logical replication slot %s is dropped by the upgrade: its subscriber must be set up again",
+	}, {
+		check: "Subscriptions", severity: severityWarning, applies: func(from, _ int) bool { return from < 17 },
+		query: `SELECT s.subname::text FROM pg_catalog.pg_subscription s
+			JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database() ORDER BY 1`,
+		message: "the subscription %s is disabled by the upgrade, and forgets which tables it has copied: run ALTER SUBSCRIPTION ... ENABLE after it, " +
+			"then ALTER SUBSCRIPTION ... REFRESH PUBLICATION WITH (copy_data = false)",
+	}, {
+		check: "InPlaceTablespace", severity: severityError, cluster: true, applies: func(_, to int) bool { return to < 19 },
+		query: `SELECT spcname::text FROM pg_catalog.pg_tablespace
+			WHERE pg_catalog.pg_tablespace_location(oid) LIKE 'pg\_tblspc/%' ORDER BY 1`,
+		message: "pg_upgrade can't upgrade the tablespace %s, which is a folder of the data directory, as after a restore: move its tables with " +
+			"ALTER TABLE ALL IN TABLESPACE ... SET TABLESPACE pg_default in each database, its indexes likewise, then DROP TABLESPACE",
 	}, {
 		check: "RegTypes", severity: severityError, applies: always,
 		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname || ' (' || t.typname || ')'
@@ -114,8 +128,32 @@ func inspectDatabase(ctx context.Context, connect *pgx.ConnConfig, to target, fi
 			findings = append(findings, finding)
 		}
 	}
+	if first {
+		overrides, err := alterSystem(ctx, conn)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, overrides...)
+	}
 	missing, err := missingFiles(ctx, conn, connect.Database, to)
 	return append(findings, missing...), err
+}
+
+// alterSystem finds what ALTER SYSTEM has set: the new data directory begins without it, so that the new version would run with other
+// settings than the old one. What belongs to Howdah has no effect there, and doesn't count; nor does what no server has read yet.
+func alterSystem(ctx context.Context, conn *pgx.Conn) ([]agentapi.Finding, error) {
+	names, err := column(ctx, conn, `SELECT pg_catalog.lower(name) FROM pg_catalog.pg_settings
+		WHERE sourcefile LIKE '%/postgresql.auto.conf' ORDER BY 1`)
+	if err != nil {
+		return nil, fmt.Errorf("settings of ALTER SYSTEM: %w", err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, fixed := postgres.Fixed(name); return fixed })
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return []agentapi.Finding{{Severity: severityError, Check: "AlterSystem", Message: fmt.Sprintf(
+		"ALTER SYSTEM has set %s, and the new version would start without that: write it to spec.postgresql.parameters of the PostgresCluster, "+
+			"and run ALTER SYSTEM RESET for each", strings.Join(names, ", "))}}, nil
 }
 
 // missingFiles finds extensions and libraries that the new image doesn't have.

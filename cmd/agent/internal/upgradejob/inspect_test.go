@@ -1,0 +1,55 @@
+//go:build postgres
+
+package upgradejob
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+// TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn before the cluster is stopped.
+func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{
+			"allow_in_place_tablespaces": "on", "max_prepared_transactions": "2",
+		}})
+		server.SQL("CREATE TABLESPACE cold LOCATION ''")
+		server.SQL("CREATE SUBSCRIPTION news CONNECTION 'host=nowhere' PUBLICATION p WITH (connect = false)")
+		server.SQL("ALTER SYSTEM SET work_mem = '8MB'")
+		server.SQL("ALTER SYSTEM SET archive_mode = 'on'") // has no effect in a cluster
+		server.SQL("CREATE TABLE t (n int)")
+		server.SQL("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'half'")
+		server.SQL("SELECT pg_reload_conf()")
+		server.SQL("CREATE ROLE checker LOGIN IN ROLE pg_monitor, pg_read_all_data") // as the agent creates it
+		config, err := pgx.ParseConfig(server.DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.User = "checker"
+		findings, err := inspect(t.Context(), config, target{major: 18, share: "/nowhere", lib: "/nowhere"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := map[string]string{}
+		for _, finding := range findings {
+			said[finding.Check] += finding.Severity + ": " + finding.Message
+		}
+		want := map[string]string{
+			"PreparedTransactions": "Error: the prepared transaction half in postgres",
+			"InPlaceTablespace":    "Error: pg_upgrade can't upgrade the tablespace cold",
+			"AlterSystem":          "Error: ALTER SYSTEM has set work_mem, and",
+		}
+		if pg.Major < 17 {
+			want["Subscriptions"] = "Warning: the subscription news is disabled by the upgrade"
+		}
+		for check, text := range want {
+			if !strings.Contains(said[check], text) {
+				t.Errorf("%s says %q, want %q", check, said[check], text)
+			}
+		}
+	})
+}
