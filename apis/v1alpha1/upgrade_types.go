@@ -40,7 +40,7 @@ type UpgradeList struct {
 }
 
 // UpgradeSpec says which cluster to upgrade, and to which version.
-// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image)",message="spec.cluster, spec.version, spec.image and spec.checkOnly can't be changed: create another Upgrade"
+// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image) && (has(self.dropLogicalSlots) && self.dropLogicalSlots) == (has(oldSelf.dropLogicalSlots) && oldSelf.dropLogicalSlots)",message="spec.cluster, spec.version, spec.image, spec.checkOnly and spec.dropLogicalSlots can't be changed: create another Upgrade"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Upgrade to go the other way"
 // +kubebuilder:validation:XValidation:rule="!self.checkOnly || !has(self.decision) && !has(self.confirmWithin) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.decision, spec.confirmWithin and spec.safetyBackup apply to an upgrade that is carried out: remove them, or spec.checkOnly"
 type UpgradeSpec struct {
@@ -58,6 +58,10 @@ type UpgradeSpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	CheckOnly bool `json:"checkOnly"`
+	// DropLogicalSlots consents to the loss of logical replication slots, which an upgrade from a version below 17 can't carry over: each
+	// subscriber has to start over. Without it, the check refuses such an upgrade.
+	// +optional
+	DropLogicalSlots bool `json:"dropLogicalSlots,omitempty"`
 	// MaxDowntime bounds how long the cluster accepts no connections, such as 30m, from when it is being stopped until it runs on
 	// the new data. After that it goes on with its previous data. By default, only the start on the new data is bounded.
 	// +optional

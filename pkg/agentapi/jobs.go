@@ -174,6 +174,8 @@ type UpgradeJob struct {
 	ToVersion      int    `json:"toVersion"`
 	FromGeneration string `json:"fromGeneration"`
 	ToGeneration   string `json:"toGeneration"`
+	// DropLogicalSlots: that they are lost is no obstacle, for the check.
+	DropLogicalSlots bool `json:"dropLogicalSlots,omitempty"`
 	// Host that leads to the primary, for the check.
 	Host string `json:"host,omitempty"`
 }

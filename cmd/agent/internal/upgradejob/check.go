@@ -34,7 +34,9 @@ func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pg
 		return none, job.Final(ReasonBadImage, err)
 	}
 	w.Report(job.Progress{Phase: "Asking"})
-	findings, err := inspect(ctx, connect, target{major: task.ToVersion, share: shareDir(found.newBin), lib: libDir(found.newBin)})
+	findings, err := inspect(ctx, connect, target{
+		major: task.ToVersion, share: shareDir(found.newBin), lib: libDir(found.newBin), dropsSlots: task.DropLogicalSlots,
+	})
 	if err != nil {
 		return none, err
 	}

@@ -19,6 +19,8 @@ type target struct {
 	major int
 	share string // its share folder, with extension/*.control
 	lib   string // its $libdir
+	// dropsSlots: a person consents to the loss of logical slots.
+	dropsSlots bool
 }
 
 // inspection is one question to a running database. Each row of the answer is one finding: its text goes into message.
@@ -29,6 +31,16 @@ type inspection struct {
 	applies  func(from, to int) bool
 	query    string
 	message  string
+	// consented says that a person accepts it, so that it is a warning only; nil: nobody can.
+	consented func(target) bool
+}
+
+// severityFor an upgrade.
+func (i inspection) severityFor(to target) string {
+	if i.consented != nil && i.consented(to) {
+		return severityWarning
+	}
+	return i.severity
 }
 
 func always(int, int) bool { return true }
@@ -44,9 +56,10 @@ var inspections = []inspection{
 		query:   "SELECT datname FROM pg_catalog.pg_database WHERE datconnlimit = -2",
 		message: "database %s was dropped half way: DROP DATABASE it again first",
 	}, {
-		check: "LogicalSlots", severity: severityWarning, cluster: true, applies: func(from, _ int) bool { return from < 17 },
-		query:   "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
-		message: "the logical replication slot %s is dropped by the upgrade: its subscriber must be set up again",
+		check: "LogicalSlots", severity: severityError, cluster: true, applies: func(from, _ int) bool { return from < 17 },
+		query:     "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
+		message:   "the logical replication slot %s is lost with the upgrade, and its subscriber has to start over: drop it first, or consent with spec.dropLogicalSlots: true",
+		consented: func(to target) bool { return to.dropsSlots },
 	}, {
 		check: "Subscriptions", severity: severityWarning, applies: func(from, _ int) bool { return from < 17 },
 		query: `SELECT s.subname::text FROM pg_catalog.pg_subscription s
@@ -121,7 +134,7 @@ func inspectDatabase(ctx context.Context, connect *pgx.ConnConfig, to target, fi
 			return nil, fmt.Errorf("%s: %w", question.check, err)
 		}
 		for _, text := range texts {
-			finding := agentapi.Finding{Severity: question.severity, Check: question.check, Message: fmt.Sprintf(question.message, text)}
+			finding := agentapi.Finding{Severity: question.severityFor(to), Check: question.check, Message: fmt.Sprintf(question.message, text)}
 			if !question.cluster {
 				finding.Database = connect.Database
 			}

@@ -15,9 +15,10 @@ import (
 func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{
-			"allow_in_place_tablespaces": "on", "max_prepared_transactions": "2",
+			"allow_in_place_tablespaces": "on", "max_prepared_transactions": "2", "wal_level": "logical",
 		}})
 		server.SQL("CREATE TABLESPACE cold LOCATION ''")
+		server.SQL("SELECT pg_create_logical_replication_slot('changes', 'pgoutput')")
 		server.SQL("CREATE SUBSCRIPTION news CONNECTION 'host=nowhere' PUBLICATION p WITH (connect = false)")
 		server.SQL("ALTER SYSTEM SET work_mem = '8MB'")
 		server.SQL("ALTER SYSTEM SET archive_mode = 'on'") // has no effect in a cluster
@@ -30,14 +31,7 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.User = "checker"
-		findings, err := inspect(t.Context(), config, target{major: 18, share: "/nowhere", lib: "/nowhere"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := map[string]string{}
-		for _, finding := range findings {
-			said[finding.Check] += finding.Severity + ": " + finding.Message
-		}
+		said := saidOf(t, config, target{major: 18, share: "/nowhere", lib: "/nowhere"})
 		want := map[string]string{
 			"PreparedTransactions": "Error: the prepared transaction half in postgres",
 			"InPlaceTablespace":    "Error: pg_upgrade can't upgrade the tablespace cold",
@@ -45,11 +39,29 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 		}
 		if pg.Major < 17 {
 			want["Subscriptions"] = "Warning: the subscription news is disabled by the upgrade"
+			want["LogicalSlots"] = "Error: the logical replication slot changes is lost with the upgrade"
 		}
 		for check, text := range want {
 			if !strings.Contains(said[check], text) {
 				t.Errorf("%s says %q, want %q", check, said[check], text)
 			}
 		}
+		if consented := saidOf(t, config, target{major: 18, share: "/nowhere", lib: "/nowhere", dropsSlots: true})["LogicalSlots"]; strings.HasPrefix(consented, "Error") {
+			t.Errorf("with consent: %s", consented)
+		}
 	})
+}
+
+// saidOf is what each check says of a database, with its severity.
+func saidOf(t *testing.T, config *pgx.ConnConfig, to target) map[string]string {
+	t.Helper()
+	findings, err := inspect(t.Context(), config, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, finding := range findings {
+		said[finding.Check] += finding.Severity + ": " + finding.Message
+	}
+	return said
 }

@@ -23,6 +23,7 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	plan := o.upgrade.Status.Plan
 	spec := r.job(o)
 	spec.Host = o.cluster.Status.Connection.Host // whoever is the primary by then
+	spec.DropLogicalSlots = o.upgrade.Spec.DropLogicalSlots
 	job := workload.Job{
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,

@@ -138,4 +138,8 @@ func TestADecisionThatMakesNoSenseIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "spec.decision can't be changed once it is made") {
 		t.Errorf("changed: %v", err)
 	}
+	err = l.Patch(context.Background(), made, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"dropLogicalSlots":true}}`)))
+	if err == nil || !strings.Contains(err.Error(), "spec.dropLogicalSlots can't be changed") {
+		t.Errorf("consented after the check: %v", err)
+	}
 }
