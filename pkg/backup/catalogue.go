@@ -52,23 +52,47 @@ func ReadHead(ctx context.Context, store objstore.Store, lineage, id string) (*H
 	if err := checkNames(lineage, id); err != nil {
 		return nil, err
 	}
+	start, err := readStart(ctx, store, layout.ManifestKey(lineage, id), headGuess)
+	if err != nil {
+		return nil, err
+	}
+	return readHead(ctx, store, lineage, id, start)
+}
+
+// startOf is the beginning of an object.
+type startOf struct {
+	bytes []byte
+	whole bool // the object has no more
+}
+
+func readStart(ctx context.Context, store objstore.Store, key string, size int) (startOf, error) {
+	b := make([]byte, size)
+	n, err := store.ReadAt(ctx, key, b, 0)
+	whole := errors.Is(err, objstore.ErrTorn)
+	if whole {
+		err = nil
+	}
+	return startOf{bytes: b[:n], whole: whole}, err
+}
+
+// readHead decodes a head from the beginning of a manifest, and reads more of that if the head is longer.
+func readHead(ctx context.Context, store objstore.Store, lineage, id string, start startOf) (*Head, error) {
 	key := layout.ManifestKey(lineage, id)
-	for size := headGuess; ; {
-		b := make([]byte, size)
-		n, err := store.ReadAt(ctx, key, b, 0)
-		if err != nil && !errors.Is(err, objstore.ErrTorn) {
-			return nil, err
-		}
-		head, _, _, err := openHead(b[:n])
+	for {
+		head, _, _, err := openHead(start.bytes)
 		var short *envelope.ShortError
-		if errors.As(err, &short) && n == size {
-			size = short.Need
-			continue
-		}
-		if err != nil {
+		switch {
+		case errors.As(err, &short) && !start.whole:
+			if start, err = readStart(ctx, store, key, short.Need); err != nil {
+				return nil, err
+			}
+		case err != nil:
 			return nil, unreadable(key, err)
+		case head.Lineage != lineage || head.ID != id:
+			return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + head.Lineage + "/" + head.ID}
+		default:
+			return head, nil
 		}
-		return head, nil
 	}
 }
 
@@ -91,49 +115,90 @@ const maxEntries = 1 << 17
 
 // List finds all backups in a store, or those of one lineage if it isn't empty, in the order of
 // lineage and id. A manifest that can't be read is an Entry with Err; only a list that can't be made
-// is an error.
-func List(ctx context.Context, store objstore.Store, lineage string) ([]Entry, error) {
+// is an error. It holds all heads; Each holds one.
+func List(ctx context.Context, store objstore.Store, lineage string) (entries []Entry, err error) {
+	err = Each(ctx, store, lineage, func(e Entry) error {
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, err
+}
+
+// Each calls visit for the backups that List would find, in the same order. It holds one head at a time, and of the others only
+// the names, so that its memory depends on the largest backup and not on how many there are. It ends at the first error of visit.
+func Each(ctx context.Context, store objstore.Store, lineage string, visit func(Entry) error) error {
 	lineages := []string{lineage}
 	if lineage == "" {
 		all, err := layout.Lineages(ctx, store)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		lineages = all
 	}
 	var entries []Entry
 	for _, name := range lineages {
-		for info, err := range store.List(ctx, layout.BackupsPrefix(name), "") {
-			if err != nil {
-				return nil, err
-			}
-			id := path.Base(path.Dir(info.Key))
-			if info.Key != layout.ManifestKey(name, id) || checkNames(name, id) != nil {
-				continue
-			}
-			if len(entries) == maxEntries {
-				return nil, fmt.Errorf("%w: there are more than %d backups, which is more than is read", ErrTooLarge, maxEntries)
-			}
-			entries = append(entries, Entry{Lineage: name, ID: id, Committed: info.Modified, ManifestSize: info.Size})
+		found, err := names(ctx, store, name, maxEntries-len(entries))
+		if err != nil {
+			return err
+		}
+		entries = append(entries, found...)
+	}
+	for some := range slices.Chunk(entries, headReaders) {
+		if err := eachOf(ctx, store, some, visit); err != nil {
+			return err
 		}
 	}
-	return entries, readHeads(ctx, store, entries)
+	return nil
 }
 
-// headReaders is how many heads are read at a time.
+// names are the backups of a lineage, without their heads.
+func names(ctx context.Context, store objstore.Store, lineage string, most int) ([]Entry, error) {
+	var entries []Entry
+	for info, err := range store.List(ctx, layout.BackupsPrefix(lineage), "") {
+		if err != nil {
+			return nil, err
+		}
+		id := path.Base(path.Dir(info.Key))
+		if info.Key != layout.ManifestKey(lineage, id) || checkNames(lineage, id) != nil {
+			continue
+		}
+		if len(entries) == most {
+			return nil, fmt.Errorf("%w: there are more than %d backups, which is more than is read", ErrTooLarge, maxEntries)
+		}
+		entries = append(entries, Entry{Lineage: lineage, ID: id, Committed: info.Modified, ManifestSize: info.Size})
+	}
+	return entries, nil
+}
+
+// headReaders is how many manifests are read at a time.
 const headReaders = 8
 
-func readHeads(ctx context.Context, store objstore.Store, entries []Entry) error {
+// eachOf reads the beginnings of some manifests at once, because a store takes its time, and decodes one after the other, because
+// a head may be far larger than what is stored of it.
+func eachOf(ctx context.Context, store objstore.Store, entries []Entry, visit func(Entry) error) error {
+	starts, errs := make([]startOf, len(entries)), make([]error, len(entries))
 	group := errgroup.Group{}
-	group.SetLimit(headReaders)
-	for i := range entries {
+	for i, e := range entries {
 		group.Go(func() error {
-			e := &entries[i]
-			e.Head, e.Err = ReadHead(ctx, store, e.Lineage, e.ID)
+			starts[i], errs[i] = readStart(ctx, store, layout.ManifestKey(e.Lineage, e.ID), headGuess)
 			return ctx.Err()
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, e := range entries {
+		if e.Err = errs[i]; e.Err == nil {
+			e.Head, e.Err = readHead(ctx, store, e.Lineage, e.ID, starts[i])
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := visit(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Delete removes a backup: first its manifest, then the packs that it pointed at and no other manifest of the lineage
@@ -207,23 +272,20 @@ func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPack
 	if err := used.addClaims(ctx, store, lineage); err != nil {
 		return nil, err
 	}
-	entries, err := List(ctx, store, lineage)
+	err := Each(ctx, store, lineage, func(e Entry) error {
+		switch {
+		case errors.Is(e.Err, objstore.ErrNotFound): // removed meanwhile
+		case e.Err != nil:
+			return fmt.Errorf("no pack may be removed while backup %s can't be read: %w", e.ID, e.Err)
+		default:
+			used.add(e.Head)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := used.addClaims(ctx, store, lineage); err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if errors.Is(e.Err, objstore.ErrNotFound) {
-			continue // removed meanwhile
-		}
-		if e.Err != nil {
-			return nil, fmt.Errorf("no pack may be removed while backup %s can't be read: %w", e.ID, e.Err)
-		}
-		used.add(e.Head)
-	}
-	return used, nil
+	return used, used.addClaims(ctx, store, lineage)
 }
 
 // removePacks removes the packs that a backup wrote and nobody uses. It returns their bytes.

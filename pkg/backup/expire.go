@@ -50,25 +50,22 @@ type segmentRange struct{ first, last uint64 }
 
 // neededWAL is what the backups of a lineage can't be restored without. One that can't be read could need any.
 func neededWAL(ctx context.Context, store objstore.Store, lineage string) ([]segmentRange, error) {
-	entries, err := List(ctx, store, lineage)
-	if err != nil {
-		return nil, err
-	}
 	var needed []segmentRange
-	for _, e := range entries {
+	err := Each(ctx, store, lineage, func(e Entry) error {
 		if errors.Is(e.Err, objstore.ErrNotFound) {
-			continue // removed meanwhile
+			return nil // removed meanwhile
 		}
 		if e.Err != nil {
-			return nil, fmt.Errorf("no WAL may be removed while backup %s can't be read: %w", e.ID, e.Err)
+			return fmt.Errorf("no WAL may be removed while backup %s can't be read: %w", e.ID, e.Err)
 		}
 		first, last, err := e.Head.WAL.Segments()
 		if err != nil {
-			return nil, fmt.Errorf("no WAL may be removed: backup %s: %w", e.ID, err)
+			return fmt.Errorf("no WAL may be removed: backup %s: %w", e.ID, err)
 		}
 		needed = append(needed, segmentRange{first.Number, last.Number})
-	}
-	return needed, nil
+		return nil
+	})
+	return needed, err
 }
 
 // Segments are the first and the last segment of the range.

@@ -20,7 +20,7 @@ import (
 // Examined are lineages of one database with what they have for a target.
 type Examined struct {
 	Candidates []pitr.Candidate
-	heads      []*backup.Head
+	heads      []*backup.Head // of the backups that the candidates begin with: one of each lineage at most
 }
 
 // Examine reads what lineages have for a target. With the id of a backup, only that one is looked at; objstore.ErrNotFound: there is
@@ -29,12 +29,14 @@ func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage,
 	var all Examined
 	for _, owner := range owners {
 		l := newLineage(ctx, store, owner)
-		candidate, err := l.examine(backupID, target)
+		candidate, head, err := l.examine(backupID, target)
 		if err != nil {
 			return Examined{}, fmt.Errorf("lineage %s: %w", owner.Lineage, err)
 		}
 		all.Candidates = append(all.Candidates, candidate)
-		all.heads = append(all.heads, l.heads...)
+		if head != nil {
+			all.heads = append(all.heads, head)
+		}
 	}
 	return all, nil
 }
@@ -56,12 +58,12 @@ func Reach(ctx context.Context, store objstore.Store, head *backup.Head) (pitr.R
 		return pitr.Reach{}, err
 	}
 	l := newLineage(ctx, store, owner)
-	l.heads = []*backup.Head{head}
+	b := Backup(head)
+	l.backups = []pitr.Backup{b}
 	graph, err := l.list(head.StartLSN)
 	if err != nil {
 		return pitr.Reach{}, err
 	}
-	b := Backup(head)
 	reach := graph.Reach(b, graph.Onward(b))
 	return reach, reach.Measure(l)
 }
@@ -77,7 +79,7 @@ type lineage struct {
 	store     objstore.Store
 	archive   *wal.Archive
 	owner     layout.Lineage
-	heads     []*backup.Head
+	backups   []pitr.Backup // what is kept of their heads, which may be large
 	damaged   []string
 	histories map[string]postgres.TimelineHistory // by name; they don't change
 }
@@ -86,29 +88,33 @@ func newLineage(ctx context.Context, store objstore.Store, owner layout.Lineage)
 	return &lineage{ctx: ctx, store: store, archive: wal.New(store), owner: owner, histories: map[string]postgres.TimelineHistory{}}
 }
 
-func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, error) {
-	if err := l.readHeads(backupID); err != nil {
-		return pitr.Candidate{}, err
+// examine returns the head of the backup that the candidate begins with, too, if there is one.
+func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, *backup.Head, error) {
+	if err := l.readBackups(backupID); err != nil {
+		return pitr.Candidate{}, nil, err
 	}
 	graph, err := l.graph(backupID, target)
 	if err != nil {
-		return pitr.Candidate{}, err
+		return pitr.Candidate{}, nil, err
 	}
-	return graph.Examine(target, backupID, l)
+	candidate, err := graph.Examine(target, backupID, l)
+	if err != nil || candidate.Reach == nil {
+		return candidate, nil, err
+	}
+	head, err := backup.ReadHead(l.ctx, l.store, l.owner.Lineage, candidate.Reach.Backup.ID)
+	return candidate, head, err
 }
 
-// readHeads reads the one backup that is asked for, or all.
-func (l *lineage) readHeads(id string) error {
+// readBackups reads the one backup that is asked for, or all, one after the other.
+func (l *lineage) readBackups(id string) error {
 	if id != "" {
 		head, err := backup.ReadHead(l.ctx, l.store, l.owner.Lineage, id)
-		l.heads = []*backup.Head{head}
+		if err == nil {
+			l.backups = []pitr.Backup{Backup(head)}
+		}
 		return err
 	}
-	entries, err := backup.List(l.ctx, l.store, l.owner.Lineage)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
+	return backup.Each(l.ctx, l.store, l.owner.Lineage, func(entry backup.Entry) error {
 		switch {
 		case errors.Is(entry.Err, objstore.ErrNotFound): // deleted meanwhile
 		case errors.Is(entry.Err, backup.ErrCorrupt), errors.Is(entry.Err, backup.ErrFormat):
@@ -116,10 +122,10 @@ func (l *lineage) readHeads(id string) error {
 		case entry.Err != nil:
 			return entry.Err
 		default:
-			l.heads = append(l.heads, entry.Head)
+			l.backups = append(l.backups, Backup(entry.Head))
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // graph lists the WAL from where on it can matter. The timelines decide with which backup replay begins, and that one decides from
@@ -145,10 +151,10 @@ func (l *lineage) graph(backupID string, target pitr.Target) (*pitr.Graph, error
 // begin is from where on WAL can matter, as long as nobody knows which backup leads where. Where a restore point decides which one
 // that is, it is from the oldest on.
 func (l *lineage) begin(target pitr.Target) postgres.LSN {
-	var latest *backup.Head
-	for _, head := range l.heads {
-		if target.Follows(Backup(head)) && (latest == nil || head.StopLSN > latest.StopLSN) {
-			latest = head
+	var latest *pitr.Backup
+	for i := range l.backups {
+		if b := &l.backups[i]; target.Follows(*b) && (latest == nil || b.StopLSN > latest.StopLSN) {
+			latest = b
 		}
 	}
 	if latest == nil || target.RestorePoint != "" {
@@ -158,10 +164,10 @@ func (l *lineage) begin(target pitr.Target) postgres.LSN {
 }
 
 func (l *lineage) oldest() postgres.LSN {
-	if len(l.heads) == 0 {
+	if len(l.backups) == 0 {
 		return 0
 	}
-	return slices.MinFunc(l.heads, func(a, b *backup.Head) int { return cmp.Compare(a.StartLSN, b.StartLSN) }).StartLSN
+	return slices.MinFunc(l.backups, func(a, b pitr.Backup) int { return cmp.Compare(a.StartLSN, b.StartLSN) }).StartLSN
 }
 
 // hidden is where a timeline begins whose WAL may all lie before what was listed, though it is newer than all that was found.
@@ -183,9 +189,7 @@ func (l *lineage) list(from postgres.LSN) (*pitr.Graph, error) {
 	listing := pitr.Listing{
 		Lineage: l.owner.Lineage, Created: l.owner.Created, SegmentSize: l.owner.SegmentSize, Damaged: l.damaged, WAL: runs(coverage),
 	}
-	for _, head := range l.heads {
-		listing.Backups = append(listing.Backups, Backup(head))
-	}
+	listing.Backups = append(listing.Backups, l.backups...)
 	for _, name := range coverage.Histories {
 		history, err := l.history(name)
 		if err != nil {
