@@ -12,6 +12,9 @@ type Failover struct {
 	Never []string `json:"never,omitempty"`
 	// PausedUntil: nobody replaces a primary that fails before that.
 	PausedUntil time.Time `json:"pausedUntil,omitzero"`
+	// IsolationSeconds is for how long a primary that nobody may replace goes on when it reaches neither the API server nor another
+	// instance; 0: for ever.
+	IsolationSeconds int `json:"isolationSeconds,omitempty"`
 	// Fenced instances: their PostgreSQL is stopped.
 	Fenced []string `json:"fenced,omitempty"`
 }

@@ -25,6 +25,7 @@ type Core struct {
 	replicas  replicas
 	positions positions
 	round     round
+	contact   contact
 	handing   *handover
 
 	holds   bool
@@ -108,6 +109,9 @@ func (c *Core) Wrote(now Time, write *Write, outcome Outcome, version string) {
 		return
 	}
 	c.lease.ended(outcome)
+	if outcome != Unknown {
+		c.contact.note(write.Sent)
+	}
 	if outcome == Written {
 		record := write.Record
 		record.Version = version
@@ -140,6 +144,7 @@ func (c *Core) begin(now Time) {
 	c.holds, c.alone, c.solo, c.handing, c.promise = true, false, false, nil, 0
 	c.positions.forget()
 	c.begun, c.renewed = now, 0
+	c.contact.note(now)
 	record := c.lease.record
 	c.target = Sync{Quorum: record.Quorum, Members: names(record.Members)}
 	c.replicas = expected(now, record.Members)
@@ -158,12 +163,18 @@ func (c *Core) lose() {
 // Heard takes in the position of another instance, which it has looked up for a question that was sent at the time asked.
 func (c *Core) Heard(asked Time, position agentapi.Position) {
 	if position.Generation == c.self.Generation {
+		c.contact.note(asked)
 		c.positions.note(asked, position)
 	}
 }
 
 // Follow takes in what the server knows of its replicas. Those that are not named are away.
-func (c *Core) Follow(now Time, followers map[string]Follower) { c.replicas.note(now, followers) }
+func (c *Core) Follow(now Time, followers map[string]Follower) {
+	c.replicas.note(now, followers)
+	if c.replicas.anyStreams() {
+		c.contact.note(now)
+	}
+}
 
 // Observe takes in how the instance's own server is. Replicas can't follow what doesn't run: for them time begins when it does.
 func (c *Core) Observe(now Time, server Server) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -16,6 +17,8 @@ type Failover struct {
 	Never []string
 	// Fenced instances run no PostgreSQL.
 	Fenced []string
+	// Isolation is for how long a primary without members goes on when it reaches neither the API server nor another instance; 0: for ever.
+	Isolation time.Duration
 	// Until when nobody replaces a primary that fails, and the same for people.
 	Paused Time
 	Pause  string

@@ -68,6 +68,15 @@ func (r *replicas) stream(name string) bool {
 	return w != nil && w.Streaming
 }
 
+func (r *replicas) anyStreams() bool {
+	for _, w := range r.known {
+		if w.Streaming {
+			return true
+		}
+	}
+	return false
+}
+
 // have says how many of these have flushed everything up to a position.
 func (r *replicas) have(position uint64, of []string) int {
 	have := 0

@@ -129,7 +129,7 @@ func (c *Core) beAlone(acts *Acts) {
 // until is when the holder stops unless it renews. Where nobody may take over it need not.
 func (c *Core) until() Time {
 	if len(c.lease.exposed()) == 0 {
-		return Forever
+		return c.contact.until(&c.config)
 	}
 	return c.renewed + c.limits.Fence
 }
@@ -166,6 +166,9 @@ func (c *Core) lead(now Time, acts *Acts) {
 		acts.Wake = min(acts.Wake, at)
 	}
 	c.askFailsafe(now, acts)
+	if c.handing == nil && len(c.lease.exposed()) == 0 {
+		c.contact.reach(now, acts, &c.config, &c.replicas, &c.limits.Limits)
+	}
 	acts.Want.Until = c.until()
 	acts.Wake = min(acts.Wake, acts.Want.Until)
 }

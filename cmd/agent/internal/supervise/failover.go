@@ -21,7 +21,7 @@ func failoverOf(f *agentapi.Failover, wall time.Time, now elect.Time) elect.Fail
 	if f == nil {
 		return elect.Failover{}
 	}
-	out := elect.Failover{Priorities: f.Priorities, Never: f.Never, Fenced: f.Fenced}
+	out := elect.Failover{Priorities: f.Priorities, Never: f.Never, Fenced: f.Fenced, Isolation: time.Duration(f.IsolationSeconds) * time.Second}
 	if left := f.PausedUntil.Sub(wall); left > 0 {
 		out.Paused, out.Pause = now+left, f.PausedUntil.UTC().Format(time.RFC3339)
 	}

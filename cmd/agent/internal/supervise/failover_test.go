@@ -18,6 +18,7 @@ func TestAPauseOnTheWallIsMeasuredFromHereOn(t *testing.T) {
 		"nothing is said":   {nil, elect.Failover{}},
 		"it is over":        {&agentapi.Failover{PausedUntil: noon}, elect.Failover{}},
 		"it has an hour":    {&agentapi.Failover{PausedUntil: noon.Add(time.Hour)}, elect.Failover{Paused: now + time.Hour, Pause: "2030-01-02T13:00:00Z"}},
+		"isolation is one":  {&agentapi.Failover{IsolationSeconds: 60}, elect.Failover{Isolation: time.Minute}},
 		"there is no pause": {&agentapi.Failover{Never: []string{"shop-2"}}, elect.Failover{Never: []string{"shop-2"}}},
 	} {
 		if got := failoverOf(c.said, noon, now); !reflect.DeepEqual(got, c.want) {

@@ -21,6 +21,9 @@ func prefer(w *world, n *node, d time.Duration) {
 	if w.chance(0.3) {
 		failover.Fenced = []string{n.name}
 	}
+	if w.chance(0.4) {
+		failover.Isolation = w.between(10*second, 40*second)
+	}
 	w.kind.failover, w.kind.paused = failover, 0
 	if w.chance(0.3) {
 		w.kind.paused = w.now + 2*d

@@ -11,7 +11,7 @@ func failover(spec *v1alpha1.Failover) *agentapi.Failover {
 	if spec == nil {
 		return nil
 	}
-	told := agentapi.Failover{}
+	told := agentapi.Failover{IsolationSeconds: int(spec.IsolationTimeoutSeconds)}
 	if spec.Profile != v1alpha1.FailoverDefault {
 		told.Profile = string(spec.Profile)
 	}
@@ -33,7 +33,7 @@ func failover(spec *v1alpha1.Failover) *agentapi.Failover {
 	for _, name := range spec.Fenced {
 		told.Fenced = append(told.Fenced, string(name))
 	}
-	if told.Profile == "" && told.PausedUntil.IsZero() && told.Priorities == nil && told.Never == nil && told.Fenced == nil {
+	if told.Profile == "" && told.IsolationSeconds == 0 && told.PausedUntil.IsZero() && told.Priorities == nil && told.Never == nil && told.Fenced == nil {
 		return nil
 	}
 	return &told

@@ -23,6 +23,7 @@ func TestAgentsAreToldOfFailoverOnlyWhatIsNotTheDefault(t *testing.T) {
 		"the default":   {&v1alpha1.Failover{Profile: v1alpha1.FailoverDefault, Instances: []v1alpha1.FailoverInstance{{Name: "shop-1", Priority: ptr.To[int32](50)}}}, nil},
 		"other limits":  {&v1alpha1.Failover{Profile: v1alpha1.FailoverPatient}, &agentapi.Failover{Profile: agentapi.ProfilePatient}},
 		"a pause":       {&v1alpha1.Failover{PausedUntil: &zone}, &agentapi.Failover{PausedUntil: noon}},
+		"isolation":     {&v1alpha1.Failover{IsolationTimeoutSeconds: 60}, &agentapi.Failover{IsolationSeconds: 60}},
 		"a fenced one":  {&v1alpha1.Failover{Fenced: []v1alpha1.InstanceName{"shop-2"}}, &agentapi.Failover{Fenced: []string{"shop-2"}}},
 		"who is wanted": {&v1alpha1.Failover{Instances: []v1alpha1.FailoverInstance{{Name: "shop-1", Priority: ptr.To[int32](0)}, {Name: "shop-2", Never: true}}}, &agentapi.Failover{Priorities: map[string]int{"shop-1": 0}, Never: []string{"shop-2"}}},
 	} {
