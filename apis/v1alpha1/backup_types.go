@@ -27,6 +27,7 @@ type Backup struct {
 
 	Spec BackupSpec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status BackupStatus `json:"status,omitempty"`
 }
 

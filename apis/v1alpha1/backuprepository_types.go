@@ -24,6 +24,7 @@ type BackupRepository struct {
 
 	Spec BackupRepositorySpec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status BackupRepositoryStatus `json:"status,omitempty"`
 }
 

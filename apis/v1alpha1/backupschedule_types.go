@@ -25,6 +25,7 @@ type BackupSchedule struct {
 
 	Spec BackupScheduleSpec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status BackupScheduleStatus `json:"status,omitempty"`
 }
 

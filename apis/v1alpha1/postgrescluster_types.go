@@ -30,6 +30,7 @@ type PostgresCluster struct {
 
 	Spec PostgresClusterSpec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status PostgresClusterStatus `json:"status,omitempty"`
 }
 

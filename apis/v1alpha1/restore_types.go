@@ -23,6 +23,7 @@ type Restore struct {
 
 	Spec RestoreSpec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status RestoreStatus `json:"status,omitempty"`
 }
 

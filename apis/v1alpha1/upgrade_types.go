@@ -28,6 +28,7 @@ type Upgrade struct {
 
 	Spec UpgradeSpec `json:"spec"`
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status UpgradeStatus `json:"status,omitempty"`
 }
 

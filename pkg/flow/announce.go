@@ -35,6 +35,9 @@ func (a announcements) include(old *metav1.Condition, now metav1.Condition, newO
 // announce logs every condition that changed its status or reason during the pass, and emits the events.
 func (p *Pass) announce(ctx context.Context) {
 	for _, now := range p.object.GetConditions() {
+		if now.Type == conditionReconciling || now.Type == conditionStalled {
+			continue // they repeat the summary
+		}
 		old := meta.FindStatusCondition(p.read, now.Type)
 		if old != nil && old.Status == now.Status && old.Reason == now.Reason {
 			continue

@@ -46,6 +46,34 @@ func TestTheAPIServerAcceptsWhatIsRightAndRefusesTheRestWithASentence(t *testing
 	}
 }
 
+// Tools that wait for an object would take it for ready if its status said nothing of itself.
+func TestAnObjectThatNoControllerHasSeenSaysSo(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			files, err := filepath.Glob(filepath.Join("testdata", kind, "accepted", "*.yaml"))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%v, %d files", err, len(files))
+			}
+			data, err := os.ReadFile(files[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := apiserver.Client(t)
+			object := read(t, data, apiserver.Namespace(t, c))[0]
+			if err := write(c, object, false); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+			if observed, found, err := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); observed != -1 || !found || err != nil {
+				t.Errorf("it is %d, %t, %v", observed, found, err)
+			}
+		})
+	}
+}
+
 func run(t *testing.T, file string, rejected bool) {
 	data, err := os.ReadFile(file)
 	if err != nil {

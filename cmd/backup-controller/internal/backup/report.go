@@ -19,7 +19,7 @@ func report(o *observed, outcome flow.Outcome) {
 		return // a finalizer was written, and nothing else was looked at
 	}
 	backup.Status.ObservedGeneration = backup.Generation
-	flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionSucceeded, statusOf(backup, outcome), outcome.Reason, outcome.Message)
+	flow.SetEnd(&backup.Status.Conditions, backup, v1alpha1.ConditionSucceeded, statusOf(backup, outcome), outcome.Reason, outcome.Message)
 	if damaged := backup.Status.DamagedPages; damaged != nil {
 		flow.SetCondition(&backup.Status.Conditions, backup, v1alpha1.ConditionPagesIntact, metav1.ConditionFalse, v1alpha1.ReasonDamagedPages, damageOf(damaged))
 	}

@@ -30,7 +30,7 @@ func report(o *observed, outcome flow.Outcome) {
 	if reason == "" {
 		return
 	}
-	flow.SetCondition(&status.Conditions, restore, v1alpha1.ConditionSucceeded, outcome.Status(), reason, message)
+	flow.SetEnd(&status.Conditions, restore, v1alpha1.ConditionSucceeded, outcome.Status(), reason, message)
 }
 
 // reportRestored says whether the cluster of a restore in place runs on the restored data.

@@ -32,7 +32,7 @@ func report(o *observed, outcome flow.Outcome) {
 	if reason == "" {
 		return
 	}
-	flow.SetCondition(&u.Status.Conditions, u, v1alpha1.ConditionSucceeded, status, reason, message)
+	flow.SetEnd(&u.Status.Conditions, u, v1alpha1.ConditionSucceeded, status, reason, message)
 }
 
 // reportUpgraded sets the conditions once the new version has served clients: whether the upgrade has succeeded, and whether it is

@@ -272,7 +272,7 @@ func TestReport(t *testing.T) {
 	}
 	u.Status.CheckedAt = &metav1.Time{Time: noon}
 	report(&observed{upgrade: u, now: noon}, flow.Wait("Upgrading", "soon"))
-	if len(u.Status.Conditions) != 2 || u.Status.Conditions[1].Status != metav1.ConditionTrue {
+	if len(u.Status.Conditions) != 3 || u.Status.Conditions[1].Status != metav1.ConditionTrue {
 		t.Errorf("got %+v", u.Status.Conditions)
 	}
 	if protocol.Token(u.UID, 0) != token(u) {
