@@ -109,6 +109,8 @@ const (
 	ReasonAlmostFull = "AlmostFull"
 	// ReasonDiskFull: a volume is full; if it is the primary's, clients may only read until there is space.
 	ReasonDiskFull = "DiskFull"
+	// ReasonClaimDeleted: somebody has deleted the claim of a volume, which goes with its data as soon as its pod ends.
+	ReasonClaimDeleted = "ClaimDeleted"
 	// ReasonDiskStalled: the disk of a volume does not answer. A primary hands over to a replica whose disk does.
 	ReasonDiskStalled = "DiskStalled"
 	// ReasonSpaceUnknown: no agent has reported yet how full its volume is.

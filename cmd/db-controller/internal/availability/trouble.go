@@ -79,8 +79,42 @@ func NeverEnds(o *observed.Cluster) string {
 	return ""
 }
 
+// Endangered says which pod alone keeps the volume of an instance from being deleted, and what a person can do; empty: none. Kubernetes
+// deletes a claim that is in use once its pod has ended, so no such pod is ended here.
+func Endangered(o *observed.Cluster) string {
+	for ordinal := range o.Reach() {
+		if Endangers(o, ordinal) {
+			name := o.Names.Instance(ordinal)
+			return fmt.Sprintf("PersistentVolumeClaim %s was deleted: it goes, with its data, as soon as pod %s ends, so nothing stops that pod but you. %s",
+				o.Names.Volume(ordinal), name, rescue(o, ordinal))
+		}
+	}
+	return ""
+}
+
+// Endangers says whether the end of an instance's pod would take its volume away.
+func Endangers(o *observed.Cluster, ordinal int) bool {
+	claim, pod := o.Claim(ordinal), o.Pod(ordinal)
+	return claim != nil && !claim.DeletionTimestamp.IsZero() && pod != nil && pod.DeletionTimestamp.IsZero()
+}
+
+// rescue is how the data of an instance gets to another volume.
+func rescue(o *observed.Cluster, ordinal int) string {
+	name := o.Names.Instance(ordinal)
+	switch {
+	case o.Wanted() == 1:
+		return "Set spec.instances to 2 and wait until the second instance follows; then switch over to it."
+	case ordinal == o.Primary():
+		return "Switch over to a replica that follows; then delete the pod, which comes back with a new volume and a copy of the data."
+	}
+	return fmt.Sprintf("Delete pod %s while its primary runs; it comes back with a new volume and a copy of the data.", name)
+}
+
 // Unstoppable says which pod would not end if all were stopped now, as far as can be known; empty: none.
 func Unstoppable(o *observed.Cluster) string {
+	if endangered := Endangered(o); endangered != "" {
+		return endangered
+	}
 	for i := range o.Pods {
 		pod := &o.Pods[i]
 		switch {

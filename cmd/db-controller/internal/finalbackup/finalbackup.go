@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
@@ -22,11 +23,11 @@ func Wanted(cluster *v1alpha1.PostgresCluster) bool {
 	return ptr.Deref(cluster.Spec.DeletionPolicy.FinalBackup, cluster.Spec.Archive != nil)
 }
 
-// Due says whether one is due before anything goes. What never ran has nothing to back up, and once the volume is on
-// its way there is nothing left to read.
+// Due says whether one is due before anything goes. What never ran has nothing to back up, and once the volume goes there is nothing left
+// to read. One that somebody has deleted is there for as long as its pod runs.
 func Due(o *observed.Cluster) bool {
 	claim := o.Claim(o.DataInstance())
-	if !Wanted(o.Cluster) || !o.HasRun() || claim == nil || !claim.DeletionTimestamp.IsZero() {
+	if !Wanted(o.Cluster) || !o.HasRun() || claim == nil || !claim.DeletionTimestamp.IsZero() && o.Stopped() {
 		return false
 	}
 	outcome, _ := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
@@ -66,6 +67,9 @@ func Await(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	_, message := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
+	if endangered := availability.Endangered(o); endangered != "" {
+		message = strings.TrimSpace(phrase.Sentence(message) + " " + endangered)
+	}
 	return flow.Poll(pace.QuietInterval, v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
 		"The deletion waits for Backup %s: %s %s", protocol.BackupName(*o.Cluster.Status.BackupRequest), phrase.Sentence(message), withoutBackup))
 }

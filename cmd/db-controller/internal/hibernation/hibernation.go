@@ -14,11 +14,13 @@ import (
 )
 
 // Hibernating says whether all instances are to be stopped. They run for a last backup all the same, and for who has handed over data
-// and waits until it is seen to work.
+// and waits until it is seen to work. Nor are they stopped while a pod alone keeps a volume from being deleted.
 func Hibernating(o *observed.Cluster) bool {
 	wakes := volumegrant.Granted(o) || o.Deleting() && finalbackup.Due(o)
-	return o.Cluster.Spec.Hibernate && !wakes
+	return o.Cluster.Spec.Hibernate && !wakes && !endangered(o)
 }
+
+func endangered(o *observed.Cluster) bool { return !o.IdleSet() && availability.Endangered(o) != "" }
 
 const Message = "All instances are stopped, and their volumes are kept, as spec.hibernate asks."
 
@@ -36,6 +38,8 @@ func AwaitWaking(_ context.Context, o *observed.Cluster) flow.Outcome {
 // Condition says that nothing runs because nothing shall; an empty reason: it shall.
 func Condition(o *observed.Cluster) condition.Finding {
 	switch {
+	case o.Cluster.Spec.Hibernate && endangered(o):
+		return condition.False(v1alpha1.ReasonClaimDeleted, "The cluster is not stopped, although spec.hibernate asks for it: "+availability.Endangered(o))
 	case !Hibernating(o):
 		return condition.Finding{}
 	case !o.Stopped():

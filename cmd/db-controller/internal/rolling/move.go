@@ -66,8 +66,17 @@ type move struct {
 	Why string
 }
 
-// NextMove is one instance at a time, replicas first, then the primary, which gives its role away before. It is pure.
+// NextMove is one instance at a time, replicas first, then the primary, which gives its role away before. It is pure. No pod is replaced
+// that alone keeps a volume from being deleted.
 func NextMove(o *observed.Cluster) move {
+	next := nextMove(o)
+	if next.Kind == MoveReplace && availability.Endangers(o, next.Instance) {
+		return move{moveWait, next.Instance, availability.Endangered(o)}
+	}
+	return next
+}
+
+func nextMove(o *observed.Cluster) move {
 	if !o.Electing() {
 		return moveOf(o, 0)
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -88,7 +89,10 @@ func Space(o *observed.Cluster) condition.Finding {
 			almost = &instances[i]
 		}
 	}
+	endangered := availability.Endangered(o)
 	switch {
+	case endangered != "":
+		return condition.False(v1alpha1.ReasonClaimDeleted, endangered)
 	case stalled != nil:
 		return condition.False(v1alpha1.ReasonDiskStalled, stall(stalled))
 	case full != nil && full.Role == v1alpha1.RolePrimary:
