@@ -111,6 +111,8 @@ const (
 	ReasonDiskFull = "DiskFull"
 	// ReasonClaimDeleted: somebody has deleted the claim of a volume, which goes with its data as soon as its pod ends.
 	ReasonClaimDeleted = "ClaimDeleted"
+	// ReasonClaimRefused: Kubernetes refuses the claim of an instance, for a quota, say. The other instances run without it.
+	ReasonClaimRefused = "ClaimRefused"
 	// ReasonDiskStalled: the disk of a volume does not answer. A primary hands over to a replica whose disk does.
 	ReasonDiskStalled = "DiskStalled"
 	// ReasonSpaceUnknown: no agent has reported yet how full its volume is.

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -44,4 +46,29 @@ func TestAPodThatAloneKeepsItsVolumeIsNotReplaced(t *testing.T) {
 	if l.get(pod); pod.UID != was || !pod.DeletionTimestamp.IsZero() {
 		t.Error("the pod was ended, and the volume with it")
 	}
+}
+
+func TestAClaimThatAQuotaRefusesStandsInTheWayOfItsOwnInstanceOnly(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(nil)
+	l.awaitRunning(shop)
+	l.create(&corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "one-volume"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("2")}},
+	})
+	quota := &corev1.ResourceQuota{}
+	l.there(quota, "one-volume")
+	quota.Status.Hard, quota.Status.Used = quota.Spec.Hard, corev1.ResourceList{corev1.ResourcePersistentVolumeClaims: resource.MustParse("1")}
+	if err := l.Status().Update(t.Context(), quota); err != nil { // there is no controller here that counts
+		t.Fatal(err)
+	}
+	l.change(shop, func() { three(shop) })
+	message := l.awaitCondition(shop, v1alpha1.ConditionStorageHealthy, metav1.ConditionFalse, v1alpha1.ReasonClaimRefused)
+	if !strings.Contains(message, "shop-2 has no volume: ") || !strings.Contains(message, "exceeded quota") {
+		t.Errorf("message: %s", message)
+	}
+	l.eventually("the others are told, and started", func() bool {
+		set := &appsv1.StatefulSet{}
+		return l.there(set, "shop") && *set.Spec.Replicas == 3 && l.there(&corev1.Pod{}, "shop-1")
+	})
 }

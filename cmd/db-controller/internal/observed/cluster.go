@@ -60,7 +60,7 @@ type Cluster struct {
 
 	// Classes of the volumes that are to grow, by name; nil: there is none of that name.
 	Classes map[string]*storagev1.StorageClass
-	// Refused is why Kubernetes did not let a claim grow in this pass, by the claim's name.
+	// Refused is why Kubernetes did not let a claim be created or grow in this pass, by the claim's name.
 	Refused map[string]string
 
 	// Passwords of declared roles, by role, and a sentence for each that isn't available, and for each certificate.

@@ -93,6 +93,8 @@ func Space(o *observed.Cluster) condition.Finding {
 	switch {
 	case endangered != "":
 		return condition.False(v1alpha1.ReasonClaimDeleted, endangered)
+	case refusedClaim(o) != "":
+		return condition.False(v1alpha1.ReasonClaimRefused, refusedClaim(o))
 	case stalled != nil:
 		return condition.False(v1alpha1.ReasonDiskStalled, stall(stalled))
 	case full != nil && full.Role == v1alpha1.RolePrimary:
@@ -106,6 +108,16 @@ func Space(o *observed.Cluster) condition.Finding {
 		return condition.Unknown(v1alpha1.ReasonSpaceUnknown, "No agent has reported yet how full its volume is.")
 	}
 	return condition.True(v1alpha1.ReasonEnoughSpace, "All volumes have space left.")
+}
+
+// refusedClaim says which claim can't be created, and why; empty: all can.
+func refusedClaim(o *observed.Cluster) string {
+	for ordinal := range o.Wanted() {
+		if why := o.Refused[o.Names.Volume(ordinal)]; why != "" && o.Claim(ordinal) == nil {
+			return fmt.Sprintf("%s has no volume: %s The other instances run without it. Make room for it, or lower spec.instances.", o.Names.Instance(ordinal), phrase.Sentence(why))
+		}
+	}
+	return ""
 }
 
 // stall says what a disk that doesn't answer means, and what to do about it.

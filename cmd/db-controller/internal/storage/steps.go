@@ -20,7 +20,8 @@ import (
 )
 
 // EnsureVolumes creates the claims ahead of the StatefulSet, and takes back those that were left behind when their instance
-// was removed. One that is there is never changed otherwise.
+// was removed. One that is there is never changed otherwise. One that Kubernetes refuses, for a quota, say, stands in nobody's way but its
+// own instance's, unless it is the first.
 func (s *Steps) EnsureVolumes(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if o.Deleting() {
 		return flow.Next
@@ -30,7 +31,12 @@ func (s *Steps) EnsureVolumes(ctx context.Context, o *observed.Cluster) flow.Out
 		wanted = 1 // of a claim that no pod mounts Kubernetes says time and again that it waits for one
 	}
 	for ordinal := range wanted {
-		if err := s.ensureVolume(ctx, o, ordinal); err != nil {
+		err := s.ensureVolume(ctx, o, ordinal)
+		if apierrors.IsForbidden(err) && !o.AwaitsInit() {
+			o.Refused[o.Names.Volume(ordinal)] = err.Error()
+			continue
+		}
+		if err != nil {
 			return flow.Retry(err)
 		}
 	}
