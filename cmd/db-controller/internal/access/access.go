@@ -22,7 +22,7 @@ import (
 
 // EnsureAuthority creates the certificate authority of the cluster, and renews it in time.
 func (s *Steps) EnsureAuthority(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	wanted, authority, err := secret.Authority(o.Cluster, o.Secret(o.Names.Authority()), o.Now)
+	wanted, authority, err := secret.Authority(o.Cluster, o.Secret(o.Names.Authority()), o.Secret(o.Names.InstanceSecret()), o.Now)
 	if err != nil {
 		return flow.Retry(err)
 	}

@@ -29,7 +29,7 @@ func instanceAt(t *testing.T, now time.Time, live *corev1.Secret, authority *cer
 
 func newAuthority(t *testing.T) *certificate.Authority {
 	t.Helper()
-	_, authority, err := Authority(shop(), nil, noon)
+	_, authority, err := Authority(shop(), nil, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

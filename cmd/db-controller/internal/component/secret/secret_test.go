@@ -81,11 +81,11 @@ func TestTheNamesOfADatabaseComeFromWhereItsDataComes(t *testing.T) {
 
 func TestTheAuthorityAndItsCertificatesStayWhileTheyAreGood(t *testing.T) {
 	cluster := shop()
-	ca, authority, err := Authority(cluster, nil, noon)
+	ca, authority, err := Authority(cluster, nil, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := Authority(cluster, ca, noon.Add(time.Hour))
+	again, _, err := Authority(cluster, ca, nil, noon.Add(time.Hour))
 	if err != nil || !bytes.Equal(again.Data[KeyAuthorityKey], ca.Data[KeyAuthorityKey]) {
 		t.Fatalf("another CA after an hour: %v", err)
 	}
@@ -96,6 +96,44 @@ func TestTheAuthorityAndItsCertificatesStayWhileTheyAreGood(t *testing.T) {
 	same, err := ClientTLS(cluster, "shop-backup", "howdah_backup", certificate, authority, noon.Add(time.Hour))
 	if err != nil || !bytes.Equal(same.Data[KeyCertificate], certificate.Data[KeyCertificate]) {
 		t.Errorf("another certificate after an hour: %v", err)
+	}
+}
+
+func TestANewAuthorityTrustsWhatThePodsTrustWhenTheOldOneWasDeleted(t *testing.T) {
+	cluster := shop()
+	_, old, err := Authority(cluster, nil, nil, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := Instance(cluster, nil, old, Passwords{}, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := pods.DeepCopy()
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cluster, v1alpha1.GroupVersion.WithKind("PostgresCluster"))}
+	for name, c := range map[string]struct {
+		ca, instance *corev1.Secret
+		trusted      bool
+	}{
+		"deleted":                  {nil, owned, true},
+		"emptied":                  {&corev1.Secret{}, owned, true},
+		"the Secret is another's":  {nil, pods, false},
+		"there is nothing to know": {nil, nil, false},
+	} {
+		_, renewed, err := Authority(cluster, c.ca, c.instance, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(renewed.Bundle, old.Bundle); got != c.trusted || bytes.HasPrefix(renewed.Bundle, old.Bundle) {
+			t.Errorf("%s: the old CA is trusted: %t", name, got)
+		}
+		again, err := Instance(cluster, pods, renewed, Passwords{}, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stays := bytes.Equal(again.Data[KeyServerCertificate], pods.Data[KeyServerCertificate]); stays != c.trusted {
+			t.Errorf("%s: the server's certificate stays: %t", name, stays)
+		}
 	}
 }
 

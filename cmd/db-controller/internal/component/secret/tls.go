@@ -23,10 +23,14 @@ const (
 	KeyAuthorityKey = "ca.key"
 )
 
-// Authority is the Secret with the CA: the one that is there while it is good, else a new one. It returns the CA with it.
-func Authority(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, now time.Time) (*corev1.Secret, *certificate.Authority, error) {
+// Authority is the Secret with the CA: the one that is there while it is good, else a new one, which trusts what the database pods trust
+// by now: a server whose certificate is of the previous CA goes on. It returns the CA with it.
+func Authority(cluster *v1alpha1.PostgresCluster, live, instance *corev1.Secret, now time.Time) (*corev1.Secret, *certificate.Authority, error) {
 	var before []byte
-	if live != nil {
+	if instance != nil && metav1.IsControlledBy(instance, cluster) {
+		before = instance.Data[KeyAuthority]
+	}
+	if live != nil && len(live.Data[KeyAuthority]) > 0 {
 		before = live.Data[KeyAuthority]
 		authority, err := certificate.ParseAuthority(before, live.Data[KeyAuthorityKey])
 		if err == nil && !authority.Due(now) {
