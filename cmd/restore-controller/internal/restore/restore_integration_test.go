@@ -66,7 +66,7 @@ func TestCrashesChangeNothing(t *testing.T) {
 	l.eventually("it succeeds under crashes", func() bool {
 		l.there(restore)
 		for _, c := range restore.Status.Conditions {
-			if c.Status == metav1.ConditionTrue {
+			if c.Type == v1alpha1.ConditionSucceeded && c.Status == metav1.ConditionTrue {
 				return true
 			}
 			if now := c.Reason + c.Message; now != last {
