@@ -45,6 +45,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 		Scheduling: v1alpha1.Scheduling{Spread: spec.Scheduling.Spread},
 	}
 	admitted.PostgreSQL.HBA = spec.PostgreSQL.HBA
+	admitted.Failover = spec.Failover
 	d := &dropping{}
 	if d.drops("spec.image", spec.Image, live.Image) && live.Version == spec.Version {
 		admitted.Image = live.Image

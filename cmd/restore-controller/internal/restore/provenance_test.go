@@ -90,7 +90,7 @@ func TestWhatAPersonWritesIntoTheRestoreCounts(t *testing.T) {
 
 func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
-		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
+		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
 		"ImagePullSecrets",
 	}

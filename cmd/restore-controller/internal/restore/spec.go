@@ -46,6 +46,9 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by
 	}
 	// Requests to the other cluster: what was to be dropped there may be what this one is for.
 	spec.Switchover, spec.Hibernate = nil, false
+	if spec.Failover != nil { // what it says of instances and of a pause is about the other cluster's
+		spec.Failover = &v1alpha1.Failover{Profile: spec.Failover.Profile}
+	}
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
 	archive(spec, repository)
