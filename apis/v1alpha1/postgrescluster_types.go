@@ -111,6 +111,15 @@ type PostgresClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
 
+	// Services of the cluster, such as a load balancer for clients outside of the Kubernetes cluster. By default, they can be
+	// reached from within it only. A change restarts nothing.
+	// +optional
+	Services Services `json:"services,omitempty"`
+
+	// TLS of the server.
+	// +optional
+	TLS TLS `json:"tls,omitempty"`
+
 	// Storage of each instance.
 	Storage StorageSpec `json:"storage"`
 

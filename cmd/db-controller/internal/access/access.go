@@ -95,15 +95,35 @@ func (s *Steps) EnsureIdentity(ctx context.Context, o *observed.Cluster) flow.Ou
 	return s.PutAll(ctx, o, identity.Account(o.Cluster), role, identity.Binding(o.Cluster))
 }
 
-// EnsureServices creates the Services that clients and instances connect to, and the EndpointSlice that leads to the primary.
+// EnsureServices keeps the Services that clients and instances connect to as spec has them, without those that it disables, and the
+// EndpointSlice that leads to the primary.
 func (s *Steps) EnsureServices(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	services := service.All(o.Cluster)
-	for _, wanted := range services {
-		if err := s.Put(ctx, o, wanted); err != nil {
+	wanted, disabled := service.Optional(o.Cluster)
+	primary := service.Primary(o.Cluster)
+	for _, each := range append(wanted, primary) {
+		live, _ := o.Live[observed.Key("Service", each.Name)].(*corev1.Service)
+		if err := s.Put(ctx, o, service.Next(live, each)); err != nil {
 			return flow.Retry(err)
 		}
 	}
-	primary := services[0]
+	for _, name := range disabled {
+		if err := s.removeService(ctx, o, name); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return s.ensurePrimarySlice(ctx, o, primary)
+}
+
+// removeService deletes a Service that spec has disabled. That of somebody else is not among what was read.
+func (s *Steps) removeService(ctx context.Context, o *observed.Cluster, name string) error {
+	live := o.Live[observed.Key("Service", name)]
+	if live == nil || !live.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	return s.Remove(ctx, live)
+}
+
+func (s *Steps) ensurePrimarySlice(ctx context.Context, o *observed.Cluster, primary *corev1.Service) flow.Outcome {
 	if live, ok := o.Live[observed.Key("Service", primary.Name)].(*corev1.Service); ok {
 		primary = live
 	}

@@ -27,7 +27,7 @@ func TestTheEndpointSliceHasTheFamilyOfItsService(t *testing.T) {
 			api := fakeapi.New(o.Cluster)
 			steps := &Steps{Applier: &apply.Applier{Client: api}}
 			if family != "" {
-				live := service.All(o.Cluster)[0]
+				live := service.Primary(o.Cluster)
 				live.Spec.IPFamilies = []corev1.IPFamily{family}
 				create(t, api, o, "Service", live)
 			}

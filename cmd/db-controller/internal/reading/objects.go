@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -21,7 +21,7 @@ import (
 // readObjects reads what the cluster consists of. The cache holds only what carries our label, so what it lacks may be somebody
 // else's, and the API server is asked, as far as own says.
 func (r *Reader) readObjects(ctx context.Context, o *observed.Cluster) error {
-	for _, object := range wantedObjects(o.Names, o.Wanted()) {
+	for _, object := range wantedObjects(o) {
 		if err := r.readObject(ctx, o, object); err != nil {
 			return err
 		}
@@ -119,16 +119,20 @@ func (r *Reader) readRemovedVolumes(ctx context.Context, o *observed.Cluster) er
 	return nil
 }
 
-func wantedObjects(n component.Names, instances int) []client.Object {
+func wantedObjects(o *observed.Cluster) []client.Object {
+	n := o.Names
 	objects := []client.Object{
 		observed.Named(&corev1.ConfigMap{}, n.Config()), observed.Named(&corev1.ConfigMap{}, n.Connection()),
 		observed.Named(&corev1.ServiceAccount{}, n.Identity()), observed.Named(&rbacv1.Role{}, n.Identity()), observed.Named(&rbacv1.RoleBinding{}, n.Identity()),
-		observed.Named(&corev1.Service{}, n.Primary()), observed.Named(&corev1.Service{}, n.Replicas()),
-		observed.Named(&corev1.Service{}, n.Any()),
+		observed.Named(&corev1.Service{}, n.Primary()),
 		observed.Named(&discoveryv1.EndpointSlice{}, n.Primary()),
 		observed.Named(&appsv1.StatefulSet{}, n.StatefulSet()),
 	}
-	for ordinal := range instances {
+	services, _ := service.Optional(o.Cluster)
+	for _, wanted := range services {
+		objects = append(objects, observed.Named(&corev1.Service{}, wanted.Name))
+	}
+	for ordinal := range o.Wanted() {
 		objects = append(objects, observed.Named(&corev1.PersistentVolumeClaim{}, n.Volume(ordinal)))
 	}
 	return objects
@@ -138,12 +142,18 @@ func (r *Reader) remember(o *observed.Cluster, object client.Object) {
 	o.Live[observed.Key(observed.KindOf(r.Client.Scheme(), object), object.GetName())] = object
 }
 
-// readPodsService looks in the cache for the headless Service that an earlier suite created.
-func (r *Reader) readPodsService(ctx context.Context, o *observed.Cluster) error {
-	service := &corev1.Service{}
-	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.Pods(), service)
-	if found && !observed.Foreign(service, o.Cluster) {
-		r.remember(o, service)
+// readUnwantedServices looks in the cache for the headless Service that an earlier suite created, and for those that spec has disabled.
+func (r *Reader) readUnwantedServices(ctx context.Context, o *observed.Cluster) error {
+	_, unwanted := service.Optional(o.Cluster)
+	for _, name := range append(unwanted, o.Names.Pods()) {
+		live := &corev1.Service{}
+		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, name, live)
+		if err != nil {
+			return err
+		}
+		if found && !observed.Foreign(live, o.Cluster) {
+			r.remember(o, live)
+		}
 	}
-	return err
+	return nil
 }

@@ -22,6 +22,8 @@ func planted() v1alpha1.PostgresClusterSpec {
 		Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "other"}, CertificateSecret: &v1alpha1.CertificateSecret{Name: "more"},
 	}}
 	spec.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "evil"}}
+	spec.Services.RW.Type = "LoadBalancer"
+	spec.TLS.DNSNames = []v1alpha1.DNSName{"bank.example"}
 	spec.Scheduling = v1alpha1.Scheduling{
 		NodeSelector: map[string]string{"evil": "true"}, TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "evil"}},
 		NodeAffinity: &corev1.NodeAffinity{}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -54,7 +56,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 	}
 	want := []string{
 		"spec.image", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
-		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints",
+		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.services", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.postgresql.parameters.jit_provider",
 		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
 	}
@@ -92,7 +94,7 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
 		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
-		"ImagePullSecrets",
+		"ImagePullSecrets", "Services", "TLS",
 	}
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {

@@ -53,6 +53,10 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}
 	archive(spec, repository)
 	staff(spec, wanted.Instances)
+	// A copy takes no name or address away from the cluster that it is a copy of.
+	if head.Cluster.Namespace != restore.Namespace || head.Cluster.Name != wanted.Name {
+		spec.Services, spec.TLS = v1alpha1.Services{}, v1alpha1.TLS{}
+	}
 	if wanted.Temporary {
 		makeTemporary(spec)
 	}

@@ -78,6 +78,23 @@ func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
 	}
 }
 
+// TestACopyTakesNoNamesAwayFromItsCluster: an annotation of a Service may register a host name, and a load balancer costs money.
+func TestACopyTakesNoNamesAwayFromItsCluster(t *testing.T) {
+	old := shopSpec()
+	old.Services.RW = v1alpha1.ServiceTemplate{Type: "LoadBalancer", Annotations: map[string]string{"external-dns.alpha.kubernetes.io/hostname": "db.example.com"}}
+	old.TLS.DNSNames = []v1alpha1.DNSName{"db.example.com"}
+	for _, c := range []struct {
+		namespace, name string
+		kept            bool
+	}{{"demo", "shop", true}, {"demo", "copy", false}, {"production", "shop", false}} {
+		head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Namespace: c.namespace, Name: "shop", Object: recorded(t, old, true)}}
+		spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: c.name}), "repo", provenance{trusted: true})
+		if err != nil || (spec.Services.RW.Type != "") != c.kept || (len(spec.TLS.DNSNames) > 0) != c.kept {
+			t.Errorf("%s/shop restored as demo/%s: %+v, %+v, %v", c.namespace, c.name, spec.Services, spec.TLS, err)
+		}
+	}
+}
+
 func TestOverridesReplaceAndAdd(t *testing.T) {
 	class := "fast"
 	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}

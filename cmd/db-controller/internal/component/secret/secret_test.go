@@ -149,3 +149,12 @@ func TestTheServersCertificateIsForEveryNameOfTheCluster(t *testing.T) {
 		}
 	}
 }
+
+func TestTheServersCertificateIsForTheNamesThatSpecAdds(t *testing.T) {
+	cluster := shop()
+	usual := len(ServerRequest(cluster).DNSNames)
+	cluster.Spec.TLS.DNSNames = []v1alpha1.DNSName{"db.example.com", "shop-rw"}
+	if names := ServerRequest(cluster).DNSNames; len(names) != usual+1 || names[usual] != "db.example.com" {
+		t.Errorf("%v", names)
+	}
+}

@@ -4,6 +4,7 @@ package secret
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,8 +52,8 @@ func authoritySecret(cluster *v1alpha1.PostgresCluster, authority *certificate.A
 	}
 }
 
-// ServerRequest is what the server's certificate is for: every Service, and each pod by its own name. PostgreSQL and the
-// agent beside it share it.
+// ServerRequest is what the server's certificate is for: every Service, each pod by its own name, and the names that spec adds.
+// PostgreSQL and the agent beside it share it.
 func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 	names := component.NamesOf(cluster)
 	request := certificate.Request{CommonName: cluster.Name}
@@ -65,6 +66,11 @@ func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 		request.DNSNames = append(request.DNSNames, pods, pods+".cluster.local")
 	}
 	request.DNSNames = append(request.DNSNames, "localhost")
+	for _, name := range cluster.Spec.TLS.DNSNames {
+		if !slices.Contains(request.DNSNames, string(name)) {
+			request.DNSNames = append(request.DNSNames, string(name))
+		}
+	}
 	return request
 }
 

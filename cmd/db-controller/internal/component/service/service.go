@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
@@ -15,19 +16,31 @@ import (
 // portName of PostgreSQL in Services and in the EndpointSlice.
 const portName = "postgres"
 
-// All Services of a cluster.
-func All(cluster *v1alpha1.PostgresCluster) []*corev1.Service {
-	names := component.NamesOf(cluster)
-	// Without a selector: the agent of the primary writes its address into the EndpointSlice, so that a failover
-	// needs no controller.
-	primary := service(cluster, names.Primary(), nil)
-	replicas := service(cluster, names.Replicas(), selector(cluster, v1alpha1.RoleReplica))
-	anyone := service(cluster, names.Any(), selector(cluster, ""))
-	return []*corev1.Service{primary, replicas, anyone}
+// Primary is the Service that leads to the primary. It has no selector: the agent of the primary writes its address into the
+// EndpointSlice, so that a failover needs no controller.
+func Primary(cluster *v1alpha1.PostgresCluster) *corev1.Service {
+	return service(cluster, component.NamesOf(cluster).Primary(), cluster.Spec.Services.RW, nil)
 }
 
-func service(cluster *v1alpha1.PostgresCluster, name string, selector map[string]string) *corev1.Service {
-	return &corev1.Service{
+// Optional are the Services that spec may disable: those that are wanted, and the names of the others.
+func Optional(cluster *v1alpha1.PostgresCluster) (wanted []*corev1.Service, disabled []string) {
+	names, templates := component.NamesOf(cluster), cluster.Spec.Services
+	for _, s := range []struct {
+		name     string
+		template v1alpha1.OptionalService
+		role     v1alpha1.InstanceRole
+	}{{names.Replicas(), templates.RO, v1alpha1.RoleReplica}, {names.Any(), templates.R, ""}} {
+		if ptr.Deref(s.template.Enabled, true) {
+			wanted = append(wanted, service(cluster, s.name, s.template.ServiceTemplate, selector(cluster, s.role)))
+		} else {
+			disabled = append(disabled, s.name)
+		}
+	}
+	return wanted, disabled
+}
+
+func service(cluster *v1alpha1.PostgresCluster, name string, template v1alpha1.ServiceTemplate, selector map[string]string) *corev1.Service {
+	s := &corev1.Service{
 		ObjectMeta: component.Meta(cluster, name, component.Access),
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeClusterIP, Selector: selector,
@@ -37,6 +50,41 @@ func service(cluster *v1alpha1.PostgresCluster, name string, selector map[string
 			}},
 		},
 	}
+	component.Adorn(&s.ObjectMeta, template.Labels, template.Annotations)
+	expose(&s.Spec, template)
+	return s
+}
+
+// expose has a Service be reachable from where its template says. What a type has no use for is left out, as the API server
+// refuses it.
+func expose(spec *corev1.ServiceSpec, template v1alpha1.ServiceTemplate) {
+	if template.Type == "" || corev1.ServiceType(template.Type) == corev1.ServiceTypeClusterIP {
+		return
+	}
+	spec.Type = corev1.ServiceType(template.Type)
+	spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicy(template.ExternalTrafficPolicy)
+	if spec.Type != corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	if template.LoadBalancerClass != "" {
+		spec.LoadBalancerClass = &template.LoadBalancerClass
+	}
+	for _, r := range template.LoadBalancerSourceRanges {
+		spec.LoadBalancerSourceRanges = append(spec.LoadBalancerSourceRanges, string(r))
+	}
+}
+
+// Next is what a Service has to be now to become what is wanted. The class of a load balancer can't be changed, so a Service of
+// another one becomes reachable within the cluster only first, which gives the load balancer up.
+func Next(live, wanted *corev1.Service) *corev1.Service {
+	if live == nil || live.Spec.Type != corev1.ServiceTypeLoadBalancer || wanted.Spec.Type != corev1.ServiceTypeLoadBalancer ||
+		ptr.Deref(live.Spec.LoadBalancerClass, "") == ptr.Deref(wanted.Spec.LoadBalancerClass, "") {
+		return wanted
+	}
+	next := wanted.DeepCopy()
+	next.Spec.Type = corev1.ServiceTypeClusterIP
+	next.Spec.LoadBalancerClass, next.Spec.LoadBalancerSourceRanges, next.Spec.ExternalTrafficPolicy = nil, nil, ""
+	return next
 }
 
 // selector of database pods; Jobs of the cluster carry its label too, so the component is part of it.
