@@ -38,6 +38,8 @@ const (
 	ReasonAwaitingFinalBackup = "AwaitingFinalBackup"
 	// ReasonNameConflict: an object that the cluster needs exists and belongs to somebody else.
 	ReasonNameConflict = "NameConflict"
+	// ReasonSecretReserved: spec.pods has a Secret of the cluster itself.
+	ReasonSecretReserved = "SecretReserved"
 	// ReasonUnschedulable: no node can run the pod.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonImageUnavailable: an image can't be pulled.

@@ -111,6 +111,11 @@ type PostgresClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
 
+	// Pods is what the pods of the cluster have in addition: labels, annotations, environment variables, volumes and containers. A
+	// change replaces the pods of the instances: replicas first, then a switchover, then the former primary.
+	// +optional
+	Pods Pods `json:"pods,omitempty"`
+
 	// Services of the cluster, such as a load balancer for clients outside of the Kubernetes cluster. By default, they can be
 	// reached from within it only. A change restarts nothing.
 	// +optional

@@ -53,7 +53,7 @@ type Job struct {
 	Inline bool
 	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server.
 	Progress *agentapi.Object
-	// ClusterSpec says where pods of the cluster run, and how their images are pulled; nil: the cluster doesn't exist.
+	// ClusterSpec says where pods of the cluster run, how their images are pulled, and what they all have; nil: the cluster doesn't exist.
 	ClusterSpec *v1alpha1.PostgresClusterSpec
 	// Node that the pod must run on; empty leaves it to the scheduler.
 	Node string
@@ -142,7 +142,7 @@ func (j Job) labels() map[string]string {
 // identity may patch the status of one object, and nothing else.
 func (j Job) identity() []client.Object {
 	return []client.Object{
-		&corev1.ServiceAccount{ObjectMeta: j.meta(), AutomountServiceAccountToken: ptr.To(true)},
+		&corev1.ServiceAccount{ObjectMeta: j.account(), AutomountServiceAccountToken: ptr.To(true)},
 		&rbacv1.Role{ObjectMeta: j.meta(), Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{j.Progress.Resource + "/status"},
 			ResourceNames: []string{j.Progress.Name}, Verbs: []string{"patch"},
@@ -186,7 +186,7 @@ func (j Job) job() *batchv1.Job {
 					}},
 				},
 			}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: j.labels()}, Spec: j.pod()},
+			Template: corev1.PodTemplateSpec{ObjectMeta: j.template(), Spec: j.pod()},
 		},
 	}
 }

@@ -11,10 +11,13 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Fit has a pod of a cluster run where its spec says, with images from where only its Secrets lead.
+// Fit has a pod of a cluster run where and in what its spec says, with images from where only its Secrets lead.
 func Fit(pod *corev1.PodSpec, spec *v1alpha1.PostgresClusterSpec) {
 	place(pod, spec.Scheduling)
 	pod.ImagePullSecrets = PullSecrets(spec)
+	if spec.Pods.RuntimeClassName != "" {
+		pod.RuntimeClassName = &spec.Pods.RuntimeClassName
+	}
 }
 
 // PullSecrets are the Secrets that images of a cluster's pods are pulled with.
@@ -66,14 +69,28 @@ func (j Job) Fits(live *batchv1.Job) bool {
 	have, want := live.Spec.Template.Spec, j.pod()
 	return have.Containers[0].Image == want.Containers[0].Image &&
 		equality.Semantic.DeepEqual(have.Containers[0].Resources, want.Containers[0].Resources) &&
-		equality.Semantic.DeepEqual(fitting(have), fitting(want))
+		equality.Semantic.DeepEqual(fitting(have), fitting(want)) && adorned(live.Spec.Template.ObjectMeta, j.template())
+}
+
+// adorned says whether the pods of a Job that exists have the labels and annotations. More are of Kubernetes' own.
+func adorned(have, want metav1.ObjectMeta) bool {
+	return subset(want.Labels, have.Labels) && subset(want.Annotations, have.Annotations)
+}
+
+func subset(some, all map[string]string) bool {
+	for name, value := range some {
+		if got, found := all[name]; !found || got != value {
+			return false
+		}
+	}
+	return true
 }
 
 // fitting is all of a pod that Fit sets.
 func fitting(pod corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{
 		NodeSelector: pod.NodeSelector, Affinity: pod.Affinity, Tolerations: pod.Tolerations, PriorityClassName: pod.PriorityClassName,
-		ImagePullSecrets: pod.ImagePullSecrets,
+		ImagePullSecrets: pod.ImagePullSecrets, RuntimeClassName: pod.RuntimeClassName,
 	}
 }
 

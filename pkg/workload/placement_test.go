@@ -3,11 +3,12 @@ package workload
 import (
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 var (
@@ -57,7 +58,7 @@ func TestAJobRunsWhereItsClusterDoes(t *testing.T) {
 
 func TestAJobFitsUntilItsClusterIsToRunElsewhere(t *testing.T) {
 	job := Job{Owner: &v1alpha1.PostgresCluster{}, Image: "postgres", ClusterSpec: picky()}
-	live := &batchv1.Job{Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: job.pod()}}}
+	live := job.job()
 	if !job.Fits(live) {
 		t.Error("it doesn't fit itself")
 	}
@@ -78,8 +79,42 @@ func TestAJobFitsUntilItsClusterIsToRunElsewhere(t *testing.T) {
 	if job.Fits(live) {
 		t.Error("other Secrets for its image: it still fits")
 	}
+	for name, change := range map[string]func(*v1alpha1.Pods){
+		"another pod label":      func(p *v1alpha1.Pods) { p.Labels = map[string]v1alpha1.LabelValue{"team": "b"} },
+		"another pod annotation": func(p *v1alpha1.Pods) { p.Annotations = map[string]string{"example.com/a": "c"} },
+		"another runtime":        func(p *v1alpha1.Pods) { p.RuntimeClassName = "kata" },
+	} {
+		job.ClusterSpec = picky()
+		if change(&job.ClusterSpec.Pods); job.Fits(live) {
+			t.Errorf("%s: it still fits", name)
+		}
+	}
 	job.ClusterSpec, job.Image = picky(), "postgres:2"
 	if job.Fits(live) {
 		t.Error("another image: it still fits")
+	}
+}
+
+func TestAJobHasTheLabelsAnnotationsAndRuntimeOfItsCluster(t *testing.T) {
+	spec := picky()
+	spec.Pods = v1alpha1.Pods{
+		Labels: map[string]v1alpha1.LabelValue{"team": "a", v1alpha1.LabelCluster: "other"}, Annotations: map[string]string{"example.com/a": "b"},
+		ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"}, RuntimeClassName: "gvisor",
+		Env: []v1alpha1.EnvVar{{Name: "A", Value: "b"}}, Containers: []v1alpha1.PodContainer{{Name: "metrics", Image: "exporter:1"}},
+	}
+	job := Job{Owner: &v1alpha1.Backup{}, Cluster: "shop", Image: "postgres", ClusterSpec: spec, Progress: &agentapi.Object{Resource: "backups", Name: "b"}}
+	template := job.job().Spec.Template
+	if template.Labels["team"] != "a" || template.Labels[v1alpha1.LabelCluster] != "shop" || template.Annotations["example.com/a"] != "b" ||
+		ptr.Deref(template.Spec.RuntimeClassName, "") != "gvisor" {
+		t.Errorf("%+v, runtime class %v", template.ObjectMeta, template.Spec.RuntimeClassName)
+	}
+	if containers := template.Spec.Containers; len(containers) != 1 || len(containers[0].Env) != len(PodIdentity()) {
+		t.Errorf("containers and variables of instances came along: %+v", containers)
+	}
+	if account := job.identity()[0]; account.GetAnnotations()["example.com/role"] != "backup" || account.GetLabels()["team"] != "" {
+		t.Errorf("the account has %v and %v", account.GetAnnotations(), account.GetLabels())
+	}
+	if job.ClusterSpec = nil; len(job.job().Spec.Template.Annotations) > 0 {
+		t.Error("annotations of no cluster")
 	}
 }

@@ -23,7 +23,7 @@ import (
 type policy func(o *observed.Cluster, images manager.Images) (reason, refused string)
 
 // policies in the order in which they are asked.
-var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, volumeThere}
+var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere}
 
 // admit stops before anything is touched when something stands in the way.
 func (r *Reconciler) admit(_ context.Context, o *observed.Cluster) flow.Outcome {

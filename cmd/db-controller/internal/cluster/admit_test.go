@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
@@ -24,6 +25,24 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 		"an unknown version with an image is none": {func(o *observed.Cluster) {
 			o.Cluster.Status.DataGeneration = ""
 			o.Cluster.Spec.Version, o.Cluster.Spec.Image = 99, "x"
+		}, "", ""},
+		"a Secret of the cluster in a volume of spec.pods": {func(o *observed.Cluster) {
+			o.Cluster.Spec.Pods.Volumes = []v1alpha1.PodVolume{{Name: "keys", Secret: &v1alpha1.SecretVolume{SecretName: "shop-ca"}}}
+		}, "SecretReserved", "spec.pods.volumes[keys] has Secret shop-ca, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
+			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
+		"one that is projected": {func(o *observed.Cluster) {
+			o.Cluster.Spec.Pods.Volumes = []v1alpha1.PodVolume{{Name: "keys", Projected: &v1alpha1.ProjectedVolume{
+				Sources: []v1alpha1.ProjectedSource{{Secret: &v1alpha1.ConfigMapVolume{Name: "shop-instance"}}},
+			}}}
+		}, "SecretReserved", "spec.pods.volumes[keys] has Secret shop-instance, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
+			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
+		"one in a variable of a container": {func(o *observed.Cluster) {
+			from := &v1alpha1.EnvSource{SecretKeyRef: &v1alpha1.KeyReference{Name: "shop-superuser", Key: "password"}}
+			o.Cluster.Spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "metrics", Env: []v1alpha1.EnvVar{{Name: "A", ValueFrom: from}}}}
+		}, "SecretReserved", "spec.pods.containers[metrics] has Secret shop-superuser, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
+			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
+		"the application's Secret is none": {func(o *observed.Cluster) {
+			o.Cluster.Spec.Pods.Volumes = []v1alpha1.PodVolume{{Name: "login", Secret: &v1alpha1.SecretVolume{SecretName: "shop-app"}}}
 		}, "", ""},
 		"a repository that is read-only": {func(o *observed.Cluster) {
 			o.Cluster.Status.DataGeneration = ""

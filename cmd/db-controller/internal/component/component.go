@@ -130,17 +130,3 @@ func Labels(cluster *v1alpha1.PostgresCluster, component string) map[string]stri
 func Meta(cluster *v1alpha1.PostgresCluster, name, component string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name, Labels: Labels(cluster, component)}
 }
-
-// Adorn adds labels and annotations that a person wants on an object. Those that are Howdah's stay as they are.
-func Adorn[V ~string](meta *metav1.ObjectMeta, labels map[string]V, annotations map[string]string) {
-	for name, value := range labels {
-		if _, ours := meta.Labels[name]; !ours {
-			metav1.SetMetaDataLabel(meta, name, string(value))
-		}
-	}
-	for name, value := range annotations {
-		if _, ours := meta.Annotations[name]; !ours {
-			metav1.SetMetaDataAnnotation(meta, name, value)
-		}
-	}
-}

@@ -59,6 +59,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 	keep(d, "spec.scheduling.priorityClassName", &admitted.Scheduling.PriorityClassName, spec.Scheduling.PriorityClassName, live.Scheduling.PriorityClassName)
 	keep(d, "spec.scheduling.topologySpreadConstraints", &admitted.Scheduling.TopologySpreadConstraints,
 		spec.Scheduling.TopologySpreadConstraints, live.Scheduling.TopologySpreadConstraints)
+	keep(d, "spec.pods", &admitted.Pods, spec.Pods, live.Pods)
 	keep(d, "spec.services", &admitted.Services, spec.Services, live.Services)
 	keep(d, "spec.tls", &admitted.TLS, spec.TLS, live.TLS)
 	admitted.Roles = d.roles(spec.Roles, live.Roles)

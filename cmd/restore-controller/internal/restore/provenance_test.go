@@ -22,6 +22,7 @@ func planted() v1alpha1.PostgresClusterSpec {
 		Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "other"}, CertificateSecret: &v1alpha1.CertificateSecret{Name: "more"},
 	}}
 	spec.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "evil"}}
+	spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "evil", Image: "evil:1"}}
 	spec.Services.RW.Type = "LoadBalancer"
 	spec.TLS.DNSNames = []v1alpha1.DNSName{"bank.example"}
 	spec.Scheduling = v1alpha1.Scheduling{
@@ -56,7 +57,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 	}
 	want := []string{
 		"spec.image", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
-		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.services", "spec.tls",
+		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.services", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.postgresql.parameters.jit_provider",
 		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
 	}
@@ -94,7 +95,7 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
 		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
-		"ImagePullSecrets", "Services", "TLS",
+		"ImagePullSecrets", "Services", "TLS", "Pods",
 	}
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {

@@ -16,10 +16,9 @@ import (
 
 // Account is the ServiceAccount of the instances.
 func Account(cluster *v1alpha1.PostgresCluster) *corev1.ServiceAccount {
-	return &corev1.ServiceAccount{
-		ObjectMeta:                   component.Meta(cluster, component.NamesOf(cluster).Identity(), workload.ComponentInstance),
-		AutomountServiceAccountToken: ptr.To(true),
-	}
+	meta := component.Meta(cluster, component.NamesOf(cluster).Identity(), workload.ComponentInstance)
+	workload.Adorn(&meta, nil, cluster.Spec.Pods.ServiceAccountAnnotations)
+	return &corev1.ServiceAccount{ObjectMeta: meta, AutomountServiceAccountToken: ptr.To(true)}
 }
 
 // Role of this many instances. Each object is named: a pod can touch nothing else. The db-controller must hold what it

@@ -50,7 +50,7 @@ func service(cluster *v1alpha1.PostgresCluster, name string, template v1alpha1.S
 			}},
 		},
 	}
-	component.Adorn(&s.ObjectMeta, template.Labels, template.Annotations)
+	workload.Adorn(&s.ObjectMeta, template.Labels, template.Annotations)
 	expose(&s.Spec, template)
 	return s
 }

@@ -25,13 +25,14 @@ type userInputs struct {
 	SuperuserAccess bool                `json:"superuserAccess,omitempty"`
 	S3Secret        string              `json:"s3Secret,omitempty"`
 	KeysSecret      string              `json:"keysSecret,omitempty"`
+	Pods            string              `json:"pods,omitempty"`
 }
 
 // Hash of what can only change with a new pod.
 func Hash(cluster *v1alpha1.PostgresCluster, in Inputs) string {
 	return hashOf(userInputs{
 		cluster.Status.Image, cluster.Status.DataGeneration, cluster.Spec.Resources.Requests, cluster.Spec.Resources.Limits,
-		cluster.Spec.SuperuserAccess, in.S3Secret, in.KeysSecret,
+		cluster.Spec.SuperuserAccess, in.S3Secret, in.KeysSecret, podsHash(cluster),
 	})
 }
 
@@ -57,6 +58,9 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 	}
 	if g := pod.Annotations[AnnotationDataGeneration]; g != cluster.Status.DataGeneration {
 		changes = append(changes, fmt.Sprintf("the data generation %s instead of %s", cluster.Status.DataGeneration, g))
+	}
+	if pod.Annotations[annotationPods] != podsHash(cluster) {
+		changes = append(changes, "what spec.pods says")
 	}
 	if len(changes) == 0 {
 		return "other resources or mounted Secrets"

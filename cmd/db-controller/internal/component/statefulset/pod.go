@@ -59,6 +59,7 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 	}
 	workload.Fit(&template.Spec, &cluster.Spec)
 	in.Agent.Bring(&template.Spec)
+	extend(&template, cluster)
 	return template
 }
 
