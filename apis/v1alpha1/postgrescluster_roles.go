@@ -10,7 +10,7 @@ type Role struct {
 	// Name of the role.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','public','none']) && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.roles contains a name that PostgreSQL or Howdah uses itself; choose another one, such as reporting"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','public','none']) && !self.startsWith('pg_') && !self.startsWith('howdah_') && !self.startsWith('howdah-')",message="spec.roles contains a name that PostgreSQL or Howdah uses itself; choose another one, such as reporting"
 	Name string `json:"name"`
 	// Ensure is Present to create the role if it is missing, or Absent to drop it. A role that owns something can't be
 	// dropped.
@@ -100,7 +100,7 @@ type Database struct {
 	// Name of the database.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.databases contains a name that PostgreSQL uses itself; choose another one, such as orders"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1']) && !self.startsWith('howdah_') && !self.startsWith('howdah-')",message="spec.databases contains a name that PostgreSQL or Howdah uses itself; choose another one, such as orders"
 	Name string `json:"name"`
 	// Ensure is Present to create the database if it is missing, or Absent to drop it with everything in it, once nobody
 	// uses it.
@@ -127,7 +127,7 @@ type Extension struct {
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	Name string `json:"name"`
 	// Schema of the extension, which is created if it is missing. By default, the schema that the extension names, or else
-	// public.
+	// public, or extensions for one that PostgreSQL doesn't trust: only superusers may own its schema or create anything in it.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	Schema string `json:"schema,omitempty"`

@@ -24,6 +24,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: the names of a cluster's objects contain it; use at most 40 characters"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), because Services are named after it; for example: shop"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failover) || ((!has(self.spec.failover.fenced) || self.spec.failover.fenced.all(n, n.substring(0, size(n) - 2) == self.metadata.name)) && (!has(self.spec.failover.instances) || self.spec.failover.instances.all(i, i.name.substring(0, size(i.name) - 2) == self.metadata.name)))",messageExpression="'spec.failover must name instances of this cluster: write ' + self.metadata.name + '-0 for the first one'"
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !self.metadata.name.startsWith('howdah-')",optionalOldSelf=true,message="metadata.name must not begin with howdah-, which is reserved for the objects of Howdah itself; choose another name, such as shop"
 type PostgresCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -234,6 +235,7 @@ type BootstrapRestore struct {
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.restore.owner is a name that PostgreSQL or Howdah uses itself; name the role that owns the application's database, such as app"
 	Owner string `json:"owner,omitempty"`
 }
 

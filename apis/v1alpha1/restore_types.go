@@ -227,6 +227,7 @@ type NewCluster struct {
 	// Name of the PostgresCluster to create; it must not exist.
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="spec.destination.newCluster.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), such as shop-before"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('howdah-')",message="spec.destination.newCluster.name must not begin with howdah-, which is reserved for the objects of Howdah itself; choose another name, such as shop-before"
 	Name string `json:"name"`
 	// Image of PostgreSQL, of the major version of the data. By default, that of the cluster that was backed up, if it exists
 	// or the repository is encrypted; otherwise the suite's.

@@ -265,3 +265,16 @@ func TestAJobOfThatNameThatBelongsToSomebodyElseIsLeftAlone(t *testing.T) {
 		t.Errorf("the foreign Job: %v", err)
 	}
 }
+
+func TestAnAccountOfSomebodyElseIsNeverUsed(t *testing.T) {
+	b := newBed(t)
+	b.archived("shop")
+	theirs := &corev1.ServiceAccount{}
+	theirs.Name = "first-backup"
+	b.make(theirs)
+	backup := b.backup("first", "shop")
+	condition := b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonNameConflict)
+	if !strings.Contains(condition.Message, "ServiceAccount first-backup already exists and belongs to somebody else") {
+		t.Error(condition.Message)
+	}
+}

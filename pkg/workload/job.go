@@ -12,7 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,7 +73,8 @@ type Job struct {
 	Limit time.Duration
 }
 
-// Ensure makes what is missing of the Job, the Job itself last. It is repeatable at any point; what is there is left.
+// Ensure makes what is missing of the Job, the Job itself last. It is repeatable at any point; what the owner has already is left.
+// What has one of the names and is somebody else's is never used: see Taken.
 func (j Job) Ensure(ctx context.Context, writer client.Client) error {
 	objects, err := j.objects()
 	if err != nil {
@@ -84,7 +84,7 @@ func (j Job) Ensure(ctx context.Context, writer client.Client) error {
 		if err := controllerutil.SetControllerReference(j.Owner, object, writer.Scheme()); err != nil {
 			return fmt.Errorf("own %s: %w", object.GetName(), err)
 		}
-		if err := writer.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := create(ctx, writer, j.Owner, object); err != nil {
 			return fmt.Errorf("create %T %s: %w", object, object.GetName(), err)
 		}
 	}

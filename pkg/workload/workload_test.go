@@ -11,8 +11,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -316,6 +318,47 @@ func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {
 	} {
 		if got := stateOf(job(), c.pods).Lost(noon.Add(c.after)); got != c.lost {
 			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestWhatBelongsToSomebodyElseIsNeverUsedByAJob(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "owner", UID: "o"}}
+	by := func(uid types.UID) []metav1.OwnerReference {
+		controller := owner.DeepCopy()
+		controller.UID = uid
+		return []metav1.OwnerReference{*metav1.NewControllerRef(controller, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+	}
+	meta := metav1.ObjectMeta{Namespace: "demo", Name: "r-restore"}
+	for kind, object := range map[string]client.Object{
+		"ConfigMap": &corev1.ConfigMap{ObjectMeta: meta}, "ServiceAccount": &corev1.ServiceAccount{ObjectMeta: meta},
+		"Role": &rbacv1.Role{ObjectMeta: meta}, "RoleBinding": &rbacv1.RoleBinding{ObjectMeta: meta}, "Job": &batchv1.Job{ObjectMeta: meta},
+	} {
+		for whose, c := range map[string]struct {
+			owners []metav1.OwnerReference
+			taken  string
+			ends   bool
+		}{
+			"nobody's":                     {nil, kind + " r-restore already exists and belongs to somebody else", false},
+			"its own":                      {by("o"), "", true},
+			"a former owner's of its name": {by("former"), "", false},
+		} {
+			there := object.DeepCopyObject().(client.Object)
+			there.SetOwnerReferences(c.owners)
+			writer := fake.NewClientBuilder().WithScheme(scheme).WithObjects(there).Build()
+			j := Job{Name: "r-restore", Owner: owner, Image: "agent:1", Agent: Agent{Image: "agent:1"}, Progress: &agentapi.Object{Resource: "restores", Name: "r"}}
+			err := j.Ensure(t.Context(), writer)
+			if !strings.HasPrefix(Taken(err), c.taken) || c.taken == "" && Taken(err) != "" || (err == nil) != c.ends {
+				t.Errorf("%s, %s: %v", kind, whose, err)
+			}
+			job := &batchv1.Job{}
+			if made := writer.Get(t.Context(), client.ObjectKey{Namespace: "demo", Name: "r-restore"}, job) == nil; made && !c.ends && kind != "Job" {
+				t.Errorf("%s, %s: the Job was created", kind, whose)
+			}
 		}
 	}
 }

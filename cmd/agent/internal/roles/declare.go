@@ -79,7 +79,7 @@ func (d *declaration) note(ctx context.Context, conn *pgx.Conn, subject string, 
 // reserved says that a name is not for people.
 func reserved(role string) bool {
 	return slices.Contains([]string{postgres.RoleSuperuser, "public", "none"}, role) ||
-		strings.HasPrefix(role, "pg_") || strings.HasPrefix(role, "howdah_")
+		strings.HasPrefix(role, "pg_") || strings.HasPrefix(role, "howdah_") || strings.HasPrefix(role, "howdah-")
 }
 
 // eachRole does something for the roles that are to be there, or for those that are not.

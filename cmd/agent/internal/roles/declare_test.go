@@ -214,7 +214,7 @@ func TestADatabaseHasItsOwnerAndItsExtensions(t *testing.T) {
 			}
 		}
 		list := "SELECT string_agg(extname || ' ' || extnamespace::regnamespace, ',' ORDER BY extname) FROM pg_extension WHERE extname <> 'plpgsql'"
-		if got := b.in("or-ders", list); strings.TrimSpace(got) != "cube public,earthdistance public,hstore tools,pg_trgm public" {
+		if got := b.in("or-ders", list); strings.TrimSpace(got) != "cube extensions,earthdistance extensions,hstore tools,pg_trgm public" {
 			t.Error(got)
 		}
 		if got := b.in("shop", list); strings.TrimSpace(got) != "pg_trgm public" {
@@ -231,6 +231,57 @@ func TestADatabaseHasItsOwnerAndItsExtensions(t *testing.T) {
 			t.Error(got)
 		}
 		b.expect("SELECT datdba::regrole FROM pg_database WHERE datname = 'or-ders'", "boss")
+	})
+}
+
+// TestAnUntrustedExtensionGoesWhereNobodyElseCanPutAnything: its scripts run as superuser, and would call what a tenant has put there.
+func TestAnUntrustedExtensionGoesWhereNobodyElseCanPutAnything(t *testing.T) {
+	t.Parallel()
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg)
+		declare := func(extension agentapi.Extension) string {
+			return b.declare(agentapi.Declared{Databases: []agentapi.Database{{Name: "shop", Extensions: []agentapi.Extension{extension}}}}, nil)
+		}
+		schema := func(extension string) string {
+			return strings.TrimSpace(b.in("shop", "SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = '"+extension+"'"))
+		}
+		b.in("shop", "CREATE SCHEMA theirs AUTHORIZATION app; CREATE SCHEMA open; GRANT CREATE ON SCHEMA open TO app; "+
+			"CREATE SCHEMA used; CREATE FUNCTION used.f() RETURNS int LANGUAGE sql AS 'SELECT 1'; ALTER FUNCTION used.f() OWNER TO app; CREATE SCHEMA ours")
+		for _, unsafe := range []string{"theirs", "open", "used"} {
+			if got := declare(agentapi.Extension{Name: "pageinspect", Schema: unsafe}); !strings.Contains(got, "app has put or can put into schema "+unsafe) {
+				t.Errorf("in schema %s: %q", unsafe, got)
+			}
+			if got := schema("pageinspect"); got != "" {
+				t.Errorf("it is in schema %s", got)
+			}
+		}
+		for _, c := range []struct {
+			extension agentapi.Extension
+			in        string
+		}{
+			{agentapi.Extension{Name: "pageinspect"}, "extensions"}, {agentapi.Extension{Name: "pg_buffercache", Schema: "ours"}, "ours"},
+			{agentapi.Extension{Name: "amcheck", Schema: "new"}, "new"}, {agentapi.Extension{Name: "hstore", Schema: "theirs"}, "theirs"},
+		} {
+			for range 2 {
+				if got := declare(c.extension); got != "" {
+					t.Errorf("%s: %s", c.extension.Name, got)
+				}
+			}
+			if got := schema(c.extension.Name); got != c.in {
+				t.Errorf("%s is in schema %q, want %q", c.extension.Name, got, c.in)
+			}
+		}
+		if got := declare(agentapi.Extension{Name: "pageinspect", Schema: "theirs"}); !strings.Contains(got, "schema theirs") || schema("pageinspect") != "extensions" {
+			t.Errorf("moved to a schema of a tenant: %q", got)
+		}
+		if got := strings.TrimSpace(b.in("shop", "SELECT has_schema_privilege('app', 'extensions', 'USAGE'), has_schema_privilege('app', 'extensions', 'CREATE')")); got != "t|f" {
+			t.Errorf("app may use it, and create in it: %s", got)
+		}
+		// A tenant that has the default name first.
+		b.in("shop", "DROP EXTENSION pageinspect; ALTER SCHEMA extensions OWNER TO app")
+		if got := declare(agentapi.Extension{Name: "pageinspect"}); !strings.Contains(got, "schema extensions") || schema("pageinspect") != "" {
+			t.Errorf("in a tenant's schema of the default name: %q", got)
+		}
 	})
 }
 

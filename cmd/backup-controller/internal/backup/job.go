@@ -44,7 +44,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		err = job.Ensure(ctx, r.Client)
 	}
 	if err != nil {
-		return flow.Retry(err)
+		return workload.NotEnsured(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, running(o.backup, ""))
 }

@@ -24,7 +24,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Waiting for the Secrets of PostgresCluster %s.", o.cluster.Name))
 	}
 	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
-		return flow.Retry(err)
+		return workload.NotEnsured(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonRunning, looking(o, ""))
 }

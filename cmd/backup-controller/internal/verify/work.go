@@ -93,7 +93,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Poll(lookAgain, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
 	}
 	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
-		return flow.Retry(err)
+		return workload.NotEnsured(err)
 	}
 	return flow.Poll(lookAgain, v1alpha1.ReasonVerifying, verifying(o, ""))
 }

@@ -36,7 +36,7 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being created again, as spec has changed.")
 	case !state.Exists:
 		if err := s.initJob(o).Ensure(ctx, s.Client); err != nil {
-			return flow.Retry(err)
+			return workload.NotEnsured(err)
 		}
 		o.Own.Remember(observed.Key("Job", o.Names.InitJob()), o.Cluster) // that it was created is all that counts
 		return Initializing(o)

@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/repostore/location"
+	"howdah.dev/howdah/pkg/volumelock"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -89,9 +90,19 @@ func (r *Reconciler) runJob(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s was deleted. Create it again.", o.repositoryName()))
 	}
 	if err := r.job(o).Ensure(ctx, r.Client); err != nil {
-		return flow.Retry(err)
+		return o.notEnsured(err)
 	}
 	return flow.Wait(v1alpha1.ReasonRunning, "The Job is starting.")
+}
+
+// notEnsured gives up where a name of the Job is taken, as the cluster may be stopped for it.
+func (o *observed) notEnsured(err error) flow.Outcome {
+	message := workload.Taken(err)
+	if message == "" {
+		return flow.Retry(err)
+	}
+	o.restore.Status.Failure = volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", message)
+	return flow.Save(v1alpha1.ReasonRollingBack, message)
 }
 
 // bufferLimit is what the worker may take for its buffers, in bytes.

@@ -31,7 +31,7 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret,
 	}
 	if err := job.Ensure(ctx, r.Client); err != nil {
-		return flow.Retry(err)
+		return o.notEnsured(err)
 	}
 	return flow.Wait(v1alpha1.ReasonChecking, "The Job that checks the upgrade is starting.")
 }

@@ -87,3 +87,13 @@ func (o *observed) workFailure() *v1alpha1.Failure {
 func notTouched(message, cluster string) string {
 	return fmt.Sprintf("%s PostgresCluster %s was not touched.", message, cluster)
 }
+
+// notEnsured gives up where a name of a Job is taken, as the cluster may be stopped for it.
+func (o *observed) notEnsured(err error) flow.Outcome {
+	message := workload.Taken(err)
+	if message == "" {
+		return flow.Retry(err)
+	}
+	o.upgrade.Status.Failure = volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", message)
+	return flow.Save(v1alpha1.ReasonRollingBack, message)
+}

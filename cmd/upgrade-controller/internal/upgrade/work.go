@@ -32,7 +32,7 @@ func (r *Reconciler) runUpgrade(ctx context.Context, o *observed) flow.Outcome {
 		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, Limit: o.lock().TimeLeft(),
 	}
 	if err := job.Ensure(ctx, r.Client); err != nil {
-		return flow.Retry(err)
+		return o.notEnsured(err)
 	}
 	return flow.Wait(v1alpha1.ReasonUpgrading, "The Job that runs pg_upgrade is starting.")
 }

@@ -1,0 +1,49 @@
+//go:build integration
+
+package restore
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+// TestWhatSomebodyElseHasUnderTheNameOfTheJobEndsTheRestore: an account may have rights that nobody here gave it. It has no label of
+// Howdah, so no cache shows it.
+func TestWhatSomebodyElseHasUnderTheNameOfTheJobEndsTheRestore(t *testing.T) {
+	for kind, theirs := range map[string]client.Object{
+		"ServiceAccount": &corev1.ServiceAccount{}, "Role": &rbacv1.Role{},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			l := newLab(t)
+			shop := l.running()
+			meta := l.meta("r-restore")
+			theirs.SetNamespace(meta.Namespace)
+			theirs.SetName(meta.Name)
+			if err := l.Create(context.Background(), theirs); err != nil {
+				t.Fatal(err)
+			}
+			uid := theirs.GetUID()
+			restore := l.inPlace(nil)
+			message := l.await(restore, metav1.ConditionFalse, v1alpha1.ReasonNameConflict)
+			if !strings.Contains(message, kind+" r-restore already exists and belongs to somebody else") {
+				t.Error(message)
+			}
+			l.expectShop(string(shop.UID), "g0", restore.Status.Plan.DataGeneration)
+			if !l.there(theirs) || theirs.GetUID() != uid || !theirs.GetDeletionTimestamp().IsZero() {
+				t.Error("it was touched")
+			}
+			if l.there(&batchv1.Job{ObjectMeta: meta}) {
+				t.Error("the Job was created")
+			}
+		})
+	}
+}
