@@ -126,6 +126,26 @@ func TestTheConditionsOfAnUpgradeSayHowItEndedAndWhatWasDecided(t *testing.T) {
 	}
 }
 
+func TestToolsThatKnowNoKindsSeeThatAnUpgradeHasSucceeded(t *testing.T) {
+	o := ready()
+	up(o)
+	o.upgrade.Status.CompletedAt = nil
+	report(o, flow.Wait(v1alpha1.ReasonFinishing, "soon"))
+	if !meta.IsStatusConditionTrue(o.upgrade.Status.Conditions, "Reconciling") {
+		t.Errorf("it goes on: %+v", o.upgrade.Status.Conditions)
+	}
+	o.upgrade.Status.CompletedAt = &metav1.Time{Time: noon}
+	report(o, flow.Save(v1alpha1.ReasonCompleted, ""))
+	if meta.FindStatusCondition(o.upgrade.Status.Conditions, "Reconciling") != nil {
+		t.Errorf("it has succeeded: %+v", o.upgrade.Status.Conditions)
+	}
+	o.endedBefore, o.upgrade.Status.Decided = true, &v1alpha1.DecidedUpgrade{Decision: v1alpha1.UpgradeRollBack}
+	report(o, flow.Stop(v1alpha1.ReasonRolledBack, "It runs."))
+	if !meta.IsStatusConditionTrue(o.upgrade.Status.Conditions, "Stalled") {
+		t.Errorf("it was rolled back: %+v", o.upgrade.Status.Conditions)
+	}
+}
+
 func TestAnUpgradeExpiresOnlyAfterItIsSettled(t *testing.T) {
 	names := func(o *observed) (names []string) {
 		for _, s := range reconciler().plan(o) {

@@ -43,11 +43,11 @@ func reportUpgraded(o *observed, outcome flow.Outcome) {
 	rolledBack := stopped && outcome.Reason == v1alpha1.ReasonRolledBack
 	switch {
 	case rolledBack, stopped && !o.endedBefore:
-		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionFalse, outcome.Reason, outcome.Message)
+		flow.SetEnd(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionFalse, outcome.Reason, outcome.Message)
 	case !o.endedBefore && status.CompletedAt != nil:
-		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, summary(u))
+		flow.SetEnd(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionTrue, v1alpha1.ReasonCompleted, summary(u))
 	case !o.endedBefore && outcome.Reason != "":
-		flow.SetCondition(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, outcome.Reason, outcome.Message)
+		flow.SetEnd(&status.Conditions, u, v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, outcome.Reason, outcome.Message)
 	}
 	if stopped && status.SettledAt == nil {
 		status.SettledAt = &metav1.Time{Time: o.now}
