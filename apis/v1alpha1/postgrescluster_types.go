@@ -94,6 +94,14 @@ type PostgresClusterSpec struct {
 	// +optional
 	Hibernate bool `json:"hibernate,omitempty"`
 
+	// StopTimeoutSeconds is how long an instance may take to stop, from the moment at which Kubernetes asks for it. It is the grace
+	// period of its pod. A server that has not shut down 5 s before its end is stopped without a checkpoint, and recovers at its
+	// next start. A change applies to pods that start from then on.
+	// +optional
+	// +kubebuilder:default=120
+	// +kubebuilder:validation:XValidation:rule="self >= 30 && self <= 3600",message="spec.stopTimeoutSeconds must be from 30 to 3600: a server with much memory takes minutes to write it out; for example: 300"
+	StopTimeoutSeconds int64 `json:"stopTimeoutSeconds,omitempty"`
+
 	// MaintenanceWindow is when PostgreSQL may be restarted to apply changes. By default, it is restarted at once. Failed
 	// instances are started at any time.
 	// +optional

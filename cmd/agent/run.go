@@ -34,8 +34,8 @@ import (
 // metricsPort is where Prometheus looks; the routes are those of agentapi.AgentPort.
 const metricsPort = 9187
 
-// gracePeriod is what the db-controller gives to the pods of a cluster.
-const gracePeriod = 2 * time.Minute
+// gracePeriod is what the db-controller gives to the pods of a cluster by default.
+const gracePeriod = time.Duration(agentapi.StopTimeoutSeconds) * time.Second
 
 type runOptions struct {
 	grace time.Duration
@@ -54,7 +54,7 @@ func runCommand() *cobra.Command {
 		},
 	}
 	command.Flags().DurationVar(&o.grace, "grace-period", gracePeriod,
-		"the pod's termination grace period, before whose end PostgreSQL is stopped at once; 0: it takes as long as it takes")
+		"the pod's termination grace period from SIGTERM on, before whose end PostgreSQL is stopped at once; 0: it takes as long as it takes")
 	return command
 }
 

@@ -9,6 +9,9 @@ package agentapi
 // primary the one that clients were led to last.
 const AnnotationDataGeneration = "howdah.dev/data-generation"
 
+// StopTimeoutSeconds is how long a database pod may take to end, unless the agent is told otherwise.
+const StopTimeoutSeconds int64 = 120
+
 // Where things are in a pod. docs/architecture.md has the same as a table.
 const (
 	VolumeDir      = "/var/lib/howdah"

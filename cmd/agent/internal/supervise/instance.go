@@ -23,6 +23,7 @@ import (
 type instance struct {
 	Options
 	*State
+	grace *gracePeriod
 }
 
 // adopted is a copy of the data generation with all that it takes to run a server on it.

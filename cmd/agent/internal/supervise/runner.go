@@ -119,16 +119,13 @@ func (s stopped) Error() string        { return errStopped.Error() }
 func (s stopped) Is(target error) bool { return target == errStopped }
 func (s stopped) Unwrap() error        { return s.err }
 
-// leaveTime is how long the lease may take to be given up when the pod ends.
-const leaveTime = 10 * time.Second
-
 // leave ends the part in the election, with the server down.
 func (r *runner) leave(err error) error {
 	r.election.report(func(server *elect.Server) { server.Mode = elect.Down })
 	r.election.Leave()
 	select {
 	case <-r.election.Left():
-	case <-time.After(leaveTime):
+	case <-time.After(r.grace.leave()):
 		r.Log.Warn("the lease was not given up in time; it runs out")
 	}
 	return err

@@ -11,9 +11,6 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// stopMargin is kept of the grace period for an immediate shutdown and what comes after it.
-const stopMargin = 5 * time.Second
-
 // stop ends the server because the pod ends. No client is sent here any more before the sessions are closed.
 func (s *server) stop() error {
 	defer s.waiting()()
@@ -64,7 +61,7 @@ const withdrawTime = 2 * time.Second
 func (s *server) end() error {
 	patience, cancel := context.Background(), context.CancelFunc(func() {})
 	if s.Grace > 0 {
-		patience, cancel = context.WithTimeout(patience, max(s.Grace-stopMargin, s.Grace/2))
+		patience, cancel = context.WithTimeout(patience, s.grace.shutdown())
 	}
 	defer cancel()
 	s.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopping, "" })
@@ -115,7 +112,7 @@ func (a *adopted) lastLSN() (timeline int64, lsn uint64) {
 
 // checkpoint while clients still write shortens the time that the server is away.
 func (s *server) checkpoint(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.Grace/2, 10*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, s.grace.checkpoint())
 	defer cancel()
 	err := s.server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "CHECKPOINT")

@@ -95,7 +95,7 @@ type Supervisor struct {
 
 // New makes a supervisor; Run starts it.
 func New(options Options) *Supervisor {
-	i := &instance{Options: options, State: newState(options.Pod)}
+	i := &instance{Options: options, State: newState(options.Pod), grace: &gracePeriod{length: options.Grace}}
 	i.server = local.Server{SocketDir: options.SocketDir, Port: options.Port}
 	i.probe = local.NewProbe(i.server)
 	return &Supervisor{instance: i, restarts: make(chan agentapi.RestartRequest)}
@@ -103,6 +103,7 @@ func New(options Options) *Supervisor {
 
 // Run runs the server until ctx ends, and returns nil if it was then shut down cleanly or never ran.
 func (s *Supervisor) Run(ctx context.Context) error {
+	defer s.grace.follow(ctx)()
 	newest := s.watch(ctx)
 	in, err := s.await(ctx, newest)
 	if err != nil {

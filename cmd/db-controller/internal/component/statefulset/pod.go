@@ -1,6 +1,8 @@
 package statefulset
 
 import (
+	"cmp"
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -27,8 +29,19 @@ const AnnotationPasswords = "howdah.dev/roles-revision"
 // ContainerName of PostgreSQL with the agent.
 const ContainerName = "postgres"
 
-// gracePeriod is enough for the last checkpoint of a busy server.
-const gracePeriod = 120
+// gracePeriod is how long a pod may take to end.
+func gracePeriod(cluster *v1alpha1.PostgresCluster) int64 {
+	return cmp.Or(cluster.Spec.StopTimeoutSeconds, agentapi.StopTimeoutSeconds)
+}
+
+// command tells the agent the grace period where it isn't the one that it goes by.
+func command(cluster *v1alpha1.PostgresCluster) []string {
+	words := []string{agentapi.AgentPath, "run"}
+	if period := gracePeriod(cluster); period != agentapi.StopTimeoutSeconds {
+		words = append(words, fmt.Sprintf("--grace-period=%ds", period))
+	}
+	return words
+}
 
 func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSpec {
 	volumes, mounts := volumesOf(cluster, in)
@@ -50,7 +63,7 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 		Spec: corev1.PodSpec{
 			ServiceAccountName:            component.NamesOf(cluster).Identity(),
 			EnableServiceLinks:            ptr.To(false),
-			TerminationGracePeriodSeconds: ptr.To[int64](gracePeriod),
+			TerminationGracePeriodSeconds: ptr.To(gracePeriod(cluster)),
 			SecurityContext:               workload.PodSecurity(),
 			Containers:                    []corev1.Container{container(cluster, mounts)},
 			Volumes:                       volumes,
@@ -66,7 +79,7 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 func container(cluster *v1alpha1.PostgresCluster, mounts []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
 		Name: ContainerName, Image: cluster.Status.Image,
-		Command: []string{agentapi.AgentPath, "run"},
+		Command: command(cluster),
 		Env:     workload.PodIdentity(),
 		Ports: []corev1.ContainerPort{
 			{Name: "postgres", ContainerPort: agentapi.PostgresPort, Protocol: corev1.ProtocolTCP},

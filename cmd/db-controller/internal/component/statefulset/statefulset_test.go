@@ -1,8 +1,11 @@
 package statefulset
 
 import (
+	"cmp"
 	"flag"
 	"os"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -268,6 +271,27 @@ func TestTheSecretsForImagesReachPodsThatStartFromThenOn(t *testing.T) {
 		pod.Status.Phase = phase
 		if got := Changes(pod, cluster, inputs); got != want {
 			t.Errorf("a pod that is %s is replaced for %q", phase, got)
+		}
+	}
+}
+
+func TestPodsMayTakeAsLongToStopAsIsAskedAndThoseOfNobodyWhoAskedStayAsTheyAre(t *testing.T) {
+	before := Build(shop(), inputs).Spec.Template
+	for asked, want := range map[int64]string{0: "run", 120: "run", 300: "run --grace-period=300s"} {
+		cluster := shop()
+		cluster.Spec.StopTimeoutSeconds = asked
+		template := Build(cluster, inputs).Spec.Template
+		if got := strings.Join(template.Spec.Containers[0].Command[1:], " "); got != want {
+			t.Errorf("%d: the agent is told %q, not %q", asked, got, want)
+		}
+		if got, want := *template.Spec.TerminationGracePeriodSeconds, cmp.Or(asked, 120); got != want {
+			t.Errorf("%d: the grace period is %d s", asked, got)
+		}
+		if same := reflect.DeepEqual(template, before); same != (asked != 300) {
+			t.Errorf("%d: the pods stay as they are: %v", asked, same)
+		}
+		if Hash(cluster, inputs) != Hash(shop(), inputs) {
+			t.Errorf("%d: running pods are replaced", asked)
 		}
 	}
 }
