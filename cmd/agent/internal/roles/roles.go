@@ -158,8 +158,9 @@ func ensurePassword(ctx context.Context, conn *pgx.Conn, role, password string) 
 // keepPassword gives a role a password, and an attribute with it, unless it has that one. The server gets the verifier
 // only: a password would be in its memory, and in its log if the statement failed.
 func keepPassword(ctx context.Context, conn *pgx.Conn, role, password, attribute string) error {
-	var stored *string
-	if err := conn.QueryRow(ctx, "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = $1", role).Scan(&stored); err != nil {
+	var stored, count *string // the second is a setting from 16 on
+	if err := conn.QueryRow(ctx, "SELECT rolpassword, pg_catalog.current_setting('scram_iterations', true) FROM pg_catalog.pg_authid WHERE rolname = $1",
+		role).Scan(&stored, &count); err != nil {
 		return err
 	}
 	if stored != nil && verifies(*stored, password) {
@@ -169,7 +170,7 @@ func keepPassword(ctx context.Context, conn *pgx.Conn, role, password, attribute
 	if _, err := rand.Read(salt); err != nil {
 		return err
 	}
-	verifier, err := makeVerifier(password, salt, iterations)
+	verifier, err := makeVerifier(password, salt, iterationsOf(count))
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/text/secure/precis"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 const (
@@ -17,10 +17,21 @@ const (
 	iterations = 4096 // PostgreSQL's default
 )
 
+// iterationsOf is the number that scram_iterations says.
+func iterationsOf(setting *string) int {
+	if setting == nil {
+		return iterations
+	}
+	if n, err := strconv.Atoi(*setting); err == nil && n > 0 {
+		return n
+	}
+	return iterations
+}
+
 // makeVerifier is what PostgreSQL keeps of a password (RFC 5803):
 // SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>.
 func makeVerifier(password string, salt []byte, iterations int) (string, error) {
-	salted, err := pbkdf2.Key(sha256.New, prepare(password), salt, iterations, sha256.Size)
+	salted, err := pbkdf2.Key(sha256.New, postgres.PreparePassword(password), salt, iterations, sha256.Size)
 	if err != nil {
 		return "", fmt.Errorf("derive the verifier of a password: %w", err)
 	}
@@ -33,14 +44,6 @@ func mac(key []byte, text string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(text))
 	return h.Sum(nil)
-}
-
-// prepare normalises a password as clients do; what can't be normalised is taken as it is.
-func prepare(password string) string {
-	if prepared, err := precis.OpaqueString.String(password); err == nil {
-		return prepared
-	}
-	return password
 }
 
 // verifies says whether a stored verifier is that of the password.

@@ -44,3 +44,12 @@ func TestOnlyTheRightPasswordIsKnownAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestAPasswordIsHashedAsOftenAsTheServerIsSetTo(t *testing.T) {
+	text := func(s string) *string { return &s }
+	for setting, want := range map[*string]int{nil: 4096, text(""): 4096, text("10000"): 10000} {
+		if got := iterationsOf(setting); got != want {
+			t.Errorf("%d, not %d", got, want)
+		}
+	}
+}
