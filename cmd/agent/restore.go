@@ -59,6 +59,7 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 		Volume: generation.Volume(filepath.Join(root, agentapi.VolumeDir)), SocketDir: filepath.Join(root, agentapi.SocketDir),
 		RunDir: filepath.Join(root, agentapi.RunDir), WAL: filepath.Join(root, agentapi.WALPath),
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
+		Memory: job.MemoryLimit("/sys/fs/cgroup"),
 	}
 	return worker.Restore(ctx, task)
 }

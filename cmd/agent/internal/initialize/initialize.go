@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -62,7 +61,7 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 	if err != nil {
 		return generation.Generation{}, err
 	}
-	out, err := w.Run(ctx, filepath.Join(binDir, "initdb"), Arguments(task.MajorVersion, pgdata)...)
+	out, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, Arguments(task.MajorVersion, pgdata)...)
 	if err != nil {
 		return generation.Generation{}, err
 	}

@@ -26,6 +26,7 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 			"fsync":                           "off",
 			"hba_file":                        filepath.Join(dir, hbaFile),
 			"hot_standby":                     "off",
+			"huge_pages":                      "off", // the Job requests none
 			"ident_file":                      filepath.Join(dir, identFile),
 			"lc_messages":                     "C",
 			"listen_addresses":                "",
@@ -48,8 +49,22 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 			"unix_socket_directories":         r.SocketDir,
 			"wal_level":                       "replica",
 		}),
+		memory(r.Memory),
 		targetParameters(target, timeline(r.task.Timeline, r.manifest.Timeline)),
 	)
+}
+
+// memory gives replay a quarter of the Job's for its buffers; PostgreSQL's own 128 MB where there is no limit.
+func memory(bytes int64) []postgres.Parameter {
+	if bytes <= 0 {
+		return nil
+	}
+	for _, p := range postgres.DefaultParameters(postgres.NewestMajor, bytes, 0) {
+		if p.Name == "shared_buffers" {
+			return []postgres.Parameter{p}
+		}
+	}
+	return nil
 }
 
 // timeline is recovery_target_timeline. The backup's own one needs no history file that way.

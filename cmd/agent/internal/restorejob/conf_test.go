@@ -118,3 +118,16 @@ func TestWhatPostgreSQLSaidLastIsToldWithItsReason(t *testing.T) {
 		}
 	}
 }
+
+func TestReplayUsesAQuarterOfTheJobsMemoryAndNoHugePages(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "", 512 << 20: "128MB", 8 << 30: "2048MB"} {
+		r := &restoring{Worker: Worker{Memory: bytes}, manifest: &backup.Manifest{}}
+		got := map[string]string{}
+		for _, p := range parameters(r, postgres.ControlData{}, agentapi.RestoreTarget{}) {
+			got[p.Name] = p.Value
+		}
+		if got["shared_buffers"] != want || got["huge_pages"] != "off" {
+			t.Errorf("of %d bytes: %q, huge_pages %q", bytes, got["shared_buffers"], got["huge_pages"])
+		}
+	}
+}

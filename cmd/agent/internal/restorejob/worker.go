@@ -61,6 +61,8 @@ type Worker struct {
 	// Report is told of the progress.
 	Report func(job.Progress)
 	Log    *slog.Logger
+	// Memory of the Job's container, in bytes; 0: without limit.
+	Memory int64
 }
 
 // restoring is one run of a worker.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -81,7 +82,7 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 	if err := errors.Join(os.RemoveAll(oldData), os.RemoveAll(newData)); err != nil {
 		return nil, err
 	}
-	if _, err := w.Run(ctx, filepath.Join(found.oldBin, "initdb"), scratchArguments(oldData)...); err != nil {
+	if _, err := initialize.Initdb(ctx, w.Run, found.oldBin, task.FromVersion, scratchArguments(oldData)...); err != nil {
 		return nil, fmt.Errorf("make a scratch database of the old version: %w", err)
 	}
 	findings, err := w.copySchema(ctx, task, found, oldData, connect)

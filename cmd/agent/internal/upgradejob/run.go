@@ -157,7 +157,7 @@ func (w Worker) start(ctx context.Context, binDir, dataDir string) (stop func(co
 
 // initdb makes the empty new database like the old one, for pg_upgrade insists on it.
 func (w Worker) initdb(ctx context.Context, found programs, major int, pgdata string, old postgres.ControlData) error {
-	_, err := w.Run(ctx, filepath.Join(found.newBin, "initdb"), initdbArguments(major, pgdata, old)...)
+	_, err := initialize.Initdb(ctx, w.Run, found.newBin, major, initdbArguments(major, pgdata, old)...)
 	return err
 }
 
