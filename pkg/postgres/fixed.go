@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Why a person may not set a parameter. A reason completes "is not yours to set: ".
+// Why a person may not set a parameter. A reason completes "spec.postgresql.parameters can't set …: ".
 const (
 	whyAddress  = "clients reach the server through its Services, on a port and sockets that Howdah knows"
 	whyTLS      = "Howdah makes the server's certificates and renews them"
@@ -31,7 +31,7 @@ var fixed = map[string]string{
 	"listen_addresses": whyAddress, "port": whyAddress, "bonjour": whyAddress, "bonjour_name": whyAddress,
 
 	"data_directory": whyFiles, "config_file": whyFiles, "hba_file": whyFiles, "ident_file": whyFiles,
-	"external_pid_file": whyFiles, "allow_in_place_tablespaces": whyFiles,
+	"external_pid_file": whyFiles, "stats_temp_directory": whyFiles, "allow_in_place_tablespaces": whyFiles,
 	"include": whyFile, "include_dir": whyFile, "include_if_exists": whyFile,
 
 	"archive_mode": whyArchive, "archive_command": whyArchive, "archive_library": whyArchive,
@@ -63,13 +63,14 @@ var fixed = map[string]string{
 	"transaction_read_only": whyFact, "transaction_deferrable": whyFact,
 }
 
-// fixedFamilies are the parameters that belong to Howdah by how their names begin.
-var fixedFamilies = []struct{ prefix, why string }{
-	{"unix_socket_", whyAddress},
-	{"ssl", whyTLS},
-	{"recovery_target", whyRecovery},
-	{"krb_", whyMethod},
-	{"syslog_", whyLog},
+// fixedFamilies are the parameters that belong to Howdah by how their names begin, with the members that there are.
+var fixedFamilies = []struct{ prefix, why, members string }{
+	{"unix_socket_", whyAddress, "directories group permissions"},
+	{"ssl", whyTLS, " _ca_file _cert_file _ciphers _crl_dir _crl_file _dh_params_file _ecdh_curve _groups _key_file _library _max_protocol_version " +
+		"_min_protocol_version _passphrase_command _passphrase_command_supports_reload _prefer_server_ciphers _renegotiation_limit _tls13_ciphers"},
+	{"recovery_target", whyRecovery, " _action _inclusive _lsn _name _time _timeline _xid"},
+	{"krb_", whyMethod, "caseins_users server_keyfile"},
+	{"syslog_", whyLog, "facility ident sequence_numbers split_messages"},
 }
 
 // Fixed says whether a parameter belongs to Howdah, and why.
@@ -83,6 +84,23 @@ func Fixed(name string) (why string, isFixed bool) {
 		}
 	}
 	return "", false
+}
+
+// FixedByReason are the names of all parameters that belong to Howdah, in order, by why. The API server refuses them, too.
+func FixedByReason() map[string][]string {
+	reasons := map[string][]string{}
+	for name, why := range fixed {
+		reasons[why] = append(reasons[why], name)
+	}
+	for _, family := range fixedFamilies {
+		for _, member := range strings.Split(family.members, " ") {
+			reasons[family.why] = append(reasons[family.why], family.prefix+member)
+		}
+	}
+	for _, names := range reasons {
+		slices.Sort(names)
+	}
+	return reasons
 }
 
 // walLevels are the values of wal_level that archiving works with.
@@ -101,7 +119,7 @@ func CheckParameter(name, value string) error {
 		return err
 	}
 	if why, isFixed := Fixed(name); isFixed {
-		return fmt.Errorf("%w: %s is not yours to set: %s", ErrParameter, name, why)
+		return fmt.Errorf("%w: spec.postgresql.parameters can't set %s: %s; remove it", ErrParameter, name, why)
 	}
 	if name == "wal_level" && !slices.Contains(walLevels, value) {
 		return fmt.Errorf("%w: wal_level %q can't be archived: write replica or logical", ErrParameter, value)

@@ -137,7 +137,7 @@ func TestABadParameterIsRefusedAndTheOldOneStays(t *testing.T) {
 		"a value out of range":        {"work_mem", "1", "outside the valid range"},
 		"a value of another type":     {"max_connections", "many", `invalid value for parameter "max_connections": "many"`},
 		"a library that isn't there":  {"shared_preload_libraries", "no_such_library", "no_such_library"},
-		"what is not the user's":      {"archive_command", "true", "archive_command is not yours to set"},
+		"what is not the user's":      {"archive_command", "true", "can't set archive_command: the agent archives WAL"},
 		"a combination that can't be": {"superuser_reserved_connections", "20", "must be less than"},
 	} {
 		t.Run(name, func(t *testing.T) {

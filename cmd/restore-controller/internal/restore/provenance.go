@@ -114,3 +114,17 @@ func (d *dropping) parameters(recorded, live map[string]v1alpha1.ParameterValue)
 	}
 	return kept
 }
+
+// dropRefused drops the parameters that the API server refuses today, and names them: a backup from before is restored without them.
+func dropRefused(spec *v1alpha1.PostgresClusterSpec) (dropped []string) {
+	kept := maps.Clone(spec.PostgreSQL.Parameters)
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		_, isFixed := postgres.Fixed(name)
+		if isFixed || postgres.Dangerous(name, string(kept[name]), spec.Synchronous != nil) {
+			dropped = append(dropped, "spec.postgresql.parameters."+name)
+			delete(kept, name)
+		}
+	}
+	spec.PostgreSQL.Parameters = kept
+	return dropped
+}

@@ -105,3 +105,16 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 		t.Errorf("spec.scheduling has %d fields: decide in admit whether the new one may come from a bucket", scheduling.NumField())
 	}
 }
+
+func TestABackupFromBeforeIsRestoredWithoutTheParametersThatAreRefusedToday(t *testing.T) {
+	recorded := shopSpec()
+	recorded.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB", "autovacuum": "off", "lc_messages": "de_DE", "ignore_system_indexes": "on"}
+	spec, dropped := from(t, recorded, v1alpha1.NewCluster{Name: "copy"}, provenance{trusted: true})
+	if p := spec.PostgreSQL.Parameters; len(p) != 1 || p["work_mem"] != "8MB" {
+		t.Errorf("parameters %v", p)
+	}
+	want := []string{"spec.postgresql.parameters.autovacuum", "spec.postgresql.parameters.ignore_system_indexes", "spec.postgresql.parameters.lc_messages"}
+	if !reflect.DeepEqual(dropped, want) {
+		t.Errorf("dropped %q", dropped)
+	}
+}

@@ -40,6 +40,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by
 	}
 	spec.Version = int32(head.PGMajor)
 	spec, dropped := by.admit(spec)
+	dropped = append(dropped, dropRefused(spec)...)
 	wanted := restore.Spec.Destination.NewCluster
 	if wanted.Image != "" {
 		spec.Image = wanted.Image
