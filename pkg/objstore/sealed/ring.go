@@ -85,11 +85,13 @@ func rank(keys Keys, name string) int {
 	return 2
 }
 
-// newest is what seals new objects; empty: none can be opened.
+// newest is what seals new objects; empty: none that is open may.
 func (r *ring) newest() string {
-	newest := ""
-	for id := range r.open {
-		newest = max(newest, id)
+	newest, current := "", fingerprint(r.keys.byName[r.keys.current])
+	for id, key := range r.open {
+		if key.writes(current) {
+			newest = max(newest, id)
+		}
 	}
 	return newest
 }
@@ -115,11 +117,8 @@ func (r *ring) refusal() error {
 
 // ensureNewest makes sure that there is a data key that was made under the current key.
 func (r *ring) ensureNewest(ctx context.Context, store objstore.Store, now time.Time) (*ring, error) {
-	current := fingerprint(r.keys.byName[r.keys.current])
-	for _, key := range r.open {
-		if key.origin == current {
-			return r, nil
-		}
+	if r.newest() != "" {
+		return r, nil
 	}
 	key := newDataKey(r.keys, now)
 	w, err := wrapKey(key, r.keys, r.keys.current, now)

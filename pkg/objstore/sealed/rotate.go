@@ -107,6 +107,7 @@ func (s *Store) rewrap(ctx context.Context, r *ring) error {
 
 // wrapByCurrent makes sure that the current key opens the data key.
 func (s *Store) wrapByCurrent(ctx context.Context, keys Keys, key dataKey) (wrap, error) {
+	key.origin = key.vouched(fingerprint(keys.byName[keys.current]))
 	only := Keys{current: keys.current, byName: map[string][]byte{keys.current: keys.byName[keys.current]}}
 	w, err := wrapKey(key, only, only.current, s.now())
 	if err != nil {

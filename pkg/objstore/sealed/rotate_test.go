@@ -201,3 +201,42 @@ func TestTwoOwnersWithDifferentKeysNeverTakeAwayTheLastWrapOfADataKey(t *testing
 	}
 	v.expect("k1", "k2", "k2")
 }
+
+// TestADataKeyThatWasPlantedSealsNothingAfterARotation: who knew a former key, and could write to the bucket, has left a data key there
+// whose id is the largest.
+func TestADataKeyThatWasPlantedSealsNothingAfterARotation(t *testing.T) {
+	planted := strings.Repeat("f", keyNameSize)
+	for name, origin := range map[string][]byte{"of the former key": secret(1), "of the key that comes": secret(2)} {
+		t.Run(name, func(t *testing.T) {
+			v := newVault(t)
+			put(t, v.open(), "o/old", nil)
+			both := keys(t, "k1", map[string][]byte{"k1": secret(1), "origin": origin})
+			plant := func() {
+				w, err := wrapKey(dataKey{id: planted, origin: fingerprint(both.byName["origin"]), secret: secret(9)[:keySize]}, both, "k1", v.now())
+				if err == nil {
+					_, err = w.put(t.Context(), v.inner, both)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			expect := func(when string) {
+				t.Helper()
+				put(t, v.open(), "o/new", nil)
+				if h, err := parseHeader(get(t, v.inner, "o/new")); err != nil || h.dataKey == planted {
+					t.Errorf("%s: what was put is sealed with the planted data key; %v", when, err)
+				}
+			}
+			plant()
+			v.entries["k2"], v.current = secret(2), "k2"
+			expect("before the rotation")
+			v.rotate()
+			plant()
+			expect("after the rotation")
+			delete(v.entries, "k1")
+			v.rotate()
+			v.rotate()
+			expect("without the former key")
+		})
+	}
+}

@@ -106,6 +106,11 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 	if key == markerKey {
 		return s.inner.Put(ctx, key, body, objstore.PutOptions{IfAbsent: true}) // it is there by now, and stays
 	}
+	if r.newest() == "" {
+		if r, err = s.renewed(ctx); err != nil {
+			return err
+		}
+	}
 	with := r.open[r.newest()]
 	h := newHeader(with.id, len(body))
 	o, err := newOpener(with.secret, h, key)

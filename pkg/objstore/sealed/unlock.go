@@ -98,6 +98,22 @@ func (s *Store) writer(ctx context.Context) (*ring, error) {
 	})
 }
 
+// renewed makes a data key under the current key, unless somebody else has made one meanwhile: the key was changed, and nobody has
+// rotated the repository yet.
+func (s *Store) renewed(ctx context.Context) (*ring, error) {
+	return s.exclusively(ctx, func() (*ring, error) {
+		known := s.ring.Load()
+		if known != nil && known.newest() != "" {
+			return known, nil
+		}
+		r, err := load(ctx, s.inner, s.source, known, s.now())
+		if err != nil {
+			return nil, err
+		}
+		return r.ensureNewest(ctx, s.inner, s.now())
+	})
+}
+
 // refreshed looks for newer data keys. What can't be read now is looked for the next time: what is known still does.
 func (s *Store) refreshed(ctx context.Context, known *ring) *ring {
 	r, err := load(ctx, s.inner, s.source, known, s.now())

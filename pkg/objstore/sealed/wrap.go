@@ -23,7 +23,22 @@ const maxWrap = 64 << 10
 type dataKey struct {
 	id     string // sorts by when it was made
 	origin string // fingerprint of the key that was current then
+	by     string // fingerprint of the key that has opened it
 	secret []byte
+}
+
+// writes says whether the data key seals new objects while the key with this fingerprint is current: only one that was made under
+// that key does, and only where that key says so. A wrap of a former key may have come from anybody who knew it, and says what
+// they like.
+func (k dataKey) writes(current string) bool { return k.origin == current && k.by == current }
+
+// vouched is the origin as the current key may repeat it: what only another key says of it is not true because the current one
+// has wrapped it.
+func (k dataKey) vouched(current string) string {
+	if k.origin == current && k.by != current {
+		return k.by
+	}
+	return k.origin
 }
 
 // wrap is a data key, wrapped by a key: the JSON of an object below Prefix.
@@ -49,7 +64,8 @@ func newDataKey(keys Keys, now time.Time) dataKey {
 	var id [keyNameSize / 2]byte
 	_, _ = rand.Read(id[:])
 	binary.BigEndian.PutUint32(id[:], uint32(now.Unix()))
-	key := dataKey{id: hex.EncodeToString(id[:]), origin: fingerprint(keys.byName[keys.current]), secret: make([]byte, keySize)}
+	current := fingerprint(keys.byName[keys.current])
+	key := dataKey{id: hex.EncodeToString(id[:]), origin: current, by: current, secret: make([]byte, keySize)}
 	_, _ = rand.Read(key.secret)
 	return key
 }
@@ -131,7 +147,7 @@ func (w wrap) unwrap(keys Keys) (dataKey, error) {
 	if err != nil || len(secret) != keySize {
 		return dataKey{}, damaged(w.object(), fmt.Errorf("its bytes are not what key %s has wrapped", w.Key))
 	}
-	return dataKey{id: w.ID, origin: w.Origin, secret: secret}, nil
+	return dataKey{id: w.ID, origin: w.Origin, by: fingerprint(key), secret: secret}, nil
 }
 
 // refused says which key is needed, and which are there.
