@@ -188,6 +188,9 @@ func (c *Core) Observe(now Time, server Server) {
 	if server.Mode == Primary && c.server.Mode != Primary {
 		c.replicas.wait(now)
 	}
+	if server.Mode == Primary {
+		c.replicas.follow(server.Position)
+	}
 	c.server = server
 }
 

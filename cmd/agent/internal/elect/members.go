@@ -115,9 +115,7 @@ func (m *membership) marked(members []Member) []Member {
 		if former, found := m.record.member(out[i].Name); found {
 			out[i].Replayed = later(out[i].Replayed, former.Replayed)
 		}
-		if known := m.replicas.known[out[i].Name]; known != nil && known.most > 0 && m.server.Position.Timeline > 0 {
-			out[i].Replayed = later(out[i].Replayed, End{Timeline: m.server.Position.Timeline, LSN: known.most})
-		}
+		out[i].Replayed = later(out[i].Replayed, m.replicas.replayed(out[i].Name))
 	}
 	return out
 }

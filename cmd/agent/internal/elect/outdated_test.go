@@ -171,22 +171,38 @@ func TestAMemberThatHasLessThanItHadTakesNothing(t *testing.T) {
 	b.hears("c", 1, 100).takes()
 }
 
+// A replica that connects to a new primary first gets the end of its own timeline.
+func TestAMemberIsNotSaidToHaveATimelineThatItHasNotReached(t *testing.T) {
+	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+	a.observes(Server{Mode: Primary, Position: agentapi.Position{Timeline: 2, LSN: 101}, Sync: Sync{Quorum: 1, Members: []string{"b", "c"}}})
+	a.core.Follow(a.now, map[string]Follower{
+		"b": {Address: "ip-b", Streaming: true, Flushed: 100, Replayed: 100}, "c": {Address: "ip-c", Streaming: true, Flushed: 101, Replayed: 101},
+	})
+	r := a.renews(2 * limits.Renew)
+	if b := r.Members[0].Replayed; b.Timeline > 1 {
+		t.Errorf("b is said to have %+v", b)
+	}
+	if c := r.Members[1].Replayed; c.Timeline != 2 || c.LSN != 101 {
+		t.Errorf("c is said to have %+v", c)
+	}
+}
+
 func TestTheLeaseSaysWhatEveryMemberHadAtLeast(t *testing.T) {
 	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
 	at := func(b uint64) Record {
 		a.core.Follow(a.now, map[string]Follower{
-			"b": {Address: "ip-b", Streaming: true, Flushed: b, Replayed: b}, "c": {Address: "ip-c", Streaming: true, Flushed: 80, Replayed: 80},
+			"b": {Address: "ip-b", Streaming: true, Flushed: b, Replayed: b}, "c": {Address: "ip-c", Streaming: true, Flushed: 180, Replayed: 180},
 		})
 		return a.renews(2 * limits.Renew)
 	}
-	if r := at(90); r.Members[0].Replayed.LSN != 90 || r.Members[1].Replayed.LSN != 80 || r.Members[0].Replayed.Timeline != 1 {
+	if r := at(190); r.Members[0].Replayed.LSN != 190 || r.Members[1].Replayed.LSN != 180 || r.Members[0].Replayed.Timeline != 1 {
 		t.Errorf("%+v", r.Members)
 	}
-	r := at(50) // its volume was rolled back
-	if r.Members[0].Replayed.LSN != 90 || a.core.replicas.stream("b") {
+	r := at(150) // its volume was rolled back
+	if r.Members[0].Replayed.LSN != 190 || a.core.replicas.stream("b") {
 		t.Errorf("%+v", r.Members)
 	}
-	if at(91); !a.core.replicas.stream("b") {
+	if at(191); !a.core.replicas.stream("b") {
 		t.Error("it has everything again")
 	}
 }

@@ -1,6 +1,10 @@
 package elect
 
-import "time"
+import (
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
 
 // lookedApart is how much of the time between two looks at replicas counts: during the rest nobody looked.
 const lookedApart = 2 * time.Second
@@ -9,6 +13,7 @@ const lookedApart = 2 * time.Second
 type replicas struct {
 	known  map[string]*watched
 	looked Time // when the server was asked last, or began
+	since  End  // where the primary was when it was seen first on its timeline
 }
 
 // watched is what a holder remembers of a replica.
@@ -53,6 +58,22 @@ func (r *replicas) note(now Time, followers map[string]Follower) {
 			known.away = 0
 		}
 	}
+}
+
+// follow a primary: whoever has replayed less than where it was first seen may have nothing of its timeline yet.
+func (r *replicas) follow(primary agentapi.Position) {
+	if primary.Timeline > 0 && primary.Timeline != r.since.Timeline {
+		r.since = End{Timeline: primary.Timeline, LSN: primary.LSN}
+	}
+}
+
+// replayed is what a replica had at least; zero: it isn't known.
+func (r *replicas) replayed(name string) End {
+	known := r.known[name]
+	if known == nil || known.most == 0 || r.since.Timeline == 0 || known.most < r.since.LSN {
+		return End{}
+	}
+	return End{Timeline: r.since.Timeline, LSN: known.most}
 }
 
 // wait for all of them anew: the server that they follow has just begun.
