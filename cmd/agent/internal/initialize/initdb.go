@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,7 @@ func Initdb(ctx context.Context, run postgres.Run, binDir string, major int, arg
 // Empty: the programs don't say where they read it.
 func withoutHugePages(ctx context.Context, run postgres.Run, binDir string) (dir string, err error) {
 	program := filepath.Join(binDir, "pg_config")
-	if _, err := os.Stat(program); err != nil {
+	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
 		return "", nil // as with the programs of another image
 	}
 	out, err := run(ctx, program, "--sharedir")
