@@ -9,6 +9,8 @@ import (
 const (
 	// stopMargin is kept of the grace period for an immediate shutdown and what comes after it.
 	stopMargin = 5 * time.Second
+	// exitMargin is kept of it for the agent's own end.
+	exitMargin = time.Second
 	// leaveTime is how long the lease may take to be given up when the pod ends.
 	leaveTime = 10 * time.Second
 )
@@ -51,5 +53,5 @@ func (g *gracePeriod) leave() time.Duration {
 	if g.length == 0 {
 		return leaveTime
 	}
-	return min(leaveTime, g.left())
+	return min(leaveTime, max(0, g.left()-exitMargin))
 }
