@@ -12,7 +12,7 @@ import (
 )
 
 // packsOfHistory is how many packs each manifest of a history points at: all of them at the same.
-const packsOfHistory = 2000
+const packsOfHistory = 1000
 
 // history is a store with this many backups that share their packs, as the incremental ones of a quiet database do.
 func history(t *testing.T, backups int) objstore.Store {
@@ -36,7 +36,7 @@ func history(t *testing.T, backups int) objstore.Store {
 
 // TestMemoryIsFlatWhateverTheHistory holds every header once, one after the other.
 func TestMemoryIsFlatWhateverTheHistory(t *testing.T) {
-	short, long := history(t, 50), history(t, 500)
+	short, long := history(t, 20), history(t, 100)
 	for name, do := range map[string]func(objstore.Store) error{
 		"deletion":      func(s objstore.Store) error { _, err := Delete(t.Context(), s, testLineage, "b0001"); return err },
 		"expiry of WAL": func(s objstore.Store) error { _, err := ExpireWAL(t.Context(), s, testLineage, 1); return err },
@@ -47,9 +47,9 @@ func TestMemoryIsFlatWhateverTheHistory(t *testing.T) {
 	} {
 		ofShort := heaptest.Peak(short, func(s objstore.Store) { must(t, do(s)) })
 		ofLong := heaptest.Peak(long, func(s objstore.Store) { must(t, do(s)) })
-		t.Logf("%s: %d KiB with 50 backups, %d KiB with 500", name, ofShort>>10, ofLong>>10)
+		t.Logf("%s: %d KiB with 20 backups, %d KiB with 100", name, ofShort>>10, ofLong>>10)
 		if ofLong > ofShort+1<<20 {
-			t.Errorf("%s keeps %d KiB with 50 backups, and %d KiB with 500", name, ofShort>>10, ofLong>>10)
+			t.Errorf("%s keeps %d KiB with 20 backups, and %d KiB with 100", name, ofShort>>10, ofLong>>10)
 		}
 	}
 }
