@@ -49,7 +49,7 @@ func newIdle(t *testing.T, instances int32) *idle {
 	t.Helper()
 	i := &idle{bed: newBed(t, "minio")}
 	i.cluster = i.NewCluster("shop", 17)
-	i.cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum": "off", "checkpoint_timeout": "30min"}
+	i.cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum_naptime": "1h", "checkpoint_timeout": "30min"}
 	i.cluster.Spec.Instances = instances
 	i.Must(i.Create(t.Context(), i.cluster))
 	return i

@@ -40,10 +40,11 @@ func TestAnOldServerWithLogicalSlotsStartsForPgUpgrade(t *testing.T) {
 		run("initdb", scratchArguments(newData)...)
 		run("pg_ctl", "-D", oldData, "-w", "-l", filepath.Join(dir, "log"), "-o",
 			"-c wal_level=logical -c max_replication_slots=20 -c listen_addresses='' -c unix_socket_directories="+dir, "start")
-		for i := range 15 {
-			run("psql", "-h", dir, "-U", "postgres", "-c", fmt.Sprintf("SELECT pg_create_logical_replication_slot('s%d', 'pgoutput')", i))
-		}
 		run("psql", "-h", dir, "-U", "postgres", "-c", pgtest.Unkind(pg.Major, "postgres", "template1")+"ALTER ROLE postgres SET statement_timeout = '1ms'")
+		pinned := "user=postgres options=" + postgres.QuoteConnInfo(postgres.SessionOptions(postgres.SessionSettings(pg.Major)))
+		for i := range 15 { // last: from 17 on, pg_upgrade wants slots that lack nothing
+			run("psql", "-h", dir, "-d", pinned, "-c", fmt.Sprintf("SELECT pg_create_logical_replication_slot('s%d', 'pgoutput')", i))
+		}
 		run("pg_ctl", "-D", oldData, "-w", "stop")
 		w := Worker{Scratch: dir, Run: postgres.Exec, Report: func(job.Progress) {}}
 		if err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, oldData, newData); err != nil {
