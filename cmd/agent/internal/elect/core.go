@@ -68,6 +68,12 @@ func (c *Core) Reread() { c.lease.refresh = true }
 // SawLease takes in the Lease as it was read.
 func (c *Core) SawLease(now Time, record Record) {
 	c.lease.refresh = false
+	if c.holds && record.Version == "" { // there is none: it is created again, as it was
+		record = *c.lease.record
+		record.Version = ""
+		c.lease.record, c.lease.confirmed = &record, false
+		return
+	}
 	if !c.lease.news(&record, c.holds) {
 		return
 	}

@@ -45,6 +45,11 @@ func (l *lease) ended(outcome Outcome) {
 	}
 }
 
+// stale: the Lease has to be read. One that a holder was about to create, and had lost before, is nobody's to create.
+func (l *lease) stale(holds bool) bool {
+	return l.refresh || l.record == nil || !holds && l.record.Version == "" && !l.record.blank()
+}
+
 // unclear: it is not known what the Lease says.
 func (l *lease) unclear() bool { return l.doubt || l.writing != nil }
 

@@ -90,6 +90,30 @@ func TestThePrimaryCreatesALeaseThatIsMissing(t *testing.T) {
 	}
 }
 
+func TestALeaseThatWasCreatedIsWrittenOnWithItsVersion(t *testing.T) {
+	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+	known := a.renews(2 * limits.Renew)
+	a.sees(Record{}).wants(Lead)
+	created := a.passes(limits.Renew).takes()
+	a.writes(Written)
+	again := a.passes(limits.Renew).takes()
+	if created.Version != "" || created.Sequence != known.Sequence+1 || again.Version == "" || again.Sequence != created.Sequence+1 {
+		t.Errorf("created %+v, then %+v", created, again)
+	}
+}
+
+func TestWhoHasLostTheLeaseDoesNotCreateIt(t *testing.T) {
+	a := leader(t, required(1), held(1, "b", "c")).follow("b", "c")
+	a.renews(2 * limits.Renew)
+	a.sees(Record{}).passes(limits.Renew)
+	a.writes(Unknown)
+	a.passes(time.Minute)
+	a.serves(Replica, 1, 200).hears("b", 1, 100).hears("c", 1, 100).passes(time.Minute)
+	if a.core.Holds() || a.acts.Write != nil || !a.acts.Refresh {
+		t.Errorf("%+v", a.acts)
+	}
+}
+
 func TestTheOthersWaitForAPrimaryToWriteALeaseThatWasRolledBack(t *testing.T) {
 	known := sequel(held(1, "b"), "50")
 	older := held(1, "b", "c")

@@ -115,6 +115,9 @@ func (r *Record) newer(than *Record) bool {
 	if than == nil {
 		return true
 	}
+	if r.Version == "" || than.Version == "" { // one that is yet to be created
+		return r.Version != ""
+	}
 	a, errA := strconv.ParseUint(r.Version, 10, 64)
 	b, errB := strconv.ParseUint(than.Version, 10, 64)
 	if errA != nil || errB != nil {

@@ -80,10 +80,10 @@ func (c *Core) Step(now Time) Acts {
 	} else if c.lease.writing == nil { // a claim that is on its way says what the limits were
 		c.limits.settle()
 	}
-	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.lease.refresh || c.lease.record == nil}
 	if c.holds && now >= c.until() {
 		c.lose()
 	}
+	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.lease.stale(c.holds)}
 	switch {
 	case c.Alone() && c.unrivalled():
 		c.beAlone(&acts)

@@ -22,11 +22,12 @@ func TestThePrimaryCreatesALeaseThatWasDeleted(t *testing.T) {
 	two, _ := newPair(t)
 	two.run()
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) > 0 })
-	before := two.lease.delete()
+	before, written := two.lease.delete(), len(two.lease.annotations())
 	two.first.await("create the Lease", func() bool { return two.lease.annotation() != "" })
 	if after := two.lease.annotation(); !strings.Contains(after, `"members":[{"name":"shop-1"`) || !strings.Contains(after, `"lastHolder":"shop-0"`) {
 		t.Errorf("the Lease was\n%s, is\n%s", before, after)
 	}
+	two.first.await("write it again", func() bool { return len(two.lease.annotations()) > written })
 	if err := two.second.terminate(time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +62,14 @@ func (l *leaseServer) annotation() string {
 	return text
 }
 
-// Create is a server-side apply by somebody who owns nothing of what is there.
-func (l *leaseServer) Create(_ context.Context, _, _ string, object, into any) error {
+// Create is a server-side apply: it is in conflict with what others have written, and not with what its manager has.
+func (l *leaseServer) Create(_ context.Context, _, manager string, object, into any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.object != nil {
+	if l.object != nil && l.creator != manager {
 		return &kube.StatusError{Code: http.StatusConflict, Reason: "Conflict"}
 	}
-	l.object = map[string]any{}
+	l.creator, l.object = manager, map[string]any{}
 	if err := convert(object, &l.object); err != nil {
 		return err
 	}

@@ -99,7 +99,8 @@ type leaseServer struct {
 	version int
 	object  map[string]any
 	changed chan struct{}
-	written []string // the annotations of all writes
+	written []string // the annotations of all patches
+	creator string   // who has created it, until somebody patches it
 }
 
 func newLeaseServer() *leaseServer {
@@ -134,6 +135,7 @@ func (l *leaseServer) Merge(_ context.Context, _, _ string, patch, into any) err
 		return &kube.StatusError{Code: http.StatusConflict, Reason: "Conflict"}
 	}
 	merge(l.object, wanted)
+	l.creator = ""
 	if annotations, has := meta["annotations"].(map[string]any); has {
 		l.written = append(l.written, fmt.Sprint(annotations["howdah.dev/election"]))
 	}
