@@ -72,6 +72,9 @@ func rollBackVolume(w *world, n *node, d time.Duration) {
 func (w *world) shows(n *node, v volume) bool {
 	r := w.store.record
 	if r.LastHolder == n.name {
+		if v.checkpoint.LSN == 0 {
+			return false // there is no such volume: initdb ends with a checkpoint, which this model leaves out
+		}
 		return v.checkpoint.Timeline < r.Checkpoint.Timeline || v.checkpoint.LSN < r.Checkpoint.LSN
 	}
 	i := slices.IndexFunc(r.Members, func(m elect.Member) bool { return m.Name == n.name })
