@@ -92,7 +92,7 @@ func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
 	b.SQL("shop", "CREATE TABLE t (n int)")
 	backup := b.Backup("base", "shop")
 	at := func(text string) *v1alpha1.RestoreTarget { return &v1alpha1.RestoreTarget{Time: text} }
-	for name, c := range map[string]struct {
+	refusals := map[string]struct {
 		change  func(*v1alpha1.Restore)
 		reason  string
 		message string
@@ -106,10 +106,15 @@ func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
 			r.Spec.Source = v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "none"}}
 		}, v1alpha1.ReasonBackupNotFound, "none"},
 		"no-cluster": {func(r *v1alpha1.Restore) { r.Spec.Source.Cluster.Name = "none" }, "", "none"},
-	} {
-		restore := b.restoreOf(name, nil)
-		c.change(restore)
-		b.Must(b.Create(t.Context(), restore))
+	}
+	restores := map[string]*v1alpha1.Restore{}
+	for name, c := range refusals {
+		restores[name] = b.restoreOf(name, nil)
+		c.change(restores[name])
+		b.Must(b.Create(t.Context(), restores[name]))
+	}
+	for name, c := range refusals {
+		restore := restores[name]
 		b.Await(restore, "to be refused", func() bool {
 			seen := place.Condition(restore, v1alpha1.ConditionSucceeded)
 			return seen != nil && seen.Status != metav1.ConditionTrue && (c.reason == "" || seen.Reason == c.reason) && strings.Contains(seen.Message, c.message) && restore.Status.Plan == nil
