@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/logging"
@@ -27,16 +26,22 @@ import (
 type Options struct {
 	LeaderElect    bool
 	MetricsAddress string
-	ProbeAddress   string
-	Namespaces     []string
-	LogLevel       string
-	LogFormat      string
+	// MetricsForAll serves metrics to whoever reaches the port; otherwise to whom the API server allows to read them.
+	MetricsForAll bool
+	// MetricsCertificates is the folder of the certificate of /metrics; if empty, the process makes one.
+	MetricsCertificates string
+	ProbeAddress        string
+	Namespaces          []string
+	LogLevel            string
+	LogFormat           string
 }
 
 // AddFlags registers the flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "act only while this replica is the elected leader")
-	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 switches it off")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, over TLS; 0 switches it off")
+	flags.BoolVar(&o.MetricsForAll, "metrics-for-all", false, "serve /metrics to whoever reaches it, and not only to whom the API server allows to get it")
+	flags.StringVar(&o.MetricsCertificates, "metrics-cert-dir", "", "folder of tls.crt and tls.key for /metrics; if not set, the process makes a certificate that nobody has signed")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringSliceVar(&o.Namespaces, "namespaces", nil, "namespaces to watch; all if not set")
 	flags.StringVar(&o.LogLevel, "log-level", "info", "log level: error, info or debug")
@@ -66,7 +71,11 @@ func New(name string, o Options, byObject map[client.Object]cache.ByObject) (ctr
 	config.UserAgent = name
 	// Enough for many clusters at a time: the API server itself sees to it that nobody is served at others' cost.
 	config.QPS, config.Burst = 200, 400
-	mgr, err := ctrl.NewManager(config, o.managerOptions(name, byObject))
+	options, err := o.managerOptions(name, byObject)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("start manager: %w", err)
 	}
@@ -85,7 +94,8 @@ func OnlyOurs(kinds ...client.Object) map[client.Object]cache.ByObject {
 	return byObject
 }
 
-func (o Options) managerOptions(name string, byObject map[client.Object]cache.ByObject) manager.Options {
+func (o Options) managerOptions(name string, byObject map[client.Object]cache.ByObject) (manager.Options, error) {
+	metrics, err := o.metricsOptions()
 	lease, renew, retry := 15*time.Second, 10*time.Second, 2*time.Second
 	return manager.Options{
 		Scheme:                        Scheme(),
@@ -95,7 +105,7 @@ func (o Options) managerOptions(name string, byObject map[client.Object]cache.By
 		LeaseDuration:                 &lease,
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.ProbeAddress,
 		Cache: cache.Options{
 			DefaultNamespaces: o.namespaces(),
@@ -103,7 +113,7 @@ func (o Options) managerOptions(name string, byObject map[client.Object]cache.By
 			ByObject:          byObject,
 		},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: uncached()}},
-	}
+	}, err
 }
 
 func (o Options) namespaces() map[string]cache.Config {

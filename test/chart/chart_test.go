@@ -143,10 +143,11 @@ func TestWatchingSomeNamespacesTakesRolesThereAndNothingElsewhere(t *testing.T) 
 			t.Errorf("%s has Roles in %v", name, got)
 		}
 	}
+	everywhere := []string{"nodes", "persistentvolumes", "storageclasses", "namespaces", "tokenreviews", "subjectaccessreviews"}
 	for _, object := range ofKind(objects, "ClusterRole") {
 		for _, rule := range as[rbacv1.ClusterRole](t, object).Rules {
 			for _, resource := range rule.Resources {
-				if !slices.Contains([]string{"nodes", "persistentvolumes", "storageclasses", "namespaces"}, resource) {
+				if !slices.Contains(everywhere, resource) {
 					t.Errorf("ClusterRole %s gives %s everywhere", object.GetName(), resource)
 				}
 			}

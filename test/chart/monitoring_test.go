@@ -35,7 +35,7 @@ func only(t *testing.T, objects []unstructured.Unstructured, kind string) unstru
 }
 
 func TestNothingForPrometheusOrGrafanaIsThereUnlessItIsAskedFor(t *testing.T) {
-	for _, kind := range []string{"PrometheusRule", "PodMonitor", "ConfigMap"} {
+	for _, kind := range []string{"PrometheusRule", "ServiceMonitor", "ConfigMap"} {
 		if found := ofKind(render(t), kind); len(found) != 0 {
 			t.Errorf("%d objects of kind %s", len(found), kind)
 		}
@@ -44,7 +44,7 @@ func TestNothingForPrometheusOrGrafanaIsThereUnlessItIsAskedFor(t *testing.T) {
 
 func TestEachPartOfMonitoringBringsOneObjectWithTheLabelsThatAreWanted(t *testing.T) {
 	before := len(render(t))
-	for part, kind := range map[string]string{"rules": "PrometheusRule", "dashboard": "ConfigMap", "controllers": "PodMonitor"} {
+	for part, kind := range map[string]string{"rules": "PrometheusRule", "dashboard": "ConfigMap", "controllers": "ServiceMonitor"} {
 		objects := render(t, "monitoring."+part+".enabled=true", "monitoring."+part+".labels.release=mine")
 		if len(objects) != before+1 {
 			t.Errorf("%s brings %d objects", part, len(objects)-before)
@@ -94,17 +94,20 @@ func TestTheDashboardIsThatOfTheFileAndIsFoundByTheSidecar(t *testing.T) {
 	}
 }
 
-func TestThePodMonitorFindsThePodsOfAllControllers(t *testing.T) {
+func TestTheServiceMonitorFindsTheMetricsOfAllControllers(t *testing.T) {
 	objects := render(t, "monitoring.controllers.enabled=true")
-	selector, _, err := unstructured.NestedStringMap(only(t, objects, "PodMonitor").Object, "spec", "selector", "matchLabels")
+	selector, _, err := unstructured.NestedStringMap(only(t, objects, "ServiceMonitor").Object, "spec", "selector", "matchLabels")
 	if err != nil || len(selector) != 2 {
 		t.Fatalf("selector %v: %v", selector, err)
 	}
-	for _, object := range ofKind(objects, "Deployment") {
-		labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+	services := ofKind(objects, "Service")
+	if len(services) != len(controllers) {
+		t.Errorf("%d Services", len(services))
+	}
+	for _, object := range services {
 		for key, value := range selector {
-			if labels[key] != value {
-				t.Errorf("%s isn't scraped: %s is %q", object.GetName(), key, labels[key])
+			if object.GetLabels()[key] != value {
+				t.Errorf("%s isn't scraped: %s is %q", object.GetName(), key, object.GetLabels()[key])
 			}
 		}
 	}
@@ -113,7 +116,7 @@ func TestThePodMonitorFindsThePodsOfAllControllers(t *testing.T) {
 func TestSettingsOfMonitoringThatNothingActsOnAreRefused(t *testing.T) {
 	for _, set := range []string{
 		"monitoring.rule.enabled=true", "monitoring.rules.enabled=maybe", "monitoring.rules.runbookURL=docs",
-		"monitoring.dashboard.folder=x", "monitoring.controllers.interval=30s",
+		"monitoring.dashboard.folder=x", "monitoring.controllers.interval=30s", "metrics.readers[0].name=prometheus", "metrics.open=true",
 	} {
 		if out, err := try(set); err == nil {
 			t.Errorf("--set %s was taken", set)

@@ -42,7 +42,7 @@ func writeKustomize(chart io.Reader, crds []*apiextensionsv1.CustomResourceDefin
 	}
 	for folder := range folders {
 		if strings.HasPrefix(folder, "config/rbac/") {
-			if path.Base(folder) != "people" {
+			if strings.HasSuffix(folder, "-controller") {
 				folders[folder] = append(folders[folder], "role.yaml") // controller-gen's
 			}
 			folders["config/default"] = append(folders["config/default"], "../rbac/"+path.Base(folder))
@@ -103,6 +103,9 @@ func sortObjects(chart io.Reader) (map[string][]string, error) {
 // fileOf says where an object belongs; empty is nowhere, because controller-gen writes it.
 func fileOf(object *unstructured.Unstructured) (string, error) {
 	name := object.GetLabels()[nameLabel]
+	if name == "howdah-metrics" {
+		return "config/rbac/metrics/roles.yaml", nil
+	}
 	if name == "" {
 		return "", fmt.Errorf("%s %s has no label %s", object.GetKind(), object.GetName(), nameLabel)
 	}

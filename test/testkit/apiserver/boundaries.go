@@ -67,7 +67,7 @@ func InstallBoundaries(t *testing.T) {
 	install(t, c, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": suiteNamespace},
 	}})
-	for _, pattern := range []string{"config/rbac/*-controller/*.yaml", "config/default/policies.yaml"} {
+	for _, pattern := range []string{"config/rbac/*-controller/*.yaml", "config/rbac/metrics/*.yaml", "config/default/policies.yaml"} {
 		files, err := filepath.Glob(filepath.Join(repository(), pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no files: %v", pattern, err)
