@@ -39,6 +39,9 @@ func (c *copier) readControl(ctx context.Context, path string) ([]byte, error) {
 	return before, err
 }
 
+// IntactControl says whether the content of global/pg_control is whole.
+func IntactControl(content []byte) bool { return intactControl(content) }
+
 // intactControl says whether the control file has its checksum: the CRC-32C of all before it.
 func intactControl(content []byte) bool {
 	if len(content) != controlSize {

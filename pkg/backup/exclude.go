@@ -1,8 +1,10 @@
 package backup
 
 import (
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +34,15 @@ var (
 	temporaryName = regexp.MustCompile(`^t[0-9]+_[0-9]+(_fsm|_vm|_init)?(\.[0-9]+)?$`)
 	databasePath  = regexp.MustCompile(`^(base/[0-9]+|global|pg_tblspc/[0-9]+/[^/]+/[0-9]+)$`)
 )
+
+// LeftOut says whether a copy of a data directory leaves out a file or folder of this name, relative to the directory.
+func LeftOut(name string) bool { return excluded(name) }
+
+// EmptyFolders are those of a data directory that a copy of it has without their content, and those below them that have to be
+// there.
+func EmptyFolders() (folders, below []string) {
+	return slices.Sorted(maps.Keys(emptied)), slices.Clone(walFolders)
+}
 
 // excluded says whether a file or folder of PGDATA is left out altogether.
 func excluded(name string) bool {

@@ -57,7 +57,7 @@ func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wa
 		Origin: generation.Clone, From: source.Pod, CreatedAt: i.Now().UTC(),
 	}
 	i.Log.Info("cloning", "source", source.Pod, "copy", id, "bytes", at.bytes, "slot", at.slot)
-	err = i.baseBackup(ctx, source, at, pgdata, progress)
+	err = i.fetch(ctx, source, at, wanted, pgdata, progress)
 	if err == nil {
 		err = i.finish(ctx, g, pgdata)
 	}
@@ -132,6 +132,44 @@ func (i Instance) abandon(wanted Wanted) error {
 		}
 	}
 	return nil
+}
+
+// fetch copies the data directory of the source. What a copy on this volume has as well is not sent: after an upgrade or a
+// restore in place that is nearly all. Where this can't be done, everything is fetched.
+func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin, wanted Wanted, pgdata string, progress func(done, total int64)) error {
+	if own := i.ownFiles(wanted); own != "" && i.Major >= 15 {
+		taken, err := i.deltaClone(ctx, source, at, own, pgdata, progress)
+		if err == nil {
+			i.Log.Info("cloned with files of this volume", "source", source.Pod, "files", own, "bytesTaken", taken)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		i.Log.Warn("files of this volume are of no use for the clone; everything is fetched", "source", source.Pod, "error", err)
+		if err := os.RemoveAll(pgdata); err != nil {
+			return err
+		}
+	}
+	return i.baseBackup(ctx, source, at, pgdata, progress)
+}
+
+// ownFiles is the data directory on this volume that is likeliest to have the files of the source: that of the copy which is
+// replaced, else the current one. What is in it is compared, so it may be unfit. Empty: there is none.
+func (i Instance) ownFiles(wanted Wanted) string {
+	ids := []string{wanted.Replaces}
+	if current, err := i.Volume.Current(); err == nil {
+		ids = append(ids, current)
+	}
+	for _, id := range ids {
+		if id == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(i.Volume.PGData(id), "base")); err == nil && info.IsDir() {
+			return i.Volume.PGData(id)
+		}
+	}
+	return ""
 }
 
 // baseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does.

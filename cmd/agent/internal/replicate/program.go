@@ -21,6 +21,8 @@ type program struct {
 	args []string
 	// lock is handed down, so that nobody starts a server on what it works on; nil: there is none.
 	lock *os.File
+	// endless programs run until they are interrupted, and end well then.
+	endless bool
 	// line takes what it writes to standard error, line by line.
 	line func(string)
 }
@@ -35,7 +37,11 @@ func (p program) run(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
 	cmd.Dir, cmd.Env = "/", environment(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	signal := syscall.SIGKILL
+	if p.endless {
+		signal = syscall.SIGINT // and after WaitDelay it is killed
+	}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, signal) }
 	cmd.WaitDelay = killTime
 	if p.lock != nil {
 		cmd.ExtraFiles = []*os.File{p.lock}

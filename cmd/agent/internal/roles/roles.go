@@ -63,6 +63,14 @@ var rewindFunctions = []string{
 	"pg_read_binary_file(text)", "pg_read_binary_file(text, bigint, bigint, boolean)",
 }
 
+// cloneFunctions bracket a clone that takes from the replica's own files what is the same in the source's. Before 15 there is none.
+func cloneFunctions(major int) []string {
+	if major < 15 {
+		return nil
+	}
+	return []string{"pg_backup_start(text, boolean)", "pg_backup_stop(boolean)"}
+}
+
 // ensureReplication makes the role that replicas stream, clone and rewind with. It may read the whole data directory.
 func ensureReplication(ctx context.Context, conn *pgx.Conn, wanted Wanted) error {
 	const role = postgres.RoleReplication
@@ -76,7 +84,7 @@ func ensureReplication(ctx context.Context, conn *pgx.Conn, wanted Wanted) error
 	if wanted.Major >= 15 {
 		statements = append(statements, "GRANT pg_checkpoint TO "+role) // before which a new primary is no source of a rewind
 	}
-	for _, function := range rewindFunctions {
+	for _, function := range append(cloneFunctions(wanted.Major), rewindFunctions...) {
 		statements = append(statements, "GRANT EXECUTE ON FUNCTION pg_catalog."+function+" TO "+role)
 	}
 	return execAll(ctx, conn, statements)
