@@ -112,14 +112,15 @@ func compare(ctx context.Context, conn *pgx.Conn, f sourceFile, own *os.File, at
 	part := make([]byte, deltaPart)
 	for i := range same {
 		begin := at + int64(i)*deltaPart
-		length := min(deltaPart, at+n-begin)
-		read, readErr := own.ReadAt(part[:length], begin)
-		same[i] = int64(read) == length && sha256.Sum256(part[:length]) == [sha256.Size]byte(sums[i*sha256.Size:])
-		if readErr != nil { // its end, or what can't be read here: the rest is fetched
-			break
-		}
+		same[i] = has(own, part[:min(deltaPart, at+n-begin)], begin, [sha256.Size]byte(sums[i*sha256.Size:]))
 	}
 	return nil
+}
+
+// has says whether a file has bytes with this checksum at a position. What can't be read here is fetched.
+func has(own *os.File, buffer []byte, at int64, sum [sha256.Size]byte) bool {
+	n, _ := own.ReadAt(buffer, at)
+	return n == len(buffer) && sha256.Sum256(buffer) == sum
 }
 
 // copyRange copies within the kernel, which shares the blocks where the filesystem can.
