@@ -189,7 +189,7 @@ func (v *verifying) segments(ctx context.Context, result *verified, first, last 
 		switch {
 		case errors.Is(err, objstore.ErrNotFound):
 			result.Problems = append(result.Problems, fmt.Sprintf("WAL segment %s is missing", s))
-		case errors.Is(err, wal.ErrCorrupt):
+		case errors.Is(err, wal.ErrCorrupt), errors.Is(err, wal.ErrFormat):
 			result.Problems = append(result.Problems, err.Error())
 		case err != nil:
 			return err

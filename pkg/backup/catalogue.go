@@ -41,8 +41,11 @@ func checkNames(lineage, id string) error {
 
 // unreadable tells a manifest of a later version from a damaged one.
 func unreadable(key string, err error) error {
-	if errors.Is(err, envelope.ErrUnknown) || errors.Is(err, ErrFormat) {
-		return fmt.Errorf("%w: %s: %w", ErrFormat, key, err)
+	if errors.Is(err, ErrFormat) {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if errors.Is(err, envelope.ErrUnknown) {
+		return fmt.Errorf("%s: %w: %w", key, ErrFormat, err)
 	}
 	return &CorruptError{Object: key, Detail: err.Error()}
 }

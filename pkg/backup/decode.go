@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"howdah.dev/howdah/pkg/backup/format"
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 )
@@ -61,7 +62,7 @@ func decodeHead(stored []byte, head *Head) error {
 	}
 	if err := json.Unmarshal(plain, head); err != nil {
 		version := struct{ Format int }{}
-		if json.Unmarshal(plain, &version) == nil && version.Format != FormatVersion {
+		if json.Unmarshal(plain, &version) == nil && format.Check(version.Format) != nil {
 			return unknownFormat(version.Format)
 		}
 		return fmt.Errorf("the head can't be read: %w", err)
@@ -73,13 +74,17 @@ func zstdReader(stored []byte) (*zstd.Decoder, error) {
 	return zstd.NewReader(bytes.NewReader(stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
-func unknownFormat(format int) error {
-	return fmt.Errorf("%w: the manifest is of format %d, and this version knows %d", ErrFormat, format, FormatVersion)
+// unknownFormat is nil for a version that this code reads.
+func unknownFormat(version int) error {
+	if err := format.Check(version); err != nil {
+		return fmt.Errorf("%w: %w", ErrFormat, err)
+	}
+	return nil
 }
 
 func (h *Head) validate() error {
-	if h.Format != FormatVersion {
-		return unknownFormat(h.Format)
+	if err := unknownFormat(h.Format); err != nil {
+		return err
 	}
 	if h.Encryption != "" {
 		return fmt.Errorf("%w: the backup is encrypted by %q, and this version knows none", ErrFormat, h.Encryption)

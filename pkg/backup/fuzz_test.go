@@ -14,7 +14,7 @@ import (
 func sampleManifest() *Manifest {
 	return &Manifest{
 		Head: Head{
-			Format: 1, ID: "b1", Lineage: testLineage, Type: Full, StartLSN: 0x2000028, StopLSN: 0x3000000, Timeline: 1,
+			Format: FormatVersion, ID: "b1", Lineage: testLineage, Type: Full, StartLSN: 0x2000028, StopLSN: 0x3000000, Timeline: 1,
 			StartTime: testStart, StopTime: testStart, WAL: WALRange{SegmentSize: postgres.DefaultSegSize},
 			Packs: []Pack{{Backup: "b1", Name: "x-000000", Size: 1000}}, Totals: Totals{Files: 1},
 		},

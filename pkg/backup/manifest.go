@@ -5,12 +5,13 @@ import (
 	"io/fs"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/format"
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// FormatVersion is the version of manifests and packs that this code reads and writes.
-const FormatVersion = 1
+// FormatVersion is the version of manifests and packs that this code writes. It reads those from format.Oldest on.
+const FormatVersion = format.Current
 
 // Type is how much of a backup its own packs hold.
 type Type string

@@ -35,7 +35,7 @@ func TestAManifestThatContradictsItselfIsRefused(t *testing.T) {
 		"a raw frame of other size": func(m *Manifest) { m.Files[1].Parts[1].Frame.Stored = 7 },
 		"a pack with a bad name":    func(m *Manifest) { m.Packs[0].Name = "../x" },
 		"too few files":             func(m *Manifest) { m.Totals.Files = 2 },
-		"a later format":            func(m *Manifest) { m.Format = 2 },
+		"a later format":            func(m *Manifest) { m.Format = FormatVersion + 1 },
 		"encryption":                func(m *Manifest) { m.Encryption = "aes" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func VerifyBackup(ctx context.Context, store objstore.Store, lineage, id string,
 	key := layout.ManifestKey(lineage, id)
 	corrupt := wrong(key, err)
 	if errors.Is(err, ErrFormat) {
-		corrupt = &CorruptError{Object: key, Detail: "it is damaged, or was written by a later version", Err: err}
+		corrupt = &CorruptError{Object: key, Detail: "this version can't read it", Err: err}
 	}
 	if corrupt == nil {
 		return Verified{}, err
@@ -188,6 +188,8 @@ func wrong(key string, err error) *CorruptError {
 		return &CorruptError{Object: key, Detail: "it is missing", Err: err}
 	case errors.Is(err, wal.ErrCorrupt), errors.Is(err, objstore.ErrCorrupt), errors.Is(err, objstore.ErrTorn), errors.Is(err, objstore.ErrTooLarge):
 		return &CorruptError{Object: key, Detail: "it is not what was stored", Err: err}
+	case errors.Is(err, wal.ErrFormat):
+		return &CorruptError{Object: key, Detail: "this version can't read it", Err: err}
 	}
 	return nil
 }

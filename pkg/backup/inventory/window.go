@@ -81,7 +81,7 @@ func (h *headers) Header(segment postgres.Segment) (pitr.Header, error) {
 	if !known {
 		read, err := h.archive.ReadHeader(h.ctx, h.lineage, segment.Name())
 		switch {
-		case errors.Is(err, objstore.ErrNotFound), errors.Is(err, wal.ErrCorrupt):
+		case errors.Is(err, objstore.ErrNotFound), errors.Is(err, wal.ErrCorrupt), errors.Is(err, wal.ErrFormat):
 			return pitr.Header{}, nil
 		case err != nil:
 			return pitr.Header{}, err

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/format"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
-
-// Format is the version of the bucket's layout that this code reads and writes.
-const Format = 1
 
 // What can be wrong, for errors.Is.
 var (
@@ -75,7 +73,7 @@ func Ensure(ctx context.Context, store objstore.Store, now time.Time) (Marker, e
 	if !errors.Is(err, objstore.ErrNotFound) {
 		return marker, err
 	}
-	err = putJSON(ctx, store, MarkerKey, Marker{Format: Format, Created: now.UTC()})
+	err = putJSON(ctx, store, MarkerKey, Marker{Format: format.Current, Created: now.UTC()})
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
 		return Marker{}, err
 	}
@@ -88,8 +86,8 @@ func ReadMarker(ctx context.Context, store objstore.Store) (Marker, error) {
 	if err := getJSON(ctx, store, MarkerKey, &marker); err != nil {
 		return Marker{}, err
 	}
-	if marker.Format != Format {
-		return Marker{}, fmt.Errorf("%w: %s says format %d, and this version knows %d", ErrFormat, MarkerKey, marker.Format, Format)
+	if err := format.Check(marker.Format); err != nil {
+		return Marker{}, fmt.Errorf("%w: %s: %w", ErrFormat, MarkerKey, err)
 	}
 	if marker.Encryption != "" && marker.Encryption != EncryptionAES {
 		return Marker{}, fmt.Errorf("%w: %s says encryption %q, and this version knows %s", ErrFormat, MarkerKey, marker.Encryption, EncryptionAES)
@@ -103,7 +101,7 @@ func Claim(ctx context.Context, store objstore.Store, claim Lineage) (Lineage, e
 	if err := claim.validate(); err != nil {
 		return Lineage{}, err
 	}
-	claim.Format = Format
+	claim.Format = format.Current
 	err := putJSON(ctx, store, LineageKey(claim.Lineage), claim)
 	if err != nil && !errors.Is(err, objstore.ErrExists) {
 		return Lineage{}, err
@@ -141,8 +139,11 @@ func ReadLineage(ctx context.Context, store objstore.Store, lineage string) (Lin
 	if err := getJSON(ctx, store, LineageKey(lineage), &recorded); err != nil {
 		return Lineage{}, err
 	}
-	if recorded.Format != Format || recorded.Lineage != lineage {
-		return Lineage{}, fmt.Errorf("%w: %s is of format %d and lineage %q", ErrFormat, LineageKey(lineage), recorded.Format, recorded.Lineage)
+	if err := format.Check(recorded.Format); err != nil {
+		return Lineage{}, fmt.Errorf("%w: %s: %w", ErrFormat, LineageKey(lineage), err)
+	}
+	if recorded.Lineage != lineage {
+		return Lineage{}, fmt.Errorf("%w: %s is of lineage %q", ErrFormat, LineageKey(lineage), recorded.Lineage)
 	}
 	return recorded, recorded.validate()
 }

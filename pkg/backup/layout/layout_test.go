@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/format"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -29,7 +30,7 @@ func TestARepositoryIsMarkedOnce(t *testing.T) {
 		t.Errorf("an empty bucket: %v", err)
 	}
 	first, err := layout.Ensure(t.Context(), store, now)
-	if err != nil || first.Format != layout.Format || !first.Created.Equal(now) {
+	if err != nil || first.Format != format.Current || !first.Created.Equal(now) {
 		t.Errorf("got %+v, %v", first, err)
 	}
 	second, err := layout.Ensure(t.Context(), store, now.Add(time.Hour))
@@ -39,7 +40,7 @@ func TestARepositoryIsMarkedOnce(t *testing.T) {
 }
 
 func TestARepositoryOfALaterVersionIsRefused(t *testing.T) {
-	for _, marker := range []string{`{"format": 2}`, `{"format": 1, "encryption": "aes"}`, `garbage`} {
+	for _, marker := range []string{`{"format": 3}`, `{"format": 1, "encryption": "aes"}`, `garbage`} {
 		store := mem.New()
 		if err := store.Put(t.Context(), layout.MarkerKey, []byte(marker), objstore.PutOptions{}); err != nil {
 			t.Fatal(err)

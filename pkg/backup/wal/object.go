@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -112,6 +113,9 @@ func (o *object) seal(name string, size int64, info Info) ([]byte, Header, error
 func parseHeader(object []byte, name string) (stored, int, error) {
 	header := stored{}
 	size, err := envelope.Open(object, envelope.WAL, &header)
+	if errors.Is(err, envelope.ErrUnknown) {
+		return stored{}, 0, fmt.Errorf("%w: %w", ErrFormat, err)
+	}
 	if err != nil {
 		return stored{}, 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}

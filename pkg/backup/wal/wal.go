@@ -23,6 +23,8 @@ var (
 	ErrConflict = errors.New("archive holds a different file of this name")
 	// ErrCorrupt is an object whose bytes are not what was stored.
 	ErrCorrupt = objstore.ErrCorrupt
+	// ErrFormat is an object of a version that this code doesn't know.
+	ErrFormat = errors.New("unknown WAL format")
 )
 
 // Header stands before the content of every archived file, and can be read without it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/format"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -38,7 +39,7 @@ func readState(ctx context.Context, store objstore.Store) (state, error) {
 // mark marks an empty place as an encrypted repository. Of several at once one is first, and decides.
 func mark(ctx context.Context, store objstore.Store, now time.Time) error {
 	body, err := json.MarshalIndent(layout.Marker{
-		Format: layout.Format, Created: now.UTC(), Encryption: layout.EncryptionAES,
+		Format: format.Current, Created: now.UTC(), Encryption: layout.EncryptionAES,
 	}, "", "  ")
 	if err != nil {
 		return err

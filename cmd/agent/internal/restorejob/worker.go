@@ -17,6 +17,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/sealed"
@@ -273,7 +274,7 @@ func classify(err error, inPlace bool) error {
 		return err
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
 		return job.Final(ReasonDataCorrupt, err)
-	case errors.Is(err, backup.ErrFormat):
+	case errors.Is(err, backup.ErrFormat), errors.Is(err, layout.ErrFormat), errors.Is(err, wal.ErrFormat):
 		return job.Final(job.ReasonBadJob, err)
 	case errors.Is(err, unix.ENOSPC):
 		return job.Final(ReasonNoSpace, fmt.Errorf("the volume is full: %s (%w)", moreSpace(inPlace), err))

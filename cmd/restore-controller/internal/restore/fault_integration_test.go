@@ -71,7 +71,7 @@ func TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched(t *testing.T) {
 // makeLater writes an object as a later version would.
 func (l *lab) makeLater(key string) {
 	l.Helper()
-	l.put(key, []byte(strings.Replace(string(l.read(key)), `"format": 1`, `"format": 9`, 1)))
+	l.put(key, []byte(strings.Replace(string(l.read(key)), `"format": 2`, `"format": 9`, 1)))
 }
 
 func (l *lab) read(key string) []byte {

@@ -77,7 +77,7 @@ func unreadable(repo string, err error) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
 		return flow.Stop(v1alpha1.ReasonDataCorrupt, flow.Sentence(err.Error()))
-	case errors.Is(err, backup.ErrFormat), errors.Is(err, layout.ErrFormat):
+	case errors.Is(err, backup.ErrFormat), errors.Is(err, layout.ErrFormat), errors.Is(err, wal.ErrFormat):
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
 	message := err.Error()

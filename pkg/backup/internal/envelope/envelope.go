@@ -10,6 +10,8 @@
 //	17  3  zero
 //	20  4  CRC-32C of bytes 0 to 19 and of the meta data
 //	24  …  meta data: JSON
+//
+// All versions of the format keep the first 24 bytes, so that each reader can tell a later version from damage.
 package envelope
 
 import (
@@ -18,6 +20,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"howdah.dev/howdah/pkg/backup/format"
 )
 
 // Kind is what an object is.
@@ -35,15 +39,13 @@ const (
 	name      = "HOWDAH"
 	fixed     = 24
 	maxMeta   = 1 << 20
-	// Version is what this code writes, and the only one that it reads.
-	Version = 1
 )
 
 var (
 	// ErrBroken is a header that isn't one, or whose checksum is wrong.
 	ErrBroken = errors.New("broken header")
 	// ErrUnknown is a version or an encryption that this code doesn't know.
-	ErrUnknown = errors.New("unknown version")
+	ErrUnknown = format.ErrUnknown
 )
 
 // ShortError says that the header is longer than the bytes that were given.
@@ -67,7 +69,7 @@ func Seal(kind Kind, meta any) ([]byte, error) {
 	binary.LittleEndian.PutUint32(b, skippable)
 	binary.LittleEndian.PutUint32(b[4:], uint32(fixed-8+len(encoded)))
 	copy(b[8:], name)
-	b[14], b[15] = byte(kind), Version
+	b[14], b[15] = byte(kind), format.Current
 	b = append(b, encoded...)
 	binary.LittleEndian.PutUint32(b[20:], sum(b))
 	return b, nil
@@ -93,11 +95,14 @@ func Open(b []byte, kind Kind, meta any) (int, error) {
 	if binary.LittleEndian.Uint32(b[20:]) != sum(b[:size]) {
 		return 0, fmt.Errorf("%w: its checksum is wrong", ErrBroken)
 	}
+	if err := format.Check(int(b[15])); err != nil {
+		return 0, err
+	}
 	if Kind(b[14]) != kind || b[17]|b[18]|b[19] != 0 {
 		return 0, fmt.Errorf("%w: object of kind %q where %q is expected", ErrBroken, b[14], byte(kind))
 	}
-	if b[15] != Version || b[16] != 0 {
-		return 0, fmt.Errorf("%w %d with encryption %d", ErrUnknown, b[15], b[16])
+	if b[16] != 0 {
+		return 0, fmt.Errorf("%w: encryption %d", ErrUnknown, b[16])
 	}
 	if err := json.Unmarshal(b[fixed:size], meta); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrBroken, err)
