@@ -51,6 +51,11 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 // +kubebuilder:validation:XValidation:rule="self.instances == 1 || !has(self.failover) || !has(self.failover.instances) || self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances).size() < self.instances",message="spec.failover.instances: at least one instance must be able to become primary; remove never: true from one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.postgresql) || !has(self.postgresql.parameters) || !('synchronous_commit' in self.postgresql.parameters) || self.postgresql.parameters['synchronous_commit'] in ['on','remote_apply']",message="spec.postgresql.parameters.synchronous_commit must be on or remote_apply beside spec.synchronous, because other values acknowledge a commit before a replica has it on disk: remove it, and set it for the roles or transactions that may lose commits"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.localeProvider) || self.bootstrap.initdb.localeProvider == 'Libc' || self.version >= (self.bootstrap.initdb.localeProvider == 'ICU' ? 15 : 17)",message="spec.bootstrap.initdb.localeProvider: ICU needs spec.version 15 or later, and Builtin needs 17 or later; use Libc, or a later version"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.icuRules) || self.version >= 16",message="spec.bootstrap.initdb.icuRules needs spec.version 16 or later: remove it, or use a later version"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.locale) || self.bootstrap.initdb.locale != 'PG_UNICODE_FAST' || self.version >= 18",message="spec.bootstrap.initdb.locale: PG_UNICODE_FAST needs spec.version 18 or later; use C.UTF-8, or a later version"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !(has(self.bootstrap.initdb.encoding) || has(self.bootstrap.initdb.locale)) || self.version >= 15",message="spec.bootstrap.initdb.encoding and locale need spec.version 15 or later, because a database of version 14 couldn't be upgraded to 15 with them: remove them, or use a later version"
+// +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.walSegmentSize) || quantity(self.storage.size).asApproximateFloat() >= 20.0 * quantity(self.bootstrap.initdb.walSegmentSize).asApproximateFloat() || self.bootstrap.initdb.walSegmentSize in ['1Mi','2Mi','4Mi','8Mi','16Mi']",message="spec.storage.size must be at least 20 times spec.bootstrap.initdb.walSegmentSize, because PostgreSQL keeps several segments: use smaller segments or a larger volume"
 type PostgresClusterSpec struct {
 	// Version is the desired major version of PostgreSQL. status.version is what runs. The first version is taken from
 	// here, a higher one is reached by an Upgrade, and a lower one is never acted on.
@@ -261,22 +266,6 @@ type BootstrapRestore struct {
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
 	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.restore.owner is a name that PostgreSQL or Howdah uses itself; name the role that owns the application's database, such as app"
-	Owner string `json:"owner,omitempty"`
-}
-
-// BootstrapInitdb describes the first database.
-type BootstrapInitdb struct {
-	// Database is the name of the application's database.
-	// +optional
-	// +kubebuilder:default=app
-	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
-	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.initdb.database is a name that PostgreSQL uses itself; choose another one, such as app"
-	Database string `json:"database,omitempty"`
-	// Owner is the name of the application's role, which owns the database.
-	// +optional
-	// +kubebuilder:default=app
-	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
-	// +kubebuilder:validation:XValidation:rule="self != 'postgres' && !self.startsWith('pg_') && !self.startsWith('howdah_')",message="spec.bootstrap.initdb.owner is a name that PostgreSQL or Howdah uses itself; choose another one, such as app"
 	Owner string `json:"owner,omitempty"`
 }
 

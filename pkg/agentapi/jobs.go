@@ -11,6 +11,17 @@ import (
 type InitJob struct {
 	DataGeneration string `json:"dataGeneration"`
 	MajorVersion   int    `json:"majorVersion"`
+	Initdb         Initdb `json:"initdb,omitzero"`
+}
+
+// Initdb is what a data directory has for good. What is empty is left to the agent.
+type Initdb struct {
+	Encoding string `json:"encoding,omitempty"`
+	// LocaleProvider is builtin, icu or libc, as initdb has it; Locale is in its words.
+	LocaleProvider string `json:"localeProvider,omitempty"`
+	Locale         string `json:"locale,omitempty"`
+	ICURules       string `json:"icuRules,omitempty"`
+	WALSegmentMiB  int64  `json:"walSegmentMiB,omitempty"`
 }
 
 // Object is the custom resource that a Job works for; it patches this object's status.progress.

@@ -1,6 +1,11 @@
 package postgres
 
-import "strconv"
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 const (
 	kib = int64(1) << 10
@@ -47,14 +52,55 @@ func DefaultParameters(major int, memory int64, cores int) []Parameter {
 
 const replicationRoom = 20 // slots, and senders
 
-// VolumeParameters are good values for a server on a volume of so many bytes; zero is unknown. A person may override each.
-func VolumeParameters(volume int64) []Parameter {
-	if volume <= 0 || volume >= 5*gib {
+// VolumeParameters are good values for a server on a volume of so many bytes, with WAL segments of so many; zero is unknown. A person
+// may override each.
+func VolumeParameters(volume, segment int64) []Parameter {
+	least, most, kept := leastSegments*segment, int64(gib), int64(80*mib) // the latter are PostgreSQL's own
+	if volume > 0 && volume < 5*gib {
+		// A gigabyte of WAL between two checkpoints would fill a small volume.
+		most = max(volume/5, 64*mib)
+		kept = min(kept, most/2)
+	} else if segment <= DefaultSegSize {
 		return nil
 	}
-	// PostgreSQL's own gigabyte of WAL between two checkpoints would fill a small volume.
-	most := max(volume/5, 64*mib)
-	return ParameterList(map[string]string{"max_wal_size": number(most/mib) + "MB", "min_wal_size": number(min(80, most/mib/2)) + "MB"})
+	most, kept = max(most, 2*least), max(kept, least)
+	return ParameterList(map[string]string{"max_wal_size": number(most/mib) + "MB", "min_wal_size": number(kept/mib) + "MB"})
+}
+
+// leastSegments are as many as max_wal_size and min_wal_size must have room for; PostgreSQL doesn't start with less.
+const leastSegments = 2
+
+// CheckSegments says in a sentence why a server with WAL segments of so many bytes would not start with these parameters, which
+// PostgreSQL itself says only when it starts.
+func CheckSegments(params map[string]string, segment int64) error {
+	var errs []error
+	for _, name := range []string{"max_wal_size", "min_wal_size"} {
+		value, found := params[name]
+		if bytes, err := parseSize(value, mib); found && err == nil && bytes < leastSegments*segment {
+			errs = append(errs, fmt.Errorf("%w: %s is %s, and a segment of WAL has %d MB here: write at least %dMB", ErrParameter, name, value,
+				segment/mib, leastSegments*segment/mib))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sizeUnits are those of postgresql.conf.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{{"kB", kib}, {"MB", mib}, {"GB", gib}, {"TB", 1 << 40}, {"B", 1}}
+
+// parseSize reads a size as postgresql.conf has it; unit is that of a bare number. What it can't read is PostgreSQL's to judge.
+func parseSize(value string, unit int64) (int64, error) {
+	digits := strings.TrimSpace(value)
+	for _, u := range sizeUnits {
+		if rest, found := strings.CutSuffix(digits, u.name); found {
+			digits, unit = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(digits, 64)
+	return int64(n * float64(unit)), err
 }
 
 // ReplicationParameters are good values for a server of a cluster with replicas, on a volume of so many bytes; zero is

@@ -48,6 +48,23 @@ func TestAServerAcceptsEveryParameterThatWeSetAndReadsItsValueBack(t *testing.T)
 	})
 }
 
+// A configuration that says nothing of it would be PostgreSQL's own 80 MB, with which such a server does not start.
+func TestAServerWithLargeSegmentsStartsWithWhatWeSet(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		s := pgtest.Init(t, pgtest.Options{Major: pg.Major, InitArgs: []string{"--wal-segsize=64"}})
+		conf, err := postgres.RenderConf(postgres.MergeParameters(
+			postgres.ParameterList(map[string]string{"max_wal_size": "1GB", "min_wal_size": "80MB"}), postgres.VolumeParameters(2<<30, 64<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendTo(t, filepath.Join(s.DataDir, "postgresql.conf"), conf)
+		s.Start()
+		if got := s.SQL("SELECT current_setting('wal_segment_size') || ' ' || current_setting('min_wal_size') || ' ' || current_setting('max_wal_size')"); got != "64MB 128MB 409MB" {
+			t.Errorf("they are %s", got)
+		}
+	})
+}
+
 func appendTo(t *testing.T, path, text string) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)

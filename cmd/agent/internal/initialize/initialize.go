@@ -61,9 +61,9 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 	if err != nil {
 		return generation.Generation{}, err
 	}
-	out, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, Arguments(task.MajorVersion, pgdata)...)
+	out, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, Arguments(task.MajorVersion, pgdata, task.Initdb)...)
 	if err != nil {
-		return generation.Generation{}, err
+		return generation.Generation{}, explain(task.Initdb, err)
 	}
 	slog.Debug("initdb has run", "output", string(out))
 	control, err := postgres.ReadControlData(ctx, w.Run, binDir, pgdata)
@@ -75,17 +75,4 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 		MajorVersion: task.MajorVersion, Origin: generation.Initdb, CreatedAt: w.Now().UTC(),
 	}
 	return g, w.Volume.Complete(g)
-}
-
-// Arguments are those of initdb. The order of text is by code points everywhere, so that a new C library never breaks
-// an index; from 17 on PostgreSQL brings that order itself.
-func Arguments(major int, pgdata string) []string {
-	args := []string{
-		"--pgdata=" + pgdata, "--username=" + postgres.RoleSuperuser, "--encoding=UTF8", "--locale=C.UTF-8",
-		"--auth-local=peer", "--auth-host=scram-sha-256", "--data-checksums",
-	}
-	if major >= 17 {
-		args = append(args, "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-	}
-	return args
 }

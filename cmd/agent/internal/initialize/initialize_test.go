@@ -58,7 +58,7 @@ func TestAWholeGenerationIsAdoptedAsItIs(t *testing.T) {
 
 func TestTextIsOrderedByPostgreSQLItselfWhereItCan(t *testing.T) {
 	for major, want := range map[int]bool{15: false, 16: false, 17: true, 18: true} {
-		if got := slices.Contains(Arguments(major, "/d"), "--locale-provider=builtin"); got != want {
+		if got := slices.Contains(Arguments(major, "/d", agentapi.Initdb{}), "--locale-provider=builtin"); got != want {
 			t.Errorf("%d: %v", major, got)
 		}
 	}

@@ -50,6 +50,7 @@ func parameters(r *restoring, control postgres.ControlData, target agentapi.Rest
 			"wal_level":                       "replica",
 		}),
 		memory(r.Memory),
+		postgres.VolumeParameters(0, int64(control.SegSize)), // large segments need more than PostgreSQL's own values
 		targetParameters(target, timeline(r.task.Timeline, r.manifest.Timeline)),
 	)
 }

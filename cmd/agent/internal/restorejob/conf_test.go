@@ -131,3 +131,14 @@ func TestReplayUsesAQuarterOfTheJobsMemoryAndNoHugePages(t *testing.T) {
 		}
 	}
 }
+
+func TestAServerWithLargeSegmentsHasRoomForTwoOfThem(t *testing.T) {
+	r := &restoring{manifest: &backup.Manifest{}}
+	got := map[string]string{}
+	for _, p := range parameters(r, postgres.ControlData{SegSize: 64 << 20}, agentapi.RestoreTarget{}) {
+		got[p.Name] = p.Value
+	}
+	if got["min_wal_size"] != "128MB" {
+		t.Errorf("min_wal_size is %q", got["min_wal_size"])
+	}
+}

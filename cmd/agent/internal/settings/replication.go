@@ -23,6 +23,8 @@ type Replication struct {
 	Synchronous string
 	// VolumeBytes bounds the WAL; 0 is unknown.
 	VolumeBytes int64
+	// SegmentBytes is the size of a WAL segment; 0 is that of most servers.
+	SegmentBytes int64
 	// FromArchive: a replica reads archived WAL, as its upstream has no more what it needs.
 	FromArchive bool
 	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.

@@ -42,12 +42,12 @@ type Files struct {
 // or max_locks_per_transaction than its primary has: those are raised on replicas first and lowered on the primary first. One that has
 // to be started before that gets what its primary has.
 func Render(config agentapi.Config, major int, paths Paths, replication Replication) (Files, error) {
-	if err := check(config); err != nil {
+	if err := check(config, replication.SegmentBytes); err != nil {
 		return Files{}, err
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
 	cores := int((config.CPUMillis + 999) / 1000)
-	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.VolumeParameters(replication.VolumeBytes)}
+	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.VolumeParameters(replication.VolumeBytes, replication.SegmentBytes)}
 	if config.Instances > 1 {
 		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
 	}
@@ -76,8 +76,11 @@ func tuned(major int, computed, stronger [][]postgres.Parameter) map[string]stri
 	return values
 }
 
-func check(config agentapi.Config) error {
+func check(config agentapi.Config, segment int64) error {
 	if err := postgres.CheckParameters(config.Parameters); err != nil {
+		return err
+	}
+	if err := postgres.CheckSegments(config.Parameters, segment); err != nil {
 		return err
 	}
 	return postgres.CheckRoom(config.Parameters, config.Instances)

@@ -104,3 +104,15 @@ func TestRulesOfAPersonStandBeforeTheLastOneAndAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLargeSegmentsHaveRoomInWhateverIsAskedFor(t *testing.T) {
+	replication := Replication{VolumeBytes: 100 << 30, SegmentBytes: 64 << 20}
+	files, err := Render(agentapi.Config{Cluster: "shop"}, 17, paths, replication)
+	if got := line(t, files, "min_wal_size"); got != "'128MB'" || err != nil {
+		t.Errorf("min_wal_size is %s; %v", got, err)
+	}
+	_, err = Render(agentapi.Config{Cluster: "shop", Parameters: map[string]string{"max_wal_size": "100MB"}}, 17, paths, replication)
+	if !errors.Is(err, postgres.ErrParameter) || !strings.Contains(err.Error(), "max_wal_size is 100MB, and a segment of WAL has 64 MB here") {
+		t.Errorf("less than two segments: %v", err)
+	}
+}

@@ -162,8 +162,8 @@ func (w Worker) initdb(ctx context.Context, found programs, major int, pgdata st
 }
 
 func initdbArguments(major int, pgdata string, old postgres.ControlData) []string {
-	args := initialize.Arguments(major, pgdata)
-	args = append(args, "--no-sync", "--wal-segsize="+strconv.FormatUint(old.SegSize>>20, 10))
+	// From 16 on pg_upgrade itself brings encoding and locale of the old template databases over.
+	args := append(initialize.Arguments(major, pgdata, agentapi.Initdb{WALSegmentMiB: int64(old.SegSize >> 20)}), "--no-sync")
 	if old.Checksums() {
 		return args
 	}

@@ -1,11 +1,14 @@
 package instances
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
@@ -75,12 +78,25 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 		Name: o.Names.InitJob(), Owner: o.Cluster, Cluster: o.Cluster.Name, Component: workload.ComponentInit,
 		Image: o.Cluster.Status.Image, Agent: s.Agent, Args: []string{"init"},
 		Spec: agentapi.InitJob{
-			DataGeneration: o.Cluster.Status.DataGeneration, MajorVersion: int(o.Cluster.Status.MajorVersion),
+			DataGeneration: o.Cluster.Status.DataGeneration, MajorVersion: int(o.Cluster.Status.MajorVersion), Initdb: initdb(o.Cluster.Spec.Bootstrap),
 		},
 		Inline:      true,
 		ClusterSpec: &o.Cluster.Spec,
 		DataClaim:   o.Names.Volume(0),
 		Resources:   corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
+	}
+}
+
+// initdb is what spec says about the data directory.
+func initdb(bootstrap *v1alpha1.Bootstrap) agentapi.Initdb {
+	if bootstrap == nil || bootstrap.Initdb == nil {
+		return agentapi.Initdb{}
+	}
+	wanted := bootstrap.Initdb
+	segment := resource.MustParse(cmp.Or(wanted.WALSegmentSize, "0")) // an enumeration of quantities
+	return agentapi.Initdb{
+		Encoding: wanted.Encoding, LocaleProvider: strings.ToLower(string(wanted.LocaleProvider)), Locale: wanted.Locale,
+		ICURules: wanted.ICURules, WALSegmentMiB: segment.Value() >> 20,
 	}
 }
 
