@@ -136,6 +136,11 @@ type PostgresClusterSpec struct {
 	// +optional
 	Services Services `json:"services,omitempty"`
 
+	// NetworkPolicy limits who may reach the pods of the cluster, and whom they may reach. By default, there is no policy. A
+	// change restarts nothing.
+	// +optional
+	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
+
 	// TLS of the server.
 	// +optional
 	TLS TLS `json:"tls,omitempty"`

@@ -31,9 +31,6 @@ import (
 	"howdah.dev/howdah/pkg/objstore/retry"
 )
 
-// metricsPort is where Prometheus looks; the routes are those of agentapi.AgentPort.
-const metricsPort = 9187
-
 // gracePeriod is what the db-controller gives to the pods of a cluster by default.
 const gracePeriod = time.Duration(agentapi.StopTimeoutSeconds) * time.Second
 
@@ -80,7 +77,7 @@ func run(ctx context.Context, o runOptions) error {
 	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor)), agentapi.TLSDir, log)
 	defer server.Close()
 	failed := make(chan error, 1)
-	for _, port := range []int{agentapi.AgentPort, metricsPort} {
+	for _, port := range []int{agentapi.AgentPort, agentapi.MetricsPort} {
 		listener, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		if err != nil {
 			return err

@@ -43,6 +43,7 @@ const (
 const (
 	PostgresPort = 5432
 	AgentPort    = 8443
+	MetricsPort  = 9187 // where Prometheus looks; the routes are those of AgentPort
 )
 
 // Routes of the agent's HTTPS server. All but the probes ask for a client certificate of the cluster's CA.

@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -22,6 +24,8 @@ type Dependencies struct {
 	Now func() time.Time
 	// Agent of pods that are created from now on.
 	Agent workload.Agent
+	// Namespace of the suite; empty where it doesn't run in a pod.
+	Namespace string
 	// Images of PostgreSQL by major version, in those controllers that take --postgres-images.
 	Images Images
 }
@@ -30,8 +34,19 @@ type Dependencies struct {
 func NewDependencies(mgr ctrl.Manager, name string, settings Settings) Dependencies {
 	return Dependencies{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name), Now: time.Now,
-		Agent: settings.Agent, Images: settings.Images,
+		Agent: settings.Agent, Images: settings.Images, Namespace: ownNamespace(),
 	}
+}
+
+// namespaceFile is where Kubernetes says to a pod in which namespace it runs.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+func ownNamespace() string {
+	content, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return "" // it doesn't run in a pod
+	}
+	return strings.TrimSpace(string(content))
 }
 
 // Reconciler registers itself and what wakes it.

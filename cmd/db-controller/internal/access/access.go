@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/howdah/cmd/db-controller/internal/component/config"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/identity"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/network"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
@@ -121,6 +122,21 @@ func (s *Steps) removeService(ctx context.Context, o *observed.Cluster, name str
 		return nil
 	}
 	return s.Remove(ctx, live)
+}
+
+// EnsureNetworkPolicy keeps the NetworkPolicy of the cluster's pods as spec has it, and deletes it if spec has none.
+func (s *Steps) EnsureNetworkPolicy(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	if wanted := network.Policy(o.Cluster, s.Namespace); wanted != nil {
+		return s.PutAll(ctx, o, wanted)
+	}
+	live := o.Live[observed.Key("NetworkPolicy", o.Names.NetworkPolicy())]
+	if live == nil || !live.GetDeletionTimestamp().IsZero() {
+		return flow.Next
+	}
+	if err := s.Remove(ctx, live); err != nil {
+		return flow.Retry(err)
+	}
+	return flow.Next
 }
 
 func (s *Steps) ensurePrimarySlice(ctx context.Context, o *observed.Cluster, primary *corev1.Service) flow.Outcome {

@@ -5,4 +5,8 @@ package access
 import "howdah.dev/howdah/cmd/db-controller/internal/apply"
 
 // Steps that write what gives access. Each is a step of a plan.
-type Steps struct{ *apply.Applier }
+type Steps struct {
+	*apply.Applier
+	// Namespace of the suite; empty: unknown.
+	Namespace string
+}

@@ -28,7 +28,7 @@ type parts struct {
 func (r *Reconciler) parts() parts {
 	applier := &apply.Applier{Client: r.Client, Secrets: &r.secrets}
 	return parts{
-		access:    &access.Steps{Applier: applier},
+		access:    &access.Steps{Applier: applier, Namespace: r.Namespace},
 		instances: &instances.Steps{Applier: applier, Agent: r.Agent},
 		storage:   &storage.Steps{Applier: applier},
 		rolling:   &rolling.Steps{Applier: applier, Agents: r.Agents},
@@ -54,7 +54,7 @@ func (p parts) components() steps {
 	return steps{
 		instances.SettleBeginning, // recorded before there is a Lease to take
 		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates,
-		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.instances.EnsureLease,
+		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease,
 		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
 	}
 }

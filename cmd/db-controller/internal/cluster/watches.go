@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -29,7 +30,7 @@ const workers = 8
 func owned() []client.Object {
 	return []client.Object{
 		&corev1.ConfigMap{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &corev1.Service{},
-		&discoveryv1.EndpointSlice{}, &policyv1.PodDisruptionBudget{}, &appsv1.StatefulSet{}, &batchv1.Job{},
+		&discoveryv1.EndpointSlice{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &appsv1.StatefulSet{}, &batchv1.Job{},
 	}
 }
 

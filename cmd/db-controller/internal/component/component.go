@@ -107,6 +107,9 @@ func (n Names) Identity() string { return n.cluster + "-instance" }
 // DisruptionBudget of the instances.
 func (n Names) DisruptionBudget() string { return n.cluster }
 
+// NetworkPolicy of the pods.
+func (n Names) NetworkPolicy() string { return n.cluster + "-instance" }
+
 // Host is the DNS name of a Service, good in the whole Kubernetes cluster.
 func Host(cluster *v1alpha1.PostgresCluster, service string) string {
 	return fmt.Sprintf("%s.%s.svc", service, cluster.Namespace)

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,6 +129,9 @@ func wantedObjects(o *observed.Cluster) []client.Object {
 		observed.Named(&discoveryv1.EndpointSlice{}, n.Primary()),
 		observed.Named(&appsv1.StatefulSet{}, n.StatefulSet()),
 	}
+	if o.Cluster.Spec.NetworkPolicy != nil {
+		objects = append(objects, observed.Named(&networkingv1.NetworkPolicy{}, n.NetworkPolicy()))
+	}
 	services, _ := service.Optional(o.Cluster)
 	for _, wanted := range services {
 		objects = append(objects, observed.Named(&corev1.Service{}, wanted.Name))
@@ -142,12 +146,19 @@ func (r *Reader) remember(o *observed.Cluster, object client.Object) {
 	o.Live[observed.Key(observed.KindOf(r.Client.Scheme(), object), object.GetName())] = object
 }
 
-// readUnwantedServices looks in the cache for the headless Service that an earlier suite created, and for those that spec has disabled.
-func (r *Reader) readUnwantedServices(ctx context.Context, o *observed.Cluster) error {
-	_, unwanted := service.Optional(o.Cluster)
-	for _, name := range append(unwanted, o.Names.Pods()) {
-		live := &corev1.Service{}
-		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, name, live)
+// readUnwanted looks in the cache for the headless Service that an earlier suite created, for Services that spec has disabled, and for
+// the NetworkPolicy where spec has none.
+func (r *Reader) readUnwanted(ctx context.Context, o *observed.Cluster) error {
+	_, disabled := service.Optional(o.Cluster)
+	var unwanted []client.Object
+	for _, name := range append(disabled, o.Names.Pods()) {
+		unwanted = append(unwanted, observed.Named(&corev1.Service{}, name))
+	}
+	if o.Cluster.Spec.NetworkPolicy == nil {
+		unwanted = append(unwanted, observed.Named(&networkingv1.NetworkPolicy{}, o.Names.NetworkPolicy()))
+	}
+	for _, live := range unwanted {
+		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, live.GetName(), live)
 		if err != nil {
 			return err
 		}

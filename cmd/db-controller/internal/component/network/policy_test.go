@@ -1,0 +1,171 @@
+package network
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"howdah.dev/apis/v1alpha1"
+)
+
+func shop(policy *v1alpha1.NetworkPolicy) *v1alpha1.PostgresCluster {
+	return &v1alpha1.PostgresCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop"},
+		Spec:       v1alpha1.PostgresClusterSpec{NetworkPolicy: policy},
+	}
+}
+
+func TestWithoutASpecThereIsNoPolicy(t *testing.T) {
+	if policy := Policy(shop(nil), "howdah-system"); policy != nil {
+		t.Errorf("%+v", policy)
+	}
+}
+
+// asYAML is the spec of a policy as one reads it.
+func asYAML(t *testing.T, cluster *v1alpha1.PostgresCluster, suite string) string {
+	t.Helper()
+	content, err := yaml.Marshal(Policy(cluster, suite).Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func TestByDefaultTheNamespaceIsLetInToPostgreSQLAndNobodyIsKeptFromGoingOut(t *testing.T) {
+	const want = `ingress:
+- from:
+  - podSelector:
+      matchLabels:
+        app.kubernetes.io/managed-by: howdah
+        howdah.dev/cluster: shop
+  ports:
+  - port: 5432
+    protocol: TCP
+  - port: 8443
+    protocol: TCP
+- from:
+  - namespaceSelector:
+      matchLabels:
+        kubernetes.io/metadata.name: howdah-system
+    podSelector:
+      matchLabels:
+        app.kubernetes.io/name: db-controller
+        app.kubernetes.io/part-of: howdah
+  ports:
+  - port: 8443
+    protocol: TCP
+- from:
+  - podSelector: {}
+  ports:
+  - port: 5432
+    protocol: TCP
+podSelector:
+  matchLabels:
+    app.kubernetes.io/managed-by: howdah
+    howdah.dev/cluster: shop
+policyTypes:
+- Ingress
+`
+	if got := asYAML(t, shop(&v1alpha1.NetworkPolicy{}), "howdah-system"); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestWhoIsNamedIsLetInOrMayBeReached(t *testing.T) {
+	cluster := shop(&v1alpha1.NetworkPolicy{
+		Clients: []v1alpha1.NetworkPeer{
+			{Pods: v1alpha1.NetworkLabels{"app": "web"}},
+			{Namespaces: v1alpha1.NetworkLabels{"team": "a"}},
+			{CIDR: "10.0.0.0/8"},
+		},
+		Metrics: []v1alpha1.NetworkPeer{{Namespaces: v1alpha1.NetworkLabels{"team": "m"}, Pods: v1alpha1.NetworkLabels{"app": "prometheus"}}},
+		Egress:  []v1alpha1.NetworkDestination{{NetworkPeer: v1alpha1.NetworkPeer{CIDR: "10.9.0.0/16"}, Ports: []v1alpha1.NetworkPort{9000}}},
+	})
+	cluster.Spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "exporter", Ports: []v1alpha1.PodPort{{ContainerPort: 9999}}}}
+	const want = `egress:
+- ports:
+  - port: 5432
+    protocol: TCP
+  - port: 8443
+    protocol: TCP
+  to:
+  - podSelector:
+      matchLabels:
+        app.kubernetes.io/managed-by: howdah
+        howdah.dev/cluster: shop
+- ports:
+  - port: 53
+    protocol: UDP
+  - port: 53
+    protocol: TCP
+- ports:
+  - port: 443
+    protocol: TCP
+  - port: 6443
+    protocol: TCP
+- ports:
+  - port: 9000
+    protocol: TCP
+  to:
+  - ipBlock:
+      cidr: 10.9.0.0/16
+ingress:
+- from:
+  - podSelector:
+      matchLabels:
+        app.kubernetes.io/managed-by: howdah
+        howdah.dev/cluster: shop
+  ports:
+  - port: 5432
+    protocol: TCP
+  - port: 8443
+    protocol: TCP
+- from:
+  - namespaceSelector: {}
+    podSelector:
+      matchLabels:
+        app.kubernetes.io/name: db-controller
+        app.kubernetes.io/part-of: howdah
+  ports:
+  - port: 8443
+    protocol: TCP
+- from:
+  - podSelector:
+      matchLabels:
+        app: web
+  - namespaceSelector:
+      matchLabels:
+        team: a
+    podSelector: {}
+  - ipBlock:
+      cidr: 10.0.0.0/8
+  ports:
+  - port: 5432
+    protocol: TCP
+- from:
+  - namespaceSelector:
+      matchLabels:
+        team: m
+    podSelector:
+      matchLabels:
+        app: prometheus
+  ports:
+  - port: 8443
+    protocol: TCP
+  - port: 9187
+    protocol: TCP
+  - port: 9999
+    protocol: TCP
+podSelector:
+  matchLabels:
+    app.kubernetes.io/managed-by: howdah
+    howdah.dev/cluster: shop
+policyTypes:
+- Ingress
+- Egress
+`
+	if got := asYAML(t, cluster, ""); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
