@@ -41,7 +41,7 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 		return err
 	}
 	args := append([]string{
-		"--old-options=" + options, "--new-options=" + options,
+		"--old-options=" + durable + options, "--new-options=" + options,
 		"--old-bindir=" + found.oldBin, "--new-bindir=" + found.newBin,
 		"--old-datadir=" + oldData, "--new-datadir=" + newData,
 		"--username=postgres", "--socketdir=" + w.Scratch,
@@ -67,6 +67,10 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 	}
 	return nil
 }
+
+// durable are options of a server on the old data, which may be the only copy: no setting of ALTER SYSTEM, which has no effect where
+// the agent starts the server, lets pg_control say that it was shut down before everything else is on disk.
+const durable = "-c fsync=on -c full_page_writes=on "
 
 // serverOptions are what a server needs to start on the old data, and the new one to take its slots over: the data directory has
 // initdb's configuration, not the cluster's, and a server with more slots or a lower wal_level than they need refuses to start. Huge

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
@@ -54,4 +55,26 @@ func TestAnOldServerWithLogicalSlotsStartsForPgUpgrade(t *testing.T) {
 			t.Errorf("as after a crash: %v", err)
 		}
 	})
+}
+
+// TestOldDataIsOnDiskBeforeItCountsAsShutDown: it may be the only copy, and a setting of ALTER SYSTEM that has no effect under the agent
+// would have one here. The server says itself how many files a checkpoint has synced, which is none without fsync.
+func TestOldDataIsOnDiskBeforeItCountsAsShutDown(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	server := pgtest.Start(t, pgtest.Options{Params: map[string]string{"fsync": "on"}})
+	server.SQL("ALTER SYSTEM SET fsync = 'off'")
+	server.SQL("CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
+	server.Kill()
+	w := Worker{Scratch: server.SocketDir, Run: postgres.Exec, Report: func(job.Progress) {}}
+	control, err := w.settled(t.Context(), programs{oldBin: server.BinDir}, server.DataDir)
+	if err != nil || !control.State.Clean() {
+		t.Fatalf("%s: %v", control.State, err)
+	}
+	log, err := os.ReadFile(filepath.Join(server.SocketDir, "server.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if synced := regexp.MustCompile(`checkpoint complete: .*sync files=[1-9]`).Find(log); synced == nil {
+		t.Errorf("no checkpoint has synced a file:\n%s", log)
+	}
 }

@@ -129,8 +129,9 @@ func (w Worker) settled(ctx context.Context, found programs, oldData string) (po
 	return postgres.ReadControlData(ctx, w.Run, found.oldBin, oldData)
 }
 
+// startAndStop recovers the only copy of the data, which is on disk before pg_control says that it is shut down.
 func (w Worker) startAndStop(ctx context.Context, binDir, dataDir string) error {
-	stop, err := w.start(ctx, binDir, dataDir)
+	stop, err := w.start(ctx, binDir, dataDir, durable)
 	if err != nil {
 		return err
 	}
@@ -138,13 +139,13 @@ func (w Worker) startAndStop(ctx context.Context, binDir, dataDir string) error 
 }
 
 // start runs a server that only this pod can reach, until stop is called.
-func (w Worker) start(ctx context.Context, binDir, dataDir string) (stop func(context.Context) error, err error) {
+func (w Worker) start(ctx context.Context, binDir, dataDir, more string) (stop func(context.Context) error, err error) {
 	ctl := filepath.Join(binDir, "pg_ctl")
 	needed, err := serverOptions(dataDir)
 	if err != nil {
 		return nil, err
 	}
-	options := needed + " -c listen_addresses='' -c archive_mode=off -c autovacuum=off -c fsync=off -c unix_socket_directories=" + w.Scratch
+	options := more + needed + " -c listen_addresses='' -c archive_mode=off -c autovacuum=off -c unix_socket_directories=" + w.Scratch
 	log := filepath.Join(w.Scratch, "server.log")
 	if _, err := w.Run(ctx, ctl, "-D", dataDir, "-w", "-t", "600", "-l", log, "-o", options, "start"); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(log))
