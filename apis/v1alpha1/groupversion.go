@@ -56,6 +56,9 @@ const (
 	AnnotationConfigHash = "howdah.dev/config-hash"
 	// AnnotationTemplateHash on a database pod is the hash of what can only change with a new pod.
 	AnnotationTemplateHash = "howdah.dev/template-hash"
+	// AnnotationRunData on a PostgresCluster is a person's decision which data it runs, where its status is older than its volumes:
+	// <instance>/<data generation>/<number of the adoption that this replaces>.
+	AnnotationRunData = "howdah.dev/run-data"
 	// AnnotationRestoredBy on a PostgresCluster is the UID of the Restore that made it.
 	AnnotationRestoredBy = "howdah.dev/restored-by"
 )

@@ -40,6 +40,8 @@ const (
 	ReasonNameConflict = "NameConflict"
 	// ReasonSecretReserved: spec.pods has a Secret of the cluster itself.
 	ReasonSecretReserved = "SecretReserved"
+	// ReasonStatusOutdated: the volumes have seen a later adoption of data than the status, which comes from a backup of etcd.
+	ReasonStatusOutdated = "StatusOutdated"
 	// ReasonUnschedulable: no node can run the pod.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonImageUnavailable: an image can't be pulled.

@@ -36,6 +36,10 @@ type PostgresClusterStatus struct {
 	// DataGeneration that the cluster runs on.
 	// +optional
 	DataGeneration string `json:"dataGeneration,omitempty"`
+	// Adoptions counts how many times another data generation was adopted. The volumes are told of it as well, so that instances
+	// refuse a status that is older than they are, as one is that comes from a backup of etcd.
+	// +optional
+	Adoptions int64 `json:"adoptions,omitempty"`
 	// PreviousDataGeneration is what the cluster ran on previously, and what is still on the volumes.
 	// +optional
 	PreviousDataGeneration string `json:"previousDataGeneration,omitempty"`

@@ -16,7 +16,10 @@ type Config struct {
 	ClusterUID string `json:"clusterUID"`
 	// DataGeneration to run; the agent points `current` at it before it starts PostgreSQL.
 	DataGeneration string `json:"dataGeneration"`
-	MajorVersion   int    `json:"majorVersion"`
+	// Adoptions counts how many times the cluster was given other data to run. An agent whose volume was told of more refuses the
+	// configuration: it comes from a store of the API server that was restored from a backup.
+	Adoptions    int64 `json:"adoptions,omitempty"`
+	MajorVersion int   `json:"majorVersion"`
 	// Parameters of postgresql.conf that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// MemoryBytes and CPUMillis of the container, for defaults; 0 is unknown.

@@ -40,6 +40,8 @@ type Status struct {
 	Replication *ReplicationStatus `json:"replication,omitempty"`
 	// Rejoin says how a replica is being made fit to follow, while it is.
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
+	// Adoption is the last one that the volume was told of.
+	Adoption *Adoption `json:"adoption,omitempty"`
 	// Copies of data generations on the volume.
 	Copies []Copy `json:"copies,omitempty"`
 	// Volume of the instance.
@@ -48,6 +50,20 @@ type Status struct {
 	Disk *DiskStatus `json:"disk,omitempty"`
 	// StartedAt is when PostgreSQL was started last.
 	StartedAt time.Time `json:"startedAt,omitzero"`
+}
+
+// Adoption is which data the cluster runs on, as a volume was told last.
+type Adoption struct {
+	// Number counts them.
+	Number         int64  `json:"number"`
+	DataGeneration string `json:"dataGeneration"`
+	// Whole: the volume has a copy of it that a server may be started on. What follows describes that, as of when the
+	// agent was told of its configuration.
+	Whole            bool   `json:"whole,omitempty"`
+	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	MajorVersion     int    `json:"majorVersion,omitempty"`
+	Timeline         int64  `json:"timeline,omitempty"`
+	Checkpoint       uint64 `json:"checkpoint,omitempty"`
 }
 
 // State of PostgreSQL as its supervisor sees it.

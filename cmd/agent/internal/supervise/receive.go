@@ -10,7 +10,7 @@ import (
 )
 
 // receive takes in new inputs and says whether they are to be acted on.
-func (r *runner) receive(in inputs) bool {
+func (r *runner) receive(ctx context.Context, in inputs) bool {
 	if in.err != nil {
 		r.Log.Warn("new configuration is passed over", "error", in.err)
 		r.set(func(status *agentapi.Status) { status.ConfigError, status.ConfigErrorHash = in.err.Error(), "" })
@@ -19,6 +19,13 @@ func (r *runner) receive(in inputs) bool {
 	before := r.inputs
 	if in.config.DataGeneration != before.config.DataGeneration {
 		r.Log.Warn("another data generation is wanted; it is adopted when the pod starts anew", "generation", in.config.DataGeneration)
+		return false
+	}
+	if err := r.accept(ctx, in.config); err != nil {
+		r.Log.Error("new configuration is refused; the one before stays", "error", err)
+		r.set(func(status *agentapi.Status) {
+			status.ConfigError, status.ConfigErrorHash = sentence(err), in.config.Hash()
+		})
 		return false
 	}
 	r.inputs = in
@@ -46,7 +53,7 @@ func (r *runner) receive(in inputs) bool {
 // renew makes the running server follow new inputs.
 func (r *runner) renew(ctx context.Context, s *server, in inputs) {
 	certificates := r.inputs.tls
-	if !r.receive(in) {
+	if !r.receive(ctx, in) {
 		return
 	}
 	if in.tls != certificates {
@@ -98,7 +105,7 @@ func (r *runner) backOff(ctx context.Context) bool {
 			return true
 		case in := <-r.newest:
 			r.beat()
-			if r.receive(in) {
+			if r.receive(ctx, in) {
 				return true
 			}
 		case <-tick.C:

@@ -148,7 +148,7 @@ func (r *runner) rest(ctx context.Context, why string) error {
 		case <-r.election.Changed():
 			return errChanged
 		case in := <-r.newest:
-			r.receive(in)
+			r.receive(ctx, in)
 		case <-tick.C:
 		}
 		r.beat()
@@ -231,7 +231,7 @@ func (r *runner) unable(ctx context.Context, err error) error {
 	case <-ctx.Done():
 		return stopped{}
 	case in := <-r.newest:
-		r.receive(in)
+		r.receive(ctx, in)
 	case <-r.election.Changed():
 	case <-time.After(5 * time.Second):
 	}

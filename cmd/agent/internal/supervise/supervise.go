@@ -130,7 +130,7 @@ func (s *Supervisor) await(ctx context.Context, newest <-chan inputs) (inputs, e
 		case <-ctx.Done():
 			return inputs{}, ctx.Err()
 		case in := <-newest:
-			err := s.meant(in)
+			err := s.meant(ctx, in)
 			if err == nil {
 				return in, nil
 			}
@@ -142,14 +142,14 @@ func (s *Supervisor) await(ctx context.Context, newest <-chan inputs) (inputs, e
 }
 
 // meant says why a configuration is not for this pod.
-func (s *Supervisor) meant(in inputs) error {
+func (s *Supervisor) meant(ctx context.Context, in inputs) error {
 	if in.err != nil {
 		return in.err
 	}
 	if wanted := in.config.DataGeneration; s.Generation != "" && wanted != s.Generation {
 		return fmt.Errorf("%w for the configuration of data generation %s; the one that is here is of %s", errWaiting, s.Generation, wanted)
 	}
-	return nil
+	return s.accept(ctx, in.config)
 }
 
 // errWaiting is a reason to wait that is no failure.

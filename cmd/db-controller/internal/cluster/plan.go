@@ -42,7 +42,7 @@ func (r *Reconciler) plan(o *observed.Cluster) steps {
 		return r.deletion(p, o)
 	}
 	return slices.Concat(
-		steps{r.ensureFinalizer, r.admit, r.pinBeginning},
+		steps{r.ensureFinalizer, r.heedVolumes, r.admit, r.pinBeginning},
 		p.components(),
 		p.run(),
 		steps{instances.AwaitReady, p.instances.ReleaseInitJob},

@@ -86,6 +86,7 @@ func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status.Version = fmt.Sprint(handover.MajorVersion)
 	status.Image = handover.Image
 	status.Timeline = 0
+	status.Adoptions++
 	status.VolumeLocks = protocol.Adopt(status.VolumeLocks, request)
 	return flow.Save(v1alpha1.ReasonStarting, fmt.Sprintf("The data of %s %s is being adopted.", request.Kind, request.Name))
 }

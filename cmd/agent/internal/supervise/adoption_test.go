@@ -1,0 +1,58 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestAConfigurationFromBeforeAnAdoptionStartsNothing(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	upgraded := p.init("g2")
+	before := p.config // as a backup of etcd has it
+	after := before
+	after.DataGeneration, after.Adoptions = "g2", 1
+	p.configure(after)
+	p.start()
+	p.awaitStatus("run on the new data", func(s agentapi.Status) bool { return s.State == agentapi.StateRunning })
+	if got := p.agent.Status().Adoption; got == nil || got.Number != 1 || got.DataGeneration != "g2" {
+		t.Errorf("it tells %+v", got)
+	}
+	stale := after
+	stale.Adoptions = 0
+	p.configure(stale)
+	refused := p.awaitStatus("refuse it while it runs", func(s agentapi.Status) bool { return s.ConfigErrorHash == stale.Hash() })
+	if refused.ConfigHash != after.Hash() || !strings.Contains(refused.ConfigError, "older than the volume") {
+		t.Errorf("%+v", refused)
+	}
+	if err := p.terminate(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+
+	p.configure(before)
+	p.start()
+	status := p.awaitStatus("refuse to start", func(s agentapi.Status) bool { return s.State == agentapi.StateFailed })
+	if !strings.Contains(status.Message, "older than the volume") || p.current() != "g2" {
+		t.Errorf("current is %s; %+v", p.current(), status)
+	}
+	known := status.Adoption
+	if known == nil || !known.Whole || known.SystemIdentifier != upgraded.SystemIdentifier || known.MajorVersion != p.config.MajorVersion || known.Checkpoint == 0 {
+		t.Errorf("whoever decides is told %+v", known)
+	}
+
+	decided := before
+	decided.Adoptions = 2
+	p.configure(decided)
+	p.awaitStatus("do as a person has decided", func(s agentapi.Status) bool { return s.State == agentapi.StateRunning })
+	if p.current() != "g1" {
+		t.Errorf("current is %s", p.current())
+	}
+	if err := p.terminate(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+}
