@@ -109,8 +109,9 @@ type S3Spec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----')",message="spec.s3.caBundle must contain certificates in PEM (-----BEGIN CERTIFICATE-----)"
 	CABundle string `json:"caBundle,omitempty"`
-	// Credentials for the server. By default, they come from the environment (instance role, web identity), which works
-	// with client AWS only.
+	// Credentials for the server. By default, they come from the environment (instance role, web identity), which works with
+	// client AWS only: instances and Jobs have the identity of their ServiceAccounts, and the controllers use theirs only where the
+	// administrator has allowed it (cloudIdentity.grants in the values of the chart).
 	// +optional
 	Credentials *S3Credentials `json:"credentials,omitempty"`
 	// ServerSideEncryption makes the server encrypt what is written. By default, the settings of the bucket apply.

@@ -37,9 +37,9 @@ var version = "dev"
 
 func main() {
 	manager.Program{
-		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(),
+		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(), CloudIdentity: true,
 		Setup: func(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
-			return setup(ctx, mgr, dependencies, repostore.Open)
+			return setup(ctx, mgr, dependencies, repostore.Opening(dependencies.Grants))
 		},
 	}.Main()
 }

@@ -20,7 +20,7 @@ var version = "dev"
 func main() {
 	manager.Program{
 		Name: "restore-controller", Short: "Brings PostgresClusters back to a point in time", Version: version,
-		Cached: manager.OnlyOurs(&batchv1.Job{}, &corev1.Pod{}), PostgresImages: true, Setup: setup,
+		Cached: manager.OnlyOurs(&batchv1.Job{}, &corev1.Pod{}), PostgresImages: true, CloudIdentity: true, Setup: setup,
 	}.Main()
 }
 
@@ -28,5 +28,5 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 	if err := metrics.Registry.Register(restore.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return manager.Register(mgr, restore.New(ctx, dependencies, repostore.Open))
+	return manager.Register(mgr, restore.New(ctx, dependencies, repostore.Opening(dependencies.Grants)))
 }

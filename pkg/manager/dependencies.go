@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"howdah.dev/howdah/pkg/repostore/location"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -28,13 +29,15 @@ type Dependencies struct {
 	Namespace string
 	// Images of PostgreSQL by major version, in those controllers that take --postgres-images.
 	Images Images
+	// Grants of the controller's own cloud identity, in those controllers that take --cloud-identity-grants.
+	Grants location.Grants
 }
 
 // NewDependencies are those of the reconcilers of the controller with this name.
 func NewDependencies(mgr ctrl.Manager, name string, settings Settings) Dependencies {
 	return Dependencies{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name), Now: time.Now,
-		Agent: settings.Agent, Images: settings.Images, Namespace: ownNamespace(),
+		Agent: settings.Agent, Images: settings.Images, Grants: settings.Grants, Namespace: ownNamespace(),
 	}
 }
 

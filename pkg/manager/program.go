@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"howdah.dev/howdah/pkg/repostore/location"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -22,6 +23,8 @@ type Program struct {
 	Cached map[client.Object]cache.ByObject
 	// PostgresImages: it takes --postgres-images.
 	PostgresImages bool
+	// CloudIdentity: it takes --cloud-identity-grants.
+	CloudIdentity bool
 	// Setup registers all that the process does.
 	Setup func(ctx context.Context, mgr ctrl.Manager, dependencies Dependencies) error
 }
@@ -30,6 +33,8 @@ type Program struct {
 type Settings struct {
 	Agent  workload.Agent
 	Images Images
+	// Grants of the controller's own cloud identity.
+	Grants location.Grants
 }
 
 // Main runs the program until it is told to end, and ends the process if it fails.
@@ -45,10 +50,14 @@ func (p Program) command() *cobra.Command {
 	var options Options
 	var settings Settings
 	var images []string
+	var grants string
 	cmd := &cobra.Command{
 		Use: p.Name, Short: p.Short, Version: p.Version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if settings.Images, err = ParseImages(images); err != nil {
+				return err
+			}
+			if settings.Grants, err = location.ParseGrants(grants); err != nil {
 				return err
 			}
 			return p.run(cmd.Context(), options, settings)
@@ -62,6 +71,9 @@ func (p Program) command() *cobra.Command {
 		"the same, but only into the pods of Jobs")
 	if p.PostgresImages {
 		cmd.Flags().StringSliceVar(&images, "postgres-images", nil, "images of PostgreSQL by major version, such as 17=IMAGE,18=IMAGE")
+	}
+	if p.CloudIdentity {
+		cmd.Flags().StringVar(&grants, "cloud-identity-grants", "", `which BackupRepositories without credentials may use the cloud identity of this process, such as [{"namespace":"shop","bucket":"backups","prefix":"shop/"}]; none if not set`)
 	}
 	if err := cmd.MarkFlagRequired("agent-image"); err != nil {
 		panic(err) // the flag is registered some lines above

@@ -33,21 +33,38 @@ func PodConfig(repo *v1alpha1.BackupRepository) objstore.Config { return locatio
 // Opener opens the store of a repository: Open, but for tests.
 type Opener func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error)
 
-// Open opens the repository for a controller. Errors: ErrSecret, objstore's.
+// Open opens the repository for a controller that has no cloud identity of its own. Errors: ErrSecret, objstore's.
 func Open(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
-	config := location.Config(repo)
-	config.Dial = objstore.InPod(os.Getenv)
-	if name := SecretName(repo); name != "" {
-		credentials, err := readCredentials(ctx, reader, repo.Namespace, name)
-		if err != nil {
+	return Opening(nil)(ctx, reader, repo)
+}
+
+// Opening is Open for a controller that may use its own cloud identity where that was granted, and nowhere else.
+func Opening(grants location.Grants) Opener {
+	return func(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
+		config := location.Config(repo)
+		config.Dial = objstore.InPod(os.Getenv)
+		if err := addCredentials(ctx, reader, repo, grants, &config); err != nil {
 			return nil, err
 		}
-		config.Credentials = credentials
+		if err := addKeys(ctx, reader, repo, config.Encryption); err != nil {
+			return nil, err
+		}
+		return open.Open(ctx, config)
 	}
-	if err := addKeys(ctx, reader, repo, config.Encryption); err != nil {
-		return nil, err
+}
+
+// addCredentials reads the Secret with the credentials, where one is named.
+func addCredentials(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, grants location.Grants, config *objstore.Config) error {
+	name := SecretName(repo)
+	if name == "" {
+		if !grants.Allow(repo) {
+			return identityRefused(repo)
+		}
+		return nil
 	}
-	return open.Open(ctx, config)
+	credentials, err := readCredentials(ctx, reader, repo.Namespace, name)
+	config.Credentials = credentials
+	return err
 }
 
 // Sealed encrypts what goes to a store as the repository asks for it, or refuses one that is encrypted. Errors: ErrSecret.

@@ -238,3 +238,25 @@ func TestValuesThatNothingActsOnAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheCloudIdentityOfTheControllersIsGrantedByTheValuesOnly(t *testing.T) {
+	const flag = "--cloud-identity-grants="
+	for _, object := range ofKind(render(t), "Deployment") {
+		for _, arg := range as[appsv1.Deployment](t, object).Spec.Template.Spec.Containers[0].Args {
+			if strings.HasPrefix(arg, flag) {
+				t.Errorf("%s has %s by default", object.GetName(), arg)
+			}
+		}
+	}
+	objects := render(t, "cloudIdentity.grants[0].namespace=shop", "cloudIdentity.grants[0].bucket=backups", "cloudIdentity.grants[0].prefix=shop/")
+	for _, object := range ofKind(objects, "Deployment") {
+		opens := object.GetName() == "backup-controller" || object.GetName() == "restore-controller"
+		args := as[appsv1.Deployment](t, object).Spec.Template.Spec.Containers[0].Args
+		if slices.Contains(args, flag+`[{"bucket":"backups","namespace":"shop","prefix":"shop/"}]`) != opens {
+			t.Errorf("%s has arguments %v", object.GetName(), args)
+		}
+	}
+	if out, err := try("cloudIdentity.grants[0].bucket=backups"); err == nil || !strings.Contains(string(out), "namespace") {
+		t.Errorf("a grant without a namespace: %v\n%s", err, out)
+	}
+}
