@@ -204,6 +204,20 @@ func TestAParameterThatNeedsARestartIsAppliedWithShortGapsAndLosesNothing(t *tes
 	}
 }
 
+// clonedWithOwnFiles fails the test unless the replicas took what their volumes had.
+func (b *bed) clonedWithOwnFiles(cluster *v1alpha1.PostgresCluster) {
+	b.Helper()
+	for _, instance := range cluster.Status.Instances {
+		if instance.Name == cluster.Status.Primary {
+			continue
+		}
+		out, err := exec.Command(place.Kubectl(b.T), "logs", "-n", b.Namespace, instance.Name, "--all-containers").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "cloned with files of this volume") {
+			b.Errorf("%s fetched everything: %v", instance.Name, err)
+		}
+	}
+}
+
 func TestAReplicatedClusterIsUpgradedAndRestored(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
@@ -216,6 +230,7 @@ func TestAReplicatedClusterIsUpgradedAndRestored(t *testing.T) {
 	b.awaitInstances(cluster, 3)
 	w.judge()
 	b.sameEverywhere(cluster)
+	b.clonedWithOwnFiles(cluster)
 	if got := b.SQL("shop", sum); got != before || cluster.Status.MajorVersion != 17 {
 		t.Errorf("on %s the table has %s, not %s", cluster.Status.Version, got, before)
 	}
