@@ -38,6 +38,21 @@ func (v Volume) begin(id string, err error) (string, error) {
 	return v.Begin(id)
 }
 
+// TakeOver makes the data directory of a copy that of id, which is not whole yet, and removes what is left of the copy, even if it
+// is the current one. Nothing is copied. `current` goes first, then the copy is no longer whole, so nobody starts a server on
+// what is being changed.
+func (v Volume) TakeOver(id, from string) error {
+	if now, err := v.Current(); err == nil && now == from {
+		if err := v.removePointer(); err != nil {
+			return err
+		}
+	}
+	if err := moveData(v, id, []string{from}, from); err != nil {
+		return err
+	}
+	return v.Remove(from)
+}
+
 func (v Volume) hasData(id string) (bool, error) {
 	if err := checkID(id); err != nil {
 		return false, err
@@ -65,7 +80,7 @@ func (v Volume) Inherit(id, before, copy string) (removed []string, err error) {
 	}
 	has, err := v.hasData(id)
 	if err == nil && !has {
-		err = v.moveData(id, ids, copy)
+		err = moveData(v, id, ids, copy)
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +89,7 @@ func (v Volume) Inherit(id, before, copy string) (removed []string, err error) {
 }
 
 // moveData moves the data of the wanted copy, or of the first one that has any.
-func (v Volume) moveData(id string, ids []string, wanted string) error {
+func moveData(v Volume, id string, ids []string, wanted string) error {
 	for _, from := range append([]string{wanted}, ids...) {
 		if !slices.Contains(ids, from) {
 			continue

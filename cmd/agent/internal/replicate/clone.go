@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,8 @@ func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wa
 	if wanted.SystemIdentifier != "" && at.system != wanted.SystemIdentifier {
 		return none, fmt.Errorf("%w: %s is of system %s, and this one is of system %s", ErrForeign, source.Pod, at.system, wanted.SystemIdentifier)
 	}
-	if err := i.makeRoom(at.bytes, wanted); err != nil {
+	reused, err := i.makeRoom(at.bytes, wanted)
+	if err != nil {
 		return none, err
 	}
 	id, err := i.Volume.NextCopy(wanted.DataGeneration)
@@ -57,7 +59,12 @@ func (i Instance) Clone(ctx context.Context, source settings.Upstream, wanted Wa
 		Origin: generation.Clone, From: source.Pod, CreatedAt: i.Now().UTC(),
 	}
 	i.Log.Info("cloning", "source", source.Pod, "copy", id, "bytes", at.bytes, "slot", at.slot)
-	err = i.fetch(ctx, source, at, wanted, pgdata, progress)
+	if reused != "" {
+		err = i.Volume.TakeOver(id, reused)
+	}
+	if err == nil {
+		err = i.fetch(ctx, source, at, i.ownFiles(wanted, pgdata), pgdata, progress)
+	}
 	if err == nil {
 		err = i.finish(ctx, g, pgdata)
 	}
@@ -87,34 +94,65 @@ func (i Instance) inspect(ctx context.Context, source settings.Upstream) (at ori
 // spareRoom is what a clone takes beside the databases: WAL, and what is written meanwhile.
 const spareRoom = 128 << 20
 
-// makeRoom sees to it that a clone of this size finds room, if need be by the removal of copies that are of no more use.
-func (i Instance) makeRoom(bytes int64, wanted Wanted) error {
-	unfit := wanted.Replaces
+// makeRoom sees to it that a clone of this size finds room, if need be by the removal of copies that are of no more use. Where
+// there is room only if one of those becomes the clone, it returns that one and leaves it.
+func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error) {
 	needed := bytes + bytes/20 + spareRoom
 	steps := []func() error{
 		func() error { return nil },
 		func() error { _, err := i.Volume.RemoveIncomplete(); return err },
-		func() error { _, err := i.Volume.RemoveOldCopies(unfit, 0, i.Now()); return err },
+		func() error { _, err := i.Volume.RemoveOldCopies(wanted.Replaces, 0, i.Now()); return err },
+		func() error { reused, err = i.reusable(needed, wanted); return err },
 		func() error { return i.abandon(wanted) },
-		func() error {
-			if unfit == "" {
-				return nil
-			}
-			i.Log.Warn("the unfit copy is removed before there is a new one: there is no room for both", "copy", unfit)
-			return i.Volume.Discard(unfit)
-		},
+		func() error { return i.discard(wanted.Replaces) },
 	}
 	var free int64
 	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
+		if err := step(); err != nil || reused != "" {
+			return reused, err
 		}
-		var err error
 		if _, free, err = i.Volume.Space(); err != nil || free >= needed {
-			return err
+			return "", err
 		}
 	}
-	return fmt.Errorf("%w: it needs %d MB, and %d MB are free", ErrNoRoom, needed>>20, free>>20)
+	return "", fmt.Errorf("%w: it needs %d MB, and %d MB are free", ErrNoRoom, needed>>20, free>>20)
+}
+
+// reusable is a copy that nobody wants any more, and whose files can become the clone: the unfit one, or one of data that was
+// released. Empty: there is none, or it would leave too little room.
+func (i Instance) reusable(needed int64, wanted Wanted) (string, error) {
+	id := wanted.Replaces
+	if id == "" {
+		current, err := i.Volume.Current()
+		if err != nil {
+			return "", nil //nolint:nilerr // there is none
+		}
+		g, err := i.Volume.Read(current)
+		if err != nil || g.DataGeneration() == wanted.DataGeneration || !slices.Contains(wanted.Released, g.DataGeneration()) {
+			return "", nil //nolint:nilerr // what it is of is unknown
+		}
+		id = current
+	}
+	entries, err := i.Volume.List()
+	if err != nil {
+		return "", err
+	}
+	_, free, err := i.Volume.Space()
+	at := slices.IndexFunc(entries, func(e generation.Entry) bool { return e.ID == id })
+	if err != nil || at < 0 || free+entries[at].Bytes < needed || i.Major < deltaMajor {
+		return "", err
+	}
+	i.Log.Warn("the copy that is replaced becomes the new one: there is no room for both", "copy", id)
+	return id, nil
+}
+
+// discard removes the unfit copy before there is a new one.
+func (i Instance) discard(unfit string) error {
+	if unfit == "" {
+		return nil
+	}
+	i.Log.Warn("the unfit copy is removed before there is a new one: there is no room for both", "copy", unfit)
+	return i.Volume.Discard(unfit)
 }
 
 // abandon removes what nobody wants any more, even if `current` still points there: nobody starts it again.
@@ -134,10 +172,10 @@ func (i Instance) abandon(wanted Wanted) error {
 	return nil
 }
 
-// fetch copies the data directory of the source. What a copy on this volume has as well is not sent: after an upgrade or a
-// restore in place that is nearly all. Where this can't be done, everything is fetched.
-func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin, wanted Wanted, pgdata string, progress func(done, total int64)) error {
-	if own := i.ownFiles(wanted); own != "" && i.Major >= 15 {
+// fetch copies the data directory of the source. What the data directory own has as well is not sent: after an upgrade or a restore in
+// place that is nearly all. Where this can't be done, everything is fetched.
+func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin, own, pgdata string, progress func(done, total int64)) error {
+	if own != "" && i.Major >= deltaMajor {
 		taken, err := i.deltaClone(ctx, source, at, own, pgdata, progress)
 		if err == nil {
 			i.Log.Info("cloned with files of this volume", "source", source.Pod, "files", own, "bytesTaken", taken)
@@ -147,26 +185,26 @@ func (i Instance) fetch(ctx context.Context, source settings.Upstream, at origin
 			return err
 		}
 		i.Log.Warn("files of this volume are of no use for the clone; everything is fetched", "source", source.Pod, "error", err)
-		if err := os.RemoveAll(pgdata); err != nil {
-			return err
-		}
+	}
+	if err := os.RemoveAll(pgdata); err != nil {
+		return err
 	}
 	return i.baseBackup(ctx, source, at, pgdata, progress)
 }
 
-// ownFiles is the data directory on this volume that is likeliest to have the files of the source: that of the copy which is
-// replaced, else the current one. What is in it is compared, so it may be unfit. Empty: there is none.
-func (i Instance) ownFiles(wanted Wanted) string {
-	ids := []string{wanted.Replaces}
-	if current, err := i.Volume.Current(); err == nil {
-		ids = append(ids, current)
+// ownFiles is the data directory on this volume that is likeliest to have the files of the source: what is in pgdata already, else
+// that of the copy which is replaced, else the current one. It is compared, so it may be unfit. Empty: there is none.
+func (i Instance) ownFiles(wanted Wanted, pgdata string) string {
+	own := []string{pgdata}
+	if wanted.Replaces != "" {
+		own = append(own, i.Volume.PGData(wanted.Replaces))
 	}
-	for _, id := range ids {
-		if id == "" {
-			continue
-		}
-		if info, err := os.Stat(filepath.Join(i.Volume.PGData(id), "base")); err == nil && info.IsDir() {
-			return i.Volume.PGData(id)
+	if current, err := i.Volume.Current(); err == nil {
+		own = append(own, i.Volume.PGData(current))
+	}
+	for _, dir := range own {
+		if info, err := os.Stat(filepath.Join(dir, "base")); err == nil && info.IsDir() {
+			return dir
 		}
 	}
 	return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,16 +22,22 @@ import (
 // deltaSessions compare and read files of the source at a time.
 const deltaSessions = 3
 
+// deltaMajor is the first version with the functions that a clone with own files calls.
+const deltaMajor = 15
+
 const (
 	controlFile  = "global/pg_control"
 	controlReads = 10 // of the control file, until one is not half-written
 )
 
 // deltaClone copies the data directory of a primary into pgdata, and takes from the directory own what is the same there, which
-// SHA-256 checksums of small parts tell. It returns how many bytes it took. As with any base backup, files change while they
+// SHA-256 checksums of small parts tell. Both may be the same. It returns how many bytes it took. As with any base backup, files change while they
 // are read, and the WAL from the start of the backup to its end, which is received meanwhile, makes them consistent.
 func (i Instance) deltaClone(ctx context.Context, source settings.Upstream, at origin, own, pgdata string, progress func(done, total int64)) (taken int64, err error) {
 	if err := makeFolders(pgdata); err != nil {
+		return 0, err
+	}
+	if err := os.Remove(filepath.Join(pgdata, controlFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
 	from, err := os.OpenRoot(own)
@@ -49,7 +56,7 @@ func (i Instance) deltaClone(ctx context.Context, source settings.Upstream, at o
 	if err != nil {
 		return 0, err
 	}
-	d := &delta{Instance: i, source: source, own: from, to: to, progress: progress}
+	d := &delta{Instance: i, source: source, own: from, to: to, inPlace: own == pgdata, progress: progress}
 	end, err := d.copyAll(ctx)
 	if err == nil {
 		err = receiver.awaitLSN(end)
@@ -62,6 +69,11 @@ func (i Instance) deltaClone(ctx context.Context, source settings.Upstream, at o
 // makeFolders creates the data directory with the folders that a base backup has empty.
 func makeFolders(pgdata string) error {
 	emptied, below := backup.EmptyFolders()
+	for _, folder := range emptied {
+		if err := os.RemoveAll(filepath.Join(pgdata, folder)); err != nil {
+			return err
+		}
+	}
 	for _, folder := range append(append([]string{""}, emptied...), below...) {
 		if err := os.MkdirAll(filepath.Join(pgdata, folder), 0o700); err != nil {
 			return err
@@ -84,8 +96,10 @@ type delta struct {
 	Instance
 	source   settings.Upstream
 	own, to  *os.Root
+	inPlace  bool // they are the same
 	progress func(done, total int64)
 
+	folders     []string // of the source, each behind the one that it is in
 	total       int64
 	done, taken atomic.Int64
 }
@@ -101,6 +115,9 @@ func (d *delta) copyAll(ctx context.Context) (end postgres.LSN, err error) {
 		}
 		files, err := d.listFiles(ctx, conn)
 		if err != nil {
+			return err
+		}
+		if err := d.removeOthers(files); err != nil {
 			return err
 		}
 		if err := d.copyFiles(ctx, files); err != nil {
@@ -151,7 +168,7 @@ const listQuery = `WITH RECURSIVE entries (path, size, isdir) AS (
 	WHERE parent.isdir AND parent.path <> ALL ($1::text[])
 ) SELECT path, size, isdir FROM entries WHERE isdir IS NOT NULL ORDER BY path COLLATE "C"`
 
-// listFiles lists what is to be copied, and creates the folders.
+// listFiles lists what is to be copied.
 func (d *delta) listFiles(ctx context.Context, conn *pgx.Conn) (files []sourceFile, err error) {
 	emptied, _ := backup.EmptyFolders()
 	rows, err := conn.Query(ctx, listQuery, emptied)
@@ -169,15 +186,42 @@ func (d *delta) listFiles(ctx context.Context, conn *pgx.Conn) (files []sourceFi
 		case backup.LeftOut(f.path):
 			left = append(left, f.path+"/")
 		case folder:
-			if err := d.to.MkdirAll(f.path, 0o700); err != nil {
-				return nil, err
-			}
+			d.folders = append(d.folders, f.path)
 		case f.path != controlFile: // is last
 			files = append(files, f)
 			d.total += f.size
 		}
 	}
 	return files, rows.Err()
+}
+
+// removeOthers leaves nothing in the directory that the source doesn't have, and creates the folders that it has.
+func (d *delta) removeOthers(files []sourceFile) error {
+	emptied, below := backup.EmptyFolders()
+	wanted := map[string]fs.FileMode{".": fs.ModeDir}
+	for _, folder := range slices.Concat(emptied, below, d.folders) {
+		wanted[folder] = fs.ModeDir
+	}
+	for _, f := range files {
+		wanted[f.path] = 0
+	}
+	received := "pg_wal/" // is being received
+	err := fs.WalkDir(d.to.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || strings.HasPrefix(path, received) {
+			return err
+		}
+		if kind, is := wanted[path]; is && kind == entry.Type() {
+			return nil
+		}
+		if err := d.to.RemoveAll(path); err != nil || !entry.IsDir() {
+			return err
+		}
+		return fs.SkipDir
+	})
+	for _, folder := range d.folders {
+		err = errors.Join(err, d.to.MkdirAll(folder, 0o700))
+	}
+	return err
 }
 
 func (d *delta) copyFiles(ctx context.Context, files []sourceFile) error {

@@ -30,25 +30,32 @@ var errRemoved = errors.New("the file was removed meanwhile")
 
 // copyFile copies one file, part by part.
 func (d *delta) copyFile(ctx context.Context, conn *pgx.Conn, f sourceFile) error {
-	to, err := d.to.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	to, err := d.to.OpenFile(f.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	own := d.openOwn(f.path)
-	if own != nil {
-		defer own.Close()
+	own := to
+	if !d.inPlace {
+		if own = d.openOwn(f.path); own != nil {
+			defer own.Close()
+		}
 	}
-	for at := int64(0); at < f.size; at += deltaSpan {
-		n := min(deltaSpan, f.size-at)
-		if err := d.copySpan(ctx, conn, f, own, to, at, n); errors.Is(err, errRemoved) {
+	var end int64 // of what the source has, which may be shorter by now
+	for end < f.size {
+		n := min(deltaSpan, f.size-end)
+		copied, err := d.copySpan(ctx, conn, f, own, to, end, n)
+		if errors.Is(err, errRemoved) {
 			return errors.Join(to.Close(), d.to.Remove(f.path))
 		} else if err != nil {
 			return err
 		}
 		d.progress(d.done.Add(n), d.total)
+		if end += copied; copied < n {
+			break
+		}
 	}
-	return to.Close()
+	return errors.Join(to.Truncate(end), to.Close())
 }
 
 // openOwn opens the file of the same name here; nil: there is none.
@@ -64,37 +71,47 @@ func (d *delta) openOwn(path string) *os.File {
 	return file
 }
 
-// copySpan copies the n bytes at a position.
-func (d *delta) copySpan(ctx context.Context, conn *pgx.Conn, f sourceFile, own, to *os.File, at, n int64) error {
+// copySpan copies the n bytes at a position, and returns how many of them the source still has.
+func (d *delta) copySpan(ctx context.Context, conn *pgx.Conn, f sourceFile, own, to *os.File, at, n int64) (int64, error) {
 	same := make([]bool, (n+deltaPart-1)/deltaPart)
 	if own != nil {
 		if err := compare(ctx, conn, f, own, at, n, same); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	for i := 0; i < len(same); {
-		first := i
+	for first, i := 0, 0; first < len(same); first = i {
 		for i < len(same) && same[i] == same[first] && (same[first] || (i-first)*deltaPart < deltaFetch) {
 			i++
 		}
 		begin := at + int64(first)*deltaPart
 		length := min(int64(i-first)*deltaPart, at+n-begin)
 		if same[first] {
-			if err := copyRange(own, to, begin, length); err != nil {
-				return err
+			if err := d.take(own, to, begin, length); err != nil {
+				return 0, err
 			}
-			d.taken.Add(length)
 			continue
 		}
 		content, err := readRange(ctx, conn, f, begin, length)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if _, err := to.WriteAt(content, begin); err != nil {
-			return err
+			return 0, err
+		}
+		if got := int64(len(content)); got < length {
+			return begin + got - at, nil
 		}
 	}
-	return nil
+	return n, nil
+}
+
+// take copies what is the same from the own file, unless it is there.
+func (d *delta) take(own, to *os.File, at, n int64) error {
+	d.taken.Add(n)
+	if d.inPlace {
+		return nil
+	}
+	return copyRange(own, to, at, n)
 }
 
 // compare finds out which parts are the same here and at the source.

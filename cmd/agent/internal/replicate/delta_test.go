@@ -4,6 +4,7 @@ package replicate
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -100,6 +101,64 @@ func TestACloneTakesFromItsOwnFilesWhatIsTheSame(t *testing.T) {
 		}
 		if left, err := filepath.Glob(filepath.Join(n.Volume.PGData(second.ID), "pg_wal", "*.partial")); err != nil || len(left) > 0 {
 			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}
+
+func TestACopyBecomesTheCloneWhereThereIsNoRoomForBoth(t *testing.T) {
+	t.Parallel()
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		b := newBed(t, pg, 2)
+		primary, n := b.found(), b.nodes[1]
+		primary.sql("INSERT INTO public.t SELECT n, repeat('x', 1000) FROM generate_series(100000, 140000) n")
+		primary.sql("CREATE TABLE public.dropped AS SELECT n FROM generate_series(1, 1000) n")
+		primary.sql("CREATE TABLE public.shorter AS SELECT n, repeat('y', 100) FROM generate_series(1, 50000) n")
+		primary.sql("VACUUM public.t")
+		first := n.clone(primary)
+		primary.sql("UPDATE public.t SET note = 'changed' WHERE i % 5000 = 0")
+		primary.sql("DROP TABLE public.dropped")
+		primary.sql("DELETE FROM public.shorter WHERE n > 10")
+		primary.sql("VACUUM public.shorter")
+		primary.sql("CREATE TABLE public.added AS SELECT n FROM generate_series(1, 1000) n")
+		harm(t, n.Volume.PGData(first.ID))
+		if err := os.WriteFile(filepath.Join(n.Volume.PGData(first.ID), "base", "1", "none_of_the_source"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		second := n.Volume.PGData("g1.c2")
+		if _, err := n.Volume.Begin("g1.c2"); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Volume.TakeOver("g1.c2", first.ID); err != nil {
+			t.Fatal(err)
+		}
+		if ids := n.copies(); len(ids) != 1 || n.Volume.Whole(wanted) {
+			t.Errorf("there are %v, and one may be started", ids)
+		}
+		at, err := n.inspect(t.Context(), primary.upstream())
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken, err := n.deltaClone(t.Context(), primary.upstream(), at, second, second, func(int64, int64) {})
+		if err != nil || taken < 40<<20 {
+			t.Errorf("it took %d bytes of what it had: %v", taken, err)
+		}
+		g := generation.Generation{ID: "g1.c2", Of: wanted, SystemIdentifier: at.system, MajorVersion: pg.Major, Origin: generation.Clone}
+		if err := errors.Join(n.finish(t.Context(), g, second), n.Volume.Adopt(g.ID)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(second, "base", "1", "none_of_the_source")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a file that the source doesn't have is still there: %v", err)
+		}
+		primary.keepSlots(nil)
+		n.start(primary)
+		n.awaitStreaming(primary)
+		n.awaitLevel(primary)
+		if want, got := primary.content(), n.content(); want != got {
+			t.Errorf("the clone has %s, and its source %s", got, want)
+		}
+		if want, got := primary.sql("SELECT pg_relation_size('public.shorter')::text"), n.sql("SELECT pg_relation_size('public.shorter')::text"); want != got {
+			t.Errorf("a table that was truncated has %s, and %s at its source", got, want)
 		}
 	})
 }

@@ -3,9 +3,13 @@ package replicate
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 )
@@ -32,7 +36,7 @@ func TestForWantOfRoomWhatNobodyWantsGoesThoughItIsCurrent(t *testing.T) {
 				t.Fatal(err)
 			}
 			i := Instance{Volume: v, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-			if err := i.makeRoom(far, Wanted{DataGeneration: "g1", Released: test.released}); !errors.Is(err, ErrNoRoom) {
+			if _, err := i.makeRoom(far, Wanted{DataGeneration: "g1", Released: test.released}); !errors.Is(err, ErrNoRoom) {
 				t.Errorf("%v", err)
 			}
 			current, _ := v.Current()
@@ -42,4 +46,50 @@ func TestForWantOfRoomWhatNobodyWantsGoesThoughItIsCurrent(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestACopyIsReusedOnlyWhereNobodyWantsItAndThatLeavesEnoughRoom(t *testing.T) {
+	const size = 256 << 20
+	for name, test := range map[string]struct {
+		wanted Wanted
+		major  int
+		beyond int64 // what is free, in bytes
+		want   string
+	}{
+		"it is unfit":                     {Wanted{DataGeneration: "g0", Replaces: "g0.c1"}, 17, size / 2, "g0.c1"},
+		"its data was released":           {Wanted{DataGeneration: "g1", Released: []string{"g00", "g0"}}, 17, size / 2, "g0.c1"},
+		"its data may be wanted":          {Wanted{DataGeneration: "g1", Released: []string{"g00"}}, 17, size / 2, ""},
+		"it is of what is to be cloned":   {Wanted{DataGeneration: "g0", Released: []string{"g0"}}, 17, size / 2, ""},
+		"it leaves too little room":       {Wanted{DataGeneration: "g0", Replaces: "g0.c1"}, 17, 3 * size, ""},
+		"the version can't compare files": {Wanted{DataGeneration: "g0", Replaces: "g0.c1"}, 14, size / 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := generation.Volume(t.TempDir())
+			pgdata, err := v.Begin("g0.c1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := generation.Generation{ID: "g0.c1", Of: "g0", SystemIdentifier: "7", MajorVersion: test.major, Origin: generation.Clone, CreatedAt: time.Unix(1, 0)}
+			if err := errors.Join(os.Mkdir(pgdata, 0o700), allocate(filepath.Join(pgdata, "table"), size), v.Complete(g), v.Adopt(g.ID)); err != nil {
+				t.Fatal(err)
+			}
+			_, free, err := v.Space()
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := Instance{Volume: v, Now: time.Now, Log: slog.New(slog.DiscardHandler), Major: test.major}
+			if id, err := i.reusable(free+test.beyond, test.wanted); err != nil || id != test.want {
+				t.Errorf("reused %q, %v", id, err)
+			}
+		})
+	}
+}
+
+// allocate makes a file that takes this many bytes of the disk.
+func allocate(path string, bytes int64) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fallocate(int(file.Fd()), 0, 0, bytes), file.Close())
 }
