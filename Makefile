@@ -152,7 +152,7 @@ verify-lint: $(BIN)/golangci-lint
 
 .PHONY: verify-chart
 verify-chart: $(BIN)/helm $(BIN)/kustomize $(BIN)/promtool
-	$(BIN)/helm lint --strict --quiet charts/howdah
+	$(BIN)/helm lint --strict --quiet charts/howdah charts/howdah-cluster
 	$(BIN)/promtool check rules charts/howdah/files/alerts.yaml
 	$(BIN)/promtool test rules test/alerts/*.yaml
 	go test -tags chart ./test/chart

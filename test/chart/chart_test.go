@@ -35,6 +35,12 @@ func render(t *testing.T, sets ...string) []unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return parse(t, out)
+}
+
+// parse reads what helm rendered.
+func parse(t *testing.T, out []byte) []unstructured.Unstructured {
+	t.Helper()
 	var objects []unstructured.Unstructured
 	for documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(out))); ; {
 		document, err := documents.Read()
