@@ -71,8 +71,10 @@ func run(ctx context.Context, o runOptions) error {
 		Paths: supervise.DefaultPaths(), Pod: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"), Address: os.Getenv("POD_IP"),
 		Generation: podGeneration(), Grace: o.grace, ArchiveLimits: archive.DefaultLimits(), Log: log,
 		OpenStore: openStore,
-		Publish:   func(config agentapi.Config) supervise.Publisher { return publish(publishing, config, log) },
-		Watchdog:  watchdog.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
+		Publish: func(config agentapi.Config, leads func() bool) supervise.Publisher {
+			return publish(publishing, config, leads, log)
+		},
+		Watchdog: watchdog.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
 	})
 	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor)), agentapi.TLSDir, log)
 	defer server.Close()
@@ -120,7 +122,7 @@ func (p public) Role(role string) {
 }
 
 // publish makes the publisher of the cluster. Outside Kubernetes there is nobody to tell.
-func publish(ctx context.Context, config agentapi.Config, log *slog.Logger) supervise.Publisher {
+func publish(ctx context.Context, config agentapi.Config, leads func() bool, log *slog.Logger) supervise.Publisher {
 	client, err := kube.InCluster()
 	if err != nil || config.EndpointSlice == "" {
 		log.Warn("no EndpointSlice is written", "slice", config.EndpointSlice, "error", err)
@@ -130,7 +132,7 @@ func publish(ctx context.Context, config agentapi.Config, log *slog.Logger) supe
 		Namespace: config.Namespace, Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID"),
 		Node: os.Getenv("NODE_NAME"), IP: os.Getenv("POD_IP"), DataGeneration: config.DataGeneration,
 	}
-	p := public{endpoint.New(client, pod, config.EndpointSlice, agentapi.PostgresPort, log), endpoint.NewRole(client, pod, log)}
+	p := public{endpoint.New(client, pod, config.EndpointSlice, agentapi.PostgresPort, leads, log), endpoint.NewRole(client, pod, log)}
 	go p.Publisher.Run(ctx)
 	go p.label.Run(ctx)
 	return p

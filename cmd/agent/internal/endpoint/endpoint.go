@@ -1,11 +1,15 @@
-// Package endpoint keeps the address of the primary in the EndpointSlice behind the cluster's -rw Service.
+// Package endpoint keeps the address of the primary in the EndpointSlice behind the cluster's -rw Service. A former primary can't
+// write over a later one, however late its write arrives: each is based on the version that the slice had while the writer had the
+// lease, and the API server refuses it once anybody has written after that.
 package endpoint
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +20,7 @@ import (
 const (
 	manager   = "howdah-agent"
 	retryTime = 2 * time.Second
+	tries     = 3 // of a write that others come before
 	lookSoon  = 2 * time.Second
 	lookAgain = 5 * time.Minute // whether what was written is still there
 )
@@ -33,12 +38,17 @@ type API interface {
 	Apply(ctx context.Context, path, manager string, object any) error
 }
 
+// errNoLease says that another instance may be the primary by now.
+var errNoLease = errors.New("this instance doesn't have the lease")
+
 // Publisher writes the slice.
 type Publisher struct {
 	Pod   Pod
 	Slice string
 	Port  int
 	API   API
+	// Leads says whether this instance is the only one that may be the primary at this moment.
+	Leads func() bool
 	Log   *slog.Logger
 
 	mu        sync.Mutex
@@ -51,9 +61,9 @@ type Publisher struct {
 }
 
 // New makes a publisher that writes through client.
-func New(client API, pod Pod, slice string, port int, log *slog.Logger) *Publisher {
+func New(client API, pod Pod, slice string, port int, leads func() bool, log *slog.Logger) *Publisher {
 	return &Publisher{
-		Pod: pod, Slice: slice, Port: port, API: client, Log: log,
+		Pod: pod, Slice: slice, Port: port, API: client, Leads: leads, Log: log,
 		wake: make(chan struct{}, 1), announced: make(chan struct{}),
 	}
 }
@@ -150,9 +160,7 @@ func (p *Publisher) write(ctx context.Context) error {
 	}
 	p.coming = ready
 	p.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	err := p.API.Apply(ctx, p.path(), manager, p.body(ready))
+	err := p.put(ctx, ready)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.announce()
@@ -164,6 +172,41 @@ func (p *Publisher) write(ctx context.Context) error {
 	}
 	p.written = &ready
 	return nil
+}
+
+// put writes the slice, again where somebody else has written in between.
+func (p *Publisher) put(ctx context.Context, ready bool) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for range tries {
+		if err = p.putOnce(ctx, ready); !kube.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// putOnce writes the slice if it is still what it was at a moment at which this instance had the lease. So a write that arrives after
+// that of a later primary is refused, whatever either knows of the other: the terms of a Lease may begin again after it was deleted.
+func (p *Publisher) putOnce(ctx context.Context, ready bool) error {
+	var found slice
+	if err := p.API.Get(ctx, p.path(), &found); err != nil {
+		return err
+	}
+	switch {
+	case ready && !p.Leads(): // asked after the slice was read
+		return errNoLease
+	case !ready && !found.leadsTo(p.Pod):
+		return nil // another pod has taken its place
+	}
+	body := p.body(ready)
+	body.Metadata.ResourceVersion = found.Metadata.ResourceVersion
+	return p.API.Apply(ctx, p.path(), manager, body)
+}
+
+// leadsTo says whether the slice names a pod.
+func (s *slice) leadsTo(pod Pod) bool {
+	return slices.ContainsFunc(s.Endpoints, func(e endpoint) bool { return e.TargetRef.UID == pod.UID })
 }
 
 // announce tells those who wait that a write has ended. The lock is held.
@@ -206,8 +249,10 @@ type slice struct {
 }
 
 type metadata struct {
-	Name        string            `json:"name"`
-	Annotations map[string]string `json:"annotations,omitempty"`
+	Name string `json:"name"`
+	// ResourceVersion is the precondition of a write.
+	ResourceVersion string            `json:"resourceVersion,omitempty"`
+	Annotations     map[string]string `json:"annotations,omitempty"`
 }
 
 type endpoint struct {

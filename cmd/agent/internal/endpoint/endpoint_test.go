@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,11 @@ func (s *server) Apply(_ context.Context, _, manager string, object any) error {
 		s.broken = false
 		return &kube.StatusError{Code: 403, Reason: "Forbidden", Message: "no create"}
 	}
-	s.applied = append(s.applied, object.(slice))
+	said := object.(slice)
+	if said.Metadata.ResourceVersion != s.version() {
+		return &kube.StatusError{Code: 409, Reason: "Conflict", Message: "the object has been modified"}
+	}
+	s.applied = append(s.applied, said)
 	s.change <- struct{}{}
 	return nil
 }
@@ -39,15 +44,23 @@ func (s *server) Apply(_ context.Context, _, manager string, object any) error {
 func (s *server) Get(_ context.Context, _ string, into any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	raw, err := json.Marshal(s.applied[len(s.applied)-1])
+	found := slice{}
+	if len(s.applied) > 0 {
+		found = s.applied[len(s.applied)-1]
+	}
+	found.Metadata.ResourceVersion = s.version()
+	raw, err := json.Marshal(found)
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(raw, into)
 }
 
+// version of what is there.
+func (s *server) version() string { return strconv.Itoa(len(s.applied) + 1) }
+
 func publisher(t *testing.T, s *server) *Publisher {
-	p := New(s, Pod{Namespace: "demo", Name: "shop-0", UID: "u", Node: "n1", IP: "10.0.0.7"}, "shop-rw", 5432, slog.New(slog.DiscardHandler))
+	p := New(s, Pod{Namespace: "demo", Name: "shop-0", UID: "u", Node: "n1", IP: "10.0.0.7"}, "shop-rw", 5432, func() bool { return true }, slog.New(slog.DiscardHandler))
 	go p.Run(t.Context())
 	return p
 }

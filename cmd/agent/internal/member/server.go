@@ -40,12 +40,23 @@ func (m *Member) Configure(config elect.Config, lease string) {
 func (m *Member) Guard() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.want.Role != elect.Lead || m.want.Until <= m.Now() {
+	if !leads(m.want, m.Now()) {
 		return false
 	}
 	m.guarded = true
 	m.Permit(m.want.Until)
 	return true
+}
+
+// Leads says whether nobody else may be the primary at this moment.
+func (m *Member) Leads() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return leads(m.want, m.Now())
+}
+
+func leads(want elect.Want, now time.Duration) bool {
+	return want.Role == elect.Lead && want.Until > now
 }
 
 // Report takes in how the server is.

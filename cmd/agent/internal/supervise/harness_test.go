@@ -153,7 +153,7 @@ func (p *pod) start() {
 	options := Options{
 		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, Beat: p.beat, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
-		Publish:       func(agentapi.Config) Publisher { return p.public },
+		Publish:       func(agentapi.Config, func() bool) Publisher { return p.public },
 		ArchiveLimits: archive.Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 100 * time.Millisecond},
 	}
 	if p.pair != nil {

@@ -28,10 +28,12 @@ type runner struct {
 
 // newRunner makes the runner of an instance that is a member of the election until the context ends.
 func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-chan inputs) *runner {
-	i, latest, publisher := s.instance, &latest{}, s.Publish(in.config)
+	i, latest := s.instance, &latest{}
 	latest.set(in.config)
+	var election *election // before anything is published
+	publisher := s.Publish(in.config, func() bool { return election.Leads() })
 	fencing := &fencing{instance: i, publisher: publisher, membership: membership}
-	election := newElection(membership, i, in.config, fencing)
+	election = newElection(membership, i, in.config, fencing)
 	r := &runner{
 		shared: &shared{
 			instance: i, election: election, latest: latest, publisher: publisher, slots: &slots{instance: i, latest: latest},

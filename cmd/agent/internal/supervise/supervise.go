@@ -71,7 +71,8 @@ type Options struct {
 	// OpenStore opens the archive's store.
 	OpenStore func(context.Context, objstore.Config) (objstore.Store, error)
 	// Publish makes the publisher of a cluster, once its configuration is known.
-	Publish func(agentapi.Config) Publisher
+	// It asks leads whether nobody else may be the primary at that moment.
+	Publish func(config agentapi.Config, leads func() bool) Publisher
 	// Kubernetes holds the Lease and the pod's labels; nil: the instance is alone.
 	Kubernetes member.API
 	// Peers are the agents of the other instances; nil: by HTTPS, as in a pod.
