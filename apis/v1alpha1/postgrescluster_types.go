@@ -283,6 +283,11 @@ type ArchiveSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3600",message="spec.archive.walShipIntervalSeconds must be from 1 to 3600, such as 5; remove it to archive whole segments only"
 	WALShipIntervalSeconds *int32 `json:"walShipIntervalSeconds,omitempty"`
+	// DamagedPages of the backups that are taken without being asked for by a person: the final backup, and safety backups of a
+	// Restore or an Upgrade. With Fail they fail if pages of the database fail their checksum, with Report they are taken with
+	// these pages and list them. By default, Report if a BackupSchedule of the cluster says so, otherwise Fail.
+	// +optional
+	DamagedPages DamagedPagesPolicy `json:"damagedPages,omitempty"`
 }
 
 // DeletionPolicy says what happens when a PostgresCluster is deleted.

@@ -135,6 +135,7 @@ func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
 func TestAnAskForABackupIsAnsweredOnceAndAgainWhenTheBackupWasDeleted(t *testing.T) {
 	b := newBed(t)
 	cluster := b.archived("shop")
+	b.change(cluster, func() { cluster.Spec.Archive.DamagedPages = v1alpha1.DamagedPagesReport })
 	request := v1alpha1.BackupRequest{Cluster: "shop", ClusterUID: cluster.UID, Token: protocol.Token(cluster.UID, 1), Purpose: v1alpha1.PurposeFinal}
 	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) { status.BackupRequest = &request })
 	wanted := &v1alpha1.Backup{}
@@ -142,6 +143,9 @@ func TestAnAskForABackupIsAnsweredOnceAndAgainWhenTheBackupWasDeleted(t *testing
 	b.eventually(wanted, "the Backup", func() bool { return wanted.Spec.RequestedBy != nil })
 	if by := wanted.Spec.RequestedBy; by.Token != request.Token || by.Kind != v1alpha1.KindPostgresCluster || by.UID != cluster.UID {
 		t.Errorf("requested by %+v", by)
+	}
+	if wanted.Spec.DamagedPages != v1alpha1.DamagedPagesReport {
+		t.Errorf("damaged pages: %s", wanted.Spec.DamagedPages)
 	}
 	first := wanted.UID
 	b.remove(wanted)

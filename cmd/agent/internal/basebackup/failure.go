@@ -32,7 +32,9 @@ func explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &damage):
 		return job.Final(reasonDataCorrupt, fmt.Errorf(
-			"%w. The data directory itself is damaged, so no backup was made of it; look at the disk, and restore an earlier backup. To back up the rest meanwhile, set spec.damagedPages: Report", damage))
+			"%w. The data directory itself is damaged, so no backup was made of it; look at the disk, and restore an earlier backup. "+
+				"To back up the rest meanwhile, set spec.damagedPages: Report of the Backup or BackupSchedule; for final and safety backups, "+
+				"set spec.archive.damagedPages: Report of the PostgresCluster", damage))
 	case errors.Is(err, backup.ErrControl):
 		return job.Final(reasonDataCorrupt, err)
 	case errors.Is(err, errInstanceChanged):

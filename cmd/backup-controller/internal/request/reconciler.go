@@ -25,7 +25,7 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;restores;upgrades,verbs=get;list;watch
+// +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;restores;upgrades;backupschedules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -93,7 +93,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wanted := protocol.NewBackup(ask)
 	there := &v1alpha1.Backup{}
-	err := r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there)
+	policy, err := r.damagedPages(ctx, ask)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	wanted.Spec.DamagedPages = policy
+	err = r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there)
 	if apierrors.IsNotFound(err) {
 		return r.create(ctx, asker, ask, wanted)
 	}
