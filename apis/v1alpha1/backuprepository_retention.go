@@ -94,6 +94,10 @@ type LineageStatus struct {
 	// Living says that the cluster exists and writes here.
 	// +optional
 	Living bool `json:"living,omitempty"`
+	// WrittenHere says that a cluster of this Kubernetes writes the lineage, or wrote it while the backup-controller looked. From
+	// other lineages, a spec.retention without recoveryWindow and keepWithin removes nothing.
+	// +optional
+	WrittenHere bool `json:"writtenHere,omitempty"`
 	// Backups in the lineage that can be read.
 	// +optional
 	Backups int32 `json:"backups,omitempty"`

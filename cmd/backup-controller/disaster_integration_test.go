@@ -79,6 +79,23 @@ func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
 	}
 }
 
+// TestACountAloneRemovesNothingThatOthersWrote: how many the other Kubernetes had promised to keep isn't known here.
+func TestACountAloneRemovesNothingThatOthersWrote(t *testing.T) {
+	b := newBed(t)
+	b.lost(8)
+	cluster := b.cluster("shop")
+	for _, ago := range []int{1, 5} {
+		b.past("7-g1", "shop", string(cluster.UID), ago)
+	}
+	repo := b.knownSince(21 * day)
+	last := int32(1)
+	b.change(repo, func() { repo.Spec.Retention = &v1alpha1.RetentionSpec{KeepLast: &last, NoticePeriod: atOnce} })
+	b.eventuallyWithin(2*time.Minute, repo, "its own backups are counted", func() bool { return b.ids("7-g1") == "ago1" })
+	if got := b.ids("7-old"); got != "ago10 ago18 ago28 ago8" {
+		t.Errorf("only %s stay", got)
+	}
+}
+
 // TestALostClustersLastCopyIsDeletedByTheSentenceInStatus, and not while it is held.
 func TestALostClustersLastCopyIsDeletedByTheSentenceInStatus(t *testing.T) {
 	b := newBed(t)

@@ -54,14 +54,14 @@ func (a *app) list(ctx context.Context, store objstore.Store) error {
 	}
 	all := []listed{}
 	for _, lineage := range lineages {
-		entries, err := backup.List(ctx, store, lineage.Lineage)
-		if err != nil {
-			return err
-		}
-		for _, entry := range entries {
-			item := describe(entry)
+		err := backup.Each(ctx, store, lineage.Lineage, func(entry backup.Entry) error {
+			item := describe(entry) // the header itself may be large, and is let go
 			item.Namespace, item.Cluster = lineage.Writer.Namespace, lineage.Writer.Name
 			all = append(all, item)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	if a.output == formatJSON {

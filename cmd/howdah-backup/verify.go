@@ -112,11 +112,7 @@ func (v *verifying) names(ctx context.Context, args []string) ([]lookup.Name, er
 	if err != nil {
 		return nil, err
 	}
-	entries, err := lookup.Backups(ctx, v.store, lineages)
-	for _, entry := range entries {
-		names = append(names, lookup.Name{Lineage: entry.Lineage, ID: entry.ID})
-	}
-	return names, err
+	return lookup.Backups(ctx, v.store, lineages)
 }
 
 // one checks one thing and says what came of it. Damage is a result; only what keeps from looking is an error.

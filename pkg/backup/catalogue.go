@@ -154,6 +154,16 @@ func Each(ctx context.Context, store objstore.Store, lineage string, visit func(
 	return nil
 }
 
+// IDs are those of the backups of a lineage, in order, whether they can be read or not.
+func IDs(ctx context.Context, store objstore.Store, lineage string) ([]string, error) {
+	entries, err := names(ctx, store, lineage, maxEntries)
+	ids := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		ids = append(ids, entry.ID)
+	}
+	return ids, err
+}
+
 // names are the backups of a lineage, without their heads.
 func names(ctx context.Context, store objstore.Store, lineage string, most int) ([]Entry, error) {
 	var entries []Entry

@@ -26,6 +26,9 @@ type Policy struct {
 // Empty says that nothing ever goes.
 func (p Policy) Empty() bool { return p == Policy{} }
 
+// onlyCounts says that nothing gets too old by itself.
+func (p Policy) onlyCounts() bool { return p.RecoveryWindow <= 0 && p.KeepWithin <= 0 }
+
 // Backup is what matters of a backup here.
 type Backup struct {
 	ID       string
@@ -59,6 +62,9 @@ type Lineage struct {
 	// FirstSeen is when the lineage was first seen by whoever applies the policy; zero: just now. Once nobody here writes
 	// it, the time between End and FirstSeen doesn't count as age: nobody could have restored anything here meanwhile.
 	FirstSeen time.Time
+	// Foreign: nobody here is known to have ever written it. A policy that only counts removes nothing from it: by itself it has
+	// no age, and what whoever wrote it had promised isn't known here.
+	Foreign bool
 	// GivenUp: a person has said by name that nothing of it is needed any more, but for what is held. Nobody writes it.
 	GivenUp bool
 }
@@ -91,6 +97,7 @@ const (
 	Yearly  Reason = "KeepYearly"
 	Damage  Reason = "Damaged" // damaged, and among those that stay
 	NoRule  Reason = "NoPolicy"
+	Foreign Reason = "Foreign" // counts alone remove nothing that others wrote
 )
 
 // Verdict is what becomes of a backup: it goes if it has no reason to stay.
@@ -132,7 +139,11 @@ func Make(lineage Lineage, policy Policy, now time.Time) Plan {
 		return p.plan(NoWAL)
 	}
 	if policy.Empty() {
-		p.keepAll()
+		p.keepAll(NoRule)
+		return p.plan(0)
+	}
+	if lineage.Foreign && !lineage.Living && policy.onlyCounts() {
+		p.keepAll(Foreign)
 		return p.plan(0)
 	}
 	p.keepHeld()
@@ -202,9 +213,9 @@ func (p *planner) keep(b *Backup, why Reason) {
 	}
 }
 
-func (p *planner) keepAll() {
+func (p *planner) keepAll(why Reason) {
 	for i := range p.Backups {
-		p.keep(&p.Backups[i], NoRule)
+		p.keep(&p.Backups[i], why)
 	}
 }
 

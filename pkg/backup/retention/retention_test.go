@@ -48,6 +48,11 @@ func left(ended, seen float64, backups ...Backup) Lineage {
 	}
 }
 
+func foreign(l Lineage) Lineage {
+	l.Foreign = true
+	return l
+}
+
 func TestWhatStaysAndWhy(t *testing.T) {
 	living := func(backups ...Backup) Lineage { return Lineage{Backups: backups, Living: true, End: now} }
 	for name, test := range map[string]struct {
@@ -97,6 +102,12 @@ func TestWhatStaysAndWhy(t *testing.T) {
 			left(2, 2, at(3), at(9), at(19)), Policy{RecoveryWindow: 7 * days}, "3:Newest,RecoveryWindow 9:RecoveryWindow", 910,
 		},
 		"of a cluster that is gone, a count": {left(20, 20, at(30), at(40)), Policy{KeepLast: 1}, "30:Newest,KeepLast", 700},
+		"of somebody who never wrote here, whatever would be counted": {
+			foreign(left(20, 20, at(30), at(40), at(41))), Policy{KeepLast: 1, KeepDaily: 1}, "30:Foreign 40:Foreign 41:Foreign", 0,
+		},
+		"of somebody who never wrote here, what got too old": {
+			foreign(left(20, 20, at(30), at(40))), Policy{KeepLast: 1, KeepWithin: 7 * days}, "30:Newest,KeepLast", 700,
+		},
 		"what was just seen first has the window that it had at its end": {
 			left(20, 0, at(21), at(25), at(28), at(30)), Policy{RecoveryWindow: 7 * days}, "21:Newest,RecoveryWindow 25:RecoveryWindow 28:RecoveryWindow", 720,
 		},

@@ -89,6 +89,9 @@ func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layo
 	return nil
 }
 
+// Known says that the cluster that wrote or writes as this writer is in this Kubernetes.
+func (w *Writers) Known(writer layout.Writer) bool { return w.clusters[writer.UID] != nil }
+
 // Owner says whose a lineage is that was written or first seen at a time, whichever was later; and in a sentence why nothing is
 // removed from it, if it is Foreign.
 func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, string) {

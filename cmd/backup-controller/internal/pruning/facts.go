@@ -21,7 +21,9 @@ type facts struct {
 	writers *ownership.Writers
 	// seen says since when each lineage is known here.
 	seen map[string]time.Time
-	repo string
+	// written says which lineages a cluster of this Kubernetes writes, or wrote.
+	written map[string]bool
+	repo    string
 }
 
 // gather reads past the cache: what is not known here is deleted.
@@ -45,6 +47,11 @@ func (f *facts) owner(l *inventory.Lineage, now time.Time) (ownership.Owner, str
 		lately = seen
 	}
 	return f.writers.Owner(l.Lineage, lately, now)
+}
+
+// hasWritten says that the cluster that writes or wrote a lineage is there.
+func (f *facts) hasWritten(l *inventory.Lineage) bool {
+	return f.writers != nil && f.writers.Known(l.Lineage.Writer)
 }
 
 // object is the Backup of a backup in this repository, or nil.

@@ -78,6 +78,7 @@ func unclear(l *inventory.Lineage) string {
 func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Lineage {
 	retained := l.Retained()
 	retained.Living, retained.FirstSeen = owner == ownership.Living, r.facts.seen[l.Lineage.Lineage]
+	retained.Foreign = !r.facts.written[l.Lineage.Lineage]
 	for i := range retained.Backups {
 		b := &retained.Backups[i]
 		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {

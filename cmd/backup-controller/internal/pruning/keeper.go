@@ -5,6 +5,7 @@ package pruning
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,8 @@ type memory struct {
 	swept   time.Time
 	// seen says since when the lineages are known, also those for which the status has no room.
 	seen map[string]time.Time
+	// written says which of them were written here.
+	written map[string]bool
 }
 
 // Runner makes the Runner of Keeper.Run.
@@ -164,9 +167,10 @@ func (r *run) look(ctx context.Context) (err error) {
 
 // remember keeps since when the lineages are known, for this run and the next.
 func (r *run) remember() {
-	seen := map[string]time.Time{}
+	seen, written := map[string]time.Time{}, map[string]bool{}
 	for i := range r.lineages {
 		name := r.lineages[i].Lineage.Lineage
+		written[name] = r.memory.written[name] || recordedWritten(r.repo, name) || r.facts.hasWritten(&r.lineages[i])
 		seen[name] = r.now
 		for _, at := range []time.Time{r.memory.seen[name], recordedSeen(r.repo, name)} {
 			if !at.IsZero() && at.Before(seen[name]) {
@@ -175,6 +179,7 @@ func (r *run) remember() {
 		}
 	}
 	r.memory.seen, r.facts.seen = seen, seen
+	r.memory.written, r.facts.written = written, written
 }
 
 // recordedSeen is since when a lineage is known, as the status has recorded it.
@@ -185,6 +190,11 @@ func recordedSeen(repo *v1alpha1.BackupRepository, lineage string) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// recordedWritten says whether a lineage was written here, as the status has recorded it.
+func recordedWritten(repo *v1alpha1.BackupRepository, lineage string) bool {
+	return slices.ContainsFunc(repo.Status.Lineages, func(l v1alpha1.LineageStatus) bool { return l.Name == lineage && (l.WrittenHere || l.Living) })
 }
 
 // findable are the backups for which there may be objects.

@@ -74,6 +74,7 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 			owner, _ := f.owner(l, r.Began)
 			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
 			status.FirstSeen, status.GiveUp = stamp(f.seen[l.Lineage.Lineage]), giveUpSentence(l, owner)
+			status.WrittenHere = f.written[l.Lineage.Lineage]
 			r.Lineages = append(r.Lineages, status)
 		}
 	}

@@ -135,15 +135,17 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 	return Name{}, fmt.Errorf("%w: more than one backup is named %s; use one of %s", ErrAmbiguous, id, strings.Join(found, ", "))
 }
 
-// Backups lists the backups of some lineages, those of one after the other, in the order of their ids.
-func Backups(ctx context.Context, store objstore.Store, lineages []layout.Lineage) ([]backup.Entry, error) {
-	var all []backup.Entry
+// Backups names the backups of some lineages, those of one after the other, in the order of their ids. It reads none of them.
+func Backups(ctx context.Context, store objstore.Store, lineages []layout.Lineage) ([]Name, error) {
+	var all []Name
 	for _, lineage := range lineages {
-		entries, err := backup.List(ctx, store, lineage.Lineage)
+		ids, err := backup.IDs(ctx, store, lineage.Lineage)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, entries...)
+		for _, id := range ids {
+			all = append(all, Name{Lineage: lineage.Lineage, ID: id})
+		}
 	}
 	return all, nil
 }
