@@ -26,9 +26,10 @@ func params(list []postgres.Parameter) map[string]string {
 func TestAServerAcceptsEveryParameterThatWeSetAndReadsItsValueBack(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		odd := postgres.Parameter{Name: "howdah_test.odd", Value: `it's a \ "test" with # and $1 = 'x'`}
-		list := postgres.MergeParameters(postgres.DefaultParameters(pg.Major, 512<<20, 2), postgres.FixedParameters(pg.Major), []postgres.Parameter{
-			odd, {Name: "ssl", Value: "off"}, {Name: "archive_mode", Value: "off"},
-		})
+		list := postgres.MergeParameters(postgres.DefaultParameters(pg.Major, 512<<20, 2), postgres.ReservedConnections(pg.Major, ""),
+			postgres.VolumeParameters(10<<30, postgres.DefaultSegSize), postgres.FixedParameters(pg.Major), []postgres.Parameter{
+				odd, {Name: "ssl", Value: "off"}, {Name: "archive_mode", Value: "off"},
+			})
 		s := pgtest.Init(t, pgtest.Options{Major: pg.Major})
 		conf, err := postgres.RenderConf(list)
 		if err != nil {

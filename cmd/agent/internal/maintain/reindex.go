@@ -78,8 +78,9 @@ func (m *Maintainer) rebuild(ctx context.Context, conn *pgx.Conn, database strin
 	if err := dropLeftover(ctx, conn, index.OID); err != nil {
 		return nil, err
 	}
-	// It waits for the transactions of others while nobody waits for it, so it may wait as long as they take.
-	if _, err := conn.Exec(ctx, "SET lock_timeout = 0"); err != nil {
+	// It waits for the transactions of others while nobody waits for it, so it may wait as long as they take. What it sorts may be
+	// larger than what a client may write to the volume.
+	if _, err := conn.Exec(ctx, "SET lock_timeout = 0; SET temp_file_limit = -1"); err != nil {
 		return nil, err
 	}
 	_, err := conn.Exec(ctx, "REINDEX INDEX CONCURRENTLY "+index.Name)

@@ -100,6 +100,9 @@ func ensureInternal(ctx context.Context, conn *pgx.Conn, wanted Wanted) error {
 			return err
 		}
 		statements := []string{"ALTER ROLE " + role + " " + plain + " PASSWORD NULL CONNECTION LIMIT -1"}
+		if wanted.Major >= 16 {
+			member = append(member, "pg_use_reserved_connections") // a full server can still be backed up and upgraded
+		}
 		for _, group := range member {
 			statements = append(statements, "GRANT "+group+" TO "+role)
 		}

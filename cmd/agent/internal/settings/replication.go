@@ -25,6 +25,8 @@ type Replication struct {
 	VolumeBytes int64
 	// SegmentBytes is the size of a WAL segment; 0 is that of most servers.
 	SegmentBytes int64
+	// Image is what the programs can do.
+	Image Image
 	// FromArchive: a replica reads archived WAL, as its upstream has no more what it needs.
 	FromArchive bool
 	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.

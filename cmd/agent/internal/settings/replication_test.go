@@ -120,11 +120,11 @@ func TestReplicasAreProvidedForWhereThereAreSome(t *testing.T) {
 		user      map[string]string
 		want      map[string]string
 	}{
-		"a single instance": {1, 10 << 30, nil, map[string]string{"wal_sender_timeout": "", "wal_keep_size": "", "max_wal_senders": "'20'", "archive_mode": "'always'"}},
+		"a single instance": {1, 10 << 30, nil, map[string]string{"wal_sender_timeout": "", "wal_keep_size": "", "max_slot_wal_keep_size": "'3072MB'", "max_wal_senders": "'20'", "archive_mode": "'always'"}},
 		"a volume of 10 GiB": {2, 10 << 30, nil, map[string]string{
-			"wal_sender_timeout": "", "wal_receiver_timeout": "'5s'", "max_slot_wal_keep_size": "'3072MB'", "wal_keep_size": "'512MB'", "hot_standby_feedback": "",
+			"wal_sender_timeout": "", "wal_receiver_timeout": "'5s'", "max_slot_wal_keep_size": "'3072MB'", "wal_keep_size": "'1024MB'", "hot_standby_feedback": "",
 		}},
-		"a volume of 1 GiB": {2, 1 << 30, nil, map[string]string{"max_slot_wal_keep_size": "'314572kB'", "wal_keep_size": "'52428kB'"}},
+		"a volume of 1 GiB": {2, 1 << 30, nil, map[string]string{"max_slot_wal_keep_size": "'307MB'", "wal_keep_size": "'102MB'"}},
 		"an unknown volume": {2, 0, nil, map[string]string{"max_slot_wal_keep_size": "", "wal_keep_size": "'512MB'"}},
 		"a user's values": {3, 0, map[string]string{"max_wal_senders": "4", "wal_sender_timeout": "1min"}, map[string]string{
 			"max_wal_senders": "'4'", "wal_sender_timeout": "'1min'",

@@ -46,11 +46,7 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 		return Files{}, err
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
-	cores := int((config.CPUMillis + 999) / 1000)
-	layers := [][]postgres.Parameter{postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.VolumeParameters(replication.VolumeBytes, replication.SegmentBytes)}
-	if config.Instances > 1 {
-		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
-	}
+	layers := computed(config, major, replication)
 	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths, config.Parameters), fixed}
 	all := replication.Least.raise(postgres.MergeParameters(append(layers, stronger...)...))
 	conf, err := postgres.RenderConf(all)
@@ -61,7 +57,20 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 	if err != nil {
 		return Files{}, err
 	}
-	return Files{Conf: conf, HBA: hba, Tuned: tuned(major, layers, stronger), fixed: fixed}, nil
+	return Files{Conf: conf, HBA: hba, Tuned: tuned(major, layers, append(stronger, replication.Image.parameters())), fixed: fixed}, nil
+}
+
+// computed are the values for the size of the pod and its volume, for the image and for the instances, the stronger ones last.
+func computed(config agentapi.Config, major int, replication Replication) [][]postgres.Parameter {
+	cores := int((config.CPUMillis + 999) / 1000)
+	layers := [][]postgres.Parameter{
+		postgres.DefaultParameters(major, config.MemoryBytes, cores), postgres.ReservedConnections(major, config.Parameters["max_connections"]),
+		replication.Image.parameters(), postgres.VolumeParameters(replication.VolumeBytes, replication.SegmentBytes),
+	}
+	if config.Instances > 1 {
+		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
+	}
+	return layers
 }
 
 // tuned are those of the computed layers that a server of unknown size would not get, and that nothing stronger replaces.
@@ -70,7 +79,7 @@ func tuned(major int, computed, stronger [][]postgres.Parameter) map[string]stri
 	for _, p := range postgres.MergeParameters(computed...) {
 		values[p.Name] = p.Value
 	}
-	for _, p := range postgres.MergeParameters(append(stronger, postgres.DefaultParameters(major, 0, 0))...) {
+	for _, p := range postgres.MergeParameters(append(stronger, postgres.DefaultParameters(major, 0, 0), postgres.ReservedConnections(major, ""))...) {
 		delete(values, p.Name)
 	}
 	return values

@@ -108,7 +108,7 @@ func TestRulesOfAPersonStandBeforeTheLastOneAndAreChecked(t *testing.T) {
 func TestLargeSegmentsHaveRoomInWhateverIsAskedFor(t *testing.T) {
 	replication := Replication{VolumeBytes: 100 << 30, SegmentBytes: 64 << 20}
 	files, err := Render(agentapi.Config{Cluster: "shop"}, 17, paths, replication)
-	if got := line(t, files, "min_wal_size"); got != "'128MB'" || err != nil {
+	if got := line(t, files, "min_wal_size"); got != "'1280MB'" || err != nil {
 		t.Errorf("min_wal_size is %s; %v", got, err)
 	}
 	_, err = Render(agentapi.Config{Cluster: "shop", Parameters: map[string]string{"max_wal_size": "100MB"}}, 17, paths, replication)

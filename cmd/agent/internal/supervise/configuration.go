@@ -42,7 +42,7 @@ func (c *configuration) of(copy *adopted) {
 
 // render makes the files of a configuration.
 func (c *configuration) render(config agentapi.Config, replication settings.Replication) (settings.Files, error) {
-	replication.SegmentBytes = int64(c.copy.segSize)
+	replication.SegmentBytes, replication.Image = int64(c.copy.segSize), c.copy.image
 	return settings.Render(config, c.copy.generation.MajorVersion, c.copy.paths, replication)
 }
 

@@ -33,6 +33,7 @@ type adopted struct {
 	binDir     string
 	lock       *os.File
 	segSize    uint64
+	image      settings.Image
 	paths      settings.Paths
 }
 
@@ -47,7 +48,7 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	if a.binDir, a.segSize, err = i.inspect(ctx, g); err != nil {
 		return nil, err
 	}
-	a.paths = i.configPaths(g.ID)
+	a.paths, a.image = i.configPaths(g.ID), settings.Inspect(ctx, postgres.Exec, a.binDir, a.pgdata)
 	if err := os.MkdirAll(a.paths.Dir, 0o700); err != nil {
 		return nil, err
 	}
