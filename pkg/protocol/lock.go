@@ -47,7 +47,7 @@ func LockRequests(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore
 
 // LockFacts is what the db-controller knows when it responds.
 type LockFacts struct {
-	// Stopped: no pod of the cluster writes to a volume or will.
+	// Stopped: no pod of the cluster writes to a volume or will, whichever process of the db-controller acts next.
 	Stopped bool
 	// Shutdown is how the server on the first of Volumes ended; empty: not known.
 	Shutdown v1alpha1.ShutdownState

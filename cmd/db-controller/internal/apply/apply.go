@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -53,7 +54,19 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 		// Should it be deleted and created by somebody else meanwhile, the write fails.
 		wanted.SetUID(live.GetUID())
 	}
+	if _, isSet := object.(*appsv1.StatefulSet); isSet {
+		wanted.SetResourceVersion(versionOf(live))
+	}
 	return a.write(ctx, o, live, object, wanted)
+}
+
+// versionOf an object that is written only as it was seen: whoever was held up since then, and has missed that the instances were
+// stopped for somebody, starts none. See volumegrant.Fenced.
+func versionOf(live client.Object) string {
+	if live == nil {
+		return noVersion
+	}
+	return live.GetResourceVersion()
 }
 
 func (a *Applier) write(ctx context.Context, o *observed.Cluster, live, object client.Object, wanted *unstructured.Unstructured) error {

@@ -44,7 +44,7 @@ func TemplateKnown(o *observed.Cluster, set *appsv1.StatefulSet) bool {
 // Inputs are what the StatefulSet depends on besides the spec.
 func Inputs(o *observed.Cluster, replicas int) statefulset.Inputs {
 	return statefulset.Inputs{
-		Replicas: int32(replicas), Electing: o.Electing(), Declaring: declaring(o), Agent: o.AgentOfPods,
+		Replicas: int32(replicas), LockToken: o.LockToken(), Electing: o.Electing(), Declaring: declaring(o), Agent: o.AgentOfPods,
 		ConfigHash: AgentConfig(o).Hash(), PasswordRevision: passwordRevision(o), S3Secret: S3Secret(o), KeysSecret: KeysSecret(o),
 	}
 }

@@ -45,10 +45,10 @@ func (s *Steps) EnsureStatefulSet(ctx context.Context, o *observed.Cluster) flow
 	replicas := scaling.Replicas(o)
 	switch {
 	case volumegrant.MustBeStopped(o) || hibernation.Hibernating(o):
-		if o.StatefulSet() == nil && !o.Orphaned() {
+		if o.StatefulSet() == nil && !o.Orphaned() && (o.LockToken() == "" || !o.HasRun()) {
 			return flow.Next
 		}
-		replicas = 0
+		replicas = 0 // with the token of the lock
 	case o.IdleSet() && len(o.Workers) > 0:
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonStarting,
 			fmt.Sprintf("Pod %s still writes to the volume; PostgreSQL starts when it has ended.", o.Workers[0].Name))
@@ -79,10 +79,10 @@ func (s *Steps) RefreshConfig(ctx context.Context, o *observed.Cluster) flow.Out
 // RenewStatefulSet takes a StatefulSet away whose claims have another size than is wanted, or that another Service governs
 // (one of an earlier suite), as neither can be changed in it, and leaves its pods alone. It is then created again and adopts
 // them, so that nothing is restarted. Should we end in between, there is a cluster with pods and without a StatefulSet, which
-// is created as ever: see observed.Cluster.Orphaned.
+// is created as ever: see observed.Cluster.Orphaned. While it fences a volume lock, it stays.
 func (s *Steps) RenewStatefulSet(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	set := o.StatefulSet()
-	if set == nil || desired.ClaimsSized(o, set) && set.Spec.ServiceName == o.Names.Any() {
+	if set == nil || volumegrant.MustBeStopped(o) || desired.ClaimsSized(o, set) && set.Spec.ServiceName == o.Names.Any() {
 		return flow.Next
 	}
 	if set.DeletionTimestamp.IsZero() {

@@ -9,6 +9,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // PodRuns says whether the containers of a pod run.
@@ -63,6 +64,16 @@ func (o *Cluster) Vacated() bool {
 	}
 	set := o.StatefulSet()
 	return set == nil || (*set.Spec.Replicas == 0 && set.Status.ObservedGeneration >= set.Generation && int(set.Status.Replicas) <= len(o.Pods))
+}
+
+// LockToken is the token of the volume lock for which the instances have to be stopped; empty: they don't have to be.
+func (o *Cluster) LockToken() string {
+	locks := o.Cluster.Status.VolumeLocks
+	holder := protocol.Holder(locks, o.Requests)
+	if holder == nil || !protocol.MustBeStopped(locks, o.Requests) {
+		return ""
+	}
+	return holder.Request.Token
 }
 
 // IdleSet says whether the StatefulSet has no pod and is to have none; bringing one up is a decision that takes fresh reads.

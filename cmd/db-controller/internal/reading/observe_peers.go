@@ -48,11 +48,9 @@ func (r *Reader) readPeers(ctx context.Context, o *observed.Cluster) error {
 	return nil
 }
 
-// readFresh reads from the API server itself who requests the volumes and how many pods there may be.
+// readFresh reads from the API server itself who requests the volumes and how many pods there may be. Its error is ErrStale where the
+// PostgresCluster was another one by then.
 func (r *Reader) readFresh(ctx context.Context, o *observed.Cluster) error {
-	if err := r.checkFresh(ctx, o); err != nil {
-		return err
-	}
 	if err := r.readRequests(ctx, r.Live, o); err != nil {
 		return err
 	}
@@ -69,7 +67,8 @@ func (r *Reader) readFresh(ctx context.Context, o *observed.Cluster) error {
 			r.remember(o, object)
 		}
 	}
-	return nil
+	// Last: whose lock the StatefulSet speaks of has to be known from a status that is not older. See volumegrant.Fenced.
+	return r.checkFresh(ctx, o)
 }
 
 func (r *Reader) checkFresh(ctx context.Context, o *observed.Cluster) error {

@@ -114,13 +114,25 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	for _, claim := range o.ExistingClaims() {
 		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
 	}
-	facts.Now, facts.Stopped = o.Now, o.Vacated() && len(facts.Volumes) > 0
+	facts.Now, facts.Stopped = o.Now, o.Vacated() && Fenced(o) && len(facts.Volumes) > 0
 	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."
 	}
 	return facts
+}
+
+// Fenced says whether no db-controller can start an instance that has not seen the lock which is to be granted: the StatefulSet carries
+// its token, and one that is written on another version, or created where there is one, is refused. One of another process that was
+// held up between its look and its write knows nothing of the lock. Before there is data, nobody has anything to start.
+func Fenced(o *observed.Cluster) bool {
+	set := o.StatefulSet()
+	if set == nil {
+		return !o.HasRun()
+	}
+	token := o.LockToken()
+	return token != "" && set.Annotations[statefulset.AnnotationVolumeLock] == token
 }
 
 // shutdown is how the server in a pod ended; empty: it runs, or nothing is left to tell. The agent exits with another status than 0

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
@@ -136,5 +137,38 @@ func TestAGrantSaysHowTheServerEndedAsFarAsThatWasSeen(t *testing.T) {
 		if got := shutdown(c.pod); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestVolumesAreGrantedOnlyOnceTheStatefulSetCarriesTheToken(t *testing.T) {
+	stopping := func(o *observed.Cluster) {
+		observedtest.HandsOver(o, "g2", v1alpha1.VolumeLockQueued)
+		o.Cluster.Status.VolumeLocks[0].StoppingSince = observed.TimeOf(observedtest.Noon)
+		observedtest.AllGone(o)
+	}
+	carries := func(token string) func(*observed.Cluster) {
+		return func(o *observed.Cluster) {
+			o.StatefulSet().Annotations = map[string]string{statefulset.AnnotationVolumeLock: token}
+		}
+	}
+	none := func(o *observed.Cluster) { delete(o.Live, observed.Key("StatefulSet", "shop")) }
+	for name, c := range map[string]struct {
+		change  func(*observed.Cluster)
+		granted bool
+	}{
+		"it carries none":                 {stopping, false},
+		"it carries that of another lock": {observedtest.All(stopping, carries("t0")), false},
+		"it carries it":                   {observedtest.All(stopping, carries("t")), true},
+		"there is no StatefulSet":         {observedtest.All(stopping, none), false},
+		"there is none, and never was any data": {
+			observedtest.All(stopping, none, func(o *observed.Cluster) { o.Cluster.Status.SystemIdentifier = "" }), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observedtest.Trio(c.change)
+			Respond(t.Context(), o)
+			if got := o.Cluster.Status.VolumeLocks[0]; (got.State == v1alpha1.VolumeLockGranted) != c.granted {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }

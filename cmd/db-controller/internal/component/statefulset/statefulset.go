@@ -27,16 +27,26 @@ type Inputs struct {
 	PasswordRevision string
 	// Declaring: the agents are told of roles, databases or rules of pg_hba.conf.
 	Declaring bool
+	// LockToken is that of the volume lock for which the instances are stopped; empty: of none.
+	LockToken string
 	// S3Secret has the credentials of the repository, KeysSecret its keys; empty: none is needed.
 	S3Secret, KeysSecret string
 }
+
+// AnnotationVolumeLock on the StatefulSet is the token of the volume lock for which it is scaled to nothing. It is written before the
+// lock is granted, and every write of the StatefulSet names the version that it is based on, so whoever has not seen it starts nothing.
+const AnnotationVolumeLock = "howdah.dev/volume-lock"
 
 // Build the StatefulSet. Its pods change only when they are deleted (OnDelete): the db-controller decides when, by
 // Changes, so that a newer suite with another template restarts nothing.
 func Build(cluster *v1alpha1.PostgresCluster, in Inputs) *appsv1.StatefulSet {
 	names := component.NamesOf(cluster)
+	meta := component.Meta(cluster, names.StatefulSet(), workload.ComponentInstance)
+	if in.LockToken != "" {
+		meta.Annotations = map[string]string{AnnotationVolumeLock: in.LockToken}
+	}
 	return &appsv1.StatefulSet{
-		ObjectMeta: component.Meta(cluster, names.StatefulSet(), workload.ComponentInstance),
+		ObjectMeta: meta,
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:            ptr.To(in.Replicas),
 			ServiceName:         names.Any(),
