@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/format"
@@ -30,7 +31,15 @@ type Marker struct {
 	Created time.Time `json:"created"`
 	// Encryption is EncryptionAES or empty: the objects are plain.
 	Encryption string `json:"encryption,omitempty"`
+	// Authentication is AuthenticationHMAC or empty: whether plain objects have a signature is not looked at.
+	Authentication string `json:"authentication,omitempty"`
+	// ID is the identity of a repository that is encrypted or signed: random, and part of all that its keys seal. It is empty
+	// in those that were made before there was one.
+	ID string `json:"id,omitempty"`
 }
+
+// AuthenticationHMAC says that all objects but howdah.json and the data keys are signed, as package sealed does it.
+const AuthenticationHMAC = "HMAC-SHA-256"
 
 // EncryptionAES says that all objects but howdah.json and the data keys are sealed, as package sealed does it.
 const EncryptionAES = "AES-256-GCM"
@@ -92,7 +101,21 @@ func ReadMarker(ctx context.Context, store objstore.Store) (Marker, error) {
 	if marker.Encryption != "" && marker.Encryption != EncryptionAES {
 		return Marker{}, fmt.Errorf("%w: %s says encryption %q, and this version knows %s", ErrFormat, MarkerKey, marker.Encryption, EncryptionAES)
 	}
-	return marker, nil
+	return marker, marker.validate()
+}
+
+var identity = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+func (m Marker) validate() error {
+	switch {
+	case m.Authentication != "" && m.Authentication != AuthenticationHMAC:
+		return fmt.Errorf("%w: %s says authentication %q, and this version knows %s", ErrFormat, MarkerKey, m.Authentication, AuthenticationHMAC)
+	case m.Authentication != "" && m.Encryption != "":
+		return fmt.Errorf("%w: %s says both authentication and encryption", ErrFormat, MarkerKey)
+	case m.ID != "" && !identity.MatchString(m.ID):
+		return fmt.Errorf("%w: %s says an identity that is none", ErrFormat, MarkerKey)
+	}
+	return nil
 }
 
 // Claim makes claim.Writer the one writer of claim.Lineage, once and for all. Who has claimed it

@@ -16,11 +16,15 @@ type opener struct {
 	size int64 // of the content
 }
 
-// newOpener derives the object's key.
-func newOpener(dataKey []byte, h header, key string) (*opener, error) {
-	secret, err := hkdf.Key(sha256.New, dataKey, h.salt[:], string(h.marshal())+key, keySize)
+// newOpener derives the object's key. The identity of the repository is as long as all are, or missing where the header says so; so no
+// two objects have the same.
+func newOpener(with dataKey, h header, key string) (*opener, error) {
+	secret, err := hkdf.Key(sha256.New, with.secret, h.salt[:], string(h.marshal())+with.repository+key, keySize)
 	if err != nil {
 		return nil, err
+	}
+	if h.cipher == cipherHMAC {
+		return &opener{aead: signer{secret}, size: h.size}, nil
 	}
 	aead, err := newGCM(secret)
 	return &opener{aead: aead, size: h.size}, err

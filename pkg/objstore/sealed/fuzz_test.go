@@ -8,7 +8,7 @@ import (
 )
 
 func FuzzAHeaderIsReadOrRefused(f *testing.F) {
-	f.Add(newHeader("0123456789abcdef", 70_000).marshal())
+	f.Add(newHeader(dataKey{id: "0123456789abcdef"}, cipherAES, 70_000).marshal())
 	f.Add([]byte{})
 	f.Add(make([]byte, headerSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -26,8 +26,8 @@ func FuzzAHeaderIsReadOrRefused(f *testing.F) {
 }
 
 func FuzzAnObjectIsOpenedOrRefused(f *testing.F) {
-	h := newHeader("0123456789abcdef", 5)
-	o, _ := newOpener(bytes.Repeat([]byte{1}, keySize), h, "o")
+	h := newHeader(dataKey{id: "0123456789abcdef"}, cipherAES, 5)
+	o, _ := newOpener(dataKey{secret: bytes.Repeat([]byte{1}, keySize)}, h, "o")
 	object, _ := o.seal(h.marshal(), []byte("hello"))
 	f.Add(object, int64(2), 3)
 	f.Fuzz(func(t *testing.T, b []byte, off int64, n int) {
@@ -35,7 +35,7 @@ func FuzzAnObjectIsOpenedOrRefused(f *testing.F) {
 		if err != nil || off < 0 || n < 0 || n > 1<<20 || off > maxContent {
 			return
 		}
-		o, err := newOpener(bytes.Repeat([]byte{1}, keySize), h, "o")
+		o, err := newOpener(dataKey{secret: bytes.Repeat([]byte{1}, keySize)}, h, "o")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func FuzzAnObjectIsOpenedOrRefused(f *testing.F) {
 
 func FuzzAWrapIsReadOrRefused(f *testing.F) {
 	keys := Keys{current: "k1", byName: map[string][]byte{"k1": bytes.Repeat([]byte{1}, keySize)}}
-	w, _ := wrapKey(newDataKey(keys, time.Unix(1, 0)), keys, "k1", time.Unix(1, 0))
+	w, _ := wrapKey(newDataKey("", keys, time.Unix(1, 0)), keys, "k1", time.Unix(1, 0))
 	body, _ := json.Marshal(w)
 	f.Add(body)
 	f.Add([]byte(`{"format":1,"id":"0123456789abcdef","key":"k1","nonce":""}`))

@@ -22,12 +22,14 @@ func (g *Guard) Unlock(ctx context.Context) error {
 	if g.known.Load() {
 		return nil
 	}
-	found, err := readState(ctx, g.inner)
+	found, _, err := readState(ctx, g.inner)
 	switch {
 	case err != nil:
 		return err
 	case found == encrypted:
 		return errEncrypted()
+	case found == signed:
+		return errSigned()
 	case found == plain:
 		g.known.Store(true)
 	}

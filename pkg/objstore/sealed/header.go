@@ -9,14 +9,19 @@ import (
 )
 
 const (
-	magic       = 0x184D2A5D
-	name        = "HOWDAH"
-	kind        = 'S'
-	version     = 1
-	cipherAES   = 1
-	headerSize  = 80
-	keyNameSize = 16
-	saltSize    = 32
+	magic = 0x184D2A5D
+	name  = "HOWDAH"
+	kind  = 'S'
+	// versionFirst is that of repositories without an identity, versionIdentity that of all others.
+	versionFirst    = 1
+	versionIdentity = 2
+	cipherAES       = 1
+	cipherHMAC      = 2 // signed, and not encrypted
+	headerSize      = 80
+	keyNameSize     = 16
+	saltSize        = 32
+	// identitySize is the length of the identity of a repository, in hexadecimal digits.
+	identitySize = 32
 
 	chunkSize = 64 << 10
 	tagSize   = 16
@@ -25,6 +30,8 @@ const (
 
 // header stands before the chunks of every sealed object.
 type header struct {
+	version byte
+	cipher  byte
 	dataKey string // its name
 	salt    [saltSize]byte
 	size    int64 // of the content
@@ -32,15 +39,15 @@ type header struct {
 
 var (
 	errNotSealed = errors.New("it is not sealed")
-	errUnknown   = errors.New("it is sealed in a way that this version doesn't know")
+	errUnknown   = errors.New("it is sealed in a way that this version doesn't know, by a later version of Howdah or by nobody")
 	errHeader    = errors.New("the checksum of its header is wrong")
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // newHeader is the header of a new object.
-func newHeader(dataKey string, size int) header {
-	h := header{dataKey: dataKey, size: int64(size)}
+func newHeader(with dataKey, cipher byte, size int) header {
+	h := header{version: with.version(), cipher: cipher, dataKey: with.id, size: int64(size)}
 	_, _ = rand.Read(h.salt[:]) // it never fails
 	return h
 }
@@ -50,7 +57,7 @@ func (h header) marshal() []byte {
 	binary.LittleEndian.PutUint32(b, magic)
 	binary.LittleEndian.PutUint32(b[4:], headerSize-8)
 	copy(b[8:], name)
-	b[14], b[15], b[16] = kind, version, cipherAES
+	b[14], b[15], b[16] = kind, h.version, h.cipher
 	copy(b[24:40], h.dataKey)
 	copy(b[40:72], h.salt[:])
 	binary.LittleEndian.PutUint64(b[72:], uint64(h.size))
@@ -70,10 +77,10 @@ func parseHeader(b []byte) (header, error) {
 	if binary.LittleEndian.Uint32(b[20:]) != checksum(b) {
 		return header{}, errHeader
 	}
-	if b[15] != version || b[16] != cipherAES || b[17]|b[18]|b[19] != 0 || binary.LittleEndian.Uint32(b[4:]) != headerSize-8 {
+	if b[15] < versionFirst || b[15] > versionIdentity || b[16] < cipherAES || b[16] > cipherHMAC || b[17]|b[18]|b[19] != 0 || binary.LittleEndian.Uint32(b[4:]) != headerSize-8 {
 		return header{}, errUnknown
 	}
-	h := header{dataKey: string(b[24:40]), size: int64(binary.LittleEndian.Uint64(b[72:]))}
+	h := header{version: b[15], cipher: b[16], dataKey: string(b[24:40]), size: int64(binary.LittleEndian.Uint64(b[72:]))}
 	copy(h.salt[:], b[40:72])
 	if h.size < 0 || h.size > maxContent || !validDataKey(h.dataKey) {
 		return header{}, errUnknown

@@ -29,6 +29,8 @@ var (
 	ErrWrongKey = errors.New("wrong encryption key")
 	// ErrPlain is a repository that is not encrypted, opened with keys.
 	ErrPlain = errors.New("repository is not encrypted")
+	// ErrUnsigned is a repository that is not signed, opened as one that is.
+	ErrUnsigned = errors.New("repository is not signed")
 )
 
 // Reason is the reason of a condition for an error about keys; empty: it is about something else.
@@ -40,6 +42,8 @@ func Reason(err error) string {
 		return "WrongKey"
 	case errors.Is(err, ErrPlain):
 		return "NotEncrypted"
+	case errors.Is(err, ErrUnsigned):
+		return "NotAuthenticated"
 	}
 	return ""
 }

@@ -12,14 +12,16 @@ import (
 
 // ring is the data keys of a store. It never changes; a newer one takes its place.
 type ring struct {
-	keys   Keys
-	open   map[string]dataKey
-	locked map[string]error // why the others can't be opened
-	loaded time.Time
+	repository string // its identity
+	cipher     byte   // of its objects
+	keys       Keys
+	open       map[string]dataKey
+	locked     map[string]error // why the others can't be opened
+	loaded     time.Time
 }
 
-// load reads the data keys. Those that were opened before are not opened again.
-func load(ctx context.Context, store objstore.Store, source Source, before *ring, now time.Time) (*ring, error) {
+// load reads the data keys again. Those that are open are not opened again. Those of other repositories are none.
+func (r *ring) load(ctx context.Context, store objstore.Store, source Source, now time.Time) (*ring, error) {
 	keys, err := source()
 	if err != nil {
 		return nil, err
@@ -28,24 +30,33 @@ func load(ctx context.Context, store objstore.Store, source Source, before *ring
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{keys: keys, open: map[string]dataKey{}, locked: map[string]error{}, loaded: now}
+	loaded := r.empty(keys, now)
 	for id, by := range names {
-		if before != nil && before.open[id].secret != nil {
-			r.open[id] = before.open[id]
+		if r.open[id].secret != nil {
+			loaded.open[id] = r.open[id]
 			continue
 		}
-		key, err := unlock(ctx, store, keys, id, by)
+		key, err := loaded.unlock(ctx, store, id, by)
 		switch {
 		case err == nil:
-			r.open[id] = key
+			loaded.open[id] = key
+		case errors.Is(err, errForeign):
 		case final(err):
-			r.locked[id] = err
+			loaded.locked[id] = err
 		default:
 			return nil, err
 		}
 	}
-	return r, nil
+	return loaded, nil
 }
+
+// empty is a ring of the same repository without data keys.
+func (r *ring) empty(keys Keys, now time.Time) *ring {
+	return &ring{repository: r.repository, cipher: r.cipher, keys: keys, open: map[string]dataKey{}, locked: map[string]error{}, loaded: now}
+}
+
+// errForeign is a wrap that another repository has made, and that somebody has moved here.
+var errForeign = errors.New("the data key belongs to another repository")
 
 // final: it is no fault of the network.
 func final(err error) bool {
@@ -53,13 +64,16 @@ func final(err error) bool {
 }
 
 // unlock opens a data key by whichever of its wraps we have the key to. Those that have the name of one of ours come first.
-func unlock(ctx context.Context, store objstore.Store, keys Keys, id string, by []string) (dataKey, error) {
-	slices.SortFunc(by, func(a, b string) int { return rank(keys, a) - rank(keys, b) })
-	var refusals error
+func (r *ring) unlock(ctx context.Context, store objstore.Store, id string, by []string) (dataKey, error) {
+	slices.SortFunc(by, func(a, b string) int { return rank(r.keys, a) - rank(r.keys, b) })
+	refusals := errForeign
 	for _, name := range by {
 		w, err := readWrap(ctx, store, wrap{ID: id, Key: name}.object())
+		if err == nil && w.Repository != r.repository {
+			continue
+		}
 		if err == nil {
-			key, errUnwrap := w.unwrap(keys)
+			key, errUnwrap := w.unwrap(r.keys)
 			if errUnwrap == nil {
 				return key, nil
 			}
@@ -68,7 +82,7 @@ func unlock(ctx context.Context, store objstore.Store, keys Keys, id string, by 
 		if !final(err) {
 			return dataKey{}, err
 		}
-		if refusals == nil {
+		if errors.Is(refusals, errForeign) {
 			refusals = err
 		}
 	}
@@ -104,7 +118,7 @@ func (r *ring) get(id string) (dataKey, error) {
 	if err := r.locked[id]; err != nil {
 		return dataKey{}, err
 	}
-	return dataKey{}, failf(ErrKeyNotFound, "there is no data key %s below %s in the repository: it was deleted", id, Prefix)
+	return dataKey{}, failf(ErrKeyNotFound, "there is no data key %s of this repository below %s: it was deleted, or the object comes from another repository", id, Prefix)
 }
 
 // refusal says why nothing can be opened.
@@ -112,7 +126,7 @@ func (r *ring) refusal() error {
 	for _, err := range r.locked {
 		return err
 	}
-	return failf(ErrKeyNotFound, "%s says that the repository is encrypted, and there is no data key below %s: they were deleted", markerKey, Prefix)
+	return failf(ErrKeyNotFound, "%s says that the repository has keys, and there is no data key below %s: they were deleted", markerKey, Prefix)
 }
 
 // ensureNewest makes sure that there is a data key that was made under the current key.
@@ -120,7 +134,7 @@ func (r *ring) ensureNewest(ctx context.Context, store objstore.Store, now time.
 	if r.newest() != "" {
 		return r, nil
 	}
-	key := newDataKey(r.keys, now)
+	key := newDataKey(r.repository, r.keys, now)
 	w, err := wrapKey(key, r.keys, r.keys.current, now)
 	if err == nil {
 		_, err = w.put(ctx, store, r.keys)

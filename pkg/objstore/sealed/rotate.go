@@ -32,7 +32,7 @@ func Rotate(ctx context.Context, store objstore.Store) (*State, error) {
 		return nil, err
 	}
 	r, err := s.exclusively(ctx, func() (*ring, error) {
-		r, err := load(ctx, s.inner, s.source, s.ring.Load(), s.now())
+		r, err := s.ring.Load().load(ctx, s.inner, s.source, s.now())
 		if err == nil {
 			r, err = r.ensureNewest(ctx, s.inner, s.now())
 		}
@@ -41,10 +41,10 @@ func Rotate(ctx context.Context, store objstore.Store) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, err := range r.locked {
+	if err := s.rewrap(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := s.rewrap(ctx, r); err != nil {
+	for _, err := range r.locked { // it may have been planted, and keeps nobody from the others
 		return nil, err
 	}
 	return r.state(ctx, s.inner)
@@ -117,8 +117,13 @@ func (s *Store) wrapByCurrent(ctx context.Context, keys Keys, key dataKey) (wrap
 	if errors.Is(err, objstore.ErrNotFound) {
 		return w.put(ctx, s.inner, only)
 	}
-	if err == nil {
+	foreign := err == nil && there.Repository != key.repository
+	if err == nil && !foreign {
 		_, err = there.unwrap(only)
+	}
+	if foreign || errors.Is(err, objstore.ErrCorrupt) {
+		// Nobody can open what is there. It is replaced at once, and not deleted before: it may have been read wrongly.
+		return w.putBy(ctx, s.inner, only, objstore.PutOptions{})
 	}
 	return there, err
 }
@@ -130,7 +135,7 @@ func (s *Store) removeFormer(ctx context.Context, current wrap, by string) error
 	if errors.Is(err, objstore.ErrNotFound) {
 		return nil
 	}
-	if err != nil || !former.Created.Before(current.Created) {
+	if err != nil || former.Repository != current.Repository || !former.Created.Before(current.Created) {
 		return err
 	}
 	return s.inner.Delete(ctx, former.object())

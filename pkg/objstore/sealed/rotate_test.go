@@ -47,6 +47,15 @@ func (v *vault) rotate() *State {
 	return state
 }
 
+func (v *vault) identity() string {
+	v.Helper()
+	_, identity, err := readState(v.Context(), v.inner)
+	if err != nil || identity == "" {
+		v.Fatalf("the repository has no identity: %v", err)
+	}
+	return identity
+}
+
 func (v *vault) wraps() []string {
 	var names []string
 	for info := range v.inner.List(v.Context(), Prefix, "") {
@@ -212,7 +221,7 @@ func TestADataKeyThatWasPlantedSealsNothingAfterARotation(t *testing.T) {
 			put(t, v.open(), "o/old", nil)
 			both := keys(t, "k1", map[string][]byte{"k1": secret(1), "origin": origin})
 			plant := func() {
-				w, err := wrapKey(dataKey{id: planted, origin: fingerprint(both.byName["origin"]), secret: secret(9)[:keySize]}, both, "k1", v.now())
+				w, err := wrapKey(dataKey{id: planted, origin: fingerprint(both.byName["origin"]), secret: secret(9)[:keySize], repository: v.identity()}, both, "k1", v.now())
 				if err == nil {
 					_, err = w.put(t.Context(), v.inner, both)
 				}

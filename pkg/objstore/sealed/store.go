@@ -2,6 +2,7 @@ package sealed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -31,12 +32,18 @@ type Options struct {
 	Memory int64
 	// Now is the clock.
 	Now func() time.Time
+	// Sign leaves content as it is, and signs it. A repository is either encrypted or signed.
+	Sign bool
+	// Either reads both kinds.
+	Either bool
 }
 
 // Store seals what goes to the store inside it, and opens what comes from there.
 type Store struct {
 	inner   objstore.Store
 	source  Source
+	kind    state // encrypted or signed
+	either  bool
 	now     func() time.Time
 	memory  *semaphore.Weighted
 	limit   int64
@@ -54,8 +61,12 @@ func New(inner objstore.Store, source Source, opts Options) *Store {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	kind := encrypted
+	if opts.Sign {
+		kind = signed
+	}
 	return &Store{
-		inner: inner, source: source, now: opts.Now, memory: semaphore.NewWeighted(opts.Memory), limit: opts.Memory,
+		inner: inner, source: source, kind: kind, either: opts.Either, now: opts.Now, memory: semaphore.NewWeighted(opts.Memory), limit: opts.Memory,
 		openers: newOpeners(headers), loading: make(chan struct{}, 1),
 	}
 }
@@ -73,8 +84,13 @@ func (s *Store) opener(ctx context.Context, r *ring, key string, b []byte) (*ope
 	if err != nil {
 		return nil, fmt.Errorf("object %s: %w", key, err)
 	}
-	return newOpener(with.secret, h, key)
+	if h.version != with.version() || h.cipher != r.cipher {
+		return nil, damaged(key, errOtherKind)
+	}
+	return newOpener(with, h, key)
 }
+
+var errOtherKind = errors.New("it is not sealed as the objects of this repository are")
 
 // buffer takes memory for so many bytes. It must be given back.
 func (s *Store) buffer(ctx context.Context, size int64) ([]byte, func(), error) {
@@ -112,8 +128,8 @@ func (s *Store) Put(ctx context.Context, key string, body []byte, opts objstore.
 		}
 	}
 	with := r.open[r.newest()]
-	h := newHeader(with.id, len(body))
-	o, err := newOpener(with.secret, h, key)
+	h := newHeader(with, r.cipher, len(body))
+	o, err := newOpener(with, h, key)
 	if err != nil {
 		return err
 	}

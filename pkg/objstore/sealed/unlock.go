@@ -58,19 +58,21 @@ var errUnmarked = errors.New("no repository is there yet")
 
 // begin opens a repository that is there.
 func (s *Store) begin(ctx context.Context) (*ring, error) {
-	found, err := readState(ctx, s.inner)
+	found, identity, err := readState(ctx, s.inner)
 	switch {
 	case err != nil:
 		return nil, err
-	case found == plain:
-		return nil, errPlain()
 	case found == unmarked:
-		if err := refuseData(ctx, s.inner); err != nil {
+		if err := refuseData(ctx, s.inner, s.kind); err != nil {
 			return nil, err
 		}
 		return nil, errUnmarked
+	case !s.either || found == plain:
+		if err := s.kind.refuse(found); err != nil {
+			return nil, err
+		}
 	}
-	r, err := load(ctx, s.inner, s.source, nil, s.now())
+	r, err := (&ring{repository: identity, cipher: found.cipher()}).load(ctx, s.inner, s.source, s.now())
 	if err == nil && len(r.open) == 0 {
 		err = r.refusal()
 	}
@@ -103,10 +105,10 @@ func (s *Store) writer(ctx context.Context) (*ring, error) {
 func (s *Store) renewed(ctx context.Context) (*ring, error) {
 	return s.exclusively(ctx, func() (*ring, error) {
 		known := s.ring.Load()
-		if known != nil && known.newest() != "" {
+		if known.newest() != "" {
 			return known, nil
 		}
-		r, err := load(ctx, s.inner, s.source, known, s.now())
+		r, err := known.load(ctx, s.inner, s.source, s.now())
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +118,7 @@ func (s *Store) renewed(ctx context.Context) (*ring, error) {
 
 // refreshed looks for newer data keys. What can't be read now is looked for the next time: what is known still does.
 func (s *Store) refreshed(ctx context.Context, known *ring) *ring {
-	r, err := load(ctx, s.inner, s.source, known, s.now())
+	r, err := known.load(ctx, s.inner, s.source, s.now())
 	if err == nil && len(r.open) > 0 {
 		return r
 	}
@@ -125,20 +127,22 @@ func (s *Store) refreshed(ctx context.Context, known *ring) *ring {
 	return &later
 }
 
-// found makes a repository. The data key comes before the marker, so that one that is marked has a key. One that somebody
-// has left on the way is taken.
+// found makes a repository. The data key comes before the marker, so that one that is marked has a key. What somebody has left on the
+// way belongs to a repository that never was.
 func (s *Store) found(ctx context.Context) (*ring, error) {
-	r, err := load(ctx, s.inner, s.source, nil, s.now())
+	keys, err := s.source()
 	if err != nil {
 		return nil, err
 	}
-	if len(r.locked) > 0 {
-		return nil, r.refusal() // somebody else is about to make one with other keys
-	}
+	r := (&ring{repository: newIdentity(), cipher: s.kind.cipher()}).empty(keys, s.now())
 	if r, err = r.ensureNewest(ctx, s.inner, s.now()); err != nil {
 		return nil, err
 	}
-	return r, mark(ctx, s.inner, s.now())
+	there, err := mark(ctx, s.inner, s.kind, r.repository, s.now())
+	if err != nil || there == r.repository {
+		return r, err
+	}
+	return s.begin(ctx) // somebody else was first
 }
 
 // dataKey finds the data key of an object. One that isn't known may be new.
@@ -149,10 +153,13 @@ func (s *Store) dataKey(ctx context.Context, r *ring, id string) (dataKey, error
 	}
 	r, errLoad := s.exclusively(ctx, func() (*ring, error) {
 		known := s.ring.Load()
-		if known != nil && (known.open[id].secret != nil || s.now().Sub(known.loaded) < refreshReader) {
+		if known == nil {
+			return r, nil // nothing is there yet
+		}
+		if known.open[id].secret != nil || s.now().Sub(known.loaded) < refreshReader {
 			return known, nil
 		}
-		return load(ctx, s.inner, s.source, known, s.now())
+		return known.load(ctx, s.inner, s.source, s.now())
 	})
 	if errLoad != nil {
 		return dataKey{}, errLoad

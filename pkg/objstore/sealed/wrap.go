@@ -25,6 +25,15 @@ type dataKey struct {
 	origin string // fingerprint of the key that was current then
 	by     string // fingerprint of the key that has opened it
 	secret []byte
+	// repository is the identity of the one that it belongs to; empty in those without.
+	repository string
+}
+
+func (k dataKey) version() byte {
+	if k.repository == "" {
+		return versionFirst
+	}
+	return versionIdentity
 }
 
 // writes says whether the data key seals new objects while the key with this fingerprint is current: only one that was made under
@@ -44,9 +53,11 @@ func (k dataKey) vouched(current string) string {
 // wrap is a data key, wrapped by a key: the JSON of an object below Prefix.
 type wrap struct {
 	Format int    `json:"format"`
-	ID     string `json:"id"`     // of the data key
-	Origin string `json:"origin"` // fingerprint of the key that was current when the data key was made
-	Key    string `json:"key"`    // name of the key that wraps it here
+	ID     string `json:"id"` // of the data key
+	// Repository is the identity of the one that the data key belongs to. It is missing in format 1.
+	Repository string `json:"repository,omitempty"`
+	Origin     string `json:"origin"` // fingerprint of the key that was current when the data key was made
+	Key        string `json:"key"`    // name of the key that wraps it here
 	// Fingerprint of that key: the first 8 bytes of HMAC-SHA-256 of "howdah fingerprint".
 	Fingerprint string `json:"fingerprint"`
 	// Nonce and Wrapped: AES-256-GCM of the data key, with binding as associated data.
@@ -55,17 +66,23 @@ type wrap struct {
 	Created time.Time `json:"created"`
 }
 
-func (w wrap) binding() []byte { return []byte("howdah data key " + w.ID + " " + w.Origin) }
+func (w wrap) binding() []byte {
+	binding := "howdah data key " + w.ID + " " + w.Origin
+	if w.Repository != "" {
+		binding += " " + w.Repository
+	}
+	return []byte(binding)
+}
 
 func (w wrap) object() string { return Prefix + w.ID + "/" + w.Key }
 
-// newDataKey makes one under the current key.
-func newDataKey(keys Keys, now time.Time) dataKey {
+// newDataKey makes one under the current key, for the repository with this identity.
+func newDataKey(repository string, keys Keys, now time.Time) dataKey {
 	var id [keyNameSize / 2]byte
 	_, _ = rand.Read(id[:])
 	binary.BigEndian.PutUint32(id[:], uint32(now.Unix()))
 	current := fingerprint(keys.byName[keys.current])
-	key := dataKey{id: hex.EncodeToString(id[:]), origin: current, by: current, secret: make([]byte, keySize)}
+	key := dataKey{id: hex.EncodeToString(id[:]), origin: current, by: current, secret: make([]byte, keySize), repository: repository}
 	_, _ = rand.Read(key.secret)
 	return key
 }
@@ -77,7 +94,7 @@ func wrapKey(key dataKey, keys Keys, by string, now time.Time) (wrap, error) {
 		return wrap{}, err
 	}
 	w := wrap{
-		Format: 1, ID: key.id, Origin: key.origin, Key: by, Fingerprint: fingerprint(keys.byName[by]),
+		Format: int(key.version()), ID: key.id, Repository: key.repository, Origin: key.origin, Key: by, Fingerprint: fingerprint(keys.byName[by]),
 		Nonce: make([]byte, aead.NonceSize()), Created: now.UTC(),
 	}
 	_, _ = rand.Read(w.Nonce)
@@ -87,11 +104,15 @@ func wrapKey(key dataKey, keys Keys, by string, now time.Time) (wrap, error) {
 
 // put stores a wrap, and returns what is there then. One that was there already is fine if our key opens it.
 func (w wrap) put(ctx context.Context, store objstore.Store, keys Keys) (wrap, error) {
+	return w.putBy(ctx, store, keys, objstore.PutOptions{IfAbsent: true})
+}
+
+func (w wrap) putBy(ctx context.Context, store objstore.Store, keys Keys, opts objstore.PutOptions) (wrap, error) {
 	body, err := json.MarshalIndent(w, "", "  ")
 	if err != nil {
 		return wrap{}, err
 	}
-	put := store.Put(ctx, w.object(), append(body, '\n'), objstore.PutOptions{IfAbsent: true})
+	put := store.Put(ctx, w.object(), append(body, '\n'), opts)
 	there, err := readWrap(ctx, store, w.object())
 	if err != nil {
 		if put != nil {
@@ -124,8 +145,11 @@ func parseWrap(body []byte) (wrap, error) {
 	if err := json.Unmarshal(body, &w); err != nil {
 		return wrap{}, err
 	}
-	if w.Format != 1 || !validDataKey(w.ID) || !keyName.MatchString(w.Key) {
-		return wrap{}, fmt.Errorf("it is of format %d", w.Format)
+	switch {
+	case w.Format > versionIdentity:
+		return wrap{}, fmt.Errorf("it is of format %d, and was written by a later version of Howdah", w.Format)
+	case w.Format < versionFirst, (w.Format == versionFirst) != (w.Repository == ""), !validDataKey(w.ID), !keyName.MatchString(w.Key):
+		return wrap{}, fmt.Errorf("it is of format %d, and no data key", w.Format)
 	}
 	return w, nil
 }
@@ -147,7 +171,7 @@ func (w wrap) unwrap(keys Keys) (dataKey, error) {
 	if err != nil || len(secret) != keySize {
 		return dataKey{}, damaged(w.object(), fmt.Errorf("its bytes are not what key %s has wrapped", w.Key))
 	}
-	return dataKey{id: w.ID, origin: w.Origin, by: fingerprint(key), secret: secret}, nil
+	return dataKey{id: w.ID, origin: w.Origin, by: fingerprint(key), secret: secret, repository: w.Repository}, nil
 }
 
 // refused says which key is needed, and which are there.
