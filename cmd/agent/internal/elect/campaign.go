@@ -25,7 +25,7 @@ func (c *Core) campaign(now Time, acts *Acts) {
 	case acts.Refresh:
 	case take:
 		acts.Write = c.lease.write(now, who.claim(), c.limits.duration())
-	case now >= max(c.lease.seen+c.lease.record.expiry(c.limits.Limits), c.lease.reread+c.limits.Renew), // nobody is primary, as far as is known here
+	case now >= max(who.expires(), c.lease.reread+c.limits.Renew), // nobody is primary, as far as is known here
 		now >= c.lease.reread+c.limits.Retry && who.outdated() != "":
 		c.lease.reread, acts.Refresh = now, true
 	}
@@ -42,6 +42,7 @@ type candidate struct {
 	seen   Time // when the record was
 
 	promise   Time  // until when the lease is not taken
+	given     given // by the word of the members
 	ended     int64 // term whose holder is known to have ended
 	passed    bool  // another instance has been primary since it was said who begins
 	solo      bool  // it has led without the lease since it held it: nobody else has what it has
@@ -58,7 +59,7 @@ type candidate struct {
 func (c *Core) candidate(now Time) *candidate {
 	return &candidate{
 		now: now, self: c.self, config: c.config, limits: c.limits.Limits, server: c.server, record: c.lease.record, seen: c.lease.seen,
-		promise: c.promise, ended: c.ended, passed: c.passed, solo: c.solo, restored: c.lease.rolledBack, yields: c.yielded.still(c.lease.record), firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
+		promise: c.given.promised(c.promise, c.lease.record, c.ended), given: c.given, ended: c.ended, passed: c.passed, solo: c.solo, restored: c.lease.rolledBack, yields: c.yielded.still(c.lease.record), firstborn: c.firstborn(), positions: &c.positions, wake: Forever,
 	}
 }
 
@@ -95,7 +96,7 @@ func (c *candidate) following() Want {
 // free says whether the lease is anybody's to take, and when it is if not.
 func (c *candidate) free() (is bool, expires Time) {
 	r := c.record
-	expires = c.seen + r.expiry(c.limits)
+	expires = c.expires()
 	return r.Holder == "" || c.now >= expires || r.Term == c.ended, expires
 }
 
@@ -200,7 +201,7 @@ func (c *candidate) mayReturn() (bool, string) {
 		case m.Address == "": // it has never followed in this term
 		case fresh && (a.Streaming || a.Promised):
 			return false, fmt.Sprintf("%s still follows the former pod of %s.", m.Name, c.self.Name)
-		case !fresh && c.now < c.positions.since+r.expiry(c.limits):
+		case !fresh && c.now < c.positions.since+c.patience():
 			return false, fmt.Sprintf("%s has not said whether it still follows the former pod of %s.", m.Name, c.self.Name)
 		}
 	}

@@ -35,6 +35,8 @@ type Core struct {
 	solo    bool // it has led without the lease since it held it: nobody else has what it has
 	passed  bool // another instance has been primary since it was said who begins
 	promise Time // until when the lease is not taken
+	asks    asks
+	given   given
 	yielded yielded
 	ended   int64 // term whose holder is known to have ended
 	ends    ends
@@ -75,15 +77,20 @@ func (c *Core) SawLease(now Time, record Record) {
 		return
 	}
 	if !c.lease.news(&record, c.holds) {
+		c.lease.doubtful(&record)
 		return
 	}
 	if c.holds && (record.blank() || damaged(&record, c.lease.record)) { // somebody has deleted or edited it; it is written again as it was
 		version := record.Version
 		record = *c.lease.record
 		record.Version = version
+		c.lease.confirmed = c.lease.confirmed && record.Word == 0 // at the next renewal, or soon where there is none
 	}
 	if record.Generation == c.self.Generation && record.LastHolder != c.self.Name {
 		c.passed = true
+	}
+	if c.holds {
+		c.lease.sawOwn(&record)
 	}
 	c.lease.record, c.lease.seen, c.lease.conflict, c.lease.rolledBack = &record, now, false, false
 	if c.holds && !c.self.holds(&record) {
@@ -133,7 +140,7 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 		c.lose() // a later one was seen already
 		return
 	}
-	c.lease.unsure, c.lease.doubt = nil, false
+	c.lease.unsure, c.lease.doubt, c.lease.ways, c.lease.since = nil, false, [2]way{}, 0
 	if record.Holder == "" {
 		c.lose()
 		return
@@ -142,7 +149,7 @@ func (c *Core) taken(now Time, write *Write, record Record) {
 		c.begin(now)
 	}
 	c.renewed = max(c.renewed, write.Sent)
-	c.limits.lengthen(write.Record.Duration)
+	c.limits.lengthen(write.Record.Duration, write.Record.Word)
 }
 
 // begin is the first moment as the holder.
@@ -151,6 +158,7 @@ func (c *Core) begin(now Time) {
 	c.positions.forget()
 	c.begun, c.renewed = now, 0
 	c.contact.note(now)
+	c.asks = asks{}
 	record := c.lease.record
 	c.target = Sync{Quorum: record.Quorum, Members: names(record.Members)}
 	c.replicas = expected(now, record.Members)
@@ -164,6 +172,7 @@ func (c *Core) lose() {
 	c.holds, c.handing = false, nil
 	c.positions.forget()
 	c.round.end()
+	c.asks = asks{}
 }
 
 // Heard takes in the position of another instance, which it has looked up for a question that was sent at the time asked.
@@ -222,10 +231,12 @@ func (c *Core) Record() *Record { return c.lease.record }
 // Age of the lease: since the last renewal that counts was sent, or since the present version was seen.
 func (c *Core) Age(now Time) time.Duration {
 	if c.holds {
-		return now - c.renewed
+		return now - max(c.renewed, c.asks.proven(c.lease.by(byWord).members))
 	}
-	return now - c.lease.seen
+	return now - max(c.lease.seen, c.given.at)
 }
 
 // Promised says whether the lease is not to be taken now, because the primary was promised that.
-func (c *Core) Promised(now Time) bool { return now < c.promise }
+func (c *Core) Promised(now Time) bool {
+	return now < c.given.promised(c.promise, c.lease.record, c.ended)
+}

@@ -9,7 +9,11 @@ import (
 // see tells an instance what the Lease says.
 func (u *universe) see(p *place) {
 	if !p.gone && !p.paused && !p.cut {
+		restarted := p.core.lease.record == nil
 		p.core.SawLease(p.now, u.lease)
+		if restarted && u.config.mistake == noWaitAfterRestart {
+			p.core.lease.seen = p.now - 8*tick
+		}
 	}
 }
 
@@ -42,6 +46,9 @@ func (u *universe) act(p *place) {
 			}
 		}
 	}
+	if question := acts.Word; question != nil {
+		u.post(p, question)
+	}
 	u.obey(p)
 	u.report(p)
 	if p.leaving && p.mode == Down && !p.core.Holds() {
@@ -51,6 +58,15 @@ func (u *universe) act(p *place) {
 
 func (u *universe) write(p *place, w *Write) {
 	if p.cut {
+		if u.config.mistake == countedBeforeConfirmed && p.core.holds {
+			p.core.Wrote(p.now, w, Written, w.Record.Version)
+			return
+		}
+		p.core.Wrote(p.now, w, Unknown, "")
+		return
+	}
+	if p.unheard {
+		u.apply(w)
 		p.core.Wrote(p.now, w, Unknown, "")
 		return
 	}

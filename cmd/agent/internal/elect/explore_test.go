@@ -40,6 +40,7 @@ func (u *universe) next() (all []*universe) {
 			u.tryCommits(i, try)
 		}
 	}
+	u.tryLetters(try)
 	if u.ticks > 0 && (!e.everything || u.punctual()) {
 		try("time passes", func(v *universe) { v.ticks--; v.pass() })
 	}
@@ -85,6 +86,9 @@ func (u *universe) tryFaults(try func(string, func(*universe))) {
 		if p.cut {
 			try(p.name+" is connected again", func(v *universe) { v.places[i].cut = false })
 		}
+		if p.unheard {
+			try(p.name+" hears the API server again", func(v *universe) { v.places[i].unheard = false })
+		}
 		if p.paused {
 			try(p.name+" goes on", func(v *universe) { v.places[i].paused = false })
 		}
@@ -126,7 +130,10 @@ var faults = map[string]fault{
 		u.faults++
 		u.boot(p)
 	}},
-	"cut":    {"cut off", func(u *universe, p *place) bool { return here(u, p) && !p.cut }, func(_ *universe, p *place) { p.cut = true }},
+	"cut": {"cut off", func(u *universe, p *place) bool { return here(u, p) && !p.cut }, func(_ *universe, p *place) { p.cut = true }},
+	"unheard": {"not hear the API server", func(u *universe, p *place) bool { return here(u, p) && !p.unheard }, func(_ *universe, p *place) {
+		p.unheard = true
+	}},
 	"pause":  {"pause with its clock", here, func(_ *universe, p *place) { p.paused = true }},
 	"switch": {"switchover", holding, func(u *universe, p *place) { u.switchover(p, strconv.Itoa(u.faults)) }},
 	"lose": {"lose for good", here, func(_ *universe, p *place) {
@@ -202,7 +209,7 @@ func (u *universe) recovers() (bool, string) {
 	v.prefer(Failover{})
 	for range 40 {
 		for _, p := range v.places {
-			p.cut, p.paused = false, false
+			p.cut, p.paused, p.unheard = false, false, false
 			if p.gone && p.leaving {
 				p.gone = false
 				p.number++
@@ -246,9 +253,18 @@ func (u *universe) mayExpectOne() bool {
 // explore looks at as many states as it may, those that need the fewest events first.
 func explore(t *testing.T, e exploration, states int) {
 	t.Helper()
+	seen, all, wrong := look(e, states)
+	if wrong != "" {
+		t.Fatal(wrong)
+	}
+	t.Logf("%d states, all of them: %v", seen, all)
+}
+
+// look at as many states, until one is wrong: what is, and after what.
+func look(e exploration, states int) (looked int, all bool, wrong string) {
 	first := newUniverse(e)
 	if first.wrong != "" {
-		t.Fatal(first.wrong)
+		return 0, false, first.wrong
 	}
 	seed := maphash.MakeSeed()
 	seen := map[uint64]bool{maphash.String(seed, first.key()): true}
@@ -270,12 +286,12 @@ func explore(t *testing.T, e exploration, states int) {
 				for _, p := range v.places {
 					v.trail = &event{fmt.Sprintf("  %s: %+v %s", p.name, p.disk, p.want.Why), v.trail}
 				}
-				t.Fatalf("%s, after\n%s", v.wrong, v.trail)
+				return len(seen), false, fmt.Sprintf("%s, after\n%s", v.wrong, v.trail)
 			}
 			queue = append(queue, v)
 		}
 	}
-	t.Logf("%d states, all of them: %v", len(seen), len(queue) == 0)
+	return len(seen), len(queue) == 0, ""
 }
 
 // expired: the primary and its clock have stood still for as long as it takes the others to see the lease run out.

@@ -80,6 +80,8 @@ type place struct {
 	pending  []int  // commits that wait
 
 	gone, paused, cut, leaving bool
+	life                       int  // of its process, which has forgotten what the one before has promised
+	unheard                    bool // it doesn't hear what the API server answers to a write
 }
 
 // universe is a state of everything.
@@ -89,7 +91,7 @@ type universe struct {
 	newest  Record // that was ever written, wherever the store is by now
 	version int
 	history []Record
-	late    *Write // that may take effect at any time
+	letters []letter // questions for the word of members, and the answers, that may arrive at any time, again, or never
 	acked   []int
 	last    int // commit
 	config  exploration
@@ -125,6 +127,8 @@ type exploration struct {
 	most       int // faults
 	mixed      bool
 	everything bool // acknowledged commits count without a quorum, too
+	byWord     bool
+	mistake    mistake
 	// begin brings about what the exploration begins with.
 	begin func(u *universe)
 }
@@ -138,7 +142,7 @@ func newUniverse(e exploration) *universe {
 		if e.mixed && i == 0 { // it is of another version
 			p.limits = longer()
 		}
-		p.config.Limits = p.limits
+		p.config.Limits, p.config.ByWord = p.limits, e.byWord
 		u.places = append(u.places, p)
 	}
 	u.places[0].disk.wal = []written{{1, 0}}
@@ -166,6 +170,7 @@ func (u *universe) calm(rounds int) {
 			for _, p := range u.places {
 				u.catchUp(p)
 			}
+			u.deliverAll()
 		}
 		u.pass()
 	}
@@ -179,7 +184,7 @@ func (u *universe) clone() *universe {
 		q.core = cloned(p.core)
 		v.places[i] = &q
 	}
-	v.history, v.acked = slices.Clip(u.history), slices.Clip(u.acked)
+	v.history, v.acked, v.letters = slices.Clip(u.history), slices.Clip(u.acked), slices.Clip(u.letters)
 	return &v
 }
 
@@ -193,6 +198,7 @@ func cloned(c *Core) *Core {
 	}
 	d.positions.heard = maps.Clone(c.positions.heard)
 	d.round.left = slices.Clone(c.round.left)
+	d.asks.heard = maps.Clone(c.asks.heard)
 	if c.handing != nil {
 		h := *c.handing
 		d.handing = &h
@@ -203,9 +209,10 @@ func cloned(c *Core) *Core {
 // hash of all that matters of the state.
 func (u *universe) key() string {
 	var b strings.Builder
-	fmt.Fprint(&b, u.lease, u.newest.Term, u.newest.Sequence, u.ticks, u.commits, u.faults, u.done, u.acked, u.late != nil, "|")
+	fmt.Fprint(&b, u.lease, u.newest.Term, u.newest.Sequence, u.ticks, u.commits, u.faults, u.done, u.acked, "|")
+	u.describeLetters(&b)
 	for _, p := range u.places {
-		fmt.Fprint(&b, p.number, p.disk, p.mode, p.end, p.sync, p.since, p.upstream, p.pending, p.gone, p.paused, p.cut, p.leaving, p.want.Role, p.want.Leader.Name,
+		fmt.Fprint(&b, p.number, p.disk, p.mode, p.end, p.sync, p.since, p.upstream, p.pending, p.gone, p.paused, p.cut, p.unheard, p.leaving, p.want.Role, p.want.Leader.Name,
 			p.want.Detached, p.since, left(p.want.Until, p.now), ";")
 		describe(&b, p.core, p.now)
 	}
@@ -233,6 +240,7 @@ func describe(b *strings.Builder, c *Core, now Time) {
 	if c.handing != nil {
 		fmt.Fprint(b, *c.handing)
 	}
+	describeWord(b, c, now)
 	fmt.Fprint(b, c.holds, left(c.begun, now), left(c.renewed, now), c.alone, c.solo, c.passed, left(c.promise, now), c.yielded, c.ended, c.ends, c.target, c.limits.Expire, c.limits.wanted.Expire,
 		c.config.Failover.Fenced, c.config.Failover.Never, left(c.config.Failover.Paused, now))
 }
@@ -255,6 +263,7 @@ func (u *universe) fail(format string, args ...any) {
 func (u *universe) boot(p *place) {
 	d := &p.disk
 	p.mode, p.sync, p.since, p.upstream, p.pending, p.end, p.want, p.leaving = Down, Sync{}, 0, "", nil, 0, Want{}, false
+	p.life++
 	p.core = New(Self{
 		Name: p.name, UID: p.name + strconv.Itoa(p.number), Address: "ip-" + p.name, Generation: generation,
 		Original: len(d.wal) > 0 && p.name == "a", Whole: len(d.wal) > 0, Timeline: d.timeline(), Checkpoint: d.checkpoint,

@@ -31,19 +31,19 @@ func (r *round) agrees(id int, member string) bool {
 	return len(r.left) == 0
 }
 
-func (c *Core) askFailsafe(now Time, acts *Acts) {
-	members := c.lease.exposed()
-	due := max(c.renewed+c.limits.Failsafe, c.round.started+c.limits.Retry)
-	if len(members) == 0 || c.handing != nil {
+func (t *tenure) askFailsafe(now Time, acts *Acts) {
+	members, renewal := t.lease.exposed(), t.lease.by(byRenewal)
+	due := max(t.renewed+t.limits.Failsafe, renewal.since+t.limits.Failsafe, t.round.started+t.limits.Retry)
+	if len(members) == 0 || !renewal.possible || t.handing != nil {
 		return
 	}
 	if now < due {
 		acts.Wake = min(acts.Wake, due)
 		return
 	}
-	c.round.begin(now, members)
-	acts.Failsafe = &Question{ID: c.round.id, Members: members, Request: agentapi.FailsafeRequest{
-		Leader: c.self.Name, Generation: c.self.Generation, Term: c.lease.record.Term,
+	t.round.begin(now, members)
+	acts.Failsafe = &Question{ID: t.round.id, Members: members, Request: agentapi.FailsafeRequest{
+		Leader: t.self.Name, Generation: t.self.Generation, Term: t.lease.record.Term,
 	}}
 }
 
@@ -57,19 +57,27 @@ func (c *Core) HeardFailsafe(id int, member string, follows bool) {
 
 // AskedFailsafe answers a primary that can't reach the API server. A yes is a promise not to take the lease for a while.
 func (c *Core) AskedFailsafe(now Time, request agentapi.FailsafeRequest) agentapi.FailsafeAnswer {
+	if why := unfaithful(c, request); why != "" {
+		return agentapi.FailsafeAnswer{Message: why}
+	}
+	c.promise = max(c.promise, now+c.lease.record.expiry(c.limits.Limits))
+	return agentapi.FailsafeAnswer{Follows: true}
+}
+
+// unfaithful says why nothing can be promised to a primary; empty: it can.
+func unfaithful(c *Core, request agentapi.FailsafeRequest) string {
 	r := c.lease.record
 	switch {
 	case r == nil:
-		return agentapi.FailsafeAnswer{Message: "the Lease has not been read yet"}
+		return "the Lease has not been read yet"
 	case c.holds || c.lease.writing != nil:
-		return agentapi.FailsafeAnswer{Message: "this instance takes over"}
+		return "this instance takes over"
 	case c.yielded.still(r):
-		return agentapi.FailsafeAnswer{Message: "another instance may be taking over"}
+		return "another instance may be taking over"
 	case request.Generation != c.self.Generation || request.Term < r.Term || request.Term == r.Term && request.Leader != r.Holder:
-		return agentapi.FailsafeAnswer{Message: "another term has begun"}
+		return "another term has begun"
 	}
-	c.promise = max(c.promise, now+r.expiry(c.limits.Limits))
-	return agentapi.FailsafeAnswer{Follows: true}
+	return ""
 }
 
 // Failsafe says whether the holder goes on by the word of its members alone.

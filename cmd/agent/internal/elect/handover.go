@@ -88,7 +88,7 @@ func (c *Core) settleSwitchover() {
 // handOver stops the server in order and gives the lease up, to who has everything.
 func (c *Core) handOver(now Time, acts *Acts) (Record, bool) {
 	h := c.handing
-	acts.Want = Want{Role: Stop, Orderly: !h.abrupt, Term: c.lease.record.Term, Until: c.until(), Why: c.ends.why(c.self.Name)}
+	acts.Want = Want{Role: Stop, Orderly: !h.abrupt, Term: c.lease.record.Term, Until: c.tenure().until(), Why: c.ends.why(c.self.Name)}
 	if c.server.Mode == Primary || h.members == nil {
 		h.members = c.lease.record.Members
 	}
@@ -165,7 +165,7 @@ func (h *handover) successor(heirs []Member, heard *positions, failover *Failove
 func (c *Core) released(now Time) Record {
 	c.handing.released = true
 	next := *c.lease.record
-	next.Holder, next.HolderUID, next.LastHolder = "", "", c.self.Name
+	next.Holder, next.HolderUID, next.LastHolder, next.Word = "", "", c.self.Name, 0
 	heirs := c.handing.heirs(now, c.server, &c.positions)
 	end, orderly := c.server.end()
 	next.Successor, next.Complete = c.handing.successor(heirs, &c.positions, &c.config.Failover, orderly), false

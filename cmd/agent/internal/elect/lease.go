@@ -17,6 +17,8 @@ type lease struct {
 	confirmed bool     // it has been written
 	unsure    []Member // of writes whose outcome is not known
 	doubt     bool     // there are such writes
+	ways      [2]way   // that they name, in the order of wayOf
+	since     Time     // when the record was sent, or before that; 0: a renewal that counts was sent with it, or after it
 }
 
 // write is the next one, which keeps the lease for so long. There is none on its way.
@@ -39,6 +41,7 @@ func (l *lease) ended(outcome Outcome) {
 	switch outcome {
 	case Unknown, Conflict: // what a request has met may have been itself, sent twice by somebody on its way
 		l.unsure, l.doubt = union(l.unsure, write.Record.Members), true
+		l.ways[wayOf(&write.Record)].add(write.Record.Members, write.Sent)
 		l.refresh, l.conflict = true, outcome == Conflict
 	case Written:
 		l.confirmed, l.conflict = true, false
@@ -87,4 +90,9 @@ func (l *lease) news(record *Record, holds bool) bool {
 		return false
 	}
 	return record.newer(known) || known.older(record)
+}
+
+// unrivalled: nobody can take the lease, as there has never been an election, or as it is held and nobody else is left in it.
+func (l *lease) unrivalled(holds bool) bool {
+	return len(l.exposed()) == 0 && (holds || l.record != nil && l.record.blank())
 }

@@ -29,6 +29,9 @@ type Record struct {
 	Generation string
 	// Duration is for how long the holder keeps the lease without a renewal, by its own limits; 0: it doesn't say.
 	Duration time.Duration
+	// Word is for how long a member keeps its word that it doesn't take the lease. The holder doesn't renew the lease then, as long as all
+	// of them have given it. 0: it renews, and no word counts for longer than a renewal.
+	Word time.Duration
 	// Damaged says in a sentence why all but Version, Holder, Term and Duration is unknown: somebody else has written to the Lease.
 	Damaged string
 	// LastHolder is the holder, or who gave the lease up.

@@ -20,6 +20,8 @@ type Acts struct {
 	Request agentapi.PositionRequest
 	// Failsafe is a question to the members; nil: none.
 	Failsafe *Question
+	// Word is a question to all that may be members soon; nil: none. The answers, or the questions, may be lost.
+	Word *WordQuestion
 	// Want is what PostgreSQL shall be from now on.
 	Want Want
 	// Wake is when to step again, if nothing happens before.
@@ -76,16 +78,16 @@ type Want struct {
 // Step decides. It is called whenever something was told to the Core, and at the time that the last call has named.
 func (c *Core) Step(now Time) Acts {
 	if c.holds {
-		c.limits.shorten(now - c.renewed)
+		c.limits.shorten(c.tenure().ages(now))
 	} else if c.lease.writing == nil { // a claim that is on its way says what the limits were
 		c.limits.settle()
 	}
-	if c.holds && now >= c.until() {
+	if c.holds && now >= c.tenure().until() {
 		c.lose()
 	}
 	acts := Acts{Wake: now + c.limits.Retry, Refresh: c.lease.stale(c.holds)}
 	switch {
-	case c.Alone() && c.unrivalled():
+	case c.Alone() && c.lease.unrivalled(c.holds):
 		c.beAlone(&acts)
 	case c.holds:
 		c.lead(now, &acts)
@@ -107,11 +109,6 @@ func (c *Core) Step(now Time) Acts {
 	return acts
 }
 
-// unrivalled: nobody can take the lease, as there has never been an election, or as it is held and nobody else is left in it.
-func (c *Core) unrivalled() bool {
-	return len(c.lease.exposed()) == 0 && (c.holds || c.lease.record != nil && c.lease.record.blank())
-}
-
 // beAlone leads without renewing a lease.
 func (c *Core) beAlone(acts *Acts) {
 	acts.Want = Want{Role: Lead, Until: Forever}
@@ -124,14 +121,6 @@ func (c *Core) beAlone(acts *Acts) {
 	case !c.holds:
 		c.solo = true
 	}
-}
-
-// until is when the holder stops unless it renews. Where nobody may take over it need not.
-func (c *Core) until() Time {
-	if len(c.lease.exposed()) == 0 {
-		return c.contact.until(&c.config)
-	}
-	return c.renewed + c.limits.Fence
 }
 
 // firstborn: the server has run alone since this agent started, and nobody has ever taken a lease from it.
@@ -165,17 +154,20 @@ func (c *Core) lead(now Time, acts *Acts) {
 	if at := c.lease.wrote + c.limits.Renew; at > now {
 		acts.Wake = min(acts.Wake, at)
 	}
-	c.askFailsafe(now, acts)
+	c.tenure().askFailsafe(now, acts)
+	if c.handing == nil || !c.handing.hangs(c.server) {
+		c.tenure().askWord(now, acts)
+	}
 	if c.handing == nil && len(c.lease.exposed()) == 0 {
 		c.contact.reach(now, acts, &c.config, &c.replicas, &c.limits.Limits)
 	}
-	acts.Want.Until = c.until()
+	acts.Want.Until = c.tenure().until()
 	acts.Wake = min(acts.Wake, acts.Want.Until)
 }
 
 // leadership is what the holder wants of its server.
 func (c *Core) leadership() Want {
-	return Want{Role: Lead, Term: c.lease.record.Term, Timeline: c.lease.record.Timeline, Sync: c.target, Until: c.until()}
+	return Want{Role: Lead, Term: c.lease.record.Term, Timeline: c.lease.record.Timeline, Sync: c.target, Until: c.tenure().until()}
 }
 
 // renewal is the next record of a holder, and whether it is time to write it.
@@ -191,7 +183,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 		pause = c.limits.Retry
 	}
 	if c.Alone() {
-		next.Members, next.Quorum = nil, 0
+		next.Members, next.Quorum, next.Word = nil, 0, 0
 		return next, len(c.lease.exposed()) > 0 && now >= c.lease.wrote+c.limits.Retry
 	}
 	switch {
@@ -201,10 +193,19 @@ func (c *Core) renewal(now Time) (Record, bool) {
 		next.Members = c.membership().connected(next.Members)
 	}
 	steady := c.lease.confirmed && now < c.renewed+c.limits.Failsafe
+	if record.Word > 0 {
+		steady = c.lease.confirmed && c.asks.heardAll(now, record.Members, c.limits.Word.Silent)
+	}
 	if !steady && !subset(next.Members, record.Members) { // whoever is added could fence a primary that can't renew just now
 		next.Members, next.Quorum = record.Members, record.Quorum
 	}
 	next.Members = c.membership().marked(next.Members)
-	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline || c.limits.changing()
-	return next, now >= c.lease.wrote+pause || urgent && steady
+	if next.Word = c.tenure().word(now, next.Members, steady); next.Word > 0 && record.Word > 0 && c.lease.confirmed {
+		pause = c.limits.Word.Keep
+		if next.Checkpoint != record.Checkpoint { // that tells an older volume
+			pause = min(pause, newCheckpoint)
+		}
+	}
+	urgent := !subset(next.Members, record.Members) || c.handing != nil && len(next.Members) < len(record.Members) || next.Quorum != record.Quorum || next.Timeline != record.Timeline || next.Word != record.Word || c.limits.changing()
+	return next, now >= c.lease.wrote+pause || urgent && steady || c.tenure().takesBack(now, &next)
 }

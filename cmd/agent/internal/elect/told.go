@@ -44,6 +44,8 @@ type Config struct {
 	// Limits of this instance; zero: DefaultLimits.
 	Limits   Limits
 	Failover Failover
+	// ByWord: the word of the members is to be enough to keep the lease, where all of them can be asked for it.
+	ByWord bool
 }
 
 func (c *Config) limits() Limits {

@@ -192,6 +192,28 @@ func (a *agent) perform(acts elect.Acts) {
 			})
 		}
 	}
+	if acts.Word != nil {
+		a.askWord(acts.Word)
+	}
+}
+
+// askWord of members. An agent of an earlier version doesn't know of such a question.
+func (a *agent) askWord(question *elect.WordQuestion) {
+	request := question.Request
+	for _, m := range question.Members {
+		a.ask(m.Name, func(b *agent) func() {
+			w := b.node.w
+			if w.earlier(b.node) || w.chance(1-(1-w.net.drop)*(1-w.net.drop)) || !b.core.AskedWord(b.local(), request) {
+				return func() {}
+			}
+			return func() { a.core.HeardWord(a.local(), m.Name, request.Failsafe.Term, request.Number) }
+		})
+	}
+}
+
+// earlier: the agent of a machine is of an earlier version, for a while.
+func (w *world) earlier(n *node) bool {
+	return w.seed%6 == 4 && n == w.nodes[len(w.nodes)-1] && w.now < w.faults.until
 }
 
 func (a *agent) askPosition(m elect.Member, request agentapi.PositionRequest) {

@@ -69,7 +69,7 @@ func everything() []func(*world, *node, time.Duration) {
 		halt, halt, fall, fall, breakDown,
 		isolate, isolate, isolate, oneWay,
 		away, away, flap, unreachable, unreachable, slowAPI, lateAPI, staleAPI,
-		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, hasten, prefer, prefer, silence, hang, hang,
+		slowWAL, slowWAL, lossy, switchover, switchover, reconfigure, hasten, reword, prefer, prefer, silence, hang, hang,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 type network struct {
 	cut  map[[2]string]int // how many faults keep messages of the first from the second
 	loss float64
+	drop float64                  // of questions for the word of members, and of the answers
 	slow map[string]time.Duration // how long the WAL takes to that instance
 }
 

@@ -30,6 +30,7 @@ type kind struct {
 	profile  string
 	failover elect.Failover
 	paused   time.Duration // until when, by the true time
+	byWord   bool          // the word of members is to be enough to keep the lease
 	orderly  bool          // nothing that happens is a reason to lose a commit, with or without quorum
 }
 
@@ -40,6 +41,7 @@ func newWorld(seed uint64, trace bool) *world {
 	}
 	w.store = newStore(w)
 	w.net = network{cut: map[[2]string]int{}, slow: map[string]time.Duration{}}
+	w.kind.byWord = seed%2 == 0
 	w.kind.profile = profiles[w.rng.IntN(len(profiles))]
 	w.kind.pause = time.Duration(float64(400*millisecond) / math.Pow(30, w.rng.Float64()))
 	return w
@@ -84,7 +86,7 @@ func (w *world) populate(instances, running int) {
 
 // configure the cluster for so many instances. The agents learn that by and by.
 func (w *world) configure(instances int) {
-	w.config = elect.Config{Alone: instances == 1, Number: w.kind.number, Required: w.kind.required, MaxLag: 20, Failover: w.kind.failover}
+	w.config = elect.Config{Alone: instances == 1, Number: w.kind.number, Required: w.kind.required, MaxLag: 20, Failover: w.kind.failover, ByWord: w.kind.byWord}
 	for _, n := range w.nodes[:instances] {
 		w.config.Peers = append(w.config.Peers, n.name)
 	}
