@@ -35,7 +35,7 @@ func TestALaterLayerWins(t *testing.T) {
 func TestWhatBelongsToHowdahIsRefusedByNameWithTheReason(t *testing.T) {
 	for name, reason := range map[string]string{
 		"listen_addresses": "Services", "port": "port", "unix_socket_group": "sockets", "ssl": "certificates",
-		"ssl_min_protocol_version": "certificates", "archive_command": "repository", "restore_command": "Restore",
+		"ssl_max_protocol_version": "certificates", "archive_command": "repository", "restore_command": "Restore",
 		"recovery_target_time": "Restore", "primary_conninfo": "instances", "fsync": "loses", "full_page_writes": "backup",
 		"log_line_prefix": "JSON", "logging_collector": "JSON", "include": "another file", "data_directory": "agent",
 		"allow_alter_system": "supervises", "cluster_name": "instances", "wal_segment_size": "fact",

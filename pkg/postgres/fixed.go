@@ -66,8 +66,8 @@ var fixed = map[string]string{
 // fixedFamilies are the parameters that belong to Howdah by how their names begin, with the members that there are.
 var fixedFamilies = []struct{ prefix, why, members string }{
 	{"unix_socket_", whyAddress, "directories group permissions"},
-	{"ssl", whyTLS, " _ca_file _cert_file _ciphers _crl_dir _crl_file _dh_params_file _ecdh_curve _groups _key_file _library _max_protocol_version " +
-		"_min_protocol_version _passphrase_command _passphrase_command_supports_reload _prefer_server_ciphers _renegotiation_limit _tls13_ciphers"},
+	{"ssl", whyTLS, " _ca_file _cert_file _crl_dir _crl_file _dh_params_file _key_file _library _max_protocol_version " +
+		"_passphrase_command _passphrase_command_supports_reload _prefer_server_ciphers _renegotiation_limit"},
 	{"recovery_target", whyRecovery, " _action _inclusive _lsn _name _time _timeline _xid"},
 	{"krb_", whyMethod, "caseins_users server_keyfile"},
 	{"syslog_", whyLog, "facility ident sequence_numbers split_messages"},
@@ -77,6 +77,9 @@ var fixedFamilies = []struct{ prefix, why, members string }{
 func Fixed(name string) (why string, isFixed bool) {
 	if why, isFixed = fixed[name]; isFixed {
 		return why, true
+	}
+	if tlsChecks[name] != nil {
+		return "", false
 	}
 	for _, family := range fixedFamilies {
 		if strings.HasPrefix(name, family.prefix) {
@@ -123,6 +126,9 @@ func CheckParameter(name, value string) error {
 	}
 	if name == "wal_level" && !slices.Contains(walLevels, value) {
 		return fmt.Errorf("%w: wal_level %q can't be archived: write replica or logical", ErrParameter, value)
+	}
+	if check := tlsChecks[name]; check != nil {
+		return check(name, value)
 	}
 	if least, found := leastValues[name]; found {
 		if n, err := strconv.Atoi(value); err != nil || n < least {
