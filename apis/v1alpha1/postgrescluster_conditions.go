@@ -58,6 +58,8 @@ const (
 	ReasonVersionPending = "VersionPending"
 	// ReasonVersionBehind: spec.version is lower than what runs, and is not acted on.
 	ReasonVersionBehind = "VersionBehind"
+	// ReasonImageRefused: the image of spec.image can't run the cluster, which stays on the previous one.
+	ReasonImageRefused = "ImageRefused"
 	// ReasonRestartPending: a change waits for a restart.
 	ReasonRestartPending = "RestartPending"
 	// ReasonConfigurationInvalid: PostgreSQL does not accept a parameter; the previous configuration stays in force.

@@ -26,6 +26,12 @@ type PostgresClusterStatus struct {
 	// Image of PostgreSQL that runs. A new default of the suite does not change it.
 	// +optional
 	Image string `json:"image,omitempty"`
+	// ImageChange is a change of image that has not reached every instance yet.
+	// +optional
+	ImageChange *ImageChange `json:"imageChange,omitempty"`
+	// RefusedImage is the image of spec.image that was taken back, because an instance did not come up in it.
+	// +optional
+	RefusedImage *RefusedImage `json:"refusedImage,omitempty"`
 	// AgentImage from which the pods got their agent. A newer suite changes it only when the pods restart for another
 	// reason.
 	// +optional
@@ -108,6 +114,24 @@ type PostgresClusterStatus struct {
 	// BackupRequest requests the final backup from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
+}
+
+// ImageChange is a change from one image to another.
+type ImageChange struct {
+	// From is the image that ran previously.
+	From string `json:"from"`
+	// To is the new image.
+	To string `json:"to"`
+	// MajorVersion of both.
+	MajorVersion int32 `json:"majorVersion"`
+}
+
+// RefusedImage is an image in which an instance did not come up.
+type RefusedImage struct {
+	// Image that was taken back.
+	Image string `json:"image"`
+	// Message says why.
+	Message string `json:"message"`
 }
 
 // InstanceStatus is the state of one instance.

@@ -24,6 +24,28 @@ type Initdb struct {
 	WALSegmentMiB  int64  `json:"walSegmentMiB,omitempty"`
 }
 
+// DataFormat is what programs of PostgreSQL must have been built for to run on a data directory, as pg_control has it.
+type DataFormat struct {
+	ControlVersion int    `json:"controlVersion"`
+	CatalogVersion int    `json:"catalogVersion"`
+	PageSize       int    `json:"pageSize"`
+	RelSegBlocks   uint32 `json:"relSegBlocks"`
+}
+
+// ImageJob is job.json of a Job that tries an image before an instance runs in it: `agent image`. It has no volume.
+type ImageJob struct {
+	MajorVersion int `json:"majorVersion"`
+	// Format of the data of the cluster; nil: it is not known.
+	Format *DataFormat `json:"format,omitempty"`
+	// PreloadLibraries is shared_preload_libraries of the cluster.
+	PreloadLibraries string `json:"preloadLibraries,omitempty"`
+}
+
+// ImageResult is what a Job that tried an image has found.
+type ImageResult struct {
+	Version string `json:"version"`
+}
+
 // Object is the custom resource that a Job works for; it patches this object's status.progress.
 type Object struct {
 	Kind      string `json:"kind"`

@@ -8,6 +8,8 @@ type Status struct {
 	DataGeneration string `json:"dataGeneration"`
 	// SystemIdentifier as pg_controldata prints it.
 	SystemIdentifier string `json:"systemIdentifier"`
+	// Format of the data; nil: it is not known yet.
+	Format *DataFormat `json:"format,omitempty"`
 	// State of PostgreSQL.
 	State State `json:"state"`
 	// Role: primary or replica; empty until known.

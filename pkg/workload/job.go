@@ -29,6 +29,7 @@ const (
 	ComponentRestore      = "restore"
 	ComponentUpgrade      = "upgrade"
 	ComponentUpgradeCheck = "upgrade-check"
+	ComponentImage        = "image"
 )
 
 // WritingComponents are those whose pods write to a data volume; one of them at a time.
@@ -115,6 +116,14 @@ func (j Job) objects() ([]client.Object, error) {
 
 // annotationSpec of a pod is what job.json has, where that is inline.
 const annotationSpec = "howdah.dev/job"
+
+// InlineSpec is job.json of a Job that exists, where that is inline; nil: it has none.
+func InlineSpec(job *batchv1.Job) []byte {
+	if spec, has := job.Spec.Template.Annotations[annotationSpec]; has {
+		return []byte(spec)
+	}
+	return nil
+}
 
 // specVolume has job.json.
 func (j Job) specVolume() corev1.VolumeSource {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
+	"howdah.dev/howdah/cmd/agent/internal/imagetrial"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -44,10 +45,11 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 		return nil, fmt.Errorf("data generation %s is of PostgreSQL %d, and the cluster is to run %d", g.ID, g.MajorVersion, major)
 	}
 	a := &adopted{generation: g, pgdata: i.Volume.PGData(g.ID)}
-	var err error
-	if a.binDir, a.segSize, err = i.inspect(ctx, g); err != nil {
+	binDir, control, err := i.inspect(ctx, g)
+	if err != nil {
 		return nil, err
 	}
+	a.binDir, a.segSize = binDir, control.SegSize
 	a.paths, a.image = i.configPaths(g.ID), settings.Inspect(ctx, postgres.Exec, a.binDir, a.pgdata)
 	if err := os.MkdirAll(a.paths.Dir, 0o700); err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	i.Log.Info("adopted the data generation", "generation", g.ID, "origin", g.Origin, "version", g.MajorVersion)
 	i.set(func(status *agentapi.Status) {
 		status.State, status.Message = agentapi.StateStarting, ""
-		status.DataGeneration, status.SystemIdentifier = g.DataGeneration(), g.SystemIdentifier
+		status.DataGeneration, status.SystemIdentifier, status.Format = g.DataGeneration(), g.SystemIdentifier, imagetrial.Format(control)
 	})
 	return a, nil
 }
@@ -95,28 +97,28 @@ func (i *instance) pointAt(id string) error {
 }
 
 // inspect finds the programs for a generation and checks that it holds what it says.
-func (i *instance) inspect(ctx context.Context, g generation.Generation) (binDir string, segSize uint64, err error) {
+func (i *instance) inspect(ctx context.Context, g generation.Generation) (binDir string, control postgres.ControlData, err error) {
 	pgdata := i.Volume.PGData(g.ID)
 	content, err := os.ReadFile(filepath.Join(pgdata, "PG_VERSION"))
 	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
+		return "", control, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
 	}
 	version, err := postgres.ParseVersion(string(content))
 	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
+		return "", control, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
 	}
 	binDir, err = postgres.BinDir(ctx, postgres.Exec, version.Major)
 	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s needs PostgreSQL %d, which this image doesn't have: %w", g.ID, version.Major, err)
+		return "", control, fmt.Errorf("data generation %s needs PostgreSQL %d, which this image doesn't have: %w", g.ID, version.Major, err)
 	}
-	control, err := postgres.ReadControlData(ctx, postgres.Exec, binDir, pgdata)
+	control, err = postgres.ReadControlData(ctx, postgres.Exec, binDir, pgdata)
 	if err != nil {
-		return "", 0, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
+		return "", control, fmt.Errorf("data generation %s is damaged: %w", g.ID, err)
 	}
 	if system := strconv.FormatUint(control.SystemIdentifier, 10); system != g.SystemIdentifier {
-		return "", 0, fmt.Errorf("data generation %s is of system %s, and its data is of system %s", g.ID, g.SystemIdentifier, system)
+		return "", control, fmt.Errorf("data generation %s is of system %s, and its data is of system %s", g.ID, g.SystemIdentifier, system)
 	}
-	return binDir, control.SegSize, nil
+	return binDir, control, nil
 }
 
 func (i *instance) configPaths(id string) settings.Paths {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
@@ -37,14 +36,4 @@ func (r *Reconciler) pinBeginning(ctx context.Context, o *observed.Cluster) flow
 	status.DataInstance = o.Names.Instance(0)
 	report.Write(o, instances.Initializing(o)) // what the pass comes to if all goes well: to say it later would be another write
 	return o.Record(ctx)
-}
-
-// pinImage takes over a changed spec.image, as long as it is one of the major version that runs.
-func pinImage(_ context.Context, o *observed.Cluster) flow.Outcome {
-	spec, status := o.Cluster.Spec, &o.Cluster.Status
-	if spec.Image == "" || spec.Image == status.Image || spec.Version != status.MajorVersion {
-		return flow.Next
-	}
-	status.Image = spec.Image
-	return flow.Save(v1alpha1.ReasonApplying, "The image is being changed to "+spec.Image+".")
 }

@@ -7,6 +7,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
+	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
@@ -23,6 +24,7 @@ type parts struct {
 	instances *instances.Steps
 	storage   *storage.Steps
 	rolling   *rolling.Steps
+	images    *imagechange.Steps
 }
 
 func (r *Reconciler) parts() parts {
@@ -31,6 +33,7 @@ func (r *Reconciler) parts() parts {
 		access:    &access.Steps{Applier: applier, Namespace: r.Namespace},
 		instances: &instances.Steps{Applier: applier, Agent: r.Agent},
 		storage:   &storage.Steps{Applier: applier},
+		images:    &imagechange.Steps{Applier: applier, Agent: r.Agent},
 		rolling:   &rolling.Steps{Applier: applier, Agents: r.Agents},
 	}
 }
@@ -66,7 +69,8 @@ func (p parts) run() steps {
 		volumegrant.AdoptHandover, // recorded before a pod starts on it
 		volumegrant.Respond,       // recorded before anybody acts on it
 		releaseGenerations,        // recorded before the instances are told
-		pinImage,
+		imagechange.TakeBack,      // recorded before a pod is replaced
+		p.images.Change,
 		p.instances.Initialize,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,

@@ -6,7 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -49,6 +52,58 @@ func TestANewImageReachesReplicasFirstThenAnotherIsPrimaryThenTheOneThatWas(t *t
 	if shop.Status.Primary != "shop-1" || shop.Status.Image != "postgres:17.6" {
 		t.Errorf("status: %+v", shop.Status)
 	}
+}
+
+func TestAnImageThatCanNotRunTheClusterReachesNoInstance(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) {
+		s.made = nil
+		s.initError = &agentapi.JobError{Reason: "BadImage", Message: "PostgreSQL 17 is not installed", Final: true}
+	})
+	l.change(shop, func() { shop.Spec.Image = "postgres:15" })
+	message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonImageRefused)
+	if !strings.Contains(message, "postgres:15 can't run this cluster") || !strings.Contains(message, "PostgreSQL 17 is not installed") {
+		t.Error(message)
+	}
+	l.settle()
+	l.kube.set(func(s *standIn) {
+		if len(s.made) > 0 || shop.Status.Image == "postgres:15" {
+			t.Errorf("replaced %v; the image is %s", s.made, shop.Status.Image)
+		}
+		s.initError = nil
+	})
+	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })
+	l.awaitReplicated(shop)
+	l.eventually("the Job that tried it is cleared away", func() bool { return !l.there(&batchv1.Job{}, "shop-image") })
+	if shop.Status.Image != "postgres:17.6" || shop.Status.RefusedImage != nil {
+		t.Errorf("status: %+v", shop.Status)
+	}
+}
+
+func TestAnImageInWhichTheFirstReplicaDoesNotComeUpIsTakenBack(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	before := shop.Status.Image
+	l.kube.set(func(s *standIn) {
+		s.made = nil
+		s.broken = "postgres:17.6"
+	})
+	l.change(shop, func() { shop.Spec.Image = "postgres:17.6" })
+	l.eventually("the first is in trouble", func() bool {
+		pod := &corev1.Pod{}
+		return l.there(pod, "shop-2") && len(pod.Status.ContainerStatuses) > 0
+	})
+	l.clock.forward(2 * time.Minute)
+	l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonImageRefused)
+	l.eventually("all run in the image before", func() bool { l.get(shop); return shop.Status.ReadyInstances == 3 })
+	l.kube.set(func(s *standIn) {
+		if slices.Contains(s.made, "shop-0") || slices.Contains(s.made, "shop-1") || shop.Status.Image != before {
+			t.Errorf("replaced %v; the image is %s", s.made, shop.Status.Image)
+		}
+	})
 }
 
 func TestTheNextIsTakenDownOnlyWhenTheOneBeforeFollowsAgain(t *testing.T) {

@@ -47,6 +47,8 @@ type standIn struct {
 	noRoom string
 	// notReady pods don't become ready.
 	notReady bool
+	// broken is an image in which PostgreSQL doesn't start.
+	broken string
 	// made are the pods that were made, in order.
 	made []string
 	// restarts that agents were asked for, by pod, and switchovers.
@@ -153,6 +155,13 @@ func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
 	ready := corev1.ConditionTrue
 	if s.notReady {
 		ready = corev1.ConditionFalse
+	}
+	if pod.Labels["app.kubernetes.io/component"] == "instance" && s.broken != "" && pod.Spec.Containers[0].Image == s.broken {
+		pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodRunning, []corev1.ContainerStatus{{Name: "postgres", Image: s.broken, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off"},
+		}}}
+		_ = s.client.Status().Update(ctx, pod)
+		return
 	}
 	if pod.Labels["app.kubernetes.io/component"] != "instance" || observed.PodReady(pod) == (ready == corev1.ConditionTrue) && pod.Status.Phase == corev1.PodRunning {
 		return

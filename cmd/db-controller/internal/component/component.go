@@ -56,6 +56,9 @@ func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(o
 // InitJob creates the first data generation.
 func (n Names) InitJob() string { return n.cluster + "-init" }
 
+// ImageJob tries an image before an instance runs in it.
+func (n Names) ImageJob() string { return n.cluster + "-image" }
+
 // Primary is the Service, and its EndpointSlice, that leads to the primary.
 func (n Names) Primary() string { return n.cluster + "-rw" }
 

@@ -57,6 +57,8 @@ type Cluster struct {
 	// InitJob is looked at until the cluster is initialized. initializing: it runs, as far as the cache shows.
 	InitJob      workload.State
 	Initializing bool
+	// ImageJob tries the image that is wanted.
+	ImageJob workload.State
 
 	// Classes of the volumes that are to grow, by name; nil: there is none of that name.
 	Classes map[string]*storagev1.StorageClass

@@ -75,6 +75,12 @@ func (r *Reader) readInit(ctx context.Context, o *observed.Cluster) (err error) 
 	return nil
 }
 
+// readImageTrial looks at the Job that tries an image. The cache is enough: what it says of an image stays true.
+func (r *Reader) readImageTrial(ctx context.Context, o *observed.Cluster) (err error) {
+	o.ImageJob, err = workload.Observe(ctx, r.Client, r.Client, o.Cluster, o.Names.ImageJob())
+	return err
+}
+
 // readInitEnd reads from the API server itself that the init Job has ended, or is not there. Of its pods the cache is enough:
 // one that has ended well stays so, and that none writes any more is known from all pods of the cluster (readPods).
 func (r *Reader) readInitEnd(ctx context.Context, o *observed.Cluster) (err error) {

@@ -33,13 +33,22 @@ func (r *Reader) readObjects(ctx context.Context, o *observed.Cluster) error {
 	if err := r.readForeign(ctx, o); err != nil {
 		return err
 	}
-	// The init Job is looked for in the cache alone: missing is the normal case.
-	job := observed.Named(&batchv1.Job{}, o.Names.InitJob())
-	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, job.GetName(), job)
-	if found {
-		r.remember(o, job)
+	return r.readJobs(ctx, o)
+}
+
+// readJobs looks for them in the cache alone: missing is the normal case.
+func (r *Reader) readJobs(ctx context.Context, o *observed.Cluster) error {
+	for _, name := range []string{o.Names.InitJob(), o.Names.ImageJob()} {
+		job := observed.Named(&batchv1.Job{}, name)
+		found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, name, job)
+		if err != nil {
+			return err
+		}
+		if found && (name == o.Names.InitJob() || !observed.Foreign(job, o.Cluster)) { // a foreign one is in the way of a trial only
+			r.remember(o, job)
+		}
 	}
-	return err
+	return nil
 }
 
 func (r *Reader) readObject(ctx context.Context, o *observed.Cluster, object client.Object) error {

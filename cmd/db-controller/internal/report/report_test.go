@@ -65,9 +65,11 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 			says{"False", "Starting", "its agent doesn't answer yet"}},
 		"a deletion that waits keeps it ready": {v1alpha1.ConditionReady, nil, flow.Wait("AwaitingFinalBackup", "z"), says{"True", "AwaitingFinalBackup", "z"}},
 
-		"all is current":                    {v1alpha1.ConditionUpToDate, nil, flow.Next, says{"True", "Current", ""}},
-		"a higher version waits":            {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 18 }, flow.Next, says{"False", "VersionPending", "kind: Upgrade, metadata: {name: shop-to-18, namespace: demo}, spec: {cluster: {name: shop}, version: 18}"}},
-		"a lower version is not acted on":   {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 15 }, flow.Next, says{"False", "VersionBehind", "Set version: 17."}},
+		"all is current":                  {v1alpha1.ConditionUpToDate, nil, flow.Next, says{"True", "Current", ""}},
+		"a higher version waits":          {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 18 }, flow.Next, says{"False", "VersionPending", "kind: Upgrade, metadata: {name: shop-to-18, namespace: demo}, spec: {cluster: {name: shop}, version: 18}"}},
+		"a lower version is not acted on": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 15 }, flow.Next, says{"False", "VersionBehind", "Set version: 17."}},
+		"a lower version with its image": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version, o.Cluster.Spec.Image = 15, "postgres:15" }, flow.Next,
+			says{"False", "VersionBehind", "Set version: 17 together with image: postgres:17, which runs; the postgres:15 of spec.image is of another version."}},
 		"another image waits for a new pod": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Status.Image = "postgres:17.6" }, flow.Next, says{"False", "Applying", "the image postgres:17.6 instead of postgres:17"}},
 		"parameters are on their way": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
 			o.Cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "8MB"}

@@ -8,6 +8,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
+	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
@@ -25,7 +26,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		return condition.False(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*observed.Cluster) condition.Finding{
-		desiredVersion, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, window.Condition, restartPending, Resizing, replacementPending, configurationPending,
+		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, window.Condition, restartPending, Resizing, replacementPending, configurationPending,
 	} {
 		if found := look(o); found.Reason != "" {
 			return withProgress(o, found, outcome)
@@ -55,8 +56,12 @@ func desiredVersion(o *observed.Cluster) condition.Finding {
 				"{apiVersion: %s, kind: Upgrade, metadata: {name: %s-to-%d, namespace: %s}, spec: {cluster: {name: %s}, version: %d}}.",
 			runs, spec, v1alpha1.GroupVersion, name, spec, o.Cluster.Namespace, name, spec))
 	case spec < runs:
+		advice := fmt.Sprintf("Set version: %d.", runs)
+		if image := o.Cluster.Spec.Image; image != "" && image != o.Cluster.Status.Image {
+			advice = fmt.Sprintf("Set version: %d together with image: %s, which runs; the %s of spec.image is of another version.", runs, o.Cluster.Status.Image, image)
+		}
 		return condition.False(v1alpha1.ReasonVersionBehind, fmt.Sprintf(
-			"PostgreSQL %d runs, which can't go back to the %d of spec.version. Set version: %d.", runs, spec, runs))
+			"PostgreSQL %d runs, which can't go back to the %d of spec.version. %s", runs, spec, advice))
 	}
 	return condition.Finding{}
 }
