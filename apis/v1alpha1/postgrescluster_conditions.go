@@ -75,7 +75,7 @@ const (
 
 	// ReasonFollowing: every replica follows the primary and could take over.
 	ReasonFollowing = "Following"
-	// ReasonCommitsWaiting: synchronous commits wait for replicas that are missing.
+	// ReasonCommitsWaiting: synchronous commits wait for replicas that are missing, or clients do after a crash of the primary.
 	ReasonCommitsWaiting = "CommitsWaiting"
 	// ReasonReplicaDown: a replica does not run or does not follow.
 	ReasonReplicaDown = "ReplicaDown"

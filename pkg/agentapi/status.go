@@ -28,6 +28,8 @@ type Status struct {
 	PendingRestart []string `json:"pendingRestart,omitempty"`
 	// Message for a person, when something is wrong.
 	Message string `json:"message,omitempty"`
+	// Closed says why a primary refuses clients, although it runs; empty: it doesn't.
+	Closed string `json:"closed,omitempty"`
 	// Archive, where there is one.
 	Archive *ArchiveStatus `json:"archive,omitempty"`
 	// Maintenance that still runs after a restore or a major upgrade: Extensions, Statistics.

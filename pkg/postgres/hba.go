@@ -28,6 +28,7 @@ var certificateRoles = []struct{ role, databases string }{
 type HBA struct {
 	Rules           []string // a person's own, read before the last rule
 	SuperuserAccess bool     // postgres may connect from outside the pod, with a password
+	Closed          bool     // only Howdah's own roles may connect
 }
 
 // ErrHBA is wrapped by every refusal of a rule.
@@ -47,6 +48,9 @@ func RenderHBA(h HBA) (string, error) {
 	line("local", "all,replication", strings.Join(roles, ","), "reject")
 	line("host", "all,replication", strings.Join(roles, ","), "all", "reject")
 	line("hostnossl", "all,replication", "all", "all", "reject")
+	if h.Closed {
+		line("host", "all,replication", "all", "all", "reject")
+	}
 	if !h.SuperuserAccess {
 		line("host", "all,replication", RoleSuperuser, "all", "reject")
 	}

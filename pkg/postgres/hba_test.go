@@ -26,6 +26,11 @@ hostssl all all all scram-sha-256
 	if err != nil || strings.Contains(got, "postgres all reject") {
 		t.Errorf("with superuser access: %s, %v", got, err)
 	}
+	got, err = RenderHBA(HBA{Rules: []string{"hostssl shop app 10.0.0.0/8 cert"}, SuperuserAccess: true, Closed: true})
+	roles, clients, closed := strings.Cut(got, "host all,replication all all reject\n")
+	if err != nil || !closed || !strings.Contains(roles, "howdah_replication all cert") || strings.Contains(roles, "app") || !strings.Contains(clients, "app") {
+		t.Errorf("closed: %s, %v", got, err)
+	}
 }
 
 func TestAPersonsRuleOverTLSIsAccepted(t *testing.T) {

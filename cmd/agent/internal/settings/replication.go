@@ -31,6 +31,8 @@ type Replication struct {
 	FromArchive bool
 	// ReadOnly lets clients only read unless they ask otherwise, as the volume is full.
 	ReadOnly bool
+	// Closed keeps clients out, as they could read what a failover would undo.
+	Closed bool
 	// Least of a server that is started as a replica.
 	Least Least
 }

@@ -47,13 +47,13 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
 	layers := computed(config, major, replication)
-	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths, config.Parameters), fixed}
+	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths, config.Parameters), afterCrash(config), fixed}
 	all := replication.Least.raise(postgres.MergeParameters(append(layers, stronger...)...))
 	conf, err := postgres.RenderConf(all)
 	if err != nil {
 		return Files{}, err
 	}
-	hba, err := postgres.RenderHBA(postgres.HBA{Rules: config.HBA, SuperuserAccess: config.SuperuserAccess})
+	hba, err := postgres.RenderHBA(postgres.HBA{Rules: config.HBA, SuperuserAccess: config.SuperuserAccess, Closed: replication.Closed})
 	if err != nil {
 		return Files{}, err
 	}
@@ -95,6 +95,16 @@ func check(config agentapi.Config, segment int64) error {
 	return postgres.CheckRoom(config.Parameters, config.Instances)
 }
 
+// afterCrash says who recovers when a session crashes: PostgreSQL by itself, which lets clients in at once, or the agent, which
+// can keep them out for a moment. It is not on the command line, as it changes with spec.synchronous.
+func afterCrash(config agentapi.Config) []postgres.Parameter {
+	itself := "on"
+	if config.Synchronous != nil && config.Instances > 1 {
+		itself = "off"
+	}
+	return postgres.ParameterList(map[string]string{"restart_after_crash": itself})
+}
+
 // ours are the fixed parameters that name paths and commands.
 func ours(config agentapi.Config, paths Paths) []postgres.Parameter {
 	return postgres.ParameterList(map[string]string{
@@ -104,7 +114,6 @@ func ours(config agentapi.Config, paths Paths) []postgres.Parameter {
 		"ident_file":              filepath.Join(paths.Dir, identFile),
 		"listen_addresses":        "*",
 		"port":                    fmt.Sprint(paths.Port),
-		"restart_after_crash":     "on",
 		"ssl_ca_file":             filepath.Join(paths.TLSDir, CAFile),
 		"ssl_cert_file":           filepath.Join(paths.TLSDir, CertFile),
 		"ssl_key_file":            filepath.Join(paths.TLSDir, KeyFile),

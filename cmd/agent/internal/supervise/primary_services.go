@@ -74,7 +74,7 @@ func (s *primaryServices) run(ctx context.Context) {
 
 // announce tells clients to come if this is the primary, and says whether it did.
 func (s *primaryServices) announce(ctx context.Context) bool {
-	if ctx.Err() != nil || s.Status().Role != rolePrimary {
+	if status := s.Status(); ctx.Err() != nil || status.Role != rolePrimary || status.Closed != "" {
 		return false
 	}
 	s.publisher.Set(true)

@@ -107,7 +107,7 @@ func (s *server) unpromoted(err error) error {
 // on asking.
 func (s *server) applySync(ctx context.Context, sync elect.Sync) {
 	before := s.conf.replication
-	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), VolumeBytes: before.VolumeBytes, ReadOnly: before.ReadOnly}
+	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), VolumeBytes: before.VolumeBytes, ReadOnly: before.ReadOnly, Closed: before.Closed}
 	if sameReplication(replication, before) {
 		return
 	}

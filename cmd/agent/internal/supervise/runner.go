@@ -212,6 +212,7 @@ func (r *runner) lead(ctx context.Context) error {
 	}
 	want := r.election.Want()
 	r.election.told(want.Sync)
+	closed := r.conf.replication.Closed
 	r.conf.replication = settings.Replication{
 		Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.disk.full(),
 	}
@@ -222,6 +223,7 @@ func (r *runner) lead(ctx context.Context) error {
 		return errChanged
 	}
 	r.crashes.retry()
+	r.conf.replication.Closed = want.Sync.Quorum > 0 && (closed || r.crashed(ctx))
 	return r.live(ctx, r.newServer(primaryMode))
 }
 
@@ -245,6 +247,7 @@ func (r *runner) unable(ctx context.Context, err error) error {
 func (r *runner) newServer(as mode) *server {
 	return &server{
 		shared: r.shared, copy: r.adopted, archiver: r.archiving.archiver, conf: r.conf, rejoin: &r.repair.rejoin, crashes: r.crashes, as: as,
+		entrance: entrance{shared: r.shared},
 		replicas: &replicas{
 			instance: r.instance, election: r.election, latest: r.latest, archiver: r.archiving.archiver, slots: r.slots,
 		},
@@ -265,6 +268,11 @@ func (r *runner) live(ctx context.Context, s *server) error {
 	s.conf.lower(ctx, s.postmaster)
 	s.startServices(ctx)
 	defer func() { s.settle() }()
+	if s.as == primaryMode && r.conf.replication.Closed {
+		admitted, end := context.WithCancel(ctx)
+		defer end()
+		s.entrance.close(admitted)
+	}
 	return r.oversee(ctx, s)
 }
 
@@ -282,6 +290,8 @@ func (r *runner) oversee(ctx context.Context, s *server) error {
 			return s.ended()
 		case <-ctx.Done():
 			return s.stop()
+		case <-s.entrance.safe:
+			s.admit(ctx)
 		case <-r.election.Changed():
 			if err := s.obey(ctx); err != nil {
 				return err

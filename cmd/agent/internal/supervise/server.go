@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"syscall"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
@@ -34,6 +35,7 @@ type server struct {
 	postmaster *postmaster.Server
 	health     *health
 	replicas   *replicas // of a primary
+	entrance   entrance  // of a primary
 	// settle stops the services, and waits for it; nil: they have not been started.
 	settle func()
 }
@@ -128,13 +130,23 @@ func (s *server) putDown(reason string) error {
 func (s *server) ended() error {
 	// Its processes hold the shared memory, and would not let the next server start.
 	err := errors.Join(fmt.Errorf("PostgreSQL ended by itself: %w", orNil(s.postmaster.Ended())), s.postmaster.CleanUp())
-	if s.as == primaryMode {
-		if s.election.Want().Role != elect.Lead {
-			return errChanged
-		}
-		s.crashes.primary()
+	switch {
+	case s.as != primaryMode:
+		return err
+	case s.election.Want().Role != elect.Lead:
+		return errChanged
+	case s.conf.effect.Synchronous != nil && lostProcess(s.postmaster.Ended()): // it would go on by itself, but for restart_after_crash
+		s.Log.Error("a process of PostgreSQL has crashed, and PostgreSQL is restarted", "error", err)
+		return errRestart
 	}
+	s.crashes.primary()
 	return err
+}
+
+// lostProcess says whether a postmaster has ended because one of its processes crashed; see restart_after_crash. It was not killed itself.
+func lostProcess(ended error) bool {
+	exit := &exec.ExitError{}
+	return errors.As(ended, &exit) && exit.ExitCode() == 1
 }
 
 func orNil(err error) error {

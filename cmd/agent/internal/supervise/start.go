@@ -14,7 +14,9 @@ import (
 // start starts the server and returns when it accepts connections. An error is its end.
 func (s *server) start(ctx context.Context) error {
 	s.archiver.SetPrimary(s.as == primaryMode)
-	s.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStarting, "" })
+	s.set(func(status *agentapi.Status) {
+		status.State, status.Role, status.Closed = agentapi.StateStarting, "", ""
+	})
 	s.election.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Starting} })
 	var err error
 	s.postmaster, err = postmaster.Start(postmaster.Spec{
@@ -109,6 +111,9 @@ func (s *server) up() {
 		status.Maintenance, status.MaintenanceMessages = left, messages
 		status.State, status.Message, status.StartedAt = agentapi.StateRunning, "", time.Now().UTC().Truncate(time.Second)
 		status.PendingRestart, status.Rejoin = nil, nil
+		if s.as == primaryMode && s.conf.replication.Closed {
+			status.Closed = recoveredMessage
+		}
 	})
 	s.crashes.up(s.as)
 	if s.as == primaryMode {

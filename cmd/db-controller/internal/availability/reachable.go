@@ -13,15 +13,23 @@ import (
 )
 
 // Reachable says whether clients that connect to the Service of the primary come to it. Its agent says so in the EndpointSlice; what it
-// wrote stays when the agent goes away, so this alone doesn't say that the primary serves.
+// wrote stays when the agent goes away, so this alone doesn't say that the primary serves. After a crash a primary may refuse clients.
 func Reachable(o *observed.Cluster) bool {
 	pod, slice := o.PrimaryPod(), primarySlice(o)
-	if pod == nil || pod.Status.PodIP == "" || slice == nil {
+	if pod == nil || pod.Status.PodIP == "" || slice == nil || closed(o) != "" {
 		return false
 	}
 	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool {
 		return ptr.Deref(e.Conditions.Ready, true) && slices.Contains(e.Addresses, pod.Status.PodIP)
 	})
+}
+
+// closed says why the primary refuses clients; empty: it doesn't, or its agent doesn't answer.
+func closed(o *observed.Cluster) string {
+	if agent := o.PrimaryAgent(); agent != nil {
+		return agent.Closed
+	}
+	return ""
 }
 
 // LedTo is the data generation that clients were led to last, as the agent wrote it; empty: not known.
@@ -41,6 +49,9 @@ func primarySlice(o *observed.Cluster) *discoveryv1.EndpointSlice {
 // Unreachable says why clients can't write yet, though the primary serves.
 func Unreachable(o *observed.Cluster) (reason, message string) {
 	name := o.Names.Instance(o.Primary())
+	if why := closed(o); why != "" {
+		return v1alpha1.ReasonCommitsWaiting, name + ": " + why
+	}
 	if !o.Electing() {
 		return v1alpha1.ReasonStarting, fmt.Sprintf(
 			"PostgreSQL in pod %s accepts connections; its agent has yet to write its address into the EndpointSlice %s.", name, o.Names.Primary())

@@ -28,11 +28,12 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		outcome flow.Outcome
 		says
 	}{
-		"a serving cluster is ready":          {v1alpha1.ConditionReady, nil, flow.Next, says{"True", "Running", "shop-rw.demo.svc:5432"}},
-		"an address that is said to be ready": {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.7", ptr.To(true)) }, flow.Next, says{"True", "Running", ""}},
-		"one that is not":                     {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.7", ptr.To(false)) }, flow.Next, says{"False", "Starting", "has yet to write its address into the EndpointSlice shop-rw"}},
-		"one of a pod that is gone":           {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.6", nil) }, flow.Wait("Applying", "z"), says{"False", "Starting", "has yet to write its address"}},
-		"no EndpointSlice at all":             {v1alpha1.ConditionReady, func(o *observed.Cluster) { delete(o.Live, observed.Key("EndpointSlice", "shop-rw")) }, flow.Next, says{"False", "Starting", "has yet to write"}},
+		"a serving cluster is ready":                   {v1alpha1.ConditionReady, nil, flow.Next, says{"True", "Running", "shop-rw.demo.svc:5432"}},
+		"an address that is said to be ready":          {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.7", ptr.To(true)) }, flow.Next, says{"True", "Running", ""}},
+		"one that is not":                              {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.7", ptr.To(false)) }, flow.Next, says{"False", "Starting", "has yet to write its address into the EndpointSlice shop-rw"}},
+		"one of a pod that is gone":                    {v1alpha1.ConditionReady, func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.6", nil) }, flow.Wait("Applying", "z"), says{"False", "Starting", "has yet to write its address"}},
+		"a primary that refuses clients after a crash": {v1alpha1.ConditionReady, func(o *observed.Cluster) { o.Agents["shop-0"].Closed = "PostgreSQL has recovered." }, flow.Next, says{"False", "CommitsWaiting", "shop-0: PostgreSQL has recovered."}},
+		"no EndpointSlice at all":                      {v1alpha1.ConditionReady, func(o *observed.Cluster) { delete(o.Live, observed.Key("EndpointSlice", "shop-rw")) }, flow.Next, says{"False", "Starting", "has yet to write"}},
 		"one of a primary before": {v1alpha1.ConditionReady, func(o *observed.Cluster) {
 			*o = *observedtest.Trio(func(o *observed.Cluster) { observedtest.LeadTo(o, "10.0.0.6", nil) })
 		}, flow.Next, says{"False", "Electing", "shop-0 is primary; its agent has yet to write"}},
