@@ -170,7 +170,12 @@ FAULTS ?=
 REPLICATION ?= async,sync
 ALONE ?= false
 MINUTES ?= 60
-CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=0 ./test/chaos -replication=$(REPLICATION)
+# The cluster: how many instances, for how many replicas a synchronous commit waits, and whether it does where there are too few.
+INSTANCES ?= 3
+NUMBER ?= 1
+PREFERRED ?= false
+CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=0 ./test/chaos -replication=$(REPLICATION) \
+	-instances=$(INSTANCES) -number=$(NUMBER) -preferred=$(PREFERRED)
 
 .PHONY: chaos
 chaos: cluster deploy ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)

@@ -18,6 +18,9 @@ var (
 	rounds      = flag.Int("rounds", 1, "how often each fault is tried")
 	faults      = flag.String("faults", "", "names of faults, parted by commas; all where left out")
 	replication = flag.String("replication", "async,sync", "kinds of replication, parted by commas")
+	number      = flag.Int("number", 1, "of replicas that a synchronous commit waits for")
+	preferred   = flag.Bool("preferred", false, "durability: Preferred, where replication is synchronous")
+	size        = flag.Int("instances", 3, "of the cluster")
 	alone       = flag.Bool("alone", false, "take the controllers away while faults are tried")
 	version     = flag.Int("version", 17, "major version of PostgreSQL")
 	upgradeFrom = flag.Int("upgrade-from", 15, "major version that the upgrade of the life cycle begins with")
@@ -46,6 +49,7 @@ func TestFaults(t *testing.T) {
 		if err := report.Print(os.Stdout); err != nil {
 			t.Error(err)
 		}
+		fmt.Printf("\nFor a page:\n\n%s", report.Markdown())
 	})
 	for kind := range strings.SplitSeq(*replication, ",") {
 		if kind != string(Async) && kind != string(Sync) {
@@ -62,7 +66,7 @@ func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 		if len(these) == 0 {
 			continue
 		}
-		subject := New(t, Options{Replication: kind, Version: int32(*version), Limited: limited})
+		subject := New(t, options(kind, limited))
 		attend := func() {}
 		if *alone {
 			attend = subject.LeaveAlone()
@@ -71,6 +75,13 @@ func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 			tryOften(t, subject, fault, report)
 		}
 		attend()
+	}
+}
+
+// options of a cluster, as the command line asks for.
+func options(kind Replication, limited bool) Options {
+	return Options{
+		Replication: kind, Version: int32(*version), Limited: limited, Instances: int32(*size), Number: int32(*number), Preferred: *preferred,
 	}
 }
 

@@ -36,8 +36,7 @@ type nemesis struct {
 	without []string
 	active  map[string]func() // how what was done is healed, by what it was done to
 	heals   map[string]time.Time
-	once    map[string]bool // what was done in this episode that is done once
-
+	taken   bool // data was taken from an instance in this episode
 }
 
 // disruption is one of the things that a nemesis does.
@@ -46,8 +45,8 @@ type disruption struct {
 	// on says what it is done to; while something is done to that, nothing else is.
 	on func(*nemesis) (string, error)
 	do func(n *nemesis, on string) (heal func(), err error)
-	// once in an episode.
-	once bool
+	// takes data from an instance. That is done once in an episode: what a commit waited for may be on two instances only.
+	takes bool
 }
 
 // Episode does random things to the cluster, heals them, and judges what came of all.
@@ -56,7 +55,7 @@ func (s *Subject) Episode(t *testing.T, episodes Episodes, number int) Result {
 	r := &round{Subject: s.in(t)}
 	n := &nemesis{
 		round: r, random: rand.New(rand.NewPCG(episodes.Seed, uint64(number))), without: episodes.Without,
-		active: map[string]func(){}, heals: map[string]time.Time{}, once: map[string]bool{},
+		active: map[string]func(){}, heals: map[string]time.Time{},
 	}
 	t.Cleanup(n.healAll)
 	r.awaitWhole()
@@ -96,19 +95,19 @@ func (n *nemesis) between(least, most time.Duration) time.Duration {
 func (n *nemesis) disrupt() {
 	all := disruptions()
 	d, lasts := all[n.random.IntN(len(all))], n.between(time.Second, 15*time.Second)
-	if slices.Contains(n.without, d.name) || d.once && n.once[d.name] {
+	if slices.Contains(n.without, d.name) || d.takes && n.taken {
 		return
 	}
 	on, err := d.on(n)
 	if err != nil || n.active[on] != nil {
 		return
 	}
+	n.taken = n.taken || d.takes // also where it was half done
 	heal, err := d.do(n, on)
 	if err != nil {
 		n.Logf("%s: %s of %s: %v", n.elapsed(), d.name, on, err)
 		return
 	}
-	n.once[d.name] = true
 	if heal == nil {
 		n.Logf("%s: %s of %s", n.elapsed(), d.name, on)
 		return

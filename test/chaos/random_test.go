@@ -16,7 +16,6 @@ var (
 	seed     = flag.Uint64("seed", 0, "what the random faults follow from; 0 draws it")
 	faultFor = flag.Duration("faults-for", 25*time.Second, "how long faults happen in an episode")
 	without  = flag.String("without", "", "names of random faults to leave out, parted by commas")
-	size     = flag.Int("instances", 3, "of the cluster that has random faults")
 )
 
 // TestRandomFaults does random things to a cluster of each kind, several at a time, in episodes: after each all must be whole again,
@@ -35,11 +34,12 @@ func TestRandomFaults(t *testing.T) {
 		if err := report.Print(os.Stdout); err != nil {
 			t.Error(err)
 		}
+		fmt.Printf("\nFor a page:\n\n%s", report.Markdown())
 	})
 	kinds := strings.Split(*replication, ",")
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			subject := New(t, Options{Replication: Replication(kind), Version: int32(*version), Instances: int32(*size)})
+			subject := New(t, options(Replication(kind), false))
 			episodes := Episodes{Seed: *seed, Faults: *faultFor, Without: strings.Split(*without, ",")}
 			end := time.Now().Add(time.Duration(*minutes) * time.Minute / time.Duration(len(kinds)))
 			for number := 1; time.Now().Before(end) && !t.Failed(); number++ {

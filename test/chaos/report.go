@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -44,6 +45,32 @@ func (r Report) Print(out io.Writer) error {
 			seconds(of, func(r Result) float64 { return r.WholeAgainSeconds }))
 	}
 	return table.Flush()
+}
+
+// Markdown is the table of the page of figures: a line for each fault and kind of replication.
+func (r Report) Markdown() string {
+	var out strings.Builder
+	fmt.Fprintln(&out, "| fault | replication | rounds | rows lost | double acknowledgements | longest gap | new connections | healthy again after |")
+	fmt.Fprintln(&out, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	for _, group := range r.groups() {
+		of := slices.DeleteFunc(slices.Clone(group), func(r Result) bool { return r.Unfinished })
+		rounds := fmt.Sprint(len(group))
+		if unfinished := len(group) - len(of); unfinished > 0 {
+			rounds += fmt.Sprintf(", %d without an end", unfinished)
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s | %s |\n", group[0].Fault, group[0].Replication, rounds,
+			total(of, func(r Result) int { return r.LostRows }), total(of, func(r Result) int { return r.DoublePrimaryAcks }),
+			seconds(of, func(r Result) float64 { return r.GapSeconds }), seconds(of, func(r Result) float64 { return r.NewConnectionGap }),
+			seconds(of, func(r Result) float64 { return r.WholeAgainSeconds }))
+	}
+	return out.String()
+}
+
+func total(of []Result, figure func(Result) int) (sum int) {
+	for _, result := range of {
+		sum += figure(result)
+	}
+	return sum
 }
 
 // groups are the rounds of the same fault and replication, in the order of the first of each.

@@ -31,6 +31,11 @@ func TestTheTableHasTheMedianAndTheExtremesOfEachFault(t *testing.T) {
 	if got := strings.Join(strings.Fields(lines[3]), " "); got != "disk-full async 1, 1 of them UNFINISHED - - - - - -" {
 		t.Errorf("a round that never ended: %s", got)
 	}
+	page := strings.Split(report.Markdown(), "\n")
+	if len(page) != 6 || page[2] != "| `node-kill` | async | 3 | 2 | 0 | 9.5 s (9.0-11.0) | 10.0 s (10.0-11.0) | 31.0 s (30.0-40.0) |" ||
+		page[4] != "| `disk-full` | async | 1, 1 without an end | 0 | 0 | - | - | - |" {
+		t.Errorf("the table of the page is\n%s", strings.Join(page, "\n"))
+	}
 	if median := seconds(report[:2], func(r Result) float64 { return r.GapSeconds }); median != "8.5 s (8.0-9.0)" {
 		t.Errorf("of two rounds: %s", median)
 	}

@@ -25,6 +25,7 @@ type Result struct {
 	NewConnectionGap  float64     `json:"newConnectionGapSeconds"` // the same, each row over a new one
 	LostRows          int         `json:"lostRows"`                // acknowledged and not there
 	DoublePrimaryAcks int         `json:"doublePrimaryAcks"`       // by a server that had been replaced
+	StaleWritable     float64     `json:"staleWritableSeconds"`    // for how long a server accepted writes after another one had begun to
 	WholeAgainSeconds float64     `json:"wholeAgainSeconds"`       // after the fault, or after it was healed
 	Failovers         int         `json:"failovers"`               // how often another timeline was begun
 	Unfinished        bool        `json:"unfinished,omitempty"`    // it never became whole again, and nothing else is known
@@ -37,6 +38,7 @@ type round struct {
 	inside      []*writes.Client // in the part that is cut off
 	loading     []*writes.Client // as fast as they can
 	direct      []*writes.Client // to each instance, past the Service
+	looking     []*writes.Client // whether each instance accepts writes
 	orderly     bool             // no acknowledged row may be lost, whatever the replication
 	primary     *corev1.Pod      // when the round began
 	began       time.Time        // the fault
@@ -73,6 +75,7 @@ func (r *round) compareInstances() {
 	r.awaitWhole() // so everybody has what was written before this
 	pods, err := r.pods(r.Context())
 	r.Must(err)
+	r.compareHistories(pods)
 	const query = "SELECT count(*) || ' rows, ' || coalesce(sum(hashtextextended(client || n, 0)), 0) FROM " + writes.Table + " WHERE client <> 'whole'"
 	want := ""
 	for _, pod := range pods {
@@ -83,6 +86,21 @@ func (r *round) compareInstances() {
 		})
 		if want = cmp.Or(want, has); has != want {
 			r.Errorf("%s has %s, and %s has %s", pods[0].Name, want, pod.Name, has)
+		}
+	}
+}
+
+// compareHistories makes sure that all instances are on one timeline, and tell the same of how it came about.
+func (r *round) compareHistories(pods []corev1.Pod) {
+	r.Helper()
+	timeline, err := r.SQLOn(r.Subject.primary().Name, "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
+	r.Must(err)
+	want := ""
+	for _, pod := range pods {
+		has, err := r.SQLOn(pod.Name, "SELECT coalesce(pg_read_file('pg_wal/"+timeline+".history', true), '')")
+		r.Must(err)
+		if want = cmp.Or(want, has); has != "" && has != want {
+			r.Errorf("the history of timeline %s is %q, and %q to %s", timeline, want, has, pod.Name)
 		}
 	}
 }
@@ -100,6 +118,10 @@ func (r *round) write() {
 		c.Start(context.WithoutCancel(r.Context()))
 		r.Cleanup(c.Stop)
 		r.direct = append(r.direct, c)
+		looking := &writes.Client{Name: "looking at " + pod, Looks: true, Keep: true, Pace: 100 * time.Millisecond, Find: r.directly(pod)}
+		looking.Start(context.WithoutCancel(r.Context()))
+		r.Cleanup(looking.Stop)
+		r.looking = append(r.looking, looking)
 	}
 	r.awaitRows(r.kept, rows)
 	r.awaitRows(r.fresh, rows)
@@ -225,11 +247,15 @@ func (r *round) judge(whole time.Time) Result {
 		present, err = writes.Present(ctx, r.target)
 		return err
 	})
-	lost, doubled := writes.Lost(all, present), writes.Doubled(all, present)
-	for what, acks := range map[string][]writes.Ack{"lost": lost, "acknowledged by a server that was replaced": doubled} {
+	var looks []writes.Ack
+	for _, c := range r.looking {
+		looks = append(looks, r.stop(c)...)
+	}
+	lost, doubled, stale := writes.Lost(all, present), writes.Doubled(all, present), writes.Stale(looks)
+	for what, acks := range map[string][]writes.Ack{"lost": lost, "acknowledged by a server that was replaced": doubled, "answers of a server that accepted writes after another one": stale} {
 		if len(acks) > 0 {
 			first, last := acks[0], acks[len(acks)-1]
-			r.Logf("%d rows are %s, the first %d of the client %s by %s, from %s to %s after the fault began, and %s after the last thing that was done",
+			r.Logf("%d are %s, the first %d of the client %s by %s, from %s to %s after the fault began, and %s after the last thing that was done",
 				len(acks), what, first.N, first.Client, first.Reign(), short(first.At.Sub(r.began)), short(last.At.Sub(r.began)), short(last.At.Sub(r.acted)))
 		}
 	}
@@ -239,6 +265,7 @@ func (r *round) judge(whole time.Time) Result {
 		NewConnectionGap:  writes.Longest(r.fresh.Acks(), r.began, end).Seconds(),
 		LostRows:          len(lost),
 		DoublePrimaryAcks: len(doubled),
+		StaleWritable:     writes.Span(stale).Seconds(),
 		WholeAgainSeconds: whole.Sub(r.acted).Seconds(),
 		Failovers:         writes.Failovers(all),
 	}
@@ -250,6 +277,10 @@ func (r *round) stop(c *writes.Client) []writes.Ack {
 	c.Stop()
 	return c.Acks()
 }
+
+// thawed is for how long a server that was frozen may answer, until its watchdog has killed it. What it commits is not acknowledged
+// under synchronous replication.
+const thawed = 500 * time.Millisecond
 
 // complain fails the test for what must never be.
 func (r *round) complain(result Result) {
@@ -263,5 +294,8 @@ func (r *round) complain(result Result) {
 	}
 	if result.DoublePrimaryAcks > 0 {
 		r.Errorf("%d rows were acknowledged by a server that had been replaced", result.DoublePrimaryAcks)
+	}
+	if result.StaleWritable > thawed.Seconds() {
+		r.Errorf("a server that had been replaced accepted writes for %.1f s", result.StaleWritable)
 	}
 }

@@ -39,6 +39,8 @@ type Options struct {
 	Replication Replication
 	Version     int32
 	Instances   int32 // 0: three
+	Number      int32 // of replicas that a commit waits for, where replication is synchronous; 0: one
+	Preferred   bool  // commits go on where too few are there
 	Limited     bool  // its volumes have a limit, and can be filled
 }
 
@@ -68,7 +70,10 @@ func New(t *testing.T, options Options) *Subject {
 	cluster := s.NewCluster(name, options.Version)
 	cluster.Spec.Instances = s.instances
 	if options.Replication == Sync {
-		cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1}
+		cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: cmp.Or(options.Number, 1)}
+		if options.Preferred {
+			cluster.Spec.Synchronous.Durability = v1alpha1.DurabilityPreferred
+		}
 	}
 	if options.Limited {
 		s.LimitVolumes(cluster, int(s.instances))

@@ -42,6 +42,14 @@ func TestNothingAcknowledgedIsLostWhenTheNodeOfASynchronousPrimaryDiesOrIsCutOff
 	tryFaults(t, slow, chaos.Sync, "node-kill", "partition")
 }
 
+// The seed is another each day, and printed where the test fails; make chaos-random SEED=... repeats it.
+func TestNothingAcknowledgedIsLostInARandomEpisode(t *testing.T) {
+	episodes := chaos.Episodes{Seed: uint64(time.Now().Unix() / 86400), Faults: 15 * time.Second, Without: []string{"node-kill", "scale", "lost-volume", "old-volume", "backup"}}
+	subject := chaos.New(t, chaos.Options{Replication: chaos.Sync, Version: 17})
+	subject.Episode(t, episodes, 1)
+	t.Logf("SEED=%d", episodes.Seed)
+}
+
 func TestNothingAcknowledgedIsLostWhenAllInstancesAreStoppedInOrder(t *testing.T) {
 	tryFaults(t, stopped, chaos.Async, "delete-all", "hibernate")
 }

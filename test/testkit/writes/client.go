@@ -95,6 +95,8 @@ type Client struct {
 	Target Target
 	// Find says where the database is by now, before each connection; nil: it stays at Target.
 	Find func(context.Context) (Target, error)
+	// Looks only: it writes nothing, and notes when a server accepts writes.
+	Looks bool
 	// Keep the connection, and open another one only after an error. Else each row has its own.
 	Keep bool
 	// Patience with a statement; after that the connection is given up. 0 is two seconds.
@@ -103,6 +105,7 @@ type Client struct {
 	Pace time.Duration
 
 	conn   *pgx.Conn
+	warned bool // the server has said something about the present statement
 	mutex  sync.Mutex
 	acks   []Ack
 	last   error
@@ -144,7 +147,7 @@ func (c *Client) run(ctx context.Context) {
 	for n := int64(1); ; n++ {
 		ack, err := c.write(ctx, n)
 		c.note(ack, err)
-		if err != nil && !ReadOnly(err) || !c.Keep {
+		if err != nil && !harmless(err) || !c.Keep {
 			c.hangUp()
 		}
 		select {
@@ -164,16 +167,31 @@ func (c *Client) write(ctx context.Context, n int64) (ack Ack, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
-	ack.Row, ack.Sent = Row{c.Name, n}, time.Now()
-	err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&ack.Server, &ack.Timeline)
+	ack.Row, ack.Sent, c.warned = Row{c.Name, n}, time.Now(), false
+	if c.Looks {
+		err = c.conn.QueryRow(ctx, look).Scan(&ack.Server, &ack.Timeline)
+	} else {
+		err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&ack.Server, &ack.Timeline)
+	}
 	ack.At = time.Now()
+	if err == nil && c.warned {
+		err = errWarned
+	}
 	return ack, err
 }
+
+// errWarned is how a commit ends that somebody cancelled while it waited for a replica: nothing is promised of it.
+var errWarned = errors.New("the commit was acknowledged with a warning")
 
 // ReadOnly says whether a server has refused to write, as replicas do.
 func ReadOnly(err error) bool {
 	var said *pgconn.PgError
 	return errors.As(err, &said) && said.Code == "25006" // read_only_sql_transaction
+}
+
+// harmless says whether a connection goes on after an error.
+func harmless(err error) bool {
+	return ReadOnly(err) || errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errWarned)
 }
 
 func (c *Client) connect(ctx context.Context) (err error) {
@@ -182,7 +200,7 @@ func (c *Client) connect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c.conn, err = c.Target.Connect(ctx)
+	c.conn, err = c.Target.Connect(ctx, func(*pgconn.PgConn, *pgconn.Notice) { c.warned = true })
 	return err
 }
 

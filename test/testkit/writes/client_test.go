@@ -3,6 +3,7 @@
 package writes
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"testing"
@@ -116,5 +117,38 @@ func TestAStatementThatHangsIsGivenUpAndMeasured(t *testing.T) {
 	await(t, "rows after it", func() bool { return len(client.Acks()) > before })
 	if gap := Longest(client.Acks(), began, time.Now()); gap < client.Patience {
 		t.Errorf("a gap of %s is measured", gap)
+	}
+}
+
+func TestACommitThatIsCancelledWhileItWaitsForAReplicaIsNotAcknowledged(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	_, target := server(t)
+	if err := Prepare(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	looking := &Client{Name: "looks", Target: target, Keep: true, Looks: true}
+	looking.Start(t.Context())
+	defer looking.Stop()
+	await(t, "look at a server that accepts writes", func() bool { return len(looking.Acks()) > 0 })
+	other, err := target.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(t.Context())
+	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"} {
+		if _, err := other.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := &Client{Name: "kept", Target: target, Keep: true, Patience: time.Minute}
+	client.Start(t.Context())
+	defer client.Stop()
+	await(t, "cancelled commit", func() bool {
+		_, err := other.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+		return err == nil && errors.Is(client.LastError(), errWarned)
+	})
+	before := len(client.Acks())
+	if present, err := Present(t.Context(), target); err != nil || len(present) <= before {
+		t.Errorf("%d rows are acknowledged, and %d are there, %v", before, len(present), err)
 	}
 }

@@ -31,6 +31,23 @@ func TestTheLongestGapIsThatWithinTheSpan(t *testing.T) {
 	}
 }
 
+func TestAServerThatStillAcceptsWritesIsFoundAndForHowLong(t *testing.T) {
+	for name, c := range map[string]struct {
+		looks []Ack
+		count int
+		span  time.Duration
+	}{
+		"one after the other":         {[]Ack{at(1, "a 1"), at(2, "b 2"), at(3, "b 2")}, 0, 0},
+		"an answer that was late":     {[]Ack{at(1, "a 1"), at(20, "b 2"), sent(10, at(30, "a 1"))}, 0, 0},
+		"asked after the other began": {[]Ack{at(1, "a 1"), at(20, "b 2"), sent(21, at(30, "a 1")), sent(31, at(42, "a 1"))}, 2, 12 * time.Millisecond},
+	} {
+		stale := Stale(c.looks)
+		if len(stale) != c.count || Span(stale) != c.span {
+			t.Errorf("%s: %d over %s", name, len(stale), Span(stale))
+		}
+	}
+}
+
 func TestAnAcknowledgedRowThatIsNotThereIsLost(t *testing.T) {
 	acks := []Ack{at(1, "a"), at(2, "a"), at(3, "b")}
 	lost := Lost(acks, map[Row]bool{{"c", 1}: true, {"c", 3}: true, {"other", 2}: true})
