@@ -17,9 +17,24 @@ type EncryptionSpec struct {
 	Key string `json:"key,omitempty"`
 }
 
-// EncryptionStatus says how the repository is encrypted.
+// AuthenticationSpec signs everything in the bucket with HMAC-SHA-256, and leaves it readable: anyone with access to the bucket can
+// read it, and nobody without a key can write what is restored.
+type AuthenticationSpec struct {
+	// SecretName of a Secret with the keys, in the form of those of spec.encryption. Keep a copy outside of this Kubernetes
+	// cluster: without the keys, nothing in the bucket is restored.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName"`
+	// Key names the entry that signs from now on. Keep a previous key in the Secret until status.authentication.spareKeys names
+	// it. By default, the key that the entry `current` names, or the only one.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$`
+	Key string `json:"key,omitempty"`
+}
+
+// EncryptionStatus says by which keys the repository is encrypted or signed.
 type EncryptionStatus struct {
-	// Key that encrypts from now on.
+	// Key that encrypts or signs from now on.
 	Key string `json:"key"`
 	// NeededKeys are the keys without which something in the bucket can't be read.
 	// +optional
@@ -41,4 +56,6 @@ const (
 	ReasonWrongKey = "WrongKey"
 	// ReasonNotEncrypted: there are keys, and the data in the repository is not encrypted.
 	ReasonNotEncrypted = "NotEncrypted"
+	// ReasonNotAuthenticated: there are keys for signatures, and the data in the repository is not signed.
+	ReasonNotAuthenticated = "NotAuthenticated"
 )

@@ -39,12 +39,19 @@ type BackupRepositoryList struct {
 // BackupRepositorySpec describes a repository.
 // +kubebuilder:validation:XValidation:rule="has(self.encryption) == has(oldSelf.encryption)",message="spec.encryption can't be switched on or off, because existing objects would stay as they are: create another BackupRepository with another spec.s3.prefix"
 // +kubebuilder:validation:XValidation:rule="!has(self.encryption) || !has(self.s3.credentials) || self.encryption.secretName != self.s3.credentials.secretName",message="spec.encryption.secretName must not be the Secret of spec.s3.credentials, because each of its entries is a key"
+// +kubebuilder:validation:XValidation:rule="has(self.authentication) == has(oldSelf.authentication)",message="spec.authentication can't be switched on or off, because existing objects would stay as they are: create another BackupRepository with another spec.s3.prefix"
+// +kubebuilder:validation:XValidation:rule="!has(self.authentication) || !has(self.encryption)",message="spec.authentication must not be set together with spec.encryption, because what is encrypted is authenticated, too: remove spec.authentication"
+// +kubebuilder:validation:XValidation:rule="!has(self.authentication) || !has(self.s3.credentials) || self.authentication.secretName != self.s3.credentials.secretName",message="spec.authentication.secretName must not be the Secret of spec.s3.credentials, because each of its entries is a key"
 type BackupRepositorySpec struct {
 	// S3 is a bucket of AWS or of an S3-compatible server.
 	S3 S3Spec `json:"s3"`
 	// Encryption by the client. By default, objects are stored without it.
 	// +optional
 	Encryption *EncryptionSpec `json:"encryption,omitempty"`
+	// Authentication signs what is written, and refuses to read what has no valid signature. By default, whoever can write to the
+	// bucket decides what is restored. An encrypted repository does not need it.
+	// +optional
+	Authentication *AuthenticationSpec `json:"authentication,omitempty"`
 	// ReadOnly writes and deletes nothing in the bucket: its content can be listed and restored. No cluster can archive to
 	// it.
 	// +optional
@@ -172,6 +179,9 @@ type BackupRepositoryStatus struct {
 	// Encryption says which keys encrypt the repository, if it is encrypted.
 	// +optional
 	Encryption *EncryptionStatus `json:"encryption,omitempty"`
+	// Authentication says which keys sign the repository, if it is signed.
+	// +optional
+	Authentication *EncryptionStatus `json:"authentication,omitempty"`
 	// LastInventoryTime is when the last inventory of the bucket was taken, on which the following fields are based.
 	// +optional
 	LastInventoryTime *metav1.Time `json:"lastInventoryTime,omitempty"`

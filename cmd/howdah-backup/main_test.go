@@ -246,6 +246,34 @@ func TestAnEncryptedRepositoryNeedsItsKey(t *testing.T) {
 	shop(t).wants(exitUsage, []string{"not encrypted"}, "list", "--key-file", key)
 }
 
+func TestASignedRepositoryNeedsItsKeyAndWhatIsNotSignedIsNotRestored(t *testing.T) {
+	b, key := newBucket(t), filepath.Join(t.TempDir(), "2026")
+	must(t, os.WriteFile(key, []byte(strings.Repeat("ab", 32)+"\n"), 0o600))
+	plain := b.store
+	b.store = open.Sealed(plain, &objstore.Encryption{KeysDir: filepath.Dir(key), Sign: true})
+	must(t, sealed.Unlock(t.Context(), b.store))
+	sample.Claim(t, b.store, sample.Lineage, "shop")
+	sample.Backup(t, b.store, sample.Lineage, "shop-first", sample.Data(t), 0, 2)
+	b.wants(exitDone, []string{"shop-first"}, "list", "--key-file", key)
+	b.wants(exitDone, []string{"ok "}, "verify", "--all", "--wal", "--key-file", key)
+	dir := filepath.Join(t.TempDir(), "d")
+	b.wants(exitDone, nil, "restore", "--latest", "--target-dir", dir, "--key-file", key)
+	b.wants(exitUsage, []string{"signed"}, "list")
+
+	store := newBucket(t).store // of somebody who has no key
+	sample.Claim(t, store, sample.Lineage, "shop")
+	sample.Backup(t, store, sample.Lineage, "forged", sample.Data(t), 0, 3)
+	for info, err := range store.List(t.Context(), "lineages/", "") {
+		must(t, err)
+		if strings.Contains(info.Key, "forged") {
+			body, err := store.Get(t.Context(), info.Key, 1<<30)
+			must(t, err)
+			must(t, plain.Put(t.Context(), info.Key, body, objstore.PutOptions{}))
+		}
+	}
+	b.wants(exitDamaged, []string{"forged"}, "restore", "forged", "--target-dir", filepath.Join(t.TempDir(), "e"), "--key-file", key)
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

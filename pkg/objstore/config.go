@@ -50,7 +50,7 @@ type Config struct {
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// ServerSide has the server encrypt what is put; nil: as the bucket is set.
 	ServerSide *ServerSide `json:"serverSide,omitempty"`
-	// Encryption on the client; nil: objects lie there as they are.
+	// Encryption on the client, or signatures; nil: objects lie there as they are.
 	Encryption *Encryption `json:"encryption,omitempty"`
 }
 
@@ -68,6 +68,10 @@ type Encryption struct {
 	KeysDir string `json:"keysDir,omitempty"`
 	// Key names the one that wraps data keys; empty: the file `current` says, or there is only one.
 	Key string `json:"key,omitempty"`
+	// Sign leaves objects as they are, and signs them instead.
+	Sign bool `json:"sign,omitempty"`
+	// Either opens a repository that is there whether it is encrypted or signed. It is given in Go only.
+	Either bool `json:"-"`
 	// Memory for encrypted copies of objects on their way, in bytes; 0 is the default. It is given in Go only.
 	Memory int64 `json:"-"`
 	// Entries come before KeysDir, and are what would lie in its files. They are given in Go only.

@@ -24,7 +24,7 @@ var ErrSecret = errors.New("credentials")
 // SecretName is the Secret with the credentials, or empty where they come from the environment.
 func SecretName(repo *v1alpha1.BackupRepository) string { return location.SecretName(repo) }
 
-// KeysSecretName is the Secret with the keys of an encrypted repository, or empty where it is not encrypted.
+// KeysSecretName is the Secret with the keys of a repository that is encrypted or signed, or empty where it is neither.
 func KeysSecretName(repo *v1alpha1.BackupRepository) string { return location.KeysSecretName(repo) }
 
 // PodConfig is the configuration for a pod that mounts the Secrets, as far as there are any, at agentapi.S3Dir and KeysDir.
@@ -84,8 +84,8 @@ func addKeys(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRep
 	name := KeysSecretName(repo)
 	secret, err := readSecret(ctx, reader, repo.Namespace, name)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%w: Secret %s does not exist in namespace %s; create it with the keys that the repository is encrypted with, "+
-			"or name another in spec.encryption.secretName", ErrSecret, name, repo.Namespace)
+		return fmt.Errorf("%w: Secret %s does not exist in namespace %s; create it with the keys of the repository, "+
+			"or name another in %s", ErrSecret, name, repo.Namespace, location.KeysField(repo))
 	}
 	if err != nil {
 		return fmt.Errorf("read Secret %s: %w", name, err)

@@ -32,17 +32,16 @@ func With(ctx context.Context, config objstore.Config, policy retry.Policy) (obj
 	return opened, nil
 }
 
-// Sealed encrypts what goes to a store. Without encryption it refuses a repository that is encrypted.
+// Sealed encrypts or signs what goes to a store. Without keys it refuses a repository that has them.
 func Sealed(store objstore.Store, encryption *objstore.Encryption) objstore.Store {
-	switch {
-	case encryption == nil:
+	if encryption == nil {
 		return sealed.NewGuard(store)
-	case encryption.Entries != nil:
-		return sealed.New(store, func() (sealed.Keys, error) {
-			return sealed.ParseKeys(encryption.Entries, encryption.Key)
-		}, sealed.Options{Memory: encryption.Memory})
 	}
-	return sealed.New(store, sealed.Folder(encryption.KeysDir, encryption.Key), sealed.Options{Memory: encryption.Memory})
+	source := sealed.Folder(encryption.KeysDir, encryption.Key)
+	if encryption.Entries != nil {
+		source = func() (sealed.Keys, error) { return sealed.ParseKeys(encryption.Entries, encryption.Key) }
+	}
+	return sealed.New(store, source, sealed.Options{Memory: encryption.Memory, Sign: encryption.Sign, Either: encryption.Either})
 }
 
 // Plain returns the store without retries and without encryption: for checks that want a quick answer.

@@ -17,6 +17,8 @@ type State struct {
 	Needed, Spare []string
 	// DataKeys is how many there are.
 	DataKeys int
+	// Signed says that objects are signed, and not encrypted.
+	Signed bool
 }
 
 // Rotate brings an encrypted repository to the current key: each data key is wrapped by it, and a new one is made for what
@@ -81,7 +83,7 @@ func (r *ring) state(ctx context.Context, store objstore.Store) (*State, error) 
 		}
 	}
 	spare := slices.DeleteFunc(r.keys.Names(), func(name string) bool { return needed[name] })
-	return &State{Current: r.keys.current, Needed: slices.Sorted(maps.Keys(needed)), Spare: spare, DataKeys: len(r.open)}, nil
+	return &State{Current: r.keys.current, Needed: slices.Sorted(maps.Keys(needed)), Spare: spare, DataKeys: len(r.open), Signed: r.cipher == cipherHMAC}, nil
 }
 
 func (s *Store) rewrap(ctx context.Context, r *ring) error {

@@ -16,12 +16,23 @@ func SecretName(repo *v1alpha1.BackupRepository) string {
 	return repo.Spec.S3.Credentials.SecretName
 }
 
-// KeysSecretName is the Secret with the keys of an encrypted repository, or empty where it is not encrypted.
+// KeysSecretName is the Secret with the keys of a repository that is encrypted or signed, or empty where it is neither.
 func KeysSecretName(repo *v1alpha1.BackupRepository) string {
-	if repo.Spec.Encryption == nil {
-		return ""
+	switch {
+	case repo.Spec.Encryption != nil:
+		return repo.Spec.Encryption.SecretName
+	case repo.Spec.Authentication != nil:
+		return repo.Spec.Authentication.SecretName
 	}
-	return repo.Spec.Encryption.SecretName
+	return ""
+}
+
+// KeysField is the field of a repository with keys that names their Secret.
+func KeysField(repo *v1alpha1.BackupRepository) string {
+	if repo.Spec.Authentication != nil {
+		return "spec.authentication.secretName"
+	}
+	return "spec.encryption.secretName"
 }
 
 // PodConfig is the configuration for a pod that mounts the Secrets, as far as there are any, at agentapi.S3Dir and KeysDir.
@@ -53,8 +64,11 @@ func Config(repo *v1alpha1.BackupRepository) objstore.Config {
 	if by := s3.ServerSideEncryption; by != nil {
 		config.ServerSide = &objstore.ServerSide{KMS: by.Type == v1alpha1.EncryptionKMS, Key: by.KMSKey}
 	}
-	if repo.Spec.Encryption != nil {
+	switch {
+	case repo.Spec.Encryption != nil:
 		config.Encryption = &objstore.Encryption{Key: repo.Spec.Encryption.Key}
+	case repo.Spec.Authentication != nil:
+		config.Encryption = &objstore.Encryption{Key: repo.Spec.Authentication.Key, Sign: true}
 	}
 	return config
 }

@@ -15,7 +15,7 @@ import (
 // keptSecrets reads the Secrets that the manifest keeps, as they are mounted below dir. Without encryption it keeps none,
 // whatever the task says.
 func keptSecrets(task agentapi.BackupJob, dir string) ([]backup.Secret, error) {
-	if task.Repository.Encryption == nil {
+	if encryption := task.Repository.Encryption; encryption == nil || encryption.Sign {
 		return nil, nil
 	}
 	var kept []backup.Secret

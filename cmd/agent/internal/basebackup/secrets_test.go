@@ -27,6 +27,10 @@ func TestSecretsAreKeptInAnEncryptedRepositoryOnly(t *testing.T) {
 	if got, err := keptSecrets(task, dir); err != nil || got != nil {
 		t.Errorf("without encryption: %v, %v", got, err)
 	}
+	task.Repository.Encryption = &objstore.Encryption{Sign: true}
+	if got, err := keptSecrets(task, dir); err != nil || got != nil {
+		t.Errorf("in a repository that is only signed: %v, %v", got, err)
+	}
 	task.Repository.Encryption = &objstore.Encryption{}
 	got, err := keptSecrets(task, dir)
 	if err != nil || len(got) != 1 || got[0].Name != "app" || len(got[0].Data) != 2 || string(got[0].Data["password"]) != "s3cret" {

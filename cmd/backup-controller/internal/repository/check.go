@@ -16,7 +16,7 @@ import (
 // verdict is what a check has found: a reason of the Ready condition and a sentence or more.
 type verdict struct {
 	Reason, Message string
-	// Encryption is how the repository is encrypted; nil: it isn't, or that could not be found out.
+	// Encryption is how the repository is encrypted or signed; nil: it isn't, or that could not be found out.
 	Encryption *v1alpha1.EncryptionStatus
 }
 

@@ -22,7 +22,11 @@ func encryption(ctx context.Context, store objstore.Store, look func(context.Con
 		return good
 	}
 	good.Encryption = &v1alpha1.EncryptionStatus{Key: state.Current, NeededKeys: state.Needed, SpareKeys: state.Spare}
-	good.Message += fmt.Sprintf(" Everything is encrypted with key %s.", state.Current)
+	done := "encrypted"
+	if state.Signed {
+		done = "signed"
+	}
+	good.Message += fmt.Sprintf(" Everything is %s with key %s.", done, state.Current)
 	if len(state.Spare) > 0 {
 		good.Message += fmt.Sprintf(" These keys are no longer needed: %s.", strings.Join(state.Spare, ", "))
 	}
@@ -31,9 +35,15 @@ func encryption(ctx context.Context, store objstore.Store, look func(context.Con
 
 // reportEncryption says what was found last, also while a check fails.
 func reportEncryption(o *observed) {
-	if o.repo.Spec.Encryption == nil {
-		o.repo.Status.Encryption = nil
-	} else if o.checked.Encryption != nil {
-		o.repo.Status.Encryption = o.checked.Encryption
+	spec, status := o.repo.Spec, &o.repo.Status
+	if o.checked.Encryption == nil && (spec.Encryption != nil || spec.Authentication != nil) {
+		return
+	}
+	status.Encryption, status.Authentication = nil, nil
+	switch {
+	case spec.Encryption != nil:
+		status.Encryption = o.checked.Encryption
+	case spec.Authentication != nil:
+		status.Authentication = o.checked.Encryption
 	}
 }

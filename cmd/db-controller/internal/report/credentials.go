@@ -12,8 +12,8 @@ import (
 // MissingCredentials is the sentence for a Secret of the repository that doesn't exist.
 func MissingCredentials(o *observed.Cluster) string {
 	if o.MissingSecret == location.KeysSecretName(o.Repository) {
-		return fmt.Sprintf("There is no Secret %s in namespace %s, which BackupRepository %s names. Create it with the keys that the repository is encrypted with, or name another one in its spec.encryption.secretName.",
-			o.MissingSecret, o.Cluster.Namespace, o.Repository.Name)
+		return fmt.Sprintf("There is no Secret %s in namespace %s, which BackupRepository %s names. Create it with the keys of the repository, or name another one in its %s.",
+			o.MissingSecret, o.Cluster.Namespace, o.Repository.Name, location.KeysField(o.Repository))
 	}
 	return fmt.Sprintf("There is no Secret %s in namespace %s, which BackupRepository %s names. Create it with the keys %s and %s, or name another one in its spec.s3.credentials.secretName.",
 		o.MissingSecret, o.Cluster.Namespace, o.Repository.Name, objstore.AccessKeyIDFile, objstore.SecretAccessKeyFile)

@@ -199,14 +199,14 @@ func (p *Place) unlock(path string) (err error) {
 		return fmt.Errorf("%w: the key: %w", ErrUsage, err)
 	}
 	if info.IsDir() {
-		p.config.Encryption = &objstore.Encryption{KeysDir: p.keyFile}
+		p.config.Encryption = &objstore.Encryption{KeysDir: p.keyFile, Either: true}
 		return nil
 	}
 	key, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("%w: the key: %w", ErrUsage, err)
 	}
-	p.config.Encryption = &objstore.Encryption{Entries: objstore.KeyEntries{filepath.Base(path): key}}
+	p.config.Encryption = &objstore.Encryption{Entries: objstore.KeyEntries{filepath.Base(path): key}, Either: true}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/pkg/repostore/location"
 )
 
 // provenance says what to make of the spec that a backup has recorded. Whoever can write to a bucket that is not encrypted can
@@ -21,7 +22,7 @@ type provenance struct {
 
 // provenance of what this Restore reads.
 func (o *observed) provenance() provenance {
-	p := provenance{trusted: o.repository != nil && o.repository.Spec.Encryption != nil}
+	p := provenance{trusted: o.repository != nil && location.KeysSecretName(o.repository) != ""}
 	if o.source != nil {
 		p.live = &o.source.Spec
 	}

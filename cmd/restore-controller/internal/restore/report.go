@@ -94,7 +94,7 @@ func unset(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" The repository is not encrypted, so what loads code or runs a command was removed from postgresql.auto.conf: %s. "+
+	return fmt.Sprintf(" The repository is neither encrypted nor signed, so what loads code or runs a command was removed from postgresql.auto.conf: %s. "+
 		"Set what is yours in spec.postgresql.parameters, or with ALTER SYSTEM.", strings.Join(names, ", "))
 }
 
