@@ -146,3 +146,20 @@ type FailsafeAnswer struct {
 	Follows bool   `json:"follows"`
 	Message string `json:"message,omitempty"`
 }
+
+// WordKey is the key with which a primary signs its questions for the word of a replica, and the replica its answers. Both send datagrams to the
+// other's AgentPort.
+type WordKey struct {
+	Leader     string `json:"leader"`
+	Generation string `json:"generation"`
+	// ID tells the key from others in a datagram.
+	ID     []byte `json:"id"`
+	Secret []byte `json:"secret"`
+}
+
+// WordAnswer says whether the replica answers to questions that are signed with the key, or why not.
+type WordAnswer struct {
+	Pod     string `json:"pod"`
+	Agreed  bool   `json:"agreed"`
+	Message string `json:"message,omitempty"`
+}
