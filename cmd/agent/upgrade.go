@@ -48,7 +48,7 @@ func upgradeWorker(ctx context.Context, task agentapi.UpgradeJob) (upgradejob.Wo
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
 	return upgradejob.Worker{
-		Volume: agentapi.VolumeDir, OldRoot: agentapi.OldImageDir, Scratch: scratch,
+		Volume: agentapi.VolumeDir, OldRoot: agentapi.OldImageDir, Scratch: scratch, PreloadLibraries: task.PreloadLibraries,
 		Run: postgres.Exec, Now: time.Now, Report: reporter.Report,
 	}, reporter.Close, nil
 }

@@ -207,6 +207,8 @@ type UpgradeJob struct {
 	ToVersion      int    `json:"toVersion"`
 	FromGeneration string `json:"fromGeneration"`
 	ToGeneration   string `json:"toGeneration"`
+	// PreloadLibraries is shared_preload_libraries of the cluster, without which some extensions can't be created.
+	PreloadLibraries string `json:"preloadLibraries,omitempty"`
 	// DropLogicalSlots: that they are lost is no obstacle, for the check.
 	DropLogicalSlots bool `json:"dropLogicalSlots,omitempty"`
 	// Host that leads to the primary, for the check.

@@ -32,7 +32,7 @@ const (
 
 // pgUpgrade runs pg_upgrade, and reports what it is busy with. What it has found wrong is in the error.
 func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, oldData, newData string, more ...string) error {
-	options, err := serverOptions(oldData)
+	options, err := w.serverOptions(oldData)
 	if err != nil {
 		return err
 	}
@@ -72,19 +72,38 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 // the agent starts the server, lets pg_control say that it was shut down before everything else is on disk.
 const durable = "-c fsync=on -c full_page_writes=on "
 
-// serverOptions are what a server needs to start on the old data, and the new one to take its slots over: the data directory has
-// initdb's configuration, not the cluster's, and a server with more slots or a lower wal_level than they need refuses to start. Huge
-// pages are not for a Job, which requests none.
-func serverOptions(oldData string) (string, error) {
+// serverOptions are what a server needs to start on the old data, and the new one to take over what is in it: the data directory has
+// initdb's configuration, not the cluster's. A server with more slots or a lower wal_level than they need refuses to start, some
+// extensions can't be created without their library, and pg_dump and pg_restore lock every table in one transaction. Huge pages are not
+// for a Job, which requests none.
+func (w Worker) serverOptions(oldData string) (string, error) {
 	slots, err := os.ReadDir(filepath.Join(oldData, "pg_replslot"))
 	if err != nil {
 		return "", fmt.Errorf("count the replication slots: %w", err)
 	}
-	options := "-c huge_pages=off"
+	files, err := filepath.Glob(filepath.Join(oldData, "base", "*", "*"))
+	if err != nil {
+		return "", err
+	}
+	const connections, usual = 100, 64 // defaults: the lock table has room for their product
+	options := fmt.Sprintf("-c huge_pages=off -c max_connections=%d -c max_locks_per_transaction=%d", connections, usual+len(files)/connections)
 	if n := len(slots); n > 0 {
 		options += fmt.Sprintf(" -c wal_level=logical -c max_replication_slots=%d -c max_wal_senders=%[1]d", max(n, 10))
 	}
-	return options, nil
+	if w.PreloadLibraries == "" {
+		return options, nil
+	}
+	conf := filepath.Join(w.Scratch, "server.conf")
+	return options + " -c config_file=" + conf, w.writeConf(conf)
+}
+
+// writeConf writes what must not be said on a command line, which goes through shells.
+func (w Worker) writeConf(path string) error {
+	lines, err := postgres.RenderConf([]postgres.Parameter{{Name: "shared_preload_libraries", Value: w.PreloadLibraries}})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(lines), 0o600)
 }
 
 // environment is that of pg_upgrade and of what it runs: no setting of a role or a database, which the new server gets as well,

@@ -78,3 +78,31 @@ func TestOldDataIsOnDiskBeforeItCountsAsShutDown(t *testing.T) {
 		t.Errorf("no checkpoint has synced a file:\n%s", log)
 	}
 }
+
+// TestAnUpgradeLoadsTheLibrariesOfTheCluster for what can't be created without them: the new server evaluates the predicate of an index
+// here. Large objects, an unlogged table, a publication and a locale of their own are upgraded with it.
+func TestAnUpgradeLoadsTheLibrariesOfTheCluster(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		const library = "pg_stat_statements"
+		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{"shared_preload_libraries": library}})
+		server.SQL("CREATE EXTENSION pg_stat_statements")
+		server.SQL("CREATE FUNCTION answers() RETURNS bool IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM FROM public.pg_stat_statements; RETURN true; END'")
+		server.SQL("CREATE TABLE t AS SELECT generate_series(1, 10) AS n")
+		server.SQL("CREATE INDEX i ON t (n) WHERE answers()")
+		server.SQL("CREATE UNLOGGED TABLE u AS SELECT 1 AS n")
+		server.SQL("CREATE PUBLICATION p FOR TABLE t")
+		server.SQL("SELECT lo_create(4711)")
+		server.SQL("CREATE COLLATION de (provider = icu, locale = 'de-AT')")
+		server.SQL("CREATE TABLE l (word text COLLATE de)")
+		server.Stop()
+		newData := filepath.Join(server.SocketDir, "new")
+		args := []string{"--pgdata=" + newData, "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync", "--data-checksums"}
+		if out, err := postgres.Exec(t.Context(), filepath.Join(pg.BinDir, "initdb"), args...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		w := Worker{Scratch: server.SocketDir, Run: postgres.Exec, Report: func(job.Progress) {}, PreloadLibraries: library}
+		if err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, server.DataDir, newData); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -31,9 +31,11 @@ type Worker struct {
 	Volume  generation.Volume
 	OldRoot string // where the old image is mounted
 	Scratch string // an empty folder for wrappers, sockets and scratch databases; its path must be short
-	Run     postgres.Run
-	Now     func() time.Time
-	Report  func(job.Progress)
+	// PreloadLibraries is shared_preload_libraries of the servers that it starts.
+	PreloadLibraries string
+	Run              postgres.Run
+	Now              func() time.Time
+	Report           func(job.Progress)
 }
 
 func (w Worker) binDir(ctx context.Context, major int) (string, error) {
@@ -141,7 +143,7 @@ func (w Worker) startAndStop(ctx context.Context, binDir, dataDir string) error 
 // start runs a server that only this pod can reach, until stop is called.
 func (w Worker) start(ctx context.Context, binDir, dataDir, more string) (stop func(context.Context) error, err error) {
 	ctl := filepath.Join(binDir, "pg_ctl")
-	needed, err := serverOptions(dataDir)
+	needed, err := w.serverOptions(dataDir)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package upgradejob
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,5 +171,21 @@ func TestFilesAreBroughtOverAsPgUpgradeOfThatVersionCan(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
+func TestTheLockTableHasRoomForEveryTable(t *testing.T) {
+	data := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(data, "base", "5"), 0o700), os.Mkdir(filepath.Join(data, "pg_replslot"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		if err := os.WriteFile(filepath.Join(data, "base", "5", fmt.Sprint(16384+i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options, err := Worker{}.serverOptions(data)
+	if err != nil || !strings.Contains(options, "-c max_locks_per_transaction=84") {
+		t.Errorf("%s: %v", options, err)
 	}
 }

@@ -45,6 +45,7 @@ func (r *Reconciler) job(o *observed) agentapi.UpgradeJob {
 		},
 		FromVersion: int(plan.FromVersion), ToVersion: int(o.upgrade.Spec.Version),
 		FromGeneration: plan.FromGeneration, ToGeneration: plan.ToGeneration,
+		PreloadLibraries: string(o.cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
 	}
 }
 
