@@ -83,7 +83,7 @@ func agentMemory(memory int64) int64 { return clamp(memory/32, 48*mib, 192*mib) 
 // need at once and for the kernel's page cache, which counts for the pod's limit but can be given back.
 func memoryParameters(memory int64) []Parameter {
 	buffers := clamp(memory/4, 16*mib, 64*gib)
-	// A session takes a few MB before it sorts anything. More of them than that are work for a Pooler.
+	// A session takes a few MB before it sorts anything. More of them than that are work for a pooler.
 	connections := max(clamp(memory/(6*mib), 30, 100), min(memory/(128*mib), 500))
 	rest := max(memory-buffers-agentMemory(memory), 0)
 	return ParameterList(map[string]string{

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,6 +31,8 @@ type asker struct {
 	asked time.Time
 	rare  []*rarely
 }
+
+var errNull = errors.New("PostgreSQL doesn't say how much it is")
 
 // answer is what a query gave the last time.
 type answer struct {
@@ -156,15 +159,30 @@ func (q query) rows(ctx context.Context, conn *pgx.Conn) ([]prometheus.Metric, e
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (prometheus.Metric, error) {
-		var label string
-		var value float64
-		if err := row.Scan(&label, &value); err != nil {
-			return nil, err
+	var metrics []prometheus.Metric
+	labels, values := make([]string, q.labels), make([]*float64, len(q.measures))
+	var columns []any
+	for i := range labels {
+		columns = append(columns, &labels[i])
+	}
+	for i := range values {
+		columns = append(columns, &values[i])
+	}
+	_, err = pgx.ForEachRow(rows, columns, func() error {
+		for i, m := range q.measures {
+			if values[i] == nil && q.nulls {
+				continue
+			}
+			if values[i] == nil {
+				return errNull
+			}
+			metric, err := prometheus.NewConstMetric(m.desc, m.kind, *values[i], labels...)
+			if err != nil {
+				return err
+			}
+			metrics = append(metrics, metric)
 		}
-		if !q.labeled {
-			return prometheus.NewConstMetric(q.desc, prometheus.GaugeValue, value)
-		}
-		return prometheus.NewConstMetric(q.desc, prometheus.GaugeValue, value, label)
+		return nil
 	})
+	return metrics, err
 }

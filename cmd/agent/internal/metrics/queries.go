@@ -1,26 +1,26 @@
 package metrics
 
-import (
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "time"
 
 var (
 	queryFailed    = describe("query_failed", "1 if the last attempt to ask the server for these metrics failed, so that they are missing.", "query")
 	sessions       = describe("sessions", "Client sessions by state.", "state")
 	maxSessions    = describe("max_sessions", "max_connections.")
+	reserved       = describe("reserved_sessions", "Sessions of max_connections that clients can't have: they are reserved for superusers and Howdah's Jobs.")
 	databaseBytes  = describe("database_size_bytes", "Size of a database on disk.", "database")
 	checkpoints    = describe("checkpoints", "Checkpoints since the server's statistics were reset, by what asked for them.", "kind")
 	transactionAge = describe("oldest_xid_age", "Age of the oldest unfrozen transaction ID; writes end at about two thousand million.")
 )
 
-// query yields a label's value, empty for none, and a number.
+// query yields rows of labels and numbers.
 type query struct {
-	name    string
-	desc    *prometheus.Desc
-	labeled bool
-	sql     string
+	name string
+	// labels is how many columns are labels; the others are the measures.
+	labels   int
+	measures []measure
+	// nulls: a number may be NULL, and is no metric then. Otherwise it says that the query failed.
+	nulls bool
+	sql   string
 	// sql17 replaces sql from version 17 on.
 	sql17 string
 	// every is how often it is asked; 0: at each scrape, but for those in quick succession.
@@ -32,13 +32,14 @@ const sizesInterval = 10 * time.Minute
 
 // queries come in the order of their importance: the time of a scrape is limited.
 var queries = []query{
-	{name: "oldest_xid_age", desc: transactionAge, sql: `SELECT '', max(age(datfrozenxid))::float8 FROM pg_database`},
-	{name: "sessions", desc: sessions, labeled: true, sql: `SELECT coalesce(state, 'unknown'), count(*)::float8 FROM pg_stat_activity
+	{name: "oldest_xid_age", measures: gauges(transactionAge), sql: `SELECT max(age(datfrozenxid))::float8 FROM pg_database`},
+	{name: "sessions", labels: 1, measures: gauges(sessions), sql: `SELECT coalesce(state, 'unknown'), count(*)::float8 FROM pg_stat_activity
 		WHERE backend_type = 'client backend' GROUP BY 1`},
-	{name: "max_sessions", desc: maxSessions, sql: `SELECT '', current_setting('max_connections')::float8`},
-	{name: "checkpoints", desc: checkpoints, labeled: true,
+	{name: "max_sessions", measures: gauges(maxSessions, reserved), sql: `SELECT current_setting('max_connections')::float8,
+		current_setting('superuser_reserved_connections')::float8 + coalesce(current_setting('reserved_connections', true), '0')::float8`},
+	{name: "checkpoints", labels: 1, measures: gauges(checkpoints),
 		sql:   `SELECT kind, n::float8 FROM pg_stat_bgwriter, LATERAL (VALUES ('timed', checkpoints_timed), ('requested', checkpoints_req)) AS v (kind, n)`,
 		sql17: `SELECT kind, n::float8 FROM pg_stat_checkpointer, LATERAL (VALUES ('timed', num_timed), ('requested', num_requested)) AS v (kind, n)`},
-	{name: "database_size", desc: databaseBytes, labeled: true, every: sizesInterval,
-		sql: `SELECT datname, pg_database_size(oid)::float8 FROM pg_database WHERE NOT datistemplate`},
+	{name: "database_size", labels: 1, measures: gauges(databaseBytes), every: sizesInterval,
+		sql: `SELECT datname::text, pg_database_size(oid)::float8 FROM pg_database WHERE NOT datistemplate`},
 }

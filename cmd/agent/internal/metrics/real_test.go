@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,7 +65,7 @@ func TestTheServerIsAskedForAllMetrics(t *testing.T) {
 		handler := Handler(newRunning(pgtest.Start(t, pgtest.Options{Major: pg.Major})))
 		wanted := []string{`howdah_database_size_bytes{database="postgres"}`, `howdah_sessions{state="active"} 1`, "howdah_max_sessions 100", "howdah_oldest_xid_age ",
 			`howdah_checkpoints{kind="timed"}`}
-		for _, q := range queries {
+		for _, q := range allQueries() {
 			wanted = append(wanted, `howdah_query_failed{query="`+q.name+`"} 0`)
 		}
 		await(t, handler, wanted...)
@@ -86,9 +87,41 @@ func TestAQueryThatFailsTakesNoOtherAlong(t *testing.T) {
 func TestAQueryThatTakesTooLongTakesNoOtherAlong(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)
 	server := pgtest.Start(t, pgtest.Options{})
-	slow := query{name: "slow", desc: transactionAge, sql: "SELECT '', 1::float8 FROM pg_sleep(60)"}
+	slow := query{name: "slow", measures: gauges(transactionAge), sql: "SELECT 1::float8 FROM pg_sleep(60)"}
 	registry := prometheus.NewRegistry()
 	instance := newRunning(server)
 	registry.MustRegister(&collector{source: instance, queries: newAsker(instance.server, append([]query{slow}, queries...))})
 	await(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), `howdah_query_failed{query="slow"} 1`, "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`)
+}
+
+// What a person asks at three in the morning, on a server where it is so.
+func TestTheMetricsShowWhoWaitsForWhomAndWhatKeepsWAL(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	server := pgtest.Start(t, pgtest.Options{Params: map[string]string{"wal_level": "logical", "max_prepared_transactions": "2", "max_slot_wal_keep_size": "64MB"}})
+	server.SQL("CREATE ROLE clerk LOGIN SUPERUSER; CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
+	server.SQL("SELECT pg_create_physical_replication_slot('forgotten', true)")
+	server.SQL("BEGIN; INSERT INTO t VALUES (2); PREPARE TRANSACTION 'forgotten'")
+	connect := func(sql string) chan error {
+		conn, err := newRunning(server).server.Connect(t.Context(), "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+		done := make(chan error, 1)
+		go func() { _, err := conn.Exec(t.Context(), sql); done <- err }()
+		return done
+	}
+	if err := <-connect("SET ROLE clerk; BEGIN; UPDATE public.t SET n = 3"); err != nil {
+		t.Fatal(err)
+	}
+	connect("UPDATE public.t SET n = 4") // waits for it
+	got := await(t, Handler(newRunning(server)), "howdah_blocked_sessions 1", "howdah_blocking_sessions 1", "howdah_prepared_transactions 1",
+		`pg_stat_activity_count{datname="postgres",state="idle in transaction",usename="postgres"} 1`,
+		`pg_replication_slot_slot_is_active{slot_name="forgotten",slot_type="physical"} 0`,
+		`pg_replication_slot_wal_status{slot_name="forgotten",slot_type="physical",wal_status="reserved"} 1`,
+		`howdah_slot_retained_bytes{slot_name="forgotten",slot_type="physical"}`, `pg_replication_slot_safe_wal_size_bytes{slot_name="forgotten"`,
+		`pg_stat_database_deadlocks{datid="`, `howdah_checksum_failures_total{datname="postgres"} 0`, "pg_replication_is_replica 0", "howdah_wal_written_bytes_total ")
+	if strings.Contains(got, "howdah_slot_xmin_age{") {
+		t.Errorf("a slot without xmin has an age:\n%s", got)
+	}
 }
