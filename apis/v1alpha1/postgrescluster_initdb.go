@@ -58,4 +58,22 @@ type BootstrapInitdb struct {
 	// +optional
 	// +kubebuilder:validation:Enum="1Mi";"2Mi";"4Mi";"8Mi";"16Mi";"32Mi";"64Mi";"128Mi";"256Mi";"512Mi";"1Gi"
 	WALSegmentSize string `json:"walSegmentSize,omitempty"`
+	// PostInitSQL is SQL in ConfigMaps of the same namespace, such as a schema. It runs once, in the application's database and as the
+	// application's role, before anybody else can connect. If it fails there is no database: correct it, and delete the init Job.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	PostInitSQL []ConfigMapKey `json:"postInitSQL,omitempty"`
+}
+
+// ConfigMapKey is a key of a ConfigMap.
+type ConfigMapKey struct {
+	// Name of the ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Key in it, such as schema.sql.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-_a-zA-Z0-9][-._a-zA-Z0-9]*$`
+	Key string `json:"key"`
 }

@@ -34,6 +34,7 @@ const (
 	PodInfoDir     = "/etc/howdah/podinfo"
 	JobFile        = "/etc/howdah/job/job.json"
 	ConnectionDir  = "/etc/howdah/connection" // ConfigMap <cluster>-connection, in Jobs
+	SQLDir         = "/etc/howdah/sql"        // ConfigMaps with SQL, a folder each, in init Jobs
 	ClientTLSDir   = "/etc/howdah/client-tls" // client certificate of an internal role, in Jobs
 	OldImageDir    = "/old"                   // image volume of the old version, in upgrade Jobs
 	TerminationLog = "/dev/termination-log"

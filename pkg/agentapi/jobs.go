@@ -2,6 +2,8 @@ package agentapi
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"howdah.dev/howdah/pkg/objstore"
@@ -12,6 +14,21 @@ type InitJob struct {
 	DataGeneration string `json:"dataGeneration"`
 	MajorVersion   int    `json:"majorVersion"`
 	Initdb         Initdb `json:"initdb,omitzero"`
+	// SQL runs in Database as Owner, which are made for it.
+	SQL      []SQLFile `json:"sql,omitempty"`
+	Database string    `json:"database,omitempty"`
+	Owner    string    `json:"owner,omitempty"`
+}
+
+// SQLFile is a key of a ConfigMap, which is mounted at SQLDir in a folder of its number.
+type SQLFile struct {
+	ConfigMap string `json:"configMap"`
+	Key       string `json:"key"`
+}
+
+// SQLPath is where a Job has a file of SQL.
+func SQLPath(number int, file SQLFile) string {
+	return filepath.Join(SQLDir, strconv.Itoa(number), file.Key)
 }
 
 // Initdb is what a data directory has for good. What is empty is left to the agent.

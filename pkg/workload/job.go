@@ -68,7 +68,9 @@ type Job struct {
 	// S3Secret, KeysSecret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
 	S3Secret, KeysSecret, ConnectionConfigMap, ClientTLSSecret string
 	// Secrets are mounted below agentapi.SecretsDir, of each only the keys that are named. What isn't there is left out.
-	Secrets   map[string][]string
+	Secrets map[string][]string
+	// SQL is mounted where agentapi.SQLPath says. What isn't there is left out.
+	SQL       []agentapi.SQLFile
 	Resources corev1.ResourceRequirements
 	// Limit is how long it may take before Kubernetes ends it; zero: there is no limit. It holds while the controller is away.
 	Limit time.Duration
@@ -233,6 +235,9 @@ func (j Job) pod() corev1.PodSpec {
 	for i, name := range slices.Sorted(maps.Keys(j.Secrets)) {
 		add(fmt.Sprintf("secret-%d", i), filepath.Join(agentapi.SecretsDir, name), true, keptSecret(name, j.Secrets[name]))
 	}
+	for i, file := range j.SQL {
+		add(fmt.Sprintf("sql-%d", i), filepath.Dir(agentapi.SQLPath(i, file)), true, keptKey(file))
+	}
 	if j.OldImage != "" {
 		add("old-image", agentapi.OldImageDir, true, image(j.OldImage))
 	}
@@ -259,6 +264,14 @@ func keptSecret(name string, keys []string) corev1.VolumeSource {
 		source.Items = append(source.Items, corev1.KeyToPath{Key: key, Path: key})
 	}
 	return corev1.VolumeSource{Secret: source}
+}
+
+// keptKey is a key of a ConfigMap, if it is there.
+func keptKey(file agentapi.SQLFile) corev1.VolumeSource {
+	return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: file.ConfigMap}, Optional: ptr.To(true),
+		Items: []corev1.KeyToPath{{Key: file.Key, Path: file.Key}},
+	}}
 }
 
 func (j Job) container(mounts []corev1.VolumeMount) corev1.Container {

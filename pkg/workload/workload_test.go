@@ -362,3 +362,18 @@ func TestWhatBelongsToSomebodyElseIsNeverUsedByAJob(t *testing.T) {
 		}
 	}
 }
+
+func TestSQLOfAJobIsMountedWhereTheAgentReadsIt(t *testing.T) {
+	file := agentapi.SQLFile{ConfigMap: "shop", Key: "schema.sql"}
+	pod := Job{Name: "shop-init", Spec: agentapi.InitJob{}, Inline: true, SQL: []agentapi.SQLFile{file}}.pod()
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		if mount.Name != "sql-0" {
+			continue
+		}
+		if mount.MountPath+"/schema.sql" != agentapi.SQLPath(0, file) || !mount.ReadOnly {
+			t.Errorf("%+v", mount)
+		}
+		return
+	}
+	t.Error("it isn't mounted")
+}

@@ -30,6 +30,8 @@ type Worker struct {
 	Volume generation.Volume
 	Run    postgres.Run
 	Now    func() time.Time
+	// SQLPath says where a file of SQL is; nil: where a Job has it.
+	SQLPath func(number int, file agentapi.SQLFile) string
 }
 
 // Init makes the generation that the job asks for and adopts it. One that is whole is only adopted.
@@ -66,6 +68,11 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 		return generation.Generation{}, explain(task.Initdb, err)
 	}
 	slog.Debug("initdb has run", "output", string(out))
+	if len(task.SQL) > 0 {
+		if err := w.runSQL(ctx, task, binDir, pgdata); err != nil {
+			return generation.Generation{}, err
+		}
+	}
 	control, err := postgres.ReadControlData(ctx, w.Run, binDir, pgdata)
 	if err != nil {
 		return generation.Generation{}, err

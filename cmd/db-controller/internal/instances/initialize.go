@@ -74,12 +74,18 @@ func (s *Steps) initJobOutdated(o *observed.Cluster) bool {
 
 func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 	resources := o.Cluster.Spec.Resources
+	task := agentapi.InitJob{
+		DataGeneration: o.Cluster.Status.DataGeneration, MajorVersion: int(o.Cluster.Status.MajorVersion),
+		Initdb: initdb(o.Cluster.Spec.Bootstrap), SQL: postInitSQL(o.Cluster.Spec.Bootstrap),
+	}
+	if len(task.SQL) > 0 {
+		task.Database, task.Owner = o.Cluster.Spec.Bootstrap.Initdb.Database, o.Cluster.Spec.Bootstrap.Initdb.Owner
+	}
 	return workload.Job{
 		Name: o.Names.InitJob(), Owner: o.Cluster, Cluster: o.Cluster.Name, Component: workload.ComponentInit,
 		Image: o.Cluster.Status.Image, Agent: s.Agent, Args: []string{"init"},
-		Spec: agentapi.InitJob{
-			DataGeneration: o.Cluster.Status.DataGeneration, MajorVersion: int(o.Cluster.Status.MajorVersion), Initdb: initdb(o.Cluster.Spec.Bootstrap),
-		},
+		Spec:        task,
+		SQL:         task.SQL,
 		Inline:      true,
 		ClusterSpec: &o.Cluster.Spec,
 		DataClaim:   o.Names.Volume(0),
@@ -98,6 +104,16 @@ func initdb(bootstrap *v1alpha1.Bootstrap) agentapi.Initdb {
 		Encoding: wanted.Encoding, LocaleProvider: strings.ToLower(string(wanted.LocaleProvider)), Locale: wanted.Locale,
 		ICURules: wanted.ICURules, WALSegmentMiB: segment.Value() >> 20,
 	}
+}
+
+func postInitSQL(bootstrap *v1alpha1.Bootstrap) (files []agentapi.SQLFile) {
+	if bootstrap == nil || bootstrap.Initdb == nil {
+		return nil
+	}
+	for _, file := range bootstrap.Initdb.PostInitSQL {
+		files = append(files, agentapi.SQLFile{ConfigMap: file.Name, Key: file.Key})
+	}
+	return files
 }
 
 func awaitedRestore(o *observed.Cluster) string {

@@ -25,3 +25,13 @@ func TestTheInitJobIsToldWhatSpecSaysOfTheDataDirectory(t *testing.T) {
 		}
 	}
 }
+
+func TestTheInitJobRunsTheSQLOfANewDatabaseOnly(t *testing.T) {
+	files := postInitSQL(&v1alpha1.Bootstrap{Initdb: &v1alpha1.BootstrapInitdb{PostInitSQL: []v1alpha1.ConfigMapKey{{Name: "shop", Key: "schema.sql"}}}})
+	if len(files) != 1 || files[0] != (agentapi.SQLFile{ConfigMap: "shop", Key: "schema.sql"}) {
+		t.Errorf("%+v", files)
+	}
+	if files := postInitSQL(&v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{}}); files != nil {
+		t.Errorf("of a restored one: %+v", files)
+	}
+}
