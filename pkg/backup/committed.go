@@ -37,25 +37,31 @@ func readWhole(ctx context.Context, store objstore.Store, lineage, id string) (*
 	return m, withPacks(ctx, store, &m.Head)
 }
 
+// missing is the size of a pack that is not there.
+const missing = -1
+
 // checkPacks makes sure that every pack that a manifest points at is there, in its size.
 func checkPacks(ctx context.Context, store objstore.Store, head *Head) error {
-	sizes := map[string]int64{}
+	sizes := make(map[string]int64, len(head.Packs)) // of what the manifest names: a list may be endless
 	backups := map[string]bool{}
 	for _, pack := range head.Packs {
 		backups[pack.Backup] = true
+		sizes[layout.PackKey(head.Lineage, pack.Backup, pack.Name)] = missing
 	}
 	for id := range backups {
 		for info, err := range store.List(ctx, layout.BackupPacksPrefix(head.Lineage, id), "") {
 			if err != nil {
 				return err
 			}
-			sizes[info.Key] = info.Size
+			if _, named := sizes[info.Key]; named {
+				sizes[info.Key] = info.Size
+			}
 		}
 	}
 	for _, pack := range head.Packs {
 		key := layout.PackKey(head.Lineage, pack.Backup, pack.Name)
-		size, there := sizes[key]
-		if !there {
+		size := sizes[key]
+		if size == missing {
 			return &CorruptError{Object: key, Detail: "it was uploaded and is not there", Err: objstore.ErrNotFound}
 		}
 		if size != pack.Size {

@@ -1,8 +1,10 @@
 package backup
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +44,67 @@ func FuzzDecodeManifest(f *testing.F) {
 		}
 		if _, err := encodeManifest(m); err != nil {
 			t.Errorf("what was read can't be written: %v", err)
+		}
+	})
+}
+
+// FuzzALinkThatIsTakenStaysInTheDataDirectory looks at each link by what path says of it, whatever the rules of the reader are.
+func FuzzALinkThatIsTakenStaysInTheDataDirectory(f *testing.F) {
+	for _, link := range [][2]string{{"log", "/var/log"}, {"base/log", "../../log"}, {"base/here", "16384"}, {"log", "x/../../y"},
+		{"pg_wal/x", "../base"}, {"pg_tblspc/1/PG_17/5", "../other"}, {"pg_tblspc/1/PG_17/5", "../../../noise"}, {"a", ""}, {"a/b", "./.."}} {
+		f.Add(link[0], link[1])
+	}
+	f.Fuzz(func(t *testing.T, name, target string) {
+		m := linked(File{Path: "pg_tblspc/1", Kind: Tablespace, Link: "/fast"}, link(name, target))
+		object, err := encodeManifest(m)
+		if err != nil {
+			return
+		}
+		read, err := decodeManifest(object)
+		if err != nil {
+			return
+		}
+		for i := range read.Files {
+			if file := &read.Files[i]; file.Kind == Symlink {
+				staysInside(t, file)
+			}
+		}
+	})
+}
+
+// staysInside says where a link leads, if no folder on the way is a link.
+func staysInside(t *testing.T, file *File) {
+	t.Helper()
+	root := "data"
+	if strings.HasPrefix(file.Path, "pg_tblspc/") {
+		root = path.Join(root, path.Join(strings.SplitN(file.Path, "/", 3)[:2]...))
+	}
+	leads := path.Join("data", path.Dir(file.Path), file.Link)
+	switch {
+	case path.IsAbs(file.Link), leads != root && !strings.HasPrefix(leads, root+"/"):
+		t.Errorf("the link %q to %q leads out, to %s", file.Path, file.Link, leads)
+	case plain[file.Path], written[file.Path], strings.HasPrefix(file.Path, "pg_wal/"):
+		t.Errorf("the link %q is in the place of what is opened by its name", file.Path)
+	}
+}
+
+// FuzzAManifestTakesMemoryByItsSize has right checksums around a header and a list of files that mean anything.
+func FuzzAManifestTakesMemoryByItsSize(f *testing.F) {
+	head, err := json.Marshal(sampleManifest().Head)
+	must(f, err)
+	f.Add(head, []byte(`{"path":"base","kind":"dir","mode":"0700","mtime":"2026-01-02T03:04:05Z"}`+"\n"), 1)
+	f.Add(head, []byte(" "), 1<<20)
+	f.Add([]byte(`{"packs":[{}`), []byte(",{}"), 1<<16)
+	f.Add(head, []byte(`{"path":"x","kind":"file","size":1,"parts":[[0,1,0,0,0,1,1,0,0,0]`), 1<<10)
+	f.Fuzz(func(t *testing.T, head, body []byte, times int) {
+		if times < 1 || times > 1<<20 || len(body)*times > 8<<20 {
+			return
+		}
+		object := hostile(t, head, bytes.Repeat(body, times))
+		// An entry of a list takes more than it has bytes, and what the streams expand to is bounded by what is stored.
+		most := uint64(32<<20) + 512*uint64(len(object)) + 64*uint64(len(head))
+		if took := allocated(func() { _, _ = decodeManifest(object) }); took > most {
+			t.Errorf("an object of %d bytes took %d MiB", len(object), took>>20)
 		}
 	})
 }

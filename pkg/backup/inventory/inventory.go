@@ -98,6 +98,9 @@ func (r *Reader) read(ctx context.Context, store objstore.Store, owner layout.Li
 			return Lineage{}, err
 		}
 		l.add(info)
+		if err := l.check(); err != nil {
+			return Lineage{}, err
+		}
 	}
 	if err := r.readBackups(ctx, store, &l, seen); err != nil {
 		return Lineage{}, err

@@ -29,6 +29,18 @@ type listing struct {
 	wal       pitr.Listing // only the WAL in it
 }
 
+// maxKept is how many backups, histories of timelines and gaps in the WAL of one lineage are read: an hourly backup for seven years, and
+// more than anybody has of the rest. A bucket is not trusted, and a list of it may go on for ever.
+const maxKept = 1 << 16
+
+// check refuses a list that takes more memory than is worth reading.
+func (l *listing) check() error {
+	if len(l.manifests)+len(l.histories)+len(l.wal.WAL) > maxKept {
+		return fmt.Errorf("there are more than %d backups, timelines and gaps in the WAL, which is more than is read", maxKept)
+	}
+	return nil
+}
+
 // add takes in the next object of a list in order.
 func (l *listing) add(info objstore.Info) {
 	name := l.Lineage.Lineage.Lineage

@@ -16,8 +16,12 @@ import (
 // Prefix is where the data keys are: an object <Prefix><data key>/<key> for each key that wraps it.
 const Prefix = "keys/"
 
-// maxWrap bounds one of these objects.
-const maxWrap = 64 << 10
+const (
+	// maxWrap bounds one of these objects.
+	maxWrap = 64 << 10
+	// maxWraps is how many there may be: a rotation each day for years.
+	maxWraps = 1 << 12
+)
 
 // dataKey seals objects.
 type dataKey struct {
@@ -190,10 +194,13 @@ func damaged(key string, err error) error {
 
 // wraps lists the names of what wraps each data key.
 func wraps(ctx context.Context, store objstore.Store) (map[string][]string, error) {
-	found := map[string][]string{}
+	found, listed := map[string][]string{}, 0
 	for info, err := range store.List(ctx, Prefix, "") {
 		if err != nil {
 			return nil, err
+		}
+		if listed++; listed > maxWraps {
+			return nil, damaged(Prefix, fmt.Errorf("it has more than %d objects, which is more than is read", maxWraps))
 		}
 		id, key, ok := strings.Cut(strings.TrimPrefix(info.Key, Prefix), "/")
 		if ok && validDataKey(id) && keyName.MatchString(key) {
