@@ -16,7 +16,11 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Geteuid() == 0 { // PostgreSQL refuses root
-		os.Exit(pgtest.AsPostgres())
+		code, err := asPostgres()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }
