@@ -150,6 +150,9 @@ type InstanceStatus struct {
 	// Volume is the name of its PersistentVolumeClaim.
 	// +optional
 	Volume string `json:"volume,omitempty"`
+	// VolumeUID is the UID of that claim; empty while there is none.
+	// +optional
+	VolumeUID types.UID `json:"volumeUID,omitempty"`
 	// Storage says how large and how full its volume is.
 	// +optional
 	Storage *InstanceStorage `json:"storage,omitempty"`

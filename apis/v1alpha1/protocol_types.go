@@ -102,6 +102,9 @@ type LockedVolume struct {
 	Instance string `json:"instance"`
 	// ClaimName is the name of the PersistentVolumeClaim.
 	ClaimName string `json:"claimName"`
+	// UID of the PersistentVolumeClaim: one that was deleted and created again has the same name, and none of the data.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
 }
 
 // Handover says that a data generation is ready on the locked volume. It is in the status of the object that has the lock.
@@ -120,6 +123,10 @@ type Handover struct {
 	// Instance whose volume has it. By default, the first one that was granted.
 	// +optional
 	Instance string `json:"instance,omitempty"`
+	// VolumeUID is the UID of the PersistentVolumeClaim of that instance. If it has another one by now, the data was deleted, and the
+	// Handover is refused.
+	// +optional
+	VolumeUID types.UID `json:"volumeUID,omitempty"`
 }
 
 // ReleaseRequest says that a data generation of a cluster is no longer needed. It is in the status of the Restore or Upgrade whose

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // VolumeLockStatus is the part of a status that every kind has whose controller works on the volumes of a cluster. Written by
 // that controller; the db-controller reads volumeLockRequest and handover.
@@ -40,6 +43,9 @@ type PreviousData struct {
 	DataGeneration string `json:"dataGeneration"`
 	// Instance whose volume has every commit of it.
 	Instance string `json:"instance"`
+	// VolumeUID is the UID of the PersistentVolumeClaim of that volume.
+	// +optional
+	VolumeUID types.UID `json:"volumeUID,omitempty"`
 	// SystemIdentifier of it.
 	SystemIdentifier string `json:"systemIdentifier"`
 	// MajorVersion of it.

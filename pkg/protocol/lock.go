@@ -216,6 +216,15 @@ func Adopt(locks []v1alpha1.VolumeLock, request *LockRequest) []v1alpha1.VolumeL
 	return adopted
 }
 
+// RefuseHandover records in the locks that what the holder hands over can't be adopted. The cluster runs on what it ran on.
+func RefuseHandover(locks []v1alpha1.VolumeLock, request *LockRequest, why string) []v1alpha1.VolumeLock {
+	refused := slices.Clone(locks)
+	if lock := findLock(refused, *request); lock != nil {
+		lock.State, lock.Message, lock.Volumes = v1alpha1.VolumeLockRefused, why, nil
+	}
+	return refused
+}
+
 // Serve records in the locks that clients were led to a data generation that was adopted under one of them. It does so once.
 func Serve(locks []v1alpha1.VolumeLock, generation string, now metav1.Time) []v1alpha1.VolumeLock {
 	served := slices.Clone(locks)

@@ -25,7 +25,7 @@ func (l Lock) HandBack() flow.Outcome {
 	}
 	l.Status.Handover = &v1alpha1.Handover{
 		Token: l.Status.VolumeLockRequest.Token, DataGeneration: previous.DataGeneration, SystemIdentifier: previous.SystemIdentifier,
-		MajorVersion: previous.MajorVersion, Image: previous.Image, Instance: previous.Instance,
+		MajorVersion: previous.MajorVersion, Image: previous.Image, Instance: previous.Instance, VolumeUID: previous.VolumeUID,
 	}
 	return flow.Save(v1alpha1.ReasonRollingBack, fmt.Sprintf("The previous data is handed back to PostgresCluster %s.", l.ClusterName))
 }

@@ -72,8 +72,21 @@ func (u Undo) Possible() flow.Outcome {
 	case !slices.ContainsFunc(u.Cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return i.Name == previous.Instance }):
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
 			"The previous data is on the volume of %s, and that instance no longer exists. The cluster goes on with %s.", previous.Instance, u.NewData))
+	case slices.ContainsFunc(u.Cluster.Status.Instances, u.replaced):
+		return flow.Stop(v1alpha1.ReasonUndoImpossible, u.volumeGone())
 	}
 	return flow.Next
+}
+
+// replaced says that the previous data was on the volume of an instance that has another one now.
+func (u Undo) replaced(i v1alpha1.InstanceStatus) bool {
+	previous := u.Status.Previous
+	return i.Name == previous.Instance && previous.VolumeUID != "" && i.VolumeUID != "" && i.VolumeUID != previous.VolumeUID
+}
+
+func (u Undo) volumeGone() string {
+	return fmt.Sprintf("The previous data was on the volume of %s, which was deleted; the one of that name is another one. The cluster goes on with %s.",
+		u.Status.Previous.Instance, u.NewData)
 }
 
 // possibleAfter waits for what has replaced the new data to be undone, as long as that may be.
@@ -83,15 +96,16 @@ func (u Undo) possibleAfter() flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
 			"%s The previous data is still on the volume of %s, and is removed with this %s.", why, u.Status.Previous.Instance, u.Kind))
 	}
-	switch {
-	case slices.Contains(now.ReleasedDataGenerations, u.Wrote):
+	if slices.Contains(now.ReleasedDataGenerations, u.Wrote) {
 		return never(fmt.Sprintf("The data that this %s wrote can't come back, as what replaced it was confirmed.", u.Kind))
-	case now.MajorVersion != u.MajorVersion && protocol.LockAhead(u.Cluster, u.Requester.GetUID()) == nil:
-		return never(fmt.Sprintf("PostgresCluster %s runs PostgreSQL %d now, which can't go back to %d.", u.ClusterName, now.MajorVersion, u.MajorVersion))
 	}
-	return flow.Wait(u.Reason, fmt.Sprintf(
+	message := fmt.Sprintf(
 		"The data of PostgresCluster %s was replaced since, and it runs on data generation %s. This %s can be undone when what replaced its data is undone.",
-		u.ClusterName, now.DataGeneration, u.Kind))
+		u.ClusterName, now.DataGeneration, u.Kind)
+	if now.MajorVersion != u.MajorVersion {
+		message += fmt.Sprintf(" It runs PostgreSQL %d now, instead of %d: set spec.decision: RollBack of that Upgrade first.", now.MajorVersion, u.MajorVersion)
+	}
+	return flow.Wait(u.Reason, message)
 }
 
 // Await waits until the cluster is stopped, and looks once more whether it can be undone.
@@ -117,16 +131,18 @@ func (u Undo) Await() flow.Outcome {
 		status.VolumeLockRequest = nil // Request says why
 		return flow.Save(u.Reason, "What the cluster runs on has changed meanwhile.")
 	}
-	instance := status.Previous.Instance
-	if !slices.ContainsFunc(u.Response().Volumes, func(v v1alpha1.LockedVolume) bool { return v.Instance == instance }) {
-		return u.impossible(fmt.Sprintf("The previous data is on the volume of %s, which the db-controller did not grant.", instance))
+	instance, uid := status.Previous.Instance, status.Previous.VolumeUID
+	if !slices.ContainsFunc(u.Response().Volumes, func(v v1alpha1.LockedVolume) bool {
+		return v.Instance == instance && (uid == "" || v.UID == "" || v.UID == uid)
+	}) {
+		return u.impossible(fmt.Sprintf("The previous data is on the volume of %s, which the db-controller did not grant, or which was deleted since.", instance))
 	}
 	return flow.Next
 }
 
 // impossible gives the volumes back for good: to request them again would stop the cluster again.
 func (u Undo) impossible(why string) flow.Outcome {
-	u.Status.VolumeLockRequest = nil
+	u.Status.VolumeLockRequest, u.Status.Handover = nil, nil
 	return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf("%s The cluster goes on with %s.", why, u.NewData))
 }
 
@@ -137,6 +153,9 @@ func (u Undo) HandBack() flow.Outcome { return u.shown(u.Lock.HandBack()) }
 func (u Undo) AwaitBack() flow.Outcome {
 	if u.Gone() {
 		return u.Possible()
+	}
+	if refusal := u.Refusal(); refusal != nil { // the db-controller has not found the volume
+		return u.impossible(refusal.Message)
 	}
 	if outcome := u.AwaitRunning(0); !outcome.Finished() {
 		return u.shown(outcome)

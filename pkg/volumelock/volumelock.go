@@ -125,7 +125,7 @@ func (l Lock) PinPrevious() flow.Outcome {
 	}
 	now := l.Cluster.Status
 	l.Status.Previous = &v1alpha1.PreviousData{
-		DataGeneration: now.DataGeneration, Instance: l.Volume().Instance,
+		DataGeneration: now.DataGeneration, Instance: l.Volume().Instance, VolumeUID: l.Volume().UID,
 		SystemIdentifier: now.SystemIdentifier, MajorVersion: now.MajorVersion, Image: now.Image,
 	}
 	return flow.Save(v1alpha1.ReasonRunning, fmt.Sprintf("PostgresCluster %s is stopped, and its data generation %s is kept.", l.ClusterName, now.DataGeneration))
@@ -136,7 +136,7 @@ func (l Lock) HandOver(data v1alpha1.Handover) flow.Outcome {
 	if l.Status.Handover != nil {
 		return flow.Next
 	}
-	data.Token, data.Instance = l.Status.VolumeLockRequest.Token, l.Volume().Instance
+	data.Token, data.Instance, data.VolumeUID = l.Status.VolumeLockRequest.Token, l.Volume().Instance, l.Volume().UID
 	l.Status.Handover, l.Status.HandedOverAt = &data, &metav1.Time{Time: l.Now}
 	return flow.Save(v1alpha1.ReasonAwaitingAdoption, fmt.Sprintf("Data generation %s is handed over to PostgresCluster %s.", data.DataGeneration, l.ClusterName))
 }

@@ -42,13 +42,16 @@ func reportInstances(o *observed.Cluster) {
 
 func instanceOf(o *observed.Cluster, ordinal int, known []v1alpha1.InstanceStatus) v1alpha1.InstanceStatus {
 	instance := v1alpha1.InstanceStatus{Name: o.Names.Instance(ordinal), Volume: o.Names.Volume(ordinal), Storage: storage.InstanceStorage(o, ordinal, known)}
+	if claim := o.Claim(ordinal); claim != nil {
+		instance.VolumeUID = claim.UID
+	}
 	pod := o.Pod(ordinal)
 	if pod == nil {
 		return instance
 	}
 	if before := knownInstance(known, pod); before != nil {
-		storage := instance.Storage
-		instance, instance.Storage = *before, storage
+		storage, volume := instance.Storage, instance.VolumeUID
+		instance, instance.Storage, instance.VolumeUID = *before, storage, volume
 	}
 	instance.PodUID, instance.Node, instance.Address = pod.UID, pod.Spec.NodeName, pod.Status.PodIP
 	instance.Ready = o.Serving(ordinal)

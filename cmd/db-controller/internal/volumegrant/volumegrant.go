@@ -73,6 +73,10 @@ func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Next
 	}
 	handover, instance := request.Handover, handedOver(o, request)
+	if gone := gone(o, handover, instance); gone != "" {
+		status.VolumeLocks = protocol.RefuseHandover(status.VolumeLocks, request, gone)
+		return flow.Save(v1alpha1.ReasonStarting, gone)
+	}
 	if status.DataGeneration != handover.DataGeneration {
 		status.PreviousDataGeneration = status.DataGeneration
 		if !o.HasRun() {
@@ -89,6 +93,16 @@ func AdoptHandover(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status.Adoptions++
 	status.VolumeLocks = protocol.Adopt(status.VolumeLocks, request)
 	return flow.Save(v1alpha1.ReasonStarting, fmt.Sprintf("The data of %s %s is being adopted.", request.Kind, request.Name))
+}
+
+// gone says that the volume which a Handover is about no longer exists; empty: it does, as far as the Handover says which one it is.
+func gone(o *observed.Cluster, handover *v1alpha1.Handover, instance string) string {
+	claim := o.Claim(o.Names.Ordinal(instance))
+	if handover.VolumeUID == "" || claim != nil && claim.UID == handover.VolumeUID {
+		return ""
+	}
+	return fmt.Sprintf("Data generation %s was on the volume of %s, which was deleted; the cluster continues with data generation %s.",
+		handover.DataGeneration, instance, o.Cluster.Status.DataGeneration)
 }
 
 // Respond says to everybody who requests the volumes how their request stands.
@@ -112,7 +126,7 @@ func Respond(_ context.Context, o *observed.Cluster) flow.Outcome {
 func facts(o *observed.Cluster) protocol.LockFacts {
 	facts := protocol.LockFacts{}
 	for _, claim := range o.ExistingClaims() {
-		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name})
+		facts.Volumes = append(facts.Volumes, v1alpha1.LockedVolume{Instance: protocol.InstanceOf(claim.Name), ClaimName: claim.Name, UID: claim.UID})
 	}
 	facts.Now, facts.Stopped = o.Now, o.Vacated() && Fenced(o) && len(facts.Volumes) > 0
 	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))

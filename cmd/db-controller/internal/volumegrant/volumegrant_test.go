@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
@@ -168,6 +169,34 @@ func TestVolumesAreGrantedOnlyOnceTheStatefulSetCarriesTheToken(t *testing.T) {
 			Respond(t.Context(), o)
 			if got := o.Cluster.Status.VolumeLocks[0]; (got.State == v1alpha1.VolumeLockGranted) != c.granted {
 				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestAHandoverOfAVolumeThatWasDeletedIsRefusedAndTheClusterGoesOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid     types.UID
+		refused bool
+	}{
+		"the volume that it names":    {"v0", false},
+		"another one of its name":     {"v9", true},
+		"a requester that names none": {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observedtest.Trio(func(o *observed.Cluster) {
+				observedtest.HandsOver(o, "g0", v1alpha1.VolumeLockGranted, "shop-0")
+				o.Requests[0].Handover.Instance, o.Requests[0].Handover.VolumeUID = "shop-0", c.uid
+				observedtest.AllGone(o)
+				o.Claim(0).UID = "v0"
+			})
+			outcome := AdoptHandover(t.Context(), o)
+			status := o.Cluster.Status
+			if outcome.Kind != flow.KindSave || (status.DataGeneration == "g1") != c.refused || (status.VolumeLocks[0].State == v1alpha1.VolumeLockRefused) != c.refused {
+				t.Errorf("%+v: %s, %+v", outcome, status.DataGeneration, status.VolumeLocks[0])
+			}
+			if c.refused && MustBeStopped(o) {
+				t.Error("it stays down for nothing")
 			}
 		})
 	}

@@ -303,7 +303,7 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		"what replaced it was confirmed": {func(o *observed) {
 			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
 		}, flow.KindStop, "can't come back, as what replaced it was confirmed. The previous data is still on the volume of shop-1, and is removed with this Restore."},
-		"it was upgraded since": {func(o *observed) { o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18 }, flow.KindStop, "runs PostgreSQL 18 now, which can't go back to 17"},
+		"it was upgraded since": {func(o *observed) { o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18 }, flow.KindWait, "set spec.decision: RollBack of that Upgrade first"},
 		"an upgrade may be taken back": {func(o *observed) {
 			o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18
 			o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "up", State: v1alpha1.VolumeLockAdopted}}

@@ -1,0 +1,84 @@
+package volumelock_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/volumelock"
+)
+
+// newUndo is of an Upgrade from g0 on volume v1 of shop-1 to g1, which the cluster runs.
+func newUndo(change func(*v1alpha1.PostgresCluster)) volumelock.Undo {
+	lock := newLock(v1alpha1.VolumeLock{})
+	lock.Status.VolumeLockRequest = nil
+	lock.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1", VolumeUID: "v1", MajorVersion: 17}
+	status := &lock.Cluster.Status
+	status.DataGeneration, status.MajorVersion = "g1", 18
+	status.Instances = []v1alpha1.InstanceStatus{{Name: "shop-0", VolumeUID: "v0"}, {Name: "shop-1", VolumeUID: "v1"}}
+	if change != nil {
+		change(lock.Cluster)
+	}
+	return volumelock.Undo{Lock: lock, Wrote: "g1", MajorVersion: 18, Kind: "Upgrade", NewData: "PostgreSQL 18", Reason: v1alpha1.ReasonRollingBack}
+}
+
+func TestAnUndoStopsNothingWhereThePreviousDataIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.PostgresCluster)
+		want   flow.Kind
+	}{
+		"the volume is there":             {nil, flow.KindSave},
+		"it is another one of its name":   {func(c *v1alpha1.PostgresCluster) { c.Status.Instances[1].VolumeUID = "v9" }, flow.KindStop},
+		"it is not known which one it is": {func(c *v1alpha1.PostgresCluster) { c.Status.Instances[1].VolumeUID = "" }, flow.KindSave},
+		"the instance no longer exists":   {func(c *v1alpha1.PostgresCluster) { c.Status.Instances = c.Status.Instances[:1] }, flow.KindStop},
+		"a later Upgrade may yet be rolled back": {
+			func(c *v1alpha1.PostgresCluster) { c.Status.DataGeneration, c.Status.MajorVersion = "g2", 19 }, flow.KindWait},
+		"a later Upgrade was confirmed": {func(c *v1alpha1.PostgresCluster) {
+			c.Status.DataGeneration, c.Status.MajorVersion, c.Status.ReleasedDataGenerations = "g2", 19, []string{"g1"}
+		}, flow.KindStop},
+	} {
+		t.Run(name, func(t *testing.T) {
+			undo := newUndo(c.change)
+			got := undo.Request()
+			if got.Kind != c.want || (undo.Status.VolumeLockRequest != nil) != (c.want == flow.KindSave) {
+				t.Errorf("%+v, requested %v", got, undo.Status.VolumeLockRequest)
+			}
+			if c.want == flow.KindStop && got.Reason != v1alpha1.ReasonUndoImpossible {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestAnUndoGoesForwardAgainWhereTheVolumeWasDeletedMeanwhile(t *testing.T) {
+	grant := func(undo volumelock.Undo, uid types.UID) *v1alpha1.VolumeLock {
+		undo.Request()
+		undo.Cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{
+			RequesterUID: "u", Token: protocol.Token("u", 1), State: v1alpha1.VolumeLockGranted,
+			Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", UID: "v0"}, {Instance: "shop-1", UID: uid}},
+		}}
+		return &undo.Cluster.Status.VolumeLocks[0]
+	}
+	before := newUndo(nil)
+	grant(before, "v9")
+	if got := before.Await(); got.Kind != flow.KindStop || got.Reason != v1alpha1.ReasonUndoImpossible || before.Status.VolumeLockRequest != nil {
+		t.Errorf("before it is handed back: %+v", got)
+	}
+	after := newUndo(nil)
+	lock := grant(after, "v1")
+	after.Await()
+	after.HandBack()
+	if handover := after.Status.Handover; handover == nil || handover.VolumeUID != "v1" || handover.Instance != "shop-1" {
+		t.Fatalf("%+v", handover)
+	}
+	lock.State, lock.Message = v1alpha1.VolumeLockRefused, "It was deleted."
+	got := after.AwaitBack()
+	if got.Kind != flow.KindStop || !strings.Contains(got.Message, "It was deleted. The cluster goes on with PostgreSQL 18.") ||
+		after.Status.VolumeLockRequest != nil || after.Status.Handover != nil {
+		t.Errorf("after it was handed back: %+v, %+v", got, after.Status)
+	}
+}
