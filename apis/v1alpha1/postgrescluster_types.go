@@ -56,6 +56,7 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.locale) || self.bootstrap.initdb.locale != 'PG_UNICODE_FAST' || self.version >= 18",message="spec.bootstrap.initdb.locale: PG_UNICODE_FAST needs spec.version 18 or later; use C.UTF-8, or a later version"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !(has(self.bootstrap.initdb.encoding) || has(self.bootstrap.initdb.locale)) || self.version >= 15",message="spec.bootstrap.initdb.encoding and locale need spec.version 15 or later, because a database of version 14 couldn't be upgraded to 15 with them: remove them, or use a later version"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.walSegmentSize) || quantity(self.storage.size).asApproximateFloat() >= 20.0 * quantity(self.bootstrap.initdb.walSegmentSize).asApproximateFloat() || self.bootstrap.initdb.walSegmentSize in ['1Mi','2Mi','4Mi','8Mi','16Mi']",message="spec.storage.size must be at least 20 times spec.bootstrap.initdb.walSegmentSize, because PostgreSQL keeps several segments: use smaller segments or a larger volume"
+// +kubebuilder:validation:XValidation:rule="has(self.runAs) == has(oldSelf.runAs) && (!has(self.runAs) || self.runAs == oldSelf.runAs)",message="spec.runAs can't be changed, because PostgreSQL's files belong to the user: create a new PostgresCluster, and move the data with a Restore"
 type PostgresClusterSpec struct {
 	// Version is the desired major version of PostgreSQL. status.version is what runs. The first version is taken from
 	// here, a higher one is reached by an Upgrade, and a lower one is never acted on.
@@ -131,6 +132,11 @@ type PostgresClusterSpec struct {
 	// +optional
 	Pods Pods `json:"pods,omitempty"`
 
+	// RunAs is the user of the pods of instances and Jobs. By default, user, group and fsGroup are 999, as in PostgreSQL's official
+	// images. It can't be changed, because the files on the volumes belong to the user.
+	// +optional
+	RunAs *RunAs `json:"runAs,omitempty"`
+
 	// Services of the cluster, such as a load balancer for clients outside of the Kubernetes cluster. By default, they can be
 	// reached from within it only. A change restarts nothing.
 	// +optional
@@ -189,6 +195,19 @@ type PostgresClusterSpec struct {
 	// DeletionPolicy says what happens when the PostgresCluster is deleted. It may be changed while the deletion waits.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// RunAs is the user of pods.
+// +kubebuilder:validation:XValidation:rule="has(self.userID) != (has(self.fromNamespace) && self.fromNamespace)",message="spec.runAs must have either userID, such as 26, or fromNamespace: true"
+type RunAs struct {
+	// UserID is the user, group and fsGroup, such as 26 for CloudNativePG's images or 70 for Alpine's.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 4294967294",message="spec.runAs.userID must be from 1 to 4294967294, because PostgreSQL refuses to run as root: write the uid of the user postgres in the image, such as 26"
+	UserID *int64 `json:"userID,omitempty"`
+	// FromNamespace leaves user, group and fsGroup to the admission of the namespace, as OpenShift's restricted security
+	// context constraints want it.
+	// +optional
+	FromNamespace bool `json:"fromNamespace,omitempty"`
 }
 
 // Resources of a container.

@@ -254,6 +254,9 @@ type NewCluster struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	// RunAs is the user of its pods. By default, that of the cluster that was backed up.
+	// +optional
+	RunAs *RunAs `json:"runAs,omitempty"`
 	// SuperuserAccess of the new cluster.
 	// +optional
 	SuperuserAccess *bool `json:"superuserAccess,omitempty"`

@@ -9,11 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"howdah.dev/howdah/cmd/agent/internal/passwd"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
 func installCommand() *cobra.Command {
-	return &cobra.Command{
+	var passwdFile string
+	cmd := &cobra.Command{
 		Use:   "install DIR",
 		Short: "Copy this program to DIR/agent, and those beside it that a pod needs",
 		Args:  cobra.ExactArgs(1),
@@ -27,9 +29,14 @@ func installCommand() *cobra.Command {
 					return err
 				}
 			}
-			return nil
+			if passwdFile == "" {
+				return nil
+			}
+			return passwd.Write(passwdFile, os.Getuid(), os.Getgid())
 		},
 	}
+	cmd.Flags().StringVar(&passwdFile, "passwd", "", "write a passwd file here that knows the user of this process as postgres")
+	return cmd
 }
 
 // install copies a program in one step, so that nobody ever runs half of it.

@@ -32,15 +32,22 @@ func DebianBinDir(major int) string {
 	return fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
 }
 
-// BinDir finds the folder of the programs of a major: Debian's, else the one that PATH leads to, if
-// it is of that major.
+// binDirs are the folders where packages keep the programs of a major: Debian's, those of the PostgreSQL project for Red Hat, and
+// Alpine's.
+func binDirs(major int) []string {
+	return []string{DebianBinDir(major), fmt.Sprintf("/usr/pgsql-%d/bin", major), fmt.Sprintf("/usr/libexec/postgresql%d", major)}
+}
+
+// BinDir finds the folder of the programs of a major: that of a package, else the one that PATH leads to, if it is of that major.
 func BinDir(ctx context.Context, run Run, major int) (string, error) {
-	if dir := DebianBinDir(major); isFile(filepath.Join(dir, "postgres")) {
-		return dir, nil
+	for _, dir := range binDirs(major) {
+		if isFile(filepath.Join(dir, "postgres")) {
+			return dir, nil
+		}
 	}
 	path, err := exec.LookPath("postgres")
 	if err != nil {
-		return "", fmt.Errorf("PostgreSQL %d is neither in %s nor on PATH: %w", major, DebianBinDir(major), err)
+		return "", fmt.Errorf("PostgreSQL %d is neither in %s nor on PATH: %w", major, strings.Join(binDirs(major), ", "), err)
 	}
 	version, err := ProgramVersion(ctx, run, path)
 	if err != nil {

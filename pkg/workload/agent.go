@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"path/filepath"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"howdah.dev/howdah/pkg/agentapi"
@@ -21,13 +23,27 @@ const (
 	installer = "install-agent"
 	// agentVolume is the image of the agent.
 	agentVolume = "agent"
+	// runVolume is the emptyDir at agentapi.RunDir.
+	runVolume = "run"
 	// inImage is where the image has the agent.
 	inImage = "/agent"
 )
 
 // Bring puts the agent into the first container of a pod. It is at agentapi.AgentPath either way, since that is written into
 // what outlives the pod, such as the configuration of PostgreSQL.
+//
+// A user that the image doesn't know gets an entry in /etc/passwd: initdb and pg_upgrade look up their own name, and so does psql. Who
+// the user is may be known only in the pod, so the copying container writes the file, and is there whatever Mounted says.
 func (a Agent) Bring(pod *corev1.PodSpec) {
+	if !isStock(pod) {
+		install := a.install()
+		install.Command = append(install.Command, "--passwd="+agentapi.PasswdFile)
+		pod.InitContainers = append(pod.InitContainers, install)
+		pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts, corev1.VolumeMount{
+			Name: runVolume, MountPath: "/etc/passwd", SubPath: filepath.Base(agentapi.PasswdFile), ReadOnly: true,
+		})
+		return
+	}
 	if !a.Mounted {
 		pod.InitContainers = append(pod.InitContainers, a.install())
 		return
@@ -43,7 +59,7 @@ func (a Agent) install() corev1.Container {
 		Name: installer, Image: a.Image,
 		Command:         []string{inImage, "install", agentapi.BinDir},
 		SecurityContext: ContainerSecurity(),
-		VolumeMounts:    []corev1.VolumeMount{{Name: "run", MountPath: agentapi.RunDir}},
+		VolumeMounts:    []corev1.VolumeMount{{Name: runVolume, MountPath: agentapi.RunDir}},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 func Fit(pod *corev1.PodSpec, spec *v1alpha1.PostgresClusterSpec) {
 	place(pod, spec.Scheduling)
 	pod.ImagePullSecrets = PullSecrets(spec)
+	runAs(pod, spec.RunAs)
 	if spec.Pods.RuntimeClassName != "" {
 		pod.RuntimeClassName = &spec.Pods.RuntimeClassName
 	}

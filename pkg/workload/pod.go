@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// PostgresUID is the user, group and fsGroup of every pod that touches a data volume, as in PostgreSQL's stock images.
+// PostgresUID is the user, group and fsGroup of every pod that touches a data volume, as in PostgreSQL's official images, unless
+// spec.runAs says otherwise.
 const PostgresUID = 999
 
 // PodSecurity is the restricted profile for a pod that touches a data volume.
@@ -21,6 +23,23 @@ func PodSecurity() *corev1.PodSecurityContext {
 		FSGroup: ptr.To[int64](PostgresUID), FSGroupChangePolicy: &policy,
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
+}
+
+// runAs has a pod run as the user that the spec of its cluster wants.
+func runAs(pod *corev1.PodSpec, user *v1alpha1.RunAs) {
+	if user == nil {
+		return
+	}
+	if pod.SecurityContext == nil {
+		pod.SecurityContext = PodSecurity()
+	}
+	s := pod.SecurityContext
+	s.RunAsUser, s.RunAsGroup, s.FSGroup = user.UserID, user.UserID, user.UserID
+}
+
+// isStock says whether a pod runs as the user that PostgreSQL's official images know.
+func isStock(pod *corev1.PodSpec) bool {
+	return pod.SecurityContext != nil && ptr.Deref(pod.SecurityContext.RunAsUser, 0) == PostgresUID
 }
 
 // ContainerSecurity is the restricted profile for a container.
@@ -36,12 +55,12 @@ func ContainerSecurity() *corev1.SecurityContext {
 func ScratchVolumes() ([]corev1.Volume, []corev1.VolumeMount) {
 	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	return []corev1.Volume{
-			{Name: "run", VolumeSource: empty},
+			{Name: runVolume, VolumeSource: empty},
 			{Name: "sockets", VolumeSource: empty},
 			{Name: "tmp", VolumeSource: empty},
 			{Name: "shm", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 		}, []corev1.VolumeMount{
-			{Name: "run", MountPath: agentapi.RunDir},
+			{Name: runVolume, MountPath: agentapi.RunDir},
 			{Name: "sockets", MountPath: agentapi.SocketDir},
 			{Name: "tmp", MountPath: "/tmp"},
 			{Name: "shm", MountPath: "/dev/shm"},

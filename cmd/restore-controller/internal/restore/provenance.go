@@ -62,6 +62,8 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 	keep(d, "spec.scheduling.topologySpreadConstraints", &admitted.Scheduling.TopologySpreadConstraints,
 		spec.Scheduling.TopologySpreadConstraints, live.Scheduling.TopologySpreadConstraints)
 	keep(d, "spec.pods", &admitted.Pods, spec.Pods, live.Pods)
+	keep(d, "spec.runAs", &admitted.RunAs, spec.RunAs, live.RunAs)
+	keep(d, "spec.networkPolicy", &admitted.NetworkPolicy, spec.NetworkPolicy, live.NetworkPolicy)
 	keep(d, "spec.services", &admitted.Services, spec.Services, live.Services)
 	keep(d, "spec.tls", &admitted.TLS, spec.TLS, live.TLS)
 	admitted.Roles = d.roles(spec.Roles, live.Roles)

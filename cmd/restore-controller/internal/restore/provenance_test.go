@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"k8s.io/utils/ptr"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/manager"
@@ -23,6 +25,8 @@ func planted() v1alpha1.PostgresClusterSpec {
 	}}
 	spec.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "evil"}}
 	spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "evil", Image: "evil:1"}}
+	spec.RunAs = &v1alpha1.RunAs{UserID: ptr.To[int64](65532)}
+	spec.NetworkPolicy = &v1alpha1.NetworkPolicy{Clients: []v1alpha1.NetworkPeer{{CIDR: "0.0.0.0/0"}}}
 	spec.Services.RW.Type = "LoadBalancer"
 	spec.TLS.DNSNames = []v1alpha1.DNSName{"bank.example"}
 	spec.Scheduling = v1alpha1.Scheduling{
@@ -57,7 +61,8 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 	}
 	want := []string{
 		"spec.image", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
-		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.services", "spec.tls",
+		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.runAs",
+		"spec.networkPolicy", "spec.services", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.postgresql.parameters.jit_provider",
 		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
 	}
@@ -84,9 +89,9 @@ func TestWhatTheLiveClusterHasIsKept(t *testing.T) {
 
 func TestWhatAPersonWritesIntoTheRestoreCounts(t *testing.T) {
 	spec, _ := from(t, planted(), v1alpha1.NewCluster{
-		Name: "copy", Image: "mine:17", Parameters: map[string]v1alpha1.ParameterValue{"shared_preload_libraries": "pg_stat_statements"},
+		Name: "copy", Image: "mine:17", RunAs: &v1alpha1.RunAs{FromNamespace: true}, Parameters: map[string]v1alpha1.ParameterValue{"shared_preload_libraries": "pg_stat_statements"},
 	}, provenance{})
-	if spec.Image != "mine:17" || spec.PostgreSQL.Parameters["shared_preload_libraries"] != "pg_stat_statements" {
+	if spec.Image != "mine:17" || !spec.RunAs.FromNamespace || spec.PostgreSQL.Parameters["shared_preload_libraries"] != "pg_stat_statements" {
 		t.Errorf("%+v", spec)
 	}
 }
@@ -95,7 +100,7 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
 		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
-		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds",
+		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy",
 	}
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {

@@ -64,6 +64,9 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by
 	if wanted.SuperuserAccess != nil {
 		spec.SuperuserAccess = *wanted.SuperuserAccess
 	}
+	if wanted.RunAs != nil {
+		spec.RunAs = wanted.RunAs
+	}
 	if wanted.Resources != nil {
 		spec.Resources = *wanted.Resources
 	}
