@@ -37,6 +37,7 @@ type BackupRepositoryList struct {
 }
 
 // BackupRepositorySpec describes a repository.
+// +kubebuilder:validation:XValidation:rule="!has(self.asOf) || has(self.readOnly) && self.readOnly",message="spec.asOf shows the bucket as it was, which can't be changed: set spec.readOnly: true as well"
 // +kubebuilder:validation:XValidation:rule="has(self.encryption) == has(oldSelf.encryption)",message="spec.encryption can't be switched on or off, because existing objects would stay as they are: create another BackupRepository with another spec.s3.prefix"
 // +kubebuilder:validation:XValidation:rule="!has(self.encryption) || !has(self.s3.credentials) || self.encryption.secretName != self.s3.credentials.secretName",message="spec.encryption.secretName must not be the Secret of spec.s3.credentials, because each of its entries is a key"
 // +kubebuilder:validation:XValidation:rule="has(self.authentication) == has(oldSelf.authentication)",message="spec.authentication can't be switched on or off, because existing objects would stay as they are: create another BackupRepository with another spec.s3.prefix"
@@ -56,6 +57,10 @@ type BackupRepositorySpec struct {
 	// it.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// AsOf reads a bucket that keeps versions as it was at this time, such as 2026-03-04T05:00:00Z, with all that was deleted or
+	// replaced since. It needs readOnly: true. Use it in a second BackupRepository to list and restore what was lost.
+	// +optional
+	AsOf *metav1.Time `json:"asOf,omitempty"`
 	// Retention says what is kept in the repository; everything else is deleted. It applies to each lineage separately: the
 	// data of one cluster since it was created, restored or upgraded. By default, nothing is deleted.
 	// +optional

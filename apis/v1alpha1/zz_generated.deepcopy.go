@@ -255,6 +255,10 @@ func (in *BackupRepositorySpec) DeepCopyInto(out *BackupRepositorySpec) {
 		*out = new(AuthenticationSpec)
 		**out = **in
 	}
+	if in.AsOf != nil {
+		in, out := &in.AsOf, &out.AsOf
+		*out = (*in).DeepCopy()
+	}
 	if in.Retention != nil {
 		in, out := &in.Retention, &out.Retention
 		*out = new(RetentionSpec)

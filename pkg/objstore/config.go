@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // The drivers.
@@ -48,6 +49,8 @@ type Config struct {
 	Dial DialPolicy `json:"-"`
 	// ReadOnly refuses every write and delete.
 	ReadOnly bool `json:"readOnly,omitempty"`
+	// AsOf shows a bucket with versions as it was then. It must be ReadOnly.
+	AsOf *time.Time `json:"asOf,omitempty"`
 	// ServerSide has the server encrypt what is put; nil: as the bucket is set.
 	ServerSide *ServerSide `json:"serverSide,omitempty"`
 	// Encryption on the client, or signatures; nil: objects lie there as they are.
@@ -109,6 +112,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("%w: no bucket is named", ErrConfig)
 	case c.Driver == DriverMinIO && c.Endpoint == "":
 		return fmt.Errorf("%w: the driver %s needs an endpoint, such as https://minio.example.com:9000", ErrConfig, DriverMinIO)
+	case c.AsOf != nil && !c.ReadOnly:
+		return fmt.Errorf("%w: what a bucket was at a time can only be read: set spec.readOnly: true beside spec.asOf", ErrConfig)
 	}
 	return errors.Join(c.validateEndpoint(), c.validateCA(), c.validatePrefix())
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,61 @@ func TestABucketWithAnObjectLock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestABucketWithVersionsIsReadAsItWas, with both drivers.
+func TestABucketWithVersionsIsReadAsItWas(t *testing.T) {
+	for _, driver := range []string{objstore.DriverAWS, objstore.DriverMinIO} {
+		t.Run(driver, func(t *testing.T) {
+			config := storetest.Server(t, driver)
+			if keeps, err := versioned(t, config).KeepsVersions(t.Context()); err != nil || keeps {
+				t.Errorf("a bucket without versions: %t, %v", keeps, err)
+			}
+			config.Bucket = fmt.Sprintf("versions-%x", rand.Uint32())
+			if !makeLocked(t, config) {
+				t.Skip("the server keeps no versions")
+			}
+			storetest.Versions(t, versioned(t, config))
+			shown := asOf(t, config, time.Now().Add(time.Hour))
+			if _, err := shown.Get(t.Context(), "v/a/b", 100); !errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("what is deleted is there at last: %v", err)
+			}
+			if _, err := asOf(t, config, time.Now().Add(-time.Hour)).Get(t.Context(), "v/c", 100); !errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("it was there before it was put: %v", err)
+			}
+			found := slices.Collect(func(yield func(objstore.Version) bool) {
+				for v, err := range versioned(t, config).Versions(t.Context(), "v/c", "") {
+					if err != nil || !yield(v) {
+						return
+					}
+				}
+			})
+			then := slices.IndexFunc(found, func(v objstore.Version) bool { return !v.Deleted })
+			body, err := asOf(t, config, found[then].Modified).Get(t.Context(), "v/c", 100)
+			if err != nil || string(body) != "other" {
+				t.Errorf("when it was put: %q, %v", body, err)
+			}
+		})
+	}
+}
+
+func versioned(t *testing.T, config objstore.Config) objstore.Versioned {
+	t.Helper()
+	store, is := opened(t, config).(objstore.Versioned)
+	if !is {
+		t.Fatal("the driver knows no versions")
+	}
+	return store
+}
+
+func asOf(t *testing.T, config objstore.Config, at time.Time) objstore.Store {
+	t.Helper()
+	config.AsOf, config.ReadOnly = &at, true
+	store, err := open.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
 func opened(t *testing.T, config objstore.Config) objstore.Store {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -170,31 +169,12 @@ func encryptBy(by *objstore.ServerSide, options *minio.PutObjectOptions) (err er
 
 // Get reads the whole object.
 func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
-	body, info, _, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Key(key), minio.GetObjectOptions{})
-	if err != nil {
-		return nil, s.fail("get", key, err)
-	}
-	defer body.Close()
-	content, err := client.ReadWhole(body, info.Size, limit)
-	return content, s.fail("get", key, err)
+	return s.get(ctx, key, minio.GetObjectOptions{}, limit)
 }
 
 // ReadAt reads a range.
 func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	options := minio.GetObjectOptions{}
-	if err := options.SetRange(off, off+int64(len(p))-1); err != nil {
-		return 0, s.fail("read", key, err)
-	}
-	body, info, _, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Key(key), options)
-	if err != nil {
-		return 0, s.fail("read", key, err)
-	}
-	defer body.Close()
-	n, err := io.ReadFull(body, p)
-	return n, s.fail("read", key, client.Torn(err, info.Size, int64(n)))
+	return s.readAt(ctx, key, minio.GetObjectOptions{}, p, off)
 }
 
 // Stat asks for the object's head.

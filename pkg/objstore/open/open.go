@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/asof"
 	"howdah.dev/howdah/pkg/objstore/minio"
 	"howdah.dev/howdah/pkg/objstore/readonly"
 	"howdah.dev/howdah/pkg/objstore/retry"
@@ -49,6 +50,14 @@ func Plain(ctx context.Context, config objstore.Config) (objstore.Store, error) 
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
+	driver, err := versioned(ctx, config)
+	if err != nil || config.AsOf == nil {
+		return driver, err
+	}
+	return asof.New(driver, *config.AsOf), nil
+}
+
+func versioned(ctx context.Context, config objstore.Config) (objstore.Versioned, error) {
 	if config.Driver == objstore.DriverMinIO {
 		return minio.Open(ctx, config)
 	}

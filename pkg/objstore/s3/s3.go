@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -199,37 +198,14 @@ func (s *Store) unsigned(o *s3.Options) {
 	})
 }
 
-func (s *Store) open(ctx context.Context, key, bytesRange string) (*s3.GetObjectOutput, error) {
-	input := &s3.GetObjectInput{Bucket: &s.config.Bucket, Key: aws.String(s.config.Key(key))}
-	if bytesRange != "" {
-		input.Range = &bytesRange
-	}
-	return s.client.GetObject(ctx, input)
-}
-
 // Get reads the whole object.
 func (s *Store) Get(ctx context.Context, key string, limit int64) ([]byte, error) {
-	output, err := s.open(ctx, key, "")
-	if err != nil {
-		return nil, s.fail("get", key, err)
-	}
-	defer output.Body.Close()
-	body, err := client.ReadWhole(output.Body, aws.ToInt64(output.ContentLength), limit)
-	return body, s.fail("get", key, err)
+	return s.get(ctx, key, "", limit)
 }
 
 // ReadAt reads a range.
 func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	output, err := s.open(ctx, key, fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1))
-	if err != nil {
-		return 0, s.fail("read", key, err)
-	}
-	defer output.Body.Close()
-	n, err := io.ReadFull(output.Body, p)
-	return n, s.fail("read", key, client.Torn(err, aws.ToInt64(output.ContentLength), int64(n)))
+	return s.readAt(ctx, key, "", p, off)
 }
 
 // Stat asks for the object's head.

@@ -61,6 +61,9 @@ func Config(repo *v1alpha1.BackupRepository) objstore.Config {
 		config.PathStyle = *s3.ForcePathStyle
 	}
 	config.ReadOnly = repo.Spec.ReadOnly
+	if at := repo.Spec.AsOf; at != nil {
+		config.AsOf = &at.Time
+	}
 	if by := s3.ServerSideEncryption; by != nil {
 		config.ServerSide = &objstore.ServerSide{KMS: by.Type == v1alpha1.EncryptionKMS, Key: by.KMSKey}
 	}

@@ -36,6 +36,8 @@ type Settings struct {
 	Insecure  string `json:"insecure,omitempty"`
 	// KeyFile is the key of an encrypted repository, or a folder of keys, as a Secret is mounted.
 	KeyFile string `json:"keyFile,omitempty"`
+	// AsOf is a time; a bucket with versions is read as it was then.
+	AsOf string `json:"asOf,omitempty"`
 	// Folder is a copy of the bucket on this machine, instead of all that is above.
 	Folder string `json:"folder,omitempty"`
 }
@@ -63,6 +65,7 @@ func (f *Flags) Add(command *cobra.Command) {
 	flags.StringVar(&f.Insecure, "insecure", "", "true or false: whether the endpoint may have http://, without encryption (HOWDAH_INSECURE)")
 	flags.StringVar(&f.CAFile, "ca-file", "", "PEM file of the CA of the server's certificate (HOWDAH_CA_FILE, AWS_CA_BUNDLE)")
 	flags.StringVar(&f.KeyFile, "key-file", "", "key of an encrypted repository: a file named after the key, or a folder with such files (HOWDAH_KEY_FILE)")
+	flags.StringVar(&f.AsOf, "as-of", "", "read a bucket that keeps versions as it was at this time, such as 2026-03-04T05:00:00Z (HOWDAH_AS_OF)")
 	flags.StringVar(&f.Folder, "folder", "", "a copy of the bucket in a folder, instead of a bucket (HOWDAH_FOLDER)")
 	flags.DurationVar(&f.Patience, "patience", DefaultPatience, "how long to retry while the store does not respond")
 	for _, name := range []string{"path-style", "insecure"} {
@@ -86,6 +89,7 @@ func (f *Flags) Resolve(getenv func(string) string) (Place, error) {
 		Insecure:  cmp.Or(f.Insecure, getenv("HOWDAH_INSECURE"), file.Insecure),
 		CAFile:    cmp.Or(f.CAFile, getenv("HOWDAH_CA_FILE"), file.CAFile, getenv("AWS_CA_BUNDLE")),
 		KeyFile:   cmp.Or(f.KeyFile, getenv("HOWDAH_KEY_FILE"), file.KeyFile),
+		AsOf:      cmp.Or(f.AsOf, getenv("HOWDAH_AS_OF"), file.AsOf),
 		Folder:    cmp.Or(f.Folder, getenv("HOWDAH_FOLDER"), file.Folder),
 	}
 	if f.Folder == "" && f.Bucket != "" {
@@ -125,6 +129,8 @@ type Place struct {
 
 func (s Settings) place() (p Place, err error) {
 	switch {
+	case s.Folder != "" && s.AsOf != "":
+		return Place{}, fmt.Errorf("%w: a folder keeps no versions, so --as-of needs --bucket", ErrUsage)
 	case s.Folder != "":
 		if p.folder, err = filepath.Abs(s.Folder); err != nil {
 			return Place{}, err
@@ -157,6 +163,13 @@ func (s Settings) bucket() (Place, error) {
 		if p.config.Insecure, err = strconv.ParseBool(s.Insecure); err != nil {
 			return Place{}, fmt.Errorf("%w: insecure %q: use true or false", ErrUsage, s.Insecure)
 		}
+	}
+	if s.AsOf != "" {
+		at, err := time.Parse(time.RFC3339, s.AsOf)
+		if err != nil {
+			return Place{}, fmt.Errorf("%w: as-of %q is not a time such as 2026-03-04T05:00:00Z", ErrUsage, s.AsOf)
+		}
+		p.config.AsOf, p.config.ReadOnly = &at, true
 	}
 	if s.CAFile != "" {
 		if err := p.trust(s.CAFile); err != nil {
@@ -219,7 +232,7 @@ func (p Place) Open(ctx context.Context, readOnly bool) (objstore.Store, error) 
 		}
 		return open.Sealed(store, p.config.Encryption), nil
 	}
-	p.config.ReadOnly = readOnly
+	p.config.ReadOnly = readOnly || p.config.AsOf != nil
 	return open.With(ctx, p.config, retry.Policy{MaxElapsed: max(p.patience, time.Nanosecond)})
 }
 
@@ -240,12 +253,15 @@ func (p Place) Args() []string {
 	if p.folder == "" {
 		args = []string{"--bucket=" + p.config.Bucket, "--driver=" + p.config.Driver, fmt.Sprintf("--path-style=%t", p.config.PathStyle)}
 	}
-	insecure := ""
+	insecure, asOf := "", ""
+	if at := p.config.AsOf; at != nil {
+		asOf = at.UTC().Format(time.RFC3339Nano)
+	}
 	if p.config.Insecure {
 		insecure = "true"
 	}
 	for _, flag := range []struct{ name, value string }{
-		{"endpoint", p.config.Endpoint}, {"insecure", insecure}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile}, {"key-file", p.keyFile},
+		{"endpoint", p.config.Endpoint}, {"insecure", insecure}, {"as-of", asOf}, {"prefix", p.config.Prefix}, {"region", p.config.Region}, {"ca-file", p.caFile}, {"key-file", p.keyFile},
 	} {
 		if flag.value != "" {
 			args = append(args, "--"+flag.name+"="+flag.value)

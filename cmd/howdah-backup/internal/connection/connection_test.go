@@ -95,3 +95,17 @@ func TestAConnectionThatCannotBeRightIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestATimeIsReadOnly(t *testing.T) {
+	place, err := (&Flags{Settings: Settings{Bucket: "b", AsOf: "2026-03-04T05:06:07+01:00"}}).Resolve(env(nil))
+	if err != nil || place.config.AsOf == nil || !place.config.ReadOnly || !slices.Contains(place.Args(), "--as-of=2026-03-04T04:06:07Z") {
+		t.Errorf("%+v, %q, %v", place.config, place.Args(), err)
+	}
+	for name, s := range map[string]Settings{
+		"no time": {Bucket: "b", AsOf: "yesterday"}, "a folder": {Folder: "/copy", AsOf: "2026-03-04T05:06:07Z"},
+	} {
+		if _, err := (&Flags{Settings: s}).Resolve(env(nil)); !errors.Is(err, ErrUsage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
