@@ -138,7 +138,7 @@ func TestAServerWithLargeSegmentsHasRoomForTwoOfThem(t *testing.T) {
 	for _, p := range parameters(r, postgres.ControlData{SegSize: 64 << 20}, agentapi.RestoreTarget{}) {
 		got[p.Name] = p.Value
 	}
-	if got["min_wal_size"] != "128MB" {
+	if got["min_wal_size"] != "256MB" {
 		t.Errorf("min_wal_size is %q", got["min_wal_size"])
 	}
 }
