@@ -213,6 +213,37 @@ func (m *Member) Located(ctx context.Context, request agentapi.PositionRequest) 
 	return position, err
 }
 
+// Positions asks all members of the Lease how far they are, where the own server has ended, and returns what those say that are up as
+// replicas. One that doesn't answer within half a second is left out.
+func Positions(ctx context.Context, m *Member) (positions []agentapi.Position) {
+	m.mu.Lock()
+	var members []elect.Member
+	if record := m.core.Record(); record != nil {
+		members = slices.DeleteFunc(slices.Clone(record.Members), func(to elect.Member) bool { return to.Name == m.Self.Name })
+	}
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	answers := make(chan *agentapi.Position, len(members))
+	for _, to := range members {
+		go func() {
+			position, err := m.Peers.Position(ctx, to, agentapi.PositionRequest{Ended: true})
+			if err != nil {
+				m.Log.Warn("a member can't be asked how far it is", "member", to.Name, "error", err)
+				answers <- nil
+				return
+			}
+			answers <- &position
+		}()
+	}
+	for range members {
+		if p := <-answers; p != nil && p.Replica && p.Timeline > 0 && p.Generation == m.Self.Generation {
+			positions = append(positions, *p)
+		}
+	}
+	return positions
+}
+
 // Position of the own server, as it was told last.
 func (m *Member) Position() agentapi.Position {
 	m.mu.Lock()

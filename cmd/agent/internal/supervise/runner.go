@@ -219,11 +219,17 @@ func (r *runner) lead(ctx context.Context) error {
 	if standby, err := settings.IsStandby(r.adopted.pgdata); standby || err != nil {
 		return r.live(ctx, r.newServer(replicaMode))
 	}
+	crashed := r.crashed(ctx)
+	if crashed {
+		if err := r.reverted(ctx); err != nil {
+			return r.unable(ctx, err)
+		}
+	}
 	if !r.election.Guard() {
 		return errChanged
 	}
 	r.crashes.retry()
-	r.conf.replication.Closed = want.Sync.Quorum > 0 && (closed || r.crashed(ctx))
+	r.conf.replication.Closed = want.Sync.Quorum > 0 && (closed || crashed)
 	return r.live(ctx, r.newServer(primaryMode))
 }
 
