@@ -20,7 +20,7 @@ import (
 // it, and the pod's limit of 256 MiB is well above.
 const backupMemory = 176 << 20
 
-// memoryFor is backupMemory for buffers of so many bytes, in a pod with another limit; 0 is the usual one.
+// memoryFor is backupMemory for buffers of this many bytes, in a pod with another limit; 0 is the usual one.
 func memoryFor(buffers int64) int64 {
 	if buffers <= 0 {
 		return backupMemory

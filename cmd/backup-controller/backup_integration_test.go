@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-func TestABackupIsMadeByAJobBesideTheInstanceAndLeavesNothingIdle(t *testing.T) {
+func TestABackupIsTakenByAJobBesideTheInstanceAndLeavesNothingIdle(t *testing.T) {
 	b := newBed(t)
 	cluster := b.archived("shop")
 	backup, job := b.underWay("first", "shop")
@@ -188,7 +188,7 @@ func TestAnErrorThatMayPassIsTriedAgainByAnotherJobAndNotForEver(t *testing.T) {
 	}
 }
 
-func TestAJobThatVanishesIsMadeAgainAndOneThatFailsWithoutAWordIsFollowedByAnother(t *testing.T) {
+func TestAJobThatVanishesIsCreatedAgainAndOneThatFailsWithoutAWordIsFollowedByAnother(t *testing.T) {
 	b := newBed(t)
 	b.archived("shop")
 	backup, job := b.underWay("first", "shop")
@@ -239,7 +239,7 @@ func TestABackupFollowsItsInstanceToAnotherNode(t *testing.T) {
 	b.eventuallyGone(job)
 }
 
-func TestABackupWhoseClusterIsMadeAnewFails(t *testing.T) {
+func TestABackupWhoseClusterIsCreatedAgainFails(t *testing.T) {
 	b := newBed(t)
 	cluster := b.archived("shop")
 	backup := b.backup("first", "shop")

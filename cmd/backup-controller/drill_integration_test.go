@@ -54,7 +54,7 @@ func (b *bed) restored(restore *v1alpha1.Restore) *v1alpha1.PostgresCluster {
 	cluster := b.cluster(restore.Name, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Annotations = map[string]string{v1alpha1.AnnotationRestoredBy: string(restore.UID)}
 		cluster.Spec.Archive = nil
-		cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: restore.Name, Database: "store", Owner: "keeper"}}
+		cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Restore: &v1alpha1.BootstrapRestore{Name: restore.Name, Database: "store", Owner: "pruner"}}
 	})
 	b.say(cluster, func(status *v1alpha1.PostgresClusterStatus) {
 		status.Connection.SuperuserSecret = cluster.Name + "-superuser"

@@ -73,9 +73,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 		}
 	}
 	deletions := &deletionlock.Locks{}
-	keeper := &pruning.Keeper{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
+	pruner := &pruning.Pruner{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
 	return manager.Register(mgr, append(request.NewAll(dependencies),
-		repository.New(ctx, dependencies, open, keeper),
+		repository.New(ctx, dependencies, open, pruner),
 		backup.New(ctx, dependencies, throttled(open), deletions),
 		schedule.New(dependencies),
 		verify.New(dependencies), verify.NewRepositories(dependencies),

@@ -84,7 +84,7 @@ func ready(conditions []metav1.Condition, status metav1.ConditionStatus, reason 
 	return condition != nil && condition.Status == status && condition.Reason == reason
 }
 
-func TestARepositoryNamesTheSecretThatIsMissingAndNoticesWhenItIsMade(t *testing.T) {
+func TestARepositoryNamesTheSecretThatIsMissingAndNoticesWhenItIsCreated(t *testing.T) {
 	b := newBed(t)
 	repo := b.repository("minio")
 	repo.Spec.S3.Credentials = &v1alpha1.S3Credentials{SecretName: "keys"}

@@ -37,7 +37,7 @@ func (b *bed) plan(schedule *v1alpha1.BackupSchedule, at time.Time) {
 	}
 }
 
-// outage lets the schedule find that a time was planned so many hours before the last one.
+// outage lets the schedule find that a time was planned this many hours before the last one.
 func (b *bed) outage(schedule *v1alpha1.BackupSchedule, hours int) {
 	b.Helper()
 	b.plan(schedule, b.due.Add(-time.Duration(hours)*time.Hour))
@@ -97,7 +97,7 @@ func TestWhatAScheduleDoesWhileABackupIsNotDone(t *testing.T) {
 	}
 }
 
-func TestABackupOfTheNeededNameThatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+func TestABackupOfTheNeededNameThatSomebodyElseCreatedIsLeftAlone(t *testing.T) {
 	b := newBed(t)
 	b.cluster("shop")
 	schedule := b.schedule()
@@ -151,7 +151,7 @@ func (b *bed) ended(name string, minutes int, status metav1.ConditionStatus, hol
 	return backup
 }
 
-func TestAScheduleKeepsSoManyFailedBackupsAndRemembersItsLastSuccess(t *testing.T) {
+func TestAScheduleKeepsALimitOfFailedBackupsAndRemembersItsLastSuccess(t *testing.T) {
 	b := newBed(t)
 	b.cluster("shop")
 	first := b.ended("first", 0, metav1.ConditionFalse, false)

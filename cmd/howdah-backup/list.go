@@ -84,7 +84,7 @@ func describe(entry backup.Entry) listed {
 		item.Error = sentence(entry.Err)
 		return item
 	}
-	h := entry.Head
+	h := entry.Header
 	item.Type, item.Parent, item.PGVersion, item.Timeline = h.Type, h.Parent, h.PGVersion, h.Timeline
 	item.Started, item.Finished, item.StartLSN, item.StopLSN = &h.StartTime, &h.StopTime, h.StartLSN, h.StopLSN
 	item.LogicalBytes, item.StoredBytes = h.Totals.LogicalBytes, h.Totals.StoredBytes

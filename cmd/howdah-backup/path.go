@@ -16,7 +16,7 @@ import (
 
 // path is a backup, and how to go on from it.
 type path struct {
-	head     *backup.Head
+	header   *backup.Header
 	timeline uint32 // that is followed
 	// stopAt is where replay stops; End() of it: where the archive ends.
 	stopAt pitr.Target
@@ -41,11 +41,11 @@ func (r *restore) find(ctx context.Context, store objstore.Store, id string) (pa
 		return path{}, err
 	}
 	if !r.replays {
-		head, err := backup.ReadHead(ctx, store, filter.Lineage, only)
+		header, err := backup.ReadHeader(ctx, store, filter.Lineage, only)
 		if err != nil {
 			return path{}, err
 		}
-		return path{head: head, timeline: head.Timeline}, nil
+		return path{header: header, timeline: header.Timeline}, nil
 	}
 	examined, err := bucket.Examine(ctx, store, lineages, only, r.target)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *restore) find(ctx context.Context, store objstore.Store, id string) (pa
 	if err := refusal(verdict, now); err != nil {
 		return path{}, err
 	}
-	return path{head: examined.Head(verdict.Candidate), timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}, nil
+	return path{header: examined.Header(verdict.Candidate), timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}, nil
 }
 
 // oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.

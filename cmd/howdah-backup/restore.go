@@ -98,7 +98,7 @@ func (r *restore) run(ctx context.Context, store objstore.Store, id string) erro
 	if err != nil {
 		return err
 	}
-	manifest, err := backup.ReadManifest(ctx, store, found.head.Lineage, found.head.ID)
+	manifest, err := backup.ReadManifest(ctx, store, found.header.Lineage, found.header.ID)
 	if err != nil {
 		return err
 	}
@@ -193,8 +193,8 @@ func (r *restore) settings(found path, place connection.Place) (*autoconf.Settin
 		return nil, err
 	}
 	command := append([]string{program}, place.Args()...)
-	command = append(command, "--lineage="+found.head.Lineage, "--patience=10m", "wal", walGetName)
-	return &autoconf.Settings{StopAt: found.stopAt, Timeline: found.timeline, Own: found.head.Timeline, Command: command, Action: r.action}, nil
+	command = append(command, "--lineage="+found.header.Lineage, "--patience=10m", "wal", walGetName)
+	return &autoconf.Settings{StopAt: found.stopAt, Timeline: found.timeline, Own: found.header.Timeline, Command: command, Action: r.action}, nil
 }
 
 // besides is where tablespaces go that are given no place.

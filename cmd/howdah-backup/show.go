@@ -19,7 +19,7 @@ import (
 
 // shown is one backup, as JSON.
 type shown struct {
-	backup.Head
+	backup.Header
 	Tablespaces []datadir.Tablespace `json:"tablespaces"`
 	Window      window               `json:"window"`
 	Files       []shownFile          `json:"files,omitempty"`
@@ -71,9 +71,9 @@ func (a *app) show(ctx context.Context, store objstore.Store, id string, files b
 	if err != nil {
 		return err
 	}
-	s := shown{Head: manifest.Head, Tablespaces: datadir.Tablespaces(manifest)}
+	s := shown{Header: manifest.Header, Tablespaces: datadir.Tablespaces(manifest)}
 	s.Cluster.Secrets = backup.WithoutData(s.Cluster.Secrets)
-	if s.Window, err = windowOf(ctx, store, &manifest.Head); err != nil {
+	if s.Window, err = windowOf(ctx, store, &manifest.Header); err != nil {
 		return err
 	}
 	if files {
@@ -93,13 +93,13 @@ func (a *app) show(ctx context.Context, store objstore.Store, id string, files b
 	return a.listFiles(s.Files)
 }
 
-func windowOf(ctx context.Context, store objstore.Store, head *backup.Head) (window, error) {
-	reach, err := bucket.Reach(ctx, store, head)
+func windowOf(ctx context.Context, store objstore.Store, header *backup.Header) (window, error) {
+	reach, err := bucket.Reach(ctx, store, header)
 	if err != nil {
 		return window{}, err
 	}
 	w := window{
-		From: head.StopTime, FromLSN: head.StopLSN, To: reach.LastKnown(), ToLSN: reach.EndLSN, Timeline: reach.Timeline,
+		From: header.StopTime, FromLSN: header.StopLSN, To: reach.LastKnown(), ToLSN: reach.EndLSN, Timeline: reach.Timeline,
 		FirstWAL: nameOf(reach.First()), LastWAL: nameOf(reach.Last()), Segments: reach.Segments(), Missing: nameOf(reach.Missing), Whole: reach.Covers(),
 	}
 	return w, nil

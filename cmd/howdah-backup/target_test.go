@@ -56,8 +56,8 @@ func TestTheCommandLineDecidesEveryCaseOfTheTable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w := c.Want; found.head.Lineage != w.Lineage || found.head.ID != w.Backup || found.timeline != w.Timeline || found.stopAt.End() != w.End {
-				t.Errorf("from backup %s/%s along timeline %d to %s, want %+v", found.head.Lineage, found.head.ID, found.timeline, found.stopAt, w)
+			if w := c.Want; found.header.Lineage != w.Lineage || found.header.ID != w.Backup || found.timeline != w.Timeline || found.stopAt.End() != w.End {
+				t.Errorf("from backup %s/%s along timeline %d to %s, want %+v", found.header.Lineage, found.header.ID, found.timeline, found.stopAt, w)
 			}
 		})
 	}

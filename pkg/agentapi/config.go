@@ -60,7 +60,7 @@ type Config struct {
 // Synchronous says on how many replicas a commit has to be before it is acknowledged.
 type Synchronous struct {
 	Number int `json:"number"`
-	// Required: commits wait until there are so many. Else as many as there are will do.
+	// Required: commits wait until there are this many. Else as many as there are will do.
 	Required bool `json:"required,omitempty"`
 }
 

@@ -100,7 +100,7 @@ type Options struct {
 	// committed is a no-op which returns its manifest.
 	ID string
 	// Parent is the id of a backup of the lineage to build on: only what changed since is copied. Where that can't be,
-	// the backup is a full one, and Head.Why says why. Empty: a full backup.
+	// the backup is a full one, and Header.Why says why. Empty: a full backup.
 	Parent string
 	// Tool is the version that is recorded.
 	Tool        string
@@ -116,7 +116,7 @@ type Options struct {
 	WALTimeout time.Duration
 	// WALPoll is the longest time between two looks at the archive, of which the first are closer; 0 is a quarter of a second.
 	WALPoll time.Duration
-	// ReportDamage takes the backup although pages fail their checksum, and lists them in Head.Damage. Without it, they are
+	// ReportDamage takes the backup although pages fail their checksum, and lists them in Header.Damage. Without it, they are
 	// an ErrDamagedPages.
 	ReportDamage bool
 	// Progress is called about every second and at the end, from one goroutine at a time.
@@ -152,11 +152,11 @@ type RestoreOptions struct {
 	// Tablespaces maps the OID of a tablespace to the directory for it. One that isn't named is
 	// restored in place, as a folder in pg_tblspc.
 	Tablespaces map[string]string
-	// Present is a data directory, such as that of before, from which frames are taken that it still holds. Nothing is
+	// Present is a data directory, such as the previous one, from which frames are taken that it still holds. Nothing is
 	// changed there, nobody may write there meanwhile, and what can't be read is fetched. It may be missing. On a file system
 	// whose files can share blocks the target shares with it what is the same, and only the rest is written.
 	Present string
-	// InPlace lets the target, and the directories of Tablespaces, hold files already, such as the data of before, of which
+	// InPlace lets the target, and the directories of Tablespaces, hold files already, such as the previous data, of which
 	// what is as in the backup stays. All else is changed to be so: whatever the backup doesn't have there is removed. After
 	// an error they are neither as before nor as in the backup, and another restore in place goes on. Not with Present.
 	InPlace bool

@@ -50,16 +50,16 @@ func unreadable(key string, err error) error {
 	return &CorruptError{Object: key, Detail: err.Error()}
 }
 
-// ReadHead reads and checks the head of a manifest, by one small ranged read.
-func ReadHead(ctx context.Context, store objstore.Store, lineage, id string) (*Head, error) {
+// ReadHeader reads and checks the header of a manifest, by one small ranged read.
+func ReadHeader(ctx context.Context, store objstore.Store, lineage, id string) (*Header, error) {
 	if err := checkNames(lineage, id); err != nil {
 		return nil, err
 	}
-	start, err := readStart(ctx, store, layout.ManifestKey(lineage, id), headGuess)
+	start, err := readStart(ctx, store, layout.ManifestKey(lineage, id), headerGuess)
 	if err != nil {
 		return nil, err
 	}
-	return readHead(ctx, store, lineage, id, start)
+	return readHeader(ctx, store, lineage, id, start)
 }
 
 // startOf is the beginning of an object.
@@ -78,11 +78,11 @@ func readStart(ctx context.Context, store objstore.Store, key string, size int) 
 	return startOf{bytes: b[:n], whole: whole}, err
 }
 
-// readHead decodes a head from the beginning of a manifest, and reads more of that if the head is longer.
-func readHead(ctx context.Context, store objstore.Store, lineage, id string, start startOf) (*Head, error) {
+// readHeader decodes a header from the beginning of a manifest, and reads more of that if the header is longer.
+func readHeader(ctx context.Context, store objstore.Store, lineage, id string, start startOf) (*Header, error) {
 	key := layout.ManifestKey(lineage, id)
 	for {
-		head, _, _, err := openHead(start.bytes)
+		header, _, _, err := openHeader(start.bytes)
 		var short *envelope.ShortError
 		switch {
 		case errors.As(err, &short) && !start.whole:
@@ -91,16 +91,16 @@ func readHead(ctx context.Context, store objstore.Store, lineage, id string, sta
 			}
 		case err != nil:
 			return nil, unreadable(key, err)
-		case head.Lineage != lineage || head.ID != id:
-			return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + head.Lineage + "/" + head.ID}
+		case header.Lineage != lineage || header.ID != id:
+			return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + header.Lineage + "/" + header.ID}
 		default:
-			return head, nil
+			return header, nil
 		}
 	}
 }
 
-// headGuess is enough for the head of most backups.
-const headGuess = 64 << 10
+// headerGuess is enough for the header of most backups.
+const headerGuess = 64 << 10
 
 // Entry is one backup in a bucket.
 type Entry struct {
@@ -108,9 +108,9 @@ type Entry struct {
 	ID      string
 	// Committed is when the store took the manifest.
 	Committed    time.Time
-	ManifestSize int64 // bytes
-	Head         *Head // nil if Err is set
-	Err          error // why the manifest can't be read; a *CorruptError if it is damaged
+	ManifestSize int64   // bytes
+	Header       *Header // nil if Err is set
+	Err          error   // why the manifest can't be read; a *CorruptError if it is damaged
 }
 
 // maxEntries bounds what a list takes: a bucket is not trusted, and may claim to have any number of backups.
@@ -118,7 +118,7 @@ const maxEntries = 1 << 17
 
 // List finds all backups in a store, or those of one lineage if it isn't empty, in the order of
 // lineage and id. A manifest that can't be read is an Entry with Err; only a list that can't be made
-// is an error. It holds all heads; Each holds one.
+// is an error. It holds all headers; Each holds one.
 func List(ctx context.Context, store objstore.Store, lineage string) (entries []Entry, err error) {
 	err = Each(ctx, store, lineage, func(e Entry) error {
 		entries = append(entries, e)
@@ -127,7 +127,7 @@ func List(ctx context.Context, store objstore.Store, lineage string) (entries []
 	return entries, err
 }
 
-// Each calls visit for the backups that List would find, in the same order. It holds one head at a time, and of the others only
+// Each calls visit for the backups that List would find, in the same order. It holds one header at a time, and of the others only
 // the names, so that its memory depends on the largest backup and not on how many there are. It ends at the first error of visit.
 func Each(ctx context.Context, store objstore.Store, lineage string, visit func(Entry) error) error {
 	lineages := []string{lineage}
@@ -146,7 +146,7 @@ func Each(ctx context.Context, store objstore.Store, lineage string, visit func(
 		}
 		entries = append(entries, found...)
 	}
-	for some := range slices.Chunk(entries, headReaders) {
+	for some := range slices.Chunk(entries, headerReaders) {
 		if err := eachOf(ctx, store, some, visit); err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func IDs(ctx context.Context, store objstore.Store, lineage string) ([]string, e
 	return ids, err
 }
 
-// names are the backups of a lineage, without their heads.
+// names are the backups of a lineage, without their headers.
 func names(ctx context.Context, store objstore.Store, lineage string, most int) ([]Entry, error) {
 	var entries []Entry
 	for info, err := range store.List(ctx, layout.BackupsPrefix(lineage), "") {
@@ -183,17 +183,17 @@ func names(ctx context.Context, store objstore.Store, lineage string, most int) 
 	return entries, nil
 }
 
-// headReaders is how many manifests are read at a time.
-const headReaders = 8
+// headerReaders is how many manifests are read at a time.
+const headerReaders = 8
 
 // eachOf reads the beginnings of some manifests at once, because a store takes its time, and decodes one after the other, because
-// a head may be far larger than what is stored of it.
+// a header may be far larger than what is stored of it.
 func eachOf(ctx context.Context, store objstore.Store, entries []Entry, visit func(Entry) error) error {
 	starts, errs := make([]startOf, len(entries)), make([]error, len(entries))
 	group := errgroup.Group{}
 	for i, e := range entries {
 		group.Go(func() error {
-			starts[i], errs[i] = readStart(ctx, store, layout.ManifestKey(e.Lineage, e.ID), headGuess)
+			starts[i], errs[i] = readStart(ctx, store, layout.ManifestKey(e.Lineage, e.ID), headerGuess)
 			return ctx.Err()
 		})
 	}
@@ -202,7 +202,7 @@ func eachOf(ctx context.Context, store objstore.Store, entries []Entry, visit fu
 	}
 	for i, e := range entries {
 		if e.Err = errs[i]; e.Err == nil {
-			e.Head, e.Err = readHead(ctx, store, e.Lineage, e.ID, starts[i])
+			e.Header, e.Err = readHeader(ctx, store, e.Lineage, e.ID, starts[i])
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -252,14 +252,14 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 // packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known.
 func packOwners(ctx context.Context, store objstore.Store, lineage, id string) ([]string, error) {
 	owners := []string{id}
-	head, err := ReadHead(ctx, store, lineage, id)
+	header, err := ReadHeader(ctx, store, lineage, id)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
 		return owners, nil
 	case err != nil:
 		return nil, err
 	}
-	for _, pack := range head.Packs {
+	for _, pack := range header.Packs {
 		if !slices.Contains(owners, pack.Backup) && layout.CheckName("backup", pack.Backup) == nil {
 			owners = append(owners, pack.Backup)
 		}
@@ -270,8 +270,8 @@ func packOwners(ctx context.Context, store objstore.Store, lineage, id string) (
 // usedPacks are the packs that manifests point at, by "<backup>/<name>".
 type usedPacks map[string]bool
 
-func (u usedPacks) add(head *Head) {
-	for _, pack := range head.Packs {
+func (u usedPacks) add(header *Header) {
+	for _, pack := range header.Packs {
 		u[pack.Backup+"/"+pack.Name] = true
 	}
 }
@@ -291,7 +291,7 @@ func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPack
 		case e.Err != nil:
 			return fmt.Errorf("no pack may be removed while backup %s can't be read: %w", e.ID, e.Err)
 		default:
-			used.add(e.Head)
+			used.add(e.Header)
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ type Difference struct {
 	Same  int64 // bytes of the content that is there
 
 	manifest *Manifest
-	missing  []wish
+	missing  []partRef
 	kept     map[*File]state
 }
 
@@ -36,14 +36,14 @@ func Compare(ctx context.Context, store objstore.Store, manifest *Manifest, targ
 		}
 	}
 	present := &present{roots: roots, digests: digestersOf(manifest), there: survey.kept, onlyThere: true}
-	c := &comparing{fetcher: &fetcher{store: store, head: &manifest.Head, present: present}}
+	c := &comparing{fetcher: &fetcher{store: store, header: &manifest.Header, present: present}}
 	total := contentBytes(manifest.Files)
 	report := newReporter(opts.Progress, func() Progress {
 		return Progress{Done: c.fetcher.content.Load(), Total: total, Stored: c.fetcher.stored.Load(), Taken: present.taken.Load()}
 	})
 	defer report.close()
 	report.enter(Comparing)
-	if _, err := c.fetcher.feed(ctx, wishes(manifest.Files), fetchers(opts.Workers, opts.MemoryLimit), 0, c.work); err != nil {
+	if _, err := c.fetcher.feed(ctx, partRefs(manifest.Files), fetchers(opts.Workers, opts.MemoryLimit), 0, c.work); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(c.missing, inPacks)
@@ -77,7 +77,7 @@ type comparing struct {
 	fetcher *fetcher
 
 	mu      sync.Mutex
-	missing []wish
+	missing []partRef
 }
 
 func (c *comparing) work(ctx context.Context, queue <-chan batch) error {
@@ -85,7 +85,7 @@ func (c *comparing) work(ctx context.Context, queue <-chan batch) error {
 	defer taker.close()
 	stored, content := make([]byte, 0, maxRange+maxGap), make([]byte, 0, minFrame)
 	for b := range queue {
-		left, buffer, taken, err := taker.take(ctx, b.wishes, content, nowhere{})
+		left, buffer, taken, err := taker.take(ctx, b.partRefs, content, nowhere{})
 		if err != nil {
 			return err
 		}
@@ -102,10 +102,10 @@ func (c *comparing) work(ctx context.Context, queue <-chan batch) error {
 	return nil
 }
 
-func (c *comparing) lacks(wishes []wish) {
+func (c *comparing) lacks(partRefs []partRef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.missing = append(c.missing, wishes...)
+	c.missing = append(c.missing, partRefs...)
 }
 
 // check reads a batch, and does it once more where something is wrong.

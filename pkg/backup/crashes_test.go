@@ -151,9 +151,9 @@ func (a *accident) nothingElseIsThere() {
 	must(a, a.sweep(a.store))
 	used := usedPacks{}
 	for _, id := range a.there() {
-		head, err := ReadHead(a.Context(), a.store, testLineage, id)
+		header, err := ReadHeader(a.Context(), a.store, testLineage, id)
 		must(a, err)
-		used.add(head)
+		used.add(header)
 	}
 	for _, key := range keys(a, a.store) {
 		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used[pack] || strings.Contains(key, "/claims/") {

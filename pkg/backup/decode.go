@@ -22,52 +22,52 @@ const shortestLine = 40
 // errManifest is a manifest that doesn't make sense.
 var errManifest = errors.New("the manifest contradicts itself")
 
-// openHead reads the header and the head at the start of a manifest's object. An
+// openHeader reads the metadata and the header at the start of a manifest's object. An
 // *envelope.ShortError says how many bytes that needs.
-func openHead(object []byte) (head *Head, header manifestHeader, size int, err error) {
-	start, err := envelope.Open(object, envelope.Manifest, &header)
+func openHeader(object []byte) (header *Header, meta manifestMeta, size int, err error) {
+	start, err := envelope.Open(object, envelope.Manifest, &meta)
 	if err != nil {
-		return nil, header, 0, err
+		return nil, meta, 0, err
 	}
-	if header.HeadStored < 0 || header.HeadStored > maxHead || header.BodyStored < 0 || header.BodyStored > maxManifest {
-		return nil, header, 0, errManifest
+	if meta.HeaderStored < 0 || meta.HeaderStored > maxHeader || meta.BodyStored < 0 || meta.BodyStored > maxManifest {
+		return nil, meta, 0, errManifest
 	}
-	size = start + int(header.HeadStored)
+	size = start + int(meta.HeaderStored)
 	if len(object) < size {
-		return nil, header, 0, &envelope.ShortError{Need: size}
+		return nil, meta, 0, &envelope.ShortError{Need: size}
 	}
-	if codec.CRC(object[start:size]) != header.HeadCRC32C {
-		return nil, header, 0, errors.New("the checksum of the head is wrong")
+	if codec.CRC(object[start:size]) != meta.HeaderCRC32C {
+		return nil, meta, 0, errors.New("the checksum of the header is wrong")
 	}
-	head = &Head{}
-	if err := decodeHead(object[start:size], head); err != nil {
-		return nil, header, 0, err
+	header = &Header{}
+	if err := decodeHeader(object[start:size], header); err != nil {
+		return nil, meta, 0, err
 	}
-	return head, header, size, nil
+	return header, meta, size, nil
 }
 
-func decodeHead(stored []byte, head *Head) error {
+func decodeHeader(stored []byte, header *Header) error {
 	reader, err := zstdReader(stored)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	most := expanded(int64(len(stored)), maxHead)
+	most := expanded(int64(len(stored)), maxHeader)
 	plain, err := io.ReadAll(io.LimitReader(reader, most+1))
 	if err == nil && int64(len(plain)) > most {
 		err = errors.New("it expands to far more than a header has")
 	}
 	if err != nil {
-		return fmt.Errorf("the head can't be read: %w", err)
+		return fmt.Errorf("the header can't be read: %w", err)
 	}
-	if err := json.Unmarshal(plain, head); err != nil {
+	if err := json.Unmarshal(plain, header); err != nil {
 		version := struct{ Format int }{}
 		if json.Unmarshal(plain, &version) == nil && format.Check(version.Format) != nil {
 			return unknownFormat(version.Format)
 		}
-		return fmt.Errorf("the head can't be read: %w", err)
+		return fmt.Errorf("the header can't be read: %w", err)
 	}
-	return head.validate()
+	return header.validate()
 }
 
 func zstdReader(stored []byte) (*zstd.Decoder, error) {
@@ -82,7 +82,7 @@ func unknownFormat(version int) error {
 	return nil
 }
 
-func (h *Head) validate() error {
+func (h *Header) validate() error {
 	if err := unknownFormat(h.Format); err != nil {
 		return err
 	}
@@ -94,16 +94,16 @@ func (h *Head) validate() error {
 
 // decodeManifest reads a whole object.
 func decodeManifest(object []byte) (*Manifest, error) {
-	head, header, size, err := openHead(object)
+	header, meta, size, err := openHeader(object)
 	if err != nil {
 		return nil, err
 	}
 	body := object[size:]
-	if int64(len(body)) != header.BodyStored || codec.CRC(body) != header.BodyCRC32C {
+	if int64(len(body)) != meta.BodyStored || codec.CRC(body) != meta.BodyCRC32C {
 		return nil, errors.New("the list of files is not what was stored")
 	}
-	m := &Manifest{Head: *head}
-	if err := m.decodeFiles(body, header.BodySize); err != nil {
+	m := &Manifest{Header: *header}
+	if err := m.decodeFiles(body, meta.BodySize); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -9,7 +9,7 @@ import (
 // describe makes the manifest.
 func (w *writing) describe(started Started, stopped Stopped, entries []*entry) *Manifest {
 	s := w.source
-	m := &Manifest{Head: Head{
+	m := &Manifest{Header: Header{
 		Format: FormatVersion, ID: w.opts.ID, Lineage: s.Lineage, Type: Full, Why: w.why, Tool: w.opts.Tool,
 		SystemIdentifier: s.SystemIdentifier, PGVersion: s.PGVersion, PGMajor: s.PGMajor, DataChecksums: s.DataChecksums, Damage: w.damage,
 		StartLSN: started.LSN, StopLSN: stopped.LSN, Timeline: started.Timeline,

@@ -15,14 +15,14 @@ import (
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 )
 
-// manifestHeader is the meta data of a manifest: it guards the two zstd frames behind it, which hold
-// the head and the files.
-type manifestHeader struct {
-	HeadStored int64  `json:"headStored"` // bytes
-	HeadCRC32C uint32 `json:"headCRC32C"` // of the stored bytes
-	BodyStored int64  `json:"bodyStored"`
-	BodyCRC32C uint32 `json:"bodyCRC32C"`
-	BodySize   int64  `json:"bodySize"` // decompressed
+// manifestMeta is the meta data of a manifest: it guards the two zstd frames behind it, which hold
+// the header and the files.
+type manifestMeta struct {
+	HeaderStored int64  `json:"headStored"` // bytes
+	HeaderCRC32C uint32 `json:"headCRC32C"` // of the stored bytes
+	BodyStored   int64  `json:"bodyStored"`
+	BodyCRC32C   uint32 `json:"bodyCRC32C"`
+	BodySize     int64  `json:"bodySize"` // decompressed
 }
 
 // line is a file as one line of JSON. A name that isn't UTF-8 is base64 in its own field.
@@ -48,7 +48,7 @@ const (
 
 // encodeManifest makes the object.
 func encodeManifest(m *Manifest) ([]byte, error) {
-	head, err := json.Marshal(m.Head)
+	header, err := json.Marshal(m.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +56,8 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	storedHead := encoder.EncodeAll(append(head, '\n'), nil)
-	if err := checkHeadSize(len(head)+1, len(storedHead)); err != nil {
+	storedHeader := encoder.EncodeAll(append(header, '\n'), nil)
+	if err := checkHeaderSize(len(header)+1, len(storedHeader)); err != nil {
 		return nil, err
 	}
 	body, size, err := encodeFiles(m.Files)
@@ -67,15 +67,15 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 	if err := checkBodySize(size, body.size); err != nil {
 		return nil, err
 	}
-	object, err := envelope.Seal(envelope.Manifest, manifestHeader{
-		HeadStored: int64(len(storedHead)), HeadCRC32C: codec.CRC(storedHead),
+	object, err := envelope.Seal(envelope.Manifest, manifestMeta{
+		HeaderStored: int64(len(storedHeader)), HeaderCRC32C: codec.CRC(storedHeader),
 		BodyStored: body.size, BodyCRC32C: body.crc, BodySize: size,
 	})
 	if err != nil {
 		return nil, err
 	}
-	object = slices.Grow(object, len(storedHead)+int(body.size))
-	object = append(object, storedHead...)
+	object = slices.Grow(object, len(storedHeader)+int(body.size))
+	object = append(object, storedHeader...)
 	for _, chunk := range body.chunks {
 		object = append(object, chunk...)
 	}

@@ -56,7 +56,7 @@ func Example() {
 
 	entries, err := backup.List(ctx, store, lineage)
 	for _, entry := range entries {
-		fmt.Println(entry.Head.ID, "needs WAL from", entry.Head.StartLSN, "to", entry.Head.StopLSN, err)
+		fmt.Println(entry.Header.ID, "needs WAL from", entry.Header.StartLSN, "to", entry.Header.StopLSN, err)
 	}
 	verified, err := backup.VerifyBackup(ctx, store, lineage, "sunday", backup.VerifyOptions{})
 	fmt.Println("objects that are missing or damaged:", verified.WrongObjects, err)

@@ -58,7 +58,7 @@ func neededWAL(ctx context.Context, store objstore.Store, lineage string) ([]seg
 		if e.Err != nil {
 			return fmt.Errorf("no WAL may be removed while backup %s can't be read: %w", e.ID, e.Err)
 		}
-		first, last, err := e.Head.WAL.Segments()
+		first, last, err := e.Header.WAL.Segments()
 		if err != nil {
 			return fmt.Errorf("no WAL may be removed: backup %s: %w", e.ID, err)
 		}

@@ -26,8 +26,8 @@ const (
 	fetchersPerWorker = 2
 )
 
-// wish is one part of one file.
-type wish struct {
+// partRef is one part of one file.
+type partRef struct {
 	file *File
 	part *Part
 }
@@ -35,14 +35,14 @@ type wish struct {
 // sink takes in the content of a part. It is called by several goroutines, each with a sink of its
 // own.
 type sink interface {
-	write(w wish, content []byte) error
+	write(w partRef, content []byte) error
 	close() error
 }
 
 // fetcher reads frames, checks them and hands their content to sinks.
 type fetcher struct {
 	store   objstore.Store
-	head    *Head
+	header  *Header
 	newSink func() sink
 	present *present // nil: everything is fetched
 
@@ -50,31 +50,31 @@ type fetcher struct {
 	content atomic.Int64 // bytes handed on, of the store or of what is present
 }
 
-// batch is a run of bytes of one pack, with the wishes in it.
+// batch is a run of bytes of one pack, with the partRefs in it.
 type batch struct {
 	pack     uint32
 	from, to int64
-	wishes   []wish // by the offset of their frames
+	partRefs []partRef // by the offset of their frames
 }
 
-// wishes are all parts of all files, in the order in which they lie in the packs.
-func wishes(files []File) []wish {
+// partRefs are all parts of all files, in the order in which they lie in the packs.
+func partRefs(files []File) []partRef {
 	count := 0
 	for i := range files {
 		count += len(files[i].Parts)
 	}
-	all := make([]wish, 0, count)
+	all := make([]partRef, 0, count)
 	for i := range files {
 		for j := range files[i].Parts {
-			all = append(all, wish{file: &files[i], part: &files[i].Parts[j]})
+			all = append(all, partRef{file: &files[i], part: &files[i].Parts[j]})
 		}
 	}
 	slices.SortFunc(all, inPacks)
 	return all
 }
 
-// inPacks is the order in which wishes lie in the packs.
-func inPacks(a, b wish) int {
+// inPacks is the order in which partRefs lie in the packs.
+func inPacks(a, b partRef) int {
 	return cmp.Or(cmp.Compare(a.part.Frame.Pack, b.part.Frame.Pack), cmp.Compare(a.part.Frame.Offset, b.part.Frame.Offset),
 		cmp.Compare(a.part.Skip, b.part.Skip))
 }
@@ -91,40 +91,40 @@ func contentBytes(files []File) (total int64) {
 
 // batches joins neighbouring frames of a pack into ranges. A range near a pack's start includes its
 // header.
-func batches(all []wish) iter.Seq[batch] {
+func batches(all []partRef) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
 		current := batch{}
 		for i, w := range all {
 			f := w.part.Frame
 			from, to := int64(f.Offset), int64(f.Offset)+int64(f.Stored)
-			joins := len(current.wishes) > 0 && f.Pack == current.pack && from-current.to <= maxGap && to-current.from <= maxRange
+			joins := len(current.partRefs) > 0 && f.Pack == current.pack && from-current.to <= maxGap && to-current.from <= maxRange
 			if !joins {
-				if len(current.wishes) > 0 && !yield(current) {
+				if len(current.partRefs) > 0 && !yield(current) {
 					return
 				}
 				if from <= maxGap {
 					from = 0
 				}
-				current = batch{pack: f.Pack, from: from, to: to, wishes: all[i:i:i]}
+				current = batch{pack: f.Pack, from: from, to: to, partRefs: all[i:i:i]}
 			}
 			current.to = max(current.to, to)
-			current.wishes = all[i-len(current.wishes) : i+1]
+			current.partRefs = all[i-len(current.partRefs) : i+1]
 		}
-		if len(current.wishes) > 0 {
+		if len(current.partRefs) > 0 {
 			yield(current)
 		}
 	}
 }
 
-// run fetches all with so many goroutines.
-func (f *fetcher) run(ctx context.Context, all []wish, fetchers int) error {
+// run fetches all with this many goroutines.
+func (f *fetcher) run(ctx context.Context, all []partRef, fetchers int) error {
 	_, err := f.feed(ctx, all, fetchers, 0, f.work)
 	return err
 }
 
 // feed is run with other work than handing content to sinks, until limit bytes were read (0: everything). It says whether it
 // read everything.
-func (f *fetcher) feed(ctx context.Context, all []wish, fetchers int, limit int64, work func(context.Context, <-chan batch) error) (whole bool, err error) {
+func (f *fetcher) feed(ctx context.Context, all []partRef, fetchers int, limit int64, work func(context.Context, <-chan batch) error) (whole bool, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	queue := make(chan batch)
 	group.Go(func() error {
@@ -179,7 +179,7 @@ func (g *fetching) serve(ctx context.Context, b batch) (err error) {
 	if g.present == nil {
 		return g.fetch(ctx, b)
 	}
-	left, plain, taken, err := g.taker.take(ctx, b.wishes, g.plain, g.to)
+	left, plain, taken, err := g.taker.take(ctx, b.partRefs, g.plain, g.to)
 	g.plain = plain
 	g.content.Add(taken)
 	if err != nil {
@@ -203,11 +203,11 @@ func (g *fetching) fetch(ctx context.Context, b batch) (err error) {
 }
 
 func (f *fetcher) key(pack uint32) string {
-	p := f.head.Packs[pack]
-	return layout.PackKey(f.head.Lineage, p.Backup, p.Name)
+	p := f.header.Packs[pack]
+	return layout.PackKey(f.header.Lineage, p.Backup, p.Name)
 }
 
-func (f *fetcher) corrupt(b batch, w wish, detail string, err error) error {
+func (f *fetcher) corrupt(b batch, w partRef, detail string, err error) error {
 	return &CorruptError{Object: f.key(b.pack), File: w.file.Path, Detail: detail, Err: err}
 }
 
@@ -217,23 +217,23 @@ func (f *fetcher) read(ctx context.Context, b batch, stored []byte) error {
 	f.stored.Add(int64(n))
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
-		return f.corrupt(b, b.wishes[0], "it is missing", err)
+		return f.corrupt(b, b.partRefs[0], "it is missing", err)
 	case errors.Is(err, objstore.ErrTorn):
 		return f.corrupt(b, f.behind(b, int64(n)), fmt.Sprintf("it ends after %d bytes", b.from+int64(n)), err)
 	case errors.Is(err, objstore.ErrCorrupt):
-		return f.corrupt(b, b.wishes[0], "it is not what was stored", err)
+		return f.corrupt(b, b.partRefs[0], "it is not what was stored", err)
 	}
 	return err
 }
 
-// behind is the first wish that a batch of only n bytes can't fulfil.
-func (f *fetcher) behind(b batch, n int64) wish {
-	for _, w := range b.wishes {
+// behind is the first partRef that a batch of only n bytes can't fulfil.
+func (f *fetcher) behind(b batch, n int64) partRef {
+	for _, w := range b.partRefs {
 		if int64(w.part.Frame.Offset)+int64(w.part.Frame.Stored)-b.from > n {
 			return w
 		}
 	}
-	return b.wishes[0]
+	return b.partRefs[0]
 }
 
 // unpack checks and decompresses the frames of a batch. It returns the buffer for the next one.
@@ -242,7 +242,7 @@ func (f *fetcher) unpack(ctx context.Context, b batch, stored, content []byte, t
 		return content, err
 	}
 	decoded, last := content, int64(-1)
-	for _, w := range b.wishes {
+	for _, w := range b.partRefs {
 		if err := ctx.Err(); err != nil {
 			return content, context.Cause(ctx)
 		}
@@ -268,7 +268,7 @@ func (f *fetcher) unpack(ctx context.Context, b batch, stored, content []byte, t
 }
 
 // open checks one frame and returns its content, in the given buffer unless it is stored raw.
-func (f *fetcher) open(b batch, w wish, stored, content []byte) ([]byte, error) {
+func (f *fetcher) open(b batch, w partRef, stored, content []byte) ([]byte, error) {
 	frame := w.part.Frame
 	where := fmt.Sprintf("frame at byte %d: ", frame.Offset)
 	if codec.CRC(stored) != frame.StoredCRC {
@@ -293,11 +293,11 @@ func (f *fetcher) checkHeader(b batch, stored []byte) error {
 	header := packHeader{}
 	size, err := envelope.Open(stored, envelope.Pack, &header)
 	if err != nil {
-		return f.corrupt(b, b.wishes[0], "its header can't be read", err)
+		return f.corrupt(b, b.partRefs[0], "its header can't be read", err)
 	}
-	pack := f.head.Packs[b.pack]
-	if header != (packHeader{Lineage: f.head.Lineage, Backup: pack.Backup, Name: pack.Name}) || int64(b.wishes[0].part.Frame.Offset) < int64(size) {
-		return f.corrupt(b, b.wishes[0], fmt.Sprintf("it is pack %s of backup %s", header.Name, header.Backup), nil)
+	pack := f.header.Packs[b.pack]
+	if header != (packHeader{Lineage: f.header.Lineage, Backup: pack.Backup, Name: pack.Name}) || int64(b.partRefs[0].part.Frame.Offset) < int64(size) {
+		return f.corrupt(b, b.partRefs[0], fmt.Sprintf("it is pack %s of backup %s", header.Name, header.Backup), nil)
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ func TestAManifestOfThisVersionIsFrozen(t *testing.T) {
 	want, err := os.ReadFile(file)
 	must(t, err)
 	m := frozenManifest()
-	head, err := json.MarshalIndent(m.Head, "", " ")
+	header, err := json.MarshalIndent(m.Header, "", " ")
 	must(t, err)
-	text := bytes.NewBuffer(append(head, '\n'))
+	text := bytes.NewBuffer(append(header, '\n'))
 	for i := range m.Files {
 		line, err := appendFile(nil, &m.Files[i])
 		must(t, err)
@@ -40,11 +40,11 @@ func TestEveryFrozenManifestReads(t *testing.T) {
 	for version := firstFrozen; version <= format.Current; version++ {
 		text, err := os.ReadFile(fmt.Sprintf("testdata/manifest-%d.txt", version))
 		must(t, err)
-		head, files, found := strings.Cut(string(text), "\n}\n")
+		header, files, found := strings.Cut(string(text), "\n}\n")
 		if !found {
 			t.Fatal("no header")
 		}
-		m, err := decodeManifest(hostile(t, []byte(head+"}"), []byte(files)))
+		m, err := decodeManifest(hostile(t, []byte(header+"}"), []byte(files)))
 		must(t, err)
 		if len(m.Files) != len(frozenManifest().Files) || m.Packs[1].Name != "y-000000" || m.Files[2].Parts[1].Frame.Digest != 1<<63+7 {
 			t.Errorf("version %d reads as %+v", version, m)

@@ -15,7 +15,7 @@ import (
 
 func sampleManifest() *Manifest {
 	return &Manifest{
-		Head: Head{
+		Header: Header{
 			Format: FormatVersion, ID: "b1", Lineage: testLineage, Type: Full, StartLSN: 0x2000028, StopLSN: 0x3000000, Timeline: 1,
 			StartTime: testStart, StopTime: testStart, WAL: WALRange{SegmentSize: postgres.DefaultSegSize},
 			Packs: []Pack{{Backup: "b1", Name: "x-000000", Size: 1000}}, Totals: Totals{Files: 1},
@@ -90,19 +90,19 @@ func staysInside(t *testing.T, file *File) {
 
 // FuzzAManifestTakesMemoryByItsSize has right checksums around a header and a list of files that mean anything.
 func FuzzAManifestTakesMemoryByItsSize(f *testing.F) {
-	head, err := json.Marshal(sampleManifest().Head)
+	header, err := json.Marshal(sampleManifest().Header)
 	must(f, err)
-	f.Add(head, []byte(`{"path":"base","kind":"dir","mode":"0700","mtime":"2026-01-02T03:04:05Z"}`+"\n"), 1)
-	f.Add(head, []byte(" "), 1<<20)
+	f.Add(header, []byte(`{"path":"base","kind":"dir","mode":"0700","mtime":"2026-01-02T03:04:05Z"}`+"\n"), 1)
+	f.Add(header, []byte(" "), 1<<20)
 	f.Add([]byte(`{"packs":[{}`), []byte(",{}"), 1<<16)
-	f.Add(head, []byte(`{"path":"x","kind":"file","size":1,"parts":[[0,1,0,0,0,1,1,0,0,0]`), 1<<10)
-	f.Fuzz(func(t *testing.T, head, body []byte, times int) {
+	f.Add(header, []byte(`{"path":"x","kind":"file","size":1,"parts":[[0,1,0,0,0,1,1,0,0,0]`), 1<<10)
+	f.Fuzz(func(t *testing.T, header, body []byte, times int) {
 		if times < 1 || times > 1<<20 || len(body)*times > 8<<20 {
 			return
 		}
-		object := hostile(t, head, bytes.Repeat(body, times))
+		object := hostile(t, header, bytes.Repeat(body, times))
 		// An entry of a list takes more than it has bytes, and what the streams expand to is bounded by what is stored.
-		most := uint64(32<<20) + 512*uint64(len(object)) + 64*uint64(len(head))
+		most := uint64(32<<20) + 512*uint64(len(object)) + 64*uint64(len(header))
 		if took := allocated(func() { _, _ = decodeManifest(object) }); took > most {
 			t.Errorf("an object of %d bytes took %d MiB", len(object), took>>20)
 		}

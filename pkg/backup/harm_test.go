@@ -164,7 +164,7 @@ func TestABackupThatCrashesAtAnyCallIsFinishedByTheNextRun(t *testing.T) {
 // onlyUsed checks that the bucket holds no pack that the manifest doesn't name.
 func onlyUsed(t *testing.T, store objstore.Store, manifest *Manifest) error {
 	used := usedPacks{}
-	used.add(&manifest.Head)
+	used.add(&manifest.Header)
 	for _, key := range keys(t, store) {
 		if _, name, ok := strings.Cut(key, "/packs/"); ok && !used[name] {
 			return fmt.Errorf("%s is an orphan", key)
@@ -269,7 +269,7 @@ func TestTheCatalogueShowsWholeAndBrokenBackups(t *testing.T) {
 	must(t, store.Put(t.Context(), "lineages/other-g1/lineage.json", []byte("{}"), objstore.PutOptions{}))
 	entries, err := List(t.Context(), store, "")
 	must(t, err)
-	if len(entries) != 2 || entries[0].Err != nil || entries[0].Head.ID != "b1" || !errors.Is(entries[1].Err, ErrCorrupt) {
+	if len(entries) != 2 || entries[0].Err != nil || entries[0].Header.ID != "b1" || !errors.Is(entries[1].Err, ErrCorrupt) {
 		t.Errorf("got %+v", entries)
 	}
 	if entries[0].ManifestSize == 0 || entries[0].Committed.IsZero() {

@@ -122,7 +122,7 @@ func (m *model) backUp() {
 	m.write()
 	last := postgres.SegmentBefore(m.here.timeline, m.here.lsn, modelSeg)
 	m.archive(last.Name())
-	manifest := &Manifest{Head: Head{
+	manifest := &Manifest{Header: Header{
 		Format: FormatVersion, ID: id, Lineage: testLineage, Type: Full, StartLSN: first.lsn, StopLSN: m.here.lsn, Timeline: m.here.timeline,
 		StartTime: first.at, StopTime: m.now,
 		WAL: WALRange{SegmentSize: modelSeg, First: postgres.SegmentOf(m.here.timeline, first.lsn, modelSeg).Name(), Last: last.Name()},
@@ -290,10 +290,10 @@ func (m *model) plan() retention.Plan {
 	}
 	for _, e := range m.list() {
 		must(m.T, e.Err)
-		first, _, err := e.Head.WAL.Segments()
+		first, _, err := e.Header.WAL.Segments()
 		must(m.T, err)
 		lineage.Backups = append(lineage.Backups, retention.Backup{
-			ID: e.ID, Time: e.Head.StopTime, Timeline: e.Head.Timeline, Stop: e.Head.StopLSN, First: first.Number, Damaged: m.damaged[e.ID],
+			ID: e.ID, Time: e.Header.StopTime, Timeline: e.Header.Timeline, Stop: e.Header.StopLSN, First: first.Number, Damaged: m.damaged[e.ID],
 		})
 	}
 	return retention.Make(lineage, m.policy, m.now)
@@ -308,7 +308,7 @@ func (m *model) reachable(counts func(id string) bool) map[point]bool {
 	entries, found := m.list(), map[point]bool{}
 	for _, p := range m.points {
 		for _, e := range entries {
-			if counts(e.ID) && m.leads(e.Head, p, have) {
+			if counts(e.ID) && m.leads(e.Header, p, have) {
 				found[p] = true
 			}
 		}
@@ -316,18 +316,18 @@ func (m *model) reachable(counts func(id string) bool) map[point]bool {
 	return found
 }
 
-func (m *model) leads(head *Head, p point, have map[string]bool) bool {
+func (m *model) leads(header *Header, p point, have map[string]bool) bool {
 	history := postgres.TimelineHistory{Timeline: p.timeline}
 	for _, t := range m.timelines {
 		if t.History.Timeline == p.timeline {
 			history = t.History
 		}
 	}
-	left, ancestor := history.Left(head.Timeline)
-	if !ancestor || head.Timeline != p.timeline && head.StopLSN > left || head.StopLSN > p.lsn {
+	left, ancestor := history.Left(header.Timeline)
+	if !ancestor || header.Timeline != p.timeline && header.StopLSN > left || header.StopLSN > p.lsn {
 		return false
 	}
-	first, _, err := head.WAL.Segments()
+	first, _, err := header.WAL.Segments()
 	must(m.T, err)
 	for s := first; s.Start() < p.lsn; s.Number++ {
 		s.Timeline = history.At(s.End() - 1)
@@ -368,7 +368,7 @@ func (m *model) checkTidy() {
 	needed, err := neededWAL(m.Context(), m.store, testLineage)
 	must(m.T, err)
 	for _, e := range m.list() {
-		used.add(e.Head)
+		used.add(e.Header)
 	}
 	for _, key := range keys(m.T, m.store) {
 		name := key[strings.LastIndex(key, "/")+1:]

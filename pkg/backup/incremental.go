@@ -77,18 +77,18 @@ func unsuitable(format string, args ...any) error {
 // adopt reads the parent and claims its packs. errUnsuitable says why it can't be built on.
 func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	id := w.opts.Parent
-	head, err := ReadHead(ctx, w.store, w.source.Lineage, id)
+	header, err := ReadHeader(ctx, w.store, w.source.Lineage, id)
 	if err != nil {
 		return nil, unreadableParent(id, err)
 	}
-	if damage := head.Damage; damage != nil && damage.Count > len(damage.Pages) {
+	if damage := header.Damage; damage != nil && damage.Count > len(damage.Pages) {
 		return nil, unsuitable("backup %s has %d damaged pages and lists %d of them, so it is unknown which of its pages can be kept", id, damage.Count, len(damage.Pages))
 	}
-	path, err := w.connect(head, started)
+	path, err := w.connect(header, started)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.claim(ctx, head.Packs); err != nil {
+	if err := w.claim(ctx, header.Packs); err != nil {
 		return nil, err
 	}
 	// Read behind the claim: whoever deletes the parent from now on sees what is claimed of it.
@@ -96,7 +96,7 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if err != nil {
 		return nil, unreadableParent(id, err)
 	}
-	if err := checkPacks(ctx, w.store, &parent.Head); errors.Is(err, ErrCorrupt) {
+	if err := checkPacks(ctx, w.store, &parent.Header); errors.Is(err, ErrCorrupt) {
 		return nil, unsuitable("backup %s can't be the parent: %w", id, err)
 	} else if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func unreadableParent(id string, err error) error {
 
 // connect finds the WAL that leads from the parent's start to this backup's. All of the parent must be history of what is
 // read now: else it holds what never happened here.
-func (w *writing) connect(parent *Head, started Started) ([]stretch, error) {
+func (w *writing) connect(parent *Header, started Started) ([]stretch, error) {
 	switch s := w.source; {
 	case parent.SystemIdentifier != s.SystemIdentifier || parent.PGMajor != s.PGMajor:
 		return nil, unsuitable("backup %s is of another database system", parent.ID)

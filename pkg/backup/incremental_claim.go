@@ -19,8 +19,8 @@ type claim struct {
 	Packs  Packs  `json:"packs"`
 }
 
-// maxClaim is as much as the head of a manifest, which holds the same.
-const maxClaim = maxHead
+// maxClaim is as much as the header of a manifest, which holds the same.
+const maxClaim = maxHeader
 
 func (w *writing) claim(ctx context.Context, packs []Pack) error {
 	content, err := json.Marshal(claim{Backup: w.opts.ID, Packs: packs})
@@ -58,7 +58,7 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage 
 		if err != nil {
 			return fmt.Errorf("no pack may be removed while %s can't be read: %w", info.Key, err)
 		}
-		u.add(&Head{Packs: c.Packs})
+		u.add(&Header{Packs: c.Packs})
 	}
 	return nil
 }

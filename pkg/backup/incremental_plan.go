@@ -64,7 +64,7 @@ func (r *reuse) thin(most int) {
 			parts += n
 		}
 	}
-	crowd, quota := len(extents), 0 // extents with more parts are read whole, and so many with just as many
+	crowd, quota := len(extents), 0 // extents with more parts are read whole, and this many with just as many
 	for parts > most && crowd > fewParts+1 {
 		crowd--
 		saved := crowd - 2 // it is one part, and cuts another in two
@@ -128,7 +128,7 @@ func (r *reuse) liveFrames() map[uint64]int64 {
 	return live
 }
 
-// leanPacks are the packs of which least is needed, if there are more than so many.
+// leanPacks are the packs of which least is needed, if there are more than this many.
 func (r *reuse) leanPacks(most int) map[uint32]bool {
 	needed := map[uint32]int64{}
 	for _, e := range r.paired {

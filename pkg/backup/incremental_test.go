@@ -245,7 +245,7 @@ func TestPartsAreFewEnoughHoweverLongTheChain(t *testing.T) {
 	d.restores(last, kept)
 }
 
-func TestADatabaseThatWasMadeAnewIsCopiedWhole(t *testing.T) {
+func TestADatabaseThatWasCreatedAgainIsCopiedWhole(t *testing.T) {
 	leaveOutForRaces(t)
 	d, full := withBigRelation(t, false)
 	// Dropped, and copied from a template under the same OID: other old pages under the same names.

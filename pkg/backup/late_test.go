@@ -69,13 +69,13 @@ func TestAManifestThatArrivesAfterItsPacksWereClearedAwayIsNoBackup(t *testing.T
 	}
 
 	arrive()
-	if head, err := Committed(t.Context(), store, testLineage, "b1"); !errors.Is(err, objstore.ErrNotFound) {
-		t.Errorf("it counts as %+v, %v", head, err)
+	if header, err := Committed(t.Context(), store, testLineage, "b1"); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("it counts as %+v, %v", header, err)
 	}
 	manifest := mustWrite(t, store, dir, "b1")
 	must(t, onlyUsed(t, store, manifest))
 	must(t, roundTrip(t.Context(), store, t.TempDir()))
-	if head, err := Committed(t.Context(), store, testLineage, "b1"); err != nil || head.Packs[0] != manifest.Packs[0] {
-		t.Errorf("the next one counts as %+v, %v", head, err)
+	if header, err := Committed(t.Context(), store, testLineage, "b1"); err != nil || header.Packs[0] != manifest.Packs[0] {
+		t.Errorf("the next one counts as %+v, %v", header, err)
 	}
 }

@@ -13,32 +13,32 @@ import (
 // The limits of a manifest. Who writes one holds them, too: a backup that nobody can read is none.
 const (
 	maxManifest = 1 << 30   // the list of files as it is stored
-	maxHead     = 64 << 20  // the header as JSON
+	maxHeader   = 64 << 20  // the header as JSON
 	maxBody     = 64 << 30  // the list of files as JSON
 	maxLine     = 512 << 20 // one file of it
 	maxSecrets  = 1 << 12
 	// maxWindow is more than what the streams of a manifest look back on: a reader has to keep as much.
 	maxWindow = 16 << 20
-	// Stored bytes may expand to plainRoom and to so many times as much, which is far more than a manifest does: a bucket is not
+	// Stored bytes may expand to plainRoom and to this many times as much, which is far more than a manifest does: a bucket is not
 	// trusted, and a few KiB in it must not take a reader's memory.
 	plainRoom    = 1 << 20
 	maxExpansion = 256
-	// packRoom is what a pack may take in the header beside its names, headRoom what all else in it may take.
-	packRoom = 64
-	headRoom = 8 << 20
+	// packRoom is what a pack may take in the header beside its names, headerRoom what all else in it may take.
+	packRoom   = 64
+	headerRoom = 8 << 20
 )
 
 // ErrTooLarge is a backup that no reader would take.
 var ErrTooLarge = errors.New("the backup is too large")
 
-// expanded is what so many stored bytes may expand to.
+// expanded is what this many stored bytes may expand to.
 func expanded(stored, most int64) int64 { return min(most, plainRoom+maxExpansion*stored) }
 
-// checkHeadSize refuses a header that no reader would take.
-func checkHeadSize(head, stored int) error {
-	if most := expanded(int64(stored), maxHead); int64(head) > most {
+// checkHeaderSize refuses a header that no reader would take.
+func checkHeaderSize(header, stored int) error {
+	if most := expanded(int64(stored), maxHeader); int64(header) > most {
 		return fmt.Errorf("%w: the header of its manifest has %d MiB, and a reader takes %d MiB at most: make a full backup, with more memory, so that its packs are larger and fewer",
-			ErrTooLarge, head>>20, most>>20)
+			ErrTooLarge, header>>20, most>>20)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func checkBodySize(body, stored int64) error {
 
 // checkPackCount refuses to go on where the packs alone would make the header too large.
 func checkPackCount(names int64) error {
-	if names > maxHead-headRoom {
+	if names > maxHeader-headerRoom {
 		return fmt.Errorf("%w: the names of this many packs don't fit into the header of its manifest: give the backup more memory, so that its packs are larger and fewer", ErrTooLarge)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (s *Secrets) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// readList reads at most so many entries, and stops at the first bad one.
+// readList reads at most this many entries, and stops at the first bad one.
 func readList[T any](b []byte, most int, check func(*T) error) (list []T, err error) {
 	if string(b) == "null" {
 		return nil, nil

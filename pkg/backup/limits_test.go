@@ -16,17 +16,17 @@ import (
 )
 
 // hostile makes a manifest of a header and a body that nobody has checked.
-func hostile(t *testing.T, head, body []byte) []byte {
+func hostile(t *testing.T, header, body []byte) []byte {
 	t.Helper()
 	encoder, err := codec.NewEncoder(codec.Default, 4<<20)
 	must(t, err)
-	storedHead, storedBody := encoder.EncodeAll(head, nil), encoder.EncodeAll(body, nil)
-	object, err := envelope.Seal(envelope.Manifest, manifestHeader{
-		HeadStored: int64(len(storedHead)), HeadCRC32C: codec.CRC(storedHead),
+	storedHeader, storedBody := encoder.EncodeAll(header, nil), encoder.EncodeAll(body, nil)
+	object, err := envelope.Seal(envelope.Manifest, manifestMeta{
+		HeaderStored: int64(len(storedHeader)), HeaderCRC32C: codec.CRC(storedHeader),
 		BodyStored: int64(len(storedBody)), BodyCRC32C: codec.CRC(storedBody), BodySize: int64(len(body)),
 	})
 	must(t, err)
-	return append(append(object, storedHead...), storedBody...)
+	return append(append(object, storedHeader...), storedBody...)
 }
 
 // allocated is what reading takes, in bytes.
@@ -39,22 +39,22 @@ func allocated(read func()) uint64 {
 }
 
 func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
-	head, err := json.Marshal(sampleManifest().Head)
+	header, err := json.Marshal(sampleManifest().Header)
 	must(t, err)
-	rest, found := bytes.CutPrefix(head, []byte("{"))
+	rest, found := bytes.CutPrefix(header, []byte("{"))
 	if !found {
-		t.Fatal(string(head))
+		t.Fatal(string(header))
 	}
 	with := func(field, filling string, times int) []byte {
 		return []byte(fmt.Sprintf("{%q:%s,%s", field, strings.Repeat(filling, times), rest))
 	}
 	spaces := strings.Repeat(" ", 60<<20)
 	for name, object := range map[string][]byte{
-		"a header of spaces":        hostile(t, append([]byte(spaces), head...), nil),
+		"a header of spaces":        hostile(t, append([]byte(spaces), header...), nil),
 		"a long label":              hostile(t, []byte(`{"backupLabel":"`+strings.Repeat("x", 60<<20)+`",`+string(rest)), nil),
 		"many packs without a name": hostile(t, with("packs", "[{}"+strings.Repeat(",{}", 1<<20)+"]", 1), nil),
 		"many secrets":              hostile(t, []byte(`{"cluster":{"secrets":[{}`+strings.Repeat(",{}", 1<<20)+`]},`+string(rest)), nil),
-		"a list of files of spaces": hostile(t, head, []byte(spaces)),
+		"a list of files of spaces": hostile(t, header, []byte(spaces)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := mem.New()

@@ -33,12 +33,12 @@ const (
 
 // Manifest describes one backup completely. Its object is the backup's commit.
 type Manifest struct {
-	Head
+	Header
 	Files []File
 }
 
-// Head is what can be read of a manifest without its files.
-type Head struct {
+// Header is what can be read of a manifest without its files.
+type Header struct {
 	Format  int    `json:"format"`
 	ID      string `json:"id"`
 	Lineage string `json:"lineage"`
@@ -145,7 +145,7 @@ type Part struct {
 
 // Frame is a run of bytes that was compressed on its own.
 type Frame struct {
-	Pack       uint32 // index into Head.Packs
+	Pack       uint32 // index into Header.Packs
 	Offset     uint32 // in the pack
 	Stored     uint32 // bytes in the pack
 	Content    uint32 // bytes of content

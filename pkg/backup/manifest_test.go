@@ -62,7 +62,7 @@ func TestABackupOfALaterVersionIsToldFromADamagedOne(t *testing.T) {
 	}
 }
 
-func TestAHeadLongerThanTheFirstReadIsReadWhole(t *testing.T) {
+func TestAHeaderLongerThanTheFirstReadIsReadWhole(t *testing.T) {
 	store := mem.New()
 	m := sampleManifest()
 	// Random bytes in base 64 don't compress well.
@@ -70,9 +70,9 @@ func TestAHeadLongerThanTheFirstReadIsReadWhole(t *testing.T) {
 	object, err := encodeManifest(m)
 	must(t, err)
 	must(t, store.Put(t.Context(), "lineages/"+testLineage+"/backups/b1/manifest.zst", object, objstore.PutOptions{}))
-	head, err := ReadHead(t.Context(), store, testLineage, "b1")
+	header, err := ReadHeader(t.Context(), store, testLineage, "b1")
 	must(t, err)
-	if head.BackupLabel != m.BackupLabel {
+	if header.BackupLabel != m.BackupLabel {
 		t.Error("the label differs")
 	}
 }

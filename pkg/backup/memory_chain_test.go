@@ -25,7 +25,7 @@ import (
 const (
 	chainRelations = 80 // of 256 MiB each, all of which are one file on disk
 	chainBlocks    = 32768
-	chainShare     = 20 // one of so many blocks is changed before each backup
+	chainShare     = 20 // one of this many blocks is changed before each backup
 	chainRun       = 3  // blocks of a part of the first backup, which has about as many as may be
 	// softLimit is that of a worker of a Job, whose pod may have 256 MiB.
 	softLimit = 176 << 20
@@ -131,7 +131,7 @@ func chainBackup(t testing.TB, store objstore.Store, dir string) {
 
 func fullManifest(id string) *Manifest {
 	segment := postgres.Segment{Timeline: 1, Number: 2, SegSize: testSeg}.Name()
-	return &Manifest{Head: Head{
+	return &Manifest{Header: Header{
 		Format: FormatVersion, ID: id, Lineage: testLineage, Type: Full, SystemIdentifier: "7412345678901234567", PGMajor: 17,
 		StartLSN: chainStart(0), StopLSN: chainStart(0) + 8, Timeline: 1, StartTime: testStart, StopTime: testStart,
 		WAL: WALRange{SegmentSize: testSeg, First: segment, Last: segment},

@@ -78,7 +78,7 @@ func (d onDisk) ReadAt(ctx context.Context, key string, p []byte, off int64) (in
 	return n, nil
 }
 
-// bulk adds a relation of so many MiB, half compressible, to a data directory.
+// bulk adds a relation of this many MiB, half compressible, to a data directory.
 func bulk(t testing.TB, dir string, mebibytes int) {
 	t.Helper()
 	for i := range mebibytes / 64 {
@@ -115,7 +115,7 @@ func sparseName(segment int) string {
 	return fmt.Sprintf("30000.%d", segment)
 }
 
-// manyTables makes a database with so many small tables: each has one page, and an index of one.
+// manyTables makes a database with this many small tables: each has one page, and an index of one.
 func manyTables(t testing.TB, dir string, count int) {
 	t.Helper()
 	page := relationPages(1, 0, 100, 12)

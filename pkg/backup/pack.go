@@ -55,7 +55,7 @@ func (o *onceError) set(err error) {
 	})
 }
 
-// newPacker returns a packer of so many buffers of size bytes. Uploads run in ctx; cancel is called
+// newPacker returns a packer of this many buffers of size bytes. Uploads run in ctx; cancel is called
 // with the error when one fails.
 func newPacker(ctx context.Context, cancel context.CancelCauseFunc, store objstore.Store, header packHeader, attempt string, buffers int, size int64) *packer {
 	p := &packer{ctx: ctx, store: store, header: header, attempt: attempt, free: make(chan []byte, buffers), failure: onceError{cancel: cancel}}

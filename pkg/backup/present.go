@@ -79,19 +79,19 @@ type taker struct {
 	*present
 	file   *os.File // nil: opened can't be read
 	opened *File
-	left   []wish
+	left   []partRef
 }
 
-// take hands to a sink what is still there of the wishes, which are in the order of their frames, and returns the others.
+// take hands to a sink what is still there of the partRefs, which are in the order of their frames, and returns the others.
 // They are valid until the next call.
-func (t *taker) take(ctx context.Context, all []wish, content []byte, to sink) (left []wish, buffer []byte, taken int64, err error) {
+func (t *taker) take(ctx context.Context, all []partRef, content []byte, to sink) (left []partRef, buffer []byte, taken int64, err error) {
 	t.left = t.left[:0]
 	for len(all) > 0 {
 		if ctx.Err() != nil {
 			return nil, content, taken, context.Cause(ctx)
 		}
 		frame := all[0].part.Frame
-		n := slices.IndexFunc(all, func(w wish) bool { return frameID(w.part.Frame) != frameID(frame) })
+		n := slices.IndexFunc(all, func(w partRef) bool { return frameID(w.part.Frame) != frameID(frame) })
 		if n < 0 {
 			n = len(all)
 		}
@@ -118,12 +118,12 @@ func (t *taker) take(ctx context.Context, all []wish, content []byte, to sink) (
 
 // read reads the content of a frame from the files that want it, and says whether it is what was backed up. A frame of which
 // a part isn't wanted, as that was changed later, can't be checked.
-func (t *taker) read(wishes []wish, frame *Frame, content []byte) bool {
+func (t *taker) read(partRefs []partRef, frame *Frame, content []byte) bool {
 	if frame.Digest == 0 {
 		return false
 	}
 	end := uint32(0)
-	for _, w := range wishes {
+	for _, w := range partRefs {
 		if w.part.Skip != end {
 			return false
 		}
@@ -132,7 +132,7 @@ func (t *taker) read(wishes []wish, frame *Frame, content []byte) bool {
 	if end != frame.Content {
 		return false
 	}
-	for _, w := range wishes {
+	for _, w := range partRefs {
 		if !t.open(w.file) {
 			return false
 		}

@@ -183,7 +183,7 @@ func (r *restoring) run(ctx context.Context, store objstore.Store) error {
 		present.there = r.had
 	}
 	fetcher := &fetcher{
-		store: store, head: &r.manifest.Head, present: present, newSink: func() sink { return &fileSink{restoring: r} },
+		store: store, header: &r.manifest.Header, present: present, newSink: func() sink { return &fileSink{restoring: r} },
 	}
 	if d := r.opts.Difference; d != nil {
 		known = d.Same
@@ -198,7 +198,7 @@ func (r *restoring) run(ctx context.Context, store objstore.Store) error {
 	})
 	defer report.close()
 	report.enter(Copying)
-	if err := fetcher.run(ctx, r.wishes(), fetchers(r.opts.Workers, r.opts.MemoryLimit)); err != nil {
+	if err := fetcher.run(ctx, r.partRefs(), fetchers(r.opts.Workers, r.opts.MemoryLimit)); err != nil {
 		return err
 	}
 	report.enter(Syncing)
@@ -223,12 +223,12 @@ func (r *restoring) present() *present {
 	return &present{roots: roots, digests: digestersOf(r.manifest), onlyThere: true}
 }
 
-// wishes are what isn't known to be in place.
-func (r *restoring) wishes() []wish {
+// partRefs are what isn't known to be in place.
+func (r *restoring) partRefs() []partRef {
 	if r.opts.Difference != nil {
 		return r.opts.Difference.missing
 	}
-	return wishes(r.manifest.Files)
+	return partRefs(r.manifest.Files)
 }
 
 // fetchers is how many goroutines fit into the memory.

@@ -39,7 +39,7 @@ func TestABackupInARealBucketRestoresAndIsRemovedWhole(t *testing.T) {
 			same(t, dir, target, "backup_label")
 			entries, err := List(t.Context(), store, "")
 			must(t, err)
-			if len(entries) != 1 || entries[0].Err != nil || entries[0].Head.Totals != manifest.Totals {
+			if len(entries) != 1 || entries[0].Err != nil || entries[0].Header.Totals != manifest.Totals {
 				t.Errorf("the catalogue says %+v", entries)
 			}
 			freed, err := Delete(t.Context(), store, testLineage, "b1")

@@ -28,7 +28,7 @@ func TestAnEncryptedBackupRestoresToTheSameTreeAndWhatIsDamagedIsNamed(t *testin
 	must(t, Restore(t.Context(), store, read, target, RestoreOptions{}))
 	same(t, dir, target, append(leaveOut(t, dir), "backup_label", "base/pgsql_tmp", "pg_replslot/slot", "pg_stat_tmp")...)
 
-	if _, err := ReadHead(t.Context(), sealedBy(t, inner, "02"), testLineage, "b1"); !errors.Is(err, sealed.ErrWrongKey) {
+	if _, err := ReadHeader(t.Context(), sealedBy(t, inner, "02"), testLineage, "b1"); !errors.Is(err, sealed.ErrWrongKey) {
 		t.Errorf("with another key: %v", err)
 	}
 	pack := read.Packs[0]

@@ -31,7 +31,7 @@ type fileSink struct {
 	copied []byte   // of content that is not aligned
 }
 
-func (s *fileSink) write(w wish, content []byte) error {
+func (s *fileSink) write(w partRef, content []byte) error {
 	if s.opened != w.file {
 		if err := s.close(); err != nil {
 			return err

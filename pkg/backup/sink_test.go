@@ -23,7 +23,7 @@ func TestWhatIsWrittenPastThePageCacheIsTheSame(t *testing.T) {
 			sink, file := &fileSink{restoring: r}, &File{Path: "16384"}
 			put := func(from []byte, offset, length int) {
 				part := &Part{FileOffset: int64(offset), Length: uint32(length)}
-				must(t, sink.write(wish{file: file, part: part}, from[offset:offset+length]))
+				must(t, sink.write(partRef{file: file, part: part}, from[offset:offset+length]))
 			}
 			put(content, 2<<20, 1<<20)     // behind a hole
 			put(unaligned, 1<<20, 1<<20)   // at an address that is not aligned

@@ -54,12 +54,12 @@ func TestMemoryIsFlatWhateverTheHistory(t *testing.T) {
 	}
 }
 
-func TestTheHeadOfAnotherBackupIsNotTaken(t *testing.T) {
+func TestTheHeaderOfAnotherBackupIsNotTaken(t *testing.T) {
 	store := history(t, 2)
 	object, err := store.Get(t.Context(), layout.ManifestKey(testLineage, "b0000"), maxManifest)
 	must(t, err)
 	must(t, store.Put(t.Context(), layout.ManifestKey(testLineage, "b0001"), object, objstore.PutOptions{}))
-	if _, err := ReadHead(t.Context(), store, testLineage, "b0001"); !errors.Is(err, ErrCorrupt) {
+	if _, err := ReadHeader(t.Context(), store, testLineage, "b0001"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("%v", err)
 	}
 	entries, err := List(t.Context(), store, testLineage)

@@ -23,7 +23,7 @@ const maxWrong = 100
 
 // VerifyOptions change how a backup is verified.
 type VerifyOptions struct {
-	// MaxBytes stops after about so many stored bytes of packs; 0 reads all.
+	// MaxBytes stops after about this many stored bytes of packs; 0 reads all.
 	MaxBytes int64
 	// MaxBytesPerSecond bounds what is read from the store; 0 is no bound.
 	MaxBytesPerSecond int64
@@ -70,7 +70,7 @@ func VerifyBackup(ctx context.Context, store objstore.Store, lineage, id string,
 func Verify(ctx context.Context, store objstore.Store, manifest *Manifest, opts VerifyOptions) (Verified, error) {
 	v := &verifier{findings: map[string]*CorruptError{}}
 	v.store = pacedStore{store, newThrottle(opts.MaxBytesPerSecond)}
-	v.fetcher = &fetcher{store: v.store, head: &manifest.Head, newSink: func() sink { return nowhere{} }}
+	v.fetcher = &fetcher{store: v.store, header: &manifest.Header, newSink: func() sink { return nowhere{} }}
 	total := contentBytes(manifest.Files)
 	report := newReporter(opts.Progress, func() Progress {
 		return Progress{Done: v.fetcher.content.Load(), Total: total, Stored: v.fetcher.stored.Load()}
@@ -80,7 +80,7 @@ func Verify(ctx context.Context, store objstore.Store, manifest *Manifest, opts 
 	if err := v.readWAL(ctx); err != nil {
 		return v.result(false), err
 	}
-	whole, err := v.fetcher.feed(ctx, wishes(manifest.Files), fetchers(opts.Workers, opts.MemoryLimit), opts.MaxBytes, v.work)
+	whole, err := v.fetcher.feed(ctx, partRefs(manifest.Files), fetchers(opts.Workers, opts.MemoryLimit), opts.MaxBytes, v.work)
 	result := v.result(whole && err == nil)
 	if err == nil && len(result.Wrong) > 0 {
 		err = result.Wrong[0]
@@ -108,7 +108,7 @@ func (v *verifier) note(found *CorruptError) {
 
 func (v *verifier) result(whole bool) Verified {
 	result := Verified{
-		StoredBytes: v.fetcher.stored.Load(), Objects: len(v.fetcher.head.Packs) + v.segments,
+		StoredBytes: v.fetcher.stored.Load(), Objects: len(v.fetcher.header.Packs) + v.segments,
 		Whole: whole, WrongObjects: len(v.findings),
 	}
 	for _, found := range v.findings {
@@ -121,23 +121,23 @@ func (v *verifier) result(whole bool) Verified {
 
 // readWAL reads the segments without which the backup can't be restored.
 func (v *verifier) readWAL(ctx context.Context) error {
-	head := v.fetcher.head
-	first, err := postgres.ParseSegment(head.WAL.First, head.WAL.SegmentSize)
+	header := v.fetcher.header
+	first, err := postgres.ParseSegment(header.WAL.First, header.WAL.SegmentSize)
 	if err != nil {
 		return err
 	}
-	last, err := postgres.ParseSegment(head.WAL.Last, head.WAL.SegmentSize)
+	last, err := postgres.ParseSegment(header.WAL.Last, header.WAL.SegmentSize)
 	if err != nil {
 		return err
 	}
 	archive := wal.New(v.store)
 	for segment := first; segment.Compare(last) <= 0; segment = segment.Next() {
 		v.segments++
-		_, err := twice(ctx, func() (wal.Header, error) { return archive.GetTo(ctx, head.Lineage, segment.Name(), io.Discard) })
+		_, err := twice(ctx, func() (wal.Header, error) { return archive.GetTo(ctx, header.Lineage, segment.Name(), io.Discard) })
 		if err == nil {
 			continue
 		}
-		key, keyErr := wal.Key(head.Lineage, segment.Name())
+		key, keyErr := wal.Key(header.Lineage, segment.Name())
 		found := wrong(key, err)
 		if found == nil || keyErr != nil {
 			return errors.Join(err, keyErr)
@@ -220,8 +220,8 @@ func (s pacedStore) ReadAt(ctx context.Context, key string, p []byte, off int64)
 // nowhere is a sink for content that only had to be checked.
 type nowhere struct{}
 
-func (nowhere) write(wish, []byte) error { return nil }
-func (nowhere) close() error             { return nil }
+func (nowhere) write(partRef, []byte) error { return nil }
+func (nowhere) close() error                { return nil }
 
 // missingWAL names the segments that a backup needs and the archive lacks.
 func missingWAL(ctx context.Context, archive *wal.Archive, lineage string, needed WALRange) ([]string, error) {

@@ -188,7 +188,7 @@ func (w *writing) copy(ctx context.Context, entries []*entry) error {
 
 // commit checks that every pack is there, and puts the manifest.
 func (w *writing) commit(ctx context.Context) (*Manifest, error) {
-	if err := checkPacks(ctx, w.store, &w.manifest.Head); err != nil {
+	if err := checkPacks(ctx, w.store, &w.manifest.Header); err != nil {
 		// Another run may have committed, and swept these packs away.
 		there, errThere := readWhole(ctx, w.store, w.source.Lineage, w.opts.ID)
 		if errThere == nil {
@@ -213,11 +213,11 @@ func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 
 // readBack reads the header as it lies in the store: a backup counts only if it can be read.
 func (w *writing) readBack(ctx context.Context) error {
-	head, err := ReadHead(ctx, w.store, w.source.Lineage, w.opts.ID)
+	header, err := ReadHeader(ctx, w.store, w.source.Lineage, w.opts.ID)
 	if err != nil {
 		return fmt.Errorf("read back what was committed: %w", err)
 	}
-	if head.ID != w.manifest.ID || len(head.Packs) != len(w.manifest.Packs) || head.Totals != w.manifest.Totals {
+	if header.ID != w.manifest.ID || len(header.Packs) != len(w.manifest.Packs) || header.Totals != w.manifest.Totals {
 		return &CorruptError{Object: layout.ManifestKey(w.source.Lineage, w.opts.ID), Detail: "it is not what was committed"}
 	}
 	return nil
@@ -233,7 +233,7 @@ func (w *writing) meet(ctx context.Context) (*Manifest, error) {
 	if len(there.Packs) > 0 && len(w.manifest.Packs) > 0 && there.Packs[0] == w.manifest.Packs[0] {
 		return w.manifest, nil
 	}
-	return there, withPacks(ctx, w.store, &there.Head) // else the next run clears it away
+	return there, withPacks(ctx, w.store, &there.Header) // else the next run clears it away
 }
 
 // awaitWAL waits until the archive holds what the backup can't be restored without.
@@ -282,6 +282,6 @@ func (w *writing) discard(ctx context.Context) {
 func (w *writing) sweep(ctx context.Context, manifest *Manifest) {
 	_ = dropClaims(ctx, w.store, w.source.Lineage, w.opts.ID, time.Time{})
 	used := usedPacks{}
-	used.add(&manifest.Head)
+	used.add(&manifest.Header)
 	_, _ = removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)
 }

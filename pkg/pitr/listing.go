@@ -6,7 +6,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Listing is what is known of one lineage from the names in its archive and the heads of its manifests. The order of its
+// Listing is what is known of one lineage from the names in its archive and the headers of its manifests. The order of its
 // parts doesn't matter, but for WAL.
 type Listing struct {
 	Lineage     string

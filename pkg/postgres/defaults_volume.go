@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// VolumeParameters are good values for a server on a volume of so many bytes, with WAL segments of so many; zero is unknown. A person
+// VolumeParameters are good values for a server on a volume of this many bytes, with WAL segments of this many; zero is unknown. A person
 // may override each.
 func VolumeParameters(volume, segment int64) []Parameter {
 	params := map[string]string{}
@@ -40,7 +40,7 @@ func whole(bytes int64) string { return size(bytes / mib * mib) }
 // leastSegments are as many as max_wal_size and min_wal_size must have room for; PostgreSQL doesn't start with less.
 const leastSegments = 2
 
-// CheckSegments says in a sentence why a server with WAL segments of so many bytes would not start with these parameters, which
+// CheckSegments says in a sentence why a server with WAL segments of this many bytes would not start with these parameters, which
 // PostgreSQL itself says only when it starts.
 func CheckSegments(params map[string]string, segment int64) error {
 	var errs []error
@@ -73,7 +73,7 @@ func parseSize(value string, unit int64) (int64, error) {
 	return int64(n * float64(unit)), err
 }
 
-// ReplicationParameters are good values for a server of a cluster with replicas, on a volume of so many bytes; zero is
+// ReplicationParameters are good values for a server of a cluster with replicas, on a volume of this many bytes; zero is
 // unknown. A person may override each.
 func ReplicationParameters(volume int64) []Parameter {
 	params := map[string]string{

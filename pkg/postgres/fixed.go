@@ -141,7 +141,7 @@ func CheckParameter(name, value string) error {
 // cloneSenders are the senders that one base backup takes: one for the data, one for the WAL meanwhile.
 const cloneSenders = 2
 
-// CheckRoom says in a sentence why so many instances could not follow their primary with these parameters.
+// CheckRoom says in a sentence why this many instances could not follow their primary with these parameters.
 func CheckRoom(params map[string]string, instances int) error {
 	var errs []error
 	for name, least := range map[string]int{"max_replication_slots": instances - 1, "max_wal_senders": instances - 1 + cloneSenders} {

@@ -28,7 +28,7 @@ func TestLoginsOfAClusterThatBeginsWithARestoreComeBeforeItsData(t *testing.T) {
 	}
 }
 
-func TestALoginThatARestoreMadeIsTheClustersOwn(t *testing.T) {
+func TestALoginThatARestoreCreatedIsTheClustersOwn(t *testing.T) {
 	cluster := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "copy", UID: "c"}}
 	another := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "copy", UID: "d"}}
 	secret := func(owners ...metav1.OwnerReference) *metav1.ObjectMeta {

@@ -11,9 +11,9 @@ import (
 // Secrets are the logins that a backup keeps, for the cluster of this name that is made of it: those of declared roles under
 // the names that its spec has, those that Howdah makes itself under the names that they have for this cluster. A backup in a
 // repository that is not encrypted keeps none. Whoever makes them gives them an owner, and leaves those that are there.
-func Secrets(head *backup.Head, namespace, cluster string) []*corev1.Secret {
+func Secrets(header *backup.Header, namespace, cluster string) []*corev1.Secret {
 	var secrets []*corev1.Secret
-	for _, kept := range head.Cluster.Secrets {
+	for _, kept := range header.Cluster.Secrets {
 		name := kept.Name
 		switch kept.Purpose {
 		case backup.SecretApplication:

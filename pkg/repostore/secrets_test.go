@@ -6,14 +6,14 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 )
 
-func TestTheLoginsOfABackupGetTheNamesOfTheClusterThatIsMadeOfIt(t *testing.T) {
-	head := &backup.Head{Cluster: backup.Cluster{Name: "shop", Secrets: []backup.Secret{
+func TestTheLoginsOfABackupGetTheNamesOfTheClusterThatIsRestoredFromIt(t *testing.T) {
+	header := &backup.Header{Cluster: backup.Cluster{Name: "shop", Secrets: []backup.Secret{
 		{Purpose: backup.SecretApplication, Name: "shop-app", Data: backup.SecretData{"password": []byte("a")}},
 		{Purpose: backup.SecretSuperuser, Name: "shop-superuser", Data: backup.SecretData{"password": []byte("b")}},
 		{Purpose: backup.SecretRole, Name: "reporting", Data: backup.SecretData{"password": []byte("c")}},
 	}}}
 	want := map[string]string{"copy-app": "a", "copy-superuser": "b", "reporting": "c"}
-	got := Secrets(head, "demo", "copy")
+	got := Secrets(header, "demo", "copy")
 	for _, secret := range got {
 		if secret.Namespace != "demo" || string(secret.Data["password"]) != want[secret.Name] {
 			t.Errorf("got %s/%s", secret.Namespace, secret.Name)
@@ -22,7 +22,7 @@ func TestTheLoginsOfABackupGetTheNamesOfTheClusterThatIsMadeOfIt(t *testing.T) {
 	if len(got) != len(want) {
 		t.Errorf("%d Secrets", len(got))
 	}
-	if got := Secrets(&backup.Head{}, "demo", "copy"); got != nil {
+	if got := Secrets(&backup.Header{}, "demo", "copy"); got != nil {
 		t.Errorf("of none: %v", got)
 	}
 }

@@ -86,7 +86,7 @@ func TestOnlyAGrantWithAVolumeIsOne(t *testing.T) {
 	}
 }
 
-func TestARequestIsMadeOnceAndSaysSinceWhenTheClusterIsDown(t *testing.T) {
+func TestARequestIsRecordedOnceAndSaysSinceWhenTheClusterIsDown(t *testing.T) {
 	lock := newLock(v1alpha1.VolumeLock{})
 	first := lock.Status.VolumeLockRequest
 	lock.Now = noon.Add(time.Hour)

@@ -170,7 +170,7 @@ func oursRestore(ctx context.Context, b *bench, tool string) (measured, error) {
 	return b.restoreBeside(ctx, tool, "")
 }
 
-// oursDelta changes a copy of the data where it is, as a restore does that gives up the data of before.
+// oursDelta changes a copy of the data where it is, as a restore does that gives up the previous data.
 func oursDelta(ctx context.Context, b *bench, tool string) (measured, error) {
 	if err := b.copyData(ctx); err != nil {
 		return measured{}, err

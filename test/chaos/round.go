@@ -197,7 +197,7 @@ func (r *round) healing(do func()) (heal func()) {
 	}
 }
 
-// awaitRows waits until so many more rows of a client are acknowledged than now.
+// awaitRows waits until this many more rows of a client are acknowledged than now.
 func (r *round) awaitRows(c *writes.Client, more int) {
 	r.Helper()
 	before := len(c.Acks())

@@ -58,9 +58,9 @@ func (b *bed) sharedBuffers() int64 {
 	return size
 }
 
-// TestAMinorVersionComesByItsImageAndOneThatIsNowhereIsNamed gives the image of today another name, as the next minor
+// TestAMinorVersionComesByItsImageAndAMissingOneIsNamed gives the image of today another name, as the next minor
 // version would have one.
-func TestAMinorVersionComesByItsImageAndOneThatIsNowhereIsNamed(t *testing.T) {
+func TestAMinorVersionComesByItsImageAndAMissingOneIsNamed(t *testing.T) {
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")

@@ -27,7 +27,7 @@ func (b *bed) replicated(version int32) *v1alpha1.PostgresCluster {
 	return cluster
 }
 
-// awaitInstances waits until so many instances serve, and every replica among them follows.
+// awaitInstances waits until this many instances serve, and every replica among them follows.
 func (b *bed) awaitInstances(cluster *v1alpha1.PostgresCluster, count int) {
 	b.Helper()
 	b.Await(cluster, fmt.Sprintf("%d instances", count), func() bool {

@@ -119,7 +119,7 @@ func TestARestoreInPlaceIsUndoneAndAnotherConfirmed(t *testing.T) {
 			b.AwaitTrue(confirmed, v1alpha1.ConditionSucceeded)
 			b.awaitInstances(shop, 3)
 			for _, instance := range shop.Status.Instances {
-				b.Await(shop, "the data of before to be removed from "+instance.Name, func() bool {
+				b.Await(shop, "the previous data to be removed from "+instance.Name, func() bool {
 					return !strings.Contains(b.generationsOn(instance.Name), before)
 				})
 			}

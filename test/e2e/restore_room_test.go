@@ -11,9 +11,9 @@ import (
 	"howdah.dev/howdah/test/testkit/place"
 )
 
-// TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup on volumes that hold the data once: refused without the
+// TestWithoutRoomForBothThePreviousDataComesBackFromTheSafetyBackup on volumes that hold the data once: refused without the
 // words, done with them, and undone by a restore of the safety backup.
-func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testing.T) {
+func TestWithoutRoomForBothThePreviousDataComesBackFromTheSafetyBackup(t *testing.T) {
 	onlyInFull(t, "the Job and the controller have tests of their own for a volume without room")
 	t.Parallel()
 	place.NeedKube(t)
@@ -79,13 +79,13 @@ func TestWithoutRoomForBothTheDataOfBeforeComesBackFromTheSafetyBackup(t *testin
 	b.awaitInstances(shop, 2)
 }
 
-// withoutRoom restores the cluster `shop` in place and gives the data of before up for it.
+// withoutRoom restores the cluster `shop` in place and gives the previous data up for it.
 func (b *bed) withoutRoom(name string, target *v1alpha1.RestoreTarget) *v1alpha1.Restore {
 	b.Helper()
 	restore := b.inPlace(name, target)
 	b.discards(restore)
 	if !restore.Status.Plan.DiscardsPrevious {
-		b.Errorf("%s: the data of before stays: %+v", name, restore.Status.Plan)
+		b.Errorf("%s: the previous data stays: %+v", name, restore.Status.Plan)
 	}
 	return restore
 }

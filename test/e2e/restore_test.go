@@ -85,7 +85,7 @@ func awaitArchived(b *bed) {
 	})
 }
 
-func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsCreated(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
 	b.Cluster("shop", 17)

@@ -64,7 +64,7 @@ func (w *writer) row(number string) writes.Row {
 	return writes.Row{Client: w.pod.Name, N: n}
 }
 
-// awaitAcks waits until so many more rows are acknowledged than now.
+// awaitAcks waits until this many more rows are acknowledged than now.
 func (w *writer) awaitAcks(more int) {
 	w.bed.Helper()
 	before := len(w.acks())

@@ -44,7 +44,7 @@ func TestWhatALaterVersionWroteIsToldFromDamage(t *testing.T) {
 			return err
 		}, backup.ErrFormat},
 		"the header of a manifest": {layout.ManifestKey(Lineage, Full), laterEnvelope, func(t *testing.T, store objstore.Store) error {
-			_, err := backup.ReadHead(t.Context(), store, Lineage, Full)
+			_, err := backup.ReadHeader(t.Context(), store, Lineage, Full)
 			return err
 		}, backup.ErrFormat},
 		"a WAL segment": {walKey, laterEnvelope, func(t *testing.T, store objstore.Store) error {

@@ -45,7 +45,7 @@ var readers = map[string]func(ctx context.Context, store objstore.Store, target 
 		return err
 	},
 	"header for the restore-controller": func(ctx context.Context, store objstore.Store, _ string) error {
-		_, err := backup.ReadHead(ctx, store, lineage, id)
+		_, err := backup.ReadHeader(ctx, store, lineage, id)
 		return err
 	},
 	"Job of a verification": func(ctx context.Context, store objstore.Store, _ string) error {
@@ -157,7 +157,7 @@ func run(t *testing.T, reader, place string) string {
 
 // What the others have in common with this one is not why they are refused.
 func TestABucketThatMeansNoHarmIsRead(t *testing.T) {
-	place := bucket(t, manifest(t, head(""), `{"path":"base","kind":"dir","mode":"0700","mtime":"2026-03-04T05:06:07Z"}`+"\n"))
+	place := bucket(t, manifest(t, header(""), `{"path":"base","kind":"dir","mode":"0700","mtime":"2026-03-04T05:06:07Z"}`+"\n"))
 	for reader := range readers {
 		if reader == "Job of a verification" {
 			continue // it misses the WAL

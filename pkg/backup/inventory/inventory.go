@@ -117,7 +117,7 @@ func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listi
 		key := l.Lineage.Lineage.Lineage + "/" + m.id + "@" + m.put.UTC().Format(time.RFC3339Nano)
 		known, there := r.backups[key]
 		if !there {
-			head, err := backup.ReadHead(ctx, store, l.Lineage.Lineage.Lineage, m.id)
+			header, err := backup.ReadHeader(ctx, store, l.Lineage.Lineage.Lineage, m.id)
 			switch {
 			case errors.Is(err, objstore.ErrNotFound):
 				continue // deleted meanwhile
@@ -127,7 +127,7 @@ func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listi
 			case err != nil:
 				return err
 			}
-			if known, err = summary(head); err != nil {
+			if known, err = summary(header); err != nil {
 				l.Damaged = append(l.Damaged, m.id)
 				continue
 			}
@@ -139,15 +139,15 @@ func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listi
 	return nil
 }
 
-func summary(head *backup.Head) (Backup, error) {
-	first, _, err := head.WAL.Segments()
+func summary(header *backup.Header) (Backup, error) {
+	first, _, err := header.WAL.Segments()
 	b := Backup{
-		ID: head.ID, Type: head.Type, Cluster: head.Cluster.Name, Namespace: head.Cluster.Namespace,
-		Started: head.StartTime, Stopped: head.StopTime, Timeline: head.Timeline, Start: head.StartLSN, Stop: head.StopLSN, First: first.Number,
-		LogicalBytes: head.Totals.LogicalBytes,
+		ID: header.ID, Type: header.Type, Cluster: header.Cluster.Name, Namespace: header.Cluster.Namespace,
+		Started: header.StartTime, Stopped: header.StopTime, Timeline: header.Timeline, Start: header.StartLSN, Stop: header.StopLSN, First: first.Number,
+		LogicalBytes: header.Totals.LogicalBytes,
 	}
-	if head.Damage != nil {
-		b.DamagedPages = max(1, head.Damage.Count)
+	if header.Damage != nil {
+		b.DamagedPages = max(1, header.Damage.Count)
 	}
 	return b, err
 }

@@ -51,7 +51,7 @@ func (b bucket) must(err error) {
 	}
 }
 
-// archive puts segments of a timeline, from one number to another; each has a commit so many minutes after the beginning.
+// archive puts segments of a timeline, from one number to another; each has a commit this many minutes after the beginning.
 func (b bucket) archive(timeline uint32, first, last uint64) {
 	b.Helper()
 	for n := first; n <= last; n++ {
@@ -61,7 +61,7 @@ func (b bucket) archive(timeline uint32, first, last uint64) {
 	}
 }
 
-// ship puts a piece of an open segment, from one percent of it to another, with a commit so many seconds after its minute.
+// ship puts a piece of an open segment, from one percent of it to another, with a commit this many seconds after its minute.
 func (b bucket) ship(timeline uint32, number uint64, from, to int64, seconds int) {
 	b.Helper()
 	at := began.Add(time.Duration(number)*time.Minute + time.Duration(seconds)*time.Second)

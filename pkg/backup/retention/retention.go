@@ -15,11 +15,11 @@ import (
 
 // Policy says what stays. A backup that no rule names goes; a zero rule names none, and with the zero Policy all stay.
 type Policy struct {
-	KeepLast       int           // the newest so many backups
+	KeepLast       int           // the newest this many backups
 	KeepWithin     time.Duration // backups that are younger
 	RecoveryWindow time.Duration // every point of so long a time stays reachable
 
-	// The newest backup of each of so many days, weeks (from Monday), months and years, in UTC, that have one.
+	// The newest backup of each of this many days, weeks (from Monday), months and years, in UTC, that have one.
 	KeepDaily, KeepWeekly, KeepMonthly, KeepYearly int
 }
 

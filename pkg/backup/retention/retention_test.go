@@ -14,7 +14,7 @@ var now = time.Date(2026, 3, 20, 12, 0, 0, 0, time.UTC) // a Friday
 
 const days = 24 * time.Hour
 
-// at is a backup of so many days ago, which is its id; WAL segment 1000 is written now, ten a day.
+// at is a backup of this many days ago, which is its id; WAL segment 1000 is written now, ten a day.
 func at(ago float64, change ...func(*Backup)) Backup {
 	number := uint64(1000 - 10*ago)
 	b := Backup{
@@ -33,7 +33,7 @@ func damagedPages(b *Backup) { b.DamagedPages = true }
 
 func onTimeline(n uint32) func(*Backup) { return func(b *Backup) { b.Timeline = n } }
 
-// began is a timeline that left the first one so many days ago.
+// began is a timeline that left the first one this many days ago.
 func began(timeline uint32, ago float64) Timeline {
 	return Timeline{Since: now.Add(-time.Duration(ago * float64(days))), History: postgres.TimelineHistory{
 		Timeline:  timeline,

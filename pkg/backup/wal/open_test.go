@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// ship puts a part of an open segment, of which the last commit was so many seconds after 1970.
+// ship puts a part of an open segment, of which the last commit was this many seconds after 1970.
 func ship(t testing.TB, archive *wal.Archive, s postgres.Segment, whole []byte, from, to int64) error {
 	t.Helper()
 	at := time.Unix(to, 0).UTC()

@@ -92,7 +92,7 @@ func (s *Store) opener(ctx context.Context, r *ring, key string, b []byte) (*ope
 
 var errOtherKind = errors.New("it is not sealed as the objects of this repository are")
 
-// buffer takes memory for so many bytes. It must be given back.
+// buffer takes memory for this many bytes. It must be given back.
 func (s *Store) buffer(ctx context.Context, size int64) ([]byte, func(), error) {
 	weight := min(size, s.limit)
 	if err := s.memory.Acquire(ctx, weight); err != nil {

@@ -50,7 +50,7 @@ type Fault struct {
 	Status   int    // answered without asking the server
 	Body     string // of that answer
 	Code     string // or the S3 error in it
-	CutIn    int64  // the connection breaks once so many bytes of the request's body have passed
+	CutIn    int64  // the connection breaks once this many bytes of the request's body have passed
 	LateIn   int64  // the same, but the server notices only at BreakLate
 	CutOut   int64  // the same for the answer's body
 	FlipIn   bool   // the first byte of the request's body is another on its arrival

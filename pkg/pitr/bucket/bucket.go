@@ -1,4 +1,4 @@
-// Package bucket reads from a repository what pitr asks about its lineages, and no more than the target needs: the heads of the
+// Package bucket reads from a repository what pitr asks about its lineages, and no more than the target needs: the headers of the
 // manifests, the names of the WAL from the backup on that replay begins with, and the headers of a few segments.
 package bucket
 
@@ -20,7 +20,7 @@ import (
 // Examined are lineages of one database with what they have for a target.
 type Examined struct {
 	Candidates []pitr.Candidate
-	heads      []*backup.Head // of the backups that the candidates begin with: one of each lineage at most
+	headers    []*backup.Header // of the backups that the candidates begin with: one of each lineage at most
 }
 
 // Examine reads what lineages have for a target. With the id of a backup, only that one is looked at; objstore.ErrNotFound: there is
@@ -29,38 +29,38 @@ func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage,
 	var all Examined
 	for _, owner := range owners {
 		l := newLineage(ctx, store, owner)
-		candidate, head, err := l.examine(backupID, target)
+		candidate, header, err := l.examine(backupID, target)
 		if err != nil {
 			return Examined{}, fmt.Errorf("lineage %s: %w", owner.Lineage, err)
 		}
 		all.Candidates = append(all.Candidates, candidate)
-		if head != nil {
-			all.heads = append(all.heads, head)
+		if header != nil {
+			all.headers = append(all.headers, header)
 		}
 	}
 	return all, nil
 }
 
-// Head is that of the manifest of a backup that was chosen.
-func (e Examined) Head(c *pitr.Candidate) *backup.Head {
-	for _, head := range e.heads {
-		if head.Lineage == c.Lineage && head.ID == c.Reach.Backup.ID {
-			return head
+// Header is that of the manifest of a backup that was chosen.
+func (e Examined) Header(c *pitr.Candidate) *backup.Header {
+	for _, header := range e.headers {
+		if header.Lineage == c.Lineage && header.ID == c.Reach.Backup.ID {
+			return header
 		}
 	}
 	return nil
 }
 
 // Reach reads how far the WAL behind a backup leads, on the newest timeline that goes on from it.
-func Reach(ctx context.Context, store objstore.Store, head *backup.Head) (pitr.Reach, error) {
-	owner, err := layout.ReadLineage(ctx, store, head.Lineage)
+func Reach(ctx context.Context, store objstore.Store, header *backup.Header) (pitr.Reach, error) {
+	owner, err := layout.ReadLineage(ctx, store, header.Lineage)
 	if err != nil {
 		return pitr.Reach{}, err
 	}
 	l := newLineage(ctx, store, owner)
-	b := Backup(head)
+	b := Backup(header)
 	l.backups = []pitr.Backup{b}
-	graph, err := l.list(head.StartLSN)
+	graph, err := l.list(header.StartLSN)
 	if err != nil {
 		return pitr.Reach{}, err
 	}
@@ -68,9 +68,9 @@ func Reach(ctx context.Context, store objstore.Store, head *backup.Head) (pitr.R
 	return reach, reach.Measure(l)
 }
 
-// Backup is what the head of a manifest says to pitr.
-func Backup(head *backup.Head) pitr.Backup {
-	return pitr.Backup{ID: head.ID, Timeline: head.Timeline, StartLSN: head.StartLSN, StopLSN: head.StopLSN, StopTime: head.StopTime}
+// Backup is what the header of a manifest says to pitr.
+func Backup(header *backup.Header) pitr.Backup {
+	return pitr.Backup{ID: header.ID, Timeline: header.Timeline, StartLSN: header.StartLSN, StopLSN: header.StopLSN, StopTime: header.StopTime}
 }
 
 // lineage is one while it is read. It implements pitr.Headers.
@@ -79,7 +79,7 @@ type lineage struct {
 	store     objstore.Store
 	archive   *wal.Archive
 	owner     layout.Lineage
-	backups   []pitr.Backup // what is kept of their heads, which may be large
+	backups   []pitr.Backup // what is kept of their headers, which may be large
 	damaged   []string
 	histories map[string]postgres.TimelineHistory // by name; they don't change
 }
@@ -88,8 +88,8 @@ func newLineage(ctx context.Context, store objstore.Store, owner layout.Lineage)
 	return &lineage{ctx: ctx, store: store, archive: wal.New(store), owner: owner, histories: map[string]postgres.TimelineHistory{}}
 }
 
-// examine returns the head of the backup that the candidate begins with, too, if there is one.
-func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, *backup.Head, error) {
+// examine returns the header of the backup that the candidate begins with, too, if there is one.
+func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, *backup.Header, error) {
 	if err := l.readBackups(backupID); err != nil {
 		return pitr.Candidate{}, nil, err
 	}
@@ -101,16 +101,16 @@ func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, 
 	if err != nil || candidate.Reach == nil {
 		return candidate, nil, err
 	}
-	head, err := backup.ReadHead(l.ctx, l.store, l.owner.Lineage, candidate.Reach.Backup.ID)
-	return candidate, head, err
+	header, err := backup.ReadHeader(l.ctx, l.store, l.owner.Lineage, candidate.Reach.Backup.ID)
+	return candidate, header, err
 }
 
 // readBackups reads the one backup that is asked for, or all, one after the other.
 func (l *lineage) readBackups(id string) error {
 	if id != "" {
-		head, err := backup.ReadHead(l.ctx, l.store, l.owner.Lineage, id)
+		header, err := backup.ReadHeader(l.ctx, l.store, l.owner.Lineage, id)
 		if err == nil {
-			l.backups = []pitr.Backup{Backup(head)}
+			l.backups = []pitr.Backup{Backup(header)}
 		}
 		return err
 	}
@@ -122,7 +122,7 @@ func (l *lineage) readBackups(id string) error {
 		case entry.Err != nil:
 			return entry.Err
 		default:
-			l.backups = append(l.backups, Backup(entry.Head))
+			l.backups = append(l.backups, Backup(entry.Header))
 		}
 		return nil
 	})

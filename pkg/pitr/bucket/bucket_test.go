@@ -35,8 +35,8 @@ func TestEveryCaseOfTheTableIsReadFromABucket(t *testing.T) {
 			found := examine(t, store, &c)
 			v := pitr.Decide(found.Candidates, c.Target, c.Facts)
 			c.Want.Check(t, v)
-			if v.Code == pitr.Reachable && found.Head(v.Candidate).ID != c.Want.Backup {
-				t.Errorf("the head is %+v", found.Head(v.Candidate))
+			if v.Code == pitr.Reachable && found.Header(v.Candidate).ID != c.Want.Backup {
+				t.Errorf("the header is %+v", found.Header(v.Candidate))
 			}
 		})
 	}

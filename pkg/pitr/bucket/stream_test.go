@@ -67,8 +67,8 @@ func TestPlanningHoldsTheHeaderOfTheChosenBackupOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := fmt.Sprintf("b%04d", backups-1)
-			if head := found.Head(&found.Candidates[0]); head == nil || head.ID != last || len(head.Cluster.Object) == 0 {
-				t.Errorf("the head is not that of %s", last)
+			if header := found.Header(&found.Candidates[0]); header == nil || header.ID != last || len(header.Cluster.Object) == 0 {
+				t.Errorf("the header is not that of %s", last)
 			}
 		})
 	}

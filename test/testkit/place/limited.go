@@ -17,7 +17,7 @@ import (
 // limitedSize of a volume that can be filled without filling the machine's disk: it is memory.
 const limitedSize = "512Mi"
 
-// LimitVolumes gives a cluster volumes with a limit of 512 MiB, one on each of so many workers.
+// LimitVolumes gives a cluster volumes with a limit of 512 MiB, one on each of this many workers.
 func (p *Place) LimitVolumes(cluster *v1alpha1.PostgresCluster, workers int) {
 	p.Helper()
 	class := &storagev1.StorageClass{

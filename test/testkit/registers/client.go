@@ -49,7 +49,7 @@ type Clients struct {
 	history []Operation
 }
 
-// Start has so many clients work on the registers from first on.
+// Start has this many clients work on the registers from first on.
 func Start(ctx context.Context, target writes.Target, first int64, clients int) *Clients {
 	c := &Clients{began: time.Now()}
 	ctx, c.stop = context.WithCancel(ctx)

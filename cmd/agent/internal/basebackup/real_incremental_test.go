@@ -137,11 +137,11 @@ func (h *history) backup(parent string) agentapi.BackupResult {
 // compared is how the last backup knew what had changed.
 func (h *history) compared() backup.Comparison {
 	h.t.Helper()
-	head, err := backup.ReadHead(h.t.Context(), h.store, h.task.Lineage, h.task.BackupID)
+	header, err := backup.ReadHeader(h.t.Context(), h.store, h.task.Lineage, h.task.BackupID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return head.Compared
+	return header.Compared
 }
 
 // seed is HOWDAH_SEED, to try other histories than the usual one.

@@ -183,12 +183,12 @@ func TestAWorkerThatIsKilledAtAnyStepIsFollowedByAWholeBackup(t *testing.T) {
 // onlyNeeded makes sure that the last backup has in the store what its manifest names, and nothing else.
 func (h *history) onlyNeeded(at death) {
 	h.t.Helper()
-	head, err := backup.ReadHead(h.t.Context(), h.store, h.task.Lineage, h.task.BackupID)
+	header, err := backup.ReadHeader(h.t.Context(), h.store, h.task.Lineage, h.task.BackupID)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	packs := 0
-	for _, pack := range head.Packs {
+	for _, pack := range header.Packs {
 		if pack.Backup == h.task.BackupID {
 			packs++
 		}

@@ -324,7 +324,7 @@ func TestADamagedPageEndsTheBackupForGoodAndIsNamed(t *testing.T) {
 		if !errors.As(err, &failure) || failure.Reason != reasonDataCorrupt || !failure.Final || !strings.Contains(err.Error(), "block 3 of "+path) {
 			t.Errorf("got %v", err)
 		}
-		if _, err := backup.ReadHead(t.Context(), r.store, r.task.Lineage, r.task.BackupID); !errors.Is(err, objstore.ErrNotFound) {
+		if _, err := backup.ReadHeader(t.Context(), r.store, r.task.Lineage, r.task.BackupID); !errors.Is(err, objstore.ErrNotFound) {
 			t.Errorf("a manifest was left: %v", err)
 		}
 		r.task.ReportDamage = true
@@ -349,7 +349,7 @@ func TestAServerThatEndsDuringTheCopyFailsTheBackup(t *testing.T) {
 		if err == nil || errors.As(err, &failure) && failure.Final {
 			t.Errorf("got %v", err)
 		}
-		if _, err := backup.ReadHead(t.Context(), r.store, r.task.Lineage, r.task.BackupID); !errors.Is(err, objstore.ErrNotFound) {
+		if _, err := backup.ReadHeader(t.Context(), r.store, r.task.Lineage, r.task.BackupID); !errors.Is(err, objstore.ErrNotFound) {
 			t.Errorf("a manifest was left: %v", err)
 		}
 	})

@@ -29,7 +29,7 @@ func TestALeaseOfAnotherDataGenerationIsTakenByTheOriginalOnceItIsFree(t *testin
 	b.passes(time.Minute).waits()
 }
 
-func TestALeaseThatWasMadeAnewIsNotTakenByAnOriginalThatHasFollowed(t *testing.T) {
+func TestALeaseThatWasCreatedAgainIsNotTakenByAnOriginalThatHasFollowed(t *testing.T) {
 	led := held(1, "a")
 	led.Holder, led.LastHolder, led.HolderUID = "b", "b", "b-1"
 	a := start(t, "a", required(1)).sees(led).serves(Replica, 2, 100)
@@ -66,7 +66,7 @@ func TestTheInstanceThatIsNamedBeginsNothingWithoutAWholeCopy(t *testing.T) {
 	b.passes(time.Minute).waits()
 }
 
-func TestALeaseThatWasMadeAnewIsTakenOnlyByWhomIsNamedThen(t *testing.T) {
+func TestALeaseThatWasCreatedAgainIsTakenOnlyByWhomIsNamedThen(t *testing.T) {
 	led := held(1, "a")
 	led.Holder, led.LastHolder, led.HolderUID = "b", "b", "b-1"
 	a := start(t, "a", told("a"))
@@ -80,7 +80,7 @@ func TestALeaseThatWasMadeAnewIsTakenOnlyByWhomIsNamedThen(t *testing.T) {
 	}
 }
 
-func TestAHolderWritesALeaseThatWasMadeAnewAsItWas(t *testing.T) {
+func TestAHolderWritesALeaseThatWasCreatedAgainAsItWas(t *testing.T) {
 	a := leader(t, required(1), held(1, "b"))
 	a.sees(Record{Version: "99"}).wants(Lead)
 	if r := a.passes(limits.Renew).takes(); r.Version != "99" || r.Term != 4 || r.Quorum != 1 {

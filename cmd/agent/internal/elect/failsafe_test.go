@@ -38,7 +38,7 @@ func TestAHolderThatCanNotRenewIsFencedUnlessAllMembersFollow(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToARoundOfBeforeDoesNotCount(t *testing.T) {
+func TestAnAnswerToAnEarlierRoundDoesNotCount(t *testing.T) {
 	a := leader(t, required(1), held(1, "b"))
 	a.passes(limits.Failsafe)
 	old := a.acts.Failsafe.ID

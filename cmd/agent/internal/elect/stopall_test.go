@@ -69,7 +69,7 @@ func TestWhoHasEverythingAfterAnOrderlyEndTakesOverWhetherOrNotItWasHeard(t *tes
 			b := start(t, "b", config).sees(record).serves(Replica, 0, 0)
 			b.passes(time.Second).waits() // it has not read all of its WAL yet
 			if r := b.serves(Replica, 1, 121).takes(); r.End != record.End {
-				t.Errorf("the end of before is forgotten: %+v", r)
+				t.Errorf("the previous end is forgotten: %+v", r)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestASuccessorThatIsStoppedBeforeItHasBegunLeavesNothingToWhoLacksRows(t *t
 		t.Errorf("%+v", next)
 	}
 	start(t, "c", asynchronous()).sees(next).serves(Replica, 1, 120).passes(time.Minute).waits()
-	next.Members = members("c") // as an agent of before might have left it
+	next.Members = members("c") // as an earlier agent might have left it
 	start(t, "c", asynchronous()).sees(next).serves(Replica, 1, 120).passes(time.Minute).waits()
 	start(t, "c", asynchronous()).sees(next).serves(Replica, 2, 90).passes(time.Minute).takes() // of a later timeline
 }

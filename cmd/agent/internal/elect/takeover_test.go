@@ -193,7 +193,7 @@ func TestWithoutAQuorumThoseThatAnswerInTimeDecide(t *testing.T) {
 	b.passes(limits.Grace).hears("c", 1, 101).takes() // c can't, it seems
 }
 
-func TestAnAnswerToAQuestionOfBeforeDoesNotCount(t *testing.T) {
+func TestAnAnswerToAnEarlierQuestionDoesNotCount(t *testing.T) {
 	b := start(t, "b", required(1)).sees(held(1, "b", "c")).serves(Replica, 1, 100)
 	before := b.now
 	b.passes(limits.Expire)

@@ -146,7 +146,7 @@ func shorten(message string, excess int) string {
 	return strings.ToValidUTF8(message[:keep], "") + mark
 }
 
-// Shorten cuts a text at so many bytes, and leaves only what JSON can carry.
+// Shorten cuts a text at this many bytes, and leaves only what JSON can carry.
 func Shorten(text string, most int) string {
 	if len(text) <= most {
 		return strings.ToValidUTF8(text, "?")

@@ -18,7 +18,7 @@ func TestAServerStaysGuardedUntilItIsDownOrAReplicaAgain(t *testing.T) {
 	if !m.Guard() {
 		t.Fatal("there is no permission")
 	}
-	for _, mode := range []elect.Mode{elect.Replica, elect.Starting, elect.Primary} { // the first is of before
+	for _, mode := range []elect.Mode{elect.Replica, elect.Starting, elect.Primary} { // the first is of an earlier version
 		if m.Report(elect.Server{Mode: mode}); permitted != 8*time.Second {
 			t.Fatalf("mode %d: permitted until %v", mode, permitted)
 		}

@@ -48,7 +48,7 @@ func TestSlotsAreKeptForPeersAndForNobodyElse(t *testing.T) {
 	})
 }
 
-func TestASlotThatHasLostItsWALIsMadeAnew(t *testing.T) {
+func TestASlotThatHasLostItsWALIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)

@@ -71,7 +71,7 @@ func TestTheTimeOfTheLastTransactionIsRead(t *testing.T) {
 func TestLibrariesAreThoseOfTheJobAndNeverThoseOfTheBucket(t *testing.T) {
 	r := &restoring{
 		task:     agentapi.RestoreJob{PreloadLibraries: "pg_stat_statements"},
-		manifest: &backup.Manifest{Head: backup.Head{Cluster: backup.Cluster{Object: []byte(`{"spec":{"postgresql":{"parameters":{"shared_preload_libraries":"evil"}}}}`)}}},
+		manifest: &backup.Manifest{Header: backup.Header{Cluster: backup.Cluster{Object: []byte(`{"spec":{"postgresql":{"parameters":{"shared_preload_libraries":"evil"}}}}`)}}},
 	}
 	for _, p := range parameters(r, postgres.ControlData{}, agentapi.RestoreTarget{}) {
 		if p.Name == "shared_preload_libraries" && p.Value != "pg_stat_statements" {

@@ -17,7 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// begin makes the folder of the new data generation. Data of before that it has taken over stays in it: a former run has begun
+// begin makes the folder of the new data generation. Previous data that it has taken over stays in it: a former run has begun
 // to change that, and this one goes on.
 func (r *restoring) begin() error {
 	id, before := r.task.DataGeneration, r.task.DiscardPrevious

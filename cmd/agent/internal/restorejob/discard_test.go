@@ -16,8 +16,8 @@ import (
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// TestTheDataOfBeforeBecomesTheRestoredData on a volume that has no room for both.
-func TestTheDataOfBeforeBecomesTheRestoredData(t *testing.T) {
+// TestThePreviousDataBecomesTheRestoredData on a volume that has no room for both.
+func TestThePreviousDataBecomesTheRestoredData(t *testing.T) {
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	small := os.Getenv(smallVariable)

@@ -52,7 +52,7 @@ func newHistory(b *bed, random *rand.Rand) *history {
 	return &history{bed: b, random: random, points: map[int]string{}}
 }
 
-// rowsAfter is what the table holds after so many changes, one row a line.
+// rowsAfter is what the table holds after this many changes, one row a line.
 func (h *history) rowsAfter(changes int) string {
 	rows := map[int]string{}
 	for _, c := range h.changes[:changes] {
@@ -69,7 +69,7 @@ func (h *history) rowsAfter(changes int) string {
 
 const allRows = "SELECT coalesce(string_agg(n || ' ' || value || chr(10), '' ORDER BY n), '') FROM public.rows"
 
-// write makes so many changes. Now and then a transaction that began earlier commits later: the order of their numbers is not
+// write makes this many changes. Now and then a transaction that began earlier commits later: the order of their numbers is not
 // that of their commits.
 func (h *history) write(count int) {
 	h.t.Helper()

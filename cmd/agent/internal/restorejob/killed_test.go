@@ -163,9 +163,9 @@ func quit(dir string) (found int) {
 	return found
 }
 
-// TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData kills one worker after the other on one volume, each at the next
-// step: the restored generation is not there before it is whole, and that of before is as it was as long as it is there.
-func TestAWorkerThatIsKilledAtAnyStepLeavesTheDataOfBeforeOrWholeData(t *testing.T) {
+// TestAWorkerThatIsKilledAtAnyStepLeavesThePreviousDataOrWholeData kills one worker after the other on one volume, each at the next
+// step: the restored generation is not there before it is whole, and the previous one is as it was as long as it is there.
+func TestAWorkerThatIsKilledAtAnyStepLeavesThePreviousDataOrWholeData(t *testing.T) {
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	installed := pgtest.Installed(t)

@@ -147,7 +147,7 @@ func (t *tail) missing(ctx context.Context, lineage string) ([]string, error) {
 	if id == "" {
 		return nil, job.Final(ReasonNotArchived, errors.New("the safety backup was deleted, so nothing was touched: create another Restore"))
 	}
-	safety, err := backup.ReadHead(ctx, t.store, lineage, id)
+	safety, err := backup.ReadHeader(ctx, t.store, lineage, id)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return nil, job.Final(ReasonNotArchived, fmt.Errorf("the safety backup %s was deleted from the repository, so nothing was touched: create another Restore", id))
 	}

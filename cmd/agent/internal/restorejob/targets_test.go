@@ -83,7 +83,7 @@ func (h *history) somewhere(besideAnEvent bool) int {
 	return max(first, min(after, last))
 }
 
-// target is one of those that lead to the rows after so many changes, or to one less: that is what it says last.
+// target is one of those that lead to the rows after this many changes, or to one less: that is what it says last.
 func (h *history) target(after int) (agentapi.RestoreTarget, string, int) {
 	c, no := h.changes[after-1], false
 	next := h.changes[after]

@@ -74,7 +74,7 @@ func role(name string, change func(*agentapi.Role)) agentapi.Role {
 	return r
 }
 
-func TestARoleIsMadeAsItIsDeclaredAndPutBackWhenItDrifts(t *testing.T) {
+func TestARoleIsCreatedAsItIsDeclaredAndPutBackWhenItDrifts(t *testing.T) {
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)

@@ -103,7 +103,7 @@ func TestARuleOfPgHbaConfCountsAtOnceAndOneThatPostgreSQLCannotReadIsRefused(t *
 	}
 }
 
-func TestAServerStartsWithTheRulesOfBeforeWhenItCannotReadTheNewOnes(t *testing.T) {
+func TestAServerStartsWithThePreviousRulesWhenItCannotReadTheNewOnes(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)
 	p.run()

@@ -75,7 +75,7 @@ func TestAnImageOfAnotherVersionIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestTheNewDatabaseIsMadeLikeTheOld(t *testing.T) {
+func TestTheNewDatabaseIsCreatedLikeTheOld(t *testing.T) {
 	cases := map[string]struct {
 		major     int
 		checksums int

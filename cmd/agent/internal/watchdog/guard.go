@@ -12,7 +12,7 @@ import (
 const Punctual = 200 * time.Millisecond
 
 const (
-	mostGuards = 8           // beyond so many processors one of these is free soon enough
+	mostGuards = 8           // beyond this many processors one of these is free soon enough
 	guardPause = time.Second // between two looks at the permission, which may have become shorter
 )
 

@@ -27,13 +27,13 @@ func takeResult(_ context.Context, o *observed) flow.Outcome {
 	return flow.Next
 }
 
-func resultOf(head *backup.Head) agentapi.BackupResult {
+func resultOf(header *backup.Header) agentapi.BackupResult {
 	result := agentapi.BackupResult{
-		Version: head.PGVersion, StartLSN: head.StartLSN.String(), StopLSN: head.StopLSN.String(), StopTime: head.StopTime,
-		LogicalBytes: head.Totals.LogicalBytes, CopiedBytes: head.Totals.CopiedBytes, StoredBytes: head.Totals.StoredBytes,
-		Incremental: head.Type == backup.Incremental, Parent: head.Parent, Why: head.Why,
+		Version: header.PGVersion, StartLSN: header.StartLSN.String(), StopLSN: header.StopLSN.String(), StopTime: header.StopTime,
+		LogicalBytes: header.Totals.LogicalBytes, CopiedBytes: header.Totals.CopiedBytes, StoredBytes: header.Totals.StoredBytes,
+		Incremental: header.Type == backup.Incremental, Parent: header.Parent, Why: header.Why,
 	}
-	if damage := head.Damage; damage != nil {
+	if damage := header.Damage; damage != nil {
 		result.DamagedPages = damage.Count
 		for _, page := range damage.Pages[:min(agentapi.MaxDamaged, len(damage.Pages))] {
 			result.Damaged = append(result.Damaged, agentapi.DamagedPage{File: page.File, Block: page.Block})

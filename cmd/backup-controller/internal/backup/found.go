@@ -41,7 +41,7 @@ func (r *Reconciler) describeFound(ctx context.Context, o *observed) flow.Outcom
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf("BackupRepository %s can't be read: %s", where.Repository, explain(result.err)))
 	}
-	return o.adopt(where, result.head)
+	return o.adopt(where, result.header)
 }
 
 // lost says that no other look can help.
@@ -54,27 +54,27 @@ func (r *Reconciler) lookFor(ctx context.Context, repo *v1alpha1.BackupRepositor
 	if err != nil {
 		return found{err: err}
 	}
-	head, err := backup.ReadHead(ctx, store, where.Lineage, where.ID)
-	return found{head, err}
+	header, err := backup.ReadHeader(ctx, store, where.Lineage, where.ID)
+	return found{header, err}
 }
 
 // adopt ends a found backup with success.
-func (o *observed) adopt(where *v1alpha1.FoundBackup, head *backup.Head) flow.Outcome {
+func (o *observed) adopt(where *v1alpha1.FoundBackup, header *backup.Header) flow.Outcome {
 	status := &o.backup.Status
-	status.Plan = planOf(where, head)
+	status.Plan = planOf(where, header)
 	status.Type = status.Plan.Type
-	o.complete(resultOf(head))
-	status.StartedAt, status.CompletedAt = &metav1.Time{Time: head.StartTime}, &metav1.Time{Time: head.StopTime}
+	o.complete(resultOf(header))
+	status.StartedAt, status.CompletedAt = &metav1.Time{Time: header.StartTime}, &metav1.Time{Time: header.StopTime}
 	return flow.Save(v1alpha1.ReasonFound, fmt.Sprintf("Found in BackupRepository %s: %s of cluster %s/%s, %s in the bucket. It can be restored to any time from %s on.",
-		where.Repository, bytes(head.Totals.LogicalBytes), head.Cluster.Namespace, head.Cluster.Name, bytes(head.Totals.StoredBytes), head.StopTime.UTC().Format(time.RFC3339)))
+		where.Repository, bytes(header.Totals.LogicalBytes), header.Cluster.Namespace, header.Cluster.Name, bytes(header.Totals.StoredBytes), header.StopTime.UTC().Format(time.RFC3339)))
 }
 
-func planOf(where *v1alpha1.FoundBackup, head *backup.Head) *v1alpha1.BackupPlan {
+func planOf(where *v1alpha1.FoundBackup, header *backup.Header) *v1alpha1.BackupPlan {
 	plan := &v1alpha1.BackupPlan{
-		ID: where.ID, Repository: where.Repository, Lineage: where.Lineage, Type: v1alpha1.BackupFull, Parent: head.Parent,
-		ClusterUID: types.UID(head.Cluster.UID), Instance: head.Cluster.Instance,
+		ID: where.ID, Repository: where.Repository, Lineage: where.Lineage, Type: v1alpha1.BackupFull, Parent: header.Parent,
+		ClusterUID: types.UID(header.Cluster.UID), Instance: header.Cluster.Instance,
 	}
-	if head.Type == backup.Incremental {
+	if header.Type == backup.Incremental {
 		plan.Type = v1alpha1.BackupIncremental
 	}
 	return plan

@@ -16,8 +16,8 @@ import (
 
 // found is what work in a store came to.
 type found struct {
-	head *backup.Head
-	err  error
+	header *backup.Header
+	err    error
 }
 
 // settle finds out what a Job that has ended has left: a committed backup counts, whatever its pod said or didn't live
@@ -33,8 +33,8 @@ func (r *Reconciler) settle(ctx context.Context, o *observed) flow.Outcome {
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotReady, fmt.Sprintf(
 			"The Job has ended, but what it left in BackupRepository %s can't be read: %s", o.planned.Name, explain(result.err)))
-	case result.head != nil:
-		return o.complete(resultOf(result.head))
+	case result.header != nil:
+		return o.complete(resultOf(result.header))
 	}
 	return flow.Next
 }
@@ -49,8 +49,8 @@ func (r *Reconciler) tidy(_ context.Context, o *observed) flow.Outcome {
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended. What it left in the repository is being removed.")
-	case result.head != nil:
-		return o.complete(resultOf(result.head))
+	case result.header != nil:
+		return o.complete(resultOf(result.header))
 	}
 	return flow.Next
 }
@@ -74,9 +74,9 @@ func (r *Reconciler) lookAndClear(ctx context.Context, o *observed) found {
 	if err != nil {
 		return found{err: err}
 	}
-	head, err := backup.Committed(ctx, store, plan.Lineage, plan.ID)
+	header, err := backup.Committed(ctx, store, plan.Lineage, plan.ID)
 	if !errors.Is(err, objstore.ErrNotFound) {
-		return found{head, err}
+		return found{header, err}
 	}
 	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
 	return found{err: err}

@@ -72,7 +72,7 @@ func (c Schedule) Next(t time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s.schedule %q never comes due; name a day that exists", c.field, c.expression)
 }
 
-// clock is what the clocks say at a time, at so many seconds from UTC.
+// clock is what the clocks say at a time, at this many seconds from UTC.
 func clock(t time.Time, offset int) time.Time {
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }

@@ -12,8 +12,8 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 )
 
-// TestACacheOfBeforeMakesNoRestoreOfADrillThatIsOver: a process that has just begun may see a repository as it was before.
-func TestACacheOfBeforeMakesNoRestoreOfADrillThatIsOver(t *testing.T) {
+// TestAStaleCacheMakesNoRestoreOfADrillThatIsOver: a process that has just begun may see a repository as it was before.
+func TestAStaleCacheMakesNoRestoreOfADrillThatIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		since func(*v1alpha1.BackupRepository)
 		made  bool

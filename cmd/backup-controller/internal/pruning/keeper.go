@@ -41,8 +41,8 @@ const (
 	sweepInterval = 24 * time.Hour
 )
 
-// Keeper keeps repositories as their specs say.
-type Keeper struct {
+// Pruner keeps repositories as their specs say.
+type Pruner struct {
 	manager.Dependencies
 	Open repostore.Opener
 	// Deletions is locked for a lineage while something is deleted from it.
@@ -63,12 +63,12 @@ type memory struct {
 	written map[string]bool
 }
 
-// Runner makes the Runner of Keeper.Run.
+// Runner makes the Runner of Pruner.Run.
 func Runner(ctx context.Context) *background.Runner[Result] {
 	return background.New[Result](ctx, background.Options{Timeout: timeout, Limit: 4, Now: time.Now})
 }
 
-func (k *Keeper) memoryOf(uid types.UID) *memory {
+func (k *Pruner) memoryOf(uid types.UID) *memory {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil {
@@ -81,7 +81,7 @@ func (k *Keeper) memoryOf(uid types.UID) *memory {
 }
 
 // Forget forgets a repository that is gone.
-func (k *Keeper) Forget(uid types.UID) {
+func (k *Pruner) Forget(uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.known, uid)
@@ -89,7 +89,7 @@ func (k *Keeper) Forget(uid types.UID) {
 
 // run is one look at one repository.
 type run struct {
-	*Keeper
+	*Pruner
 	*memory
 	repo  *v1alpha1.BackupRepository
 	store objstore.Store
@@ -103,8 +103,8 @@ type run struct {
 }
 
 // Run looks the repository through and removes what is to be removed. Mark is kept in the result.
-func (k *Keeper) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark string) Result {
-	r := &run{Keeper: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now()}
+func (k *Pruner) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark string) Result {
+	r := &run{Pruner: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now()}
 	r.running.Lock() // one that was cancelled may be ending still
 	defer r.running.Unlock()
 	r.result = Result{Began: r.now, Mark: mark}

@@ -44,17 +44,17 @@ type Reconciler struct {
 	manager.Dependencies
 	Open   repostore.Opener
 	Checks *background.Runner[verdict]
-	// Keeper looks repositories through, and Surveys does so in the background.
-	Keeper  *pruning.Keeper
-	Surveys *background.Runner[pruning.Result]
+	// Pruner looks repositories through, and Looks does so in the background.
+	Pruner *pruning.Pruner
+	Looks  *background.Runner[pruning.Result]
 	// Token makes a random name under which a check works.
 	Token func() string
 }
 
-// New makes the reconciler of BackupRepositories. Its checks and surveys end with ctx.
-func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener, keeper *pruning.Keeper) *Reconciler {
+// New makes the reconciler of BackupRepositories. Its checks and looks end with ctx.
+func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener, pruner *pruning.Pruner) *Reconciler {
 	return &Reconciler{
-		Dependencies: dependencies, Open: open, Checks: Checker(ctx), Keeper: keeper, Surveys: pruning.Runner(ctx),
+		Dependencies: dependencies, Open: open, Checks: Checker(ctx), Pruner: pruner, Looks: pruning.Runner(ctx),
 		Token: func() string { return strings.ToLower(rand.Text()) },
 	}
 }
@@ -71,7 +71,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PostgresCluster{}, r.users(clusterUses)).
 		Watches(&v1alpha1.Backup{}, r.backups(), builder.WithPredicates(comesEndsOrGoes())).
 		WatchesRawSource(r.Checks.Source()).
-		WatchesRawSource(r.Surveys.Source()).
+		WatchesRawSource(r.Looks.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }
@@ -99,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) plan(o *observed) []flow.Step[*observed] {
 	if o.repo.DeletionTimestamp.IsZero() {
-		return []flow.Step[*observed]{r.ensureFinalizer, r.check, r.survey}
+		return []flow.Step[*observed]{r.ensureFinalizer, r.check, r.look}
 	}
 	return []flow.Step[*observed]{r.release, r.check, r.awaitUsers}
 }
@@ -113,7 +113,7 @@ func (r *Reconciler) release(ctx context.Context, o *observed) flow.Outcome {
 	if len(o.users) > 0 {
 		return flow.Next
 	}
-	r.Keeper.Forget(o.repo.UID)
+	r.Pruner.Forget(o.repo.UID)
 	if outcome := flow.RemoveFinalizer(ctx, r.Client, o.repo, finalizer); !outcome.Finished() {
 		return outcome
 	}

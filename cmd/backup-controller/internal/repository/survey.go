@@ -18,12 +18,12 @@ import (
 // soon is the time between two looks at a repository of whose Backups one has come, ended or gone.
 const soon = 10 * time.Second
 
-// survey has the bucket looked through and cleaned up beside this pass, and takes over what the last look has found.
-func (r *Reconciler) survey(_ context.Context, o *observed) flow.Outcome {
+// look has the bucket looked through and cleaned up beside this pass, and takes over what the last look has found.
+func (r *Reconciler) look(_ context.Context, o *observed) flow.Outcome {
 	repo := o.repo.DeepCopy()
-	work := func(ctx context.Context) pruning.Result { return r.Keeper.Run(ctx, repo, o.mark) }
+	work := func(ctx context.Context) pruning.Result { return r.Pruner.Run(ctx, repo, o.mark) }
 	key := fmt.Sprintf("%d/%s", repo.Generation, o.secret)
-	found, known := r.Surveys.Do(o.repo, key, pruning.Interval, work)
+	found, known := r.Looks.Do(o.repo, key, pruning.Interval, work)
 	again := recheckGood
 	switch {
 	case !known:
@@ -34,7 +34,7 @@ func (r *Reconciler) survey(_ context.Context, o *observed) flow.Outcome {
 		again = soon
 	}
 	if again < recheckGood {
-		found, _ = r.Surveys.Do(o.repo, key, again, work)
+		found, _ = r.Looks.Do(o.repo, key, again, work)
 	}
 	found.Report(o.repo, explain)
 	return flow.Poll(again, o.checked.Reason, o.checked.Message)

@@ -42,7 +42,7 @@ const ReasonNameTaken = "NameTaken"
 // Reconciler of the asks of one kind.
 type Reconciler struct {
 	manager.Dependencies
-	// Kind of the askers, and New makes an empty one.
+	// Kind of the requesters, and New makes an empty one.
 	Kind string
 	New  func() client.Object
 }
@@ -65,12 +65,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("backup-wanted-by-"+strings.ToLower(r.Kind)).
 		For(r.New()).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.asker)).
+		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.requester)).
 		Complete(r)
 }
 
-// asker wakes who asked for a Backup, so that one that was deleted is made again while the ask stands.
-func (r *Reconciler) asker(_ context.Context, object client.Object) []reconcile.Request {
+// requester wakes who asked for a Backup, so that one that was deleted is made again while the ask stands.
+func (r *Reconciler) requester(_ context.Context, object client.Object) []reconcile.Request {
 	by := object.(*v1alpha1.Backup).Spec.RequestedBy
 	if by == nil || by.Kind != r.Kind {
 		return nil
@@ -80,15 +80,15 @@ func (r *Reconciler) asker(_ context.Context, object client.Object) []reconcile.
 
 // Reconcile makes the Backup that one object asks for, if it does and it isn't there.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	asker := r.New()
-	if err := r.Client.Get(ctx, req.NamespacedName, asker); err != nil {
+	requester := r.New()
+	if err := r.Client.Get(ctx, req.NamespacedName, requester); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	ask := protocol.BackupRequestOf(asker)
+	ask := protocol.BackupRequestOf(requester)
 	if ask == nil {
 		return ctrl.Result{}, nil
 	}
-	if needed, err := r.needed(ctx, asker, ask); err != nil || !needed {
+	if needed, err := r.needed(ctx, requester, ask); err != nil || !needed {
 		return ctrl.Result{}, err
 	}
 	wanted := protocol.NewBackup(ask)
@@ -100,9 +100,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	wanted.Spec.DamagedPages = policy
 	err = r.Client.Get(ctx, client.ObjectKeyFromObject(wanted), there)
 	if apierrors.IsNotFound(err) {
-		return r.create(ctx, asker, ask, wanted)
+		return r.create(ctx, requester, ask, wanted)
 	}
-	if err != nil || !r.foreign(ctx, asker, ask, there) {
+	if err != nil || !r.foreign(ctx, requester, ask, there) {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: foreignPause}, nil
@@ -110,8 +110,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // needed says whether a request still stands. What damaged WAL requests is there once any backup has begun after the damage: it
 // must not be taken again when retention has deleted the one that was taken for it.
-func (r *Reconciler) needed(ctx context.Context, asker client.Object, ask *protocol.BackupRequest) (bool, error) {
-	cluster, is := asker.(*v1alpha1.PostgresCluster)
+func (r *Reconciler) needed(ctx context.Context, requester client.Object, ask *protocol.BackupRequest) (bool, error) {
+	cluster, is := requester.(*v1alpha1.PostgresCluster)
 	if !is || ask.Request.Purpose != v1alpha1.PurposeDamage {
 		return true, nil
 	}
@@ -131,7 +131,7 @@ func beginsAfter(backup *v1alpha1.Backup, archive *v1alpha1.ArchiveStatus) bool 
 		status.Plan != nil && status.Plan.Lineage == archive.Lineage && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionSucceeded)
 }
 
-func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *protocol.BackupRequest, wanted *v1alpha1.Backup) (ctrl.Result, error) {
+func (r *Reconciler) create(ctx context.Context, requester client.Object, ask *protocol.BackupRequest, wanted *v1alpha1.Backup) (ctrl.Result, error) {
 	err := r.Client.Create(ctx, wanted)
 	if err == nil {
 		log.FromContext(ctx).Info("Created the requested Backup", "backup", wanted.Name, "purpose", ask.Request.Purpose)
@@ -144,13 +144,13 @@ func (r *Reconciler) create(ctx context.Context, asker client.Object, ask *proto
 	return ctrl.Result{RequeueAfter: stalePause}, nil
 }
 
-// foreign tells the asker's owner that a Backup of the needed name is somebody else's. Nothing is touched.
-func (r *Reconciler) foreign(ctx context.Context, asker client.Object, ask *protocol.BackupRequest, there *v1alpha1.Backup) bool {
+// foreign tells the requester's owner that a Backup of the needed name is somebody else's. Nothing is touched.
+func (r *Reconciler) foreign(ctx context.Context, requester client.Object, ask *protocol.BackupRequest, there *v1alpha1.Backup) bool {
 	if by := there.Spec.RequestedBy; by != nil && by.Token == ask.Request.Token {
 		return false
 	}
 	message := fmt.Sprintf("The requested Backup %s can't be created, because another Backup has that name. Delete that one.", there.Name)
 	log.FromContext(ctx).Info(message)
-	r.Events.Eventf(asker, there, corev1.EventTypeWarning, ReasonNameTaken, "Backup", "%s", message)
+	r.Events.Eventf(requester, there, corev1.EventTypeWarning, ReasonNameTaken, "Backup", "%s", message)
 	return true
 }

@@ -45,7 +45,7 @@ func running(b *v1alpha1.Backup) {
 	b.Status.Verification = &v1alpha1.BackupVerification{Attempt: 1, StartedAt: *hours(1)}
 }
 
-// verified at an hour, with so many wrong objects, for a token or for the schedule.
+// verified at an hour, with this many wrong objects, for a token or for the schedule.
 func verified(hour, wrong int, token *string) func(*v1alpha1.Backup) {
 	return func(b *v1alpha1.Backup) {
 		b.Status.VerifiedAt = hours(hour)

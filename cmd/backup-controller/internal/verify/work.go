@@ -153,7 +153,7 @@ func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 	return flow.Save(reasonOf(verification), found(o.backup))
 }
 
-// requireAttempts gives a verification up after so many Jobs. The next time of the schedule, or another token, begins
+// requireAttempts gives a verification up after this many Jobs. The next time of the schedule, or another token, begins
 // another.
 func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcome {
 	reason, message := v1alpha1.ReasonJobFailed, "the node of its pod does not respond"

@@ -36,7 +36,7 @@ func TestWhoBeginsIsToldAndStaysThroughAFailover(t *testing.T) {
 	}
 }
 
-func TestALeaseIsMadeAnewOnlyOnceAllKnowWhoHasEveryCommit(t *testing.T) {
+func TestALeaseIsCreatedAgainOnlyOnceAllKnowWhoHasEveryCommit(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)
@@ -116,7 +116,7 @@ func TestAClusterThatAnotherProcessHasGrantedIsNotStarted(t *testing.T) {
 	l.awaitReplicated(shop) // there is no such Restore
 }
 
-func TestTheVolumesOfReplicasAreMadeWithTheirPods(t *testing.T) {
+func TestTheVolumesOfReplicasAreCreatedWithTheirPods(t *testing.T) {
 	l := newLab(t)
 	shop := l.initializing()
 	claims := &corev1.PersistentVolumeClaimList{}

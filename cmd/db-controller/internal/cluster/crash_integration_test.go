@@ -13,7 +13,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// mortals lets one controller after the other live for so many writes each, until the function that it returns is called.
+// mortals lets one controller after the other live for this many writes each, until the function that it returns is called.
 func (l *lab) mortals(lifetime int) (stop func()) {
 	l.stop()
 	l.lifetime = lifetime

@@ -29,7 +29,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-func TestAClusterIsMadeOfEverythingThatTheArchitectureNames(t *testing.T) {
+func TestAClusterConsistsOfEverythingThatTheArchitectureNames(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
@@ -121,7 +121,7 @@ func TestARestartedControllerGoesOnWithoutTouchingAnything(t *testing.T) {
 	}
 }
 
-func TestAFailedInitJobSaysWhyAndIsMadeAgainWhenItIsDeleted(t *testing.T) {
+func TestAFailedInitJobSaysWhyAndIsCreatedAgainWhenItIsDeleted(t *testing.T) {
 	l := newLab(t)
 	l.kube.set(func(s *standIn) {
 		s.initError = &agentapi.JobError{Reason: "X", Message: "The volume is read-only", Final: true}
@@ -143,7 +143,7 @@ func TestAFailedInitJobSaysWhyAndIsMadeAgainWhenItIsDeleted(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
-func TestAnInitJobThatCouldNotRunIsMadeAgainWithTheNewImage(t *testing.T) {
+func TestAnInitJobThatCouldNotRunIsCreatedAgainWithTheNewImage(t *testing.T) {
 	l := newLab(t)
 	l.kube.set(func(s *standIn) {
 		s.initError = &agentapi.JobError{Reason: "X", Message: "PostgreSQL 17 is not installed"}
@@ -158,7 +158,7 @@ func TestAnInitJobThatCouldNotRunIsMadeAgainWithTheNewImage(t *testing.T) {
 	}
 }
 
-func TestAnInitJobThatNoNodeTakesIsMadeAgainWhereItMayRunNow(t *testing.T) {
+func TestAnInitJobThatNoNodeTakesIsCreatedAgainWhereItMayRunNow(t *testing.T) {
 	l := newLab(t)
 	l.kube.set(func(s *standIn) { s.initError = &agentapi.JobError{Reason: "X", Message: "It ran on the wrong node"} })
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Scheduling.NodeSelector = map[string]string{"disk": "fast"} })
@@ -293,7 +293,7 @@ func TestANewSuiteWithAnotherAgentReplacesNoPod(t *testing.T) {
 	}
 }
 
-func TestWhatWasMadeWithoutALookLosesAFieldThatIsNotWantedAnyMore(t *testing.T) {
+func TestWhatWasCreatedWithoutALookLosesAFieldThatIsNotWantedAnyMore(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
 		c.Spec.SuperuserAccess = true

@@ -16,7 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 )
 
-func TestWhatIsDeletedByHandIsMadeAgain(t *testing.T) {
+func TestWhatIsDeletedByHandIsCreatedAgain(t *testing.T) {
 	l := newLab(t)
 	l.awaitRunning(l.shop(nil))
 	for name, object := range map[string]client.Object{

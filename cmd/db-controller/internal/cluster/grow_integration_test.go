@@ -138,7 +138,7 @@ func TestPodsWithoutTheirStatefulSetAreAdoptedByANewOne(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
-func TestWhatASuiteOfBeforeMadeIsReplacedAndNoPodIs(t *testing.T) {
+func TestWhatAnEarlierSuiteCreatedIsReplacedAndNoPodIs(t *testing.T) {
 	l := newLab(t)
 	shop := l.stored(3, true)
 	l.stop()

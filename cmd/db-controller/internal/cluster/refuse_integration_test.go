@@ -37,7 +37,7 @@ func (l *lab) untouched() {
 	}
 }
 
-func TestAnUnknownVersionIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestAnUnknownVersionIsRefusedBeforeAnythingIsCreated(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Version = 99 })
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUnknownVersion)
@@ -49,7 +49,7 @@ func TestAnUnknownVersionIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
-func TestAMissingRepositoryIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestAMissingRepositoryIsRefusedBeforeAnythingIsCreated(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(archived)
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRepositoryNotFound)

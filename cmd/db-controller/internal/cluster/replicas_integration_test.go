@@ -93,7 +93,7 @@ func TestASingleInstanceIsToldNothingOfElections(t *testing.T) {
 	}
 }
 
-func TestTheLeaseIsTheAgentsOnceItIsMade(t *testing.T) {
+func TestTheLeaseIsTheAgentsOnceItIsCreated(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)

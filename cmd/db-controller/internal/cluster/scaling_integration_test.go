@@ -63,7 +63,7 @@ func TestAPodThatCantElectIsReplacedBeforeInstancesAreAdded(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(nil)
 	l.awaitRunning(shop)
-	// As a suite of before has made it.
+	// As an earlier suite created it.
 	l.stop()
 	set := &appsv1.StatefulSet{}
 	l.there(set, "shop")
@@ -86,7 +86,7 @@ func TestAPodThatCantElectIsReplacedBeforeInstancesAreAdded(t *testing.T) {
 	if err := l.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	l.eventually("a pod of before", func() bool { return l.there(pod, "shop-0") && observed.PodReady(pod) && pod.UID != old })
+	l.eventually("an earlier pod", func() bool { return l.there(pod, "shop-0") && observed.PodReady(pod) && pod.UID != old })
 	old = pod.UID
 	l.startController()
 	l.awaitRunning(shop)
@@ -189,7 +189,7 @@ func TestACacheThatIsBehindEndsNoElection(t *testing.T) {
 	l.awaitRunning(shop)
 }
 
-func TestAReplicasLostVolumeIsMadeAgain(t *testing.T) {
+func TestAReplicasLostVolumeIsCreatedAgain(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(three)
 	l.awaitReplicated(shop)

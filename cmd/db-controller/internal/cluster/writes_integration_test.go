@@ -116,7 +116,7 @@ func (c *writeCounter) hasSeen(mark string) bool {
 
 const annotationSeen = "example.com/seen"
 
-// passes wakes the controller so many times with something that changes nothing for it, and waits until as many passes are
+// passes wakes the controller this many times with something that changes nothing for it, and waits until as many passes are
 // over: one is when the next has begun.
 func (l *lab) passes(cluster *v1alpha1.PostgresCluster, count int) {
 	l.Helper()

@@ -149,12 +149,12 @@ const walFetchers = 3
 // fetchWAL puts the WAL that the backup needs into pg_wal: the server comes up with that much without the bucket, and
 // pg_verifybackup looks for it there.
 func (j *Job) fetchWAL(ctx context.Context) error {
-	head := &j.Manifest.Head
-	first, err := postgres.ParseSegment(head.WAL.First, head.WAL.SegmentSize)
+	header := &j.Manifest.Header
+	first, err := postgres.ParseSegment(header.WAL.First, header.WAL.SegmentSize)
 	if err != nil {
 		return err
 	}
-	last, err := postgres.ParseSegment(head.WAL.Last, head.WAL.SegmentSize)
+	last, err := postgres.ParseSegment(header.WAL.Last, header.WAL.SegmentSize)
 	if err != nil {
 		return err
 	}
@@ -167,10 +167,10 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 		return err
 	}
 	archive, done, total := wal.New(j.Store), atomic.Int64{}, last.End().Sub(first.Start())
-	if head.Timeline > 1 {
-		err := j.fetchFile(ctx, archive, root, postgres.HistoryName(head.Timeline))
+	if header.Timeline > 1 {
+		err := j.fetchFile(ctx, archive, root, postgres.HistoryName(header.Timeline))
 		if errors.Is(err, backup.ErrWALMissing) { // PostgreSQL does without it, if need be
-			err = root.Remove(path.Join("pg_wal", postgres.HistoryName(head.Timeline)))
+			err = root.Remove(path.Join("pg_wal", postgres.HistoryName(header.Timeline)))
 		}
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func (j *Job) fetchWAL(ctx context.Context) error {
 	}
 	outer := ctx
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, min(walFetchers, int(3*postgres.DefaultSegSize/head.WAL.SegmentSize))))
+	group.SetLimit(max(1, min(walFetchers, int(3*postgres.DefaultSegSize/header.WAL.SegmentSize))))
 	for segment := first; segment.Number <= last.Number && ctx.Err() == nil; segment = segment.Next() {
 		group.Go(func() error {
 			if err := j.fetchFile(ctx, archive, root, segment.Name()); err != nil {

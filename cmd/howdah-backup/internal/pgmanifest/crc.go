@@ -48,7 +48,7 @@ func combine(first, second uint32, length int64) uint32 {
 	return multiply(shift, first) ^ second
 }
 
-// zeros is the checksum of so many zero bytes.
+// zeros is the checksum of this many zero bytes.
 func zeros(length int64) uint32 {
 	sum, one, width := uint32(0), crc32.Checksum([]byte{0}, table), int64(1)
 	for ; length > 0; length >>= 1 {

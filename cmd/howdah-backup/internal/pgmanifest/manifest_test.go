@@ -57,7 +57,7 @@ func TestTheChecksumOfAFileComesFromItsFrames(t *testing.T) {
 // sample is a restored folder, and its manifest.
 func sample(t *testing.T) (string, *backup.Manifest) {
 	dir := t.TempDir()
-	m := &backup.Manifest{Head: backup.Head{Timeline: 1, StartLSN: 0x2000028, StopLSN: 0x3000100}}
+	m := &backup.Manifest{Header: backup.Header{Timeline: 1, StartLSN: 0x2000028, StopLSN: 0x3000100}}
 	for name, content := range map[string]string{
 		"PG_VERSION": "17\n", "sch\u00f6n <&> \"quoted\"": "x", "bad\xffname": "latin", "backup_label": "START", "global/pg_control.new": "control",
 		"postgresql.auto.conf": "# changed since",

@@ -89,7 +89,7 @@ func Data(t testing.TB) string {
 	return dir
 }
 
-// Backup backs that folder up, at so many minutes after Begin; it needs the given segment and the one behind it, which it
+// Backup backs that folder up, at this many minutes after Begin; it needs the given segment and the one behind it, which it
 // archives.
 func Backup(t testing.TB, store objstore.Store, lineage, id, dir string, minutes int, segment uint64) *backup.Manifest {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 )
 
 // read is the backup that is chosen for the end of the archive, with its lineage.
-func read(t *testing.T, store *mem.Store, q Question) *backup.Head {
+func read(t *testing.T, store *mem.Store, q Question) *backup.Header {
 	t.Helper()
 	report, err := Read(t.Context(), store, q, func() time.Time { return buckettest.Minute(60) })
 	if err != nil {
@@ -24,7 +24,7 @@ func read(t *testing.T, store *mem.Store, q Question) *backup.Head {
 	if v.Code != pitr.Reachable {
 		t.Fatalf("%+v", v)
 	}
-	return report.Head(v.Candidate)
+	return report.Header(v.Candidate)
 }
 
 func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
@@ -44,8 +44,8 @@ func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {
 func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
 	store := buckettest.New(t, 4)
 	whole := Question{Namespace: "elsewhere"}
-	if head := read(t, store, whole); head.ID != "b" {
-		t.Errorf("%+v", head)
+	if header := read(t, store, whole); header.ID != "b" {
+		t.Errorf("%+v", header)
 	}
 	buckettest.ClaimFor(t, store, "8-g0", layout.Writer{UID: "v", Namespace: "prod", Name: "shop"})
 	for name, q := range map[string]Question{"the whole": whole, "a name": {Cluster: "shop", Namespace: "elsewhere"}} {
@@ -54,8 +54,8 @@ func TestOneClusterIsMeantOrItIsSaidWhichThereAre(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if head := read(t, store, Question{Cluster: "shop", Namespace: "demo"}); head.Lineage != "7-g0" {
-		t.Errorf("that of our namespace: %s", head.Lineage)
+	if header := read(t, store, Question{Cluster: "shop", Namespace: "demo"}); header.Lineage != "7-g0" {
+		t.Errorf("that of our namespace: %s", header.Lineage)
 	}
 	if _, err := Read(t.Context(), mem.New(), whole, time.Now); !errors.Is(err, ErrNotThere) {
 		t.Errorf("an empty bucket: %v", err)

@@ -67,7 +67,7 @@ func (c *crashed) gone() {
 // generation is the data generation that the Restore writes.
 func (c *crashed) generation() string { return protocol.DataGeneration(c.restore.UID, 0) }
 
-// as expects the cluster to run on the data of before or on the restored data, and the other data to be given up, if any.
+// as expects the cluster to run on the previous data or on the restored data, and the other data to be given up, if any.
 func (c *crashed) asBefore()   { c.expectShop(string(c.shop.UID), "g0", c.generation()) }
 func (c *crashed) asRestored() { c.expectShop(string(c.shop.UID), c.generation(), "g0") }
 

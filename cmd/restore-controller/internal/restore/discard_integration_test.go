@@ -33,7 +33,7 @@ func discarding(s *v1alpha1.RestoreSpec) {
 	s.Destination.InPlace.SafetyBackup, s.Destination.InPlace.DiscardPrevious = true, true
 }
 
-func TestTheDataOfBeforeIsGivenUpAfterASafetyBackupWhetherThereIsRoomOrNot(t *testing.T) {
+func TestThePreviousDataIsGivenUpAfterASafetyBackupWhetherThereIsRoomOrNot(t *testing.T) {
 	for _, used := range []string{"10Mi", "1014Mi"} {
 		t.Run(used, func(t *testing.T) { givesUp(newLab(t), used) })
 	}
@@ -77,7 +77,7 @@ func TestWithoutRoomAndWithoutTheWordNothingIsTouched(t *testing.T) {
 	}
 }
 
-func TestAJobThatFailsAfterItGaveUpTheDataOfBeforeSaysWhereThatIs(t *testing.T) {
+func TestAJobThatFailsAfterItGaveUpThePreviousDataSaysWhereThatIs(t *testing.T) {
 	l := newLab(t)
 	shop := l.running()
 	l.fills(shop, "1014Mi")

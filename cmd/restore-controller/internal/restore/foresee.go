@@ -31,12 +31,12 @@ func (o *observed) foresee(reach *pitr.Reach) {
 
 // fetchBytes are those to fetch: what the backup stored, or for an incremental one at most what all packs hold that it
 // points into.
-func fetchBytes(head *backup.Head) int64 {
-	if head.Type == backup.Full {
-		return head.Totals.StoredBytes
+func fetchBytes(header *backup.Header) int64 {
+	if header.Type == backup.Full {
+		return header.Totals.StoredBytes
 	}
 	total := int64(0)
-	for _, pack := range head.Packs {
+	for _, pack := range header.Packs {
 		total += pack.Size
 	}
 	return total

@@ -106,19 +106,19 @@ func clusterIsAwake(o *observed) flow.Outcome {
 func nobodyElseWorks(o *observed) flow.Outcome { return o.lock().AwaitTurn() }
 
 // fitsInPlace refuses a backup that can't take the place of the cluster's data.
-func fitsInPlace(o *observed, head *backup.Head) flow.Outcome {
+func fitsInPlace(o *observed, header *backup.Header) flow.Outcome {
 	status := o.cluster.Status
 	const instead = "Restore it into a new cluster with spec.destination.newCluster."
 	switch {
-	case int32(head.PGMajor) != status.MajorVersion:
+	case int32(header.PGMajor) != status.MajorVersion:
 		return flow.Stop(v1alpha1.ReasonAnotherDatabase, fmt.Sprintf(
-			"Backup %s is of PostgreSQL %d, and PostgresCluster %s runs %d. %s", head.ID, head.PGMajor, o.cluster.Name, status.MajorVersion, instead))
-	case head.SystemIdentifier != status.SystemIdentifier:
+			"Backup %s is of PostgreSQL %d, and PostgresCluster %s runs %d. %s", header.ID, header.PGMajor, o.cluster.Name, status.MajorVersion, instead))
+	case header.SystemIdentifier != status.SystemIdentifier:
 		return flow.Stop(v1alpha1.ReasonAnotherDatabase, fmt.Sprintf(
 			"Backup %s is of another database (system identifier %s) than that of PostgresCluster %s (%s). %s",
-			head.ID, head.SystemIdentifier, o.cluster.Name, status.SystemIdentifier, instead))
+			header.ID, header.SystemIdentifier, o.cluster.Name, status.SystemIdentifier, instead))
 	}
-	return hasRoom(o, head.Totals.LogicalBytes+spareBytes)
+	return hasRoom(o, header.Totals.LogicalBytes+spareBytes)
 }
 
 // requestSafetyBackup requests a backup of the present data, before anything is touched.

@@ -70,7 +70,7 @@ func run(o *observed) {
 	o.cluster.Status.DataGeneration = "g1"
 }
 
-// discard lets the Job be giving up the data of before.
+// discard lets the Job be giving up the previous data.
 func discard(o *observed) {
 	grant(o)
 	o.restore.Status.Plan.DiscardsPrevious, o.restore.Status.SafetyBackup = true, "shop-safety"
@@ -206,27 +206,27 @@ func TestABackupThatCannotTakeThePlaceIsRefused(t *testing.T) {
 		o.cluster.Status.Instances[1].Storage = &v1alpha1.InstanceStorage{Capacity: &capacity, Used: &full}
 	}
 	for name, test := range map[string]struct {
-		change func(*observed, *backup.Head)
+		change func(*observed, *backup.Header)
 		want   string
 	}{
-		"it fits":          {func(*observed, *backup.Head) {}, ""},
-		"there is room":    {func(o *observed, _ *backup.Head) { storage(o, "7Gi") }, ""},
-		"there is no room": {func(o *observed, _ *backup.Head) { storage(o, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free. Raise spec.storage.size of PostgresCluster shop"},
-		"there is no room, and what was before may go": {func(o *observed, _ *backup.Head) {
+		"it fits":          {func(*observed, *backup.Header) {}, ""},
+		"there is room":    {func(o *observed, _ *backup.Header) { storage(o, "7Gi") }, ""},
+		"there is no room": {func(o *observed, _ *backup.Header) { storage(o, "9Gi") }, "2112Mi is needed beside it, and the volume of shop-1 has 1Gi free. Raise spec.storage.size of PostgresCluster shop"},
+		"there is no room, and what was before may go": {func(o *observed, _ *backup.Header) {
 			storage(o, "9Gi")
 			o.restore.Spec.Destination.InPlace.DiscardPrevious = true
 		}, ""},
-		"there is no room in all": {func(o *observed, h *backup.Head) {
+		"there is no room in all": {func(o *observed, h *backup.Header) {
 			storage(o, "9Gi")
 			o.restore.Spec.Destination.InPlace.DiscardPrevious, h.Totals.LogicalBytes = true, 10<<30
 		}, "10304Mi is needed, and the volume of shop-1 has 10Gi in all. Raise spec.storage.size of PostgresCluster shop"},
-		"another version":  {func(_ *observed, h *backup.Head) { h.PGMajor = 15 }, "is of PostgreSQL 15, and PostgresCluster shop runs 17"},
-		"another database": {func(_ *observed, h *backup.Head) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than that of PostgresCluster shop (7)"},
+		"another version":  {func(_ *observed, h *backup.Header) { h.PGMajor = 15 }, "is of PostgreSQL 15, and PostgresCluster shop runs 17"},
+		"another database": {func(_ *observed, h *backup.Header) { h.SystemIdentifier = "8" }, "is of another database (system identifier 8) than that of PostgresCluster shop (7)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			head := &backup.Head{ID: "b", PGMajor: 17, SystemIdentifier: "7", Totals: backup.Totals{LogicalBytes: 2 << 30}}
-			o := seenInPlace(func(o *observed) { test.change(o, head) })
-			got := fitsInPlace(o, head)
+			header := &backup.Header{ID: "b", PGMajor: 17, SystemIdentifier: "7", Totals: backup.Totals{LogicalBytes: 2 << 30}}
+			o := seenInPlace(func(o *observed) { test.change(o, header) })
+			got := fitsInPlace(o, header)
 			if got.Finished() != (test.want == "") || !strings.Contains(got.Message, test.want) {
 				t.Errorf("%+v", got)
 			}
@@ -247,7 +247,7 @@ func TestTheTimeIsForeseenByTheLastRestore(t *testing.T) {
 	}
 }
 
-func TestTheDataOfBeforeIsPinnedBeforeTheJobStarts(t *testing.T) {
+func TestThePreviousDataIsPinnedBeforeTheJobStarts(t *testing.T) {
 	o := seenInPlace(grant)
 	r := &Reconciler{} // without a client: a write would panic
 	got := flow.Run(context.Background(), o, awaitLock, pinPrevious, r.runJob)
@@ -334,7 +334,7 @@ func TestWhatIsGivenUpIsNotHandedBack(t *testing.T) {
 	}
 }
 
-func TestTheHoldStaysUntilTheDBControllerSaysThatItTookTheDataOfBefore(t *testing.T) {
+func TestTheHoldStaysUntilTheDBControllerSaysThatItTookThePreviousData(t *testing.T) {
 	o := seenInPlace(func(o *observed) {
 		grant(o)
 		o.restore.Status.Previous = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
@@ -369,7 +369,7 @@ func TestDataIsLetGoOnlyWhenTheClusterRunsOnOther(t *testing.T) {
 	}
 }
 
-func TestWhatWasTakenFromTheDataOfBeforeIsSaid(t *testing.T) {
+func TestWhatWasTakenFromThePreviousDataIsSaid(t *testing.T) {
 	restore := &v1alpha1.Restore{}
 	restore.Spec.Destination.InPlace = &v1alpha1.InPlace{Name: "shop"}
 	restore.Status.Plan = &v1alpha1.RestorePlan{Target: "the end", WriteBytes: 100 << 20}

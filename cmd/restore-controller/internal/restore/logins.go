@@ -18,10 +18,10 @@ import (
 )
 
 // secretsOf names the Secrets that a backup has for the new cluster. It has that of a superuser only if it may log in.
-func secretsOf(head *backup.Head, restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) []string {
+func secretsOf(header *backup.Header, restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) []string {
 	var names []string
 	cluster, into := restore.Spec.Destination.ClusterName(), restore.Spec.Destination.NewCluster
-	for _, secret := range repostore.Secrets(head, restore.Namespace, cluster) {
+	for _, secret := range repostore.Secrets(header, restore.Namespace, cluster) {
 		if into != nil && into.Temporary && secret.Name != protocol.AppSecret(cluster) && secret.Name != protocol.SuperuserSecret(cluster) {
 			continue // of a declared role: where it is missing, the cluster that was backed up would take it for its own
 		}
@@ -99,15 +99,15 @@ func (r *Reconciler) ensureLogins(ctx context.Context, o *observed) flow.Outcome
 	case o.repository == nil:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s was deleted. Create it again.", o.repositoryName()))
 	}
-	head, outcome := r.readHead(o)
+	header, outcome := r.readHeader(o)
 	switch {
 	case outcome.Stopped(): // the cluster already exists
 		o.restore.Status.Failure = volumelock.Fail(outcome.Reason, "%s", outcome.Message)
 		return flow.Save(v1alpha1.ReasonRollingBack, outcome.Message)
-	case head == nil:
+	case header == nil:
 		return outcome
 	}
-	for _, secret := range repostore.Secrets(head, o.cluster.Namespace, o.cluster.Name) {
+	for _, secret := range repostore.Secrets(header, o.cluster.Namespace, o.cluster.Name) {
 		if there(secret.Name) || !slices.Contains(o.restore.Status.Plan.Secrets, secret.Name) {
 			continue
 		}

@@ -98,7 +98,7 @@ func TestLoginsAreThereBeforeTheVolumeIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestASecretOfSomebodyElseEndsARestoreBeforeAnythingIsMade(t *testing.T) {
+func TestASecretOfSomebodyElseEndsARestoreBeforeAnythingIsCreated(t *testing.T) {
 	l := newLab(t)
 	l.store = buckettest.WithLogins(t, keptLogins(), 4)
 	theirs := &corev1.Secret{ObjectMeta: l.meta("copy-app"), Data: map[string][]byte{"password": []byte("theirs")}}

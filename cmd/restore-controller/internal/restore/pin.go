@@ -59,7 +59,7 @@ func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
 	}
 	verdict := pitr.Decide(report.Candidates, target, o.facts(report.At))
 	if verdict.Code == pitr.Reachable {
-		return r.pin(o, report.Head(verdict.Candidate), verdict)
+		return r.pin(o, report.Header(verdict.Candidate), verdict)
 	}
 	reason, message := planning.Phrase(verdict, o.sourceText(), o.now)
 	if verdict.Code == pitr.NotArchivedYet {
@@ -211,34 +211,34 @@ func parseSeconds(text string) (time.Duration, bool) {
 }
 
 // pin records the plan, once it is known that the destination can take it.
-func (r *Reconciler) pin(o *observed, head *backup.Head, verdict pitr.Verdict) flow.Outcome {
+func (r *Reconciler) pin(o *observed, header *backup.Header, verdict pitr.Verdict) flow.Outcome {
 	reach := verdict.Candidate.Reach
-	into, outcome := r.takes(o, head)
+	into, outcome := r.takes(o, header)
 	if !outcome.Finished() {
 		return outcome
 	}
 	o.restore.Status.Plan = &v1alpha1.RestorePlan{
-		Repository: o.repository.Name, Lineage: head.Lineage, BackupID: head.ID,
+		Repository: o.repository.Name, Lineage: header.Lineage, BackupID: header.ID,
 		Timeline: int64(reach.Timeline), FirstWAL: reach.First().Name(), LastWAL: reach.Last().Name(), WALSegments: reach.Segments(),
-		MajorVersion: int32(head.PGMajor), Image: into.image, SystemIdentifier: head.SystemIdentifier,
-		FetchBytes: fetchBytes(head), WriteBytes: head.Totals.LogicalBytes,
+		MajorVersion: int32(header.PGMajor), Image: into.image, SystemIdentifier: header.SystemIdentifier,
+		FetchBytes: fetchBytes(header), WriteBytes: header.Totals.LogicalBytes,
 		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
 		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
 		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.dropped,
-		DamagedPages: damagedPages(head),
+		DamagedPages: damagedPages(header),
 	}
 	o.foresee(reach)
 	o.restore.Status.StartedAt = &metav1.Time{Time: o.now}
-	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("The plan is to restore backup %s and replay at most %d WAL segments, to %s.", head.ID, reach.Segments(), verdict.Target)+
+	return flow.Save(v1alpha1.ReasonPlanned, fmt.Sprintf("The plan is to restore backup %s and replay at most %d WAL segments, to %s.", header.ID, reach.Segments(), verdict.Target)+
 		damaged(o.restore.Status.Plan))
 }
 
 // damagedPages is how many pages of a backup were damaged already when it was taken.
-func damagedPages(head *backup.Head) int64 {
-	if head.Damage == nil {
+func damagedPages(header *backup.Header) int64 {
+	if header.Damage == nil {
 		return 0
 	}
-	return int64(max(1, head.Damage.Count))
+	return int64(max(1, header.Damage.Count))
 }
 
 // taker is what becomes of the data: the image that runs it, and of a new cluster where it archives, and its Secrets.
@@ -249,21 +249,21 @@ type taker struct {
 }
 
 // takes says whether the destination can take what a backup holds.
-func (r *Reconciler) takes(o *observed, head *backup.Head) (taker, flow.Outcome) {
+func (r *Reconciler) takes(o *observed, header *backup.Header) (taker, flow.Outcome) {
 	if o.inPlace() {
 		o.restore.Status.Cluster = &v1alpha1.CreatedCluster{Name: o.cluster.Name, UID: o.cluster.UID}
-		return taker{image: o.cluster.Status.Image}, fitsInPlace(o, head)
+		return taker{image: o.cluster.Status.Image}, fitsInPlace(o, header)
 	}
 	into := taker{archive: archiveTo(o, o.repository.Name)}
 	by := o.provenance()
-	spec, dropped, err := newSpec(head, o.restore, into.archive, by)
+	spec, dropped, err := newSpec(header, o.restore, into.archive, by)
 	if err == nil {
-		into.image, err = r.imageFor(head, spec, by)
+		into.image, err = r.imageFor(header, spec, by)
 	}
 	if err != nil {
 		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
-	into.secrets, into.dropped = secretsOf(head, o.restore, spec), dropped
+	into.secrets, into.dropped = secretsOf(header, o.restore, spec), dropped
 	return into, flow.Next
 }
 
@@ -285,15 +285,15 @@ func stopAt(target pitr.Target) *v1alpha1.RestoreTarget {
 
 // imageFor is the image that runs the data: what the Restore or the cluster had asked for, else the suite's for this major
 // version, else, if the record is trusted, the one that ran it.
-func (r *Reconciler) imageFor(head *backup.Head, spec *v1alpha1.PostgresClusterSpec, by provenance) (string, error) {
-	images := []string{spec.Image, r.Images[int32(head.PGMajor)]}
+func (r *Reconciler) imageFor(header *backup.Header, spec *v1alpha1.PostgresClusterSpec, by provenance) (string, error) {
+	images := []string{spec.Image, r.Images[int32(header.PGMajor)]}
 	if by.trusted {
-		images = append(images, head.Cluster.Image)
+		images = append(images, header.Cluster.Image)
 	}
 	for _, image := range images {
 		if image != "" {
 			return image, nil
 		}
 	}
-	return "", fmt.Errorf("the backup is of PostgreSQL %d, and no image is known for it: set spec.destination.newCluster.image, or start the restore-controller with one (--postgres-images)", head.PGMajor)
+	return "", fmt.Errorf("the backup is of PostgreSQL %d, and no image is known for it: set spec.destination.newCluster.image, or start the restore-controller with one (--postgres-images)", header.PGMajor)
 }

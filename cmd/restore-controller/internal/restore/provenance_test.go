@@ -40,8 +40,8 @@ func planted() v1alpha1.PostgresClusterSpec {
 // from is the new cluster's spec and what of the record is dropped.
 func from(t *testing.T, spec v1alpha1.PostgresClusterSpec, wanted v1alpha1.NewCluster, by provenance) (*v1alpha1.PostgresClusterSpec, []string) {
 	t.Helper()
-	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, spec, true), Image: "evil:17"}}
-	got, dropped, err := newSpec(head, restoreInto(wanted), "repo", by)
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, spec, true), Image: "evil:17"}}
+	got, dropped, err := newSpec(header, restoreInto(wanted), "repo", by)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 		t.Errorf("dropped %q", dropped)
 	}
 	r := &Reconciler{Dependencies: manager.Dependencies{}}
-	if image, err := r.imageFor(&backup.Head{PGMajor: 17, Cluster: backup.Cluster{Image: "evil:17"}}, spec, provenance{}); err == nil {
+	if image, err := r.imageFor(&backup.Header{PGMajor: 17, Cluster: backup.Cluster{Image: "evil:17"}}, spec, provenance{}); err == nil {
 		t.Errorf("image %s is taken from the bucket", image)
 	}
 }

@@ -32,7 +32,7 @@ type Reconciler struct {
 	Open repostore.Opener
 
 	reports *background.Runner[read[planning.Report]]
-	heads   *background.Runner[read[*backup.Head]]
+	headers *background.Runner[read[*backup.Header]]
 }
 
 // New makes the reconciler of Restores. Its reads end with ctx.
@@ -41,7 +41,7 @@ func New(ctx context.Context, dependencies manager.Dependencies, open repostore.
 	return &Reconciler{
 		Dependencies: dependencies, Open: open,
 		reports: background.New[read[planning.Report]](ctx, reads),
-		heads:   background.New[read[*backup.Head]](ctx, reads),
+		headers: background.New[read[*backup.Header]](ctx, reads),
 	}
 }
 
@@ -65,7 +65,7 @@ func (r *Reconciler) done(o *observed, _ *flow.Pass, _ flow.Outcome) {
 
 func (r *Reconciler) forget(restore *v1alpha1.Restore) {
 	r.reports.Forget(restore)
-	r.heads.Forget(restore)
+	r.headers.Forget(restore)
 }
 
 type step = flow.Step[*observed]

@@ -173,7 +173,7 @@ func TestAClusterThatIsThereIsNeverTouched(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReachedIsRefusedBeforeAnythingIsMade(t *testing.T) {
+func TestWhatCannotBeReachedIsRefusedBeforeAnythingIsCreated(t *testing.T) {
 	for name, test := range map[string]struct {
 		target v1alpha1.RestoreTarget
 		want   string

@@ -33,12 +33,12 @@ func archiveTo(o *observed, repository string) string {
 // newSpec is the spec of the cluster to create: that of the cluster that was backed up, with the overrides of the Restore.
 // An empty repository is none.
 // It names what of the record is dropped.
-func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by provenance) (*v1alpha1.PostgresClusterSpec, []string, error) {
-	spec, err := recordedSpec(head.Cluster.Object)
+func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string, by provenance) (*v1alpha1.PostgresClusterSpec, []string, error) {
+	spec, err := recordedSpec(header.Cluster.Object)
 	if err != nil {
 		return nil, nil, err
 	}
-	spec.Version = int32(head.PGMajor)
+	spec.Version = int32(header.PGMajor)
 	spec, dropped := by.admit(spec)
 	dropped = append(dropped, dropRefused(spec)...)
 	wanted := restore.Spec.Destination.NewCluster
@@ -55,7 +55,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by
 	archive(spec, repository)
 	staff(spec, wanted.Instances)
 	// A copy takes no name or address away from the cluster that it is a copy of.
-	if head.Cluster.Namespace != restore.Namespace || head.Cluster.Name != wanted.Name {
+	if header.Cluster.Namespace != restore.Namespace || header.Cluster.Name != wanted.Name {
 		spec.Services, spec.TLS = v1alpha1.Services{}, v1alpha1.TLS{}
 	}
 	if wanted.Temporary {
@@ -76,7 +76,7 @@ func newSpec(head *backup.Head, restore *v1alpha1.Restore, repository string, by
 		maps.Copy(merged, wanted.Parameters)
 		spec.PostgreSQL.Parameters = merged
 	}
-	return spec, dropped, resize(spec, wanted.Storage, head.Totals.LogicalBytes)
+	return spec, dropped, resize(spec, wanted.Storage, header.Totals.LogicalBytes)
 }
 
 // makeTemporary makes it the spec of a copy that leaves nothing behind. Its declared roles keep the passwords that the data

@@ -46,8 +46,8 @@ func restoreInto(cluster v1alpha1.NewCluster) *v1alpha1.Restore {
 
 func TestTheNewClusterIsAsTheOldOneWas(t *testing.T) {
 	for _, wrapped := range []bool{true, false} {
-		head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), wrapped)}}
-		spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
+		header := &backup.Header{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), wrapped)}}
+		spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +68,8 @@ func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
 	old.Switchover, old.Hibernate = &v1alpha1.Switchover{To: "shop-1", Token: "a"}, true
 	old.Failover = &v1alpha1.Failover{Profile: "Fast", Instances: []v1alpha1.FailoverInstance{{Name: "shop-1"}}, Fenced: []v1alpha1.InstanceName{"shop-2"}}
 	old.Databases = []v1alpha1.Database{{Name: "orders"}, {Name: "wanted-back", Ensure: v1alpha1.Absent}}
-	head := &backup.Head{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
-	spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
+	header := &backup.Header{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
+	spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
 	if err != nil || spec.Failover.Profile != "Fast" || len(spec.Failover.Instances)+len(spec.Failover.Fenced) > 0 {
 		t.Errorf("%+v, %v", spec.Failover, err)
 	}
@@ -87,8 +87,8 @@ func TestACopyTakesNoNamesAwayFromItsCluster(t *testing.T) {
 		namespace, name string
 		kept            bool
 	}{{"demo", "shop", true}, {"demo", "copy", false}, {"production", "shop", false}} {
-		head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Namespace: c.namespace, Name: "shop", Object: recorded(t, old, true)}}
-		spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: c.name}), "repo", provenance{trusted: true})
+		header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Namespace: c.namespace, Name: "shop", Object: recorded(t, old, true)}}
+		spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: c.name}), "repo", provenance{trusted: true})
 		if err != nil || (spec.Services.RW.Type != "") != c.kept || (len(spec.TLS.DNSNames) > 0) != c.kept {
 			t.Errorf("%s/shop restored as demo/%s: %+v, %+v, %v", c.namespace, c.name, spec.Services, spec.TLS, err)
 		}
@@ -97,8 +97,8 @@ func TestACopyTakesNoNamesAwayFromItsCluster(t *testing.T) {
 
 func TestOverridesReplaceAndAdd(t *testing.T) {
 	class := "fast"
-	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
-	spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}}
+	spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{
 		Name: "copy", Storage: &v1alpha1.NewStorage{Size: "20Gi", StorageClassName: &class},
 		Parameters: map[string]v1alpha1.ParameterValue{"jit": "on", "max_connections": "50"},
 	}), "repo", provenance{trusted: true})
@@ -115,13 +115,13 @@ func TestOverridesReplaceAndAdd(t *testing.T) {
 }
 
 func TestStorageThatIsTooSmallIsRefused(t *testing.T) {
-	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}, Totals: backup.Totals{LogicalBytes: 3 << 30}}
-	_, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{Size: "2Gi"}}), "repo", provenance{trusted: true})
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, shopSpec(), true)}, Totals: backup.Totals{LogicalBytes: 3 << 30}}
+	_, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Storage: &v1alpha1.NewStorage{Size: "2Gi"}}), "repo", provenance{trusted: true})
 	if err == nil || !strings.Contains(err.Error(), "the backup holds 3Gi, and a volume of 2Gi is too small") {
 		t.Errorf("%v", err)
 	}
-	head.Cluster.Object = nil
-	if _, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true}); err == nil || !strings.Contains(err.Error(), "storage.size") {
+	header.Cluster.Object = nil
+	if _, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true}); err == nil || !strings.Contains(err.Error(), "storage.size") {
 		t.Errorf("without a record: %v", err)
 	}
 }
@@ -129,16 +129,16 @@ func TestStorageThatIsTooSmallIsRefused(t *testing.T) {
 func TestTheImageIsTheClustersOwnOrTheSuites(t *testing.T) {
 	r := &Reconciler{Dependencies: manager.Dependencies{Images: manager.Images{17: "suite:17"}}}
 	for name, test := range map[string]struct {
-		head  backup.Head
-		image string
-		want  string
+		header backup.Header
+		image  string
+		want   string
 	}{
-		"the cluster's own":          {backup.Head{PGMajor: 17}, "own:17", "own:17"},
-		"the suite's":                {backup.Head{PGMajor: 17, Cluster: backup.Cluster{Image: "ran:17"}}, "", "suite:17"},
-		"the one that ran, at worst": {backup.Head{PGMajor: 16, Cluster: backup.Cluster{Image: "ran:16"}}, "", "ran:16"},
-		"none":                       {backup.Head{PGMajor: 16}, "", ""},
+		"the cluster's own":          {backup.Header{PGMajor: 17}, "own:17", "own:17"},
+		"the suite's":                {backup.Header{PGMajor: 17, Cluster: backup.Cluster{Image: "ran:17"}}, "", "suite:17"},
+		"the one that ran, at worst": {backup.Header{PGMajor: 16, Cluster: backup.Cluster{Image: "ran:16"}}, "", "ran:16"},
+		"none":                       {backup.Header{PGMajor: 16}, "", ""},
 	} {
-		got, err := r.imageFor(&test.head, &v1alpha1.PostgresClusterSpec{Image: test.image}, provenance{trusted: true})
+		got, err := r.imageFor(&test.header, &v1alpha1.PostgresClusterSpec{Image: test.image}, provenance{trusted: true})
 		if got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -173,7 +173,7 @@ func TestTheNewClusterArchivesWhereItIsToldOrWhereItCanOrNowhere(t *testing.T) {
 	final := true
 	recordedShop := shopSpec()
 	recordedShop.DeletionPolicy.FinalBackup = &final
-	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, recordedShop, true)}}
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, recordedShop, true)}}
 	for name, test := range map[string]struct {
 		told     *v1alpha1.LocalReference
 		readOnly bool
@@ -186,7 +186,7 @@ func TestTheNewClusterArchivesWhereItIsToldOrWhereItCanOrNowhere(t *testing.T) {
 	} {
 		restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Repository: test.told})
 		o := &observed{restore: restore, repository: &v1alpha1.BackupRepository{Spec: v1alpha1.BackupRepositorySpec{ReadOnly: test.readOnly}}}
-		spec, _, err := newSpec(head, restore, archiveTo(o, "repo"), provenance{trusted: true})
+		spec, _, err := newSpec(header, restore, archiveTo(o, "repo"), provenance{trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,8 +205,8 @@ func TestFewerInstancesConfirmFewerCommits(t *testing.T) {
 	for instances, want := range map[int32]int32{1: 0, 2: 1, 3: 2, 5: 2} {
 		old := shopSpec()
 		old.Instances, old.Synchronous = 3, &v1alpha1.Synchronous{Number: 2}
-		head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
-		spec, _, err := newSpec(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Instances: &instances}), "repo", provenance{trusted: true})
+		header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
+		spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Instances: &instances}), "repo", provenance{trusted: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,10 +224,10 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	before := shopSpec()
 	before.Roles = []v1alpha1.Role{{Name: "reporting", PasswordSecret: &v1alpha1.PasswordSecret{Name: "reporting"}}}
 	before.Instances, before.Synchronous, before.SuperuserAccess = 3, &v1alpha1.Synchronous{Number: 1}, false
-	head := &backup.Head{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
 	access := true
 	restore := restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: true, SuperuserAccess: &access})
-	spec, _, err := newSpec(head, restore, "repo", provenance{trusted: true})
+	spec, _, err := newSpec(header, restore, "repo", provenance{trusted: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +250,11 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 }
 
 func TestATemporaryClusterMakesNoSecretsOfDeclaredRoles(t *testing.T) {
-	head := &backup.Head{Cluster: backup.Cluster{Secrets: []backup.Secret{
+	header := &backup.Header{Cluster: backup.Cluster{Secrets: []backup.Secret{
 		{Purpose: backup.SecretApplication, Name: "shop-app"}, {Purpose: backup.SecretRole, Name: "reporting"},
 	}}}
 	for temporary, want := range map[bool]string{true: "copy-app", false: "copy-app reporting"} {
-		names := secretsOf(head, restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: temporary}), &v1alpha1.PostgresClusterSpec{})
+		names := secretsOf(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: temporary}), &v1alpha1.PostgresClusterSpec{})
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("temporary %t: %s, not %s", temporary, got, want)
 		}

@@ -37,7 +37,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.goingOn)).
 		WatchesRawSource(r.reports.Source()).
-		WatchesRawSource(r.heads.Source()).
+		WatchesRawSource(r.headers.Source()).
 		Complete(r)
 }
 

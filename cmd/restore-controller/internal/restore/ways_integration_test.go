@@ -85,21 +85,21 @@ var ways = map[string]way{
 		c.safelyBackedUp()
 		c.expectShop(string(c.shop.UID), c.generation(), "")
 	}},
-	"in place, giving up the data of before": {discardingInPlace, func(c *crashed) {
+	"in place, giving up the previous data": {discardingInPlace, func(c *crashed) {
 		c.backedUp()
 		c.works()
 		c.completed()
 		c.asRestored()
 		c.safelyBackedUp()
 	}},
-	"in place, and its Job fails for good after it gave up the data of before": {discardingInPlace, func(c *crashed) {
+	"in place, and its Job fails for good after it gave up the previous data": {discardingInPlace, func(c *crashed) {
 		c.backedUp()
 		c.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonPreviousDataDiscarded, Message: "the volume is full", Final: true}})
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonPreviousDataDiscarded)
 		c.asBefore() // nothing of it is there, which a restore of the safety backup mends
 		c.safelyBackedUp()
 	}},
-	"in place, cancelled and deleted while the data of before is given up": {discardingInPlace, func(c *crashed) {
+	"in place, cancelled and deleted while the previous data is given up": {discardingInPlace, func(c *crashed) {
 		c.backedUp()
 		c.running()
 		c.patchSpec(c.restore, `{"cancel":true}`) // too late
@@ -108,7 +108,7 @@ var ways = map[string]way{
 		c.gone()
 		c.asRestored()
 	}},
-	"in place, cancelled before the data of before is given up": {discardingInPlace, func(c *crashed) {
+	"in place, cancelled before the previous data is given up": {discardingInPlace, func(c *crashed) {
 		c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 		c.patchSpec(c.restore, `{"cancel":true}`)
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonCancelled)
@@ -139,7 +139,7 @@ var ways = map[string]way{
 	}},
 }
 
-// discardingInPlace gives up the data of before: its volume is full, in these tests.
+// discardingInPlace gives up the previous data: its volume is full, in these tests.
 func discardingInPlace(s *v1alpha1.RestoreSpec) { inPlace(s); discarding(s) }
 
 func inPlace(s *v1alpha1.RestoreSpec) {

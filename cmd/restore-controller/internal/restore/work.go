@@ -30,35 +30,35 @@ func (r *Reconciler) ensureCluster(ctx context.Context, o *observed) flow.Outcom
 	case o.repository == nil:
 		return flow.Wait(v1alpha1.ReasonRepositoryNotFound, fmt.Sprintf("BackupRepository %s was deleted. Create it again.", o.repositoryName()))
 	}
-	head, outcome := r.readHead(o)
-	if head == nil {
+	header, outcome := r.readHeader(o)
+	if header == nil {
 		return outcome
 	}
-	spec, _, err := newSpec(head, o.restore, archiveTo(o, o.restore.Status.Plan.Repository), o.provenance())
+	spec, _, err := newSpec(header, o.restore, archiveTo(o, o.restore.Status.Plan.Repository), o.provenance())
 	if err != nil {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
 	return r.create(ctx, newCluster(o.restore, spec))
 }
 
-// readHead reads what the backup says of its cluster, which may take a while. Nil: the outcome says what about it.
-func (r *Reconciler) readHead(o *observed) (*backup.Head, flow.Outcome) {
+// readHeader reads what the backup says of its cluster, which may take a while. Nil: the outcome says what about it.
+func (r *Reconciler) readHeader(o *observed) (*backup.Header, flow.Outcome) {
 	plan, repo := o.restore.Status.Plan, o.repository.DeepCopy()
-	head, err, done := look(r.heads, o.restore, func(ctx context.Context) (*backup.Head, error) {
+	header, err, done := look(r.headers, o.restore, func(ctx context.Context) (*backup.Header, error) {
 		store, err := r.Open(ctx, r.Live, repo)
 		if err != nil {
 			return nil, err
 		}
-		return backup.ReadHead(ctx, store, plan.Lineage, plan.BackupID)
+		return backup.ReadHeader(ctx, store, plan.Lineage, plan.BackupID)
 	})
 	switch {
 	case !done:
 		return nil, flow.Poll(lookInterval, v1alpha1.ReasonPlanned, "The backup's record of its cluster is being read.")
 	case err != nil:
-		r.heads.Forget(o.restore)
+		r.headers.Forget(o.restore)
 		return nil, unreadable(repo.Name, err)
 	}
-	return head, flow.Next
+	return header, flow.Next
 }
 
 func (r *Reconciler) create(ctx context.Context, cluster *v1alpha1.PostgresCluster) flow.Outcome {

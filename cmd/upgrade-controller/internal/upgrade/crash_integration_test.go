@@ -111,7 +111,7 @@ func (c *crashed) gone() {
 	c.eventually("it is gone", func() bool { return !c.there(c.upgrade) }, func() string { return fmt.Sprintf("%+v", c.upgrade.Status) })
 }
 
-// as expects the cluster to run on the data and version of before, or as was asked; nobody holds it, and no Job is left.
+// as expects the cluster to run on the previous data and version, or as was asked; nobody holds it, and no Job is left.
 func (c *crashed) asBefore() { c.Helper(); c.expect("g0", 17, "postgres:17", "7") }
 func (c *crashed) asAsked()  { c.Helper(); c.expect(c.generation(), 18, "postgres:18", "8") }
 

@@ -8,7 +8,7 @@ import (
 // FrameEncoder makes frames, one at a time. How it does that it finds out by a sample.
 type FrameEncoder struct {
 	zstd   *zstd.Encoder // nil: MinLZ and nothing more
-	better int           // a way that takes longer has to save one in so many bytes of the content
+	better int           // a way that takes longer has to save one in this many bytes of the content
 	way    way
 	blocks [2][]byte // what comes out in between
 	trial  []byte

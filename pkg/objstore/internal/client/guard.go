@@ -106,7 +106,7 @@ func (b *body) wait(ctx context.Context) {
 	}
 }
 
-// bounded is a body of which only so many bytes are read.
+// bounded is a body of which only this many bytes are read.
 type bounded struct {
 	io.ReadCloser
 	left int64

@@ -84,7 +84,7 @@ func (w *world) populate(instances, running int) {
 	}
 }
 
-// configure the cluster for so many instances. The agents learn that by and by.
+// configure the cluster for this many instances. The agents learn that by and by.
 func (w *world) configure(instances int) {
 	w.config = elect.Config{Alone: instances == 1, Number: w.kind.number, Required: w.kind.required, MaxLag: 20, Failover: w.kind.failover, ByWord: w.kind.byWord}
 	for _, n := range w.nodes[:instances] {

@@ -73,7 +73,7 @@ func (w *world) uninterrupted(d time.Duration) {
 	p := w.primary()
 	for end := w.now + d; w.now < end && w.err == nil; {
 		if w.run(w.now + 50*millisecond); !p.accepts() {
-			w.fail("the primary of before does not accept writes any more")
+			w.fail("the previous primary does not accept writes any more")
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (w *world) scale(instances int) {
 	w.start(instances)
 }
 
-// start the pods of so many instances.
+// start the pods of this many instances.
 func (w *world) start(instances int) {
 	for _, n := range w.nodes[:instances] {
 		if n.gone = false; n.agent == nil {
@@ -204,7 +204,7 @@ func (w *world) shrink(instances int) bool {
 	return true
 }
 
-// stays says whether the primary is one of the first so many instances, and sees to it.
+// stays says whether the primary is one of the first this many instances, and sees to it.
 func (w *world) stays(instances int) bool {
 	for _, n := range w.nodes[:instances] {
 		if w.store.record.Holder == n.name && w.primary() != nil {

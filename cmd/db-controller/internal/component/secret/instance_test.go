@@ -95,7 +95,7 @@ func TestPodsGetPasswordsAsTheyAreAndNothingElseChangesWithThem(t *testing.T) {
 	}
 }
 
-func TestEachCertificateOfPodsStaysUntilItHasToBeMadeAnew(t *testing.T) {
+func TestEachCertificateOfPodsStaysUntilItHasToBeCreatedAgain(t *testing.T) {
 	authority := newAuthority(t)
 	first := instance(t, nil, authority, nil)
 	later := instanceAt(t, noon.Add(time.Hour), first, authority, nil)

@@ -114,7 +114,7 @@ func TestOnlyWhatAPersonDecidesTakesANewPod(t *testing.T) {
 	}
 }
 
-func TestAPodStaysAsItWasMadeWhenTheAgentComesAnotherWayIntoNewOnes(t *testing.T) {
+func TestAPodStaysAsItWasCreatedWhenTheAgentComesAnotherWayIntoNewOnes(t *testing.T) {
 	for name, c := range map[string]struct{ before, after Inputs }{
 		"mounted from now on": {inputs, mounting()}, "copied from now on": {mounting(), inputs},
 	} {
@@ -184,7 +184,7 @@ func TestTheHashOfWhatRunsNeverChanges(t *testing.T) {
 	}
 }
 
-func TestAPodThatNoNodeTakesIsMadeAgainWhereItMayRunNow(t *testing.T) {
+func TestAPodThatNoNodeTakesIsCreatedAgainWhereItMayRunNow(t *testing.T) {
 	template := Build(shop(), inputs).Spec.Template
 	pod, cluster := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, shop()
 	if got := Changes(pod, cluster, inputs); got != "" {

@@ -31,7 +31,7 @@ func TestThePrimaryIsWhomTheAgentsCallSo(t *testing.T) {
 		"none while it is being started":               {func(o *observed.Cluster) { o.Agents["shop-0"].State = agentapi.StateStarting }, -1},
 		"none on other data":                           {func(o *observed.Cluster) { o.Agents["shop-0"].DataGeneration = "g0" }, -1},
 		"the labelled one where no agent answers":      {All(silent, label(1)), 1},
-		"of two that are labelled the one of before":   {All(silent, label(1), label(2), func(o *observed.Cluster) { o.Cluster.Status.Primary = "shop-2" }), 2},
+		"of two that are labelled the previous one":    {All(silent, label(1), label(2), func(o *observed.Cluster) { o.Cluster.Status.Primary = "shop-2" }), 2},
 		"not one that is labelled and not ready":       {All(silent, label(1), func(o *observed.Cluster) { Unready(o, 1) }), -1},
 		"not one that is labelled and says it is none": {func(o *observed.Cluster) { delete(o.Agents, "shop-0"); label(1)(o) }, -1},
 		"none where nothing is said":                   {silent, -1},
