@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -106,9 +107,12 @@ func TestTheMetricsShowWhoWaitsForWhomAndWhatKeepsWAL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
-		done := make(chan error, 1)
-		go func() { _, err := conn.Exec(t.Context(), sql); done <- err }()
+		done, working := make(chan error, 1), sync.WaitGroup{}
+		working.Go(func() { _, err := conn.Exec(t.Context(), sql); done <- err })
+		t.Cleanup(func() {
+			working.Wait() // its context has ended
+			_ = conn.Close(context.WithoutCancel(t.Context()))
+		})
 		return done
 	}
 	if err := <-connect("SET ROLE clerk; BEGIN; UPDATE public.t SET n = 3"); err != nil {
