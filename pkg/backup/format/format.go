@@ -26,8 +26,14 @@ var (
 	// ErrUnknown is a version that this code doesn't read.
 	ErrUnknown = errors.New("unknown version of the format")
 	// ErrLater is one that is later than Current. It is an ErrUnknown, too.
-	ErrLater = fmt.Errorf("%w: written by a later version of Howdah", ErrUnknown)
+	ErrLater error = laterError{}
 )
+
+// laterError says only why the version is unknown.
+type laterError struct{}
+
+func (laterError) Error() string        { return "written by a later version of Howdah" }
+func (laterError) Is(target error) bool { return target == ErrUnknown }
 
 // Check refuses a version that this code doesn't read, with what a person can do about it.
 func Check(version int) error {

@@ -213,7 +213,7 @@ func TestTheVolumeOfTheLastPrimaryIsTheFirstThatAHolderGets(t *testing.T) {
 	l.lead("shop-2")
 	upgrade := l.upgrade("to-18", shop)
 	answer := l.awaitAnswer(shop, upgrade, v1alpha1.VolumeLockGranted)
-	if len(answer.Volumes) != 3 || answer.Volumes[0] != (v1alpha1.LockedVolume{Instance: "shop-2", ClaimName: "data-shop-2"}) || shop.Status.Primary != "shop-2" {
+	if len(answer.Volumes) != 3 || answer.Volumes[0].Instance != "shop-2" || answer.Volumes[0].ClaimName != "data-shop-2" || shop.Status.Primary != "shop-2" {
 		t.Errorf("granted %+v; the primary was %s", answer.Volumes, shop.Status.Primary)
 	}
 	for _, name := range []string{"shop-0", "shop-1", "shop-2"} {

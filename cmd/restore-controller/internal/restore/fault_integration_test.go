@@ -35,7 +35,7 @@ func TestWhatIsWrongInTheBucketIsNamedAndNothingIsTouched(t *testing.T) {
 	}{
 		"a manifest that is cut off":     {func(l *lab) { l.cutOff(manifest, 2) }, ended, v1alpha1.ReasonDataCorrupt, []string{manifest}},
 		"a manifest that is empty":       {func(l *lab) { l.cutOff(manifest, 0) }, ended, v1alpha1.ReasonDataCorrupt, []string{manifest}},
-		"a lineage of a later format":    {func(l *lab) { l.makeLater(layout.LineageKey(buckettest.Lineage)) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json is of format 9"}},
+		"a lineage of a later format":    {func(l *lab) { l.makeLater(layout.LineageKey(buckettest.Lineage)) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json", "it has format 9"}},
 		"a manifest that is gone":        {func(l *lab) { l.remove(manifest) }, ended, v1alpha1.ReasonBackupNotFound, []string{"no backup b"}},
 		"a lineage that is cut off":      {func(l *lab) { l.cutOff(layout.LineageKey(buckettest.Lineage), 2) }, ended, v1alpha1.ReasonInvalidSpec, []string{"lineage.json"}},
 		"a hole in the WAL":              {func(l *lab) { l.remove(segment("05")) }, ended, v1alpha1.ReasonTargetUnreachable, []string{"000000010000000000000005 is missing", "restore a later backup"}},
