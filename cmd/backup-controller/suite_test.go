@@ -71,12 +71,12 @@ var start = sync.OnceValue(func() error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err == nil {
-		err = setup(context.Background(), mgr, manager.NewDependencies(mgr, name, manager.Settings{Agent: workload.Agent{Image: "agent:test"}}), buckets.open)
+		err = setup(apiserver.Context(), mgr, manager.NewDependencies(mgr, name, manager.Settings{Agent: workload.Agent{Image: "agent:test"}}), buckets.open)
 	}
 	if err != nil {
 		return err
 	}
-	go func() { _ = mgr.Start(context.Background()) }()
+	go func() { _ = mgr.Start(apiserver.Context()) }()
 	return nil
 })
 
@@ -110,18 +110,33 @@ func newBed(t *testing.T) *bed {
 	return b
 }
 
-// collectGarbage does what Kubernetes' own controllers do, which this API server doesn't have: it lets deleted Jobs go.
+// collectGarbage does what Kubernetes' own controllers do, which this API server doesn't have: it deletes the Jobs of Backups that were
+// deleted, and lets deleted Jobs go.
 func (b *bed) collectGarbage(ctx context.Context) {
 	jobs := &batchv1.JobList{}
 	if b.List(ctx, jobs, client.InNamespace(b.namespace)) != nil {
 		return
 	}
 	for i := range jobs.Items {
-		if job := &jobs.Items[i]; !job.DeletionTimestamp.IsZero() {
+		job := &jobs.Items[i]
+		if !job.DeletionTimestamp.IsZero() {
 			job.Finalizers = nil
 			_ = b.Update(ctx, job)
+		} else if b.orphaned(ctx, job) {
+			_ = b.Delete(ctx, job, client.Preconditions{UID: &job.UID})
 		}
 	}
+}
+
+// orphaned says whether a Job belongs to a Backup that was deleted.
+func (b *bed) orphaned(ctx context.Context, job *batchv1.Job) bool {
+	owner := metav1.GetControllerOf(job)
+	if owner == nil || owner.Kind != "Backup" {
+		return false
+	}
+	backup := &v1alpha1.Backup{}
+	err := b.Get(ctx, client.ObjectKey{Namespace: job.Namespace, Name: owner.Name}, backup)
+	return apierrors.IsNotFound(err) || err == nil && backup.UID != owner.UID
 }
 
 func (b *bed) make(object client.Object) {

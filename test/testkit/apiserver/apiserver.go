@@ -25,6 +25,11 @@ import (
 
 var config *rest.Config
 
+var tests, end = context.WithCancel(context.Background())
+
+// Context ends with the tests of the package. It is for controllers that serve all of them.
+func Context() context.Context { return tests }
+
 // startTime is how long etcd and the API server may take: on a busy machine more than the 20 s that they have by default.
 const startTime = 3 * time.Minute
 
@@ -49,6 +54,7 @@ func Main(m *testing.M) {
 	config = started
 	config.QPS, config.Burst = 500, 500
 	code := m.Run()
+	end() // a controller that goes on watching would keep the API server up for another minute
 	if err := environment.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the API server:", err)
 	}
