@@ -22,7 +22,9 @@ const (
 	retryTime = 2 * time.Second
 	tries     = 3 // of a write that others come before
 	lookSoon  = 2 * time.Second
-	lookAgain = 5 * time.Minute // whether what was written is still there
+	// vacateTime is between two attempts to take a former primary out.
+	vacateTime = 100 * time.Millisecond
+	lookAgain  = 5 * time.Minute // whether what was written is still there
 )
 
 // Pod is what the slice says about this pod.
@@ -111,6 +113,26 @@ func (p *Publisher) Withdraw(ctx context.Context) {
 		case <-announced:
 		case <-ctx.Done():
 			p.Log.Warn("the pod could not be taken out of its EndpointSlice", "error", ctx.Err())
+			return
+		}
+	}
+}
+
+// Vacate takes this pod, which is no primary any more, out of the slice if it is still in it, and waits until that is done or ctx ends.
+// A client that connects to it as a replica would stay, and could not write.
+func (p *Publisher) Vacate(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	for {
+		err := p.put(ctx, false)
+		if err == nil {
+			return
+		}
+		select {
+		case <-time.After(vacateTime):
+		case <-ctx.Done():
+			p.Log.Warn("clients may still be led to this pod, which is no primary any more", "slice", p.Slice, "error", err)
 			return
 		}
 	}

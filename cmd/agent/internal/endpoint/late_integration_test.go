@@ -197,3 +197,22 @@ func TestAPodThatIsReplacedInTheSliceTakesNobodyOutOfIt(t *testing.T) {
 		t.Errorf("clients are led to %q", pod)
 	}
 }
+
+// A former primary that starts as a replica before the new one has written the slice would get clients that can't write.
+func TestAFormerPrimaryThatBecomesAReplicaLeadsNobodyToItself(t *testing.T) {
+	b := newBed(t)
+	first := b.publisher("shop-0", "10.0.0.1", b.agent, always)
+	first.Set(true)
+	b.await("shop-0")
+	first.Yield()
+	first.Vacate(t.Context())
+	if pod := b.leadsTo(); pod != "" {
+		t.Errorf("clients are led to %q", pod)
+	}
+	b.publisher("shop-1", "10.0.0.2", b.agent, always).Set(true)
+	b.await("shop-1")
+	first.Vacate(t.Context())
+	if pod := b.leadsTo(); pod != "shop-1" {
+		t.Errorf("clients of another primary are led to %q", pod)
+	}
+}

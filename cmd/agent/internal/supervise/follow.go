@@ -35,6 +35,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		s.endReading()
 		s.progress.begin()
 		s.followWith(want)
+		s.vacate(ctx)
 		return r.live(ctx, s)
 	}
 	if want.Leader.Name == "" {
@@ -47,6 +48,13 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		return r.restFor(ctx, pause, why)
 	}
 	return r.repair.do(ctx, want, config, g, how)
+}
+
+// vacate leads clients away before a replica starts: where this pod was the primary, the slice may still lead to it.
+func (s *server) vacate(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, withdrawTime)
+	defer cancel()
+	s.publisher.Vacate(ctx)
 }
 
 // followWith makes the replication settings those of a replica.

@@ -324,7 +324,10 @@ func (r *recorder) Set(ready bool) {
 }
 
 func (r *recorder) Withdraw(context.Context) { r.Set(false) }
-func (r *recorder) Role(string)              {}
+
+// Vacate implements Publisher.
+func (r *recorder) Vacate(context.Context) { r.Set(false) }
+func (r *recorder) Role(string)            {}
 
 func (r *recorder) Yield() {
 	r.mu.Lock()

@@ -52,6 +52,8 @@ type Publisher interface {
 	Withdraw(ctx context.Context)
 	// Yield leaves it to another primary to say where clients shall go.
 	Yield()
+	// Vacate leads clients here no more, where another primary has not led them away yet, and waits for that.
+	Vacate(ctx context.Context)
 	// Role of the instance, for the Services of replicas.
 	Role(role string)
 }
