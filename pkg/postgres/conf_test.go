@@ -94,8 +94,8 @@ func TestMemoryAndCoresAreDivided(t *testing.T) {
 		cores  int
 		want   map[string]string
 	}{
-		{512 * mib, 1, map[string]string{"shared_buffers": "128MB", "effective_cache_size": "384MB", "work_mem": "2023kB", "max_connections": "85", "maintenance_work_mem": "32MB", "max_worker_processes": "9", "max_parallel_workers_per_gather": "0"}},
-		{16 * gib, 8, map[string]string{"shared_buffers": "4096MB", "effective_cache_size": "12288MB", "work_mem": "48384kB", "max_connections": "128", "maintenance_work_mem": "1024MB", "max_parallel_workers": "8", "max_parallel_workers_per_gather": "4"}},
+		{512 * mib, 1, map[string]string{"shared_buffers": "128MB", "effective_cache_size": "384MB", "work_mem": "1720kB", "max_connections": "100", "maintenance_work_mem": "32MB", "max_worker_processes": "9", "max_parallel_workers_per_gather": "0"}},
+		{16 * gib, 8, map[string]string{"shared_buffers": "4096MB", "effective_cache_size": "12288MB", "work_mem": "61931kB", "max_connections": "100", "maintenance_work_mem": "1024MB", "max_parallel_workers": "8", "max_parallel_workers_per_gather": "4"}},
 		{20 * mib, 64, map[string]string{"shared_buffers": "16MB", "max_worker_processes": "72", "work_mem": "1MB"}},
 	} {
 		got := map[string]string{}

@@ -74,6 +74,9 @@ func ReservedConnections(major int, asked string) []Parameter {
 	return ParameterList(params)
 }
 
+// smallMemory is that of a pod, below which a hundred sessions would not find room.
+const smallMemory = 384 * mib
+
 const replicationRoom = 20 // slots, and senders
 
 // agentMemory is what the agent takes of the container's memory: it supervises, archives and hashes in the same one.
@@ -83,8 +86,12 @@ func agentMemory(memory int64) int64 { return clamp(memory/32, 48*mib, 192*mib) 
 // need at once and for the kernel's page cache, which counts for the pod's limit but can be given back.
 func memoryParameters(memory int64) []Parameter {
 	buffers := clamp(memory/4, 16*mib, 64*gib)
-	// A session takes a few MB before it sorts anything. More of them than that are work for a pooler.
-	connections := max(clamp(memory/(6*mib), 30, 100), min(memory/(128*mib), 500))
+	// A session takes a few MB before it sorts anything. More of them are work for a pooler. Two steps only, because another number takes a
+	// restart of all instances, and memory is added to pods that run.
+	connections := int64(100)
+	if memory < smallMemory {
+		connections = 40
+	}
 	rest := max(memory-buffers-agentMemory(memory), 0)
 	return ParameterList(map[string]string{
 		"shared_buffers":       size(buffers),

@@ -48,9 +48,9 @@ func ResizeOf(o *observed.Cluster, pod *corev1.Pod) (statefulset.ResizeState, st
 	return statefulset.Resize(pod, o.Cluster, Inputs(o, 1), o.Now)
 }
 
-// sizedParameters follow the memory by themselves, take a restart, and do no harm while an instance has less of them than
-// another one. max_worker_processes is not among them: a replica must not have less of it than its primary.
-var sizedParameters = []string{"shared_buffers"}
+// sizedParameters follow memory and cores by themselves, take a restart, and do no harm while an instance has less of them than
+// another one. max_connections and max_worker_processes are not among them: a replica must not have less of them than its primary.
+var sizedParameters = []string{"shared_buffers", "autovacuum_max_workers"}
 
 // mayWait: all that waits for a restart is what follows the memory that the pod was given since PostgreSQL was started.
 // Nobody has asked for a restart.
