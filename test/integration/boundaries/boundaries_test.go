@@ -100,6 +100,16 @@ func TestEachControllerCreatesItsOwnJobsAndNoOthers(t *testing.T) {
 	}
 }
 
+// The db-controller tries an image in a Job of another name before an instance runs in it.
+func TestTheDBControllerTriesImages(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	trial := controllers(apiserver.Namespace(t, apiserver.Client(t)))["db-controller"].normal()
+	trial.Name, trial.Component, trial.OldImage, trial.DataClaim, trial.Node = "shop-image", workload.ComponentImage, "", "", ""
+	if err := trial.Ensure(t.Context(), apiserver.ClientAs(t, "db-controller")); err != nil {
+		t.Errorf("its own Job is refused: %v", err)
+	}
+}
+
 // refused fails the test unless the API server has refused a request on purpose.
 func refused(t *testing.T, err error) {
 	t.Helper()
