@@ -69,7 +69,11 @@ func TestAMinorVersionComesByItsImageAndAMissingOneIsNamed(t *testing.T) {
 	image := "registry.local/postgresql:17-" + b.Namespace
 
 	b.Merge(cluster, `{"spec":{"image":"`+image+`"}}`)
-	b.AwaitReason(cluster, v1alpha1.ConditionReady, v1alpha1.ReasonImageUnavailable, image)
+	b.AwaitReason(cluster, v1alpha1.ConditionUpToDate, v1alpha1.ReasonApplying, "The image "+image+" is being tried")
+	b.AwaitSaid(cluster, "ImagePull") // or ErrImagePull; the cluster serves meanwhile
+	if b.Pod("shop-0").UID != before {
+		t.Error("an instance was replaced for an image that can't be pulled")
+	}
 	b.Kube("tag", "registry.local/postgresql:17", image)
 	b.AwaitTrue(cluster, v1alpha1.ConditionReady)
 	b.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
