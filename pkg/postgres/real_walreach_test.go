@@ -27,6 +27,8 @@ func TestASegmentReachesWhatWasWrittenOfIt(t *testing.T) {
 		now := content(t, path)
 		half := bytes.Clone(now) // as after a crash: a page of the message is written, and no more
 		clear(half[int(before-segment.Start())/8192*8192+8192+8192:])
+		begun := make([]byte, len(now)) // put back to when nothing but the header of its first page was written
+		copy(begun, now[:40])
 		other := segment
 		other.Number++
 		for name, c := range map[string]struct {
@@ -41,6 +43,7 @@ func TestASegmentReachesWhatWasWrittenOfIt(t *testing.T) {
 			"a part of a record":                 {half, segment, before + 8192, true},
 			"the whole of a record that is half": {half, segment, behind, false},
 			"beyond what was ever written":       {now, segment, behind + 8192, false},
+			"nothing but a header":               {begun, segment, before, false},
 			"nothing but zeroes":                 {make([]byte, len(now)), segment, before, false},
 			"another segment of that name":       {now, other, before + postgres.DefaultSegSize, false},
 			"less than a page":                   {now[:100], segment, before, false},

@@ -18,26 +18,44 @@ func WALReaches(file io.ReaderAt, segment Segment, lsn LSN) (bool, error) {
 		return false, err
 	case scan.Segment.Number != segment.Number || scan.Segment.SegSize != segment.SegSize: // it was renamed for later use
 		return false, nil
-	case scan.Complete || scan.End == 0: // a record that began in an earlier segment goes on here; nothing more can be told
+	case scan.Complete:
 		return true, nil
 	}
-	begin := scan.End
-	if scan.Damaged > 0 {
-		begin = scan.Damaged
+	begin, total, err := unread(file, segment, scan)
+	if err != nil || begin >= lsn {
+		return err == nil, err
 	}
-	begin = (begin + 7) &^ 7
+	return total > 0 && endOfRecord(begin, total) > lsn, nil
+}
+
+// unread is where the record begins, or goes on, at which a scan has ended, and how long it is from there; 0: there is none.
+func unread(file io.ReaderAt, segment Segment, scan WALScan) (begin LSN, total uint32, err error) {
+	header := make([]byte, walShortHeaderSize)
+	if _, err := file.ReadAt(header, 0); err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case scan.Damaged > 0:
+		begin = scan.Damaged
+	case scan.End > 0:
+		begin = (scan.End + 7) &^ 7
+	default: // of the first record
+		begin = segment.Start() + walLongHeaderSize
+		if binary.LittleEndian.Uint16(header[2:])&walFlagContinued != 0 {
+			return begin, binary.LittleEndian.Uint32(header[16:]), nil
+		}
+	}
 	if begin%walPageSize == 0 {
 		begin += walShortHeaderSize
 	}
-	if begin >= lsn {
-		return true, nil
-	}
 	length := make([]byte, 4)
 	if _, err := file.ReadAt(length, int64(begin-segment.Start())); err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return 0, 0, err
 	}
-	total := binary.LittleEndian.Uint32(length)
-	return total >= recordHeader && endOfRecord(begin, total) > lsn, nil
+	if total = binary.LittleEndian.Uint32(length); total < recordHeader {
+		total = 0
+	}
+	return begin, total, nil
 }
 
 // endOfRecord is where a record ends that begins at a position, with the headers of the pages that it goes on to.
