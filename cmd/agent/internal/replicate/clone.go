@@ -102,8 +102,9 @@ func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error
 		func() error { return nil },
 		func() error { _, err := i.Volume.RemoveIncomplete(); return err },
 		func() error { _, err := i.Volume.RemoveOldCopies(wanted.Replaces, 0, i.Now()); return err },
-		func() error { reused, err = i.reusable(needed, wanted); return err },
+		func() error { reused, err = i.reusable(needed, i.releasedCopy(wanted)); return err },
 		func() error { return i.abandon(wanted) },
+		func() error { reused, err = i.reusable(needed, wanted.Replaces); return err }, // last: somebody may want to look at it
 		func() error { return i.discard(wanted.Replaces) },
 	}
 	var free int64
@@ -118,21 +119,21 @@ func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error
 	return "", fmt.Errorf("%w: it needs %d MB, and %d MB are free", ErrNoRoom, needed>>20, free>>20)
 }
 
-// reusable is a copy that nobody wants any more, and whose files can become the clone: the unfit one, or one of data that was
-// released. Empty: there is none, or it would leave too little room.
-func (i Instance) reusable(needed int64, wanted Wanted) (string, error) {
-	id := wanted.Replaces
-	if id == "" {
-		current, err := i.Volume.Current()
-		if err != nil {
-			return "", nil //nolint:nilerr // there is none
-		}
-		g, err := i.Volume.Read(current)
-		if err != nil || g.DataGeneration() == wanted.DataGeneration || !slices.Contains(wanted.Released, g.DataGeneration()) {
-			return "", nil //nolint:nilerr // what it is of is unknown
-		}
-		id = current
+// releasedCopy is the current copy, if it is of data that was released and nothing else is to be replaced; empty: it isn't.
+func (i Instance) releasedCopy(wanted Wanted) string {
+	current, err := i.Volume.Current()
+	if err != nil || wanted.Replaces != "" {
+		return ""
 	}
+	g, err := i.Volume.Read(current)
+	if err != nil || g.DataGeneration() == wanted.DataGeneration || !slices.Contains(wanted.Released, g.DataGeneration()) {
+		return ""
+	}
+	return current
+}
+
+// reusable is a copy that nobody wants any more, if its files can become the clone. Empty: it would leave too little room.
+func (i Instance) reusable(needed int64, id string) (string, error) {
 	entries, err := i.Volume.List()
 	if err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package replicate
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"os"
@@ -48,6 +49,33 @@ func TestForWantOfRoomWhatNobodyWantsGoesThoughItIsCurrent(t *testing.T) {
 	}
 }
 
+// TestReleasedDataGoesBeforeACopyThatSomebodyMayLookAt: the unfit copy is kept for a while, and data that was released is of no use to anybody.
+func TestReleasedDataGoesBeforeACopyThatSomebodyMayLookAt(t *testing.T) {
+	const size = 256 << 20
+	v := generation.Volume(t.TempDir())
+	for _, g := range []generation.Generation{{ID: "g0", MajorVersion: 17}, {ID: "g1", MajorVersion: 17}} {
+		pgdata, err := v.Begin(g.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.SystemIdentifier, g.Origin, g.CreatedAt = "7", generation.Clone, time.Unix(1, 0)
+		if err := errors.Join(os.Mkdir(pgdata, 0o700), allocate(filepath.Join(pgdata, "table"), size), v.Complete(g), v.Adopt(g.ID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, free, err := v.Space()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := Instance{Volume: v, Now: time.Now, Log: slog.New(slog.DiscardHandler), Major: 17}
+	wanted := Wanted{DataGeneration: "g1", Replaces: "g1", Released: []string{"g0"}}
+	bytes := (free + size/2 - spareRoom) * 20 / 21 // with its reserve it needs half of what is released
+	reused, err := i.makeRoom(bytes, wanted)
+	if err != nil || reused != "" || !v.Whole("g1") {
+		t.Errorf("reused %q, %v; the unfit copy is whole: %v", reused, err, v.Whole("g1"))
+	}
+}
+
 func TestACopyIsReusedOnlyWhereNobodyWantsItAndThatLeavesEnoughRoom(t *testing.T) {
 	const size = 256 << 20
 	for name, test := range map[string]struct {
@@ -78,7 +106,7 @@ func TestACopyIsReusedOnlyWhereNobodyWantsItAndThatLeavesEnoughRoom(t *testing.T
 				t.Fatal(err)
 			}
 			i := Instance{Volume: v, Now: time.Now, Log: slog.New(slog.DiscardHandler), Major: test.major}
-			if id, err := i.reusable(free+test.beyond, test.wanted); err != nil || id != test.want {
+			if id, err := i.reusable(free+test.beyond, cmp.Or(test.wanted.Replaces, i.releasedCopy(test.wanted))); err != nil || id != test.want {
 				t.Errorf("reused %q, %v", id, err)
 			}
 		})
