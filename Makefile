@@ -175,10 +175,19 @@ INSTANCES ?= 3
 NUMBER ?= 1
 PREFERRED ?= false
 CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=0 ./test/chaos -replication=$(REPLICATION) \
-	-instances=$(INSTANCES) -number=$(NUMBER) -preferred=$(PREFERRED)
+	-instances=$(INSTANCES) -number=$(NUMBER) -preferred=$(PREFERRED) $(if $(OLD_AGENT),-old-agent=$(OLD_AGENT_IMAGE))
+# A revision whose agent runs beside the present one, in the fault agent-upgrade.
+OLD_AGENT ?=
+OLD_AGENT_IMAGE = $(shell sed -n 's/^  repository: //p' charts/howdah/values.yaml | head -n1)/agent:old
+
+.PHONY: old-agent
+old-agent: kube
+	@rm -rf build/old && mkdir -p build/old && git archive $(OLD_AGENT) | tar -x -C build/old
+	cd build/old && go run ./cmd/howdah-images build --only agent --version old --revision $$(git rev-parse $(OLD_AGENT))
+	$(BIN)/kube load build/old/build/images/agent.tar
 
 .PHONY: chaos
-chaos: cluster deploy ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
+chaos: cluster deploy $(if $(OLD_AGENT),old-agent) ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
 	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS) -alone=$(ALONE)
 
 .PHONY: chaos-random

@@ -21,6 +21,7 @@ var (
 	number      = flag.Int("number", 1, "of replicas that a synchronous commit waits for")
 	preferred   = flag.Bool("preferred", false, "durability: Preferred, where replication is synchronous")
 	size        = flag.Int("instances", 3, "of the cluster")
+	oldAgent    = flag.String("old-agent", "", "image of an agent of another version, in the cluster; without it, the faults that need one are left out")
 	alone       = flag.Bool("alone", false, "take the controllers away while faults are tried")
 	version     = flag.Int("version", 17, "major version of PostgreSQL")
 	upgradeFrom = flag.Int("upgrade-from", 15, "major version that the upgrade of the life cycle begins with")
@@ -61,12 +62,14 @@ func TestFaults(t *testing.T) {
 
 // tryAll tries the faults that one cluster will do for together, and the others after that.
 func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
-	for _, limited := range []bool{false, true} {
-		these := slices.DeleteFunc(slices.Clone(chosen), func(f Fault) bool { return f.Limited != limited || *alone && f.Attended })
+	for _, volumes := range []Volumes{Plain, Limited, Stalling} {
+		these := slices.DeleteFunc(slices.Clone(chosen), func(f Fault) bool {
+			return f.Volumes != volumes || *alone && f.Attended || *oldAgent == "" && f.TwoAgents
+		})
 		if len(these) == 0 {
 			continue
 		}
-		subject := New(t, options(kind, limited))
+		subject := New(t, options(kind, volumes))
 		attend := func() {}
 		if *alone {
 			attend = subject.LeaveAlone()
@@ -79,9 +82,9 @@ func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 }
 
 // options of a cluster, as the command line asks for.
-func options(kind Replication, limited bool) Options {
+func options(kind Replication, volumes Volumes) Options {
 	return Options{
-		Replication: kind, Version: int32(*version), Limited: limited, Instances: int32(*size), Number: int32(*number), Preferred: *preferred,
+		Replication: kind, Version: int32(*version), Volumes: volumes, OldAgent: *oldAgent, Instances: int32(*size), Number: int32(*number), Preferred: *preferred,
 	}
 }
 

@@ -20,10 +20,12 @@ import (
 type Fault struct {
 	Name string
 	do   func(*round)
-	// Limited: it fills volumes, and wants a cluster whose volumes have a limit.
-	Limited bool
+	// Volumes that the cluster must have for it.
+	Volumes Volumes
 	// Attended: it is asked of the controllers, or done to them.
 	Attended bool
+	// TwoAgents: it needs Options.OldAgent.
+	TwoAgents bool
 	// Orderly: it loses no acknowledged row, whatever the replication.
 	Orderly bool
 }
@@ -47,7 +49,9 @@ func Faults() []Fault {
 		{Name: "api-away", do: apiAway},
 		{Name: "api-flapping", do: apiFlapping},
 		{Name: "controllers-down", do: controllersDown, Attended: true},
-		{Name: "disk-full", do: diskFull, Limited: true},
+		{Name: "disk-full", do: diskFull, Volumes: Limited},
+		{Name: "disk-stall", do: diskStall, Volumes: Stalling},
+		{Name: "agent-upgrade", do: agentUpgrade, Attended: true, TwoAgents: true},
 		{Name: "double", do: double},
 	}
 }

@@ -41,8 +41,19 @@ type Options struct {
 	Instances   int32 // 0: three
 	Number      int32 // of replicas that a commit waits for, where replication is synchronous; 0: one
 	Preferred   bool  // commits go on where too few are there
-	Limited     bool  // its volumes have a limit, and can be filled
+	Volumes     Volumes
+	OldAgent    string // an image of another version
 }
+
+// Volumes of a cluster: what can be done to them.
+type Volumes string
+
+// The kinds of volumes.
+const (
+	Plain    Volumes = ""         // as the test bed provisions them
+	Limited  Volumes = "limited"  // they have a limit, and can be filled
+	Stalling Volumes = "stalling" // their disk can be made to hang
+)
 
 const (
 	name = "shop"
@@ -56,6 +67,7 @@ const (
 type Subject struct {
 	*place.Place
 	Replication Replication
+	OldAgent    string
 	instances   int32
 	target      writes.Target // by the Service, from home
 	namespaces  *sync.Map     // of nodes, by name
@@ -66,7 +78,7 @@ type Subject struct {
 func New(t *testing.T, options Options) *Subject {
 	t.Helper()
 	s := newSubject(t, options.Replication)
-	s.instances = cmp.Or(options.Instances, s.instances)
+	s.instances, s.OldAgent = cmp.Or(options.Instances, s.instances), options.OldAgent
 	cluster := s.NewCluster(name, options.Version)
 	cluster.Spec.Instances = s.instances
 	if options.Replication == Sync {
@@ -75,8 +87,11 @@ func New(t *testing.T, options Options) *Subject {
 			cluster.Spec.Synchronous.Durability = v1alpha1.DurabilityPreferred
 		}
 	}
-	if options.Limited {
+	switch options.Volumes {
+	case Limited:
 		s.LimitVolumes(cluster, int(s.instances))
+	case Stalling:
+		s.StallVolumes(cluster, int(s.instances))
 	}
 	s.Must(s.Create(t.Context(), cluster))
 	s.AwaitTrue(cluster, v1alpha1.ConditionReady)

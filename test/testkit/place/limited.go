@@ -14,11 +14,40 @@ import (
 	"howdah.dev/apis/v1alpha1"
 )
 
-// limitedSize of a volume that can be filled without filling the machine's disk: it is memory.
-const limitedSize = "512Mi"
+// ownSize is that of a volume which is a file system of its own.
+const ownSize = "512Mi"
 
-// LimitVolumes gives a cluster volumes with a limit of 512 MiB, one on each of this many workers.
+// LimitVolumes gives a cluster volumes with a limit of 512 MiB, one on each of this many workers. They can be filled without filling
+// the machine's disk: they are memory.
 func (p *Place) LimitVolumes(cluster *v1alpha1.PostgresCluster, workers int) {
+	p.Helper()
+	p.ownVolumes(cluster, workers, func(node, folder string) {
+		p.Kube("exec", node, "mount", "-t", "tmpfs", "-o", "mode=0777,size="+strings.TrimSuffix(ownSize, "i"), "limited", folder)
+	})
+}
+
+// StallVolumes gives a cluster volumes that StallVolume can make hang, one on each of this many workers: each is an ext4 file system in
+// a file, on a loop device.
+func (p *Place) StallVolumes(cluster *v1alpha1.PostgresCluster, workers int) {
+	p.Helper()
+	p.ownVolumes(cluster, workers, func(node, folder string) {
+		const script = `truncate -s "$1" "$0.img" && mkfs.ext4 -q "$0.img" && mount -o loop "$0.img" "$0" && rm "$0.img" && rmdir "$0/lost+found" && chmod 0777 "$0"`
+		p.Kube("exec", node, "sh", "-c", script, folder, strings.TrimSuffix(ownSize, "i"))
+	})
+}
+
+// StallVolume has every write to the volume of a cluster on a node hang in the kernel, until heal is called.
+func (p *Place) StallVolume(node string) (heal func()) {
+	p.Helper()
+	p.Kube("exec", node, "fsfreeze", "--freeze", p.ownFolder())
+	return func() { p.Kube("exec", node, "fsfreeze", "--unfreeze", p.ownFolder()) }
+}
+
+// ownFolder is where a file system of a volume is mounted on each node.
+func (p *Place) ownFolder() string { return "/run/" + p.Namespace }
+
+// ownVolumes gives a cluster volumes that are file systems of their own, as mount mounts them.
+func (p *Place) ownVolumes(cluster *v1alpha1.PostgresCluster, workers int, mount func(node, folder string)) {
 	p.Helper()
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}, Provisioner: "kubernetes.io/no-provisioner",
@@ -27,23 +56,23 @@ func (p *Place) LimitVolumes(cluster *v1alpha1.PostgresCluster, workers int) {
 	p.Must(p.Create(p.Context(), class))
 	p.Cleanup(func() { _ = p.Delete(context.Background(), class) })
 	for i := range workers {
-		p.limitedVolume(class.Name, fmt.Sprintf("w%d", i+1))
+		node := fmt.Sprintf("w%d", i+1)
+		p.Kube("exec", node, "mkdir", "-p", p.ownFolder())
+		mount(node, p.ownFolder())
+		p.Cleanup(func() { p.Kube("exec", node, "umount", "--lazy", p.ownFolder()) })
+		p.ownVolume(class.Name, node)
 	}
-	cluster.Spec.Storage = v1alpha1.StorageSpec{Size: resource.MustParse(limitedSize), StorageClassName: &class.Name}
+	cluster.Spec.Storage = v1alpha1.StorageSpec{Size: resource.MustParse(ownSize), StorageClassName: &class.Name}
 }
 
-func (p *Place) limitedVolume(class, node string) {
+func (p *Place) ownVolume(class, node string) {
 	p.Helper()
-	folder := "/run/" + class
-	p.Kube("exec", node, "mkdir", "-p", folder)
-	p.Kube("exec", node, "mount", "-t", "tmpfs", "-o", "mode=0777,size="+strings.TrimSuffix(limitedSize, "i"), class, folder)
-	p.Cleanup(func() { p.Kube("exec", node, "umount", "--lazy", folder) })
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: class + "-" + node},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(limitedSize)},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: folder}},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(ownSize)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: p.ownFolder()}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 			}}}},

@@ -52,3 +52,14 @@ func (r *round) awaitSpace(what string, full bool) {
 		return condition != nil && (condition.Reason == v1alpha1.ReasonDiskFull) == full
 	})
 }
+
+// diskStall has the disk of the primary hang: what is written to it waits in the kernel, and nothing that waits can be killed.
+func diskStall(r *round) {
+	r.Helper()
+	r.strike()
+	heal := r.healing(r.StallVolume(r.primary.Spec.NodeName))
+	r.awaitFailover()
+	r.pass(after)
+	heal()
+	r.pass(after)
+}

@@ -1,0 +1,112 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
+)
+
+// agentUpgrade has the instances restarted one by one by an agent of another version, and back. Each time, while instances have one and
+// the other, the primary's server is killed.
+func agentUpgrade(r *round) {
+	current := r.agentImage()
+	heal := r.healing(func() { r.Must(r.setAgentImage(context.Background(), current)) })
+	r.strike()
+	for _, image := range []string{r.OldAgent, current} {
+		r.Must(r.setAgentImage(r.Context(), image))
+		r.restartAll()
+		r.until("instances with agents of both versions", mend, func(ctx context.Context) error {
+			with, all, err := r.withAgent(ctx, image)
+			if err == nil && (with == 0 || with == all) {
+				err = fmt.Errorf("%d of %d have %s", with, all, image)
+			}
+			return err
+		})
+		r.Kube("signal", id(r.Subject.primary()), "KILL", "--program", "postgres")
+		r.until("all instances with the agent of "+image, mend, func(ctx context.Context) error {
+			with, all, err := r.withAgent(ctx, image)
+			if err == nil && with < all {
+				err = fmt.Errorf("%d of %d have it", with, all)
+			}
+			return err
+		})
+		r.awaitWhole()
+	}
+	heal()
+}
+
+// restartAll changes a parameter that every instance has to be restarted for.
+func (r *round) restartAll() {
+	r.Helper()
+	connections := 100 + time.Now().Unix()%100
+	r.Merge(&v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}, fmt.Sprintf(`{"spec":{"postgresql":{"parameters":{"max_connections":"%d"}}}}`, connections))
+}
+
+// withAgent counts the instances whose agent is of an image, and all.
+func (r *round) withAgent(ctx context.Context, image string) (with, all int, err error) {
+	pods, err := r.pods(ctx)
+	for i := range pods {
+		if workload.AgentImage(&pods[i]) == image {
+			with++
+		}
+	}
+	return with, int(r.instances), err
+}
+
+const agentImageFlag = "--agent-image="
+
+// agentImage is what the db-controller gives to new pods.
+func (s *Subject) agentImage() string {
+	s.Helper()
+	_, container, err := s.dbController(s.Context())
+	s.Must(err)
+	for _, arg := range container.Args {
+		if image, is := strings.CutPrefix(arg, agentImageFlag); is {
+			return image
+		}
+	}
+	s.Fatalf("the db-controller has no %s", agentImageFlag)
+	return ""
+}
+
+// setAgentImage changes that, as an upgrade of the suite does.
+func (s *Subject) setAgentImage(ctx context.Context, image string) error {
+	deployment, container, err := s.dbController(ctx)
+	if err != nil {
+		return err
+	}
+	args := slices.DeleteFunc(slices.Clone(container.Args), func(arg string) bool { return strings.HasPrefix(arg, agentImageFlag) })
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
+		"containers": []any{map[string]any{"name": container.Name, "args": append(args, agentImageFlag+image)}},
+	}}}})
+	if err != nil {
+		return err
+	}
+	return s.Patch(ctx, deployment, client.RawPatch("application/strategic-merge-patch+json", patch))
+}
+
+func (s *Subject) dbController(ctx context.Context) (*appsv1.Deployment, *corev1.Container, error) {
+	list := &appsv1.DeploymentList{}
+	if err := s.List(ctx, list, client.InNamespace("howdah-system")); err != nil {
+		return nil, nil, err
+	}
+	for i := range list.Items {
+		for j, container := range list.Items[i].Spec.Template.Spec.Containers {
+			if container.Name == "db-controller" {
+				return &list.Items[i], &list.Items[i].Spec.Template.Spec.Containers[j], nil
+			}
+		}
+	}
+	return nil, nil, errors.New("no Deployment runs the db-controller")
+}
