@@ -83,7 +83,8 @@ type PostgresClusterSpec struct {
 	// +optional
 	Synchronous *Synchronous `json:"synchronous,omitempty"`
 
-	// MaxLagOnFailover is how far a replica may lag behind its primary, in bytes of WAL, and still take over.
+	// MaxLagOnFailover is how far a replica may lag behind its primary, in bytes of WAL, and still take over. WAL that the
+	// primary wrote in the last two seconds doesn't count: a busy one writes more than this in that time.
 	// +optional
 	// +kubebuilder:default="16Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('1Ti')) <= 0",message="spec.maxLagOnFailover must be from 1Mi to 1Ti: a segment of WAL is 16Mi"

@@ -33,8 +33,18 @@ type ReplicationStatus struct {
 	// LagBytes behind the primary, and LagSeconds since the replica was level with it.
 	LagBytes   int64   `json:"lagBytes"`
 	LagSeconds float64 `json:"lagSeconds"`
+	// OverdueBytes are those of LagBytes that the primary wrote more than a moment ago; nil: the primary's agent doesn't tell.
+	OverdueBytes *int64 `json:"overdueBytes,omitempty"`
 	// FromArchive: the primary has no more the WAL that the replica needs, so it reads the archive.
 	FromArchive bool `json:"fromArchive,omitempty"`
+}
+
+// Overdue is how many bytes a replica lags, without what its primary wrote a moment ago where that is known.
+func (r *ReplicationStatus) Overdue() int64 {
+	if r.OverdueBytes != nil {
+		return *r.OverdueBytes
+	}
+	return r.LagBytes
 }
 
 // RejoinStatus is the work that makes a copy fit to follow the primary.
@@ -122,8 +132,9 @@ type FollowRequest struct {
 // FollowAnswer is what the primary tells its replica.
 type FollowAnswer struct {
 	Term int64 `json:"term"`
-	// LSN that the primary has written.
+	// LSN that the primary has written, and DueLSN what it had a moment ago: whoever lacks that lags. 0: it isn't told.
 	LSN      uint64 `json:"lsn"`
+	DueLSN   uint64 `json:"dueLSN,omitempty"`
 	Timeline int64  `json:"timeline"`
 	// Slots are the positions before which the WAL is not needed any more, by the pod that a slot is for.
 	Slots map[string]uint64 `json:"slots,omitempty"`

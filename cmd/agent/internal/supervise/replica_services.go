@@ -95,15 +95,18 @@ const readsNoMore = "the replica reads the archive no more"
 
 // publishLag publishes how far the replica lags. The primary's word is a second old at most, so a replica may be ahead of it.
 func (s *replicaServices) publishLag(found replicate.Position, leader agentapi.FollowAnswer, answers bool) {
-	lag := int64(0)
-	if answers && leader.LSN > uint64(found.Replayed) {
-		lag = int64(leader.LSN - uint64(found.Replayed))
+	lag, overdue := int64(0), (*int64)(nil)
+	if answers {
+		lag = int64(lacks(uint64(found.Replayed), leader.LSN))
+	}
+	if answers && leader.DueLSN > 0 {
+		overdue = new(int64(lacks(uint64(found.Replayed), leader.DueLSN)))
 	}
 	since := s.progress.lagging(lag, answers)
 	s.set(func(status *agentapi.Status) {
 		status.Replication = &agentapi.ReplicationStatus{
 			Streaming: found.Streaming, ReceivedLSN: found.LSN.String(), ReplayedLSN: found.Replayed.String(),
-			LagBytes: lag, LagSeconds: since.Seconds(), FromArchive: s.progress.readsFor(s.election.Want()),
+			LagBytes: lag, LagSeconds: since.Seconds(), OverdueBytes: overdue, FromArchive: s.progress.readsFor(s.election.Want()),
 		}
 	})
 }

@@ -31,6 +31,7 @@ type replicas struct {
 	latest   *latest
 	archiver *archive.Archiver
 	slots    *slots
+	due      due
 }
 
 // run tells the election, and the replicas, what the primary knows of them, until ctx ends.
@@ -109,17 +110,14 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	followers := map[string]elect.Follower{}
+	followers, due := map[string]elect.Follower{}, r.due.note(time.Now(), uint64(written.LSN))
 	for _, f := range connected {
-		lag := uint64(0)
-		if written.LSN > f.Flushed {
-			lag = uint64(written.LSN - f.Flushed)
-		}
+		lag := lacks(uint64(f.Flushed), due)
 		followers[f.Pod] = elect.Follower{Streaming: f.Streaming(), Flushed: uint64(f.Flushed), Replayed: uint64(f.Replayed), Lag: lag}
 	}
 	r.election.written(written)
 	r.election.settle(uint64(written.LSN))
-	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), Timeline: r.Status().Timeline, Slots: r.slots.positions()}
+	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), DueLSN: due, Timeline: r.Status().Timeline, Slots: r.slots.positions()}
 	if answer.Archives = r.latest.config().Archive != nil; answer.Archives {
 		answer.ArchivedWAL, err = r.archiver.Archived() // who follows is known all the same
 	}

@@ -49,7 +49,7 @@ func Lags(o *observed.Cluster, name string, agent *agentapi.Status) string {
 		return fmt.Sprintf("%s reads WAL from the archive: the primary no longer has what it needs.", name)
 	case agent.Replication == nil || !agent.Replication.Streaming:
 		return fmt.Sprintf("%s doesn't receive WAL from the primary yet.", name)
-	case agent.Replication.LagBytes > MaxLag(o):
+	case agent.Replication.Overdue() > MaxLag(o):
 		return fmt.Sprintf("%s lags %d MiB behind the primary.", name, agent.Replication.LagBytes>>20)
 	}
 	return ""

@@ -34,7 +34,13 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 		"one reads the archive": {func(o *observed.Cluster) {
 			o.Agents["shop-1"].Replication = &agentapi.ReplicationStatus{FromArchive: true}
 		}, "Lagging", "shop-1 reads WAL from the archive: the primary no longer has what it needs."},
-		"one is far behind":    {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 100 << 20 }, "Lagging", "shop-1 lags at least 64 MiB behind the primary."},
+		"one is far behind": {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 100 << 20 }, "Lagging", "shop-1 lags at least 64 MiB behind the primary."},
+		"one lacks only what was written just now": {func(o *observed.Cluster) {
+			o.Agents["shop-1"].Replication.LagBytes, o.Agents["shop-1"].Replication.OverdueBytes = 100<<20, new(int64(5<<20))
+		}, "Following", ""},
+		"one lacks more than that": {func(o *observed.Cluster) {
+			o.Agents["shop-1"].Replication.LagBytes, o.Agents["shop-1"].Replication.OverdueBytes = 100<<20, new(int64(70<<20))
+		}, "Lagging", "shop-1 lags at least 64 MiB behind the primary."},
 		"one is a little":      {func(o *observed.Cluster) { o.Agents["shop-1"].Replication.LagBytes = 5 << 20 }, "Following", ""},
 		"one is no member yet": {func(o *observed.Cluster) { o.Agents["shop-0"].Election.Members = []string{"shop-1"} }, "Joining", "shop-2 follows the primary, which has yet to count it"},
 		"one is cloned":        {rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", BytesDone: 40, BytesTotal: 200}), "Cloning", "shop-2 is being cloned from shop-0: 20 %."},

@@ -9,6 +9,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // replicated says whether every replica follows the primary and could take over. It goes by what is published: an agent
@@ -64,10 +65,15 @@ func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus)
 		return condition.False(v1alpha1.ReasonLagging, availability.Lags(o, replica.Name, o.Agent(ordinal)))
 	case !replica.Streaming:
 		return condition.False(v1alpha1.ReasonReplicaDown, fmt.Sprintf("%s doesn't receive WAL from the primary.%s", replica.Name, phrase.Prefixed(" ", phrase.Sentence(replica.Message))))
-	case replica.LagBytes >= availability.MaxLag(o):
+	case replica.LagBytes >= availability.MaxLag(o) && overdue(o, o.Agent(ordinal)):
 		return condition.False(v1alpha1.ReasonLagging, fmt.Sprintf("%s lags at least %d MiB behind the primary.", replica.Name, replica.LagBytes>>20))
 	case !replica.Eligible:
 		return condition.False(v1alpha1.ReasonJoining, fmt.Sprintf("%s follows the primary, which has yet to count it among those that may take over.", replica.Name))
 	}
 	return condition.Finding{}
+}
+
+// overdue: what a replica lacks is not only what the primary wrote a moment ago. Where its agent doesn't answer, status counts.
+func overdue(o *observed.Cluster, agent *agentapi.Status) bool {
+	return agent == nil || agent.Replication == nil || agent.Replication.Overdue() >= availability.MaxLag(o)
 }

@@ -39,6 +39,9 @@ func TestOneInstanceAtATimeIsTakenDownAndThePrimaryLast(t *testing.T) {
 		"one that goes away is waited for":           {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { o.Pod(2).DeletionTimestamp = ptr.To(metav1.NewTime(observedtest.Noon)) }), moveWait, 2, "Pod shop-2 is being deleted"},
 		"one that doesn't stream is waited for":      {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) { o.Agents["shop-2"].Replication.Streaming = false }), moveWait, 1, "shop-2 doesn't receive WAL from the primary yet"},
 		"one that is far behind is waited for":       {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) { o.Agents["shop-2"].Replication.LagBytes = 17 << 20 }), moveWait, 1, "shop-2 lags 17 MiB behind the primary"},
+		"one that lacks only what was written just now isn't": {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) {
+			o.Agents["shop-2"].Replication.LagBytes, o.Agents["shop-2"].Replication.OverdueBytes = 300<<20, new(int64(0))
+		}), MoveReplace, 1, ""},
 		"one that is a little behind isn't":          {observedtest.All(observedtest.NewImage(2), func(o *observed.Cluster) { o.Agents["shop-2"].Replication.LagBytes = 15 << 20 }), MoveReplace, 1, ""},
 		"an agent that doesn't answer is waited for": {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { delete(o.Agents, "shop-1") }), moveWait, 2, "The agent of shop-1 doesn't answer"},
 		"PostgreSQL that restarts is waited for":     {observedtest.All(observedtest.NewImage(), func(o *observed.Cluster) { o.Agents["shop-1"].State = agentapi.StateStarting }), moveWait, 2, "PostgreSQL in pod shop-1 is starting"},
