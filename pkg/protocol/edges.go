@@ -4,7 +4,7 @@ package protocol
 type Edge struct {
 	// Name of the edge.
 	Name string
-	// Asker writes Ask; Answerer writes Answer.
+	// Requester writes Request; Responder writes Response.
 	Requester, Request, Responder, Response string
 	// Over says when the request has ended.
 	Over string
@@ -72,6 +72,18 @@ var Edges = []Edge{
 			"Instances remove a released generation from their volumes, at once or when they return. It is never adopted again.",
 		},
 		Functions: []string{"ReleaseRequests", "Release", "Released"},
+	},
+	{
+		Name:      "WayBack",
+		Requester: "restore-controller, upgrade-controller", Request: "nothing",
+		Responder: "restore-controller, upgrade-controller", Response: "`Restore.status` and `Upgrade.status`: `previous`, `plan`, `decided`, `completedAt`, `settledAt`",
+		Over: "never",
+		Rules: []string{
+			"An undo waits for those who have replaced its data since, as long as undoing them one after another leads back to it. Once one of them is confirmed, has ended or no longer exists, the undo ends as `UndoImpossible`.",
+			"They are read past the cache, and the PostgresCluster before and after them: they count only if its data generation was the same.",
+			"While the cluster accepts no connections, a data generation that nobody is known to have written is waited for: a person may still choose what the cluster runs on.",
+		},
+		Functions: []string{"Writers", "FindWayBack"},
 	},
 	{
 		Name:      "BackupRequest",

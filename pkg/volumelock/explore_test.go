@@ -133,7 +133,7 @@ func (u *universe) work(i int, p plant) {
 	case a.Over || !a.Exists:
 		return
 	case a.RollsBack:
-		undo := volumelock.Undo{Lock: lock, Wrote: generationOf(i), Kind: "Upgrade", MajorVersion: 17}
+		undo := volumelock.Undo{Lock: lock, Wrote: generationOf(i), Writers: u.writers(), Kind: "Upgrade"}
 		steps = []func() flow.Outcome{undo.Request, undo.Await, undo.HandBack, undo.AwaitBack}
 	case a.Up:
 		return

@@ -129,6 +129,19 @@ func (u *universe) requests() []protocol.LockRequest {
 	return protocol.LockRequests(u.Cluster, nil, upgrades)
 }
 
+// writers are the Upgrades that an undo may have to wait for.
+func (u *universe) writers() []protocol.Writer {
+	var writers []protocol.Writer
+	for i, a := range u.Askers {
+		if previous := a.Object.Status.Previous; a.Exists && previous != nil {
+			writers = append(writers, protocol.Writer{
+				Kind: "Upgrade", Name: a.Object.Name, Wrote: generationOf(i), Previous: previous.DataGeneration, Decided: a.RollsBack, Undoable: !a.Over,
+			})
+		}
+	}
+	return writers
+}
+
 func (u *universe) lock(i int) volumelock.Lock {
 	a := &u.Askers[i]
 	return volumelock.Lock{Requester: &a.Object, Status: &a.Object.Status.VolumeLockStatus, ClusterName: "shop", ClusterUID: "c", Cluster: u.Cluster, Now: noon}

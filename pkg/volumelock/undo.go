@@ -28,9 +28,10 @@ func ConfirmBy(since metav1.Time, within *metav1.Duration) time.Time {
 // Release of the new data.
 type Undo struct {
 	Lock
-	// Wrote is the data generation that the requester has written, and MajorVersion the version of it.
-	Wrote        string
-	MajorVersion int32
+	// Wrote is the data generation that the requester has written.
+	Wrote string
+	// Writers have replaced the data of the cluster, as ReadWriters reads them; needed only while it is Replaced.
+	Writers []protocol.Writer
 	// Kind of the requester, such as Restore, and NewData what the cluster runs on, such as "the restored data", for a person.
 	Kind, NewData string
 	// Reason of the steps.
@@ -89,23 +90,48 @@ func (u Undo) volumeGone() string {
 		u.Status.Previous.Instance, u.NewData)
 }
 
+// lookAgain is how often who waits for others to be undone looks whether they still can be: no watch tells.
+const lookAgain = time.Minute
+
+// Replaced reports that the cluster runs on other data than the requester wrote, and that nothing is requested yet.
+func (u Undo) Replaced() bool {
+	return !u.Gone() && u.Status.VolumeLockRequest == nil && u.Cluster.Status.DataGeneration != u.Wrote
+}
+
 // possibleAfter waits for what has replaced the new data to be undone, as long as that may be.
 func (u Undo) possibleAfter() flow.Outcome {
 	now := u.Cluster.Status
-	never := func(why string) flow.Outcome {
-		return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
-			"%s The previous data is still on the volume of %s, and is removed with this %s.", why, u.Status.Previous.Instance, u.Kind))
+	way := protocol.FindWayBack(now.DataGeneration, u.Wrote, u.Writers)
+	switch {
+	case slices.Contains(now.ReleasedDataGenerations, u.Wrote):
+		return u.never("as what replaced it was confirmed")
+	case way.Blocked != nil:
+		return u.never(fmt.Sprintf("as %s %s replaced it and can no longer be undone", way.Blocked.Kind, way.Blocked.Name))
+	case way.Reached != u.Wrote && Ready(u.Cluster): // where it runs on nothing, a person may still choose what it runs on
+		return u.never(fmt.Sprintf("as no Restore or Upgrade leads back from data generation %s", way.Reached))
 	}
-	if slices.Contains(now.ReleasedDataGenerations, u.Wrote) {
-		return never(fmt.Sprintf("The data that this %s wrote can't come back, as what replaced it was confirmed.", u.Kind))
+	return flow.Poll(lookAgain, u.Reason, fmt.Sprintf("The data of PostgresCluster %s was replaced since, and it runs on data generation %s. %s",
+		u.ClusterName, now.DataGeneration, undoFirst(way.Next)))
+}
+
+// undoFirst says what has to be undone first.
+func undoFirst(next *protocol.Writer) string {
+	switch {
+	case next == nil:
+		return "Waiting until it accepts connections."
+	case next.Decided:
+		return fmt.Sprintf("Waiting until %s %s is undone.", next.Kind, next.Name)
+	case next.Kind == v1alpha1.KindUpgrade:
+		return fmt.Sprintf("To undo this as well, first set spec.decision: %s of Upgrade %s.", v1alpha1.UpgradeRollBack, next.Name)
 	}
-	message := fmt.Sprintf(
-		"The data of PostgresCluster %s was replaced since, and it runs on data generation %s. This %s can be undone when what replaced its data is undone.",
-		u.ClusterName, now.DataGeneration, u.Kind)
-	if now.MajorVersion != u.MajorVersion {
-		message += fmt.Sprintf(" It runs PostgreSQL %d now, instead of %d: set spec.decision: RollBack of that Upgrade first.", now.MajorVersion, u.MajorVersion)
-	}
-	return flow.Wait(u.Reason, message)
+	return fmt.Sprintf("To undo this as well, first set spec.decision: %s of Restore %s.", v1alpha1.DecisionUndo, next.Name)
+}
+
+// never refuses for good what could only be undone after something else that can't be.
+func (u Undo) never(why string) flow.Outcome {
+	return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
+		"The data that this %s wrote can't come back, %s. The previous data is still on the volume of %s, and is removed with this %[1]s.",
+		u.Kind, why, u.Status.Previous.Instance))
 }
 
 // Await waits until the cluster is stopped, and looks once more whether it can be undone.

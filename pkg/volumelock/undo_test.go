@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/apis/v1alpha1"
@@ -23,7 +24,7 @@ func newUndo(change func(*v1alpha1.PostgresCluster)) volumelock.Undo {
 	if change != nil {
 		change(lock.Cluster)
 	}
-	return volumelock.Undo{Lock: lock, Wrote: "g1", MajorVersion: 18, Kind: "Upgrade", NewData: "PostgreSQL 18", Reason: v1alpha1.ReasonRollingBack}
+	return volumelock.Undo{Lock: lock, Wrote: "g1", Kind: "Upgrade", NewData: "PostgreSQL 18", Reason: v1alpha1.ReasonRollingBack}
 }
 
 func TestAnUndoStopsNothingWhereThePreviousDataIsGone(t *testing.T) {
@@ -35,8 +36,6 @@ func TestAnUndoStopsNothingWhereThePreviousDataIsGone(t *testing.T) {
 		"it is another one of its name":   {func(c *v1alpha1.PostgresCluster) { c.Status.Instances[1].VolumeUID = "v9" }, flow.KindStop},
 		"it is not known which one it is": {func(c *v1alpha1.PostgresCluster) { c.Status.Instances[1].VolumeUID = "" }, flow.KindSave},
 		"the instance no longer exists":   {func(c *v1alpha1.PostgresCluster) { c.Status.Instances = c.Status.Instances[:1] }, flow.KindStop},
-		"a later Upgrade may yet be rolled back": {
-			func(c *v1alpha1.PostgresCluster) { c.Status.DataGeneration, c.Status.MajorVersion = "g2", 19 }, flow.KindWait},
 		"a later Upgrade was confirmed": {func(c *v1alpha1.PostgresCluster) {
 			c.Status.DataGeneration, c.Status.MajorVersion, c.Status.ReleasedDataGenerations = "g2", 19, []string{"g1"}
 		}, flow.KindStop},
@@ -49,6 +48,52 @@ func TestAnUndoStopsNothingWhereThePreviousDataIsGone(t *testing.T) {
 			}
 			if c.want == flow.KindStop && got.Reason != v1alpha1.ReasonUndoImpossible {
 				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestAnUndoWaitsForLaterOnesOnlyAsLongAsTheyLeadBack(t *testing.T) {
+	upgrade := protocol.Writer{Kind: "Upgrade", Name: "to-19", Wrote: "g2", Previous: "g1", Undoable: true}
+	restore := protocol.Writer{Kind: "Restore", Name: "later", Wrote: "g3", Previous: "g2", Undoable: true}
+	decided, settled, unknown := restore, upgrade, restore
+	decided.Decided, settled.Undoable, unknown.Previous = true, false, "g9"
+	for name, c := range map[string]struct {
+		runs    string
+		notUp   bool
+		writers []protocol.Writer
+		want    string // of a refusal or, where it waits, the end of what it says
+		waits   bool
+	}{
+		"an Upgrade":                         {"g2", false, []protocol.Writer{upgrade}, "first set spec.decision: RollBack of Upgrade to-19.", true},
+		"a Restore after an Upgrade":         {"g3", false, []protocol.Writer{upgrade, restore}, "first set spec.decision: Undo of Restore later.", true},
+		"that is already being undone":       {"g3", false, []protocol.Writer{upgrade, decided}, "Waiting until Restore later is undone.", true},
+		"an Upgrade that was settled":        {"g2", false, []protocol.Writer{settled}, "as Upgrade to-19 replaced it and can no longer be undone.", false},
+		"a Restore after such an Upgrade":    {"g3", false, []protocol.Writer{settled, restore}, "as Upgrade to-19 replaced it and can no longer be undone.", false},
+		"a Restore of other data":            {"g3", false, []protocol.Writer{upgrade, unknown}, "as no Restore or Upgrade leads back from data generation g9.", false},
+		"one that no longer exists":          {"g3", false, []protocol.Writer{upgrade}, "as no Restore or Upgrade leads back from data generation g3.", false},
+		"nobody, while a person may decide":  {"g3", true, nil, "Waiting until it accepts connections.", true},
+		"one that leads back to itself":      {"g3", false, []protocol.Writer{{Kind: "Restore", Wrote: "g3", Previous: "g3", Undoable: true}}, "leads back from data generation g3.", false},
+		"two of the same data, whatever for": {"g2", false, []protocol.Writer{upgrade, upgrade}, "RollBack of Upgrade to-19.", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			undo := newUndo(func(cluster *v1alpha1.PostgresCluster) {
+				cluster.Status.DataGeneration = c.runs
+				cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+				if c.notUp {
+					cluster.Status.Conditions = nil
+				}
+			})
+			undo.Writers = c.writers
+			got := undo.Request()
+			if undo.Status.VolumeLockRequest != nil {
+				t.Fatal("the volumes are requested")
+			}
+			if waits := got.Kind == flow.KindWait && got.After > 0; waits != c.waits || !waits && got.Reason != v1alpha1.ReasonUndoImpossible {
+				t.Errorf("%+v", got)
+			}
+			if c.waits && !strings.HasSuffix(got.Message, c.want) || !c.waits && !strings.Contains(got.Message, c.want+" The previous data is still on the volume of shop-1, and is removed with this Upgrade.") {
+				t.Errorf("it says: %s", got.Message)
 			}
 		})
 	}

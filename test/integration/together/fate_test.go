@@ -15,7 +15,7 @@ import (
 
 // fate is what becomes of a Restore or an Upgrade.
 type fate struct {
-	// decision on a Restore; empty: none, and it is confirmed in the end.
+	// decision on a Restore, and the same on an Upgrade; empty: none, and it is confirmed in the end.
 	decision v1alpha1.RestoreDecision
 	// fails: its Job does. obstacle: the check of an Upgrade finds one.
 	fails, obstacle bool
@@ -53,6 +53,7 @@ func (k *kube) act(ctx context.Context, p *place, s *sight) {
 			f.words++
 		}
 		restore, isRestore := a.Object.(*v1alpha1.Restore)
+		upgrade, isUpgrade := a.Object.(*v1alpha1.Upgrade)
 		switch {
 		case a.ended || !a.GetDeletionTimestamp().IsZero():
 		case f.cancelAt > 0 && f.words >= f.cancelAt && !f.cancelled && (!isRestore || restore.Status.RestoredAt == nil):
@@ -61,8 +62,18 @@ func (k *kube) act(ctx context.Context, p *place, s *sight) {
 			f.deleted = k.Delete(ctx, a.Object) == nil || f.deleted
 		case isRestore && f.decision != "" && restore.Status.RestoredAt != nil && restore.Spec.Decision == "":
 			k.patch(ctx, a, fmt.Sprintf(`{"spec":{"decision":%q}}`, f.decision))
+		case isUpgrade && f.decision != "" && upgrade.Status.UpAt != nil && upgrade.Spec.Decision == "":
+			k.patch(ctx, a, fmt.Sprintf(`{"spec":{"decision":%q}}`, f.decisionOnUpgrade()))
 		}
 	}
+}
+
+// decisionOnUpgrade is the word of an Upgrade for the decision.
+func (f *fate) decisionOnUpgrade() v1alpha1.UpgradeDecision {
+	if f.decision == v1alpha1.DecisionUndo {
+		return v1alpha1.UpgradeRollBack
+	}
+	return v1alpha1.UpgradeConfirm
 }
 
 func (k *kube) patch(ctx context.Context, a asker, patch string) bool {

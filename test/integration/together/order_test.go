@@ -106,9 +106,7 @@ func (k *kube) round(p *place, random *rand.Rand, endpoint string) {
 			return k.Get(ctx, client.ObjectKeyFromObject(cluster), cluster) == nil && meta.IsStatusConditionTrue(cluster.Status.Conditions, v1alpha1.ConditionReady)
 		})
 	}
-	asks := []client.Object{p.restore("a"), p.restore("b"), &v1alpha1.Upgrade{
-		ObjectMeta: p.meta("up"), Spec: v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: clusterName}, Version: 18},
-	}}
+	asks := []client.Object{p.restore("a"), p.restore("b"), p.upgrade("up")}
 	var all sync.WaitGroup
 	for _, ask := range asks {
 		pause := time.Duration(random.IntN(100)) * time.Millisecond
@@ -148,10 +146,22 @@ func (p *place) restore(name string) *v1alpha1.Restore {
 		Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}},
 		Destination: v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: clusterName}},
 	}}
-	if p.fates[name].decision == "" {
-		restore.Spec.ConfirmWithin = &metav1.Duration{Duration: time.Second}
-	}
+	restore.Spec.ConfirmWithin = p.confirmWithin(name)
 	return restore
+}
+
+func (p *place) upgrade(name string) *v1alpha1.Upgrade {
+	return &v1alpha1.Upgrade{ObjectMeta: p.meta(name), Spec: v1alpha1.UpgradeSpec{
+		Cluster: v1alpha1.LocalReference{Name: clusterName}, Version: 18, ConfirmWithin: p.confirmWithin(name),
+	}}
+}
+
+// confirmWithin is soon over where nobody decides.
+func (p *place) confirmWithin(name string) *metav1.Duration {
+	if p.fates[name].decision == "" {
+		return &metav1.Duration{Duration: time.Second}
+	}
+	return nil
 }
 
 // makeSource makes what the backup-controller would have made: it is not among those that are tested.

@@ -161,7 +161,8 @@ func (s *sight) askers() (all []asker) {
 	for i := range s.upgrades.Items {
 		u := &s.upgrades.Items[i]
 		all = append(all, asker{
-			u, u.Status.CompletedAt != nil, u.Status.UpAt != nil, meta.FindStatusCondition(u.Status.Conditions, v1alpha1.ConditionSucceeded),
+			u, u.Status.SettledAt != nil || u.Status.CompletedAt != nil && u.Status.UpAt == nil,
+			u.Status.UpAt != nil && u.Status.VolumeLockRequest == nil, meta.FindStatusCondition(u.Status.Conditions, v1alpha1.ConditionSucceeded),
 		})
 	}
 	return all

@@ -295,19 +295,22 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		kind   flow.Kind
 		want   string
 	}{
-		"it can be":             {func(*observed) {}, flow.KindSave, ""},
-		"it runs on other data": {func(o *observed) { o.cluster.Status.DataGeneration = "g5" }, flow.KindWait, "it runs on data generation g5"},
+		"it can be": {func(*observed) {}, flow.KindSave, ""},
+		"nothing leads back from what it runs on": {func(o *observed) {
+			o.cluster.Status.DataGeneration = "g5"
+			o.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+		}, flow.KindStop, "can't come back, as no Restore or Upgrade leads back from data generation g5. The previous data is still on the volume of shop-1"},
+		"a person may still choose what it runs on": {func(o *observed) {
+			o.cluster.Status.DataGeneration = "g5"
+			o.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
+		}, flow.KindWait, "it runs on data generation g5. Waiting until it accepts connections."},
 		"what it runs on may be undone": {func(o *observed) {
 			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3"}
-		}, flow.KindWait, "when what replaced its data is undone"},
+			o.writers = []protocol.Writer{{Kind: "Restore", Name: "later", Wrote: "g5", Previous: "g1", Undoable: true}}
+		}, flow.KindWait, "To undo this as well, first set spec.decision: Undo of Restore later."},
 		"what replaced it was confirmed": {func(o *observed) {
 			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
 		}, flow.KindStop, "can't come back, as what replaced it was confirmed. The previous data is still on the volume of shop-1, and is removed with this Restore."},
-		"it was upgraded since": {func(o *observed) { o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18 }, flow.KindWait, "set spec.decision: RollBack of that Upgrade first"},
-		"an upgrade may be taken back": {func(o *observed) {
-			o.cluster.Status.DataGeneration, o.cluster.Status.MajorVersion = "g5", 18
-			o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{RequesterUID: "up", State: v1alpha1.VolumeLockAdopted}}
-		}, flow.KindWait, "when what replaced its data is undone"},
 		"the cluster is gone":         {func(o *observed) { o.cluster = nil }, flow.KindStop, "was deleted, and its previous data with it"},
 		"the instance was taken away": {func(o *observed) { o.cluster.Status.Instances = o.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
 	} {

@@ -38,6 +38,8 @@ type observed struct {
 	safety *v1alpha1.Backup
 	// first is the Backup that status.backupRequest leads to.
 	first *v1alpha1.Backup
+	// writers have replaced the data of the cluster since, where the Restore is to be undone.
+	writers []protocol.Writer
 }
 
 func jobName(restore *v1alpha1.Restore) string { return restore.Name + "-restore" }
@@ -65,13 +67,12 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o 
 			return o, err
 		}
 	}
-	if err := r.observeLast(ctx, o); err != nil {
-		return o, err
+	for _, read := range []func(context.Context, *observed) error{r.observeWriters, r.observeLast, r.observeLogins, r.observeSource} {
+		if err := read(ctx, o); err != nil {
+			return o, err
+		}
 	}
-	if err := r.observeLogins(ctx, o); err != nil {
-		return o, err
-	}
-	return o, r.observeSource(ctx, o)
+	return o, nil
 }
 
 // observeSource reads where the data comes from, while that is still of interest.

@@ -66,9 +66,17 @@ func awaitingConfirmation(o *observed) string {
 // undo is the way back to the previous data.
 func (o *observed) undo() volumelock.Undo {
 	return volumelock.Undo{
-		Lock: o.lock(), Wrote: o.restore.Status.Plan.DataGeneration, MajorVersion: o.restore.Status.Plan.MajorVersion,
+		Lock: o.lock(), Wrote: o.restore.Status.Plan.DataGeneration, Writers: o.writers,
 		Kind: v1alpha1.KindRestore, NewData: "the restored data", Reason: v1alpha1.ReasonUndoing,
 	}
+}
+
+// observeWriters reads who has replaced the restored data, where that is to be undone.
+func (r *Reconciler) observeWriters(ctx context.Context, o *observed) (err error) {
+	if o.decided() == v1alpha1.DecisionUndo && !o.undone() && !o.ended() && o.undo().Replaced() {
+		o.writers, err = volumelock.ReadWriters(ctx, r.Live, o.cluster)
+	}
+	return err
 }
 
 // requestUndo requests the volumes once more, if the cluster runs on what this Restore has written.

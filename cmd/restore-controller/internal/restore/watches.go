@@ -20,6 +20,7 @@ import (
 // +kubebuilder:rbac:groups=howdah.dev,resources=restores/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=restores/finalizers,verbs=update
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=upgrades,verbs=list
 // +kubebuilder:rbac:groups=howdah.dev,resources=backups;backuprepositories,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch

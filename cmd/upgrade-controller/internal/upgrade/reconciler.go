@@ -38,6 +38,7 @@ func New(dependencies manager.Dependencies) *Reconciler {
 // +kubebuilder:rbac:groups=howdah.dev,resources=upgrades,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups=howdah.dev,resources=upgrades/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=upgrades/finalizers,verbs=update
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=list
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;backups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch

@@ -13,9 +13,17 @@ import (
 // undo is the way back to the old version.
 func (o *observed) undo() volumelock.Undo {
 	return volumelock.Undo{
-		Lock: o.lock(), Wrote: o.status().Plan.ToGeneration, MajorVersion: o.upgrade.Spec.Version,
+		Lock: o.lock(), Wrote: o.status().Plan.ToGeneration, Writers: o.writers,
 		Kind: v1alpha1.KindUpgrade, NewData: fmt.Sprintf("PostgreSQL %d", o.upgrade.Spec.Version), Reason: v1alpha1.ReasonRollingBack,
 	}
+}
+
+// observeWriters reads who has replaced the new data, where that is to be rolled back.
+func (r *Reconciler) observeWriters(ctx context.Context, o *observed) (err error) {
+	if o.decided() == v1alpha1.UpgradeRollBack && !o.undone() && !o.settled() && o.undo().Replaced() {
+		o.writers, err = volumelock.ReadWriters(ctx, r.Live, o.cluster)
+	}
+	return err
 }
 
 // requestSafetyBackup requests a backup of the new data, where a person wants one, while the cluster serves.
