@@ -64,6 +64,11 @@ func run(ctx context.Context, o runOptions) error {
 		return fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	go postmaster.Reap(ctx)
+	datagrams, err := net.ListenPacket("udp", fmt.Sprintf(":%d", agentapi.AgentPort))
+	if err != nil {
+		return err
+	}
+	defer datagrams.Close()
 
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx)) // to the end of the server
 	defer stopPublishing()
@@ -75,6 +80,7 @@ func run(ctx context.Context, o runOptions) error {
 			return publish(publishing, config, leads, log)
 		},
 		Watchdog: watchdog.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
+		Datagrams: datagrams, WordPort: agentapi.AgentPort,
 	})
 	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor)), agentapi.TLSDir, log)
 	defer server.Close()

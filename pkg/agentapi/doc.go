@@ -44,7 +44,7 @@ const (
 // Ports of a database pod.
 const (
 	PostgresPort = 5432
-	AgentPort    = 8443
+	AgentPort    = 8443 // the routes over TCP, and the datagrams between agents over UDP
 	MetricsPort  = 9187 // where Prometheus looks; the routes are those of AgentPort
 )
 
@@ -60,6 +60,7 @@ const (
 	RouteFollow     = "/v1/follow"     // POST FollowRequest, from another agent: a replica tells how far it is
 	RoutePosition   = "/v1/position"   // GET, from another agent: Position
 	RouteFailsafe   = "/v1/failsafe"   // POST FailsafeRequest, from another agent: does it still follow?
+	RouteWord       = "/v1/word"       // POST WordKey, from another agent: with which key will it sign datagrams?
 )
 
 // Common names of client certificates.

@@ -15,6 +15,8 @@ type Failover struct {
 	// IsolationSeconds is for how long a primary that nobody may replace goes on when it reaches neither the API server nor another
 	// instance; 0: for ever.
 	IsolationSeconds int `json:"isolationSeconds,omitempty"`
+	// Renewal is how the primary keeps the lease; empty: RenewalAPIServer.
+	Renewal string `json:"renewal,omitempty"`
 	// Fenced instances: their PostgreSQL is stopped.
 	Fenced []string `json:"fenced,omitempty"`
 }
@@ -24,6 +26,12 @@ const (
 	ProfileFast    = "Fast"
 	ProfileDefault = "Default"
 	ProfilePatient = "Patient"
+)
+
+// Ways of keeping the lease: by writing it again and again, or by the word of the members, where all of them answer.
+const (
+	RenewalAPIServer = "APIServer"
+	RenewalMembers   = "Members"
 )
 
 // DefaultPriority of an instance.

@@ -14,22 +14,26 @@ import (
 	"howdah.dev/howdah/test/testkit/audit"
 )
 
-// An idle cluster of three writes its Lease, which it renews every 3.4 seconds, and a single one writes nothing at all. Both are
-// looked at in the same minute.
+// An idle cluster of three writes its Lease, which it renews every 3.4 seconds. One that keeps it by its members' word writes it once in
+// two minutes, and a single one writes nothing at all. All are looked at in the same minute.
 func TestIdleClustersWriteTheLeaseOfReplicasAndNothingElse(t *testing.T) {
 	t.Parallel()
 	log := audit.Log(t)
-	single, three := newIdle(t, 1), newIdle(t, 3)
+	single, three, byWord := newIdle(t, 1, ""), newIdle(t, 3, v1alpha1.RenewalAPIServer), newIdle(t, 3, v1alpha1.RenewalMembers)
 	single.await()
 	three.await()
-	awaitRest(single, three)
+	byWord.await()
+	awaitRest(single, three, byWord)
 	from := time.Now()
-	watchDisks(single, three)
+	watchDisks(single, three, byWord)
 	if seen := single.judge(log, from); seen.leases > 0 {
 		t.Errorf("a single server has renewed a lease %d times", seen.leases)
 	}
 	if seen := three.judge(log, from); seen.leases == 0 || seen.leases > 18 || seen.leases+seen.reads > 21 { // its watches end now and then
 		t.Errorf("in a minute the lease was written %d times, and %d times somebody read something", seen.leases, seen.reads)
+	}
+	if seen := byWord.judge(log, from); seen.leases > 2 || seen.leases+seen.reads > 5 {
+		t.Errorf("by the members' word the lease was written %d times in a minute, and %d times somebody read something", seen.leases, seen.reads)
 	}
 }
 
@@ -45,12 +49,15 @@ type idle struct {
 
 // newIdle creates one. The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is
 // archived, and news.
-func newIdle(t *testing.T, instances int32) *idle {
+func newIdle(t *testing.T, instances int32, renewal v1alpha1.LeaseRenewal) *idle {
 	t.Helper()
 	i := &idle{bed: newBed(t, "minio")}
 	i.cluster = i.NewCluster("shop", 17)
 	i.cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum_naptime": "1h", "checkpoint_timeout": "30min"}
 	i.cluster.Spec.Instances = instances
+	if renewal != "" {
+		i.cluster.Spec.Failover = &v1alpha1.Failover{Renewal: renewal}
+	}
 	i.Must(i.Create(t.Context(), i.cluster))
 	return i
 }

@@ -39,6 +39,7 @@ type Election interface {
 	Followed(request agentapi.FollowRequest) agentapi.FollowAnswer
 	Failsafe(request agentapi.FailsafeRequest) agentapi.FailsafeAnswer
 	Switchover(request agentapi.SwitchoverRequest) agentapi.SwitchoverStatus
+	AgreeWord(key agentapi.WordKey) agentapi.WordAnswer
 }
 
 const (
@@ -71,6 +72,7 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.Handle("GET "+agentapi.RoutePosition, peerOnly(func(w http.ResponseWriter, r *http.Request) { locate(w, r, agent) }))
 	mux.Handle("POST "+agentapi.RouteFollow, peerOnly(elected(agent, Election.Followed)))
 	mux.Handle("POST "+agentapi.RouteFailsafe, peerOnly(elected(agent, Election.Failsafe)))
+	mux.Handle("POST "+agentapi.RouteWord, peerOnly(elected(agent, Election.AgreeWord)))
 	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
 	return mux
 }

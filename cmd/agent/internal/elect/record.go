@@ -108,6 +108,15 @@ func (r *Record) expiry(limits Limits) time.Duration {
 	return max(own, min(r.Duration, longestDuration))
 }
 
+// Lasts is what a Lease says to agents that know of no way to keep it but by renewal. Where it is kept by word, they wait until even
+// a holder that doesn't ask them would have written it again.
+func (r *Record) Lasts() time.Duration {
+	if r.Word > 0 {
+		return max(r.Duration, DefaultLimits().Word.Others)
+	}
+	return r.Duration
+}
+
 // blank: nobody has written it yet, or somebody has taken the Lease away and it was made again.
 func (r *Record) blank() bool {
 	return r.Damaged == "" && r.Holder == "" && r.Term == 0 && r.LastHolder == "" && r.Generation == ""

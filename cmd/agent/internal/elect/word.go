@@ -234,6 +234,30 @@ func (t *tenure) ages(now Time) (renewal, word time.Duration) {
 	return renewal, word
 }
 
+// Renewal is how a holder keeps the lease at a moment.
+type Renewal struct {
+	ByWord bool
+	// Silent are those of whom an answer is missing, where the lease is to be kept by word.
+	Silent []string
+}
+
+// RenewalOf is how a core keeps the lease; nil: it doesn't hold it.
+func RenewalOf(c *Core, now Time) *Renewal {
+	if !c.holds {
+		return nil
+	}
+	renewal := &Renewal{ByWord: c.lease.by(byWord).possible && !c.lease.by(byRenewal).possible}
+	if !c.config.ByWord {
+		return renewal
+	}
+	for _, m := range c.lease.exposed() {
+		if !c.asks.heardAll(now, []Member{m}, c.limits.Word.Silent) {
+			renewal.Silent = append(renewal.Silent, m.Name)
+		}
+	}
+	return renewal
+}
+
 // given is the word that an instance has given last.
 type given struct {
 	at, until Time

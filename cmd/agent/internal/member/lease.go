@@ -64,13 +64,16 @@ type election struct {
 	Successor  string         `json:"successor,omitempty"`
 	Complete   bool           `json:"complete,omitempty"`
 	End        elect.End      `json:"end,omitzero"`
+	// WordSeconds is for how long a member keeps its word, where the lease is kept by that. LeaseDurationSeconds is for agents that don't
+	// know of words then, and RenewalSeconds is what it would be.
+	WordSeconds    int `json:"wordSeconds,omitempty"`
+	RenewalSeconds int `json:"renewalSeconds,omitempty"`
 }
 
 // record is what the Lease says. What can't be read of it is no reason to know nothing: its version and its holder are there.
 func (l *lease) record() elect.Record {
 	record := elect.Record{
-		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions,
-		Duration: time.Duration(max(0, min(l.Spec.LeaseDurationSeconds, math.MaxInt32))) * time.Second,
+		Version: l.Metadata.ResourceVersion, Term: l.Spec.LeaseTransitions, Duration: seconds(l.Spec.LeaseDurationSeconds),
 	}
 	if l.Spec.HolderIdentity != nil {
 		record.Holder = *l.Spec.HolderIdentity
@@ -87,8 +90,17 @@ func (l *lease) record() elect.Record {
 	record.Started, record.LastHolder, record.Members, record.Quorum = known.Started, known.LastHolder, known.Members, known.Quorum
 	record.Successor, record.Complete, record.End = known.Successor, known.Complete, known.End
 	record.Sequence, record.Checkpoint = known.Sequence, known.Checkpoint
+	if record.Word = seconds(known.WordSeconds); record.Word > 0 {
+		record.Duration = seconds(known.RenewalSeconds)
+	}
 	return record
 }
+
+// seconds of a number that somebody may have edited.
+func seconds(n int) time.Duration { return time.Duration(max(0, min(n, math.MaxInt32))) * time.Second }
+
+// inSeconds is a time as a whole number, no less.
+func inSeconds(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 
 // patchOf a record: its version is the precondition.
 func patchOf(record elect.Record, now time.Time) (lease, error) {
@@ -96,18 +108,22 @@ func patchOf(record elect.Record, now time.Time) (lease, error) {
 	if members == nil {
 		members = []elect.Member{}
 	}
-	text, err := json.Marshal(election{
+	said := election{
 		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, Started: record.Started, LastHolder: record.LastHolder,
 		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete, End: record.End,
 		Sequence: record.Sequence, Checkpoint: record.Checkpoint,
-	})
+	}
+	if record.Word > 0 {
+		said.WordSeconds, said.RenewalSeconds = inSeconds(record.Word), inSeconds(record.Duration)
+	}
+	text, err := json.Marshal(said)
 	if err != nil {
 		return lease{}, err
 	}
 	patch := lease{
 		Metadata: leaseMeta{ResourceVersion: record.Version, Annotations: map[string]string{annotation: string(text)}},
 		Spec: leaseSpec{
-			LeaseDurationSeconds: int(math.Ceil(record.Duration.Seconds())), RenewTime: now.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
+			LeaseDurationSeconds: inSeconds(record.Lasts()), RenewTime: now.UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 			LeaseTransitions: record.Term,
 		},
 	}

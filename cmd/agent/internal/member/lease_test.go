@@ -2,11 +2,13 @@ package member
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 func TestWhatCannotBeReadOfALeaseIsSaidAndTheRestIsKnown(t *testing.T) {
@@ -38,6 +40,44 @@ func TestALeaseIsReadAsItWasWritten(t *testing.T) {
 	got.Members, want.Members = nil, nil
 	if got.Version != want.Version || got.Holder != want.Holder || got.Duration != want.Duration || got.End != want.End || got.Damaged != "" {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestALeaseByWordIsReadAsItWasWrittenAndOthersWaitForLonger(t *testing.T) {
+	for _, profile := range []string{agentapi.ProfileFast, agentapi.ProfileDefault, agentapi.ProfilePatient} {
+		limits := elect.LimitsOf(profile)
+		want := elect.Record{Version: "7", Holder: "shop-0", Term: 4, Duration: limits.Expire, Word: limits.Word.Expire}
+		written, err := patchOf(want, time.Unix(1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := written.record(); got.Word != want.Word || got.Duration != want.Duration {
+			t.Errorf("%s: %+v, want %+v", profile, got, want)
+		}
+		if written.Spec.LeaseDurationSeconds != 300 {
+			t.Errorf("%s: agents that know of no words wait for %d s", profile, written.Spec.LeaseDurationSeconds)
+		}
+		want.Word = 0
+		if written, err = patchOf(want, time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if got := written.record(); got.Word != 0 || got.Duration != want.Duration || written.Spec.LeaseDurationSeconds != int(limits.Expire.Seconds()) {
+			t.Errorf("%s by renewal: %+v", profile, got)
+		}
+	}
+}
+
+func TestAWordThatSomebodyHasEditedIsANumberOfSeconds(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		`{"wordSeconds":-4}`:                     0,
+		`{"wordSeconds":4}`:                      4 * time.Second,
+		`{"wordSeconds":9000000000000000000}`:    math.MaxInt32 * time.Second,
+		`{"wordSeconds":0,"renewalSeconds":700}`: 0,
+	} {
+		l := lease{Metadata: leaseMeta{Annotations: map[string]string{annotation: text}}, Spec: leaseSpec{LeaseDurationSeconds: 9}}
+		if got := l.record(); got.Word != want || want == 0 && got.Duration != 9*time.Second {
+			t.Errorf("%s: %+v", text, got)
+		}
 	}
 }
 

@@ -28,6 +28,12 @@ type Peers interface {
 	Position(ctx context.Context, to elect.Member, request agentapi.PositionRequest) (agentapi.Position, error)
 	Failsafe(ctx context.Context, to elect.Member, request agentapi.FailsafeRequest) (agentapi.FailsafeAnswer, error)
 	Follow(ctx context.Context, to elect.Member, request agentapi.FollowRequest) (agentapi.FollowAnswer, error)
+	AgreeWord(ctx context.Context, to elect.Member, key agentapi.WordKey) (agentapi.WordAnswer, error)
+}
+
+// Words carries questions for the word of members. A question, or the answer, may be lost.
+type Words interface {
+	Ask(ctx context.Context, question elect.WordQuestion)
 }
 
 // Options of a member.
@@ -37,6 +43,8 @@ type Options struct {
 	Self      elect.Self
 	API       API
 	Peers     Peers
+	// Words of the members; nil: they can't be asked for them.
+	Words Words
 	// Now is a clock that this machine's processes agree on.
 	Now func() time.Duration
 	// Permit lets the server accept writes until then, for who watches over the agent.
@@ -184,6 +192,9 @@ func (m *Member) perform(ctx context.Context, acts elect.Acts) {
 				m.tell(func(core *elect.Core, _ time.Duration) { core.Heard(asked, position) })
 			}
 		})
+	}
+	if question := acts.Word; question != nil && m.Words != nil {
+		m.Words.Ask(ctx, *question)
 	}
 	if question := acts.Failsafe; question != nil {
 		m.Log.Warn("the lease can't be renewed; the members are asked whether they still follow")

@@ -289,6 +289,7 @@ func (m *Member) Status() *agentapi.ElectionStatus {
 		status.Members = append(status.Members, member.Name)
 	}
 	slices.Sort(status.Members)
+	noted(status, elect.RenewalOf(m.core, m.Now()))
 	if switchover := m.core.SwitchoverStatus(); switchover.Token != "" {
 		status.Switchover = &switchover
 	}

@@ -13,6 +13,7 @@ var (
 	quorum          = describe("election_quorum", "On how many of them an acknowledged commit is; 0 is asynchronous.")
 	failsafe        = describe("election_failsafe", "1 while the primary goes on by the word of the members, because the API server is away.")
 	leaseAge        = describe("election_lease_age_seconds", "Since the lease was renewed, or since it was seen to have been.")
+	byWord          = describe("election_by_word", "1 while the primary keeps the lease by its members' word, 0 while it renews it; missing on replicas.")
 	promoted        = describe("last_promotion_timestamp_seconds", "When this instance was made primary last, in seconds since 1970; 0: never since the agent started.")
 	promotionTime   = describe("last_promotion_seconds", "How long that took, from the decision to the first write.")
 	streaming       = describe("replication_streaming", "1 while the replica receives WAL from its primary.")
@@ -32,6 +33,9 @@ func election(status agentapi.Status, gauge func(desc *prometheus.Desc, value fl
 		gauge(quorum, float64(e.Quorum))
 		gauge(failsafe, one(e.Failsafe))
 		gauge(leaseAge, e.LeaseAgeSeconds)
+		if e.Renewal != "" {
+			gauge(byWord, one(e.Renewal == agentapi.RenewalMembers))
+		}
 		gauge(promoted, seconds(e.PromotedAt))
 		gauge(promotionTime, e.PromotionSeconds)
 	}

@@ -19,7 +19,7 @@ func (i instance) Server() local.Server          { return local.Server{} }
 func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 	primary := agentapi.Status{Pod: "shop-1", Election: &agentapi.ElectionStatus{
 		Leader: "shop-1", Term: 4, Members: []string{"shop-0", "shop-2"}, Quorum: 1, Failsafe: true, LeaseAgeSeconds: 2.5,
-		PromotedAt: time.Unix(1700000000, 0), PromotionSeconds: 0.25,
+		PromotedAt: time.Unix(1700000000, 0), PromotionSeconds: 0.25, Renewal: agentapi.RenewalMembers,
 	}}
 	replica := agentapi.Status{
 		Pod: "shop-0", Election: &agentapi.ElectionStatus{Leader: "shop-1"},
@@ -33,6 +33,7 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 		"howdah_election_members 2":                       primary,
 		"howdah_election_quorum 1":                        primary,
 		"howdah_election_failsafe 1":                      primary,
+		"howdah_election_by_word 1":                       primary,
 		"howdah_election_lease_age_seconds 2.5":           primary,
 		"howdah_last_promotion_timestamp_seconds 1.7e+09": primary,
 		"howdah_last_promotion_seconds 0.25":              primary,

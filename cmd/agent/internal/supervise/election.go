@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/datagram"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
 	"howdah.dev/howdah/cmd/agent/internal/member"
@@ -18,6 +19,7 @@ import (
 // election is the instance's part in the election, and what that was told of the server. Any goroutine may use it.
 type election struct {
 	*member.Member
+	words *datagram.Socket // nil: nobody is asked for its word
 
 	mu     sync.Mutex
 	server elect.Server
@@ -117,6 +119,7 @@ const defaultMaxLag = 16 << 20
 // electorate is a cluster as the election sees it.
 func electorate(config agentapi.Config) elect.Config {
 	out := elect.Config{Alone: config.Instances <= 1, MaxLag: defaultMaxLag, Begins: config.DataInstance}
+	out.ByWord = config.Failover != nil && config.Failover.Renewal == agentapi.RenewalMembers
 	out.Limits, out.Failover = limitsOf(config), failoverOf(config.Failover, time.Now(), watchdog.Now())
 	for i := range max(1, config.Instances) {
 		out.Peers = append(out.Peers, fmt.Sprintf("%s-%d", config.Cluster, i))
@@ -132,8 +135,8 @@ func electorate(config agentapi.Config) elect.Config {
 
 // newElection makes the instance's part in the election of a cluster.
 func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fencing) *election {
-	known := i.known(ctx, config.DataGeneration)
-	return &election{Member: member.New(member.Options{
+	known, peers := i.known(ctx, config.DataGeneration), i.peers(config)
+	e := &election{Member: member.New(member.Options{
 		Namespace: config.Namespace, Lease: config.Lease, API: i.kubernetes(),
 		Self: elect.Self{
 			Name: i.Pod, UID: i.PodUID, Address: i.Address,
@@ -141,9 +144,31 @@ func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fe
 			Timeline: known.timeline, Checkpoint: known.checkpoint,
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
-		Peers: i.peers(config),
+		Peers: peers,
 		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Locate: i.locate, Detach: i.detach, Log: i.Log,
 	}, electorate(config))}
+	if i.Datagrams != nil {
+		e.words = datagram.New(i.Datagrams, datagram.Options{
+			Self: i.Pod, Generation: config.DataGeneration, Port: i.WordPort, Peers: peers, Election: member.Word{Member: e.Member}, Log: i.Log,
+		})
+		e.Words = e.words
+	}
+	return e
+}
+
+// carryWords has the members ask each other for their word, and answer, until the context ends.
+func (e *election) carryWords(membership context.Context) {
+	if e.words != nil {
+		go e.words.Run(membership)
+	}
+}
+
+// AgreeWord takes in the key with which another instance signs its questions.
+func (e *election) AgreeWord(key agentapi.WordKey) agentapi.WordAnswer {
+	if e.words == nil {
+		return agentapi.WordAnswer{Pod: e.Self.Name, Message: "this instance gets no datagrams"}
+	}
+	return e.words.Agree(key)
 }
 
 func (o *Options) peers(config agentapi.Config) member.Peers {

@@ -158,7 +158,8 @@ func (p *pod) start() {
 	}
 	if p.pair != nil {
 		options.PodUID, options.Address = "uid of "+p.name, "127.0.0.1"
-		options.Kubernetes, options.Peers, options.PeerPort = p.pair.lease, p.pair, p.pair.port
+		options.Kubernetes, options.Peers, options.PeerPort = p.pair.kubernetes(p), p.pair, p.pair.port
+		options.Datagrams, options.WordPort = p.pair.datagrams(p)
 	}
 	p.agent = New(options)
 	p.stop, p.ended = cancel, make(chan error, 1)

@@ -7,13 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"howdah.dev/howdah/cmd/agent/internal/api"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/kube"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -24,6 +27,8 @@ import (
 type pair struct {
 	first, second *pod // shop-0 has the data
 	lease         *leaseServer
+	words         map[string]net.PacketConn // by pod, of those that get datagrams
+	cut           atomic.Bool               // the first reaches nobody
 }
 
 // newPair makes one that archives into a store, which can be taken away. It keeps as little WAL for a replica as it can.
@@ -72,25 +77,40 @@ func (c *pair) port(name string) int { return c.pod(name).Port }
 
 var errNoAgent = errors.New("the agent doesn't answer")
 
+// elected is an instance's part in the election, as another one reaches it; nil: it doesn't.
+func (c *pair) elected(name string) api.Election {
+	if agent := c.pod(name).agent; agent != nil && !c.cut.Load() {
+		return agent.Election()
+	}
+	return nil
+}
+
 func (c *pair) Position(ctx context.Context, to elect.Member, request agentapi.PositionRequest) (agentapi.Position, error) {
-	if agent := c.pod(to.Name).agent; agent != nil && agent.Election() != nil {
-		return agent.Election().Located(ctx, request)
+	if election := c.elected(to.Name); election != nil {
+		return election.Located(ctx, request)
 	}
 	return agentapi.Position{}, errNoAgent
 }
 
 func (c *pair) Failsafe(_ context.Context, to elect.Member, request agentapi.FailsafeRequest) (agentapi.FailsafeAnswer, error) {
-	if agent := c.pod(to.Name).agent; agent != nil && agent.Election() != nil {
-		return agent.Election().Failsafe(request), nil
+	if election := c.elected(to.Name); election != nil {
+		return election.Failsafe(request), nil
 	}
 	return agentapi.FailsafeAnswer{}, errNoAgent
 }
 
 func (c *pair) Follow(_ context.Context, to elect.Member, request agentapi.FollowRequest) (agentapi.FollowAnswer, error) {
-	if agent := c.pod(to.Name).agent; agent != nil && agent.Election() != nil {
-		return agent.Election().Followed(request), nil
+	if election := c.elected(to.Name); election != nil {
+		return election.Followed(request), nil
 	}
 	return agentapi.FollowAnswer{}, errNoAgent
+}
+
+func (c *pair) AgreeWord(_ context.Context, to elect.Member, key agentapi.WordKey) (agentapi.WordAnswer, error) {
+	if election := c.elected(to.Name); election != nil {
+		return election.AgreeWord(key), nil
+	}
+	return agentapi.WordAnswer{}, errNoAgent
 }
 
 // leaseServer is an API server with one Lease.

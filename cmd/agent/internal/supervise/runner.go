@@ -48,8 +48,9 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 
 // join makes the instance take part in the election, until its membership ends.
 func (r *runner) join(membership context.Context) {
-	r.setMember(r.election.Member)
+	r.setMember(r.election)
 	r.watchOver()
+	r.election.carryWords(membership)
 	go r.election.Run(membership)
 	<-r.election.Changed() // the first word of what is wanted
 }

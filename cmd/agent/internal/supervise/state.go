@@ -13,7 +13,6 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/api"
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/local"
-	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -25,7 +24,7 @@ type State struct {
 	mu       sync.Mutex
 	status   agentapi.Status
 	archiver *archive.Archiver
-	member   *member.Member
+	member   *election
 
 	promotedAt    time.Time
 	promotionTook time.Duration
@@ -55,10 +54,10 @@ func (s *State) set(change func(*agentapi.Status)) bool {
 	return !reflect.DeepEqual(before, s.status)
 }
 
-func (s *State) setMember(m *member.Member) {
+func (s *State) setMember(e *election) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.member = m
+	s.member = e
 }
 
 // Election is the instance's part in it; nil: it has not begun.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
@@ -79,6 +80,9 @@ type Options struct {
 	Kubernetes member.API
 	// Peers are the agents of the other instances; nil: by HTTPS, as in a pod.
 	Peers member.Peers
+	// Datagrams carry the questions for the members' word, and WordPort is where the other instances get them; nil: nobody is asked.
+	Datagrams net.PacketConn
+	WordPort  uint16
 	// PeerPort is that of the PostgreSQL of another instance; nil: all have the same.
 	PeerPort func(pod string) int
 	// Beat writes and syncs something on the volume, to see whether its disk answers; nil: a small file.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,13 +20,32 @@ func reportFailover(o *observed.Cluster, conditions map[string]condition.Finding
 		meta.RemoveStatusCondition(&o.Cluster.Status.Conditions, v1alpha1.ConditionAutomaticFailover)
 		return
 	}
-	found := condition.True(v1alpha1.ReasonEnabled, "Another instance takes over when the primary fails.")
+	found := condition.True(v1alpha1.ReasonEnabled, "Another instance takes over when the primary fails."+renewal(o))
 	if until := failover.PausedUntil; until != nil && o.Now.Before(until.Time) {
 		found = condition.False(v1alpha1.ReasonPaused, fmt.Sprintf(
 			"If the primary fails, no instance takes over before %s, when the pause ends by itself. To end it now, remove spec.failover.pausedUntil.",
 			until.UTC().Format(time.RFC3339)))
 	}
 	conditions[v1alpha1.ConditionAutomaticFailover] = found
+}
+
+// renewal says how the primary keeps its lease, where that is to be by the answers of its members.
+func renewal(o *observed.Cluster) string {
+	primary := o.Agent(o.Primary())
+	if !o.Cluster.Spec.Failover.ByMembers() || primary == nil || primary.Election == nil {
+		return ""
+	}
+	election := primary.Election
+	switch {
+	case election.Renewal == agentapi.RenewalMembers:
+		return fmt.Sprintf(" %s keeps the lease by the answers of its members.", primary.Pod)
+	case election.Renewal == "":
+		return fmt.Sprintf(" %s renews the lease at the API server: its agent is of a version that doesn't know spec.failover.renewal, until its pod is replaced.", primary.Pod)
+	case len(election.Silent) > 0:
+		return fmt.Sprintf(" %s renews the lease at the API server, because it gets no answer to its datagrams from %s. Let UDP port %d through between the "+
+			"pods of the cluster, and replace pods of an earlier version of the suite.", primary.Pod, strings.Join(election.Silent, " and "), agentapi.AgentPort)
+	}
+	return fmt.Sprintf(" %s renews the lease at the API server until all members have answered its datagrams for some seconds.", primary.Pod)
 }
 
 // isFenced says whether an instance is stopped because spec says so.

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -163,8 +162,7 @@ func (r Request) ask(answers *bufio.Reader, question, want string) bool {
 
 // watch for as long as the lease lasts, so that a holder which is alive has renewed it, and the write fails.
 func (r Request) watch(ctx context.Context, o *observed) error {
-	lasts := time.Duration(ptr.Deref(o.lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	left := lasts - time.Since(o.read)
+	left := lasts(o.lease, &o.known) - time.Since(o.read)
 	if o.holder() == "" || left <= 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package failover
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
@@ -20,6 +21,19 @@ type election struct {
 	Quorum     int      `json:"quorum,omitempty"`
 	Complete   bool     `json:"complete,omitempty"`
 	End        position `json:"end,omitzero"`
+	// WordSeconds isn't 0 where the holder keeps the lease by the answers of its members.
+	WordSeconds int `json:"wordSeconds,omitempty"`
+}
+
+// wordWrites is after what time a holder that keeps the lease by the answers of its members has written it again, whatever happens.
+const wordWrites = 130 * time.Second
+
+// lasts is for how long a Lease stays the same at most while its holder is alive.
+func lasts(lease *coordinationv1.Lease, known *election) time.Duration {
+	if known.WordSeconds > 0 {
+		return wordWrites
+	}
+	return time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
 
 type member struct {

@@ -48,7 +48,7 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 	// Requests to the other cluster: what was to be dropped there may be what this one is for.
 	spec.Switchover, spec.Hibernate = nil, false
 	if spec.Failover != nil { // what it says of instances and of a pause is about the other cluster's
-		spec.Failover = &v1alpha1.Failover{Profile: spec.Failover.Profile}
+		spec.Failover = &v1alpha1.Failover{Profile: spec.Failover.Profile, Renewal: spec.Failover.Renewal}
 	}
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}

@@ -15,6 +15,9 @@ func failover(spec *v1alpha1.Failover) *agentapi.Failover {
 	if spec.Profile != v1alpha1.FailoverDefault {
 		told.Profile = string(spec.Profile)
 	}
+	if spec.ByMembers() {
+		told.Renewal = string(spec.Renewal)
+	}
 	if spec.PausedUntil != nil {
 		told.PausedUntil = spec.PausedUntil.UTC()
 	}
@@ -33,7 +36,7 @@ func failover(spec *v1alpha1.Failover) *agentapi.Failover {
 	for _, name := range spec.Fenced {
 		told.Fenced = append(told.Fenced, string(name))
 	}
-	if told.Profile == "" && told.IsolationSeconds == 0 && told.PausedUntil.IsZero() && told.Priorities == nil && told.Never == nil && told.Fenced == nil {
+	if told.Profile == "" && told.Renewal == "" && told.IsolationSeconds == 0 && told.PausedUntil.IsZero() && told.Priorities == nil && told.Never == nil && told.Fenced == nil {
 		return nil
 	}
 	return &told

@@ -22,6 +22,8 @@ func TestAgentsAreToldOfFailoverOnlyWhatIsNotTheDefault(t *testing.T) {
 		"nothing":       {nil, nil},
 		"the default":   {&v1alpha1.Failover{Profile: v1alpha1.FailoverDefault, Instances: []v1alpha1.FailoverInstance{{Name: "shop-1", Priority: ptr.To[int32](50)}}}, nil},
 		"other limits":  {&v1alpha1.Failover{Profile: v1alpha1.FailoverPatient}, &agentapi.Failover{Profile: agentapi.ProfilePatient}},
+		"no renewals":   {&v1alpha1.Failover{Renewal: v1alpha1.RenewalMembers}, &agentapi.Failover{Renewal: agentapi.RenewalMembers}},
+		"renewals":      {&v1alpha1.Failover{Renewal: v1alpha1.RenewalAPIServer}, nil},
 		"a pause":       {&v1alpha1.Failover{PausedUntil: &zone}, &agentapi.Failover{PausedUntil: noon}},
 		"isolation":     {&v1alpha1.Failover{IsolationTimeoutSeconds: 60}, &agentapi.Failover{IsolationSeconds: 60}},
 		"a fenced one":  {&v1alpha1.Failover{Fenced: []v1alpha1.InstanceName{"shop-2"}}, &agentapi.Failover{Fenced: []string{"shop-2"}}},

@@ -56,7 +56,7 @@ func ingress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy, 
 		clients = []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
-		{From: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: ports(agentapi.PostgresPort, agentapi.AgentPort)},
+		{From: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: betweenInstances()},
 		{From: []networkingv1.NetworkPolicyPeer{controllers(suite)}, Ports: ports(agentapi.AgentPort)},
 		{From: clients, Ports: ports(agentapi.PostgresPort)},
 	}
@@ -93,7 +93,7 @@ func controllers(suite string) networkingv1.NetworkPolicyPeer {
 func egress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy) []networkingv1.NetworkPolicyEgressRule {
 	dns := intstr.FromInt32(portDNS)
 	rules := []networkingv1.NetworkPolicyEgressRule{
-		{To: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: ports(agentapi.PostgresPort, agentapi.AgentPort)},
+		{To: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: betweenInstances()},
 		{Ports: []networkingv1.NetworkPolicyPort{
 			{Protocol: ptr.To(corev1.ProtocolUDP), Port: &dns}, {Protocol: ptr.To(corev1.ProtocolTCP), Port: &dns},
 		}},
@@ -135,6 +135,12 @@ func plain(labels v1alpha1.NetworkLabels) map[string]string {
 		all[key] = string(value)
 	}
 	return all
+}
+
+// betweenInstances are the ports of the server and of the agent, and that of the datagrams between agents.
+func betweenInstances() []networkingv1.NetworkPolicyPort {
+	datagrams := intstr.FromInt32(agentapi.AgentPort)
+	return append(ports(agentapi.PostgresPort, agentapi.AgentPort), networkingv1.NetworkPolicyPort{Protocol: ptr.To(corev1.ProtocolUDP), Port: &datagrams})
 }
 
 func ports(numbers ...int32) (all []networkingv1.NetworkPolicyPort) {

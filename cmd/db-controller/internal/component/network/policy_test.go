@@ -44,6 +44,8 @@ func TestByDefaultTheNamespaceIsLetInToPostgreSQLAndNobodyIsKeptFromGoingOut(t *
     protocol: TCP
   - port: 8443
     protocol: TCP
+  - port: 8443
+    protocol: UDP
 - from:
   - namespaceSelector:
       matchLabels:
@@ -89,6 +91,8 @@ func TestWhoIsNamedIsLetInOrMayBeReached(t *testing.T) {
     protocol: TCP
   - port: 8443
     protocol: TCP
+  - port: 8443
+    protocol: UDP
   to:
   - podSelector:
       matchLabels:
@@ -121,6 +125,8 @@ ingress:
     protocol: TCP
   - port: 8443
     protocol: TCP
+  - port: 8443
+    protocol: UDP
 - from:
   - namespaceSelector: {}
     podSelector:
