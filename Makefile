@@ -170,12 +170,13 @@ FAULTS ?=
 REPLICATION ?= async,sync
 ALONE ?= false
 MINUTES ?= 60
-# The cluster: how many instances, for how many replicas a synchronous commit waits, and whether it does where there are too few.
+# The cluster: how many instances, how the primary keeps its lease (APIServer, Members, or APIServer,Members for one after the other), for how many replicas a synchronous commit waits, and whether it does where there are too few.
 INSTANCES ?= 3
+RENEWAL ?= APIServer
 NUMBER ?= 1
 PREFERRED ?= false
 CHAOS = KUBECONFIG=$(LOCAL_KUBECONFIG) go test -tags=chaos -count=1 -v -timeout=0 ./test/chaos -replication=$(REPLICATION) \
-	-instances=$(INSTANCES) -number=$(NUMBER) -preferred=$(PREFERRED) $(if $(OLD_AGENT),-old-agent=$(OLD_AGENT_IMAGE))
+	-instances=$(INSTANCES) -renewal=$(RENEWAL) -number=$(NUMBER) -preferred=$(PREFERRED) $(if $(OLD_AGENT),-old-agent=$(OLD_AGENT_IMAGE))
 # A revision whose agent runs beside the present one, in the fault agent-upgrade.
 OLD_AGENT ?=
 OLD_AGENT_IMAGE = $(shell sed -n 's/^  repository: //p' charts/howdah/values.yaml | head -n1)/agent:old

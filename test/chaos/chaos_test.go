@@ -18,6 +18,7 @@ var (
 	rounds      = flag.Int("rounds", 1, "how often each fault is tried")
 	faults      = flag.String("faults", "", "names of faults, parted by commas; all where left out")
 	replication = flag.String("replication", "async,sync", "kinds of replication, parted by commas")
+	renewal     = flag.String("renewal", "APIServer", "how the primary keeps its lease: APIServer, Members, or both, parted by commas")
 	number      = flag.Int("number", 1, "of replicas that a synchronous commit waits for")
 	preferred   = flag.Bool("preferred", false, "durability: Preferred, where replication is synchronous")
 	size        = flag.Int("instances", 3, "of the cluster")
@@ -56,12 +57,14 @@ func TestFaults(t *testing.T) {
 		if kind != string(Async) && kind != string(Sync) {
 			t.Fatalf("no replication %q: write async, sync or both", kind)
 		}
-		t.Run(kind, func(t *testing.T) { tryAll(t, chosen, Replication(kind), report) })
+		for keeps := range strings.SplitSeq(*renewal, ",") {
+			t.Run(kind+" "+keeps, func(t *testing.T) { tryAll(t, chosen, Replication(kind), Renewal(keeps), report) })
+		}
 	}
 }
 
 // tryAll tries the faults that one cluster will do for together, and the others after that.
-func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
+func tryAll(t *testing.T, chosen []Fault, kind Replication, keeps Renewal, report *Report) {
 	for _, volumes := range []Volumes{Plain, Limited, Stalling} {
 		these := slices.DeleteFunc(slices.Clone(chosen), func(f Fault) bool {
 			return f.Volumes != volumes || *alone && f.Attended || *oldAgent == "" && f.TwoAgents
@@ -69,7 +72,7 @@ func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 		if len(these) == 0 {
 			continue
 		}
-		subject := New(t, options(kind, volumes))
+		subject := New(t, options(kind, keeps, volumes))
 		attend := func() {}
 		if *alone {
 			attend = subject.LeaveAlone()
@@ -82,15 +85,15 @@ func tryAll(t *testing.T, chosen []Fault, kind Replication, report *Report) {
 }
 
 // options of a cluster, as the command line asks for.
-func options(kind Replication, volumes Volumes) Options {
+func options(kind Replication, keeps Renewal, volumes Volumes) Options {
 	return Options{
-		Replication: kind, Version: int32(*version), Volumes: volumes, OldAgent: *oldAgent, Instances: int32(*size), Number: int32(*number), Preferred: *preferred,
+		Replication: kind, Renewal: keeps, Version: int32(*version), Volumes: volumes, OldAgent: *oldAgent, Instances: int32(*size), Number: int32(*number), Preferred: *preferred,
 	}
 }
 
 func tryOften(t *testing.T, subject *Subject, fault Fault, report *Report) {
 	for number := range *rounds {
-		result := Result{Fault: fault.Name, Replication: subject.Replication, Round: number + 1, Unfinished: true}
+		result := Result{Fault: fault.Name, Replication: subject.Replication, Renewal: subject.Renewal, Round: number + 1, Unfinished: true}
 		t.Run(fmt.Sprintf("%s %d", fault.Name, number+1), func(t *testing.T) {
 			result = subject.Try(t, fault, number+1)
 		})

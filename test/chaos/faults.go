@@ -28,6 +28,8 @@ type Fault struct {
 	TwoAgents bool
 	// Orderly: it loses no acknowledged row, whatever the replication.
 	Orderly bool
+	// Steady: the primary stays the same.
+	Steady bool
 }
 
 // Faults are all there are, in the order of reports.
@@ -46,7 +48,8 @@ func Faults() []Fault {
 		{Name: "node-kill", do: nodeKill},
 		{Name: "node-freeze", do: nodeFreeze},
 		{Name: "partition", do: partition},
-		{Name: "api-away", do: apiAway},
+		{Name: "packet-loss", do: packetLoss, Steady: true},
+		{Name: "api-away", do: apiAway, Steady: true},
 		{Name: "api-flapping", do: apiFlapping},
 		{Name: "controllers-down", do: controllersDown, Attended: true},
 		{Name: "disk-full", do: diskFull, Volumes: Limited},

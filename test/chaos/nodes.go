@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,6 +52,21 @@ func (r *round) pass(d time.Duration) {
 	case <-time.After(d):
 	case <-r.Context().Done():
 	}
+}
+
+// lossTime is how long packets are lost, and lossShare how many of a hundred in each direction.
+const lossTime, lossShare = 40 * time.Second, 35
+
+// packetLoss has the primary's node lose a third of all that it sends and receives.
+func packetLoss(r *round) {
+	node := r.primary.Spec.NodeName
+	heal := r.healing(func() { r.Kube("exec", node, "nft", "delete", "table", "inet", "loss") })
+	r.strike()
+	r.Kube("exec", node, "nft", fmt.Sprintf("add table inet loss; "+
+		"add chain inet loss in { type filter hook prerouting priority -400; }; add rule inet loss in iif eth0 numgen random mod 100 < %[1]d drop; "+
+		"add chain inet loss out { type filter hook postrouting priority 400; }; add rule inet loss out oif eth0 numgen random mod 100 < %[1]d drop", lossShare))
+	r.pass(lossTime)
+	heal()
 }
 
 func apiAway(r *round) {

@@ -39,7 +39,7 @@ func TestRandomFaults(t *testing.T) {
 	kinds := strings.Split(*replication, ",")
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			subject := New(t, options(Replication(kind), Plain))
+			subject := New(t, options(Replication(kind), Renewal(*renewal), Plain))
 			episodes := Episodes{Seed: *seed, Faults: *faultFor, Without: strings.Split(*without, ",")}
 			end := time.Now().Add(time.Duration(*minutes) * time.Minute / time.Duration(len(kinds)))
 			for number := 1; time.Now().Before(end) && !t.Failed(); number++ {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"howdah.dev/apis/v1alpha1"
 )
 
 // Report is what came of all rounds.
@@ -36,7 +38,7 @@ func (r Report) Print(out io.Writer) error {
 		if len(of) < len(group) {
 			rounds = fmt.Sprintf("%d, %d of them UNFINISHED", len(group), len(group)-len(of))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", group[0].Fault, group[0].Replication, rounds,
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", group[0].Fault, group[0].kind(), rounds,
 			seconds(of, func(r Result) float64 { return r.GapSeconds }),
 			seconds(of, func(r Result) float64 { return r.NewConnectionGap }),
 			count(of, func(r Result) int { return r.LostRows }),
@@ -58,12 +60,20 @@ func (r Report) Markdown() string {
 		if unfinished := len(group) - len(of); unfinished > 0 {
 			rounds += fmt.Sprintf(", %d without an end", unfinished)
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s | %s |\n", group[0].Fault, group[0].Replication, rounds,
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %d | %d | %s | %s | %s |\n", group[0].Fault, group[0].kind(), rounds,
 			total(of, func(r Result) int { return r.LostRows }), total(of, func(r Result) int { return r.DoublePrimaryAcks }),
 			seconds(of, func(r Result) float64 { return r.GapSeconds }), seconds(of, func(r Result) float64 { return r.NewConnectionGap }),
 			seconds(of, func(r Result) float64 { return r.WholeAgainSeconds }))
 	}
 	return out.String()
+}
+
+// kind of cluster, as tables name it.
+func (r *Result) kind() string {
+	if r.Renewal == v1alpha1.RenewalMembers {
+		return string(r.Replication) + ", lease by members"
+	}
+	return string(r.Replication)
 }
 
 func total(of []Result, figure func(Result) int) (sum int) {
@@ -78,7 +88,7 @@ func (r Report) groups() [][]Result {
 	var groups [][]Result
 	for _, result := range r {
 		same := func(group []Result) bool {
-			return group[0].Fault == result.Fault && group[0].Replication == result.Replication
+			return group[0].Fault == result.Fault && group[0].kind() == result.kind()
 		}
 		if i := slices.IndexFunc(groups, same); i >= 0 {
 			groups[i] = append(groups[i], result)

@@ -20,6 +20,7 @@ import (
 type Result struct {
 	Fault             string      `json:"fault"`
 	Replication       Replication `json:"replication"`
+	Renewal           Renewal     `json:"renewal,omitempty"`
 	Round             int         `json:"round"`
 	GapSeconds        float64     `json:"gapSeconds"`              // longest time without a row over a kept connection
 	NewConnectionGap  float64     `json:"newConnectionGapSeconds"` // the same, each row over a new one
@@ -39,6 +40,7 @@ type round struct {
 	loading     []*writes.Client // as fast as they can
 	direct      []*writes.Client // to each instance, past the Service
 	looking     []*writes.Client // whether each instance accepts writes
+	steady      bool             // no other instance may become primary
 	orderly     bool             // no acknowledged row may be lost, whatever the replication
 	primary     *corev1.Pod      // when the round began
 	began       time.Time        // the fault
@@ -52,8 +54,9 @@ const rows = 20
 // must not be, or where two servers acknowledged at one time.
 func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	t.Helper()
-	r := &round{Subject: s.in(t), orderly: fault.Orderly}
+	r := &round{Subject: s.in(t), orderly: fault.Orderly, steady: fault.Steady}
 	r.awaitWhole()
+	r.awaitRenewal()
 	r.primary = r.Subject.primary()
 	r.write()
 
@@ -261,6 +264,7 @@ func (r *round) judge(whole time.Time) Result {
 	}
 	return Result{
 		Replication:       r.Replication,
+		Renewal:           r.Renewal,
 		GapSeconds:        writes.Longest(r.kept.Acks(), r.began, end).Seconds(),
 		NewConnectionGap:  writes.Longest(r.fresh.Acks(), r.began, end).Seconds(),
 		LostRows:          len(lost),
@@ -291,6 +295,9 @@ func (r *round) complain(result Result) {
 		r.Errorf("%d acknowledged rows are lost under synchronous replication", result.LostRows)
 	case result.LostRows > 0 && r.orderly:
 		r.Errorf("%d acknowledged rows are lost in an orderly stop", result.LostRows)
+	}
+	if result.Failovers > 0 && r.steady {
+		r.Errorf("another instance became primary %d times", result.Failovers)
 	}
 	if result.DoublePrimaryAcks > 0 {
 		r.Errorf("%d rows were acknowledged by a server that had been replaced", result.DoublePrimaryAcks)

@@ -24,8 +24,9 @@ func TestNoFailoverHappensOnABusyMachine(t *testing.T) {
 	for kind := range strings.SplitSeq(*replication, ",") {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := New(t, Options{Replication: Replication(kind), Version: int32(*version)})
+			s := New(t, Options{Replication: Replication(kind), Renewal: Renewal(*renewal), Version: int32(*version)})
 			r := &round{Subject: s}
+			r.awaitRenewal()
 			kept, fresh := r.client("kept", s.target, true), r.client("fresh", s.target, false)
 			r.awaitRows(kept, rows)
 			r.awaitRows(fresh, rows)

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,9 +36,13 @@ const (
 	Sync  Replication = "sync"
 )
 
+// Renewal is how the primary keeps its lease, as spec.failover.renewal says it.
+type Renewal = v1alpha1.LeaseRenewal
+
 // Options say what cluster is tried.
 type Options struct {
 	Replication Replication
+	Renewal     Renewal
 	Version     int32
 	Instances   int32 // 0: three
 	Number      int32 // of replicas that a commit waits for, where replication is synchronous; 0: one
@@ -68,6 +74,7 @@ type Subject struct {
 	*place.Place
 	Replication Replication
 	OldAgent    string
+	Renewal     Renewal
 	instances   int32
 	target      writes.Target // by the Service, from home
 	namespaces  *sync.Map     // of nodes, by name
@@ -78,9 +85,12 @@ type Subject struct {
 func New(t *testing.T, options Options) *Subject {
 	t.Helper()
 	s := newSubject(t, options.Replication)
-	s.instances, s.OldAgent = cmp.Or(options.Instances, s.instances), options.OldAgent
+	s.instances, s.OldAgent, s.Renewal = cmp.Or(options.Instances, s.instances), options.OldAgent, options.Renewal
 	cluster := s.NewCluster(name, options.Version)
 	cluster.Spec.Instances = s.instances
+	if options.Renewal != "" {
+		cluster.Spec.Failover = &v1alpha1.Failover{Renewal: options.Renewal}
+	}
 	if options.Replication == Sync {
 		cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: cmp.Or(options.Number, 1)}
 		if options.Preferred {
@@ -244,6 +254,24 @@ func (s *Subject) awaitWhole() {
 			}
 		}
 		return s.isWhole(ctx)
+	})
+}
+
+// awaitRenewal waits until the primary keeps its lease by its members, where it is to.
+func (s *Subject) awaitRenewal() {
+	s.Helper()
+	if s.Renewal != v1alpha1.RenewalMembers {
+		return
+	}
+	s.until("the primary to keep its lease by its members", mend, func(ctx context.Context) error {
+		lease := &coordinationv1.Lease{}
+		if err := s.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, lease); err != nil {
+			return err
+		}
+		if says := lease.Annotations["howdah.dev/election"]; !strings.Contains(says, `"wordSeconds"`) {
+			return fmt.Errorf("the Lease says %s", says)
+		}
+		return nil
 	})
 }
 
