@@ -217,6 +217,13 @@ type BackupStatus struct {
 	// DamagedPages are the pages that failed their checksum when the database was read. They are in the backup as they were.
 	// +optional
 	DamagedPages *DamagedPages `json:"damagedPages,omitempty"`
+	// LockedUntil is how long the object lock of the bucket keeps everything that a restore of the backup reads, as far as it was
+	// known when the backup was completed or last verified. Empty if the bucket has no object lock or does not say.
+	// +optional
+	LockedUntil *metav1.Time `json:"lockedUntil,omitempty"`
+	// LockEndsFirst is the object whose lock ends first, below the prefix of the repository.
+	// +optional
+	LockEndsFirst string `json:"lockEndsFirst,omitempty"`
 	// VerifiedAt is when all of its objects were last read, whatever the result was.
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
@@ -308,6 +315,8 @@ const (
 	ReasonDeleting = "Deleting"
 	// ReasonDeletionBlocked: the data can't be deleted now.
 	ReasonDeletionBlocked = "DeletionBlocked"
+	// ReasonRetained: the bucket does not let the data be deleted yet, because of an object lock or a retention policy.
+	ReasonRetained = "Retained"
 	// ReasonHeld: it was deleted while spec.hold is true, and stays until that is false.
 	ReasonHeld = "Held"
 )

@@ -561,6 +561,10 @@ func (in *BackupStatus) DeepCopyInto(out *BackupStatus) {
 		*out = new(DamagedPages)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.LockedUntil != nil {
+		in, out := &in.LockedUntil, &out.LockedUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.VerifiedAt != nil {
 		in, out := &in.VerifiedAt, &out.VerifiedAt
 		*out = (*in).DeepCopy()

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
 )
 
 func TestDeletingABackupDeletesItsDataUnlessItShallStay(t *testing.T) {
@@ -71,6 +73,32 @@ func TestADeletionWaitsForAStoreThatIsAwayUntilThePersonLetsTheDataStay(t *testi
 	condition := b.awaitReason(backup, metav1.ConditionFalse, v1alpha1.ReasonDeletionBlocked)
 	if !strings.Contains(condition.Message, "it is away") || !strings.Contains(condition.Message, "deletionPolicy: Retain") {
 		t.Errorf("message %s", condition.Message)
+	}
+	b.change(backup, func() { backup.Spec.DeletionPolicy = v1alpha1.BackupRetain })
+	b.eventuallyGone(backup)
+}
+
+// TestLockedDataIsRetainedUntilTheBucketLetsItGo where the store refuses to delete it.
+func TestLockedDataIsRetainedUntilTheBucketLetsItGo(t *testing.T) {
+	b := newBed(t)
+	b.archived("shop")
+	backup, job := b.underWay("first", "shop")
+	key := b.commitBackup(backup.Status.Plan)
+	b.end(job, success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	buckets.set(b.bucket, fault.New(b.store, fault.Plan{Before: func(call fault.Call) error {
+		if call.Op == "delete" {
+			return &objstore.Error{Op: call.Op, Key: call.Key, Bucket: "vault", Code: "ObjectLocked", Kind: objstore.ErrLocked}
+		}
+		return nil
+	}}))
+	b.remove(backup)
+	condition := b.awaitReason(backup, metav1.ConditionFalse, v1alpha1.ReasonRetained)
+	if !strings.Contains(condition.Message, "an object lock or a retention policy keeps it") || !strings.Contains(condition.Message, "deletionPolicy: Retain") {
+		t.Errorf("message %s", condition.Message)
+	}
+	if _, err := b.store.Stat(t.Context(), key); err != nil {
+		t.Errorf("the data: %v", err)
 	}
 	b.change(backup, func() { backup.Spec.DeletionPolicy = v1alpha1.BackupRetain })
 	b.eventuallyGone(backup)

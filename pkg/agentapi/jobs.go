@@ -129,6 +129,14 @@ type BackupResult struct {
 	// DamagedPages is how many pages failed their checksum; Damaged has the first of them.
 	DamagedPages int           `json:"damagedPages,omitempty"`
 	Damaged      []DamagedPage `json:"damaged,omitempty"`
+	// Locked is until when the object lock of the bucket keeps all of the backup; nil: it has none, or does not say.
+	Locked *Locked `json:"locked,omitempty"`
+}
+
+// Locked is until when an object lock keeps something, and the object whose lock ends first.
+type Locked struct {
+	Until  time.Time `json:"until"`
+	Object string    `json:"object"`
 }
 
 // MaxDamaged is how many damaged pages a BackupResult lists, which has to fit into a termination message.

@@ -21,6 +21,8 @@ type VerifyResult struct {
 	WrongObjects int64 `json:"wrongObjects,omitempty"`
 	// Wrong are the first of them, as many as a pod can hand over.
 	Wrong []WrongObject `json:"wrong,omitempty"`
+	// Locked is until when the object lock of the bucket keeps all of them; nil: it has none, or does not say.
+	Locked *Locked `json:"locked,omitempty"`
 }
 
 // WrongObject is one that is missing or not what was stored.

@@ -121,6 +121,8 @@ type Options struct {
 	ReportDamage bool
 	// Progress is called about every second and at the end, from one goroutine at a time.
 	Progress func(Progress)
+	// Now is the clock of object locks; nil is time.Now.
+	Now func() time.Time
 
 	mostParts int // instead of manyParts, in tests
 }

@@ -101,6 +101,9 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	if err := w.locking.requireChain(ctx, &parent.Header); err != nil {
+		return nil, err
+	}
 	b := &base{Manifest: parent, files: map[string]*File{}, path: path}
 	for i := range parent.Files {
 		if f := &parent.Files[i]; f.Kind == Regular {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -21,7 +22,7 @@ import (
 type database struct {
 	testing.TB
 	dir       string
-	store     *mem.Store
+	store     objstore.Store
 	source    Source
 	random    *rand.Rand
 	lsn       postgres.LSN
@@ -39,8 +40,13 @@ type database struct {
 
 func newDatabase(t testing.TB, seed uint64, summarize bool) *database {
 	t.Helper()
+	return newDatabaseIn(t, mem.New(), seed, summarize)
+}
+
+func newDatabaseIn(t testing.TB, store objstore.Store, seed uint64, summarize bool) *database {
+	t.Helper()
 	d := &database{
-		TB: t, dir: pgdata(t), store: mem.New(), random: rand.New(rand.NewPCG(seed, 5)), lsn: 0x2000100, summarize: summarize,
+		TB: t, dir: pgdata(t), store: store, random: rand.New(rand.NewPCG(seed, 5)), lsn: 0x2000100, summarize: summarize,
 		changed: map[postgres.RelationFork]map[uint32]bool{}, limits: map[postgres.RelationFork]uint32{}, summarized: 0x2000028,
 	}
 	d.source = source(t, d.store, d.dir)

@@ -57,6 +57,8 @@ type Header struct {
 	DataChecksums    bool   `json:"dataChecksums"` // the cluster has page checksums, and they were checked
 	// Damage is in the pages of this backup, as it was in the data directory; nil: none was found.
 	Damage *Damage `json:"damage,omitempty"`
+	// Locked is until when the bucket keeps what the backup consists of, as it was when the backup was committed; nil: not known.
+	Locked *Locked `json:"locked,omitempty"`
 
 	StartLSN  postgres.LSN `json:"startLSN"`
 	StopLSN   postgres.LSN `json:"stopLSN"` // consistent from here on

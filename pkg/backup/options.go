@@ -93,3 +93,10 @@ func (s Source) validate() error {
 	}
 	return nil
 }
+
+func (o Options) now() time.Time {
+	if o.Now == nil {
+		return time.Now()
+	}
+	return o.Now()
+}

@@ -10,12 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
 // deltaRestore restores beside a present directory, checks that this stays as it is, and returns how far it came.
-func deltaRestore(t testing.TB, store *mem.Store, manifest *Manifest, present string, opts RestoreOptions) (target string, last Progress) {
+func deltaRestore(t testing.TB, store objstore.Store, manifest *Manifest, present string, opts RestoreOptions) (target string, last Progress) {
 	t.Helper()
 	before := describe(t, present, []string{"pipe"})
 	target = filepath.Join(t.TempDir(), "restored")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
@@ -30,7 +31,10 @@ type VerifyOptions struct {
 	Workers           int
 	MemoryLimit       int64
 	Progress          func(Progress)
+	Now               func() time.Time // the clock of object locks; nil is time.Now
 }
+
+func (o VerifyOptions) now() time.Time { return Options{Now: o.Now}.now() }
 
 // Verified is what a verification has seen.
 type Verified struct {
@@ -41,6 +45,8 @@ type Verified struct {
 	// what was found first of each. WrongObjects counts all of them.
 	Wrong        []*CorruptError
 	WrongObjects int
+	// Locked is until when the object lock of the bucket keeps all of them; nil: it has none, or doesn't say.
+	Locked *Locked
 }
 
 // VerifyBackup is Verify of a backup of which the manifest has to be read yet. A manifest that is missing or can't be read
@@ -82,6 +88,11 @@ func Verify(ctx context.Context, store objstore.Store, manifest *Manifest, opts 
 	}
 	whole, err := v.fetcher.feed(ctx, partRefs(manifest.Files), fetchers(opts.Workers, opts.MemoryLimit), opts.MaxBytes, v.work)
 	result := v.result(whole && err == nil)
+	if err == nil && whole {
+		if result.Locked, err = readLocks(ctx, store, &manifest.Header, opts.now()); err != nil {
+			return v.result(false), err
+		}
+	}
 	if err == nil && len(result.Wrong) > 0 {
 		err = result.Wrong[0]
 	}

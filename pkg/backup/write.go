@@ -77,7 +77,8 @@ type writing struct {
 	compared Comparison
 	why      string // why it is a full one after all
 	damage   *Damage
-	claimed  string // key of the claim on the parent's packs
+	claimed  string   // key of the claim on the parent's packs
+	locking  *locking // nil: the bucket locks nothing
 	// attempted is set before the manifest is put: from then on nobody knows whether it is there
 	// without looking.
 	attempted bool
@@ -91,6 +92,10 @@ func (w *writing) look() Progress {
 func (w *writing) run(ctx context.Context) (*Manifest, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var err error
+	if w.locking, err = newLocking(ctx, w.store, w.opts.now()); err != nil {
+		return nil, err
+	}
 	started, entries, err := w.begin(ctx, cancel)
 	if err != nil {
 		return nil, err
@@ -196,6 +201,9 @@ func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 		}
 		return nil, err
 	}
+	if err := w.lock(ctx); err != nil {
+		return nil, err
+	}
 	object, err := encodeManifest(w.manifest)
 	if err != nil {
 		return nil, err
@@ -209,6 +217,16 @@ func (w *writing) commit(ctx context.Context) (*Manifest, error) {
 		return nil, err
 	}
 	return w.meet(ctx)
+}
+
+// lock extends the locks of what the backup consists of, and writes into the manifest until when it is locked.
+func (w *writing) lock(ctx context.Context) (err error) {
+	parent := (*Header)(nil)
+	if w.parent != nil {
+		parent = &w.parent.Header
+	}
+	w.manifest.Locked, err = w.locking.coverBackup(ctx, &w.manifest.Header, parent)
+	return err
 }
 
 // readBack reads the header as it lies in the store: a backup counts only if it can be read.

@@ -16,6 +16,7 @@ var (
 	ErrUnavailable = errors.New("object store unavailable")
 	ErrNoBucket    = errors.New("no such bucket")
 	ErrConfig      = errors.New("object store configuration")
+	ErrLocked      = errors.New("object is locked") // the bucket doesn't let it go yet
 	ErrReadOnly    = errors.New("object store is read-only")
 )
 

@@ -145,6 +145,8 @@ func explainKind(e *Error) string {
 	switch {
 	case errors.Is(e.Kind, ErrReadOnly):
 		return "The repository is read-only: spec.readOnly of the BackupRepository is true."
+	case errors.Is(e.Kind, ErrLocked):
+		return fmt.Sprintf("Bucket %s does not let %s be deleted or replaced yet: an object lock or a retention policy keeps it.", e.Bucket, e.Key)
 	case errors.Is(e.Kind, ErrNoBucket):
 		return fmt.Sprintf("There is no bucket %s at %s.", e.Bucket, e.server())
 	case errors.Is(e.Kind, ErrDenied):

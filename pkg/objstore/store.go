@@ -48,6 +48,9 @@ type Store interface {
 	// Kept says what the bucket keeps of what was deleted or replaced below the store's prefix. It reads the list of all
 	// versions where there are any. Who may not ask gets ErrDenied.
 	Kept(ctx context.Context) (Kept, error)
+
+	// Locks are the object locks of the bucket.
+	Locks() Locker
 }
 
 // PutOptions change how an object is put.

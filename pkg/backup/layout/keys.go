@@ -8,6 +8,9 @@ import (
 // MarkerKey is the object that marks a repository.
 const MarkerKey = "howdah.json"
 
+// KeysPrefix is where the data keys of an encrypted or signed repository are.
+const KeysPrefix = "keys/"
+
 const (
 	lineagesPrefix = "lineages/"
 	manifestName   = "manifest.zst"

@@ -202,6 +202,9 @@ func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, er
 	}
 }
 
+// Locks are none: those of what is there now say nothing about what was.
+func (s *Store) Locks() objstore.Locker { return objstore.NoLocks{} }
+
 // Kept says what the bucket keeps now.
 func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return s.bucket.Kept(ctx) }
 

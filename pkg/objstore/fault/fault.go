@@ -12,7 +12,7 @@ import (
 // Call is one operation on the store, before or after it was done.
 type Call struct {
 	Number int    // counted from 1 over all operations
-	Op     string // put, get, read, stat, list, folders, delete, kept
+	Op     string // put, get, read, stat, list, folders, delete, kept, lock rule, lock of, lock
 	Key    string // of a delete the first
 }
 
@@ -163,4 +163,36 @@ func (s *Store) Kept(ctx context.Context) (kept objstore.Kept, err error) {
 		return err
 	})
 	return kept, err
+}
+
+// Locks are those of the store inside, or fail as planned.
+func (s *Store) Locks() objstore.Locker { return locker{s, s.inner.Locks()} }
+
+type locker struct {
+	store *Store
+	inner objstore.Locker
+}
+
+// LockRule looks, or fails as planned.
+func (l locker) LockRule(ctx context.Context) (rule objstore.LockRule, err error) {
+	_, err = l.store.run("lock rule", "", func() (err error) {
+		rule, err = l.inner.LockRule(ctx)
+		return err
+	})
+	return rule, err
+}
+
+// LockOf looks, or fails as planned.
+func (l locker) LockOf(ctx context.Context, key string) (lock objstore.Lock, err error) {
+	_, err = l.store.run("lock of", key, func() (err error) {
+		lock, err = l.inner.LockOf(ctx, key)
+		return err
+	})
+	return lock, err
+}
+
+// Lock locks, or fails as planned.
+func (l locker) Lock(ctx context.Context, key string, lock objstore.Lock) error {
+	_, err := l.store.run("lock", key, func() error { return l.inner.Lock(ctx, key, lock) })
+	return err
 }

@@ -250,5 +250,8 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return nil
 }
 
+// Locks are none.
+func (s *Store) Locks() objstore.Locker { return objstore.NoLocks{} }
+
 // Kept is nothing.
 func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return objstore.Kept{}, ctx.Err() }

@@ -17,6 +17,7 @@ type Versioned struct {
 	*Store
 	mu       sync.Mutex
 	versions []version // oldest first
+	count    int       // of all that there ever were
 }
 
 type version struct {
@@ -58,7 +59,8 @@ func (s *Versioned) add(v version) {
 			s.versions[i].Latest = false
 		}
 	}
-	v.ID, v.Latest = fmt.Sprintf("v%d", len(s.versions)), true
+	v.ID, v.Latest = fmt.Sprintf("v%d", s.count), true
+	s.count++
 	s.versions = append(s.versions, v)
 }
 
@@ -116,4 +118,21 @@ func (s *Versioned) ReadVersionAt(_ context.Context, key, id string, p []byte, o
 		return n, fail("read", key, objstore.ErrTorn)
 	}
 	return n, nil
+}
+
+func (s *Versioned) all() []objstore.Version {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]objstore.Version, 0, len(s.versions))
+	for _, v := range s.versions {
+		all = append(all, v.Version)
+	}
+	return all
+}
+
+// purge removes versions, and marks of deletions among them.
+func (s *Versioned) purge(gone func(objstore.Version) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.versions = slices.DeleteFunc(s.versions, func(v version) bool { return gone(v.Version) })
 }

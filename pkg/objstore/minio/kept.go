@@ -20,17 +20,11 @@ func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) {
 		return kept, s.fail("read versioning", "", err)
 	}
 	kept.Versions = true
-	_, mode, validity, unit, err := s.client.GetObjectLockConfig(ctx, s.config.Bucket)
-	if err != nil && !client.NoVersions(minio.ToErrorResponse(err).Code) {
-		return kept, s.fail("read object lock", "", err)
+	rule, err := s.LockRule(ctx)
+	if err != nil {
+		return kept, err
 	}
-	if err == nil && mode != nil && validity != nil {
-		days, years := int(*validity), 0
-		if *unit == minio.Years {
-			days, years = 0, days
-		}
-		kept.LockMode, kept.LockFor = mode.String(), client.LockTime(days, years)
-	}
+	kept.LockMode, kept.LockFor = rule.Mode, rule.For
 	return kept, s.countVersions(ctx, &kept)
 }
 

@@ -3,21 +3,15 @@
 package minio_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
-
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/minio/lockedbucket"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/storetest"
 )
@@ -31,7 +25,7 @@ func TestABucketWithAnObjectLock(t *testing.T) {
 				t.Errorf("a bucket without versions: %+v, %v", kept, err)
 			}
 			config.Bucket = fmt.Sprintf("locked-%x", rand.Uint32())
-			if !makeLocked(t, config) {
+			if _, made := lockedbucket.Make(t, config); !made {
 				t.Skip("the server has no object lock")
 			}
 			store := opened(t, config)
@@ -69,7 +63,7 @@ func TestABucketWithVersionsIsReadAsItWas(t *testing.T) {
 				t.Errorf("a bucket without versions: %t, %v", keeps, err)
 			}
 			config.Bucket = fmt.Sprintf("versions-%x", rand.Uint32())
-			if !makeLocked(t, config) {
+			if _, made := lockedbucket.Make(t, config); !made {
 				t.Skip("the server keeps no versions")
 			}
 			storetest.Versions(t, versioned(t, config))
@@ -122,33 +116,4 @@ func opened(t *testing.T, config objstore.Config) objstore.Store {
 		t.Fatal(err)
 	}
 	return store
-}
-
-// makeLocked makes a bucket with an object lock of a day, and says whether the server has such. What is in it goes with the
-// server's folder.
-func makeLocked(t *testing.T, config objstore.Config) bool {
-	t.Helper()
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(config.CABundle))
-	client, err := minio.New(strings.TrimPrefix(config.Endpoint, "https://"), &minio.Options{
-		Creds: credentials.NewEnvAWS(), Secure: true, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
-	})
-	if err == nil {
-		err = client.MakeBucket(t.Context(), config.Bucket, minio.MakeBucketOptions{ObjectLocking: true})
-	}
-	if minio.ToErrorResponse(err).Code == "NotImplemented" || minio.ToErrorResponse(err).Code == "VersioningNotConfigured" {
-		return false
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if versioning, err := client.GetBucketVersioning(t.Context(), config.Bucket); err != nil || !versioning.Enabled() {
-		t.Logf("the bucket has no versions: %v, %v", versioning.Status, err)
-		return false
-	}
-	mode, days, unit := minio.Governance, uint(1), minio.Days
-	if err := client.SetObjectLockConfig(t.Context(), config.Bucket, &mode, &days, &unit); err != nil {
-		t.Fatal(err)
-	}
-	return true
 }

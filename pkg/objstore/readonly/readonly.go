@@ -30,3 +30,11 @@ func (Store) Delete(_ context.Context, keys ...string) error {
 	}
 	return refuse("delete", keys[0])
 }
+
+// Locks can be read.
+func (s Store) Locks() objstore.Locker { return locks{s.Store.Locks()} }
+
+type locks struct{ objstore.Locker }
+
+// Lock refuses.
+func (locks) Lock(_ context.Context, key string, _ objstore.Lock) error { return refuse("lock", key) }

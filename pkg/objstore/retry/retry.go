@@ -217,3 +217,34 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 
 // Kept is asked once: it can be had without.
 func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return s.inner.Kept(ctx) }
+
+// Locks repeats, too.
+func (s *Store) Locks() objstore.Locker { return locker{s, s.inner.Locks()} }
+
+type locker struct {
+	store *Store
+	inner objstore.Locker
+}
+
+// LockRule repeats.
+func (l locker) LockRule(ctx context.Context) (rule objstore.LockRule, err error) {
+	err = l.store.do(ctx, func() error {
+		rule, err = l.inner.LockRule(ctx)
+		return err
+	})
+	return rule, err
+}
+
+// LockOf repeats.
+func (l locker) LockOf(ctx context.Context, key string) (lock objstore.Lock, err error) {
+	err = l.store.do(ctx, func() error {
+		lock, err = l.inner.LockOf(ctx, key)
+		return err
+	})
+	return lock, err
+}
+
+// Lock repeats: once more locked until the same time is the same.
+func (l locker) Lock(ctx context.Context, key string, lock objstore.Lock) error {
+	return l.store.do(ctx, func() error { return l.inner.Lock(ctx, key, lock) })
+}

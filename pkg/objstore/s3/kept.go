@@ -24,15 +24,11 @@ func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) {
 		return kept, s.fail("read versioning", "", err)
 	}
 	kept.Versions = true
-	lock, err := s.client.GetObjectLockConfiguration(ctx, &s3.GetObjectLockConfigurationInput{Bucket: &s.config.Bucket})
-	if err != nil && !noVersions(err) {
-		return kept, s.fail("read object lock", "", err)
+	rule, err := s.LockRule(ctx)
+	if err != nil {
+		return kept, err
 	}
-	if err == nil && lock.ObjectLockConfiguration != nil && lock.ObjectLockConfiguration.Rule != nil {
-		if rule := lock.ObjectLockConfiguration.Rule.DefaultRetention; rule != nil {
-			kept.LockMode, kept.LockFor = string(rule.Mode), client.LockTime(int(aws.ToInt32(rule.Days)), int(aws.ToInt32(rule.Years)))
-		}
-	}
+	kept.LockMode, kept.LockFor = rule.Mode, rule.For
 	return kept, s.countVersions(ctx, &kept)
 }
 

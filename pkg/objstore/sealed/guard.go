@@ -106,5 +106,8 @@ func (g *Guard) Delete(ctx context.Context, keys ...string) error {
 	return g.inner.Delete(ctx, keys...)
 }
 
+// Locks are those of the objects.
+func (g *Guard) Locks() objstore.Locker { return g.inner.Locks() }
+
 // Kept is what the bucket keeps.
 func (g *Guard) Kept(ctx context.Context) (objstore.Kept, error) { return g.inner.Kept(ctx) }

@@ -226,5 +226,8 @@ func (s *Store) Delete(ctx context.Context, keys ...string) error {
 	return s.inner.Delete(ctx, keys...)
 }
 
+// Locks are those of the objects, also of the data keys.
+func (s *Store) Locks() objstore.Locker { return s.inner.Locks() }
+
 // Kept is what the bucket keeps, sealed as it is.
 func (s *Store) Kept(ctx context.Context) (objstore.Kept, error) { return s.inner.Kept(ctx) }

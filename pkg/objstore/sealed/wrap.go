@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
 // Prefix is where the data keys are: an object <Prefix><data key>/<key> for each key that wraps it.
-const Prefix = "keys/"
+const Prefix = layout.KeysPrefix
 
 const (
 	// maxWrap bounds one of these objects.

@@ -47,6 +47,9 @@ func (w *Worker) Run(ctx context.Context, task agentapi.BackupJob) (agentapi.Bac
 		StopTime: manifest.StopTime, LogicalBytes: manifest.Totals.LogicalBytes, StoredBytes: manifest.Totals.StoredBytes,
 		CopiedBytes: manifest.Totals.CopiedBytes, Incremental: manifest.Type == backup.Incremental, Parent: manifest.Parent, Why: manifest.Why,
 	}
+	if l := manifest.Locked; l != nil {
+		result.Locked = &agentapi.Locked{Until: l.Until, Object: l.Object}
+	}
 	if damage := manifest.Damage; damage != nil {
 		result.DamagedPages = damage.Count
 		for _, page := range damage.Pages[:min(agentapi.MaxDamaged, len(damage.Pages))] {

@@ -38,10 +38,14 @@ func (w *Worker) Run(ctx context.Context, task agentapi.VerifyJob) (agentapi.Ver
 	if err != nil && !errors.Is(err, backup.ErrCorrupt) {
 		return agentapi.VerifyResult{}, explain(ctx, err)
 	}
-	return agentapi.VerifyResult{
+	result := agentapi.VerifyResult{
 		Objects: int64(seen.Objects), CheckedBytes: seen.StoredBytes,
 		WrongObjects: int64(seen.WrongObjects), Wrong: describe(seen.Wrong),
-	}, nil
+	}
+	if l := seen.Locked; l != nil {
+		result.Locked = &agentapi.Locked{Until: l.Until, Object: l.Object}
+	}
+	return result, nil
 }
 
 func explain(ctx context.Context, err error) error {

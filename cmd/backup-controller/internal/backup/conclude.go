@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/verify"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/flow"
@@ -33,6 +34,9 @@ func resultOf(header *backup.Header) agentapi.BackupResult {
 		LogicalBytes: header.Totals.LogicalBytes, CopiedBytes: header.Totals.CopiedBytes, StoredBytes: header.Totals.StoredBytes,
 		Incremental: header.Type == backup.Incremental, Parent: header.Parent, Why: header.Why,
 	}
+	if l := header.Locked; l != nil {
+		result.Locked = &agentapi.Locked{Until: l.Until, Object: l.Object}
+	}
 	if damage := header.Damage; damage != nil {
 		result.DamagedPages = damage.Count
 		for _, page := range damage.Pages[:min(agentapi.MaxDamaged, len(damage.Pages))] {
@@ -55,6 +59,10 @@ func (o *observed) complete(result agentapi.BackupResult) flow.Outcome {
 	}
 	status.DamagedPages = damagedPages(result)
 	message := summary(status)
+	if l := result.Locked; l != nil {
+		status.LockedUntil, status.LockEndsFirst = &metav1.Time{Time: l.Until}, l.Object
+		message += " " + verify.Lock(status, o.now)
+	}
 	if why := whyFull(o.backup, result.Why); why != "" {
 		message += fmt.Sprintf(" It is a full backup because %s.", why)
 	}

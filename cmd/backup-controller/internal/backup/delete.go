@@ -42,6 +42,8 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 	case errors.As(result.err, &foreign):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"The data is not deleted, because it may belong to somebody else. %s %s", foreign.why, letGo))
+	case errors.Is(result.err, objstore.ErrLocked):
+		return flow.Poll(lockedRetry, v1alpha1.ReasonRetained, fmt.Sprintf("The data stays for now. %s It is deleted once that is over. %s", explain(result.err), letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"The data can't be deleted from BackupRepository %s now: %s The controller tries again. %s", o.planned.Name, explain(result.err), letGo))
@@ -54,6 +56,9 @@ var errBeingWritten = errors.New("another backup that may use it is being writte
 
 // lockedPause is the time between two looks at a lineage that is locked.
 const lockedPause = 5 * time.Second
+
+// lockedRetry is the time between two attempts to delete what is locked, for days as a rule.
+const lockedRetry = time.Hour
 
 // retained says that the data stays when the object goes.
 func (o *observed) retained() bool {

@@ -32,7 +32,7 @@ func statusOf(backup *v1alpha1.Backup, outcome flow.Outcome) metav1.ConditionSta
 	switch outcome.Reason {
 	case v1alpha1.ReasonCompleted, v1alpha1.ReasonFound:
 		return metav1.ConditionTrue
-	case v1alpha1.ReasonDeleting, v1alpha1.ReasonDeletionBlocked, v1alpha1.ReasonHeld:
+	case v1alpha1.ReasonDeleting, v1alpha1.ReasonDeletionBlocked, v1alpha1.ReasonRetained, v1alpha1.ReasonHeld:
 		return metav1.ConditionFalse
 	}
 	return outcome.Status()

@@ -2,6 +2,7 @@ package pruning
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -49,7 +51,12 @@ func (r *run) keep(ctx context.Context) error {
 			}
 			plan = retention.Plan{}
 		}
-		if err := r.clean(ctx, l, plan, sweep); err != nil {
+		err := r.clean(ctx, l, plan, sweep)
+		if errors.Is(err, objstore.ErrLocked) {
+			r.waitFor("The rest of what no rule keeps in lineage %s stays for now. %s", l.Lineage.Lineage, objstore.Explain(err))
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("lineage %s: %w", l.Lineage.Lineage, err)
 		}
 	}

@@ -61,7 +61,11 @@ func found(backup *v1alpha1.Backup) string {
 	verification := backup.Status.Verification
 	took := max(time.Second, verification.CompletedAt.Sub(verification.StartedAt.Time)).Round(time.Second)
 	if verification.WrongObjects == 0 {
-		return fmt.Sprintf("All %d objects were read in %s, and are intact.", verification.Objects, took)
+		message := fmt.Sprintf("All %d objects were read in %s, and are intact.", verification.Objects, took)
+		if backup.Status.LockedUntil != nil {
+			message += " " + Lock(&backup.Status, verification.CompletedAt.Time)
+		}
+		return message
 	}
 	message := fmt.Sprintf("%d of %d objects are missing or damaged, so the backup can't be restored completely", verification.WrongObjects, verification.Objects)
 	if len(verification.Wrong) == 0 {
@@ -77,4 +81,13 @@ func name(wrong v1alpha1.WrongObject) string {
 		text += fmt.Sprintf(" (needed for file %s)", wrong.File)
 	}
 	return text + ": " + wrong.Detail
+}
+
+// Lock says until when an object lock keeps the backup, which is known.
+func Lock(status *v1alpha1.BackupStatus, now time.Time) string {
+	if status.LockedUntil.After(now) {
+		return fmt.Sprintf("The object lock keeps everything that it needs until %s.", status.LockedUntil.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("The bucket has an object lock, but %s is not locked. Allow the credentials s3:PutObjectRetention and s3:GetObjectRetention; the next backup then extends the lock.",
+		status.LockEndsFirst)
 }

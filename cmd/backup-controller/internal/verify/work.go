@@ -146,7 +146,10 @@ func (r *Reconciler) takeResult(_ context.Context, o *observed) flow.Outcome {
 	status, verification := &o.backup.Status, o.backup.Status.Verification
 	status.VerifiedAt, verification.CompletedAt = &metav1.Time{Time: o.now}, &metav1.Time{Time: o.now}
 	verification.Objects, verification.CheckedBytes, verification.WrongObjects = result.Objects, result.CheckedBytes, result.WrongObjects
-	verification.Wrong = nil
+	verification.Wrong, status.LockedUntil, status.LockEndsFirst = nil, nil, ""
+	if l := result.Locked; l != nil {
+		status.LockedUntil, status.LockEndsFirst = &metav1.Time{Time: l.Until}, l.Object
+	}
 	for _, wrong := range result.Wrong {
 		verification.Wrong = append(verification.Wrong, v1alpha1.WrongObject(wrong))
 	}

@@ -28,6 +28,9 @@ var kindOfCode = map[string]error{
 	"RequestTimeTooSkewed":         objstore.ErrDenied,
 	"XAdminNoSuchUser":             objstore.ErrDenied, // versitygw's word for an unknown access key
 	"XAdminUserNotFound":           objstore.ErrDenied,
+	"ObjectLocked":                 objstore.ErrLocked,
+	"RetentionPolicyNotMet":        objstore.ErrLocked, // a bucket of Google's with a retention policy
+	"ObjectUnderActiveHold":        objstore.ErrLocked,
 	"SlowDown":                     objstore.ErrUnavailable,
 	"RequestTimeout":               objstore.ErrUnavailable,
 	"InternalError":                objstore.ErrUnavailable,

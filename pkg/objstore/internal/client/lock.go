@@ -40,6 +40,11 @@ func NoVersions(code string) bool {
 	}, code)
 }
 
+// NoLock tells the answers about an object that has no lock, also because its bucket has none.
+func NoLock(code string) bool {
+	return NoVersions(code) || slices.Contains([]string{"NoSuchObjectLockConfiguration", "InvalidRequest"}, code)
+}
+
 const day = 24 * time.Hour
 
 // LockTime is the time of an object lock, which is set in days or years.
