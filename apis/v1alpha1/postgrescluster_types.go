@@ -253,7 +253,29 @@ type PostgreSQLSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	HBA []HBARule `json:"hba,omitempty"`
+	// Log configures what the agent writes of the server's log.
+	// +optional
+	Log *PostgreSQLLog `json:"log,omitempty"`
 }
+
+// PostgreSQLLog configures what the agent writes of the server's log.
+type PostgreSQLLog struct {
+	// Redaction says what is left out. Literals: the literals of SQL, wherever the server quotes it. Off: nothing, so passwords
+	// and personal data of statements are in the log, for everybody who can read it.
+	// +optional
+	// +kubebuilder:default=Literals
+	Redaction LogRedaction `json:"redaction,omitempty"`
+}
+
+// LogRedaction says what is left out of the server's log.
+// +kubebuilder:validation:Enum=Literals;Off
+type LogRedaction string
+
+// What is left out of the server's log.
+const (
+	RedactLiterals LogRedaction = "Literals"
+	RedactNothing  LogRedaction = "Off"
+)
 
 // ParameterValue is the value of a parameter of postgresql.conf, without quotes.
 // +kubebuilder:validation:MaxLength=1024

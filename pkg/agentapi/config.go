@@ -49,6 +49,8 @@ type Config struct {
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
 	// HBA are a person's own lines of pg_hba.conf.
 	HBA []string `json:"hba,omitempty"`
+	// LogLiterals: those of SQL stay in the server's log.
+	LogLiterals bool `json:"logLiterals,omitempty"`
 	// Released are data generations that nobody wants any more: they are removed from the volume, but for the current one.
 	Released []string `json:"released,omitempty"`
 	// Failover says how a primary that fails is replaced; nil: at once, by any replica.

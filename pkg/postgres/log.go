@@ -10,7 +10,7 @@ import (
 // LogLinePrefix is the log_line_prefix that LogAssembler reads. The separator can't be in an
 // application's name, so that no client can forge a field; %q ends the prefix of processes without
 // a session.
-const LogLinePrefix = "%m\x1f%p\x1f%b\x1f%e\x1f%q%u\x1f%d\x1f%a\x1f"
+const LogLinePrefix = "%m\x1f%p\x1f%b\x1f%e\x1f%x\x1f%Q\x1f%q%h\x1f%u\x1f%d\x1f%a\x1f"
 
 const (
 	logSeparator = "\x1f"
@@ -19,12 +19,15 @@ const (
 	maxLogText = 16 << 10
 )
 
-// LogRecord is one message of the server's log, without SQL literals.
+// LogRecord is one message of the server's log.
 type LogRecord struct {
 	Time        time.Time // zero for what was not written by the server's logger
 	PID         int
 	Backend     string // the kind of process: "client backend", "checkpointer", …
 	SQLState    string
+	Transaction string // its ID, or empty: it has none so far
+	QueryID     string // as in pg_stat_statements, or empty: it isn't computed
+	Client      string // its address, or [local]
 	User        string
 	Database    string
 	Application string
@@ -32,12 +35,18 @@ type LogRecord struct {
 	Message     string
 	Detail      string
 	Hint        string
+	Context     string // the functions and statements in which it happened
+	Query       string // the statement of a function that failed
+	Statement   string // the client's
 }
 
 // LogAssembler makes records of the lines that a server with FixedParameters writes to standard error.
 // A record is complete only when the next one begins, so whoever feeds it flushes it when the server
 // has been quiet for a moment.
 type LogAssembler struct {
+	// Literals: those of SQL stay in the records.
+	Literals bool
+
 	record  LogRecord
 	pending bool
 	section *string // where the lines that continue go; nil: nowhere
@@ -70,17 +79,25 @@ func (a *LogAssembler) Flush() (LogRecord, bool) {
 		return LogRecord{}, false
 	}
 	record := a.record
-	*a = LogAssembler{}
+	*a = LogAssembler{Literals: a.Literals}
+	if a.Literals {
+		return record, true
+	}
 	return redactRecord(record), true
 }
 
-// sectionOf is nil for what is never kept: STATEMENT, QUERY and CONTEXT quote SQL.
 func (a *LogAssembler) sectionOf(kind string) *string {
 	switch kind {
 	case "DETAIL":
 		return &a.record.Detail
 	case "HINT":
 		return &a.record.Hint
+	case "CONTEXT":
+		return &a.record.Context
+	case "QUERY":
+		return &a.record.Query
+	case "STATEMENT":
+		return &a.record.Statement
 	}
 	return nil
 }
@@ -126,21 +143,29 @@ func cutLogPrefix(line string) (record LogRecord, rest string, ok bool) {
 		record.Time, record.PID, ok = logStamp(m[1], m[2])
 		return record, line[len(m[0]):], ok
 	}
-	fields := strings.SplitN(line, logSeparator, 5)
-	if len(fields) < 5 {
+	fields := strings.SplitN(line, logSeparator, 7)
+	if len(fields) < 7 {
 		return LogRecord{}, "", false
 	}
 	record.Time, record.PID, ok = logStamp(fields[0], fields[1])
-	record.Backend, record.SQLState, rest = fields[2], fields[3], fields[4]
+	record.Backend, record.SQLState, rest = fields[2], fields[3], fields[6]
+	record.Transaction, record.QueryID = unlessZero(fields[4]), unlessZero(fields[5])
 	if logKind.MatchString(rest) {
 		return record, rest, ok
 	}
-	session := strings.SplitN(rest, logSeparator, 4)
-	if len(session) < 4 {
+	session := strings.SplitN(rest, logSeparator, 5)
+	if len(session) < 5 {
 		return LogRecord{}, "", false
 	}
-	record.User, record.Database, record.Application = session[0], session[1], session[2]
-	return record, session[3], ok
+	record.Client, record.User, record.Database, record.Application = session[0], session[1], session[2], session[3]
+	return record, session[4], ok
+}
+
+func unlessZero(number string) string {
+	if number == "0" {
+		return ""
+	}
+	return number
 }
 
 func logStamp(at, pid string) (time.Time, int, bool) {

@@ -126,6 +126,7 @@ func TestAServersLogIsReadIntoRecordsWithoutASecret(t *testing.T) {
 			"INSERT INTO t VALUES (4711, 'SECRET'); INSERT INTO t VALUES (4711, 'SECRET')",
 			"SELECT 'SECRET'::int", "SELECT\n 1,\n 'SECRET' FROM nowhere", "SELEC 'SECRET'", "SELECT 'SECRET", "ALTER ROLE nobody_here PASSWORD 'SECRET'",
 			"DO $$ BEGIN PERFORM 'SECRET'::date; END $$", "SELECT 1/0 -- SECRET",
+			"DO $$ BEGIN INSERT INTO t VALUES (4711, 'SECRET'); UPDATE t SET i = NULL WHERE s = 'SECRET'; END $$",
 		} {
 			cmd := s.Command(t.Context(), t, "psql", "--no-psqlrc", "--dbname="+s.DSN()+" application_name=tester", "--command="+statement)
 			if err := cmd.Run(); err == nil {
@@ -136,7 +137,7 @@ func TestAServersLogIsReadIntoRecordsWithoutASecret(t *testing.T) {
 		records := readLog(s.Log())
 		seen := map[string]postgres.LogRecord{}
 		for _, r := range records {
-			if text := r.Message + r.Detail + r.Hint; strings.Contains(text, "SECRET") || strings.Contains(text, "4711") {
+			if text := r.Message + r.Detail + r.Hint + r.Context + r.Query + r.Statement; strings.Contains(text, "SECRET") || strings.Contains(text, "4711") {
 				t.Errorf("%+v", r)
 			}
 			if r.Level == "" || r.Time.IsZero() || r.PID == 0 {
@@ -147,8 +148,12 @@ func TestAServersLogIsReadIntoRecordsWithoutASecret(t *testing.T) {
 			}
 		}
 		if r := seen["23505"]; r.User != "postgres" || r.Database != "postgres" || r.Application != "tester" || r.Backend != "client backend" ||
+			r.Client != "[local]" || r.Transaction == "" || r.Statement != "INSERT INTO t VALUES (?, ?); INSERT INTO t VALUES (?, ?)" ||
 			r.Message != `duplicate key value violates unique constraint "t_pkey"` {
 			t.Errorf("%+v", r)
+		}
+		if r := seen["23502"]; r.Context != "SQL statement \"UPDATE t SET i = NULL WHERE s = ?\"\nPL/pgSQL function inline_code_block line 1 at SQL statement" {
+			t.Errorf("the context of a function: %q", r.Context)
 		}
 		for _, state := range []string{"22P02", "42P01", "42601", "42704", "22007", "22012"} {
 			if seen[state].Message == "" {

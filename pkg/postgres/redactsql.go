@@ -77,12 +77,15 @@ func behind(s, end string) int {
 	return len(s)
 }
 
-// stringEnd ends a string that begins with a quote; a doubled quote goes on, and so does an escaped one.
+// stringEnd ends a string that begins with a quote; a doubled quote goes on, and so does an escaped one. Whether a backslash escapes a
+// quote in an ordinary string depends on the session's standard_conforming_strings, so from there on everything may be a literal.
 func stringEnd(s string, escapes bool) int {
 	for i := 1; i < len(s); i++ {
 		switch {
 		case s[i] == '\\' && escapes:
 			i++
+		case s[i] == '\\' && i+1 < len(s) && s[i+1] == '\'':
+			return len(s)
 		case s[i] == '\'' && i+1 < len(s) && s[i+1] == '\'':
 			i++
 		case s[i] == '\'':

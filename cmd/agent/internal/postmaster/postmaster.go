@@ -27,8 +27,9 @@ type Spec struct {
 	Socket string
 	// Lock is handed down to every process of the server; see generation.Volume.Lock.
 	Lock *os.File
-	// Log takes the server's messages.
-	Log *slog.Logger
+	// Log takes the server's messages, without literals of SQL unless Literals says that they are wanted. nil: they never are.
+	Log      *slog.Logger
+	Literals func() bool
 }
 
 // Server is a running, or ended, postmaster.
@@ -66,7 +67,7 @@ func Start(spec Spec) (*Server, error) {
 		read.Close()
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	s.relay = startRelay(read, spec.Log)
+	s.relay = startRelay(read, spec.Log, spec.Literals)
 	return s, nil
 }
 

@@ -11,25 +11,35 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"howdah.dev/howdah/pkg/postgres"
 )
 
 const (
 	maxLogLine = 64 << 10               // bytes; what is longer is cut
 	quietTime  = 200 * time.Millisecond // after which a message is taken for complete
+	// A server that logs every statement would fill the node's disk and the log's store. Per second, and at once.
+	maxRate, maxBurst = 500, 5000
 )
 
-// relay writes what the server says as records of a structured log. It leaves out SQL literals.
+// relay writes what the server says as records of a structured log.
 type relay struct {
-	log  *slog.Logger
-	done chan struct{}
+	log      *slog.Logger
+	literals func() bool
+	limit    *rate.Limiter
+	dropped  int // since the last record that was written
+	done     chan struct{}
 
 	mu   sync.Mutex
 	last string // why the server can't go on
 }
 
-func startRelay(from *os.File, log *slog.Logger) *relay {
-	r := &relay{log: log, done: make(chan struct{})}
+func startRelay(from *os.File, log *slog.Logger, literals func() bool) *relay {
+	if literals == nil {
+		literals = func() bool { return false }
+	}
+	r := &relay{log: log, literals: literals, limit: rate.NewLimiter(maxRate, maxBurst), done: make(chan struct{})}
 	lines := make(chan string, 64)
 	go readLines(from, lines)
 	go r.run(lines)
@@ -69,6 +79,7 @@ func (r *relay) run(lines <-chan string) {
 				r.flush(assembler)
 				return
 			}
+			assembler.Literals = r.literals()
 			if record, ok := assembler.Add(line); ok {
 				r.write(record)
 			}
@@ -87,6 +98,14 @@ func (r *relay) flush(assembler *postgres.LogAssembler) {
 
 func (r *relay) write(record postgres.LogRecord) {
 	r.note(record)
+	if severe := record.Level == "FATAL" && record.User == "" || record.Level == "PANIC"; !severe && !r.limit.Allow() {
+		r.dropped++
+		return
+	}
+	if r.dropped > 0 {
+		r.log.Warn("PostgreSQL writes more messages than the log takes, so some are missing here", "missing", r.dropped, "perSecond", maxRate)
+		r.dropped = 0
+	}
 	at := record.Time
 	if at.IsZero() {
 		at = time.Now()
@@ -98,8 +117,9 @@ func (r *relay) write(record postgres.LogRecord) {
 	}
 	for _, field := range []struct{ key, value string }{
 		{"severity", record.Level}, {"backend", record.Backend}, {"sqlstate", sqlState(record.SQLState)},
-		{"user", record.User}, {"database", record.Database}, {"application", record.Application},
-		{"detail", record.Detail}, {"hint", record.Hint},
+		{"transaction", record.Transaction}, {"queryID", record.QueryID},
+		{"client", record.Client}, {"user", record.User}, {"database", record.Database}, {"application", record.Application},
+		{"detail", record.Detail}, {"hint", record.Hint}, {"context", record.Context}, {"query", record.Query}, {"statement", record.Statement},
 	} {
 		if field.value != "" {
 			entry.AddAttrs(slog.String(field.key, field.value))

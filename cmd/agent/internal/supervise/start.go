@@ -22,6 +22,7 @@ func (s *server) start(ctx context.Context) error {
 	s.postmaster, err = postmaster.Start(postmaster.Spec{
 		BinDir: s.copy.binDir, PGData: s.copy.pgdata, Args: s.conf.files.Arguments(s.copy.paths),
 		Socket: s.socket(), Lock: s.copy.lock, Log: s.Log,
+		Literals: func() bool { return s.latest.config().LogLiterals },
 	})
 	if err != nil {
 		return err

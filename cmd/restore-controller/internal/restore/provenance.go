@@ -54,6 +54,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 	} else if spec.Image == live.Image {
 		admitted.Image = spec.Image
 	}
+	keep(d, "spec.postgresql.log", &admitted.PostgreSQL.Log, spec.PostgreSQL.Log, live.PostgreSQL.Log)
 	keep(d, "spec.imagePullSecrets", &admitted.ImagePullSecrets, spec.ImagePullSecrets, live.ImagePullSecrets)
 	keep(d, "spec.scheduling.nodeSelector", &admitted.Scheduling.NodeSelector, spec.Scheduling.NodeSelector, live.Scheduling.NodeSelector)
 	keep(d, "spec.scheduling.nodeAffinity", &admitted.Scheduling.NodeAffinity, spec.Scheduling.NodeAffinity, live.Scheduling.NodeAffinity)

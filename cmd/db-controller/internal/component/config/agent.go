@@ -33,6 +33,9 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 			config.Archive.WALShipIntervalSeconds = *spec.WALShipIntervalSeconds
 		}
 	}
+	if log := cluster.Spec.PostgreSQL.Log; log != nil {
+		config.LogLiterals = log.Redaction == v1alpha1.RedactNothing
+	}
 	if instances > 1 {
 		electing(cluster, instances, &config)
 	}
