@@ -1,4 +1,4 @@
-// Package debian builds PostgreSQL images from Debian's packages, laid out like the official image.
+// Package debian builds images of PostgreSQL and PgBouncer from Debian's packages. Those of PostgreSQL are laid out like the official one.
 package debian
 
 import (
@@ -27,9 +27,12 @@ import (
 //go:embed recipe.sh
 var recipe string
 
+//go:embed pgbouncer.sh
+var poolerRecipe string
+
 // Image is a PostgreSQL major version and the Debian release that has it.
 type Image struct {
-	Major int
+	Major int // 0: it has PgBouncer
 	Suite string
 }
 
@@ -38,12 +41,58 @@ var Images = []Image{
 	{Major: 15, Suite: "bookworm"},
 	{Major: 17, Suite: "trixie"},
 	{Major: 18, Suite: "forky"},
+	{Suite: "forky"}, // the newest PgBouncer
 }
 
+// pooler says whether it is the image of PgBouncer.
+func (i Image) pooler() bool { return i.Major == 0 }
+
 // Name is what pods call the image.
-func (i Image) Name() string { return fmt.Sprintf("registry.local/postgresql:%d", i.Major) }
+func (i Image) Name() string {
+	if i.pooler() {
+		return "registry.local/pgbouncer:" + i.Suite
+	}
+	return fmt.Sprintf("registry.local/postgresql:%d", i.Major)
+}
+
+// Short names the image on the command line.
+func (i Image) Short() string {
+	if i.pooler() {
+		return "pgbouncer"
+	}
+	return fmt.Sprint(i.Major)
+}
+
+func (i Image) title() string {
+	if i.pooler() {
+		return "PgBouncer"
+	}
+	return fmt.Sprintf("PostgreSQL %d", i.Major)
+}
+
+// archive is how the names of its archives begin.
+func (i Image) archive() string {
+	if i.pooler() {
+		return "pgbouncer"
+	}
+	return fmt.Sprintf("postgresql-%d", i.Major)
+}
+
+func (i Image) recipe() string {
+	if i.pooler() {
+		return poolerRecipe
+	}
+	return recipe
+}
 
 func (i Image) config() oci.Config {
+	if i.pooler() {
+		return oci.Config{
+			Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+			Entrypoint: []string{"pgbouncer"},
+			Labels:     map[string]string{"org.opencontainers.image.title": "PgBouncer from Debian packages, for tests"},
+		}
+	}
 	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin", i.Major)
 	return oci.Config{
 		Env: []string{
@@ -64,7 +113,7 @@ func (i Image) config() oci.Config {
 // key is what an image depends on. The packages of a release change with its point releases: an archive in the cache
 // keeps those of the day when it was built.
 func (i Image) key() string {
-	sum := sha256.Sum256(fmt.Appendln(nil, i, i.config(), runtime.GOARCH, recipe))
+	sum := sha256.Sum256(fmt.Appendln(nil, i, i.config(), runtime.GOARCH, i.recipe()))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -77,7 +126,7 @@ type Builder struct {
 
 // Archive is where an image's archive is, once it is built.
 func (b Builder) Archive(image Image) string {
-	return filepath.Join(b.Folder, fmt.Sprintf("postgresql-%d-%s.tar", image.Major, image.key()))
+	return filepath.Join(b.Folder, image.archive()+"-"+image.key()+".tar")
 }
 
 // HasAll tells whether Ensure has nothing to build.
@@ -106,7 +155,7 @@ func (b Builder) Ensure(ctx context.Context, images []Image) ([]string, error) {
 		if _, err := os.Stat(archive); err == nil {
 			continue
 		}
-		what := fmt.Sprintf("build image of PostgreSQL %d from %s", image.Major, image.Suite)
+		what := fmt.Sprintf("build image of %s from %s", image.title(), image.Suite)
 		b.Report.Say("%s: a minute or two, once …", what)
 		all.Go(func() error {
 			return b.Report.Step(ctx, what, func(ctx context.Context) error { return b.build(ctx, image, archive) })
@@ -132,7 +181,7 @@ func (b Builder) build(ctx context.Context, image Image, archive string) error {
 
 // removeOlder removes the archives that earlier recipes made: they are large, and nobody asks for them again.
 func (b Builder) removeOlder(image Image) error {
-	archives, err := filepath.Glob(filepath.Join(b.Folder, fmt.Sprintf("postgresql-%d-*.tar", image.Major)))
+	archives, err := filepath.Glob(filepath.Join(b.Folder, image.archive()+"-*.tar"))
 	if err != nil {
 		return err
 	}
@@ -161,7 +210,7 @@ func (b Builder) cook(ctx context.Context, image Image, folder string) error {
 	}
 	defer steps.Close()
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
-		"nice", "sh", "-c", recipe)
+		"nice", "sh", "-c", image.recipe())
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = folder, log, log, []*os.File{writer}
 	cmd.Env = append(os.Environ(), b.Source.environment(image)...)
 	if err := cmd.Start(); err != nil {
@@ -179,7 +228,7 @@ func (b Builder) cook(ctx context.Context, image Image, folder string) error {
 func (b Builder) relay(image Image, steps io.Reader) {
 	lines := bufio.NewScanner(steps)
 	for lines.Scan() {
-		b.Report.Say("  image of PostgreSQL %d: %s", image.Major, lines.Text())
+		b.Report.Say("  image of %s: %s", image.title(), lines.Text())
 	}
 }
 

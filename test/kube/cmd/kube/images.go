@@ -44,8 +44,8 @@ func (s session) load(ctx context.Context, archives []string) error {
 
 func imagesCommand(options *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "images [VERSION...]",
-		Short: "Build the PostgreSQL images from Debian packages, load them, and print their archives",
+		Use:   "images [VERSION|pgbouncer...]",
+		Short: "Build the images of PostgreSQL and PgBouncer from Debian packages, load them, and print their archives",
 		RunE: func(cmd *cobra.Command, majors []string) error {
 			s, err := options.begin(root)
 			if err != nil {

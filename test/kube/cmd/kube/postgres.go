@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"howdah.dev/test/kube/debian"
 	"howdah.dev/test/kube/preflight"
 )
 
-// postgresImages builds what the cache lacks and returns the archives of some versions, of all if none is named.
+// postgresImages builds what the cache lacks and returns the archives of some images, of all if none is named.
 func (s session) postgresImages(ctx context.Context, majors []string) ([]string, error) {
 	images, err := imagesOf(majors)
 	if err != nil {
@@ -39,9 +38,9 @@ func imagesOf(majors []string) ([]debian.Image, error) {
 	}
 	var images []debian.Image
 	for _, major := range majors {
-		i := slices.IndexFunc(debian.Images, func(image debian.Image) bool { return strconv.Itoa(image.Major) == major })
+		i := slices.IndexFunc(debian.Images, func(image debian.Image) bool { return image.Short() == major })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no image of PostgreSQL %s", major)
+			return nil, fmt.Errorf("there is no image %s: name a version of PostgreSQL, or pgbouncer", major)
 		}
 		images = append(images, debian.Images[i])
 	}
