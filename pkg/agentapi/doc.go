@@ -61,6 +61,7 @@ const (
 	RoutePosition   = "/v1/position"   // GET, from another agent: Position
 	RouteFailsafe   = "/v1/failsafe"   // POST FailsafeRequest, from another agent: does it still follow?
 	RouteWord       = "/v1/word"       // POST WordKey, from another agent: with which key will it sign datagrams?
+	RoutePooler     = "/v1/pooler"     // POST PoolerRequest, from a pooler: may clients come here? It is answered when that changes, or after PoolerHold
 )
 
 // Common names of client certificates.
@@ -69,4 +70,5 @@ const (
 	BackupRole           = "howdah_backup"
 	UpgradeRole          = "howdah_upgrade"
 	ReplicationRole      = "howdah_replication" // agents among each other, and replicas at their primary
+	PoolerRole           = "howdah_pooler"      // poolers, at agents and to look passwords up
 )

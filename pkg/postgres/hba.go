@@ -15,13 +15,18 @@ const (
 	RoleBackup      = "howdah_backup"
 	RoleUpgrade     = "howdah_upgrade"
 	RoleReplication = "howdah_replication"
+	RolePooler      = "howdah_pooler"
 )
+
+// PoolerLookup is the function in database postgres that gives RolePooler the verifier of a role.
+const PoolerLookup = RolePooler + ".lookup"
 
 // certificateRoles may connect by certificate and in no other way, each to these databases. `all` is not `replication`.
 var certificateRoles = []struct{ role, databases string }{
 	{RoleBackup, "all"},
 	{RoleUpgrade, "all"},
 	{RoleReplication, "replication,postgres"}, // the second is for pg_rewind
+	{RolePooler, "postgres"},                  // where it looks passwords up
 }
 
 // HBA is what pg_hba.conf is made of.

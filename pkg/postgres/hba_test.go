@@ -12,8 +12,9 @@ func TestTheRulesAreInTheOrderThatKeepsHowdahsRolesToCertificates(t *testing.T) 
 hostssl all howdah_backup all cert
 hostssl all howdah_upgrade all cert
 hostssl replication,postgres howdah_replication all cert
-local all,replication howdah_backup,howdah_upgrade,howdah_replication reject
-host all,replication howdah_backup,howdah_upgrade,howdah_replication all reject
+hostssl postgres howdah_pooler all cert
+local all,replication howdah_backup,howdah_upgrade,howdah_replication,howdah_pooler reject
+host all,replication howdah_backup,howdah_upgrade,howdah_replication,howdah_pooler all reject
 hostnossl all,replication all all reject
 host all,replication postgres all reject
 hostssl shop app 10.0.0.0/8 cert

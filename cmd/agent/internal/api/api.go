@@ -31,6 +31,8 @@ type Agent interface {
 	Restart(ctx context.Context, request agentapi.RestartRequest) (bool, error)
 	// Election is this instance's part in it; nil: it has none yet.
 	Election() Election
+	// Attend answers a pooler, when what it knows is no longer true, or after a while.
+	Attend(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer
 }
 
 // Election answers the other instances.
@@ -62,7 +64,7 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	})
 	// Everything else is for who holds a certificate of the cluster's CA.
 	mux.Handle("GET "+agentapi.RouteStatus, controllerOnly(func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, agent.Status())
+		answer(w, agent.Status())
 	}))
 	mux.Handle("POST "+agentapi.RouteRestart, controllerOnly(func(w http.ResponseWriter, r *http.Request) {
 		restart(w, r, agent)
@@ -73,6 +75,26 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.Handle("POST "+agentapi.RouteFollow, peerOnly(elected(agent, Election.Followed)))
 	mux.Handle("POST "+agentapi.RouteFailsafe, peerOnly(elected(agent, Election.Failsafe)))
 	mux.Handle("POST "+agentapi.RouteWord, peerOnly(elected(agent, Election.AgreeWord)))
+	// This is for the poolers of the cluster.
+	mux.Handle("POST "+agentapi.RoutePooler, poolerOnly(func(w http.ResponseWriter, r *http.Request) { attend(w, r, agent) }))
+	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
+	return mux
+}
+
+// Pooler answers for a pooler.
+type Pooler interface {
+	Alive() bool
+	// Ready says why clients should not come.
+	Ready() error
+}
+
+// PoolerHandler has the routes of a pooler.
+func PoolerHandler(pooler Pooler, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+agentapi.RouteLive, func(w http.ResponseWriter, _ *http.Request) {
+		probe(w, unless(pooler.Alive(), "the supervisor does not answer"))
+	})
+	mux.HandleFunc("GET "+agentapi.RouteReady, func(w http.ResponseWriter, _ *http.Request) { probe(w, pooler.Ready()) })
 	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
 	return mux
 }
@@ -110,6 +132,19 @@ func peerOnly(handler http.HandlerFunc) http.Handler {
 	return verified(func(name string) bool { return name == agentapi.ReplicationRole }, handler)
 }
 
+func poolerOnly(handler http.HandlerFunc) http.Handler {
+	return verified(func(name string) bool { return name == agentapi.PoolerRole }, handler)
+}
+
+func attend(w http.ResponseWriter, r *http.Request, agent Agent) {
+	var request agentapi.PoolerRequest
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
+		http.Error(w, "the request can't be read: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer(w, agent.Attend(r.Context(), request))
+}
+
 // elected is a route that asks the election.
 func elected[Request, Answer any](agent Agent, ask func(Election, Request) Answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +158,7 @@ func elected[Request, Answer any](agent Agent, ask func(Election, Request) Answe
 			http.Error(w, "this instance takes no part in an election yet", http.StatusServiceUnavailable)
 			return
 		}
-		answer(w, http.StatusOK, ask(election, request))
+		answer(w, ask(election, request))
 	}
 }
 
@@ -143,7 +178,7 @@ func locate(w http.ResponseWriter, r *http.Request, agent Agent) {
 		http.Error(w, "the server doesn't say where it is", http.StatusServiceUnavailable)
 		return
 	}
-	answer(w, http.StatusOK, position)
+	answer(w, position)
 }
 
 // verified lets those in whose certificate the cluster's CA has signed and whose common name is allowed.
@@ -178,9 +213,9 @@ func restart(w http.ResponseWriter, r *http.Request, agent Agent) {
 	}
 }
 
-func answer(w http.ResponseWriter, code int, value any) {
+func answer(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
+	w.WriteHeader(http.StatusOK)
 	if err := json.NewEncoder(w).Encode(value); err != nil {
 		slog.Debug("an answer could not be written", "error", err)
 	}

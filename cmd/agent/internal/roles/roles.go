@@ -28,7 +28,7 @@ type Wanted struct {
 func Ensure(ctx context.Context, server local.Server, wanted Wanted) error {
 	err := server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		for _, step := range []func(context.Context, *pgx.Conn, Wanted) error{
-			ensureInternal, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase,
+			ensureInternal, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase, ensurePooler,
 		} {
 			if err := step(ctx, conn, wanted); err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/imagetrial"
+	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -24,7 +25,8 @@ import (
 type instance struct {
 	Options
 	*State
-	grace *gracePeriod
+	grace   *gracePeriod
+	poolers *poolers.Desk
 }
 
 // adopted is a copy of the data generation with all that it takes to run a server on it.

@@ -31,7 +31,7 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 	i, latest := s.instance, &latest{}
 	latest.set(in.config)
 	var election *election // before anything is published
-	publisher := s.Publish(in.config, func() bool { return election.Leads() })
+	publisher := withPoolers{s.Publish(in.config, func() bool { return election.Leads() }), i.poolers}
 	fencing := &fencing{instance: i, publisher: publisher, membership: membership}
 	election = newElection(membership, i, in.config, fencing)
 	r := &runner{

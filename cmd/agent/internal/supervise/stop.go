@@ -64,6 +64,7 @@ func (s *server) end() error {
 		patience, cancel = context.WithTimeout(patience, s.grace.shutdown())
 	}
 	defer cancel()
+	s.pausePoolers(patience)
 	s.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopping, "" })
 	s.election.report(func(server *elect.Server) { server.Mode = elect.Starting })
 	s.disk.giveReserve()

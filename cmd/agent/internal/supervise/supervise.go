@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/member"
+	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
@@ -105,6 +106,7 @@ func New(options Options) *Supervisor {
 	i := &instance{Options: options, State: newState(options.Pod), grace: &gracePeriod{length: options.Grace}}
 	i.server = local.Server{SocketDir: options.SocketDir, Port: options.Port}
 	i.probe = local.NewProbe(i.server)
+	i.poolers = poolers.New(i.poolerFacts)
 	return &Supervisor{instance: i, restarts: make(chan agentapi.RestartRequest)}
 }
 

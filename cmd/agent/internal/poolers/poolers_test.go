@@ -1,0 +1,132 @@
+package poolers
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// bed is a desk whose instance leads in term 3.
+func bed() *Desk {
+	d := New(func() Facts { return Facts{Pod: "shop-0", DataGeneration: "g", Term: 3, Leads: true} })
+	d.Serve(true)
+	return d
+}
+
+// client asks as a pooler does, and pauses when told to, after what its transactions take.
+func client(ctx context.Context, d *Desk, name string, transactions time.Duration) {
+	request := agentapi.PoolerRequest{Pooler: name}
+	done := make(chan string, 1)
+	for ctx.Err() == nil {
+		turn, cancel := context.WithCancel(ctx)
+		go func() {
+			select {
+			case id := <-done:
+				request.Paused = id
+				cancel()
+			case <-turn.Done():
+			}
+		}()
+		answer := d.Attend(turn, request)
+		cancel()
+		request.Known = answer.Version
+		if answer.Handover != "" && answer.Handover != request.Pausing {
+			request.Pausing = answer.Handover
+			time.AfterFunc(transactions, func() { done <- answer.Handover })
+		}
+	}
+}
+
+func pausing(t *testing.T, clients func(context.Context, *Desk)) (paused, late int, took time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d := bed()
+		clients(ctx, d)
+		synctest.Wait()
+		begin := time.Now()
+		paused, late = d.Pause(t.Context())
+		took = time.Since(begin)
+		cancel()
+		synctest.Wait()
+	})
+	return paused, late, took
+}
+
+func TestAHandoverWaitsForTheTransactionsOfAllPoolersAndNoLonger(t *testing.T) {
+	paused, late, took := pausing(t, func(ctx context.Context, d *Desk) {
+		go client(ctx, d, "a", 10*time.Millisecond)
+		go client(ctx, d, "b", 300*time.Millisecond)
+	})
+	if paused != 2 || late != 0 || took != 300*time.Millisecond {
+		t.Errorf("%d paused, %d late, after %v", paused, late, took)
+	}
+}
+
+func TestAHandoverWithoutPoolersWaitsForNobody(t *testing.T) {
+	if paused, late, took := pausing(t, func(context.Context, *Desk) {}); paused+late != 0 || took != 0 {
+		t.Errorf("%d paused, %d late, after %v", paused, late, took)
+	}
+}
+
+func TestAPoolerThatSaysNothingDelaysAHandoverByASecond(t *testing.T) {
+	paused, late, took := pausing(t, func(ctx context.Context, d *Desk) {
+		go client(ctx, d, "a", 10*time.Millisecond)
+		go func() { // frozen: its question stays open
+			answer := d.Attend(ctx, agentapi.PoolerRequest{Pooler: "b"})
+			d.Attend(ctx, agentapi.PoolerRequest{Pooler: "b", Known: answer.Version})
+		}()
+	})
+	if paused != 1 || late != 1 || took != acknowledge {
+		t.Errorf("%d paused, %d late, after %v", paused, late, took)
+	}
+}
+
+func TestATransactionThatDoesNotEndDelaysAHandoverByItsPatience(t *testing.T) {
+	paused, late, took := pausing(t, func(ctx context.Context, d *Desk) { go client(ctx, d, "a", time.Hour) })
+	if paused != 0 || late != 1 || took != Patience {
+		t.Errorf("%d paused, %d late, after %v", paused, late, took)
+	}
+}
+
+func TestAQuestionIsAnsweredWhenSomethingChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := bed()
+		first := d.Attend(t.Context(), agentapi.PoolerRequest{Pooler: "a"})
+		if !first.Serving || first.Term != 3 || first.Pod != "shop-0" || first.Handover != "" {
+			t.Errorf("%+v", first)
+		}
+		begin := time.Now()
+		same := d.Attend(t.Context(), agentapi.PoolerRequest{Pooler: "a", Known: first.Version})
+		if took := time.Since(begin); same.Version != first.Version || took != agentapi.PoolerHold {
+			t.Errorf("%+v after %v", same, took)
+		}
+		time.AfterFunc(time.Second, func() { d.Serve(false) })
+		begin = time.Now()
+		next := d.Attend(t.Context(), agentapi.PoolerRequest{Pooler: "a", Known: first.Version})
+		if took := time.Since(begin); next.Serving || took != time.Second {
+			t.Errorf("%+v after %v", next, took)
+		}
+	})
+}
+
+func TestAnInstanceThatMayNotBeThePrimaryAnyMoreServesNobody(t *testing.T) {
+	d := New(func() Facts { return Facts{} })
+	d.Serve(true)
+	if answer := d.Attend(t.Context(), agentapi.PoolerRequest{}); answer.Serving {
+		t.Errorf("%+v", answer)
+	}
+}
+
+func TestAHandoverIsOverOnceThePrimaryServesAgain(t *testing.T) {
+	d := bed()
+	d.Pause(t.Context())
+	d.Serve(true)
+	if answer := d.Attend(t.Context(), agentapi.PoolerRequest{}); answer.Handover != "" || !answer.Serving {
+		t.Errorf("%+v", answer)
+	}
+}

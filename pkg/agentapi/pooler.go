@@ -1,0 +1,70 @@
+package agentapi
+
+import (
+	"fmt"
+	"time"
+)
+
+// Where things are in a pod of a pooler.
+const (
+	PoolerConfigFile = "/etc/howdah/pooler/pooler.json"
+	PoolerTLSDir     = "/etc/howdah/pooler-tls" // Secret <cluster>-pooler
+	PoolerRunDir     = "/run/howdah/pooler"     // PgBouncer's configuration and its socket
+)
+
+// PoolerPort is where PgBouncer listens.
+const PoolerPort = 5432
+
+// PoolerConfig is pooler.json: what the agent of a pooler's pod shall do.
+type PoolerConfig struct {
+	Cluster   string `json:"cluster"`
+	Namespace string `json:"namespace"`
+	// EndpointSlice has the address of the primary, and PodDomain completes the name of a pod to the one in its certificate.
+	EndpointSlice string `json:"endpointSlice"`
+	PodDomain     string `json:"podDomain"`
+	// Mode of PgBouncer: session, transaction or statement.
+	Mode string `json:"mode"`
+	// PoolSize is the number of server connections for each pair of database and user, MaxClientConnections those of all clients.
+	PoolSize             int32 `json:"poolSize"`
+	MaxClientConnections int32 `json:"maxClientConnections"`
+	// Parameters of pgbouncer.ini that the user asks for.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// DrainSeconds is how long clients may go on once the pod is to end.
+	DrainSeconds int64 `json:"drainSeconds"`
+}
+
+// Pausable says whether PgBouncer can keep what clients ask for while there is no primary. In session mode, each has its server.
+func (c PoolerConfig) Pausable() bool { return c.Mode != "session" }
+
+// PodHost is the name of a pod of the cluster in its certificate.
+func (c PoolerConfig) PodHost(pod string) string { return fmt.Sprintf("%s.%s", pod, c.PodDomain) }
+
+// PoolerHold is how long an agent keeps a question of a pooler open while nothing changes.
+const PoolerHold = 3 * time.Second
+
+// PoolerRequest is what a pooler asks the agent of the primary, again and again.
+type PoolerRequest struct {
+	// Pooler is its pod. It is empty where the pooler can't pause, as its clients keep their connections: it is told, but not waited for.
+	Pooler string `json:"pooler"`
+	// Known is the answer that the pooler has; empty: none. Any other is given at once.
+	Known string `json:"known,omitempty"`
+	// Pausing and Paused name the handover that the pooler is pausing for, and that it has paused for: no transaction of its clients
+	// is open any more.
+	Pausing string `json:"pausing,omitempty"`
+	Paused  string `json:"paused,omitempty"`
+}
+
+// PoolerAnswer says whether clients may be sent to the instance.
+type PoolerAnswer struct {
+	Pod string `json:"pod"`
+	// Version of the answer, for PoolerRequest.Known.
+	Version string `json:"version"`
+	// Serving: it is the primary, accepts connections, and nobody else may be the primary.
+	Serving bool `json:"serving"`
+	// Handover that is about to happen; empty: none. The server ends as soon as all poolers have paused, or within HandoverSeconds.
+	Handover        string  `json:"handover,omitempty"`
+	HandoverSeconds float64 `json:"handoverSeconds,omitempty"`
+	// DataGeneration and Term tell an earlier primary from a later one.
+	DataGeneration string `json:"dataGeneration"`
+	Term           int64  `json:"term,omitempty"`
+}
