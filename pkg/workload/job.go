@@ -186,7 +186,7 @@ func (j Job) job() *batchv1.Job {
 				{
 					Action: batchv1.PodFailurePolicyActionFailJob,
 					OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-						ContainerName: ptr.To("worker"), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
+						ContainerName: ptr.To(WorkerContainer), Operator: batchv1.PodFailurePolicyOnExitCodesOpIn,
 						Values: []int32{agentapi.ExitFinal},
 					},
 				}, {
@@ -276,7 +276,7 @@ func keptKey(file agentapi.SQLFile) corev1.VolumeSource {
 
 func (j Job) container(mounts []corev1.VolumeMount) corev1.Container {
 	return corev1.Container{
-		Name: "worker", Image: j.Image, Command: append([]string{j.binary()}, j.Args...), Env: PodIdentity(),
+		Name: WorkerContainer, Image: j.Image, Command: append([]string{j.binary()}, j.Args...), Env: PodIdentity(),
 		SecurityContext: ContainerSecurity(), Resources: j.Resources, VolumeMounts: mounts,
 	}
 }

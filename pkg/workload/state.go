@@ -28,8 +28,8 @@ type State struct {
 	UID types.UID
 	// Deleting: it is going away; wait until it is gone.
 	Deleting bool
-	// Foreign: a Job of that name belongs to somebody else.
-	Foreign bool
+	// Foreign: a Job of that name belongs to somebody else. Leaving: that is a former owner of the same name, so Kubernetes deletes it.
+	Foreign, Leaving bool
 	// Complete or Failed: it has ended. Neither: it runs.
 	Complete, Failed bool
 	// Done: a pod of it has done its work, and none does any. Kubernetes takes seconds more to say so of the pod, and then of
@@ -42,6 +42,8 @@ type State struct {
 	Overdue time.Time
 	// Outcome is what the last pod that ended has said; nil if nothing could be read.
 	Outcome *agentapi.Outcome
+	// Sidecars says that it has failed because of injected containers, and what to do; empty: it has not.
+	Sidecars string
 	// Message for a person while it runs or after it failed: why the pod waits, or what the last one said.
 	Message string
 }
@@ -59,6 +61,15 @@ func (s State) Lost(now time.Time) bool {
 // LostMessage says what a person does about a Job that is Lost.
 const LostMessage = "The node of the Job's pod doesn't answer. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; " +
 	"the volume is free once the pod is known to have ended."
+
+// Taken reports that the name of the Job is taken, for as long as nobody deletes what has it.
+func (s State) Taken() bool { return s.Foreign && !s.Leaving }
+
+// ofFormer says that a Job belongs to an object which had the name of the owner and was deleted.
+func ofFormer(job *batchv1.Job, owner client.Object) bool {
+	then := metav1.GetControllerOf(job)
+	return then != nil && then.APIVersion == v1alpha1.GroupVersion.String() && then.Name == owner.GetName() && then.UID != owner.GetUID()
+}
 
 // Ended reports that no pod of the Job runs and none will.
 func (s State) Ended() bool { return (s.Complete || s.Failed) && s.LivePods == 0 }
@@ -88,10 +99,11 @@ func (s State) Trouble() string {
 
 // FailureReason is the reason and message of a failed Job.
 func (s State) FailureReason() (string, string) {
+	reason, message := v1alpha1.ReasonJobFailed, "The pods of the Job ended without a reason. "+s.Message
 	if s.Outcome != nil && s.Outcome.Error != nil {
-		return s.Outcome.Error.Reason, flow.Sentence(s.Outcome.Error.Message)
+		reason, message = s.Outcome.Error.Reason, flow.Sentence(s.Outcome.Error.Message)
 	}
-	return v1alpha1.ReasonJobFailed, strings.TrimSpace("The pods of the Job ended without a reason. " + s.Message)
+	return reason, strings.TrimSpace(strings.TrimSpace(message) + " " + s.Sidecars)
 }
 
 // Observe reads the state of the Job with this name that the owner has made. A cache may show that a Job has ended before
@@ -114,7 +126,7 @@ func observe(ctx context.Context, reader client.Reader, owner client.Object, nam
 		return State{}, fmt.Errorf("read Job %s: %w", name, err)
 	}
 	if !metav1.IsControlledBy(job, owner) {
-		return State{Foreign: true, Message: fmt.Sprintf("A Job named %s already exists and belongs to somebody else. Delete or rename one of them.", name)}, nil
+		return State{Foreign: true, Leaving: ofFormer(job, owner), Message: fmt.Sprintf("A Job named %s already exists and belongs to somebody else. Delete or rename one of them.", name)}, nil
 	}
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}); err != nil {
@@ -136,12 +148,10 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		switch {
 		case EndedWell(pod):
 			done++
-		case pod.Status.Phase != corev1.PodFailed:
+		case pod.Status.Phase != corev1.PodFailed && len(sidecars(pod)) == 0:
 			busy++
 		}
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			state.LivePods++
-			state.Message = PodWaitingFor(pod)
+		if state.ends(pod) {
 			told = told && pod.DeletionTimestamp != nil
 			if told && pod.DeletionTimestamp.After(state.Overdue) {
 				state.Overdue = pod.DeletionTimestamp.Time
@@ -161,15 +171,85 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		state.Overdue = time.Time{}
 	}
 	state.Done = done > 0 && busy == 0
+	state.settleBesideSidecars(pods)
 	return state
 }
 
-// EndedWell says that all containers of a pod that starts none again have ended without an error.
+// ends notes a pod that has yet to end, and says whether it is one. One that only a foreign sidecar keeps is none: it never ends.
+func (s *State) ends(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || len(sidecars(pod)) > 0 {
+		return false
+	}
+	s.LivePods++
+	s.Message = PodWaitingFor(pod)
+	return true
+}
+
+// settleBesideSidecars ends a Job that Kubernetes never would: its last pod has done its work or failed, and a container that somebody
+// has injected, such as the proxy of a service mesh, keeps the pod from ending.
+func (s *State) settleBesideSidecars(pods []corev1.Pod) {
+	if len(pods) == 0 || s.LivePods > 0 || s.Complete || s.Failed {
+		return
+	}
+	last := &pods[len(pods)-1]
+	names := sidecars(last)
+	switch {
+	case len(names) == 0:
+	case EndedWell(last):
+		s.Complete = true
+	default:
+		s.Failed = true
+		s.Sidecars = fmt.Sprintf("The Job was not tried again, because container %s, which was injected into its pod, does not end: "+
+			"exclude the pods of Jobs from injection with an annotation in spec.pods.annotations of the PostgresCluster, such as sidecar.istio.io/inject: \"false\", "+
+			"or have sidecars injected as init containers with restartPolicy: Always.", strings.Join(names, ", "))
+	}
+}
+
+// WorkerContainer does the work of a Job's pod.
+const WorkerContainer = "worker"
+
+// worksIn says whether a container does the work of a pod, or may write to a claim that it mounts.
+func worksIn(pod *corev1.Pod, container *corev1.Container) bool {
+	if container.Name == WorkerContainer || container.Name == "" {
+		return true
+	}
+	return slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+			return volume.Name == mount.Name && volume.PersistentVolumeClaim != nil
+		})
+	})
+}
+
+// works says whether a container of that name does.
+func works(pod *corev1.Pod, name string) bool {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
+	return i < 0 || worksIn(pod, &pod.Spec.Containers[i])
+}
+
+// sidecars are the containers that keep a pod from ending whose work has ended, well or not; nil: its work goes on, or it ends by itself.
+func sidecars(pod *corev1.Pod) []string {
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
+		return nil
+	}
+	var names []string
+	for _, status := range pod.Status.ContainerStatuses {
+		switch mine := works(pod, status.Name); {
+		case mine && status.State.Terminated == nil:
+			return nil
+		case !mine && status.State.Terminated == nil:
+			names = append(names, status.Name)
+		}
+	}
+	return names
+}
+
+// EndedWell says that all containers that do the work of a pod that starts none again have ended without an error. What was injected
+// beside them may run on.
 func EndedWell(pod *corev1.Pod) bool {
 	statuses := pod.Status.ContainerStatuses
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyNever && len(statuses) > 0 && len(statuses) == len(pod.Spec.Containers) &&
 		!slices.ContainsFunc(statuses, func(s corev1.ContainerStatus) bool {
-			return s.State.Terminated == nil || s.State.Terminated.ExitCode != 0
+			return works(pod, s.Name) && (s.State.Terminated == nil || s.State.Terminated.ExitCode != 0)
 		})
 }
 
@@ -181,7 +261,7 @@ func jobHas(job *batchv1.Job, kind batchv1.JobConditionType) bool {
 
 func outcomeOf(pod *corev1.Pod) *agentapi.Outcome {
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.State.Terminated == nil {
+		if status.State.Terminated == nil || !works(pod, status.Name) {
 			continue
 		}
 		outcome := &agentapi.Outcome{}

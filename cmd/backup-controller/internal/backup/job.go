@@ -23,7 +23,7 @@ const workerMemory = "256Mi"
 // ensureJob makes the Job of the plan, after the one of the attempt before is gone.
 func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 	switch {
-	case o.job.Foreign:
+	case o.job.Taken():
 		return flow.Poll(storeRetry, v1alpha1.ReasonNameConflict, o.job.Message)
 	case o.job.Exists:
 		return flow.Next

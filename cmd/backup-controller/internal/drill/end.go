@@ -34,7 +34,7 @@ func (o *observed) ending() *verdict {
 	case !o.now.Before(o.deadline()):
 		return failed(v1alpha1.ReasonDrillTimedOut, "The drill took longer than spec.drill.timeoutSeconds (%s), and was stopped. Its last message was: %s",
 			o.deadline().Sub(run.StartedAt.Time), run.Message)
-	case o.job.Foreign:
+	case o.job.Taken():
 		return failed(v1alpha1.ReasonNameConflict, "%s", o.job.Message)
 	case run.RestoreSeconds > 0 && o.cluster == nil:
 		return failed(v1alpha1.ReasonRestoreFailed, "PostgresCluster %s was deleted before the drill was done.", run.Name)

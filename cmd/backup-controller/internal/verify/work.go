@@ -85,7 +85,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Retry(err)
 	}
 	switch {
-	case o.job.Foreign:
+	case o.job.Taken():
 		return flow.Poll(lookAgain, v1alpha1.ReasonNameConflict, o.job.Message)
 	case o.job.Exists:
 		return flow.Next

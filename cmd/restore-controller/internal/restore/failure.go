@@ -54,7 +54,7 @@ func (o *observed) nameFailure() *v1alpha1.Failure {
 
 func (o *observed) jobFailure() *v1alpha1.Failure {
 	switch {
-	case o.job.Foreign:
+	case o.job.Taken():
 		return volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", flow.Sentence(o.job.Message))
 	case o.job.Lost(o.now) && o.restore.Status.Handover == nil && !o.discarding():
 		return volumelock.Fail(v1alpha1.ReasonJobFailed, "The restore failed: %s", workload.LostMessage)

@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/flow"
 )
 
 // TestWhatSomebodyElseHasUnderTheNameOfTheJobEndsTheRestore: an account may have rights that nobody here gave it. It has no label of
@@ -46,4 +48,29 @@ func TestWhatSomebodyElseHasUnderTheNameOfTheJobEndsTheRestore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARestoreWithANameThatWasUsedBeforeWaitsForWhatIsLeftOfIt: the Job of a Restore that had ended goes only after the Restore has.
+func TestARestoreWithANameThatWasUsedBeforeWaitsForWhatIsLeftOfIt(t *testing.T) {
+	l := newLab(t)
+	left := &batchv1.Job{ObjectMeta: l.meta("r-restore"), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "worker", Image: "x"}},
+	}}}}
+	left.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	left.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindRestore, Name: "r", UID: "00000000-0000-0000-0000-000000000001", Controller: ptr.To(true),
+	}}
+	if err := l.Create(context.Background(), left); err != nil {
+		t.Fatal(err)
+	}
+	restore := l.restore(nil)
+	message := l.await(restore, metav1.ConditionUnknown, flow.ReasonError)
+	if !strings.Contains(message, "Job r-restore of a former owner is being deleted") {
+		t.Error(message)
+	}
+	l.jobEnds(success(restore))
+	if err := l.Delete(context.Background(), left, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 }

@@ -43,7 +43,7 @@ func (o *observed) checkFailure() *v1alpha1.Failure {
 	switch status := &o.upgrade.Status; {
 	case status.CheckedAt != nil:
 		return obstacleIn(status.Findings)
-	case o.check.Foreign:
+	case o.check.Taken():
 		return volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", flow.Sentence(o.check.Message))
 	case o.check.Ended() && o.check.Failed:
 		reason, message := o.check.FailureReason()
@@ -69,7 +69,7 @@ func (o *observed) workFailure() *v1alpha1.Failure {
 	switch {
 	case o.upgrade.Status.Handover != nil:
 		return nil
-	case o.work.Foreign:
+	case o.work.Taken():
 		return volumelock.Fail(v1alpha1.ReasonNameConflict, "%s", flow.Sentence(o.work.Message))
 	case o.work.Lost(o.now):
 		return volumelock.Fail(v1alpha1.ReasonJobFailed, "The upgrade failed: %s", workload.LostMessage)
