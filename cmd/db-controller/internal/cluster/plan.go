@@ -78,11 +78,16 @@ func (p parts) run() steps {
 	}
 }
 
+// untilBackedUp keeps a cluster that is being deleted going until nobody needs it any more.
+func (p parts) untilBackedUp() steps {
+	return slices.Concat(p.components(), p.run(), steps{volumegrant.AwaitRelease, finalbackup.Request, finalbackup.Await})
+}
+
 // deletion is the way out. Until the last backup is there the cluster goes on as before.
 func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
 	var goOn steps
 	if o.Begun() && (volumegrant.Granted(o) || finalbackup.Due(o)) {
-		goOn = slices.Concat(p.components(), p.run(), steps{volumegrant.AwaitRelease, finalbackup.Request, finalbackup.Await})
+		goOn = steps{whileNamespaceLasts(p.untilBackedUp())}
 	}
 	return slices.Concat(steps{r.keepOrder}, goOn, steps{
 		volumegrant.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.storage.ReleaseVolumes, r.removeFinalizer,

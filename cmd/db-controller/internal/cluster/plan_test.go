@@ -46,8 +46,9 @@ func TestThePlanFollowsWhatWasSeen(t *testing.T) {
 		t.Errorf("without a final backup: %v", plan)
 	}
 	waits := names(r.plan(observedtest.Running(func(o *observed.Cluster) { deleted(o); observedtest.Archiving(o) })))
-	if !before(waits, "EnsureStatefulSet", "Request") || !before(waits, "Await", "StopInstances") {
-		t.Errorf("with a final backup: %v", waits)
+	goesOn := names(r.parts().untilBackedUp())
+	if len(waits) != len(gone)+1 || !before(goesOn, "EnsureStatefulSet", "Request") || !before(goesOn, "AwaitRelease", "Await") {
+		t.Errorf("with a final backup: %v; %v", waits, goesOn)
 	}
 	never := names(r.plan(observedtest.Running(func(o *observed.Cluster) {
 		deleted(o)
