@@ -25,8 +25,8 @@ const (
 	severityWarning = "Warning"
 )
 
-// Check asks the running cluster what could be in the way, then lets pg_upgrade upgrade a copy of its schema that is made
-// in the pod: what pg_upgrade's own --check finds, and what only shows when the new version takes the schema. The cluster's volume is never mounted: pg_upgrade on a data directory whose server runs in another pod
+// Check lets pg_upgrade upgrade a copy of the schema that is made in the pod, and asks the running cluster what could be in the way: what
+// pg_upgrade's own --check finds, and what only shows when the new version takes the schema. The cluster's volume is never mounted: pg_upgrade on a data directory whose server runs in another pod
 // could not see that server and would start a second one.
 func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pgx.ConnConfig) (agentapi.UpgradeCheckResult, error) {
 	none := agentapi.UpgradeCheckResult{}
@@ -34,15 +34,15 @@ func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pg
 	if err != nil {
 		return none, job.Final(ReasonBadImage, err)
 	}
-	w.Report(job.Progress{Phase: "Asking"})
-	findings, err := inspect(ctx, connect, target{
-		major: task.ToVersion, share: shareDir(found.newBin), lib: libDir(found.newBin), dropsSlots: task.DropLogicalSlots,
-	})
+	w.Report(job.Progress{Phase: phaseChecking})
+	rehearsed, err := w.rehearse(ctx, task, found, connect)
 	if err != nil {
 		return none, err
 	}
-	w.Report(job.Progress{Phase: phaseChecking})
-	rehearsed, err := w.rehearse(ctx, task, found, connect)
+	w.Report(job.Progress{Phase: "Asking"}) // last: what comes and goes, such as prepared transactions, is to be true when the cluster is stopped
+	findings, err := inspect(ctx, connect, target{
+		major: task.ToVersion, share: shareDir(found.newBin), lib: libDir(found.newBin), dropsSlots: task.DropLogicalSlots,
+	})
 	if err != nil {
 		return none, err
 	}

@@ -3,13 +3,17 @@
 package upgradejob
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
@@ -107,6 +111,35 @@ func TestAnUpgradeLoadsTheLibrariesOfTheCluster(t *testing.T) {
 		w := Worker{Scratch: server.SocketDir, Run: postgres.Exec, Report: func(job.Progress) {}, PreloadLibraries: library}
 		if err := w.pgUpgrade(t.Context(), phaseUpgrading, programs{oldBin: pg.BinDir, newBin: pg.BinDir}, server.DataDir, newData); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestATransactionThatWasPreparedSinceTheCheckEndsTheUpgradeAtOnce, before any program of either version was run.
+func TestATransactionThatWasPreparedSinceTheCheckEndsTheUpgradeAtOnce(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		server := pgtest.Start(t, pgtest.Options{Major: pg.Major, Params: map[string]string{"max_prepared_transactions": "5"}})
+		server.SQL("CREATE TABLE t (n int)")
+		for _, gid := range []string{"a", "b"} {
+			server.SQL("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '" + gid + "'")
+		}
+		server.Stop()
+		volume := generation.Volume(t.TempDir())
+		pgdata, err := volume.Begin("g1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(pgdata, os.DirFS(server.DataDir)); err != nil {
+			t.Fatal(err)
+		}
+		if err := volume.Complete(generation.Generation{ID: "g1", SystemIdentifier: "1", MajorVersion: pg.Major, Origin: generation.Initdb}); err != nil {
+			t.Fatal(err)
+		}
+		w := Worker{Volume: volume, OldRoot: t.TempDir(), Scratch: server.SocketDir, Run: postgres.Exec, Report: func(job.Progress) {}}
+		_, err = w.Upgrade(t.Context(), agentapi.UpgradeJob{FromVersion: pg.Major, ToVersion: pg.Major, FromGeneration: "g1", ToGeneration: "g2"})
+		var failure *job.Failure
+		if !errors.As(err, &failure) || failure.Reason != ReasonUpgradeFailed || !strings.HasPrefix(failure.Error(), "2 transactions were prepared after the check") {
+			t.Errorf("it ended with %v", err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -79,6 +80,9 @@ func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.
 		return none, err
 	}
 	defer lock.Close()
+	if err := refusePrepared(w.Volume.PGData(old.ID)); err != nil {
+		return none, err
+	}
 	found, err := w.programs(ctx, task.FromVersion, task.ToVersion)
 	if err != nil {
 		return none, job.Final(ReasonBadImage, err)
@@ -91,6 +95,17 @@ func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.
 		return none, errors.Join(err, w.Volume.Remove(task.ToGeneration))
 	}
 	return w.complete(ctx, task, found, pgdata)
+}
+
+// refusePrepared refuses data with prepared transactions, which pg_upgrade does as well, but only after it has created a database. The check has found
+// none; one that was prepared since then is in a file since the checkpoint of the shutdown.
+func refusePrepared(pgdata string) error {
+	files, err := os.ReadDir(filepath.Join(pgdata, "pg_twophase"))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return job.Final(ReasonUpgradeFailed, fmt.Errorf("%d transactions were prepared after the check, and would be lost: "+
+		"COMMIT PREPARED or ROLLBACK PREPARED those in pg_prepared_xacts, stop what prepares others meanwhile, and create another Upgrade", len(files)))
 }
 
 // fill makes pgdata an upgraded copy of the old generation.
