@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -25,6 +26,7 @@ func agentUpgrade(r *round) {
 	r.strike()
 	for _, image := range []string{r.OldAgent, current} {
 		r.Must(r.setAgentImage(r.Context(), image))
+		r.until("the db-controller that gives it to pods", mend, r.isRolledOut)
 		r.restartAll()
 		r.until("instances with agents of both versions", mend, func(ctx context.Context) error {
 			with, all, err := r.withAgent(ctx, image)
@@ -94,6 +96,19 @@ func (s *Subject) setAgentImage(ctx context.Context, image string) error {
 		return err
 	}
 	return s.Patch(ctx, deployment, client.RawPatch("application/strategic-merge-patch+json", patch))
+}
+
+// isRolledOut: no pod of the db-controller is left that was started with other arguments.
+func (s *Subject) isRolledOut(ctx context.Context) error {
+	deployment, _, err := s.dbController(ctx)
+	if err != nil {
+		return err
+	}
+	is, wanted := deployment.Status, ptr.Deref(deployment.Spec.Replicas, 1)
+	if is.ObservedGeneration < deployment.Generation || is.UpdatedReplicas < wanted || is.AvailableReplicas < wanted || is.Replicas > wanted {
+		return fmt.Errorf("%d pods, of which %d are new and %d available", is.Replicas, is.UpdatedReplicas, is.AvailableReplicas)
+	}
+	return nil
 }
 
 func (s *Subject) dbController(ctx context.Context) (*appsv1.Deployment, *corev1.Container, error) {
