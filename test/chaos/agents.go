@@ -27,7 +27,7 @@ func agentUpgrade(r *round) {
 	for _, image := range []string{r.OldAgent, current} {
 		r.Must(r.setAgentImage(r.Context(), image))
 		r.until("the db-controller that gives it to pods", mend, r.isRolledOut)
-		r.restartAll()
+		r.replaceAll()
 		r.until("instances with agents of both versions", mend, func(ctx context.Context) error {
 			with, all, err := r.withAgent(ctx, image)
 			if err == nil && (with == 0 || with == all) {
@@ -48,11 +48,10 @@ func agentUpgrade(r *round) {
 	heal()
 }
 
-// restartAll changes a parameter that every instance has to be restarted for.
-func (r *round) restartAll() {
+// replaceAll asks for something that every instance gets with a new pod.
+func (r *round) replaceAll() {
 	r.Helper()
-	connections := 100 + time.Now().Unix()%100
-	r.Merge(&v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}, fmt.Sprintf(`{"spec":{"postgresql":{"parameters":{"max_connections":"%d"}}}}`, connections))
+	r.Merge(&v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}, fmt.Sprintf(`{"spec":{"pods":{"annotations":{"example.com/round":"%d"}}}}`, time.Now().UnixNano()))
 }
 
 // withAgent counts the instances whose agent is of an image, and all.
