@@ -60,7 +60,6 @@ func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
 		{"weeks ago", 21 * day, "ago8", 10, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel() // it waits for the pause between two runs
 			b := newBed(t)
 			b.lost(8)
 			b.cluster("shop") // the same manifest, and other data

@@ -219,7 +219,7 @@ func TestAClusterCanNotBeBackedUpToAReadOnlyRepository(t *testing.T) {
 	b.awaitReason(refused, metav1.ConditionFalse, v1alpha1.ReasonReadOnly)
 	other := b.repository("nothing-there")
 	other.Spec.S3.Bucket, other.Spec.ReadOnly = b.bucket+"-2", true
-	buckets.set(other.Spec.S3.Bucket, newBed(t).store)
+	buckets.set(other.Spec.S3.Bucket, anotherBed(t).store)
 	b.make(other)
 	b.eventually(other, "nothing there", func() bool {
 		ready := meta.FindStatusCondition(other.Status.Conditions, v1alpha1.ConditionReady)

@@ -16,7 +16,7 @@ import (
 // TestATenantRemovesNothingOfAnotherNamespaceInTheSameBucket: both repositories name one place; the other tenant's cluster lives. The
 // lineage has long been known and not been written to, the policy keeps one backup at once, and a person deletes what was found.
 func TestATenantRemovesNothingOfAnotherNamespaceInTheSameBucket(t *testing.T) {
-	victim, tenant := newBed(t), newBed(t)
+	victim, tenant := newBed(t), anotherBed(t)
 	owner := victim.cluster("shop")
 	for _, ago := range []int{9, 20, 40} {
 		victim.past("7-g1", "shop", string(owner.UID), ago)

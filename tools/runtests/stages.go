@@ -106,9 +106,9 @@ func unit(ctx context.Context, t *tally, full bool) error {
 	if full {
 		raced, plain = append(raced, plain...), append(plain, raced...)
 	}
-	return errors.Join(
-		goTest(ctx, t, goSuite{name: "unit", packages: raced, race: true, short: !full}),
-		goTest(ctx, t, goSuite{name: "unit", packages: plain, short: !full}),
+	return goTests(ctx, t,
+		goSuite{name: "unit", packages: raced, race: true, short: !full},
+		goSuite{name: "unit", packages: plain, short: !full},
 	)
 }
 
@@ -150,9 +150,15 @@ func withDetector(ctx context.Context, t *tally, suite goSuite, full bool, spare
 			others = append(others, path)
 		}
 	}
-	detecting := suite
+	detecting, err := suite.of(others)
+	if err != nil {
+		return err
+	}
 	detecting.race = true
-	return errors.Join(taggedFiles(ctx, t, detecting, others), taggedFiles(ctx, t, suite, plain))
+	if suite, err = suite.of(plain); err != nil {
+		return err
+	}
+	return goTests(ctx, t, detecting, suite)
 }
 
 // postgresInImage runs the tests of PostgreSQL against one that this machine's Debian doesn't have.
@@ -186,19 +192,18 @@ func tagged(s goSuite) func(context.Context, *tally) error {
 		if err != nil {
 			return err
 		}
-		return taggedFiles(ctx, t, s, files)
+		if s, err = s.of(files); err != nil {
+			return err
+		}
+		return goTests(ctx, t, s)
 	}
 }
 
-// taggedFiles runs the tests of these files.
-func taggedFiles(ctx context.Context, t *tally, s goSuite, files []string) (err error) {
-	if len(files) == 0 {
-		return nil
-	}
-	if s.packages, s.run, err = testsIn(files); err != nil {
-		return err
-	}
-	return goTest(ctx, t, s)
+// of is the suite of the tests of these files.
+func (s goSuite) of(files []string) (goSuite, error) {
+	var err error
+	s.packages, s.run, err = testsIn(files)
+	return s, err
 }
 
 // filesWith finds the test files with this build tag.
@@ -257,7 +262,7 @@ func integration(ctx context.Context, t *tally, full bool) error {
 	}
 	// The detector runs where the controllers run together; each alone has it in its unit tests.
 	return withDetector(ctx, t, goSuite{
-		name: "integration", tags: "integration", short: !full, timeout: 20 * time.Minute, env: []string{"KUBEBUILDER_ASSETS=" + assets},
+		name: "integration", tags: "integration", parallel: waiting, short: !full, timeout: 20 * time.Minute, env: []string{"KUBEBUILDER_ASSETS=" + assets},
 	}, full, "cmd/", "test/integration/crd/")
 }
 

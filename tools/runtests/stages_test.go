@@ -50,3 +50,29 @@ func TestAPackageIsNamedOnceAndEachOfItsTests(t *testing.T) {
 		t.Errorf("%q, %q, %v", packages, pattern, err)
 	}
 }
+
+func TestTheSlowestPackagesBeginFirst(t *testing.T) {
+	got := slowFirst([]string{"./cmd/agent/internal/archive", "./cmd/agent/internal/supervise", "./cmd/db-controller/internal/cluster", "./pkg/postgres"})
+	want := []string{"./cmd/db-controller/internal/cluster", "./cmd/agent/internal/supervise", "./cmd/agent/internal/archive", "./pkg/postgres"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	for _, name := range slow {
+		if _, err := os.Stat("../../" + name); err != nil {
+			t.Errorf("%s is among the slow packages: %v", name, err)
+		}
+	}
+}
+
+func TestSuitesThatRunSideBySideAreCountedTogether(t *testing.T) {
+	t.Chdir("../..")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	counted := &tally{}
+	one := goSuite{name: "counted", packages: []string{"./tools/runtests"}, run: "^TestTheSlowestPackagesBeginFirst$"}
+	err := goTests(t.Context(), counted, one, goSuite{}, one)
+	if err != nil || counted.passed != 2 || counted.failed != 0 {
+		t.Errorf("%+v: %v", counted, err)
+	}
+}
