@@ -16,8 +16,7 @@ const slow = 45.0
 // stopped is the same for a cluster all of whose pods are stopped and started.
 const stopped = 180.0
 
-// tryFaults tries some of the faults of the chaos suite, once each, on one cluster. None of these tests is parallel: they
-// break nodes.
+// tryFaults tries some of the faults of the chaos suite, once each, on one cluster. Tests that break nodes are not parallel.
 func tryFaults(t *testing.T, limit float64, replication chaos.Replication, names ...string) {
 	t.Helper()
 	faults, err := chaos.Find(names...)
@@ -35,6 +34,7 @@ func tryFaults(t *testing.T, limit float64, replication chaos.Replication, names
 }
 
 func TestAnotherInstanceTakesOverOrTheSameComesBackWithinSeconds(t *testing.T) {
+	t.Parallel()
 	tryFaults(t, slow, chaos.Async, "switchover", "kill-postmaster", "graceful-delete")
 }
 
@@ -51,5 +51,6 @@ func TestNothingAcknowledgedIsLostInARandomEpisode(t *testing.T) {
 }
 
 func TestNothingAcknowledgedIsLostWhenAllInstancesAreStoppedInOrder(t *testing.T) {
+	t.Parallel()
 	tryFaults(t, stopped, chaos.Async, "delete-all", "hibernate")
 }

@@ -88,7 +88,11 @@ func awaitArchived(b *bed) {
 func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsCreated(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
-	b.Cluster("shop", 17)
+	shop := b.NewCluster("shop", 17)
+	// A restore point that isn't there may be on its way until a minute after the archive's timeout.
+	shop.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"archive_timeout": "2s"}
+	b.Must(b.Create(t.Context(), shop))
+	b.AwaitTrue(shop, v1alpha1.ConditionReady)
 	b.SQL("shop", "CREATE TABLE t (n int)")
 	backup := b.Backup("base", "shop")
 	at := func(text string) *v1alpha1.RestoreTarget { return &v1alpha1.RestoreTarget{Time: text} }

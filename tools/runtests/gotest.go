@@ -21,6 +21,7 @@ import (
 // goSuite is one run of go test.
 type goSuite struct {
 	name     string
+	on       string // what the lines of its packages end with, where the same ones run more than once
 	dir      string
 	tags     string
 	packages []string
@@ -140,7 +141,7 @@ func goTest(ctx context.Context, t *tally, s goSuite) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r := reporter{tally: t, log: log, output: map[string][]string{}, times: map[string]times{}}
+	r := reporter{tally: t, on: s.on, log: log, output: map[string][]string{}, times: map[string]times{}}
 	if err := r.read(stdout); err != nil {
 		return err
 	}
@@ -150,6 +151,7 @@ func goTest(ctx context.Context, t *tally, s goSuite) error {
 // reporter makes sense of the events of one run.
 type reporter struct {
 	tally  *tally
+	on     string
 	log    io.Writer
 	output map[string][]string // of each package and test that is not done yet
 	times  map[string]times    // of each package that is not done yet
@@ -208,9 +210,9 @@ func (r *reporter) packageDone(e event, key string) {
 	switch e.Action {
 	case "fail":
 		r.show(key)
-		fmt.Printf("    FAIL %s (%.1fs)\n", e.Package, e.Elapsed)
+		fmt.Printf("    FAIL %s (%.1fs)%s\n", e.Package, e.Elapsed, r.on)
 	case "pass":
-		fmt.Printf("    ok   %s (%.1fs)\n", e.Package, e.Elapsed)
+		fmt.Printf("    ok   %s (%.1fs)%s\n", e.Package, e.Elapsed, r.on)
 	}
 	if !strings.Contains(strings.Join(r.output[key], ""), "(cached)") { // else it took that another time
 		r.tally.tests = append(r.tally.tests, r.times[e.Package].of(e.Package)...)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -135,12 +134,21 @@ func onPostgres(ctx context.Context, t *tally, full bool) error {
 		full, "cmd/agent/internal/basebackup/")
 }
 
-// withDetector runs the tests of the files that have a suite's build tag with the race detector. Some folders are spared it but
-// in `make test-full`: tests that pack whole databases would take minutes, and what they start at a time has tests of its own.
+// withDetector runs the tests of the files that have a suite's build tag.
 func withDetector(ctx context.Context, t *tally, suite goSuite, full bool, spared ...string) error {
-	files, err := filesWith(ctx, suite.tags)
+	suites, err := suite.withDetector(ctx, full, spared...)
 	if err != nil {
 		return err
+	}
+	return goTests(ctx, t, suites...)
+}
+
+// withDetector is a suite with the race detector, and the rest of it without. Some folders are spared the detector but in
+// `make test-full`: tests that pack whole databases would take minutes, and what they start at a time has tests of its own.
+func (s goSuite) withDetector(ctx context.Context, full bool, spared ...string) ([]goSuite, error) {
+	files, err := filesWith(ctx, s.tags)
+	if err != nil {
+		return nil, err
 	}
 	var plain, others []string
 	for _, path := range files {
@@ -150,15 +158,13 @@ func withDetector(ctx context.Context, t *tally, suite goSuite, full bool, spare
 			others = append(others, path)
 		}
 	}
-	detecting, err := suite.of(others)
+	detecting, err := s.of(others)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	detecting.race = true
-	if suite, err = suite.of(plain); err != nil {
-		return err
-	}
-	return goTests(ctx, t, detecting, suite)
+	rest, err := s.of(plain)
+	return []goSuite{detecting, rest}, err
 }
 
 // postgresInImage runs the tests of PostgreSQL against one that this machine's Debian doesn't have.
@@ -235,24 +241,28 @@ func testsIn(files []string) (packages []string, pattern string, err error) {
 	return slices.Compact(packages), "^(" + strings.Join(names, "|") + ")$", nil
 }
 
-// s3 runs the tests of the store on one server after the other.
+// s3 runs the tests of the store on both servers.
 func s3(ctx context.Context, t *tally, full bool) error {
 	suite := goSuite{name: "s3", tags: "s3", short: !full, timeout: 20 * time.Minute}
 	const spared = "pkg/backup/"
 	if usersCluster() {
 		return withDetector(ctx, t, suite, full, spared)
 	}
-	var errs []error
+	var suites []goSuite
 	for _, server := range []string{"minio", "versitygw"} {
 		env, err := kube(ctx, "s3", "env", server)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("    on %s:\n", server)
-		suite.env = strings.Fields(env)
-		errs = append(errs, withDetector(ctx, t, suite, full, spared))
+		on := suite
+		on.env, on.on = strings.Fields(env), " on "+server
+		both, err := on.withDetector(ctx, full, spared)
+		if err != nil {
+			return err
+		}
+		suites = append(suites, both...)
 	}
-	return errors.Join(errs...)
+	return goTests(ctx, t, suites...)
 }
 
 func integration(ctx context.Context, t *tally, full bool) error {
