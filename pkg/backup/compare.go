@@ -29,13 +29,13 @@ type Difference struct {
 func Compare(ctx context.Context, store objstore.Store, manifest *Manifest, target string, opts RestoreOptions) (*Difference, error) {
 	roots := rootsIn(target, opts.Tablespaces)
 	defer closeAll(roots)
-	survey := newSurvey(manifest, opts.Tablespaces, false)
+	findings := newFindings(manifest, opts.Tablespaces, false)
 	for oid, root := range roots {
-		if err := survey.place(oid, root); err != nil {
+		if err := findings.place(oid, root); err != nil {
 			return nil, err
 		}
 	}
-	present := &present{roots: roots, digests: digestersOf(manifest), there: survey.kept, onlyThere: true}
+	present := &present{roots: roots, digests: digestersOf(manifest), there: findings.kept, onlyThere: true}
 	c := &comparing{fetcher: &fetcher{store: store, header: &manifest.Header, present: present}}
 	total := contentBytes(manifest.Files)
 	report := newReporter(opts.Progress, func() Progress {
@@ -48,7 +48,7 @@ func Compare(ctx context.Context, store objstore.Store, manifest *Manifest, targ
 	}
 	slices.SortFunc(c.missing, inPacks)
 	same := present.taken.Load()
-	return &Difference{Bytes: total - same, Same: same, manifest: manifest, missing: c.missing, kept: survey.kept}, nil
+	return &Difference{Bytes: total - same, Same: same, manifest: manifest, missing: c.missing, kept: findings.kept}, nil
 }
 
 // rootsIn opens PGDATA and the tablespaces that have a place of their own, as far as they are there.

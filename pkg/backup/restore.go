@@ -100,7 +100,7 @@ func (r *restoring) keep() error {
 		return nil
 	}
 	if d := r.opts.Difference; d != nil {
-		now, err := r.survey(false)
+		now, err := r.findings(false)
 		if err == nil {
 			err = d.stillSo(r.manifest, now)
 		}
@@ -109,18 +109,18 @@ func (r *restoring) keep() error {
 		}
 	}
 	var err error
-	r.had, err = r.survey(true)
+	r.had, err = r.findings(true)
 	return err
 }
 
-func (r *restoring) survey(change bool) (map[*File]state, error) {
-	survey := newSurvey(r.manifest, r.opts.Tablespaces, change)
+func (r *restoring) findings(change bool) (map[*File]state, error) {
+	findings := newFindings(r.manifest, r.opts.Tablespaces, change)
 	for oid, p := range r.places {
-		if err := survey.place(oid, p.root); err != nil {
+		if err := findings.place(oid, p.root); err != nil {
 			return nil, fmt.Errorf("make ready what is in %s: %w", p.path, err)
 		}
 	}
-	return survey.kept, nil
+	return findings.kept, nil
 }
 
 // mapped says where a tablespace goes that has a place of its own.

@@ -121,7 +121,7 @@ func (u *universe) kubernetes(p plant) {
 
 // work is a pass of the controller of an Upgrade.
 func (u *universe) work(i int, p plant) {
-	a, lock := &u.Askers[i], u.lock(i)
+	a, lock := &u.Requesters[i], u.lock(i)
 	steps := []func() flow.Outcome{
 		func() flow.Outcome { return awaitTurn(lock) }, func() flow.Outcome { return lock.Request(0, nil) }, lock.Await, lock.PinPrevious, func() flow.Outcome { return u.job(i) },
 		func() flow.Outcome {
@@ -164,7 +164,7 @@ func awaitTurn(lock volumelock.Lock) flow.Outcome {
 
 // job starts the Job, and waits for it.
 func (u *universe) job(i int) flow.Outcome {
-	if !u.Askers[i].Worked {
+	if !u.Requesters[i].Worked {
 		if u.Job < 0 && u.lock(i).Granted() {
 			u.Job = i
 		}
@@ -183,9 +183,9 @@ func (u *universe) endJob(i int) flow.Outcome {
 // finish ends a Job that works: its data is there, made of what the cluster ran on.
 func (u *universe) finish() {
 	i := u.Job
-	u.Job, u.Askers[i].Worked = -1, true
+	u.Job, u.Requesters[i].Worked = -1, true
 	for n := range u.Disks {
-		if u.Askers[i].Object.Status.Previous.Instance == fmt.Sprint("shop-", n) {
+		if u.Requesters[i].Object.Status.Previous.Instance == fmt.Sprint("shop-", n) {
 			u.Disks[n].Data[generationOf(i)] = true
 		}
 	}
@@ -208,7 +208,7 @@ func (u *universe) next(p plant, trouble bool) []*universe {
 	try(!u.Refuses, func(c *universe) { c.control(c.observe(), p) })
 	try(true, func(c *universe) { c.kubernetes(p) })
 	try(u.Job >= 0, func(c *universe) { c.finish() })
-	for i := range u.Askers {
+	for i := range u.Requesters {
 		try(true, func(c *universe) { c.work(i, p) })
 	}
 	if !trouble {
@@ -220,7 +220,7 @@ func (u *universe) next(p plant, trouble bool) []*universe {
 	try(left.Rollbacks > 0 && u.Saved == nil, func(c *universe) { c.Saved = u.clone() })
 	try(left.Rollbacks > 0 && u.Saved != nil && u.Job < 0, func(c *universe) {
 		saved := u.Saved.clone()
-		c.Cluster, c.Version, c.Set, c.Askers = saved.Cluster, c.Version+1, saved.Set, saved.Askers
+		c.Cluster, c.Version, c.Set, c.Requesters = saved.Cluster, c.Version+1, saved.Set, saved.Requesters
 		c.Left.Rollbacks, c.Saved, c.Runs = 0, nil, "" // pods that the store doesn't know are stopped
 	})
 	try(left.Claims > 0 && u.Runs != "", func(c *universe) {
@@ -234,11 +234,11 @@ func (u *universe) next(p plant, trouble bool) []*universe {
 		c.Primary = 1 - c.Primary
 		c.Cluster.Status.Primary, c.Version = fmt.Sprint("shop-", c.Primary), c.Version+1
 	})
-	for i := range u.Askers {
-		a := u.Askers[i]
-		try(left.GiveUps > 0 && !a.Up && !a.GivesUp, func(c *universe) { c.Left.GiveUps--; c.Askers[i].GivesUp = true })
-		try(left.Decisions > 0 && a.Up && !a.RollsBack, func(c *universe) { c.Left.Decisions--; c.Askers[i].RollsBack = true })
-		try(left.Deletions > 0 && a.Exists && u.Job != i, func(c *universe) { c.Left.Deletions--; c.Askers[i].Exists = false })
+	for i := range u.Requesters {
+		a := u.Requesters[i]
+		try(left.GiveUps > 0 && !a.Up && !a.GivesUp, func(c *universe) { c.Left.GiveUps--; c.Requesters[i].GivesUp = true })
+		try(left.Decisions > 0 && a.Up && !a.RollsBack, func(c *universe) { c.Left.Decisions--; c.Requesters[i].RollsBack = true })
+		try(left.Deletions > 0 && a.Exists && u.Job != i, func(c *universe) { c.Left.Deletions--; c.Requesters[i].Exists = false })
 	}
 	return all
 }
@@ -247,7 +247,7 @@ func (u *universe) next(p plant, trouble bool) []*universe {
 func (u *universe) comesBack(p plant) bool {
 	now := u.clone()
 	for range 40 {
-		for _, do := range []func(){func() { now.control(now.observe(), p) }, func() { now.kubernetes(p) }, func() { now.work(0, p) }, func() { now.work(len(now.Askers)-1, p) }} {
+		for _, do := range []func(){func() { now.control(now.observe(), p) }, func() { now.kubernetes(p) }, func() { now.work(0, p) }, func() { now.work(len(now.Requesters)-1, p) }} {
 			if now.Refuses {
 				return true
 			}
@@ -287,9 +287,9 @@ func explore(begin *universe, p plant, limit int) (string, int) {
 const states = 2000
 
 var explorations = map[string]struct {
-	askers int
-	left   budget
-	plant  plant
+	requesters int
+	left       budget
+	plant      plant
 }{
 	"an Upgrade gives up after its data has served": {1, budget{GiveUps: 1, Failovers: 1}, plant{servedUnrecorded: true}},
 	"a db-controller is held up":                    {1, budget{Stale: 1, GiveUps: 1}, plant{unfenced: true}},
@@ -303,7 +303,7 @@ func TestNoOrderOfEventsBreaksAPromiseOfTheVolumeLock(t *testing.T) {
 	for name, c := range explorations {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			broken, tried := explore(newUniverse(c.askers, c.left), plant{}, states)
+			broken, tried := explore(newUniverse(c.requesters, c.left), plant{}, states)
 			if broken != "" {
 				t.Errorf("%s, after %d states", broken, tried)
 			}
@@ -317,7 +317,7 @@ func TestTheExplorationFindsTheFaultsOfFormerCode(t *testing.T) {
 		if c.plant == (plant{}) {
 			continue
 		}
-		broken, tried := explore(newUniverse(c.askers, c.left), c.plant, states)
+		broken, tried := explore(newUniverse(c.requesters, c.left), c.plant, states)
 		if broken == "" {
 			t.Errorf("%s: nothing was found in %d states", name, tried)
 		}

@@ -21,8 +21,8 @@ type disk struct {
 	Adoption int64
 }
 
-// asker is an Upgrade: what its controller has recorded, and how far its Job is.
-type asker struct {
+// requester is an Upgrade: what its controller has recorded, and how far its Job is.
+type requester struct {
 	Object     v1alpha1.Upgrade
 	Exists     bool
 	Worked, Up bool // its Job has ended well; its work has served clients
@@ -51,21 +51,21 @@ type set struct {
 
 // universe is one state of everything.
 type universe struct {
-	Cluster *v1alpha1.PostgresCluster
-	Version int // of the cluster
-	Set     set
-	Askers  []asker
-	Disks   []disk
-	Job     int    // who works on the volumes; -1: nobody
-	Runs    string // the data generation on which PostgreSQL runs; empty: it doesn't
-	Refuses bool   // the agents refuse what they are told
-	Primary int
-	Written string            // the data generation that clients wrote to last
-	Parent  map[string]string // of what a data generation was made
-	Held    *look             // what a process was held up with
-	Saved   *universe         // a backup of etcd
-	Left    budget
-	Broken  string // a promise, and how
+	Cluster    *v1alpha1.PostgresCluster
+	Version    int // of the cluster
+	Set        set
+	Requesters []requester
+	Disks      []disk
+	Job        int    // who works on the volumes; -1: nobody
+	Runs       string // the data generation on which PostgreSQL runs; empty: it doesn't
+	Refuses    bool   // the agents refuse what they are told
+	Primary    int
+	Written    string            // the data generation that clients wrote to last
+	Parent     map[string]string // of what a data generation was made
+	Held       *look             // what a process was held up with
+	Saved      *universe         // a backup of etcd
+	Left       budget
+	Broken     string // a promise, and how
 }
 
 // budget is how often each trouble may come yet.
@@ -74,16 +74,16 @@ type budget struct{ Stale, Deletions, Rollbacks, Failovers, GiveUps, Decisions, 
 // plant is a fault of former code that the exploration has to find.
 type plant struct{ servedUnrecorded, unfenced, byName, lowerAccepted bool }
 
-func newUniverse(askers int, left budget) *universe {
+func newUniverse(requesters int, left budget) *universe {
 	u := &universe{
 		Cluster: &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "c"}},
 		Set:     set{Replicas: 1}, Job: -1, Runs: "g0", Written: "g0", Parent: map[string]string{}, Left: left,
 		Disks: []disk{{UID: 1, Data: map[string]bool{"g0": true}}, {UID: 2, Data: map[string]bool{"g0": true}}},
 	}
 	u.Cluster.Status = v1alpha1.PostgresClusterStatus{DataGeneration: "g0", SystemIdentifier: "7", MajorVersion: 17, DataInstance: "shop-0"}
-	for i := range askers {
+	for i := range requesters {
 		upgrade := v1alpha1.Upgrade{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("up", i), UID: types.UID(fmt.Sprint("u", i)), CreationTimestamp: metav1.NewTime(noon)}}
-		u.Askers = append(u.Askers, asker{Object: upgrade, Exists: true})
+		u.Requesters = append(u.Requesters, requester{Object: upgrade, Exists: true})
 	}
 	u.publish()
 	return u
@@ -91,9 +91,9 @@ func newUniverse(askers int, left budget) *universe {
 
 func (u *universe) clone() *universe {
 	c := *u
-	c.Cluster, c.Askers, c.Disks, c.Parent = u.Cluster.DeepCopy(), slices.Clone(u.Askers), slices.Clone(u.Disks), maps.Clone(u.Parent)
-	for i := range c.Askers {
-		c.Askers[i].Object = *u.Askers[i].Object.DeepCopy()
+	c.Cluster, c.Requesters, c.Disks, c.Parent = u.Cluster.DeepCopy(), slices.Clone(u.Requesters), slices.Clone(u.Disks), maps.Clone(u.Parent)
+	for i := range c.Requesters {
+		c.Requesters[i].Object = *u.Requesters[i].Object.DeepCopy()
 	}
 	for i := range c.Disks {
 		c.Disks[i].Data = maps.Clone(u.Disks[i].Data)
@@ -121,7 +121,7 @@ func uidOf(n int) types.UID { return types.UID(fmt.Sprint("v", n)) }
 
 func (u *universe) requests() []protocol.LockRequest {
 	var upgrades []v1alpha1.Upgrade
-	for _, a := range u.Askers {
+	for _, a := range u.Requesters {
 		if a.Exists {
 			upgrades = append(upgrades, a.Object)
 		}
@@ -132,7 +132,7 @@ func (u *universe) requests() []protocol.LockRequest {
 // writers are the Upgrades that an undo may have to wait for.
 func (u *universe) writers() []protocol.Writer {
 	var writers []protocol.Writer
-	for i, a := range u.Askers {
+	for i, a := range u.Requesters {
 		if previous := a.Object.Status.Previous; a.Exists && previous != nil {
 			writers = append(writers, protocol.Writer{
 				Kind: "Upgrade", Name: a.Object.Name, Wrote: generationOf(i), Previous: previous.DataGeneration, Decided: a.RollsBack, Undoable: !a.Over,
@@ -143,7 +143,7 @@ func (u *universe) writers() []protocol.Writer {
 }
 
 func (u *universe) lock(i int) volumelock.Lock {
-	a := &u.Askers[i]
+	a := &u.Requesters[i]
 	return volumelock.Lock{Requester: &a.Object, Status: &a.Object.Status.VolumeLockStatus, ClusterName: "shop", ClusterUID: "c", Cluster: u.Cluster, Now: noon}
 }
 
@@ -160,7 +160,7 @@ func (u *universe) serve() {
 }
 
 func (u *universe) decided(from, to string) bool {
-	for i, a := range u.Askers {
+	for i, a := range u.Requesters {
 		if previous := a.Object.Status.Previous; a.RollsBack && generationOf(i) == from && previous != nil && previous.DataGeneration == to {
 			return true
 		}

@@ -46,7 +46,7 @@ func randomFate(random *rand.Rand) *fate {
 func (k *kube) act(ctx context.Context, p *place, s *sight) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, a := range s.askers() {
+	for _, a := range s.requesters() {
 		f := p.fates[a.GetName()]
 		if now := told(a.said); a.said != nil && now != f.last {
 			f.last = now
@@ -76,6 +76,6 @@ func (f *fate) decisionOnUpgrade() v1alpha1.UpgradeDecision {
 	return v1alpha1.UpgradeConfirm
 }
 
-func (k *kube) patch(ctx context.Context, a asker, patch string) bool {
+func (k *kube) patch(ctx context.Context, a requester, patch string) bool {
 	return client.IgnoreNotFound(k.Patch(ctx, a.Object, client.RawPatch(types.MergePatchType, []byte(patch)))) == nil
 }

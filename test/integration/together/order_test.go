@@ -209,7 +209,7 @@ func (k *kube) picture(p *place) string {
 	_ = k.Get(context.Background(), client.ObjectKey{Namespace: p.ns, Name: clusterName}, cluster)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, a := range s.askers() {
+	for _, a := range s.requesters() {
 		text += fmt.Sprintf("%s %s: %s; fate: %+v\n", kindOf(a.Object), a.GetName(), told(a.said), *p.fates[a.GetName()])
 	}
 	return text + fmt.Sprintf("cluster: %s; holds: %+v; runs on %s of %v",
@@ -224,7 +224,7 @@ func (k *kube) ended(ctx context.Context, p *place) bool {
 		return false
 	}
 	there := map[string]bool{}
-	for _, a := range s.askers() {
+	for _, a := range s.requesters() {
 		there[a.GetName()] = true
 		if !a.ended || !a.GetDeletionTimestamp().IsZero() {
 			return false
@@ -253,7 +253,7 @@ func (k *kube) judge(ctx context.Context, p *place, cluster *v1alpha1.PostgresCl
 			wanted["restored by "+name], wanted["upgraded by "+name] = true, true
 		}
 	}
-	for _, a := range s.askers() {
+	for _, a := range s.requesters() {
 		k.count(kindOf(a.Object) + " " + a.said.Reason)
 		if a.said.Status == metav1.ConditionTrue {
 			well = true

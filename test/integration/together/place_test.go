@@ -141,8 +141,8 @@ func result(done any) *agentapi.Outcome {
 	return &agentapi.Outcome{Result: raw}
 }
 
-// asker is a Restore or an Upgrade, as far as both are the same.
-type asker struct {
+// requester is a Restore or an Upgrade, as far as both are the same.
+type requester struct {
 	client.Object
 	ended bool
 	// content: it has its data in use, and waits for a person's word alone.
@@ -150,17 +150,17 @@ type asker struct {
 	said    *metav1.Condition
 }
 
-func (s *sight) askers() (all []asker) {
+func (s *sight) requesters() (all []requester) {
 	for i := range s.restores.Items {
 		r := &s.restores.Items[i]
-		all = append(all, asker{
+		all = append(all, requester{
 			r, r.Status.CompletedAt != nil, r.Status.RestoredAt != nil && r.Status.VolumeLockRequest == nil,
 			meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionSucceeded),
 		})
 	}
 	for i := range s.upgrades.Items {
 		u := &s.upgrades.Items[i]
-		all = append(all, asker{
+		all = append(all, requester{
 			u, u.Status.SettledAt != nil || u.Status.CompletedAt != nil && u.Status.UpAt == nil,
 			u.Status.UpAt != nil && u.Status.VolumeLockRequest == nil, meta.FindStatusCondition(u.Status.Conditions, v1alpha1.ConditionSucceeded),
 		})
@@ -179,7 +179,7 @@ func kindOf(o client.Object) string {
 // othersWait reports that everybody else who wants the volume says behind whom it waits: until then the holder works on.
 func (p *place) othersWait(s *sight, holder string) bool {
 	waiting := 0
-	for _, a := range s.askers() {
+	for _, a := range s.requesters() {
 		if a.ended || a.content || !a.GetDeletionTimestamp().IsZero() || p.fates[a.GetName()].cancelled || kindOf(a.Object)+" "+a.GetName() == holder {
 			continue
 		}
@@ -196,7 +196,7 @@ func (p *place) othersWait(s *sight, holder string) bool {
 }
 
 // late lets the holder go on if somebody doesn't say in time that it waits for it, which is an error.
-func (p *place) late(holder string, a asker) bool {
+func (p *place) late(holder string, a requester) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	since, gated := p.gated[holder]

@@ -55,9 +55,9 @@ type Socket struct {
 	Options
 	conn net.PacketConn
 
-	mu     sync.Mutex
-	asked  map[string]*session // by member, with the keys of this process
-	askers map[string]*session // by holder, with the keys of those
+	mu         sync.Mutex
+	asked      map[string]*session // by member, with the keys of this process
+	requesters map[string]*session // by holder, with the keys of those
 }
 
 // session is a key that two processes have agreed on.
@@ -72,7 +72,7 @@ type session struct {
 
 // New makes a socket on a connection, which it closes; Run serves it.
 func New(conn net.PacketConn, options Options) *Socket {
-	return &Socket{Options: options, conn: conn, asked: map[string]*session{}, askers: map[string]*session{}}
+	return &Socket{Options: options, conn: conn, asked: map[string]*session{}, requesters: map[string]*session{}}
 }
 
 // Run receives until ctx ends.
@@ -122,7 +122,7 @@ func (s *Socket) received(raw []byte, from net.Addr) {
 func (s *Socket) known(p *packet) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sessions := s.askers
+	sessions := s.requesters
 	if p.kind == answer {
 		sessions = s.asked
 	}
@@ -217,9 +217,9 @@ func (s *Socket) Agree(key agentapi.WordKey) agentapi.WordAnswer {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, found := s.askers[key.Leader]; !found && len(s.askers) >= holders {
-		clear(s.askers)
+	if _, found := s.requesters[key.Leader]; !found && len(s.requesters) >= holders {
+		clear(s.requesters)
 	}
-	s.askers[key.Leader] = &session{peer: key.Leader, id: id(key.ID), secret: key.Secret}
+	s.requesters[key.Leader] = &session{peer: key.Leader, id: id(key.ID), secret: key.Secret}
 	return agentapi.WordAnswer{Pod: s.Self, Agreed: true}
 }

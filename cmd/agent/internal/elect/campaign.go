@@ -11,7 +11,7 @@ import (
 func (c *Core) campaign(now Time, acts *Acts) {
 	who := c.candidate(now)
 	acts.Want = who.following()
-	acts.Want.Stand = acts.Want.Role == Follow && who.mayStand()
+	acts.Want.CampaignAsIs = acts.Want.Role == Follow && who.mayCampaignAsIs()
 	if c.lease.writing != nil {
 		return
 	}
@@ -100,9 +100,9 @@ func (c *candidate) free() (is bool, expires Time) {
 	return r.Holder == "" || c.now >= expires || r.Term == c.ended, expires
 }
 
-// mayStand says whether a member whose server is down may start it to say how far it is, though it can't follow anybody: whoever was
+// mayCampaignAsIs says whether a member whose server is down may start it to say how far it is, though it can't follow anybody: whoever was
 // primary after it may be lost for good.
-func (c *candidate) mayStand() bool {
+func (c *candidate) mayCampaignAsIs() bool {
 	free, _ := c.free()
 	return free && c.now >= c.promise && c.self.Whole && c.server.Mode != Primary && has(c.record.Members, c.self.Name)
 }

@@ -173,7 +173,7 @@ func (u *universe) follow(p *place, want Want) {
 	} else if leader != nil {
 		p.upstream = leader.name
 	}
-	if want.Stand && p.mode == Down && len(p.disk.wal) > 0 {
+	if want.CampaignAsIs && p.mode == Down && len(p.disk.wal) > 0 {
 		p.disk.standby, p.mode, p.end = true, Replica, 0
 		return
 	}

@@ -97,11 +97,11 @@ func (u *universe) tryLetters(try func(string, func(*universe))) {
 
 func (u *universe) describeLetters(b *strings.Builder) {
 	for _, l := range u.letters {
-		asker := u.place(l.from)
+		requester := u.place(l.from)
 		if l.answer {
-			asker = u.place(l.to)
+			requester = u.place(l.to)
 		}
-		fmt.Fprint(b, l.from, l.to, l.answer, l.life == asker.life, l.request.Failsafe.Term, l.request.Sequence, left(l.request.Number, asker.now), ";")
+		fmt.Fprint(b, l.from, l.to, l.answer, l.life == requester.life, l.request.Failsafe.Term, l.request.Sequence, left(l.request.Number, requester.now), ";")
 	}
 }
 

@@ -59,10 +59,10 @@ type Want struct {
 	Leader Member
 	// Detached: the replica receives no WAL, from whomever.
 	Detached bool
-	// Stand: a copy whose last server was a primary is started as a replica as it is. Nobody is there to rewind it from, and it may have
+	// CampaignAsIs: a copy whose last server was a primary is started as a replica as it is. Nobody is there to rewind it from, and it may have
 	// every commit.
-	Stand bool
-	Term  int64
+	CampaignAsIs bool
+	Term         int64
 	// Timeline that a promotion begins; 0: whichever is next. A server that has reached it can't: it waits for a later one.
 	Timeline int64
 	// Sync of a primary, set before it accepts writes.

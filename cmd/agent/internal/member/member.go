@@ -172,7 +172,7 @@ var roleNames = map[elect.Role]string{elect.Idle: "idle", elect.Stop: "stopped",
 
 // same says whether two wants ask for the same of PostgreSQL. How long it may go on is the watchdog's.
 func same(a, b elect.Want) bool {
-	return a.Role == b.Role && a.Leader == b.Leader && a.Detached == b.Detached && a.Stand == b.Stand && a.Term == b.Term && a.Timeline == b.Timeline && a.Orderly == b.Orderly && a.Why == b.Why &&
+	return a.Role == b.Role && a.Leader == b.Leader && a.Detached == b.Detached && a.CampaignAsIs == b.CampaignAsIs && a.Term == b.Term && a.Timeline == b.Timeline && a.Orderly == b.Orderly && a.Why == b.Why &&
 		fmt.Sprint(a.Sync) == fmt.Sprint(b.Sync)
 }
 

@@ -23,7 +23,7 @@ type Source interface {
 // Handler answers with the metrics of source.
 func Handler(source Source) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&collector{source: source, queries: newAsker(source.Server(), allQueries())}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(&collector{source: source, queries: newQuerier(source.Server(), allQueries())}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: askTime + time.Second})
 }
 
@@ -57,7 +57,7 @@ var (
 
 type collector struct {
 	source  Source
-	queries *asker
+	queries *querier
 }
 
 // Describe describes nothing: which metrics there are depends on the instance.

@@ -91,7 +91,7 @@ func TestAQueryThatTakesTooLongTakesNoOtherAlong(t *testing.T) {
 	slow := query{name: "slow", measures: gauges(transactionAge), sql: "SELECT 1::float8 FROM pg_sleep(60)"}
 	registry := prometheus.NewRegistry()
 	instance := newRunning(server)
-	registry.MustRegister(&collector{source: instance, queries: newAsker(instance.server, append([]query{slow}, queries...))})
+	registry.MustRegister(&collector{source: instance, queries: newQuerier(instance.server, append([]query{slow}, queries...))})
 	await(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), `howdah_query_failed{query="slow"} 1`, "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`)
 }
 

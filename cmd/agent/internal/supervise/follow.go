@@ -20,7 +20,7 @@ const leaderPoll = 200 * time.Millisecond
 func (r *runner) follow(ctx context.Context, want elect.Want) error {
 	config := r.inputs.config
 	g, how := r.repair.method(ctx, config.DataGeneration)
-	if want.Stand && how != asItIs && r.repair.standable(ctx, config.DataGeneration) {
+	if want.CampaignAsIs && how != asItIs && r.repair.campaignsAsIs(ctx, config.DataGeneration) {
 		r.Log.Warn("the last server on the data was a primary, and nobody is there to follow; it is started as a replica, to stand for election", "copy", g.ID)
 		if err := settings.MarkStandby(r.Volume.PGData(g.ID)); err != nil {
 			return r.unable(ctx, err)

@@ -99,8 +99,8 @@ func (r *repair) method(ctx context.Context, wanted string) (generation.Generati
 	return g, r.next
 }
 
-// standable says whether there is a whole copy whose last server was a primary.
-func (r *repair) standable(ctx context.Context, wanted string) bool {
+// campaignsAsIs says whether there is a whole copy whose last server was a primary.
+func (r *repair) campaignsAsIs(ctx context.Context, wanted string) bool {
 	g, err := r.Volume.Resolve(wanted)
 	if err != nil || r.Volume.Rewinding(g.ID) {
 		return false

@@ -10,7 +10,7 @@ func (a *agent) follow(s *server) {
 	v, leader := &a.node.volume, a.leader()
 	switch {
 	case a.busy:
-	case s == nil && a.want.Stand && len(v.wal) > 0 && !v.torn:
+	case s == nil && a.want.CampaignAsIs && len(v.wal) > 0 && !v.torn:
 		a.startReplica()
 	case s == nil && (len(v.wal) == 0 || v.torn):
 		a.copy(leader)

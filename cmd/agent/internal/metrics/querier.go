@@ -21,8 +21,8 @@ const (
 	answerAge = 15 * time.Second // an answer is given again for so long
 )
 
-// asker asks the server, and keeps the answers. A query that fails or takes too long takes no other along.
-type asker struct {
+// querier asks the server, and keeps the answers. A query that fails or takes too long takes no other along.
+type querier struct {
 	server local.Server
 
 	mu    sync.Mutex // one scrape at a time
@@ -50,8 +50,8 @@ type rarely struct {
 	asks  bool
 }
 
-func newAsker(server local.Server, queries []query) *asker {
-	a := &asker{server: server, last: map[string]*answer{}}
+func newQuerier(server local.Server, queries []query) *querier {
+	a := &querier{server: server, last: map[string]*answer{}}
 	for _, q := range queries {
 		if q.every > 0 {
 			a.rare = append(a.rare, &rarely{query: q})
@@ -63,7 +63,7 @@ func newAsker(server local.Server, queries []query) *asker {
 }
 
 // collect sends the answers, and for each query whether there is one.
-func (a *asker) collect(out chan<- prometheus.Metric) {
+func (a *querier) collect(out chan<- prometheus.Metric) {
 	for _, q := range a.rare {
 		q.begin(a.server)
 		if last := q.answer(); last != nil {
@@ -88,7 +88,7 @@ func (a *answer) send(name string, out chan<- prometheus.Metric) {
 }
 
 // ask asks what is asked often, in one session.
-func (a *asker) ask() {
+func (a *querier) ask() {
 	for _, q := range a.often {
 		a.last[q.name] = &answer{failed: true}
 	}

@@ -8,11 +8,11 @@ func TestAFormerPrimaryStandsForElectionOnlyOnceTheLeaseIsFree(t *testing.T) {
 	a := start(t, "a", required(1)).sees(record)
 	a.passes(limits.Expire - 1)
 	a.wants(Follow)
-	if a.acts.Want.Stand {
+	if a.acts.Want.CampaignAsIs {
 		t.Error("b may come back, and a be rewound")
 	}
 	a.passes(1).waits()
-	if !a.acts.Want.Stand {
+	if !a.acts.Want.CampaignAsIs {
 		t.Errorf("%+v", a.acts.Want)
 	}
 	a.serves(Replica, 1, 100).takes()
@@ -21,7 +21,7 @@ func TestAFormerPrimaryStandsForElectionOnlyOnceTheLeaseIsFree(t *testing.T) {
 func TestWhoIsNoMemberDoesNotStandForElection(t *testing.T) {
 	record := held(0)
 	record.Holder, record.HolderUID, record.LastHolder = "b", "b-1", "b"
-	if a := start(t, "a", asynchronous()).sees(record).passes(limits.Expire); a.acts.Want.Stand {
+	if a := start(t, "a", asynchronous()).sees(record).passes(limits.Expire); a.acts.Want.CampaignAsIs {
 		t.Errorf("%+v", a.acts.Want)
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"syscall"
 )
 
-// survey goes through a data directory, and finds which of a backup's files it may hold already: those of the right kind in
-// the right place. Links are never followed, and a file that has another name, too, is none of ours: who writes into it writes
-// into the other.
-type survey struct {
+// findings are the files of a data directory that a backup may have as well: those of the right kind in the right place. Links
+// are never followed, and a file that has another name, too, is none of ours: who writes into it writes into the other.
+type findings struct {
 	expected    map[string]*File
 	tablespaces map[string]string // RestoreOptions.Tablespaces
 	// change makes ready for a restore what is found: everything else is removed, what is longer is cut, what no part of the
@@ -28,24 +27,24 @@ type state struct {
 	mode    fs.FileMode // permission bits
 }
 
-func newSurvey(manifest *Manifest, tablespaces map[string]string, change bool) *survey {
-	s := &survey{expected: make(map[string]*File, len(manifest.Files)), tablespaces: tablespaces, change: change, kept: map[*File]state{}}
+func newFindings(manifest *Manifest, tablespaces map[string]string, change bool) *findings {
+	s := &findings{expected: make(map[string]*File, len(manifest.Files)), tablespaces: tablespaces, change: change, kept: map[*File]state{}}
 	for i := range manifest.Files {
 		s.expected[manifest.Files[i].Path] = &manifest.Files[i]
 	}
 	return s
 }
 
-// place surveys PGDATA, or a tablespace that has a place of its own.
-func (s *survey) place(oid string, root *os.Root) error {
+// place looks through PGDATA, or a tablespace that has a place of its own.
+func (s *findings) place(oid string, root *os.Root) error {
 	if oid == "" {
 		return s.folder(root, ".", "")
 	}
 	return s.folder(root, ".", "pg_tblspc/"+oid)
 }
 
-// folder surveys what is in a folder: name in its root, full in PGDATA.
-func (s *survey) folder(root *os.Root, name, full string) error {
+// folder looks through what is in a folder: name in its root, full in PGDATA.
+func (s *findings) folder(root *os.Root, name, full string) error {
 	children, err := namesIn(root, name)
 	if err != nil {
 		return s.unless(err)
@@ -59,7 +58,7 @@ func (s *survey) folder(root *os.Root, name, full string) error {
 }
 
 // unless lets an error pass where nothing is to be changed.
-func (s *survey) unless(err error) error {
+func (s *findings) unless(err error) error {
 	if s.change {
 		return err
 	}
@@ -75,7 +74,7 @@ func namesIn(root *os.Root, name string) ([]string, error) {
 	return names, errors.Join(err, folder.Close())
 }
 
-func (s *survey) child(root *os.Root, name, full string) error {
+func (s *findings) child(root *os.Root, name, full string) error {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return s.unless(err)
@@ -101,7 +100,7 @@ func (s *survey) child(root *os.Root, name, full string) error {
 }
 
 // fits says whether what is there is of a file's kind.
-func (s *survey) fits(f *File, root *os.Root, name string, info fs.FileInfo) bool {
+func (s *findings) fits(f *File, root *os.Root, name string, info fs.FileInfo) bool {
 	switch f.Kind {
 	case Regular:
 		stat, ok := info.Sys().(*syscall.Stat_t)
