@@ -58,6 +58,7 @@ type Publisher struct {
 	written   *bool // what the slice says, nil if unknown
 	coming    bool  // this pod is being put into the slice
 	reign     int   // counts the times that it was left to another primary
+	led       bool  // clients were led here, and nobody has asked since
 	wake      chan struct{}
 	announced chan struct{} // closed and replaced at the end of each write
 }
@@ -119,23 +120,40 @@ func (p *Publisher) Withdraw(ctx context.Context) {
 }
 
 // Vacate takes this pod, which is no primary any more, out of the slice if it is still in it, and waits until that is done or ctx ends.
-// A client that connects to it as a replica would stay, and could not write.
-func (p *Publisher) Vacate(ctx context.Context) {
+// A client that connects to it as a replica would stay, and could not write. It says whether some may still come: the slice led here,
+// and each node learns a little later that it doesn't.
+func (p *Publisher) Vacate(ctx context.Context) (stragglers bool) {
 	if p == nil {
-		return
+		return false
 	}
 	for {
 		err := p.put(ctx, false)
 		if err == nil {
-			return
+			return p.hasLed()
 		}
 		select {
 		case <-time.After(vacateTime):
 		case <-ctx.Done():
 			p.Log.Warn("clients may still be led to this pod, which is no primary any more", "slice", p.Slice, "error", err)
-			return
+			return true
 		}
 	}
+}
+
+// hasLed says whether clients were led here since it was called last.
+func (p *Publisher) hasLed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	led := p.led
+	p.led = false
+	return led
+}
+
+// noteLed notes that the slice leads here, or did.
+func (p *Publisher) noteLed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.led = true
 }
 
 // Run writes until ctx ends, again and again while the API server refuses: the slice may not be there yet.
@@ -221,6 +239,7 @@ func (p *Publisher) putOnce(ctx context.Context, ready bool) error {
 	case !ready && !found.leadsTo(p.Pod):
 		return nil // another pod has taken its place
 	}
+	p.noteLed()
 	body := p.body(ready)
 	body.Metadata.ResourceVersion = found.Metadata.ResourceVersion
 	return p.API.Apply(ctx, p.path(), manager, body)

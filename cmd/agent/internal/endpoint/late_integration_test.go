@@ -205,13 +205,17 @@ func TestAFormerPrimaryThatBecomesAReplicaLeadsNobodyToItself(t *testing.T) {
 	first.Set(true)
 	b.await("shop-0")
 	first.Yield()
-	first.Vacate(t.Context())
+	if !first.Vacate(t.Context()) {
+		t.Error("clients that are on their way to it are forgotten")
+	}
 	if pod := b.leadsTo(); pod != "" {
 		t.Errorf("clients are led to %q", pod)
 	}
 	b.publisher("shop-1", "10.0.0.2", b.agent, always).Set(true)
 	b.await("shop-1")
-	first.Vacate(t.Context())
+	if first.Vacate(t.Context()) {
+		t.Error("nobody was led to it since, and yet they are waited for")
+	}
 	if pod := b.leadsTo(); pod != "shop-1" {
 		t.Errorf("clients of another primary are led to %q", pod)
 	}

@@ -54,7 +54,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 func (s *server) vacate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawTime)
 	defer cancel()
-	s.publisher.Vacate(ctx)
+	s.stragglers = s.publisher.Vacate(ctx)
 }
 
 // followWith makes the replication settings those of a replica.

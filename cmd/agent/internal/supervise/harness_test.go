@@ -316,19 +316,29 @@ type recorder struct {
 	told []bool
 	here bool // whether clients are to come here
 	left int  // how often they were left to another primary
+	led  bool // whether they were to come here since that was asked last
 }
 
 func (r *recorder) Set(ready bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told, r.here = append(r.told, ready), ready
+	r.told, r.here, r.led = append(r.told, ready), ready, r.led || ready
 }
 
 func (r *recorder) Withdraw(context.Context) { r.Set(false) }
 
 // Vacate implements Publisher.
-func (r *recorder) Vacate(context.Context) { r.Set(false) }
-func (r *recorder) Role(string)            {}
+func (r *recorder) Vacate(context.Context) bool {
+	r.Set(false)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	led := r.led
+	r.led = false
+	return led
+}
+
+// Role implements Publisher.
+func (r *recorder) Role(string) {}
 
 func (r *recorder) Yield() {
 	r.mu.Lock()

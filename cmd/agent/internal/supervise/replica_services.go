@@ -27,11 +27,14 @@ type replicaServices struct {
 	*shared
 	copy     *adopted
 	archiver *archive.Archiver
+	// lead is after which times clients that came are still to be led away.
+	lead []time.Duration
 }
 
 // run does what a running replica needs beside its supervision, until ctx ends.
 func (s *replicaServices) run(ctx context.Context) {
 	s.learn(ctx)
+	began := time.Now()
 	var kept, facts time.Time
 	for turn := 0; ; turn++ {
 		if turn == 1 { // mostly the pod is Ready by now, so that the -ro Service takes it in once, instead of as one that isn't first
@@ -49,6 +52,7 @@ func (s *replicaServices) run(ctx context.Context) {
 			s.learn(ctx)
 			facts = time.Now()
 		}
+		s.leadAway(ctx, time.Since(began))
 		pause := replicaTick
 		if s.election.Want().Leader.Name == "" {
 			pause /= 5 // somebody is about to take over

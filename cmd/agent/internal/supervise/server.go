@@ -36,6 +36,7 @@ type server struct {
 	health     *health
 	replicas   *replicas // of a primary
 	entrance   entrance  // of a primary
+	stragglers bool      // clients that want a primary may still come to this replica
 	// settle stops the services, and waits for it; nil: they have not been started.
 	settle func()
 }
@@ -60,7 +61,11 @@ func (s *server) startServices(ctx context.Context) {
 // services of a server that is what this one is now. They are given what they work on, which is none of the loop's.
 func (s *server) services() func(context.Context) {
 	if s.as == replicaMode {
-		return (&replicaServices{shared: s.shared, copy: s.copy, archiver: s.archiver}).run
+		services := &replicaServices{shared: s.shared, copy: s.copy, archiver: s.archiver}
+		if s.stragglers {
+			services.lead = leadAway
+		}
+		return services.run
 	}
 	return (&primaryServices{shared: s.shared, copy: s.copy, archiver: s.archiver, replicas: s.replicas}).run
 }

@@ -54,8 +54,9 @@ type Publisher interface {
 	Withdraw(ctx context.Context)
 	// Yield leaves it to another primary to say where clients shall go.
 	Yield()
-	// Vacate leads clients here no more, where another primary has not led them away yet, and waits for that.
-	Vacate(ctx context.Context)
+	// Vacate leads clients here no more, where another primary has not led them away yet, and waits for that. It says whether some may
+	// come all the same for a while, because they were led here before.
+	Vacate(ctx context.Context) (stragglers bool)
 	// Role of the instance, for the Services of replicas.
 	Role(role string)
 }

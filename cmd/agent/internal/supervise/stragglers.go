@@ -1,0 +1,38 @@
+package supervise
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// leadAway is after which times a former primary ends the sessions of clients. The EndpointSlice leads nobody to it when it starts as a
+// replica, but each node's proxy learns that in its own time, on a busy node after seconds. A client that came until then, wants to
+// write, and keeps its connection would get nothing but errors, for good; one that came to read connects again.
+var leadAway = []time.Duration{2 * time.Second, 5 * time.Second, 15 * time.Second}
+
+// endClients ends the sessions that have come over the network, other than those of backups, upgrades and replicas.
+const endClients = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+	WHERE backend_type = 'client backend' AND client_addr IS NOT NULL AND usename <> ALL ($1::text[])`
+
+// leadAway ends the sessions of clients whenever that is due, and later where the server doesn't answer.
+func (s *replicaServices) leadAway(ctx context.Context, passed time.Duration) {
+	if len(s.lead) == 0 || passed < s.lead[0] {
+		return
+	}
+	ended := 0
+	err := s.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, endClients, []string{postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication}).Scan(&ended)
+	})
+	if err != nil {
+		s.Log.Debug("sessions of clients can't be ended yet", "error", err)
+		return
+	}
+	s.lead = s.lead[1:]
+	if ended > 0 {
+		s.Log.Info("ended sessions of clients that had come to the former primary, so that they are led to the present one", "sessions", ended)
+	}
+}

@@ -1,0 +1,39 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+// A node's proxy may lead clients to a former primary for a while after that has become a replica. One that keeps its connection
+// could not write for as long as it lives.
+func TestAClientThatIsLedToAFormerPrimaryTooLateIsNotLeftThere(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.run()
+	two.first.await("be the primary", two.first.public.ready)
+	two.first.sql("CREATE ROLE late LOGIN PASSWORD 'secret'")
+	two.awaitStreaming()
+	two.lease.pass(t, "shop-1")
+	var late *pgx.Conn
+	two.first.await("accept the client that comes too late, as a replica", func() (accepted bool) {
+		conn, err := two.first.connect("late", "secret", "postgres", "")
+		if err == nil {
+			err = conn.QueryRow(t.Context(), "SELECT pg_is_in_recovery()").Scan(&accepted)
+			late = conn
+		}
+		return err == nil && accepted
+	})
+	two.first.await("end its session", func() bool { return late.Ping(t.Context()) != nil })
+	if _, err := two.first.connect("late", "secret", "postgres", ""); err != nil {
+		t.Errorf("who comes to read is refused: %v", err)
+	}
+	two.first.awaitStatus("follow", func(s agentapi.Status) bool { return s.Replication != nil && s.Replication.Streaming })
+}
