@@ -27,6 +27,7 @@ var commands = []func() *cobra.Command{
 	upgradeCommand,
 	restoreCommand,
 	watchdogCommand,
+	poolerCommand,
 }
 
 func main() {

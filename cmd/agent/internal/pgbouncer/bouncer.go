@@ -1,0 +1,219 @@
+package pgbouncer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+const (
+	iniFile  = "pgbouncer.ini"
+	userFile = "userlist.txt"
+	// commandTime is how long PgBouncer may take to carry out a command of its console.
+	commandTime = 5 * time.Second
+	startPoll   = 20 * time.Millisecond
+)
+
+// bouncer is PgBouncer's process. Any goroutine may use it.
+type bouncer struct {
+	paths    Paths
+	command  []string
+	password string
+	log      *slog.Logger
+
+	process *exec.Cmd
+	ended   chan struct{}
+	err     error // of its end
+
+	mu      sync.Mutex
+	session *pgconn.PgConn // of the console
+}
+
+// start runs PgBouncer on a configuration, and waits until its console answers.
+func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, server place) error {
+	users := fmt.Sprintf("%q %q\n", console, b.password)
+	if err := os.WriteFile(filepath.Join(b.paths.RunDir, userFile), []byte(users), 0o640); err != nil {
+		return err
+	}
+	if err := b.write(config, server); err != nil {
+		return err
+	}
+	b.process = exec.Command(b.command[0], append(b.command[1:], filepath.Join(b.paths.RunDir, iniFile))...)
+	b.process.Stdout, b.process.Stderr = os.Stdout, os.Stderr
+	b.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // whoever is paused isn't left so
+	b.ended = make(chan struct{})
+	if err := b.process.Start(); err != nil {
+		return fmt.Errorf("start PgBouncer: %w", err)
+	}
+	go func() {
+		b.err = b.process.Wait()
+		close(b.ended)
+	}()
+	for {
+		err := b.do(ctx, "SHOW VERSION")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-b.ended:
+			return fmt.Errorf("PgBouncer ended at once: %w", orNil(b.err))
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(startPoll):
+		}
+	}
+}
+
+func orNil(err error) error {
+	if err == nil {
+		return errors.New("it gave no reason")
+	}
+	return err
+}
+
+// write replaces the configuration in one step.
+func (b *bouncer) write(config agentapi.PoolerConfig, server place) error {
+	path := filepath.Join(b.paths.RunDir, iniFile)
+	if err := os.WriteFile(path+".new", []byte(render(config, b.paths, server)), 0o640); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// connect opens a session of the console.
+func (b *bouncer) connect(ctx context.Context) (*pgconn.PgConn, error) {
+	config, err := pgconn.ParseConfig("sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	config.Host, config.Port = b.paths.RunDir, uint16(b.paths.Port)
+	config.User, config.Password, config.Database = console, b.password, "pgbouncer"
+	config.Fallbacks, config.ConnectTimeout = nil, commandTime
+	return pgconn.ConnectConfig(ctx, config)
+}
+
+// rows is the answer to a command.
+func (b *bouncer) rows(ctx context.Context, command string) ([]map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == nil || b.session.IsClosed() {
+		session, err := b.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		b.session = session
+	}
+	results, err := b.session.Exec(ctx, command).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command, err)
+	}
+	var all []map[string]string
+	for _, result := range results {
+		for _, values := range result.Rows {
+			row := map[string]string{}
+			for i, field := range result.FieldDescriptions {
+				row[field.Name] = string(values[i])
+			}
+			all = append(all, row)
+		}
+	}
+	return all, nil
+}
+
+func (b *bouncer) do(ctx context.Context, command string) error {
+	_, err := b.rows(ctx, command)
+	return err
+}
+
+// pause keeps what clients ask for from now on, and returns when no transaction is open any more, or ctx ends. It uses a session of its own,
+// which waits. That is not cancelled but closed: PgBouncer takes a cancel request of whoever waits for one to resume.
+func (b *bouncer) pause(ctx context.Context) error {
+	session, err := b.connect(ctx)
+	if err != nil {
+		return err
+	}
+	raw, err := session.Hijack()
+	if err != nil {
+		return err
+	}
+	defer raw.Conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = raw.Conn.Close() })()
+	raw.Frontend.Send(&pgproto3.Query{String: "PAUSE"})
+	if err := raw.Frontend.Flush(); err != nil {
+		return err
+	}
+	for {
+		message, err := raw.Frontend.Receive()
+		if err != nil {
+			return err
+		}
+		switch m := message.(type) {
+		case *pgproto3.ErrorResponse:
+			return fmt.Errorf("PAUSE: %s", m.Message)
+		case *pgproto3.ReadyForQuery:
+			return nil
+		}
+	}
+}
+
+// resume lets clients go on. One that is not paused is left as it is.
+func (b *bouncer) resume(ctx context.Context) error {
+	err := b.do(ctx, "RESUME")
+	if err != nil && strings.Contains(err.Error(), "not paused") {
+		return nil
+	}
+	return err
+}
+
+// use sends clients to a server from now on.
+func (b *bouncer) use(ctx context.Context, config agentapi.PoolerConfig, server place) error {
+	if err := b.write(config, server); err != nil {
+		return err
+	}
+	return b.do(ctx, "RELOAD")
+}
+
+// endOthers ends each client that is in a transaction on another server than this one. That server is no primary any more, so
+// nothing comes of it; one that is frozen or cut off would never say so.
+func (b *bouncer) endOthers(ctx context.Context, server place) error {
+	servers, err := b.rows(ctx, "SHOW SERVERS")
+	if err != nil {
+		return err
+	}
+	elsewhere := map[string]bool{}
+	for _, s := range servers {
+		if s["link"] != "" && (s["addr"] != server.Address || s["port"] != strconv.Itoa(server.Port)) {
+			elsewhere[s["link"]] = true
+		}
+	}
+	if len(elsewhere) == 0 {
+		return nil
+	}
+	clients, err := b.rows(ctx, "SHOW CLIENTS")
+	if err != nil {
+		return err
+	}
+	for _, c := range clients {
+		if elsewhere[c["ptr"]] {
+			b.log.Warn("a transaction on the former primary is ended", "user", c["user"], "database", c["database"])
+			err = errors.Join(err, b.do(ctx, "KILL_CLIENT "+c["id"]))
+		}
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package pgbouncer
+
+import (
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestClientsAreHeldServedAndLetGo(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	primary := func(term int64, handover string) agentapi.PoolerAnswer {
+		return agentapi.PoolerAnswer{Serving: true, DataGeneration: "g", Term: term, Handover: handover}
+	}
+	type seen struct {
+		answer *agentapi.PoolerAnswer // nil: there was none
+		after  time.Duration
+		tick   bool
+		want   act
+	}
+	heard := func(answer agentapi.PoolerAnswer, want act) seen { return seen{answer: &answer, want: want} }
+	for name, steps := range map[string][]seen{
+		"a handover": {
+			heard(primary(1, ""), serve), heard(primary(1, "h"), hold), heard(primary(1, "h"), nothing),
+			heard(agentapi.PoolerAnswer{DataGeneration: "g", Term: 1}, nothing), heard(primary(2, ""), serve),
+		},
+		"a handover that is taken back": {heard(primary(1, ""), serve), heard(primary(1, "h"), hold), heard(primary(1, ""), serve)},
+		"a primary that is lost":        {heard(primary(1, ""), serve), {want: hold}, {want: nothing}, heard(primary(2, ""), serve)},
+		"a former primary that thaws":   {heard(primary(2, ""), serve), {want: hold}, heard(primary(1, ""), nothing), heard(primary(2, ""), serve)},
+		"other data, whose terms begin anew": {
+			heard(primary(7, ""), serve), heard(agentapi.PoolerAnswer{Serving: true, DataGeneration: "h", Term: 1}, serve),
+		},
+		"a pooler that is forgotten": {
+			heard(primary(1, ""), serve), heard(primary(1, "h"), hold), {after: pauseLimit - 1, tick: true, want: nothing},
+			{after: pauseLimit, tick: true, want: release}, heard(primary(1, "h"), nothing), {want: nothing},
+			{after: time.Hour, tick: true, want: nothing}, heard(primary(1, ""), serve), {want: hold},
+		},
+		"a handover of a primary that was lost": {heard(primary(1, ""), serve), {want: hold}, heard(primary(1, "h"), nothing)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mind{}
+			for i, s := range steps {
+				var got act
+				now := start.Add(s.after)
+				switch {
+				case s.tick:
+					got = m.tick(now)
+				case s.answer == nil:
+					got = m.lost(now)
+				default:
+					got = m.heard(*s.answer, now)
+				}
+				if got != s.want {
+					t.Fatalf("step %d: got %d, want %d", i, got, s.want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,64 @@
+package pgbouncer
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// console is the user of PgBouncer's console. Its password is of this process alone.
+const console = "howdah_console"
+
+// notReplica ends a connection to a server that is no primary before a client gets it. PgBouncer ignores an error of this query, so the
+// query has to end the session.
+const notReplica = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE pg_catalog.pg_is_in_recovery()"
+
+// place is a server.
+type place struct {
+	Pod, Address string
+	Port         int
+}
+
+// Defaults that a person may change. The first lets drivers set what they always set, the second tries a server again that has just become
+// the primary; the last ends connections to a node that is gone.
+func defaults() map[string]string {
+	return map[string]string{
+		"ignore_startup_parameters": "extra_float_digits", "server_connect_timeout": "3",
+		"log_connections": "0", "log_disconnections": "0", "server_lifetime": "3600",
+		"tcp_keepidle": "5", "tcp_keepintvl": "2", "tcp_keepcnt": "3",
+	}
+}
+
+// render is pgbouncer.ini with the primary as the server of every database.
+func render(config agentapi.PoolerConfig, paths Paths, server place) string {
+	all := defaults()
+	maps.Copy(all, config.Parameters)
+	maps.Copy(all, map[string]string{
+		"listen_addr": "*", "listen_port": strconv.Itoa(paths.Port), "unix_socket_dir": paths.RunDir,
+		"pool_mode": config.Mode, "default_pool_size": strconv.Itoa(int(config.PoolSize)), "max_client_conn": strconv.Itoa(int(config.MaxClientConnections)),
+		"auth_type": "scram-sha-256", "auth_file": filepath.Join(paths.RunDir, userFile), "auth_user": postgres.RolePooler, "auth_dbname": "postgres",
+		"auth_query":         "SELECT rolname, rolpassword FROM " + postgres.PoolerLookup + "($1::pg_catalog.text)",
+		"admin_users":        console,
+		"client_tls_sslmode": "require", "server_tls_sslmode": "verify-ca",
+		"server_login_retry": "0.1",
+	})
+	for side, tls := range map[string]string{"client": "client_tls_", "server": "server_tls_"} {
+		all[tls+"cert_file"], all[tls+"key_file"] = filepath.Join(paths.TLSDir, settings.CertFile), filepath.Join(paths.TLSDir, settings.KeyFile)
+		if side == "server" {
+			all[tls+"ca_file"] = filepath.Join(paths.TLSDir, settings.CAFile)
+		}
+	}
+	var file strings.Builder
+	fmt.Fprintf(&file, "[databases]\n* = host=%s port=%d connect_query='%s'\n\n[pgbouncer]\n", server.Address, server.Port, notReplica)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&file, "%s = %s\n", name, all[name])
+	}
+	return file.String()
+}

@@ -1,0 +1,354 @@
+// Package pgbouncer is `agent pooler`: it runs PgBouncer in front of the primary of a cluster. It asks the agent of the primary all the time
+// whether that is still the primary. Before a handover, and while there is no primary, PgBouncer keeps what clients ask for; as soon as
+// there is one again, they go on there.
+//
+// One goroutine decides everything: the loop of a pooler. The others only watch, ask and wait, and tell it.
+package pgbouncer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Paths are where things are; DefaultPaths in a pod.
+type Paths struct {
+	ConfigFile string
+	TLSDir     string
+	RunDir     string
+	Port       int // of PgBouncer
+}
+
+// DefaultPaths are those of a pod.
+func DefaultPaths() Paths {
+	return Paths{ConfigFile: agentapi.PoolerConfigFile, TLSDir: agentapi.PoolerTLSDir, RunDir: agentapi.PoolerRunDir, Port: agentapi.PoolerPort}
+}
+
+// Options of a pooler.
+type Options struct {
+	Paths
+	Pod string
+	// Command runs PgBouncer; its configuration is the last argument.
+	Command []string
+	API     API
+	// AgentPort is that of agents.
+	AgentPort int
+	// Lead is how long connections are still accepted after the pod was told to end: Kubernetes leads clients here until all nodes know.
+	Lead time.Duration
+	Log  *slog.Logger
+}
+
+const (
+	tickTime = 250 * time.Millisecond
+	// lookTime is between two looks at files that Kubernetes replaces now and then.
+	lookTime = 2 * time.Second
+	// lastTime is how long PgBouncer may take to end once nobody is waited for any more.
+	lastTime = 10 * time.Second
+)
+
+// Pooler runs one PgBouncer.
+type Pooler struct {
+	Options
+	State
+
+	config  agentapi.PoolerConfig
+	files   [sha256.Size]byte // certificate and key that PgBouncer has read
+	looked  time.Time
+	bouncer *bouncer
+	asker   *asker
+	mind    mind
+	target  place // that is asked
+	server  place // that PgBouncer sends clients to; none: it doesn't run yet
+	// endPause ends the wait for transactions to end; nil: nobody waits. paused: they have.
+	endPause context.CancelFunc
+	paused   bool
+	drained  chan string // the number of a pause whose transactions have ended
+	pauses   int
+	shutting bool // PgBouncer ends when its clients have gone
+}
+
+// New makes a pooler; Run starts it.
+func New(options Options) *Pooler {
+	return &Pooler{Options: options, drained: make(chan string)}
+}
+
+// Run runs PgBouncer until ctx ends and its clients have gone, or it has waited long enough for that.
+func (p *Pooler) Run(ctx context.Context) error {
+	config, err := p.readConfig()
+	if err != nil {
+		return err
+	}
+	p.config = config
+	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, ended: make(chan struct{})}
+	p.use(p.bouncer)
+	p.asker = newAsker(p.TLSDir, p.AgentPort, config.PodHost)
+	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // to the end of PgBouncer
+	places, reports := make(chan place), make(chan report)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
+	all.Go(func() { watch(beside, p.API, config.Namespace, config.EndpointSlice, p.Log, places) })
+	all.Go(func() { p.asker.run(beside, reports) })
+	return p.loop(ctx, beside, places, reports)
+}
+
+func (p *Pooler) readConfig() (config agentapi.PoolerConfig, err error) {
+	content, err := os.ReadFile(p.ConfigFile)
+	if err != nil {
+		return config, err
+	}
+	return config, json.Unmarshal(content, &config)
+}
+
+// loop takes in what happens, until PgBouncer has ended.
+func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports <-chan report) error {
+	tick := time.NewTicker(tickTime)
+	defer tick.Stop()
+	stopping := ctx.Done()
+	var due <-chan time.Time
+	var steps []func() time.Duration
+	for {
+		var err error
+		select {
+		case <-p.bouncer.ended:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("PgBouncer ended by itself: %w", orNil(p.bouncer.err))
+		case <-stopping:
+			stopping = nil
+			if p.server == (place{}) {
+				return nil
+			}
+			steps = p.shutdown(beside)
+			due = time.After(p.Lead)
+			p.drains()
+		case <-due:
+			due = time.After(steps[0]())
+			if steps = steps[1:]; len(steps) == 0 {
+				due = nil
+			}
+		case to := <-places:
+			p.aim(to)
+		case r := <-reports:
+			err = p.hear(beside, r)
+		case id := <-p.drained:
+			p.hasDrained(id)
+		case <-tick.C:
+			p.look(beside)
+			err = p.act(beside, p.mind.tick(time.Now()), p.target)
+		}
+		if err != nil {
+			p.Log.Error("PgBouncer is not as it should be; trying again", "error", err)
+		}
+		p.beat()
+	}
+}
+
+// aim has another place asked. Nothing changes for clients until it says that it is the primary.
+func (p *Pooler) aim(to place) {
+	p.target = to
+	p.tell()
+}
+
+// tell says to the agent of the primary how far the pause is.
+func (p *Pooler) tell() {
+	p.asker.tell(func(to *place, request *agentapi.PoolerRequest) {
+		*to = p.target
+		request.Pooler, request.Pausing, request.Paused = p.Pod, p.mind.handover, ""
+		if !p.config.Pausable() || p.shutting {
+			request.Pooler = ""
+		}
+		if p.paused {
+			request.Paused = p.mind.handover
+		}
+	})
+}
+
+// hear takes in what came of a question.
+func (p *Pooler) hear(ctx context.Context, r report) error {
+	if r.place != p.target {
+		return nil
+	}
+	now := time.Now()
+	if r.err == nil {
+		defer p.tell()
+		return p.act(ctx, p.mind.heard(r.answer, now), r.place)
+	}
+	if p.server != (place{}) && !p.mind.held {
+		p.Log.Warn("the agent of the primary does not answer", "pod", r.place.Pod, "error", r.err)
+	}
+	return p.act(ctx, p.mind.lost(now), r.place)
+}
+
+func (p *Pooler) act(ctx context.Context, what act, to place) error {
+	if p.server == (place{}) && what != serve {
+		return nil
+	}
+	switch what {
+	case serve:
+		return p.serve(ctx, to)
+	case hold:
+		p.hold(ctx)
+	case release:
+		p.Log.Warn("clients were kept waiting for long enough", "limit", pauseLimit.String())
+		p.fails()
+		return p.goOn(ctx)
+	}
+	return nil
+}
+
+// serve sends clients to a place.
+func (p *Pooler) serve(ctx context.Context, to place) error {
+	if p.server == (place{}) {
+		return p.begin(ctx, to)
+	}
+	other := to != p.server
+	if other {
+		if err := p.bouncer.use(ctx, p.config, to); err != nil {
+			return err
+		}
+		p.Log.Info("clients are sent to the primary", "pod", to.Pod, "address", to.Address)
+		p.server = to
+	}
+	if err := p.goOn(ctx); err != nil {
+		return err
+	}
+	p.serves(to.Pod)
+	if other {
+		return p.bouncer.endOthers(ctx, to)
+	}
+	return nil
+}
+
+// begin starts PgBouncer.
+func (p *Pooler) begin(ctx context.Context, to place) error {
+	if err := os.MkdirAll(p.RunDir, 0o755); err != nil {
+		return err
+	}
+	p.files = p.sum()
+	if err := p.bouncer.start(ctx, p.config, to); err != nil {
+		return err
+	}
+	p.Log.Info("PgBouncer accepts connections", "pod", to.Pod, "address", to.Address)
+	p.server = to
+	p.serves(to.Pod)
+	return nil
+}
+
+// hold keeps what clients ask for, and learns when no transaction is open any more.
+func (p *Pooler) hold(ctx context.Context) {
+	if !p.config.Pausable() || p.shutting || p.endPause != nil {
+		return
+	}
+	ctx, p.endPause = context.WithCancel(ctx)
+	p.pauses++
+	id := fmt.Sprint(p.pauses)
+	p.Log.Info("clients wait", "handover", p.mind.handover != "")
+	p.holds()
+	go func() {
+		if err := p.bouncer.pause(ctx); err != nil {
+			if ctx.Err() == nil {
+				p.Log.Error("PgBouncer can't be paused", "error", err)
+			}
+			return
+		}
+		select {
+		case p.drained <- id:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+func (p *Pooler) hasDrained(id string) {
+	if p.endPause == nil || id != fmt.Sprint(p.pauses) {
+		return
+	}
+	p.paused = true
+	p.tell()
+}
+
+// goOn lets clients go on.
+func (p *Pooler) goOn(ctx context.Context) error {
+	if p.endPause == nil {
+		return nil
+	}
+	if err := p.bouncer.resume(ctx); err != nil {
+		return err
+	}
+	p.endPause()
+	p.endPause, p.paused = nil, false
+	p.Log.Info("clients go on")
+	return nil
+}
+
+// look takes in a changed configuration and certificates.
+func (p *Pooler) look(ctx context.Context) {
+	if p.server == (place{}) || time.Since(p.looked) < lookTime {
+		return
+	}
+	p.looked = time.Now()
+	config, err := p.readConfig()
+	files := p.sum()
+	same := render(config, p.Paths, p.server) == render(p.config, p.Paths, p.server)
+	if err != nil || same && files == p.files {
+		if err != nil {
+			p.Log.Warn("the configuration can't be read; the previous one stays", "error", err)
+		}
+		return
+	}
+	if err := p.bouncer.use(ctx, config, p.server); err != nil {
+		p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", err)
+		return
+	}
+	p.config, p.files = config, files
+	p.Log.Info("PgBouncer has read its configuration again")
+	p.tell()
+}
+
+// sum tells whether certificate, key or CA are others.
+func (p *Pooler) sum() (sum [sha256.Size]byte) {
+	hash := sha256.New()
+	for _, name := range []string{settings.CertFile, settings.KeyFile, settings.CAFile} {
+		content, err := os.ReadFile(filepath.Join(p.TLSDir, name))
+		if err != nil {
+			return p.files // it is being replaced
+		}
+		hash.Write(content)
+	}
+	return [sha256.Size]byte(hash.Sum(nil))
+}
+
+// shutdown are the steps of the end, each with how long to wait after it: no new connections; then no new transactions; then nothing.
+func (p *Pooler) shutdown(ctx context.Context) []func() time.Duration {
+	command := func(command string, wait time.Duration) func() time.Duration {
+		return func() time.Duration {
+			p.shutting = true
+			p.tell()
+			p.Log.Info("PgBouncer ends", "command", command)
+			if err := errors.Join(p.goOn(ctx), p.bouncer.do(ctx, command)); err != nil {
+				p.Log.Error("PgBouncer does not end as it was told", "error", err)
+			}
+			return wait
+		}
+	}
+	kill := func() time.Duration {
+		_ = p.bouncer.process.Process.Kill() // it has ended otherwise
+		return lastTime
+	}
+	drain := max(0, time.Duration(p.config.DrainSeconds)*time.Second)
+	return []func() time.Duration{
+		command("SHUTDOWN WAIT_FOR_CLIENTS", drain), command("SHUTDOWN WAIT_FOR_SERVERS", lastTime), kill,
+	}
+}

@@ -1,0 +1,72 @@
+package pgbouncer
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// aliveTime is how long the loop may take for one turn.
+const aliveTime = 30 * time.Second
+
+// State is what a pooler knows, for those who ask. Any goroutine may use it.
+type State struct {
+	mu       sync.Mutex
+	bouncer  *bouncer
+	primary  string // pod that clients are sent to; empty: none
+	waiting  bool   // clients wait for a primary
+	draining bool
+	holdings int // how many times they have waited
+	last     time.Time
+}
+
+func (s *State) use(b *bouncer) { s.change(func() { s.bouncer = b }) }
+
+func (s *State) change(how func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	how()
+}
+
+func (s *State) beat()             { s.change(func() { s.last = time.Now() }) }
+func (s *State) serves(pod string) { s.change(func() { s.primary, s.waiting = pod, false }) }
+func (s *State) holds()            { s.change(func() { s.waiting = true; s.holdings++ }) }
+func (s *State) fails()            { s.change(func() { s.primary, s.waiting = "", false }) }
+func (s *State) drains()           { s.change(func() { s.draining = true }) }
+
+// Primary is the pod that clients are sent to; empty: none.
+func (s *State) Primary() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.primary
+}
+
+// waits are for metrics: whether clients wait, how many times they have, and PgBouncer if it runs.
+func (s *State) waits() (waiting, times float64, running *bouncer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.primary != "" {
+		running = s.bouncer
+	}
+	return asNumber(s.waiting), float64(s.holdings), running
+}
+
+// Alive says whether the loop goes on.
+func (s *State) Alive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.last) < aliveTime
+}
+
+// Ready says why clients should not come here.
+func (s *State) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return errors.New("the pooler is about to end")
+	case s.primary == "":
+		return errors.New("no primary has said that it accepts connections")
+	}
+	return nil
+}
