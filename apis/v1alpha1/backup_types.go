@@ -63,8 +63,10 @@ type BackupSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="spec.maxBytesPerSecond is too little for a backup to finish: use 1Mi or more, or remove it for no limit"
 	MaxBytesPerSecond *resource.Quantity `json:"maxBytesPerSecond,omitempty"`
-	// Resources of the Job, instead of requests of 100m CPU and 128Mi memory, and a limit of 256Mi memory. A change applies
-	// from the next attempt on.
+	// Resources of the Job, instead of requests of 100m CPU and 128Mi memory, and a limit of 256Mi memory, which is enough for
+	// about 200,000 files. A Job that finds more says how much it needs, and the next attempt gets that, up to 2Gi, unless a memory
+	// limit is set here. A memory limit above 256Mi also applies to the Job of a verification. A change applies from the next
+	// attempt on.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !('memory' in self.limits) || quantity(string(self.limits['memory'])).compareTo(quantity('192Mi')) >= 0",message="spec.resources.limits.memory is too little for the Job: use 192Mi or more, or remove it for 256Mi"
 	// +kubebuilder:validation:XValidation:rule="!has(self.limits) || !has(self.requests) || !('cpu' in self.limits) || !('cpu' in self.requests) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="spec.resources requests more cpu than its limit: use a request that is at most the limit"
@@ -275,6 +277,10 @@ type BackupPlan struct {
 	Node string `json:"node"`
 	// Attempt counts the Jobs of this backup, from 1.
 	Attempt int32 `json:"attempt"`
+	// MemoryBytes is the memory limit of the Job if an earlier attempt said that the usual one is too little for the number of
+	// files in the database.
+	// +optional
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 }
 
 // Conditions and reasons of a Backup. Written by the backup-controller; read by whoever requested the backup.
@@ -289,6 +295,8 @@ const (
 
 	// ReasonCompleted: it has ended successfully.
 	ReasonCompleted = "Completed"
+	// ReasonMemoryTooSmall: the memory limit of the Job is too little for the number of files.
+	ReasonMemoryTooSmall = "MemoryTooSmall"
 	// ReasonRunning: its Job runs.
 	ReasonRunning = "Running"
 	// ReasonCancelled: spec.cancel ended it.

@@ -46,6 +46,10 @@ type BackupVerification struct {
 	Token *string `json:"token,omitempty"`
 	// Attempt counts the Jobs of this verification, from 1.
 	Attempt int32 `json:"attempt"`
+	// MemoryBytes is the memory limit of the Job if an earlier attempt said that the usual one is too little for the number of
+	// files in the backup.
+	// +optional
+	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	// StartedAt is when it began.
 	StartedAt metav1.Time `json:"startedAt"`
 	// CompletedAt is when it ended or was abandoned.

@@ -28,6 +28,12 @@ func memoryFor(buffers int64) int64 {
 	return buffers / 6 * 11
 }
 
+// softLimit is where the garbage collector starts to work hard in a pod that was given more than the usual memory for a long
+// list of files.
+func softLimit(usual int64) int64 {
+	return max(usual, job.MemoryLimit(job.Cgroup)/16*11)
+}
+
 // shareMemory gives a part of the buffers' memory to the copies that encryption makes on the way to the store.
 func shareMemory(task *agentapi.BackupJob) {
 	if task.Repository.Encryption == nil {
@@ -52,7 +58,7 @@ func backupCommand() *cobra.Command {
 
 func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupResult, error) {
 	debug.SetGCPercent(25) // most of the heap are buffers, which are no work to the collector
-	debug.SetMemoryLimit(memoryFor(task.MemoryLimit))
+	debug.SetMemoryLimit(softLimit(memoryFor(task.MemoryLimit)))
 	shareMemory(&task)
 	store, err := openPatiently(ctx, task.Repository)
 	if err != nil {
@@ -66,7 +72,7 @@ func runBackup(ctx context.Context, task agentapi.BackupJob) (agentapi.BackupRes
 	defer reporter.Close()
 	volume := generation.Volume(agentapi.VolumeDir)
 	worker := basebackup.Worker{
-		Volume: volume, Store: store, Report: reporter.Report, Tool: "howdah " + version,
+		Volume: volume, Store: store, Report: reporter.Report, Memory: job.MemoryLimit(job.Cgroup), Tool: "howdah " + version,
 		Connect: basebackup.Dialer(task.Host, task.Address, agentapi.ClientTLSDir, majorOn(volume)),
 	}
 	slog.Info("backing up", "backup", task.BackupID, "lineage", task.Lineage, "host", task.Host, "address", task.Address)

@@ -31,7 +31,7 @@ func restoreCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// The page cache needs the rest of the pod's memory more.
 			debug.SetGCPercent(50)
-			debug.SetMemoryLimit(208 << 20)
+			debug.SetMemoryLimit(max(208<<20, job.MemoryLimit(job.Cgroup)/16*11))
 			files := job.PodFiles()
 			files.Job, files.TerminationLog = filepath.Join(root, files.Job), filepath.Join(root, files.TerminationLog)
 			return exit(job.Run(cmd.Context(), files, func(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
@@ -59,7 +59,7 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 		Volume: generation.Volume(filepath.Join(root, agentapi.VolumeDir)), SocketDir: filepath.Join(root, agentapi.SocketDir),
 		RunDir: filepath.Join(root, agentapi.RunDir), WAL: filepath.Join(root, agentapi.WALPath),
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
-		Memory: job.MemoryLimit("/sys/fs/cgroup"),
+		Memory: job.MemoryLimit(job.Cgroup),
 	}
 	return worker.Restore(ctx, task)
 }

@@ -18,7 +18,7 @@ func verifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify", Short: "Read every object of a backup and check it against its checksum, in a Job", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			debug.SetMemoryLimit(backupMemory)
+			debug.SetMemoryLimit(softLimit(backupMemory))
 			return exit(job.Run(cmd.Context(), job.PodFiles(), runVerify))
 		},
 	}
@@ -35,7 +35,7 @@ func runVerify(ctx context.Context, task agentapi.VerifyJob) (agentapi.VerifyRes
 	}
 	reporter := job.NewReporter(ctx, client, task.Object)
 	defer reporter.Close()
-	worker := verifyjob.Worker{Store: store, Report: reporter.Report}
+	worker := verifyjob.Worker{Store: store, Memory: job.MemoryLimit(job.Cgroup), Report: reporter.Report}
 	slog.Info("verifying", "backup", task.BackupID, "lineage", task.Lineage, "maxBytesPerSecond", task.MaxBytesPerSecond)
 	result, err := worker.Run(ctx, task)
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -276,5 +277,31 @@ func TestAnAccountOfSomebodyElseIsNeverUsed(t *testing.T) {
 	condition := b.awaitReason(backup, metav1.ConditionUnknown, v1alpha1.ReasonNameConflict)
 	if !strings.Contains(condition.Message, "ServiceAccount first-backup already exists and belongs to somebody else") {
 		t.Error(condition.Message)
+	}
+}
+
+// TestABackupOfManyFilesGetsTheMemoryThatItsJobAsksFor, and one with a limit of a person's says what to write.
+func TestABackupOfManyFilesGetsTheMemoryThatItsJobAsksFor(t *testing.T) {
+	b := newBed(t)
+	b.archived("shop")
+	lacks := failure("MemoryTooSmall", "the database has 1000000 files: set spec.resources.limits.memory to 900Mi or more", true)
+	lacks.Error.NeedsMemory = 900 << 20
+	backup, job := b.underWay("first", "shop")
+	b.end(job, lacks)
+	second := b.job("first-backup-2")
+	if got := second.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); got != "900Mi" {
+		t.Errorf("the second Job has %s", got)
+	}
+	b.commitBackup(backup.Status.Plan)
+	b.end(second, success())
+	b.awaitReason(backup, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+
+	limited := &v1alpha1.Backup{}
+	limited.Name, limited.Spec.Cluster.Name = "limited", "shop"
+	limited.Spec.Resources = &v1alpha1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")}}
+	b.make(limited)
+	b.end(b.job("limited-backup"), lacks)
+	if condition := b.awaitReason(limited, metav1.ConditionFalse, v1alpha1.ReasonMemoryTooSmall); !strings.Contains(condition.Message, "900Mi") {
+		t.Errorf("it says %s", condition.Message)
 	}
 }

@@ -276,6 +276,8 @@ type JobError struct {
 	Message string `json:"message"`
 	// Final: trying again won't help.
 	Final bool `json:"final,omitempty"`
+	// NeedsMemory is the limit that the pod would need to do its work, in bytes; 0: that is not what it lacks.
+	NeedsMemory int64 `json:"needsMemory,omitempty"`
 }
 
 // ExitFinal is the exit status of a pod whose error is final; the Job's podFailurePolicy fails the Job on it at once.

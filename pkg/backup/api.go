@@ -123,6 +123,8 @@ type Options struct {
 	Progress func(Progress)
 	// Now is the clock of object locks; nil is time.Now.
 	Now func() time.Time
+	// Memory is what the process may use, in bytes; 0 if nothing bounds that. A backup of more files than fit is an ErrMemory.
+	Memory int64
 
 	mostParts int // instead of manyParts, in tests
 }

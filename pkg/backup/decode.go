@@ -43,6 +43,7 @@ func openHeader(object []byte) (header *Header, meta manifestMeta, size int, err
 	if err := decodeHeader(object[start:size], header); err != nil {
 		return nil, meta, 0, err
 	}
+	header.listSize, header.listStored = meta.BodySize, meta.BodyStored
 	return header, meta, size, nil
 }
 

@@ -81,6 +81,9 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if err != nil {
 		return nil, unreadableParent(id, err)
 	}
+	if err := checkMemory(w.opts.Memory, w.files, int64(w.files)*bytesPerFile+header.known()); err != nil {
+		return nil, err
+	}
 	if damage := header.Damage; damage != nil && damage.Count > len(damage.Pages) {
 		return nil, unsuitable("backup %s has %d damaged pages and lists %d of them, so it is unknown which of its pages can be kept", id, damage.Count, len(damage.Pages))
 	}

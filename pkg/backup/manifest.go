@@ -74,6 +74,8 @@ type Header struct {
 	Totals  Totals  `json:"totals"`
 	// Packs that the frames of Files point into, by index.
 	Packs Packs `json:"packs"`
+
+	listSize, listStored int64 // of the list of files behind the header, once it was read
 }
 
 // WALRange is the WAL without which the backup can't be restored, by the names of its segments.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -131,6 +132,7 @@ const (
 	// memoryBoundOfTables has room for the manifest of tens of thousands of files; the Job's pod may have 256 MiB.
 	memoryBoundOfTables = 192
 	memoryEnv           = "HOWDAH_TEST_MEMORY"
+	limitEnv            = "HOWDAH_TEST_MEMORY_LIMIT"
 	memoryMark          = "peak KiB: "
 )
 
@@ -155,6 +157,26 @@ func TestTwentyThousandTablesComeBackAndFitIntoTheMemory(t *testing.T) {
 	bulk(t, dir, 192) // enough to fill every buffer
 	place := measureMemory(t, dir, memoryBoundOfTables, "write", "restore")
 	same(t, filepath.Join(dir, "base/6"), filepath.Join(place, "restored/base/6"))
+}
+
+// TestWhatManyFilesNeedIsKnownBefore a Job is killed for it, and is not far from what they take.
+func TestWhatManyFilesNeedIsKnownBefore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 300,000 files")
+	}
+	const files = 300_000
+	dir := pgdata(t)
+	manyTables(t, dir, files/2)
+	store := mem.New()
+	_, err := Write(t.Context(), store, source(t, store, dir), Options{ID: "b1", Memory: 256 << 20})
+	lack := &MemoryError{}
+	if !errors.As(err, &lack) || lack.Need > 600<<20 || contains(keys(t, store), "/b1/") {
+		t.Fatalf("a backup with the memory that is usual: %v", err)
+	}
+	t.Setenv(limitEnv, strconv.FormatInt(lack.Need, 10))
+	t.Logf("%v", lack)
+	place := measureMemory(t, dir, int(lack.Need>>20), "write")
+	measureMemoryIn(t, place, dir, int(lack.Need>>20), "verify")
 }
 
 // measureMemory does works on a directory, and returns where.
@@ -190,9 +212,18 @@ func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
 	place := os.Getenv("HOWDAH_TEST_PLACE")
 	store := onDisk{Store: mem.New(), dir: place}
 	saved := filepath.Join(place, "manifest")
+	if limit, err := strconv.ParseInt(os.Getenv(limitEnv), 10, 64); err == nil {
+		debug.SetGCPercent(25) // as the worker of a Job
+		debug.SetMemoryLimit(limit / 16 * 11)
+	}
 	switch os.Getenv(memoryEnv) {
 	case "":
 		t.Skip("only for the measurement")
+	case "verify":
+		must(t, store.Store.Put(t.Context(), layout.ManifestKey(testLineage, "b1"), readFile(t, saved), objstore.PutOptions{}))
+		source(t, store, os.Getenv("HOWDAH_TEST_PGDATA")) // its WAL
+		_, err := VerifyBackup(t.Context(), store, testLineage, "b1", VerifyOptions{Memory: 1 << 40})
+		must(t, err)
 	case "write":
 		mustWrite(t, store, os.Getenv("HOWDAH_TEST_PGDATA"), "b1")
 		object, err := store.Get(t.Context(), layout.ManifestKey(testLineage, "b1"), 1<<30)

@@ -31,6 +31,7 @@ type VerifyOptions struct {
 	Workers           int
 	MemoryLimit       int64
 	Progress          func(Progress)
+	Memory            int64            // as of Options
 	Now               func() time.Time // the clock of object locks; nil is time.Now
 }
 
@@ -52,6 +53,13 @@ type Verified struct {
 // VerifyBackup is Verify of a backup of which the manifest has to be read yet. A manifest that is missing or can't be read
 // is a wrong object like any other.
 func VerifyBackup(ctx context.Context, store objstore.Store, lineage, id string, opts VerifyOptions) (Verified, error) {
+	if opts.Memory > 0 {
+		if header, err := ReadHeader(ctx, store, lineage, id); err == nil { // what is wrong with it is found below
+			if err := header.CheckMemory(opts.Memory); err != nil {
+				return Verified{}, err
+			}
+		}
+	}
 	paced := pacedStore{store, newThrottle(opts.MaxBytesPerSecond)}
 	manifest, err := twice(ctx, func() (*Manifest, error) { return ReadManifest(ctx, paced, lineage, id) })
 	if err == nil {

@@ -73,6 +73,7 @@ type writing struct {
 	total    atomic.Int64
 	manifest *Manifest
 	attempt  string // makes the names differ from those of another run of the same backup
+	files    int    // that were found
 	parent   *base  // nil: a full backup
 	compared Comparison
 	why      string // why it is a full one after all
@@ -140,6 +141,10 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 	}
 	entries, err := scan(ctx, w.source.DataDir)
 	if err != nil {
+		return Started{}, nil, err
+	}
+	w.files = len(entries)
+	if err := checkMemory(w.opts.Memory, w.files, int64(w.files)*bytesPerFile); err != nil {
 		return Started{}, nil, err
 	}
 	size := int64(0)

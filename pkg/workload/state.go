@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -95,6 +96,29 @@ func (s State) Trouble() string {
 		return "The Job tries again. Its previous pod ended with: " + flow.Sentence(s.Outcome.Error.Message)
 	}
 	return ""
+}
+
+// mostMemory is up to where a Job gets more memory by itself: some three million files. Beyond it a person decides.
+const mostMemory = 2 << 30
+
+// NeedsMemory is the limit that the pods of a failed Job would need, in bytes, where it may have that without being asked for: spec
+// sets no limit, and it had less. 0: that is not why it failed.
+func (s State) NeedsMemory(had int64, spec *v1alpha1.Resources) int64 {
+	if spec != nil && !spec.Limits.Memory().IsZero() || s.Outcome == nil || s.Outcome.Error == nil {
+		return 0
+	}
+	if needs := s.Outcome.Error.NeedsMemory; needs > had && needs <= mostMemory {
+		return needs
+	}
+	return 0
+}
+
+// GrowMemory gives a Job more than its usual memory, as the attempt before has said that it needs; 0: it has said nothing.
+func GrowMemory(resources corev1.ResourceRequirements, bytes int64) {
+	if bytes > resources.Limits.Memory().Value() {
+		memory := *resource.NewQuantity(bytes, resource.BinarySI)
+		resources.Limits[corev1.ResourceMemory], resources.Requests[corev1.ResourceMemory] = memory, memory
+	}
 }
 
 // FailureReason is the reason and message of a failed Job.

@@ -27,6 +27,9 @@ var errConnect = errors.New("can't connect to the server")
 
 // explain gives an error its reason and sentence. Only damaged data is final: everything else may pass.
 func explain(ctx context.Context, err error) error {
+	if lack := job.MemoryFailure(err, "spec.resources.limits.memory of the Backup or BackupSchedule"); lack != nil {
+		return lack
+	}
 	damage := &backup.DamageError{}
 	fault := &objstore.Error{}
 	switch {

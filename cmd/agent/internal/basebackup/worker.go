@@ -31,6 +31,8 @@ type Worker struct {
 	Report func(job.Progress)
 	// Tool is the version that stands in the manifest.
 	Tool string
+	// Memory is the limit of the pod, in bytes; 0: it has none.
+	Memory int64
 	// WALTimeout replaces walTimeout.
 	WALTimeout time.Duration
 }
@@ -84,7 +86,7 @@ func (w *Worker) run(ctx context.Context, task agentapi.BackupJob) (*backup.Mani
 	manifest, err := backup.Write(ctx, w.Store, source, backup.Options{
 		ID: task.BackupID, Parent: task.Parent, Tool: w.Tool, Compression: backup.Compression(task.Compression),
 		MemoryLimit: task.MemoryLimit, MaxBytesPerSecond: task.MaxBytesPerSecond, WALTimeout: w.walTimeout(), Progress: w.progress,
-		ReportDamage: task.ReportDamage,
+		ReportDamage: task.ReportDamage, Memory: w.Memory,
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && ctx.Err() != nil {
 		return nil, cause

@@ -28,6 +28,8 @@ type Failure struct {
 	Reason string
 	Final  bool // trying again won't help
 	Err    error
+	// NeedsMemory is the limit that the pod would need, in bytes.
+	NeedsMemory int64
 }
 
 // Error is the cause.
@@ -105,7 +107,7 @@ func failed(err error) (agentapi.Outcome, int) {
 	if failure.Final {
 		code = agentapi.ExitFinal
 	}
-	return agentapi.Outcome{Error: &agentapi.JobError{Reason: failure.Reason, Message: err.Error(), Final: failure.Final}}, code
+	return agentapi.Outcome{Error: &agentapi.JobError{Reason: failure.Reason, Message: err.Error(), Final: failure.Final, NeedsMemory: failure.NeedsMemory}}, code
 }
 
 // maxOutcome is how much of a termination message the kubelet keeps, in bytes.

@@ -163,6 +163,9 @@ func (r *restoring) open(ctx context.Context) (err error) {
 	if r.store, err = r.OpenStore(ctx, r.task.Repository); err != nil {
 		return err
 	}
+	if err := r.checkMemory(ctx); err != nil {
+		return err
+	}
 	r.manifest, err = backup.ReadManifest(ctx, r.store, r.task.Lineage, r.task.BackupID)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return job.Final(ReasonNoBackup, fmt.Errorf("backup %s was deleted from the repository", r.task.BackupID))
@@ -310,4 +313,13 @@ func (r *restoring) complete(result agentapi.RestoreResult) (agentapi.RestoreRes
 		ID: r.task.DataGeneration, SystemIdentifier: result.SystemIdentifier, MajorVersion: result.MajorVersion,
 		Origin: generation.Restore, From: r.task.Lineage + "/" + r.task.BackupID, CreatedAt: r.Now().UTC(),
 	})
+}
+
+// checkMemory refuses before anything is changed what has more files than the limit of the pod allows. What is wrong with the
+// manifest is found when all of it is read.
+func (r *restoring) checkMemory(ctx context.Context) error {
+	if header, err := backup.ReadHeader(ctx, r.store, r.task.Lineage, r.task.BackupID); err == nil {
+		return job.MemoryFailure(header.CheckMemory(r.Memory), "resources.limits.memory of the cluster")
+	}
+	return nil
 }

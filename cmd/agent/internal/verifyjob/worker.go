@@ -25,6 +25,8 @@ const (
 // Worker is what one verification needs of its pod.
 type Worker struct {
 	Store objstore.Store
+	// Memory is the limit of the pod, in bytes; 0: it has none.
+	Memory int64
 	// Report is told how far the work is. It must not wait.
 	Report func(job.Progress)
 }
@@ -33,8 +35,11 @@ type Worker struct {
 // for a condition, and say nothing of the backup.
 func (w *Worker) Run(ctx context.Context, task agentapi.VerifyJob) (agentapi.VerifyResult, error) {
 	seen, err := backup.VerifyBackup(ctx, w.Store, task.Lineage, task.BackupID, backup.VerifyOptions{
-		MaxBytesPerSecond: task.MaxBytesPerSecond, MemoryLimit: task.MemoryLimit, Progress: w.progress,
+		MaxBytesPerSecond: task.MaxBytesPerSecond, MemoryLimit: task.MemoryLimit, Progress: w.progress, Memory: w.Memory,
 	})
+	if lack := job.MemoryFailure(err, "spec.resources.limits.memory of the Backup"); lack != nil {
+		return agentapi.VerifyResult{}, lack
+	}
 	if err != nil && !errors.Is(err, backup.ErrCorrupt) {
 		return agentapi.VerifyResult{}, explain(ctx, err)
 	}

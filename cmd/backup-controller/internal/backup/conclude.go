@@ -19,6 +19,11 @@ func (o *observed) failedForGood() bool {
 	return o.job.Failed && o.job.Outcome != nil && o.job.Outcome.Error != nil && o.job.Outcome.Error.Final
 }
 
+// needsMemory is the limit with which the next attempt succeeds where this one had too little, in bytes; 0: that was not it.
+func (o *observed) needsMemory() int64 {
+	return o.job.NeedsMemory(o.backup.Status.Plan.MemoryBytes, o.backup.Spec.Resources)
+}
+
 // takeResult takes what the worker's pod has said. One that could not be read is found in the repository.
 func takeResult(_ context.Context, o *observed) flow.Outcome {
 	result := agentapi.BackupResult{}

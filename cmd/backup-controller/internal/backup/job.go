@@ -17,7 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// workerMemory is what a worker's pod may use, whatever the size of the database.
+// workerMemory is what a worker's pod may use, whatever the size of the database, unless that has very many files.
 const workerMemory = "256Mi"
 
 // ensureJob makes the Job of the plan, after the one of the attempt before is gone.
@@ -55,13 +55,15 @@ func (r *Reconciler) job(o *observed) (workload.Job, error) {
 	if err != nil {
 		return workload.Job{}, err
 	}
+	resources := resourcesOf(o.backup)
+	workload.GrowMemory(resources, plan.MemoryBytes)
 	return workload.Job{
 		Name: jobName(o.backup, plan.Attempt), Owner: o.backup, Cluster: o.cluster.Name, Component: workload.ComponentBackup,
 		Image: r.Agent.Image, Agent: r.Agent, Args: []string{"backup"}, Spec: spec, Progress: &spec.Object,
 		ClusterSpec: &o.cluster.Spec, Node: plan.Node, Beside: o.instance, DataClaim: plan.Volume, DataReadOnly: true,
 		S3Secret: repostore.SecretName(o.planned), KeysSecret: repostore.KeysSecretName(o.planned),
 		ConnectionConfigMap: connection.ConfigMap, ClientTLSSecret: connection.BackupSecret,
-		Secrets: keysOf(spec.Secrets, o.cluster), Resources: resourcesOf(o.backup),
+		Secrets: keysOf(spec.Secrets, o.cluster), Resources: resources,
 	}, nil
 }
 

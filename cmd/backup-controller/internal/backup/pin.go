@@ -17,9 +17,9 @@ import (
 // what an earlier one has committed after all counts.
 func pinPlan(_ context.Context, o *observed) flow.Outcome {
 	status, primary := &o.backup.Status, primaryOf(o.cluster)
-	attempt := int32(1)
+	attempt, memory := int32(1), int64(0)
 	if status.Plan != nil {
-		attempt = status.Plan.Attempt + 1
+		attempt, memory = status.Plan.Attempt+1, max(status.Plan.MemoryBytes, o.needsMemory())
 	}
 	status.Plan = &v1alpha1.BackupPlan{
 		ID:         backupID(o.backup),
@@ -29,7 +29,7 @@ func pinPlan(_ context.Context, o *observed) flow.Outcome {
 		Instance:   primary.Name,
 		Volume:     primary.Volume,
 		Node:       primary.Node,
-		Attempt:    attempt,
+		Attempt:    attempt, MemoryBytes: memory,
 	}
 	pinType(status.Plan, o)
 	status.StartedAt = &metav1.Time{Time: o.now}

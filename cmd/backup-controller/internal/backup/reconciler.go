@@ -91,7 +91,7 @@ func (r *Reconciler) plan(o *observed) steps {
 		return begin
 	case o.outdated != "":
 		return append(steps{r.stopJob, r.settle, requireSameCluster, requireAttempts}, begin...)
-	case o.failedForGood():
+	case o.failedForGood() && o.needsMemory() == 0:
 		return steps{r.tidy, concludeFailed}
 	case o.job.Failed:
 		return append(steps{r.settle, requireAttempts}, begin...)

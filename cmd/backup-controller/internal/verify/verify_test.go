@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -215,6 +216,40 @@ func TestAVerificationThatFailsIsTriedAgainAndNotForEver(t *testing.T) {
 			report(&observed{backup: backup}, got)
 			if meta.FindStatusCondition(backup.Status.Conditions, v1alpha1.ConditionVerified).Status != metav1.ConditionUnknown {
 				t.Errorf("conditions %+v", backup.Status.Conditions)
+			}
+		})
+	}
+}
+
+func TestAJobThatLacksMemoryGetsItOnceItHasSaidHowMuch(t *testing.T) {
+	lacks := func(bytes int64) workload.State {
+		return workload.State{Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: "MemoryTooSmall", Final: true, NeedsMemory: bytes}}}
+	}
+	limited := &v1alpha1.Resources{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("300Mi")}}
+	for name, test := range map[string]struct {
+		needs int64
+		spec  *v1alpha1.Resources
+		again bool
+		limit string
+	}{
+		"and a little more is needed":     {402 << 20, nil, true, "402Mi"},
+		"and a person has set a limit":    {402 << 20, limited, false, "300Mi"},
+		"and more than is given is asked": {9 << 30, nil, false, "256Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backup := newBackup("a", running)
+			backup.Spec.Resources = test.spec
+			o := &observed{backup: backup, now: noon, job: lacks(test.needs)}
+			again := (&Reconciler{}).requireAttempts(t.Context(), o).Reason == ""
+			if again {
+				(&Reconciler{}).tryAgain(t.Context(), o)
+				if o.needsMemory() != 0 {
+					t.Error("it gets the same again")
+				}
+			}
+			resources := resourcesOf(backup)
+			if limit := resources.Limits.Memory(); again != test.again || limit.String() != test.limit {
+				t.Errorf("again %t, with %s", again, limit)
 			}
 		})
 	}

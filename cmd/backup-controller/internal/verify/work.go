@@ -20,7 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// workerMemory is what a worker's pod may use, whatever the size of the backup.
+// workerMemory is what a worker's pod may use, whatever the size of the backup, unless that has very many files.
 const workerMemory = "256Mi"
 
 // awaitTurn lets one backup of a repository be read at a time.
@@ -113,13 +113,23 @@ func (r *Reconciler) job(o *observed) workload.Job {
 		Component: workload.ComponentBackup, Image: r.Agent.Image, Agent: r.Agent, Args: []string{"verify"},
 		Spec: task, Progress: &task.Object, ClusterSpec: o.clusterSpec(),
 		S3Secret: repostore.SecretName(o.repo), KeysSecret: repostore.KeysSecretName(o.repo),
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
-			},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(workerMemory)},
-		},
+		Resources: resourcesOf(o.backup),
 	}
+}
+
+// resourcesOf are ours, with a larger memory limit of the Backup, or as an earlier attempt has said that it needs.
+func resourcesOf(backup *v1alpha1.Backup) corev1.ResourceRequirements {
+	resources := corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(workerMemory)},
+	}
+	if wanted := backup.Spec.Resources; wanted != nil && wanted.Limits.Memory().Cmp(resources.Limits[corev1.ResourceMemory]) > 0 {
+		resources.Limits[corev1.ResourceMemory] = *wanted.Limits.Memory()
+	}
+	workload.GrowMemory(resources, backup.Status.Verification.MemoryBytes)
+	return resources
 }
 
 // rate is the bound of the Backup, else that of the repository, else none.
@@ -166,7 +176,7 @@ func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcom
 		final = o.job.Outcome != nil && o.job.Outcome.Error != nil && o.job.Outcome.Error.Final
 	}
 	verification := o.backup.Status.Verification
-	if verification.Attempt < maxAttempts && !final {
+	if verification.Attempt < maxAttempts && (!final || o.needsMemory() > 0) {
 		return flow.Next
 	}
 	verification.CompletedAt = &metav1.Time{Time: o.now}
@@ -174,8 +184,14 @@ func (r *Reconciler) requireAttempts(_ context.Context, o *observed) flow.Outcom
 		verification.Attempt, message))
 }
 
+// needsMemory is the limit with which the next attempt succeeds where this one had too little, in bytes; 0: that was not it.
+func (o *observed) needsMemory() int64 {
+	return o.job.NeedsMemory(o.backup.Status.Verification.MemoryBytes, o.backup.Spec.Resources)
+}
+
 func (r *Reconciler) tryAgain(_ context.Context, o *observed) flow.Outcome {
-	o.backup.Status.Verification.Attempt++
+	verification := o.backup.Status.Verification
+	verification.Attempt, verification.MemoryBytes = verification.Attempt+1, max(verification.MemoryBytes, o.needsMemory())
 	return flow.Save(v1alpha1.ReasonVerifying, verifying(o, ""))
 }
 

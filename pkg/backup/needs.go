@@ -1,0 +1,53 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+)
+
+const (
+	// usualMemory is what the Job of a backup or of a verification may use by default, and usualFiles is what of it there is
+	// room for beside its buffers: what is known of the files.
+	usualMemory = 256 << 20
+	usualFiles  = 80 << 20
+	// bytesPerFile is what a file takes while it is backed up.
+	bytesPerFile = 400
+)
+
+// ErrMemory is a backup with more files than the memory has room for. It is a *MemoryError.
+var ErrMemory = errors.New("not enough memory")
+
+// MemoryError says how much memory it takes.
+type MemoryError struct {
+	Files      int
+	Need, Have int64 // bytes
+}
+
+// Error is a sentence without its end.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("the database has %d files, which takes %d MiB of memory, and the limit is %d MiB", e.Files, e.Need>>20, e.Have>>20)
+}
+
+// Is says that it is ErrMemory.
+func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
+
+// checkMemory refuses what would not fit: have is what the process may use, 0 if nothing bounds that, and known what it will
+// know of files.
+func checkMemory(have int64, files int, known int64) error {
+	if have == 0 || known <= usualFiles {
+		return nil
+	}
+	const unit = 16 << 20
+	need := usualMemory + (known-usualFiles)*5/4
+	if need = (need + unit - 1) / unit * unit; need <= have {
+		return nil
+	}
+	return &MemoryError{Files: files, Need: need, Have: have}
+}
+
+// known is about how much memory the list of files takes once it is read.
+func (h *Header) known() int64 { return h.listSize*9/10 + h.listStored }
+
+// CheckMemory says before a manifest is read whether it fits: have is what the process may use, in bytes, 0 if nothing bounds
+// that.
+func (h *Header) CheckMemory(have int64) error { return checkMemory(have, h.Totals.Files, h.known()) }

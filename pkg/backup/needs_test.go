@@ -1,0 +1,40 @@
+package backup
+
+import (
+	"errors"
+	"testing"
+
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+func TestAMillionFilesFitWhatIsSaidToBeNeeded(t *testing.T) {
+	for _, test := range []struct {
+		files     int
+		have      int64
+		need, has bool
+	}{
+		{100_000, 256 << 20, false, true}, {1_000_000, 0, false, true}, {1_000_000, 256 << 20, true, false},
+		{1_000_000, 1 << 30, false, true}, {3_000, 64 << 20, false, true},
+	} {
+		err := checkMemory(test.have, test.files, int64(test.files)*bytesPerFile)
+		lack := &MemoryError{}
+		if errors.As(err, &lack) != test.need || (err == nil) != test.has || test.need && checkMemory(lack.Need, test.files, int64(test.files)*bytesPerFile) != nil {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+func TestAManifestThatDoesNotFitIsRefusedBeforeItIsRead(t *testing.T) {
+	store, dir := mem.New(), pgdata(t)
+	mustWrite(t, store, dir, "b1")
+	realWAL(t, store)
+	header, err := ReadHeader(t.Context(), store, testLineage, "b1")
+	must(t, err)
+	if header.listSize == 0 || header.listStored == 0 || header.CheckMemory(1<<20) != nil {
+		t.Errorf("a small list of %d bytes: %v", header.listSize, header.CheckMemory(1<<20))
+	}
+	header.listSize = 200 << 20
+	if err := header.CheckMemory(256 << 20); !errors.Is(err, ErrMemory) {
+		t.Errorf("a list of 200 MiB in a Job: %v", err)
+	}
+}
