@@ -181,6 +181,10 @@ type BackupRepositoryStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Identity of the repository that was found first, from howdah.json: of an encrypted or signed one its random identity, of others
+	// the time when it was created. If another repository is found at the same place, Ready is False (RepositoryReplaced).
+	// +optional
+	Identity string `json:"identity,omitempty"`
 	// Encryption says which keys encrypt the repository, if it is encrypted.
 	// +optional
 	Encryption *EncryptionStatus `json:"encryption,omitempty"`
@@ -256,6 +260,8 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonNotSupported: the server does not honour what Howdah needs, such as If-None-Match.
 	ReasonNotSupported = "NotSupported"
+	// ReasonRepositoryReplaced: howdah.json is not that of the repository in status.identity.
+	ReasonRepositoryReplaced = "RepositoryReplaced"
 	// ReasonNoRepository: there is no repository at the place of a readOnly one.
 	ReasonNoRepository = "NoRepository"
 	// ReasonReadOnly: a cluster or a backup would write to a repository that is readOnly.

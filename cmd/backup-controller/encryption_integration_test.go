@@ -184,3 +184,24 @@ func TestTheJobOfABackupMountsNoLoginsWithoutEncryption(t *testing.T) {
 		}
 	}
 }
+
+// TestABucketThatWasEmptiedIsNotTakenForANewOne: nothing is written there, and status says what to do.
+func TestABucketThatWasEmptiedIsNotTakenForANewOne(t *testing.T) {
+	b := newBed(t)
+	repo := b.repository("minio")
+	b.make(repo)
+	ready := func(reason string) func() bool {
+		return func() bool {
+			condition := meta.FindStatusCondition(repo.Status.Conditions, v1alpha1.ConditionReady)
+			return condition != nil && condition.Reason == reason && condition.ObservedGeneration == repo.Generation
+		}
+	}
+	b.eventually(repo, "Ready", ready(v1alpha1.ReasonAvailable))
+	identity := repo.Status.Identity
+	b.must(b.store.Delete(t.Context(), "howdah.json"))
+	b.change(repo, func() { repo.Spec.Catalogue = v1alpha1.CatalogueOff })
+	b.eventually(repo, "it is noticed", ready(v1alpha1.ReasonRepositoryReplaced))
+	if _, err := b.store.Stat(t.Context(), "howdah.json"); err == nil || identity == "" || repo.Status.Identity != identity {
+		t.Errorf("identity %q, then %q, %v", identity, repo.Status.Identity, err)
+	}
+}

@@ -18,6 +18,8 @@ type verdict struct {
 	Reason, Message string
 	// Encryption is how the repository is encrypted or signed; nil: it isn't, or that could not be found out.
 	Encryption *v1alpha1.EncryptionStatus
+	// Identity of the repository that was found; empty: not known.
+	Identity string
 }
 
 func (v verdict) available() bool { return v.Reason == v1alpha1.ReasonAvailable }

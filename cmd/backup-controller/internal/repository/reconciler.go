@@ -3,6 +3,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -154,10 +155,19 @@ func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) v
 	if err != nil {
 		return judge(err)
 	}
-	if repo.Spec.ReadOnly {
-		return checkReading(ctx, store)
+	if _, wrong := sameAsBefore(ctx, store, repo); wrong != nil {
+		return *wrong
 	}
-	return check(ctx, store, r.Token(), r.Now())
+	found := verdict{}
+	if repo.Spec.ReadOnly {
+		found = checkReading(ctx, store)
+	} else {
+		found = check(ctx, store, r.Token(), r.Now())
+	}
+	if found.available() {
+		found.Identity, _ = sameAsBefore(ctx, store, repo)
+	}
+	return found
 }
 
 // report says in the Ready condition what was found.
@@ -181,6 +191,7 @@ func report(o *observed, outcome flow.Outcome) {
 		}
 	}
 	reportEncryption(o)
+	o.repo.Status.Identity = cmp.Or(o.repo.Status.Identity, o.checked.Identity)
 	o.repo.Status.ObservedGeneration = o.repo.Generation
 	flow.SetCondition(&o.repo.Status.Conditions, o.repo, v1alpha1.ConditionReady, status, reason, message)
 }
