@@ -147,7 +147,7 @@ func (c *Client) run(ctx context.Context) {
 	for n := int64(1); ; n++ {
 		ack, err := c.write(ctx, n)
 		c.note(ack, err)
-		if err != nil && !harmless(err) || !c.Keep {
+		if err != nil && !c.stays(err) || !c.Keep {
 			c.hangUp()
 		}
 		select {
@@ -189,9 +189,10 @@ func ReadOnly(err error) bool {
 	return errors.As(err, &said) && said.Code == "25006" // read_only_sql_transaction
 }
 
-// harmless says whether a connection goes on after an error.
-func harmless(err error) bool {
-	return ReadOnly(err) || errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errWarned)
+// stays says whether a connection goes on after an error. Past the Service, one to a replica does: the instance may become primary. Through
+// it, the connection was led astray for a moment, and the next one finds the primary.
+func (c *Client) stays(err error) bool {
+	return ReadOnly(err) && c.Find != nil || errors.Is(err, pgx.ErrNoRows) || errors.Is(err, errWarned)
 }
 
 func (c *Client) connect(ctx context.Context) (err error) {
