@@ -141,23 +141,32 @@ func (b *bouncer) do(ctx context.Context, command string) error {
 	return err
 }
 
-// pause keeps what clients ask for from now on, and returns when no transaction is open any more, or ctx ends. It uses a session of its own,
-// which waits. That is not cancelled but closed: PgBouncer takes a cancel request of whoever waits for one to resume.
-func (b *bouncer) pause(ctx context.Context) error {
-	session, err := b.connect(ctx)
+// pause has what clients ask for kept from now on. The function that it returns waits until no transaction is open any more, or ctx ends. It
+// uses a session of its own, which is not cancelled but closed: PgBouncer takes a cancel request of whoever waits for one to resume.
+func (b *bouncer) pause(ctx context.Context) (drained func() error, err error) {
+	limited, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	session, err := b.connect(limited)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	raw, err := session.Hijack()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer raw.Conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = raw.Conn.Close() })()
 	raw.Frontend.Send(&pgproto3.Query{String: "PAUSE"})
 	if err := raw.Frontend.Flush(); err != nil {
-		return err
+		return nil, errors.Join(err, raw.Conn.Close())
 	}
+	return func() error {
+		defer raw.Conn.Close()
+		defer context.AfterFunc(ctx, func() { _ = raw.Conn.Close() })()
+		return answered(raw)
+	}, nil
+}
+
+// answered waits for the end of a command.
+func answered(raw *pgconn.HijackedConn) error {
 	for {
 		message, err := raw.Frontend.Receive()
 		if err != nil {
@@ -179,6 +188,17 @@ func (b *bouncer) resume(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// isPaused says whether clients are kept waiting.
+func (b *bouncer) isPaused(ctx context.Context) (bool, error) {
+	rows, err := b.rows(ctx, "SHOW STATE")
+	for _, row := range rows {
+		if row["key"] == "paused" && row["value"] == "yes" {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // use sends clients to a server from now on.

@@ -498,6 +498,24 @@ func TestAHandoverThatNobodyEndsIsOverByItself(t *testing.T) {
 	}
 }
 
+func TestAPauseThatNobodyHoldsIsOverByItself(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	b.lead(a, 1)
+	b.run(nil)
+	conn := b.connect()
+	b.asked(conn)
+	if err := b.pooler.bouncer.do(t.Context(), "PAUSE"); err != nil { // as one that was sent just before it was to end
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	b.asked(conn)
+	if took := time.Since(begin); took > 2*lookTime {
+		t.Errorf("the client waited for %v", took)
+	}
+}
+
 func TestAPoolerEndsItsClientsTransactionsFirst(t *testing.T) {
 	b := newBed(t)
 	a := b.instance(0, nil)

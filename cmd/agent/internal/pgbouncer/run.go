@@ -146,8 +146,7 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 		case id := <-p.drained:
 			p.hasDrained(id)
 		case <-tick.C:
-			p.look(beside)
-			err = p.act(beside, p.mind.tick(time.Now()), p.target)
+			err = errors.Join(p.look(beside), p.act(beside, p.mind.tick(time.Now()), p.target))
 		}
 		if err != nil {
 			p.Log.Error("PgBouncer is not as it should be; trying again", "error", err)
@@ -200,7 +199,7 @@ func (p *Pooler) act(ctx context.Context, what act, to place) error {
 	case serve:
 		return p.serve(ctx, to)
 	case hold:
-		p.hold(ctx)
+		return p.hold(ctx)
 	case release:
 		p.Log.Warn("clients were kept waiting for long enough", "limit", pauseLimit.String())
 		p.fails()
@@ -248,19 +247,25 @@ func (p *Pooler) begin(ctx context.Context, to place) error {
 }
 
 // hold keeps what clients ask for, and learns when no transaction is open any more.
-func (p *Pooler) hold(ctx context.Context) {
+func (p *Pooler) hold(ctx context.Context) error {
 	if !p.config.Pausable() || p.shutting || p.endPause != nil {
-		return
+		return nil
 	}
-	ctx, p.endPause = context.WithCancel(ctx)
+	ctx, end := context.WithCancel(ctx)
+	drained, err := p.bouncer.pause(ctx)
+	if err != nil {
+		end()
+		return fmt.Errorf("pause: %w", err)
+	}
+	p.endPause = end
 	p.pauses++
 	id := fmt.Sprint(p.pauses)
 	p.Log.Info("clients wait", "handover", p.mind.handover != "")
 	p.holds()
 	go func() {
-		if err := p.bouncer.pause(ctx); err != nil {
+		if err := drained(); err != nil {
 			if ctx.Err() == nil {
-				p.Log.Error("PgBouncer can't be paused", "error", err)
+				p.Log.Error("it is not known whether transactions have ended", "error", err)
 			}
 			return
 		}
@@ -269,6 +274,7 @@ func (p *Pooler) hold(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}()
+	return nil
 }
 
 func (p *Pooler) hasDrained(id string) {
@@ -293,12 +299,29 @@ func (p *Pooler) goOn(ctx context.Context) error {
 	return nil
 }
 
-// look takes in a changed configuration and certificates.
-func (p *Pooler) look(ctx context.Context) {
+// look takes in a changed configuration and certificates, and has PgBouncer be paused just when it should be, whatever became of a command.
+func (p *Pooler) look(ctx context.Context) error {
 	if p.server == (place{}) || time.Since(p.looked) < lookTime {
-		return
+		return nil
 	}
 	p.looked = time.Now()
+	p.reread(ctx)
+	if p.mind.held {
+		return p.hold(ctx)
+	}
+	if p.endPause != nil || p.shutting {
+		return nil
+	}
+	paused, err := p.bouncer.isPaused(ctx)
+	if err != nil || !paused {
+		return err
+	}
+	p.Log.Warn("PgBouncer was paused for nothing")
+	return p.bouncer.resume(ctx)
+}
+
+// reread has PgBouncer read its configuration and certificates again, if they have changed.
+func (p *Pooler) reread(ctx context.Context) {
 	config, err := p.readConfig()
 	files := p.sum()
 	same := render(config, p.Paths, p.server) == render(p.config, p.Paths, p.server)
