@@ -10,7 +10,7 @@ LOCAL_KUBECONFIG ?= $(CURDIR)/build/kubeconfig
 VERSION ?= $(shell sed -n 's/^appVersion: //p' charts/howdah/Chart.yaml)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
 
-CONTROLLERS := db-controller backup-controller restore-controller upgrade-controller
+CONTROLLERS := db-controller backup-controller restore-controller upgrade-controller pooler-controller
 IMAGES := $(CONTROLLERS) agent
 GENERATED := apis/v1alpha1/zz_generated.deepcopy.go config/crd config/rbac config/default charts/howdah/files docs/crd docs/protocol.md
 

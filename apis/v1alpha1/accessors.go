@@ -63,3 +63,12 @@ func (u *Upgrade) SetConditions(conditions []metav1.Condition) { u.Status.Condit
 
 // GetStatus is a pointer to the status.
 func (u *Upgrade) GetStatus() any { return &u.Status }
+
+// GetConditions are the conditions of the status.
+func (p *Pooler) GetConditions() []metav1.Condition { return p.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (p *Pooler) SetConditions(conditions []metav1.Condition) { p.Status.Conditions = conditions }
+
+// GetStatus is a pointer to the status.
+func (p *Pooler) GetStatus() any { return &p.Status }

@@ -23,6 +23,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&BackupSchedule{}, &BackupScheduleList{},
 		&Restore{}, &RestoreList{},
 		&Upgrade{}, &UpgradeList{},
+		&Pooler{}, &PoolerList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
@@ -36,6 +37,7 @@ const (
 	KindBackupSchedule   = "BackupSchedule"
 	KindRestore          = "Restore"
 	KindUpgrade          = "Upgrade"
+	KindPooler           = "Pooler"
 )
 
 // Labels and annotations on objects that Howdah makes.
@@ -50,6 +52,8 @@ const (
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "howdah"
+	// LabelPooler names the Pooler that an object or pod belongs to.
+	LabelPooler = "howdah.dev/pooler"
 	// LabelSchedule names the BackupSchedule that made a Backup.
 	LabelSchedule = "howdah.dev/schedule"
 	// AnnotationConfigHash on a database pod is the hash of the configuration the agent shall apply.

@@ -49,6 +49,11 @@ type PostgresClusterStatus struct {
 	// PreviousDataGeneration is what the cluster ran on previously, and what is still on the volumes.
 	// +optional
 	PreviousDataGeneration string `json:"previousDataGeneration,omitempty"`
+	// Poolers that the certificate in Secret <name>-pooler is for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Poolers []string `json:"poolers,omitempty"`
 	// ReleasedDataGenerations are no longer needed: instances remove them from their volumes.
 	// +optional
 	// +listType=atomic

@@ -29,6 +29,8 @@ type Dependencies struct {
 	Namespace string
 	// Images of PostgreSQL by major version, in those controllers that take --postgres-images.
 	Images Images
+	// PgBouncer is its image, in those controllers that take --pgbouncer-image.
+	PgBouncer string
 	// Grants of the controller's own cloud identity, in those controllers that take --cloud-identity-grants.
 	Grants location.Grants
 }
@@ -37,7 +39,7 @@ type Dependencies struct {
 func NewDependencies(mgr ctrl.Manager, name string, settings Settings) Dependencies {
 	return Dependencies{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(name), Now: time.Now,
-		Agent: settings.Agent, Images: settings.Images, Grants: settings.Grants, Namespace: ownNamespace(),
+		Agent: settings.Agent, Images: settings.Images, PgBouncer: settings.PgBouncer, Grants: settings.Grants, Namespace: ownNamespace(),
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package manager starts a controller's process: the flags that all four share, one logger, one cache of just what the
+// Package manager starts a controller's process: the flags that all of them share, one logger, one cache of just what the
 // controller reads, leader election, probes and metrics.
 package manager
 

@@ -23,6 +23,8 @@ type Program struct {
 	Cached map[client.Object]cache.ByObject
 	// PostgresImages: it takes --postgres-images.
 	PostgresImages bool
+	// PgBouncerImage: it takes --pgbouncer-image.
+	PgBouncerImage bool
 	// CloudIdentity: it takes --cloud-identity-grants.
 	CloudIdentity bool
 	// Setup registers all that the process does.
@@ -33,6 +35,8 @@ type Program struct {
 type Settings struct {
 	Agent  workload.Agent
 	Images Images
+	// PgBouncer is the image of poolers.
+	PgBouncer string
 	// Grants of the controller's own cloud identity.
 	Grants location.Grants
 }
@@ -71,6 +75,9 @@ func (p Program) command() *cobra.Command {
 		"the same, but only into the pods of Jobs")
 	if p.PostgresImages {
 		cmd.Flags().StringSliceVar(&images, "postgres-images", nil, "images of PostgreSQL by major version, such as 17=IMAGE,18=IMAGE")
+	}
+	if p.PgBouncerImage {
+		cmd.Flags().StringVar(&settings.PgBouncer, "pgbouncer-image", "", "image of PgBouncer")
 	}
 	if p.CloudIdentity {
 		cmd.Flags().StringVar(&grants, "cloud-identity-grants", "", `which BackupRepositories without credentials may use the cloud identity of this process, such as [{"namespace":"shop","bucket":"backups","prefix":"shop/"}]; none if not set`)

@@ -97,6 +97,18 @@ var Edges = []Edge{
 		Functions: []string{"BackupRequestOf", "NewBackup", "BackupName", "BackupOutcomeFor"},
 	},
 	{
+		Name:      "PoolerCertificate",
+		Requester: "pooler-controller", Request: "the Pooler itself: `spec.cluster`",
+		Responder: "db-controller", Response: "Secret `<cluster>-pooler`, and `PostgresCluster.status.poolers[]` with the Poolers that its certificate is for",
+		Over: "the Pooler is deleted",
+		Rules: []string{
+			"The certificate is for the names of the Poolers' Services, and for the role `howdah_pooler`. It is issued before `status.poolers` says so.",
+			"The pooler-controller starts pods once it says so. It reads no Secret: the pods mount it, and read it again when it changes.",
+			"All Poolers of a cluster share one certificate. The oldest 64 have one.",
+		},
+		Functions: []string{"PoolersOf", "PoolerAdmitted", "PoolerSecret", "PoolerName", "PoolerHosts", "PrimarySlice"},
+	},
+	{
 		Name:      "Facts",
 		Requester: "backup-controller, restore-controller, upgrade-controller", Request: "nothing",
 		Responder: "db-controller", Response: "`PostgresCluster.status`: instances with node, volume, role and timeline; primary; system identifier; version and image; data generation; archive health; connection",

@@ -24,6 +24,7 @@ import (
 // Components, the values of v1alpha1.LabelComponent. What Writes touches a data volume.
 const (
 	ComponentInstance     = "instance"
+	ComponentPooler       = "pooler"
 	ComponentInit         = "init"
 	ComponentBackup       = "backup"
 	ComponentRestore      = "restore"

@@ -33,6 +33,7 @@ var sources = []struct {
 	name          *regexp.Regexp
 }{
 	{"cmd/agent/internal/metrics/*.go", "howdah_", regexp.MustCompile(`\bdescribe\("([a-z_]+)"`)},
+	{"cmd/agent/internal/pgbouncer/*.go", "howdah_pooler_", regexp.MustCompile(`\bdescribe\("([a-z_]+)"`)},
 	{"cmd/backup-controller/internal/repository/metrics.go", "howdah_repository_", regexp.MustCompile(`\bdescribeMetric\("([a-z_]+)"`)},
 	{"pkg/statusmetrics/statusmetrics.go", "", regexp.MustCompile(`\bNewDesc\("([a-z_]+)",`)},
 	{"cmd/*-controller/internal/*/metrics.go", "", regexp.MustCompile(`\bNewDesc\("([a-z_]+)",`)},

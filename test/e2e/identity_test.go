@@ -26,6 +26,7 @@ var writers = map[string][]string{
 	"backup-controller":  {v1alpha1.KindBackupRepository, v1alpha1.KindBackup, v1alpha1.KindBackupSchedule},
 	"restore-controller": {v1alpha1.KindRestore},
 	"upgrade-controller": {v1alpha1.KindUpgrade},
+	"pooler-controller":  {v1alpha1.KindPooler},
 }
 
 // TestAControllerCanWriteTheStatusOfItsOwnKindsOnly lets each controller's ServiceAccount try every kind. The API server
@@ -80,6 +81,7 @@ func oneOfEachKind(t *testing.T, admin client.Client) map[string]client.Object {
 			Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{Name: "elsewhere"}},
 		}},
 		v1alpha1.KindUpgrade: &v1alpha1.Upgrade{ObjectMeta: named, Spec: v1alpha1.UpgradeSpec{Cluster: nowhere, Version: 18}},
+		v1alpha1.KindPooler:  &v1alpha1.Pooler{ObjectMeta: named, Spec: v1alpha1.PoolerSpec{Cluster: nowhere, Instances: 1}},
 	}
 	for _, object := range objects {
 		create(t, admin, object)

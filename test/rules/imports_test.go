@@ -81,6 +81,7 @@ var links = []struct {
 	{apis, []string{"sigs.k8s.io/controller-runtime", "k8s.io/client-go", module}, "whoever talks to Howdah takes the types and nothing else"},
 	{module + "/cmd/db-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
 	{module + "/cmd/upgrade-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
+	{module + "/cmd/pooler-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
 	{module + "/cmd/wal", []string{"net/http", "github.com", "k8s.io", module + "/pkg/agentapi"}, "it is started for every segment of WAL"},
 	{module + "/cmd/howdah-backup", []string{"k8s.io", apis, "go.uber.org/zap"}, "it works where there is no Kubernetes"},
 	{module + "/cmd/agent", []string{"go.uber.org/zap", "sigs.k8s.io/controller-runtime/pkg/manager"}, "it stands in every pod: small, and no controller"},

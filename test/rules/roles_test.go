@@ -16,9 +16,10 @@ var owners = map[string][]string{
 	"backup-controller":  {"backuprepositories", "backups", "backupschedules"},
 	"restore-controller": {"restores"},
 	"upgrade-controller": {"upgrades"},
+	"pooler-controller":  {"poolers"},
 }
 
-var kinds = []string{"postgresclusters", "backuprepositories", "backups", "backupschedules", "restores", "upgrades"}
+var kinds = []string{"postgresclusters", "backuprepositories", "backups", "backupschedules", "restores", "upgrades", "poolers"}
 
 func role(t *testing.T, controller string) *rbacv1.ClusterRole {
 	t.Helper()

@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // EnsureAuthority creates the certificate authority of the cluster, and renews it in time.
@@ -103,7 +104,7 @@ func (s *Steps) EnsureServices(ctx context.Context, o *observed.Cluster) flow.Ou
 	primary := service.Primary(o.Cluster)
 	for _, each := range append(wanted, primary) {
 		live, _ := o.Live[observed.Key("Service", each.Name)].(*corev1.Service)
-		if err := s.Put(ctx, o, service.Next(live, each)); err != nil {
+		if err := s.Put(ctx, o, workload.NextService(live, each)); err != nil {
 			return flow.Retry(err)
 		}
 	}

@@ -28,6 +28,32 @@ func (s *Steps) EnsureRoleCertificates(ctx context.Context, o *observed.Cluster)
 	return flow.Next
 }
 
+// EnsurePoolerCertificate creates the Secret by which poolers come to the agents and to the database, and clients to them. It says in status for
+// which poolers, once it is written.
+func (s *Steps) EnsurePoolerCertificate(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	live := o.Secret(o.Names.Pooler())
+	if len(o.Poolers) == 0 {
+		o.Cluster.Status.Poolers = nil
+		if live == nil || observed.Foreign(live, o.Cluster) {
+			return flow.Next
+		}
+		s.Secrets.Drop(o.Cluster, live.Name)
+		if err := s.Remove(ctx, live); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Next
+	}
+	wanted, err := secret.PoolerTLS(o.Cluster, o.Poolers, live, o.Authority, o.Now)
+	if err != nil {
+		return flow.Retry(err)
+	}
+	if err := s.Put(ctx, o, wanted); err != nil {
+		return flow.Retry(err)
+	}
+	o.Cluster.Status.Poolers = o.Poolers
+	return flow.Next
+}
+
 func (s *Steps) ensureRoleCertificate(ctx context.Context, o *observed.Cluster, role *v1alpha1.Role) error {
 	name := role.CertificateSecret.Name
 	live, err := s.Secrets.Borrow(ctx, s.Client, o.Cluster, name, o.Now)

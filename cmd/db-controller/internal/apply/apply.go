@@ -14,17 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/serverside"
 )
-
-// noVersion is the version of no object: the first revision of a store is an empty one. So to apply with it creates an object,
-// or meets a conflict where there is one. To create it instead would leave fields to us that a later apply doesn't take away.
-const noVersion = "1"
 
 // annotationApplied is the hash of what was applied last. A field that is no longer wanted shows only there.
 const annotationApplied = "howdah.dev/applied"
@@ -64,7 +60,7 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 // stopped for somebody, starts none. See volumegrant.Fenced.
 func versionOf(live client.Object) string {
 	if live == nil {
-		return noVersion
+		return serverside.NoVersion
 	}
 	return live.GetResourceVersion()
 }
@@ -88,7 +84,7 @@ func (a *Applier) write(ctx context.Context, o *observed.Cluster, live, object c
 	default:
 		verb = "apply"
 		if live == nil && o.Own.Begun() {
-			wanted.SetResourceVersion(noVersion)
+			wanted.SetResourceVersion(serverside.NoVersion)
 		}
 		err = a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted), client.FieldOwner(FieldManager), client.ForceOwnership)
 	}
@@ -140,21 +136,13 @@ func (a *Applier) putBack(ctx context.Context, wanted *unstructured.Unstructured
 
 // applyConfiguration is the object as a set of fields that we want to own.
 func (a *Applier) applyConfiguration(object client.Object) (*unstructured.Unstructured, error) {
-	gvk, err := apiutil.GVKForObject(object, a.Client.Scheme())
+	wanted, err := serverside.Fields(a.Client.Scheme(), object)
 	if err != nil {
-		return nil, fmt.Errorf("find kind of %T: %w", object, err)
+		return nil, err
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, fmt.Errorf("convert %s %s: %w", gvk.Kind, object.GetName(), err)
-	}
-	delete(fields, "status")
-	dropNulls(fields)
-	wanted := &unstructured.Unstructured{Object: fields}
-	wanted.SetGroupVersionKind(gvk)
 	data, err := json.Marshal(wanted.Object)
 	if err != nil {
-		return nil, fmt.Errorf("marshal %s %s: %w", gvk.Kind, object.GetName(), err)
+		return nil, fmt.Errorf("marshal %s %s: %w", wanted.GetKind(), object.GetName(), err)
 	}
 	sum := sha256.Sum256(data)
 	annotations := wanted.GetAnnotations()

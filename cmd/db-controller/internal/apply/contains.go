@@ -1,23 +1,5 @@
 package apply
 
-// dropNulls removes fields that typed objects marshal although nothing was said of them.
-func dropNulls(fields map[string]any) {
-	for name, value := range fields {
-		switch v := value.(type) {
-		case nil:
-			delete(fields, name)
-		case map[string]any:
-			dropNulls(v)
-		case []any:
-			for _, element := range v {
-				if m, ok := element.(map[string]any); ok {
-					dropNulls(m)
-				}
-			}
-		}
-	}
-}
-
 // contains says whether everything that is wanted is there with the same value. More may be there: defaults, and what
 // others own.
 func contains(live, wanted any) bool {

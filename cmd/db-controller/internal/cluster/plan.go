@@ -56,7 +56,7 @@ func (r *Reconciler) plan(o *observed.Cluster) steps {
 func (p parts) components() steps {
 	return steps{
 		instances.SettleBeginning, // recorded before there is a Lease to take
-		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates,
+		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates, p.access.EnsurePoolerCertificate,
 		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease,
 		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
 	}

@@ -62,6 +62,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return b.
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(ofRestore)).
 		Watches(&v1alpha1.Upgrade{}, handler.EnqueueRequestsFromMapFunc(ofUpgrade)).
+		Watches(&v1alpha1.Pooler{}, handler.EnqueueRequestsFromMapFunc(ofPooler)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.ofRepository)).
 		Complete(r)
@@ -84,6 +85,10 @@ func ofRestore(_ context.Context, object client.Object) []reconcile.Request {
 
 func ofUpgrade(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.GetNamespace(), object.(*v1alpha1.Upgrade).Spec.Cluster.Name)
+}
+
+func ofPooler(_ context.Context, object client.Object) []reconcile.Request {
+	return request(object.GetNamespace(), object.(*v1alpha1.Pooler).Spec.Cluster.Name)
 }
 
 // ofBackup wakes a cluster whose final backup this is.

@@ -65,6 +65,8 @@ type Cluster struct {
 	// Refused is why Kubernetes did not let a claim be created or grow in this pass, by the claim's name.
 	Refused map[string]string
 
+	// Poolers of the cluster that need its certificate, by name.
+	Poolers []string
 	// Passwords of declared roles, by role, and a sentence for each that isn't available, and for each certificate.
 	Passwords      map[string][]byte
 	NoPasswords    []string

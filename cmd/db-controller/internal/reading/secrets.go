@@ -2,20 +2,26 @@ package reading
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 func (r *Reader) readSecrets(ctx context.Context, o *observed.Cluster) error {
 	names := o.Names.Secrets()
 	if !o.Cluster.Spec.SuperuserAccess && superuserSecretOf(o.Cluster) == "" {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.Superuser() })
+	}
+	if len(o.Poolers)+len(o.Cluster.Status.Poolers) == 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.Pooler() })
 	}
 	for _, name := range names {
 		if o.Own.Complete() {
@@ -36,6 +42,16 @@ func (r *Reader) readSecrets(ctx context.Context, o *observed.Cluster) error {
 		// One that can't be read is replaced by its step.
 		o.Authority, _ = certificate.ParseAuthority(s.Data[secret.KeyAuthority], s.Data[secret.KeyAuthorityKey])
 	}
+	return nil
+}
+
+// readPoolers finds the poolers that need the cluster's certificate.
+func (r *Reader) readPoolers(ctx context.Context, o *observed.Cluster) error {
+	poolers := &v1alpha1.PoolerList{}
+	if err := r.Client.List(ctx, poolers, client.InNamespace(o.Cluster.Namespace)); err != nil {
+		return fmt.Errorf("list Poolers: %w", err)
+	}
+	o.Poolers = protocol.PoolersOf(o.Cluster, poolers.Items)
 	return nil
 }
 

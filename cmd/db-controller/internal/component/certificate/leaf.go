@@ -17,13 +17,18 @@ type Request struct {
 	CommonName string
 	// DNSNames make it a server's certificate; without any it is a client's.
 	DNSNames []string
+	// Both makes it a client's, too, where it has names.
+	Both bool
 }
 
-func (r Request) usage() x509.ExtKeyUsage {
-	if len(r.DNSNames) > 0 {
-		return x509.ExtKeyUsageServerAuth
+func (r Request) usage() []x509.ExtKeyUsage {
+	switch {
+	case len(r.DNSNames) > 0 && r.Both:
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	case len(r.DNSNames) > 0:
+		return []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	}
-	return x509.ExtKeyUsageClientAuth
+	return []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 }
 
 // Issue creates a certificate.
@@ -39,7 +44,7 @@ func (a *Authority) Issue(request Request, now time.Time) (Pair, error) {
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: request.CommonName}, DNSNames: request.DNSNames,
 		NotBefore: now.Add(-backdate), NotAfter: now.Add(LeafLife),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{request.usage()}, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: request.usage(), BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.signer)
 	if err != nil {
@@ -73,9 +78,10 @@ func (a *Authority) Check(pair Pair, request Request, now time.Time) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(a.Bundle)
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{request.usage()}})
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnfit, err)
+	for _, usage := range request.usage() { // one of several is enough for Verify
+		if _, err = leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnfit, err)
+		}
 	}
 	return nil
 }

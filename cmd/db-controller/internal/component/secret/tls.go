@@ -13,6 +13,8 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/protocol"
 )
 
 // Keys of a Secret with a certificate.
@@ -76,7 +78,20 @@ func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 
 // ClientTLS is the Secret with the client certificate of a role.
 func ClientTLS(cluster *v1alpha1.PostgresCluster, name, role string, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
-	pair, err := issued(certificate.Request{CommonName: role}, pairIn(live, KeyCertificate, KeyPrivate), authority, now)
+	return pairTLS(cluster, name, certificate.Request{CommonName: role}, live, authority, now)
+}
+
+// PoolerTLS is the Secret with the certificate of the poolers of a cluster: they are servers for clients, and clients of the agents.
+func PoolerTLS(cluster *v1alpha1.PostgresCluster, poolers []string, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
+	request := certificate.Request{CommonName: agentapi.PoolerRole, Both: true}
+	for _, name := range poolers {
+		request.DNSNames = append(request.DNSNames, protocol.PoolerHosts(cluster.Namespace, name)...)
+	}
+	return pairTLS(cluster, protocol.PoolerSecret(cluster.Name), request, live, authority, now)
+}
+
+func pairTLS(cluster *v1alpha1.PostgresCluster, name string, request certificate.Request, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
+	pair, err := issued(request, pairIn(live, KeyCertificate, KeyPrivate), authority, now)
 	if err != nil {
 		return nil, err
 	}

@@ -51,40 +51,8 @@ func service(cluster *v1alpha1.PostgresCluster, name string, template v1alpha1.S
 		},
 	}
 	workload.Adorn(&s.ObjectMeta, template.Labels, template.Annotations)
-	expose(&s.Spec, template)
+	workload.Expose(&s.Spec, template)
 	return s
-}
-
-// expose has a Service be reachable from where its template says. What a type has no use for is left out, as the API server
-// refuses it.
-func expose(spec *corev1.ServiceSpec, template v1alpha1.ServiceTemplate) {
-	if template.Type == "" || corev1.ServiceType(template.Type) == corev1.ServiceTypeClusterIP {
-		return
-	}
-	spec.Type = corev1.ServiceType(template.Type)
-	spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicy(template.ExternalTrafficPolicy)
-	if spec.Type != corev1.ServiceTypeLoadBalancer {
-		return
-	}
-	if template.LoadBalancerClass != "" {
-		spec.LoadBalancerClass = &template.LoadBalancerClass
-	}
-	for _, r := range template.LoadBalancerSourceRanges {
-		spec.LoadBalancerSourceRanges = append(spec.LoadBalancerSourceRanges, string(r))
-	}
-}
-
-// Next is what a Service has to be now to become what is wanted. The class of a load balancer can't be changed, so a Service of
-// another one becomes reachable within the cluster only first, which gives the load balancer up.
-func Next(live, wanted *corev1.Service) *corev1.Service {
-	if live == nil || live.Spec.Type != corev1.ServiceTypeLoadBalancer || wanted.Spec.Type != corev1.ServiceTypeLoadBalancer ||
-		ptr.Deref(live.Spec.LoadBalancerClass, "") == ptr.Deref(wanted.Spec.LoadBalancerClass, "") {
-		return wanted
-	}
-	next := wanted.DeepCopy()
-	next.Spec.Type = corev1.ServiceTypeClusterIP
-	next.Spec.LoadBalancerClass, next.Spec.LoadBalancerSourceRanges, next.Spec.ExternalTrafficPolicy = nil, nil, ""
-	return next
 }
 
 // selector of database pods; Jobs of the cluster carry its label too, so the component is part of it.

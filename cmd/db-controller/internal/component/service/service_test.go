@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 func shop(services v1alpha1.Services) *v1alpha1.PostgresCluster {
@@ -100,7 +101,7 @@ func TestAnotherClassOfLoadBalancerIsReachedThroughNone(t *testing.T) {
 		"it was none":          {of("ClusterIP", ""), of("LoadBalancer", "b"), "LoadBalancer"},
 		"it is to be none":     {of("LoadBalancer", "a"), of("NodePort", ""), "NodePort"},
 	} {
-		next := Next(c.live, c.wanted)
+		next := workload.NextService(c.live, c.wanted)
 		if next.Spec.Type != c.want || next.Labels["a"] != "b" || c.want == "ClusterIP" && next.Spec.LoadBalancerClass != nil {
 			t.Errorf("%s: %+v", name, next.Spec)
 		}

@@ -1,0 +1,167 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Pooler is PgBouncer in front of the primary of a PostgresCluster. While the primary is handed over, restarted or replaced, clients
+// between transactions wait instead of getting an error.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=pgpool,categories=howdah
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.instances,statuspath=.status.instances,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster.name`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.spec.instances`
+// +kubebuilder:printcolumn:name="Serving",type=integer,JSONPath=`.status.readyInstances`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: the names of a pooler's objects contain it; use at most 40 characters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), because a Service is named after it; for example: shop"
+type Pooler struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec PoolerSpec `json:"spec"`
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status PoolerStatus `json:"status,omitempty"`
+}
+
+// PoolerList is a list of Poolers.
+// +kubebuilder:object:root=true
+type PoolerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Pooler `json:"items"`
+}
+
+// PoolerSpec is the desired state of a pooler.
+// +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster",message="spec.cluster can't be changed, because clients would be led to other data: create another Pooler"
+type PoolerSpec struct {
+	// Cluster is the PostgresCluster, in the same namespace.
+	Cluster LocalReference `json:"cluster"`
+	// Instances is the number of pods with PgBouncer. Each has pools of its own.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 32",message="spec.instances must be from 1 to 32: use 2, so that one is there while the other is replaced"
+	Instances int32 `json:"instances"`
+	// Mode says for how long a client has a connection to the server: Transaction, Statement or Session. In mode Session, the pooler can't keep clients
+	// waiting during a handover: they lose their connections.
+	// +optional
+	// +kubebuilder:default=Transaction
+	Mode PoolMode `json:"mode,omitempty"`
+	// PoolSize is the number of connections to the server for each pair of database and user, in each instance. All of them together must fit
+	// in max_connections of PostgreSQL.
+	// +optional
+	// +kubebuilder:default=20
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	PoolSize int32 `json:"poolSize,omitempty"`
+	// MaxClientConnections is the number of clients that each instance accepts.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxClientConnections int32 `json:"maxClientConnections,omitempty"`
+	// PgBouncer is the configuration of PgBouncer.
+	// +optional
+	PgBouncer PgBouncerSpec `json:"pgbouncer,omitempty"`
+	// Image of PgBouncer 1.25.1 or later, with pgbouncer in its PATH. By default, the suite's image. Changing it replaces the pods one
+	// by one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+	// DrainTimeout is how long clients may keep their connections to a pod that is to end, such as 60s. It accepts no new ones meanwhile.
+	// Transactions that are open then may still take 10 seconds.
+	// +optional
+	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:XValidation:rule="self >= duration('0s') && self <= duration('1h')",message="spec.drainTimeout must be from 0s to 1h, such as 60s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=32
+	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
+	// Resources of PgBouncer.
+	// +optional
+	Resources Resources `json:"resources,omitempty"`
+	// Scheduling says where the pods run.
+	// +optional
+	Scheduling Scheduling `json:"scheduling,omitempty"`
+	// ImagePullSecrets are Secrets that images are pulled with.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
+	// Service is a template for the Service <name>-pooler. Clients connect to it over TLS only.
+	// +optional
+	Service ServiceTemplate `json:"service,omitempty"`
+}
+
+// PoolMode says for how long a client has a connection to the server.
+// +kubebuilder:validation:Enum=Transaction;Statement;Session
+type PoolMode string
+
+const (
+	// PoolTransaction gives a connection to a client for a transaction.
+	PoolTransaction PoolMode = "Transaction"
+	// PoolStatement gives a connection to a client for a statement.
+	PoolStatement PoolMode = "Statement"
+	// PoolSession gives a connection to a client for as long as it stays.
+	PoolSession PoolMode = "Session"
+)
+
+// PgBouncerSpec is the configuration of PgBouncer.
+type PgBouncerSpec struct {
+	// Parameters of pgbouncer.ini, such as query_wait_timeout: "60". A change is read without a restart. Those that Howdah sets itself are
+	// refused.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['application_name_add_host','autodb_idle_timeout','cancel_wait_timeout','client_idle_timeout','client_login_timeout','client_tls_ciphers','client_tls13_ciphers','client_tls_ecdhcurve','client_tls_protocols','idle_transaction_timeout','ignore_startup_parameters','log_connections','log_disconnections','log_pooler_errors','log_stats','max_db_client_connections','max_db_connections','max_packet_size','max_prepared_statements','max_user_client_connections','max_user_connections','min_pool_size','pool_idle_timeout','query_timeout','query_wait_notify','query_wait_timeout','reserve_pool_size','reserve_pool_timeout','scram_iterations','server_check_delay','server_connect_timeout','server_idle_timeout','server_lifetime','server_reset_query','server_round_robin','server_tls_ciphers','server_tls13_ciphers','server_tls_protocols','stats_period','tcp_keepalive','tcp_keepcnt','tcp_keepidle','tcp_keepintvl','tcp_user_timeout','track_extra_parameters','transaction_timeout','verbose'])",messageExpression="'spec.pgbouncer.parameters can\\'t set ' + self.filter(k, !(k in ['application_name_add_host','autodb_idle_timeout','cancel_wait_timeout','client_idle_timeout','client_login_timeout','client_tls_ciphers','client_tls13_ciphers','client_tls_ecdhcurve','client_tls_protocols','idle_transaction_timeout','ignore_startup_parameters','log_connections','log_disconnections','log_pooler_errors','log_stats','max_db_client_connections','max_db_connections','max_packet_size','max_prepared_statements','max_user_client_connections','max_user_connections','min_pool_size','pool_idle_timeout','query_timeout','query_wait_notify','query_wait_timeout','reserve_pool_size','reserve_pool_timeout','scram_iterations','server_check_delay','server_connect_timeout','server_idle_timeout','server_lifetime','server_reset_query','server_round_robin','server_tls_ciphers','server_tls13_ciphers','server_tls_protocols','stats_period','tcp_keepalive','tcp_keepcnt','tcp_keepidle','tcp_keepintvl','tcp_user_timeout','track_extra_parameters','transaction_timeout','verbose']))[0] + ': PgBouncer has no such parameter, or Howdah sets it from another field, such as spec.mode, spec.poolSize and spec.maxClientConnections; remove it'"
+	Parameters map[string]PgBouncerValue `json:"parameters,omitempty"`
+}
+
+// PgBouncerValue is the value of a parameter of pgbouncer.ini.
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^[^\n\r\x00]*$`
+type PgBouncerValue string
+
+// PoolerStatus is the observed state of a pooler. Written by the pooler-controller.
+type PoolerStatus struct {
+	// ObservedGeneration is the metadata.generation that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions: Ready.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Instances is the number of pods.
+	// +optional
+	Instances int32 `json:"instances"`
+	// ReadyInstances is the number of pods that accept clients.
+	// +optional
+	ReadyInstances int32 `json:"readyInstances"`
+	// Selector of the pods, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// Host is the name by which clients reach the pooler. User, password, database and ca.crt are those of the cluster.
+	// +optional
+	Host string `json:"host,omitempty"`
+	// Image of PgBouncer.
+	// +optional
+	Image string `json:"image,omitempty"`
+}
+
+// Reasons of a Pooler that are its own. Written by the pooler-controller; read by people.
+const (
+	// ReasonAwaitingCertificate: the db-controller has not issued the certificate of the pooler yet.
+	ReasonAwaitingCertificate = "AwaitingCertificate"
+	// ReasonNoPoolerImage: there is no image of PgBouncer.
+	ReasonNoPoolerImage = "NoPoolerImage"
+	// ReasonUpdating: all instances accept clients, and are replaced one by one.
+	ReasonUpdating = "Updating"
+	// ReasonDegraded: some instances accept clients, and others don't.
+	ReasonDegraded = "Degraded"
+)
