@@ -54,6 +54,10 @@ type PostgresClusterStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Poolers []string `json:"poolers,omitempty"`
+	// Written says how much was written to the data generation since it was adopted, while the previous one is kept. It is
+	// updated about once a minute.
+	// +optional
+	Written *WrittenData `json:"written,omitempty"`
 	// ReleasedDataGenerations are no longer needed: instances remove them from their volumes.
 	// +optional
 	// +listType=atomic
@@ -119,6 +123,20 @@ type PostgresClusterStatus struct {
 	// BackupRequest requests the final backup from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
+}
+
+// WrittenData is how much was written to a data generation, and would be lost with it.
+type WrittenData struct {
+	// DataGeneration that it was written to.
+	DataGeneration string `json:"dataGeneration"`
+	// FromLSN is where the primary was when it was first seen on the data generation.
+	FromLSN string `json:"fromLSN"`
+	// LSN is where it was at Time.
+	LSN string `json:"lsn"`
+	// WALBytes are the bytes of WAL between the two, those of checkpoints and autovacuum among them.
+	WALBytes int64 `json:"walBytes"`
+	// Time of LSN.
+	Time metav1.Time `json:"time"`
 }
 
 // ImageChange is a change from one image to another.

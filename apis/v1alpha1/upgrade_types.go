@@ -147,6 +147,9 @@ type UpgradeStatus struct {
 	// PreviousBytes are how much space the previous data takes on the volume of the primary. Each replica keeps as much.
 	// +optional
 	PreviousBytes int64 `json:"previousBytes,omitempty"`
+	// Written says how much was written to the new data, and would be lost with decision RollBack. It is updated about once a minute.
+	// +optional
+	Written *WrittenData `json:"written,omitempty"`
 	// Decided is the decision about the upgrade. Once it is here, it is carried out.
 	// +optional
 	Decided *DecidedUpgrade `json:"decided,omitempty"`

@@ -15,6 +15,8 @@ type Status struct {
 	// Role: primary or replica; empty until known.
 	Role     string `json:"role,omitempty"`
 	Timeline int64  `json:"timeline,omitempty"`
+	// LSN that a primary had written when it was last asked, every few seconds.
+	LSN uint64 `json:"lsn,omitempty"`
 	// Version such as 17.5.
 	Version string `json:"version,omitempty"`
 	// ConfigHash of the configuration that was applied last.

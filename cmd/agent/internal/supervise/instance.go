@@ -182,12 +182,14 @@ func (i *instance) learn(ctx context.Context) {
 	var (
 		replica  bool
 		timeline int64
+		written  int64
 		version  int
 	)
 	err := i.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT r, CASE WHEN r THEN (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint())
 			ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int END,
-			current_setting('server_version_num')::int FROM pg_is_in_recovery() AS r`).Scan(&replica, &timeline, &version)
+			CASE WHEN r THEN 0 ELSE pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int8 END,
+			current_setting('server_version_num')::int FROM pg_is_in_recovery() AS r`).Scan(&replica, &timeline, &written, &version)
 	})
 	if err != nil {
 		if ctx.Err() == nil {
@@ -201,7 +203,7 @@ func (i *instance) learn(ctx context.Context) {
 	}
 	i.set(func(status *agentapi.Status) {
 		if status.State == agentapi.StateRunning {
-			status.Role, status.Timeline, status.Version = role, timeline, postgres.VersionFromNum(version).String()
+			status.Role, status.Timeline, status.LSN, status.Version = role, timeline, uint64(written), postgres.VersionFromNum(version).String()
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestTheFirstStartMakesADatabaseForTheApplication(t *testing.T) {
 		t.Errorf("the owner can't use its database: %v", err)
 	}
 	status := p.agent.Status()
-	if status.Role != "primary" || status.Timeline != 1 || status.ConfigHash != p.config.Hash() || status.Version == "" || status.DataGeneration != "g1" {
+	if status.Role != "primary" || status.Timeline != 1 || status.ConfigHash != p.config.Hash() || status.Version == "" || status.LSN == 0 || status.DataGeneration != "g1" {
 		t.Errorf("status: %+v", status)
 	}
 	if _, err := p.connect("postgres", "first", "postgres", ""); err == nil {

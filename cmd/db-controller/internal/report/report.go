@@ -31,6 +31,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 		status.Connection = config.Connection(o.Cluster)
 	}
 	reportArchive(o)
+	reportWritten(o)
 	conditions := map[string]condition.Finding{
 		v1alpha1.ConditionReady:          ready(o, outcome),
 		v1alpha1.ConditionUpToDate:       upToDate(o, outcome),

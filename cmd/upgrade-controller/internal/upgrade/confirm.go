@@ -23,9 +23,9 @@ func (r *Reconciler) planUpgraded(o *observed) []step {
 	case o.undone():
 		return []step{awaitReturned, releaseNew, concludeRolledBack, r.removeFinalizerOfDeleted}
 	case o.decided() == v1alpha1.UpgradeRollBack:
-		return []step{requestSafetyBackup, awaitSafetyBackup, requestUndo, awaitUndo, handBack, awaitBack}
+		return []step{noteWritten, requestSafetyBackup, awaitSafetyBackup, requestUndo, awaitUndo, handBack, awaitBack}
 	}
-	steps := []step{r.pinUp, r.clusterStillExists}
+	steps := []step{r.pinUp, r.clusterStillExists, noteWritten}
 	if !o.ended() {
 		steps = append(steps, r.requestBackup)
 	}
@@ -37,6 +37,26 @@ func (r *Reconciler) planUpgraded(o *observed) []step {
 		return append(steps, r.deleteJobs, awaitRestorable, releasePrevious, settle, r.removeFinalizerOfDeleted)
 	}
 	return append(steps, r.deleteJobs, awaitDecision)
+}
+
+// noteWritten takes over how much was written to the new data, which the cluster forgets with that.
+func noteWritten(_ context.Context, o *observed) flow.Outcome {
+	if o.cluster == nil {
+		return flow.Next
+	}
+	if written := o.cluster.Status.Written; written != nil && written.DataGeneration == o.status().Plan.ToGeneration {
+		o.status().Written = written.DeepCopy()
+	}
+	return flow.Next
+}
+
+// written says for a person how much a roll back costs; empty: nothing is known.
+func written(u *v1alpha1.Upgrade) string {
+	w := u.Status.Written
+	if w == nil {
+		return ""
+	}
+	return fmt.Sprintf(": about %s of WAL, up to LSN %s at %s", resource.NewQuantity(w.WALBytes>>10<<10, resource.BinarySI), w.LSN, w.Time.UTC().Format(time.RFC3339))
 }
 
 func (o *observed) undone() bool { return o.upgrade.Status.UndoneAt != nil }
@@ -79,7 +99,8 @@ func record(o *observed, decision v1alpha1.UpgradeDecision, why string) flow.Out
 	o.upgrade.Status.Decided = &v1alpha1.DecidedUpgrade{Decision: decision, Why: why, At: metav1.Time{Time: o.now}}
 	if decision == v1alpha1.UpgradeRollBack {
 		o.upgrade.Status.BackupRequest = nil // of data that is being given up
-		return flow.Save(v1alpha1.ReasonRollingBack, fmt.Sprintf("PostgreSQL %d is being brought back.", o.upgrade.Status.Plan.FromVersion))
+		return flow.Save(v1alpha1.ReasonRollingBack, fmt.Sprintf("PostgreSQL %d is being brought back, without what was written since %s%s.",
+			o.upgrade.Status.Plan.FromVersion, o.status().UpAt.UTC().Format(time.RFC3339), written(o.upgrade)))
 	}
 	return flow.Save(v1alpha1.ReasonConfirming, "The previous data is being given up.")
 }
@@ -97,8 +118,8 @@ func awaitingConfirmation(u *v1alpha1.Upgrade) string {
 		space = fmt.Sprintf(", which takes %s on each volume", resource.NewQuantity(status.PreviousBytes>>20<<20, resource.BinarySI))
 	}
 	text := fmt.Sprintf("The data of PostgreSQL %d is kept%s, until %s. Set spec.decision to Confirm to delete it. RollBack brings it back, without "+
-		"anything that was written since %s", status.Plan.FromVersion, space, volumelock.ConfirmBy(*status.UpAt, u.Spec.ConfirmWithin).UTC().Format(time.RFC3339),
-		status.UpAt.UTC().Format(time.RFC3339))
+		"anything that was written since %s%s", status.Plan.FromVersion, space, volumelock.ConfirmBy(*status.UpAt, u.Spec.ConfirmWithin).UTC().Format(time.RFC3339),
+		status.UpAt.UTC().Format(time.RFC3339), written(u))
 	if u.Spec.SafetyBackup {
 		return text + "; a backup of that is taken first."
 	}

@@ -163,3 +163,25 @@ func TestAnUpgradeExpiresOnlyAfterItIsSettled(t *testing.T) {
 		t.Errorf("after: %v", got)
 	}
 }
+
+// TestWhatARollBackCostsIsSaidBeforeItIsDecided, and afterwards.
+func TestWhatARollBackCostsIsSaidBeforeItIsDecided(t *testing.T) {
+	const cost = "about 12Mi of WAL, up to LSN 0/4C00000 at 2026-03-01T12:30:00Z"
+	o := ready()
+	up(o)
+	o.cluster.Status.Written = &v1alpha1.WrittenData{
+		DataGeneration: o.upgrade.Status.Plan.ToGeneration, FromLSN: "0/4000000", LSN: "0/4C00000", WALBytes: 12 << 20, Time: metav1.Time{Time: noon.Add(30 * time.Minute)},
+	}
+	noteWritten(t.Context(), o)
+	if said := awaitingConfirmation(o.upgrade); !strings.Contains(said, cost) {
+		t.Error(said)
+	}
+	if said := record(o, v1alpha1.UpgradeRollBack, "spec.decision").Message; !strings.Contains(said, cost) {
+		t.Error(said)
+	}
+	o.cluster.Status.Written = &v1alpha1.WrittenData{DataGeneration: "g1"} // of the previous data, by now
+	noteWritten(t.Context(), o)
+	if said := concludeRolledBack(t.Context(), o).Message; !strings.Contains(said, "is deleted: "+cost) {
+		t.Error(said)
+	}
+}

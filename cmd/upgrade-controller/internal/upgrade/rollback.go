@@ -85,8 +85,8 @@ func concludeRolledBack(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	status := o.status()
-	text := fmt.Sprintf("PostgreSQL %d runs on the previous data, as %s requested. What was written to PostgreSQL %d is deleted.",
-		status.Plan.FromVersion, status.Decided.Why, o.upgrade.Spec.Version)
+	text := fmt.Sprintf("PostgreSQL %d runs on the previous data, as %s requested. What was written to PostgreSQL %d is deleted%s.",
+		status.Plan.FromVersion, status.Decided.Why, o.upgrade.Spec.Version, written(o.upgrade))
 	if status.SafetyBackup != "" {
 		text += fmt.Sprintf(" Backup %s has it: restore that into a new cluster to look at it. No retention removes it until you set its spec.hold to false.", status.SafetyBackup)
 	}
