@@ -14,7 +14,7 @@ import (
 // Cgroup is where a pod finds its limits.
 const Cgroup = "/sys/fs/cgroup"
 
-// ReasonMemoryTooSmall: the limit of the pod does not suffice for the number of files.
+// ReasonMemoryTooSmall says that the limit of the pod does not suffice for the number of files.
 const ReasonMemoryTooSmall = "MemoryTooSmall"
 
 // MemoryFailure is what to say of backup.ErrMemory, with the field that sets the limit; nil: the error is another one.

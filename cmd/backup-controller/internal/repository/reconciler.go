@@ -158,7 +158,7 @@ func (r *Reconciler) try(ctx context.Context, repo *v1alpha1.BackupRepository) v
 	if _, wrong := sameAsBefore(ctx, store, repo); wrong != nil {
 		return *wrong
 	}
-	found := verdict{}
+	var found verdict
 	if repo.Spec.ReadOnly {
 		found = checkReading(ctx, store)
 	} else {
