@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
 )
 
@@ -19,11 +21,15 @@ func (l *lab) heldUp(shop *v1alpha1.PostgresCluster) (*Reconciler, *observed.Clu
 	r := New(manager.Dependencies{
 		Client: l.Client, Live: l.Client, Now: l.clock.now, Agent: l.agent, Images: manager.Images{17: "postgres:17"},
 	}, l.kube)
-	l.get(shop)
-	o, err := r.observe(l.Context(), shop.DeepCopy())
-	if err != nil {
-		l.Fatal(err)
-	}
+	var o *observed.Cluster
+	l.eventually("it sees the cluster as it is, while another one writes its status", func() (seen bool) {
+		l.get(shop)
+		var err error
+		if o, err = r.observe(l.Context(), shop.DeepCopy()); err != nil && !errors.Is(err, flow.ErrStale) {
+			l.Fatal(err)
+		}
+		return err == nil
+	})
 	return r, o
 }
 
@@ -62,6 +68,7 @@ func TestADBControllerThatSawNoStatefulSetCreatesNoneBesideAJob(t *testing.T) {
 	l.awaitRunning(shop)
 	l.change(shop, func() { shop.Spec.Hibernate = true })
 	l.eventually("it sleeps", func() bool { return !l.there(&corev1.Pod{}, "shop-0") })
+	l.settle()
 	set := &appsv1.StatefulSet{}
 	if !l.there(set, "shop") {
 		t.Fatal("there is no StatefulSet")
