@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"howdah.dev/howdah/cmd/agent/internal/child"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -56,13 +57,12 @@ func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, serve
 	b.process.Stdout, b.process.Stderr = os.Stdout, os.Stderr
 	b.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // whoever is paused isn't left so
 	b.ended = make(chan struct{})
-	if err := b.process.Start(); err != nil {
+	if err := child.Start(b.process, func(err error) {
+		b.err = err
+		close(b.ended)
+	}); err != nil {
 		return fmt.Errorf("start PgBouncer: %w", err)
 	}
-	go func() {
-		b.err = b.process.Wait()
-		close(b.ended)
-	}()
 	for {
 		err := b.do(ctx, "SHOW VERSION")
 		if err == nil {

@@ -10,10 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/child"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -61,7 +61,10 @@ func Start(spec Spec) (*Server, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = write, write
-	err = s.launch()
+	err = child.Start(cmd, func(err error) {
+		s.err = err
+		close(s.done)
+	})
 	write.Close()
 	if err != nil {
 		read.Close()
@@ -69,23 +72,6 @@ func Start(spec Spec) (*Server, error) {
 	}
 	s.relay = startRelay(read, spec.Log, spec.Literals)
 	return s, nil
-}
-
-// launch starts the program from a thread that lives as long as it does: the kernel ties the signal at the parent's
-// death to the thread.
-func (s *Server) launch() error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			s.err = s.cmd.Wait()
-			close(s.done)
-		}
-	}()
-	return <-started
 }
 
 // Done is closed when the postmaster has ended.
