@@ -191,6 +191,10 @@ old-agent: kube
 chaos: cluster deploy $(if $(OLD_AGENT),old-agent) ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
 	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS) -alone=$(ALONE)
 
+.PHONY: chaos-ways-back
+chaos-ways-back: cluster deploy ## Undo, discard, fail upgrades and cancel restores at each step while 500 rows a second are written (ROUNDS=3 WAYS=undo,discard,upgrade,restore)
+	$(CHAOS) -run=TestNoRowIsLostOnAWayBack -rounds=$(ROUNDS) -ways="$(WAYS)"
+
 .PHONY: chaos-random
 chaos-random: cluster deploy ## Do random things to a cluster for MINUTES=60, several at a time, and judge (SEED=... repeats a run, WITHOUT=lost-volume,restart leaves faults out)
 	$(CHAOS) -run=TestRandomFaults -minutes=$(MINUTES) -seed=$(or $(SEED),0) -without=$(WITHOUT)
