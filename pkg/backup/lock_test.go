@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,12 +122,12 @@ func TestALockCoversTheWholeChain(t *testing.T) {
 func TestALockIsExtendedSeldom(t *testing.T) {
 	b := newLockBed(t, 1)
 	parent := b.next(0, "").ID
-	extended, packs := 0, 0
+	var extended, packs atomic.Int64
 	counted := fault.New(b.bucket, fault.Plan{Before: func(call fault.Call) error {
 		if call.Op == "lock" {
-			extended++
+			extended.Add(1)
 			if strings.Contains(call.Key, "/packs/b001/") {
-				packs++
+				packs.Add(1)
 			}
 		}
 		return nil
@@ -138,8 +139,8 @@ func TestALockIsExtendedSeldom(t *testing.T) {
 		must(t, err)
 		parent = m.ID
 	}
-	if perPack := packs / len(packsByBackup(&Header{Lineage: testLineage, Packs: b.last.Packs})[0].keys); perPack < 3 || perPack > 5 {
-		t.Errorf("a pack of the first backup was locked anew %d times in thirty days, %d locks in all", perPack, extended)
+	if perPack := int(packs.Load()) / len(packsByBackup(&Header{Lineage: testLineage, Packs: b.last.Packs})[0].keys); perPack < 3 || perPack > 5 {
+		t.Errorf("a pack of the first backup was locked anew %d times in thirty days, %d locks in all", perPack, extended.Load())
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *round) compareHistories(pods []corev1.Pod) {
 	r.Must(err)
 	want := ""
 	for _, pod := range pods {
-		has, err := r.SQLOn(pod.Name, "SELECT coalesce(pg_read_file('pg_wal/"+timeline+".history', true), '')")
+		has, err := r.SQLOn(pod.Name, "SELECT coalesce(pg_read_file('pg_wal/"+timeline+".history', 0, 65536, true), '')")
 		r.Must(err)
 		if want = cmp.Or(want, has); has != "" && has != want {
 			r.Errorf("the history of timeline %s is %q, and %q to %s", timeline, want, has, pod.Name)

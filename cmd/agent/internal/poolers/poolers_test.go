@@ -19,24 +19,29 @@ func bed() *Desk {
 // client asks as a pooler does, and pauses when told to, after what its transactions take.
 func client(ctx context.Context, d *Desk, name string, transactions time.Duration) {
 	request := agentapi.PoolerRequest{Pooler: name}
-	done := make(chan string, 1)
+	ended := make(chan string)
 	for ctx.Err() == nil {
 		turn, cancel := context.WithCancel(ctx)
-		go func() {
-			select {
-			case id := <-done:
-				request.Paused = id
-				cancel()
-			case <-turn.Done():
+		answered := make(chan agentapi.PoolerAnswer, 1)
+		go func(request agentapi.PoolerRequest) { answered <- d.Attend(turn, request) }(request)
+		select {
+		case id := <-ended: // the question is asked again, with this
+			request.Paused = id
+			cancel()
+			<-answered
+		case answer := <-answered:
+			request.Known = answer.Version
+			if answer.Handover != "" && answer.Handover != request.Pausing {
+				request.Pausing = answer.Handover
+				time.AfterFunc(transactions, func() {
+					select {
+					case ended <- answer.Handover:
+					case <-ctx.Done():
+					}
+				})
 			}
-		}()
-		answer := d.Attend(turn, request)
-		cancel()
-		request.Known = answer.Version
-		if answer.Handover != "" && answer.Handover != request.Pausing {
-			request.Pausing = answer.Handover
-			time.AfterFunc(transactions, func() { done <- answer.Handover })
 		}
+		cancel()
 	}
 }
 
