@@ -36,6 +36,7 @@ func TestPoolersPauseBeforeAPrimaryHandsOverAndGoOnAtTheNextOne(t *testing.T) {
 	if answer := two.second.agent.Attend(t.Context(), agentapi.PoolerRequest{}); answer.Serving {
 		t.Errorf("a replica serves: %+v", answer)
 	}
+	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
 	if got := two.first.agent.Election().Switchover(agentapi.SwitchoverRequest{Token: "t"}); got.State != agentapi.SwitchoverRunning {
 		t.Fatalf("%+v", got)
 	}
