@@ -219,7 +219,7 @@ func (b *bed) cluster(name string, change ...func(*v1alpha1.PostgresCluster)) *v
 			BackupSecret: name + "-backup", UpgradeSecret: name + "-upgrade",
 		}
 		status.Image = "postgresql:17"
-		setReady(cluster, metav1.ConditionTrue, "It takes connections.")
+		setReady(cluster, metav1.ConditionTrue, "It accepts connections.")
 	})
 	return cluster
 }

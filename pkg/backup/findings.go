@@ -179,7 +179,7 @@ func blank(f *File, root *os.Root, name string, size int64) error {
 	return errors.Join(err, file.Close())
 }
 
-// contentEnd is where the last part of a file ends. What is behind it is zero.
+// contentEnd is where the last part of a file ends. What lies beyond it is zero.
 func contentEnd(f *File) int64 {
 	if n := len(f.Parts); n > 0 {
 		return f.Parts[n-1].FileOffset + int64(f.Parts[n-1].Length)

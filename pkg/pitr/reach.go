@@ -19,7 +19,7 @@ type Reach struct {
 
 	// What follows is known once it is measured.
 
-	// EndLSN is behind the last whole record.
+	// EndLSN is the end of the last whole record.
 	EndLSN postgres.LSN
 	// LastCommit is the time of the last commit behind the begin of the backup. Nil: there is none, or it is Unsure.
 	LastCommit *time.Time

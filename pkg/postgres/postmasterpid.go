@@ -40,5 +40,5 @@ func ParsePostmasterPID(content []byte) (PostmasterPID, error) {
 	return p, nil
 }
 
-// Accepting says that the server takes connections: read-write or as a hot standby.
+// Accepting says that the server accepts connections: read-write or as a hot standby.
 func (p PostmasterPID) Accepting() bool { return p.Status == "ready" || p.Status == "standby" }

@@ -109,7 +109,7 @@ func TestHandover(t *testing.T) {
 	}
 	adopted := Adopt(granted, pending)
 	if adopted[0].State != v1alpha1.VolumeLockAdopted || granted[0].State != v1alpha1.VolumeLockGranted {
-		t.Errorf("adopting: got %v, and the answers of before are %v", adopted, granted)
+		t.Errorf("adopting: got %v, and the previous answers are %v", adopted, granted)
 	}
 	if PendingHandover(adopted, []LockRequest{requester}) != nil {
 		t.Error("an adopted handover is pending again")

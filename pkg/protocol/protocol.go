@@ -62,7 +62,7 @@ func InstanceOf(claim string) string { return strings.TrimPrefix(claim, "data-")
 func InstanceName(cluster string, ordinal int) string { return fmt.Sprintf("%s-%d", cluster, ordinal) }
 
 // PodDomain completes the name of an instance, within its namespace, to the one that it has in its certificate. It is a name
-// and no more: no Service has it (a suite of before made one), so where an instance is has to be known by its address. It stays
+// and no more: no Service has it (an earlier suite created one), so where an instance is has to be known by its address. It stays
 // what it was, so that instances and Jobs trust each other whichever suite made them.
 func PodDomain(cluster string) string { return cluster + "-pods" }
 

@@ -120,7 +120,7 @@ func runRecovery(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady returns when the server takes connections, which one without hot_standby does behind its recovery only. False:
+// awaitReady returns when the server accepts connections, which one without hot_standby does behind its recovery only. False:
 // the server has ended.
 func awaitReady(ctx context.Context, pidFile string) bool {
 	for {

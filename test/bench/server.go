@@ -129,7 +129,7 @@ func (s *server) build(ctx context.Context, folder string, scale float64) error 
 	return s.fill(ctx, scale)
 }
 
-// start starts the server and returns when it takes connections.
+// start starts the server and returns when it accepts connections.
 func (s *server) start(ctx context.Context) error {
 	args := []string{"-D", s.data}
 	for name, value := range s.parameters() {

@@ -109,7 +109,7 @@ var nodes = regexp.MustCompile(`^node:.*`)
 func RollingRestart(t *testing.T, s *Subject) []Figure {
 	t.Helper()
 	r := &round{Subject: s.in(t)}
-	r.until("the rows of before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the previous rows to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept, r.fresh = r.client("kept", r.target, true), r.client("fresh", r.target, false)
 	r.awaitRows(r.kept, rows)
 	r.awaitRows(r.fresh, rows)

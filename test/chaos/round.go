@@ -112,7 +112,7 @@ func (r *round) compareHistories(pods []corev1.Pod) {
 // accepts writes when nobody leads to it any more.
 func (r *round) write() {
 	r.Helper()
-	r.until("the rows of the round before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the rows of the previous round to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept = r.client("kept", r.target, true)
 	r.fresh = r.client("fresh", r.target, false)
 	for i := range r.instances {

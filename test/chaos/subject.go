@@ -78,7 +78,7 @@ type Subject struct {
 	instances   int32
 	target      writes.Target // by the Service, from home
 	namespaces  *sync.Map     // of nodes, by name
-	alone       bool          // there are no controllers, and status is of before
+	alone       bool          // there are no controllers, and status is out of date
 }
 
 // New makes a cluster of three instances that archives, and waits until it is whole.

@@ -49,7 +49,7 @@ func (s *Subject) TryBack(t *testing.T, way WayBack, number int) Result {
 	r := &round{Subject: s.in(t), orderly: true}
 	r.awaitWhole()
 	r.primary = r.Subject.primary()
-	r.until("the rows of the round before to be gone", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the rows of the previous round to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept, r.fresh = r.client("kept", r.target, true), r.client("fresh", r.target, false)
 	r.load()
 	r.strike()

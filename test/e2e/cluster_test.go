@@ -73,7 +73,7 @@ func changeParameters(b *bed, cluster *v1alpha1.PostgresCluster) {
 	}
 }
 
-// healsAfter breaks something and waits until a new server takes connections.
+// healsAfter breaks something and waits until a new server accepts connections.
 func healsAfter(b *bed, cluster *v1alpha1.PostgresCluster, what string, break_ func()) {
 	b.Helper()
 	const started = "SELECT extract(epoch FROM pg_postmaster_start_time())::text"

@@ -87,7 +87,7 @@ func TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts(t *t
 	b.awaitLogin(cluster, "reporting", "second-of-two", "reports")
 	b.Merge(cluster, `{"spec":{"postgresql":{"hba":["hostssl all all all ldap"]}}}`)
 	b.AwaitReason(cluster, v1alpha1.ConditionUpToDate, v1alpha1.ReasonConfigurationInvalid, "ldap")
-	b.awaitLogin(cluster, "reporting", "second-of-two", "reports") // the rules of before stay
+	b.awaitLogin(cluster, "reporting", "second-of-two", "reports") // the previous rules stay
 
 	if after := b.Pod("shop-0"); after.UID != before.UID || b.SQL("shop", "SELECT pg_postmaster_start_time()") != started {
 		t.Error("something was restarted")

@@ -41,7 +41,7 @@ type Header struct {
 type Info struct {
 	// Writer names who archived it, for a person: cluster, pod and UID.
 	Writer string `json:"writer"`
-	// StartLSN and EndLSN bound the WAL in the file: EndLSN is behind the last record that is whole.
+	// StartLSN and EndLSN bound the WAL in the file: EndLSN is the end of the last record that is whole.
 	StartLSN postgres.LSN `json:"startLSN,omitempty"`
 	EndLSN   postgres.LSN `json:"endLSN,omitempty"`
 	// FirstCommit and LastCommit are the times of the first and last commit record in the file, nil

@@ -79,7 +79,7 @@ func (k Keys) Names() []string { return slices.Sorted(maps.Keys(k.byName)) }
 // Current names the key that wraps data keys from now on.
 func (k Keys) Current() string { return k.current }
 
-// Source gives the keys, again whenever those of before don't fit or are old.
+// Source gives the keys, again whenever the previous ones don't fit or are old.
 type Source func() (Keys, error)
 
 // Fixed is a Source of keys that never change.

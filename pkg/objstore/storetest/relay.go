@@ -113,7 +113,7 @@ func (r *Relay) Stop() {
 	r.server = nil
 }
 
-// Start is a server that comes back, when nothing of before is on its way behind the relay any more.
+// Start is a server that comes back, when nothing that was sent earlier is on its way beyond the relay any more.
 func (r *Relay) Start() {
 	r.passing.Lock()
 	defer r.passing.Unlock()

@@ -171,7 +171,7 @@ func podFor(owner client.Object, template corev1.PodTemplateSpec, name string) *
 	return pod
 }
 
-// serve has a database pod take connections, lead clients to it, and remove what nobody wants any more.
+// serve has a database pod accept connections, lead clients to it, and remove what nobody wants any more.
 func (k *kube) serve(ctx context.Context, p *place, s *sight, pod *corev1.Pod) {
 	if pod.Status.PodIP == "" {
 		pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, k.ip, []corev1.PodIP{{IP: k.ip}}

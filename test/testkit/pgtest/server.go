@@ -107,12 +107,12 @@ func (s *Server) write(name, content string) {
 	Own(s.t, path)
 }
 
-// Start starts the server and waits until it takes connections.
+// Start starts the server and waits until it accepts connections.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.launch()
 	s.t.Cleanup(s.Kill)
-	s.await("take connections", func() bool {
+	s.await("accept connections", func() bool {
 		content, err := os.ReadFile(filepath.Join(s.DataDir, "postmaster.pid"))
 		if err != nil {
 			return false

@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// backlog is how far the archive is behind, by the server's own notes.
+// backlog is how far the archive lags, by the server's own notes.
 type backlog struct {
 	waiting int
 	// since is when the first segment that waits was complete.

@@ -144,7 +144,7 @@ func TestOnlyTheFurthestAheadTakesOver(t *testing.T) {
 		other agentapi.Position
 		takes bool
 	}{
-		{"a member that is behind", agentapi.Position{Timeline: 2, LSN: 99, Replica: true}, true},
+		{"a member that lags", agentapi.Position{Timeline: 2, LSN: 99, Replica: true}, true},
 		{"a member that is ahead", agentapi.Position{Timeline: 2, LSN: 101, Replica: true}, false},
 		{"a member on a later timeline", agentapi.Position{Timeline: 3, LSN: 50, Replica: true}, false},
 		{"a member on an earlier timeline", agentapi.Position{Timeline: 1, LSN: 500, Replica: true}, true},

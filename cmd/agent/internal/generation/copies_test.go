@@ -38,7 +38,7 @@ func TestTheCopyToRunIsFound(t *testing.T) {
 		"a current clone though there is a newer":     {clones: []string{"g1.c1", "g1.c2"}, current: "g1.c1", want: "g1.c1"},
 		"a clone, where only clones ever were":        {clones: []string{"g1.c1"}, want: "g1.c1"},
 		"the current one though half of a newer":      {clones: []string{"g1.c1"}, halves: []string{"g1.c2"}, current: "g1.c1", want: "g1.c1"},
-		"the original of before a major's upgrade":    {originals: []string{"g1", "g2"}, current: "g2", want: "g1", original: true},
+		"the original from before a major's upgrade":  {originals: []string{"g1", "g2"}, current: "g2", want: "g1", original: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := Volume(t.TempDir())

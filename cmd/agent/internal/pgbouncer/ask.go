@@ -34,8 +34,8 @@ type report struct {
 	err    error
 }
 
-// asker asks the agent of the primary again and again. Any goroutine may use it.
-type asker struct {
+// poller asks the agent of the primary again and again. Any goroutine may use it.
+type poller struct {
 	tlsDir string
 	port   int                     // of agents
 	host   func(pod string) string // name in the certificate
@@ -46,12 +46,12 @@ type asker struct {
 	changed chan struct{}
 }
 
-func newAsker(tlsDir string, port int, host func(string) string) *asker {
-	return &asker{tlsDir: tlsDir, port: port, host: host, changed: make(chan struct{})}
+func newPoller(tlsDir string, port int, host func(string) string) *poller {
+	return &poller{tlsDir: tlsDir, port: port, host: host, changed: make(chan struct{})}
 }
 
 // tell changes who is asked, or what. A question that is open is put anew.
-func (a *asker) tell(change func(*place, *agentapi.PoolerRequest)) {
+func (a *poller) tell(change func(*place, *agentapi.PoolerRequest)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	to, request := a.place, a.request
@@ -67,14 +67,14 @@ func (a *asker) tell(change func(*place, *agentapi.PoolerRequest)) {
 	a.changed = make(chan struct{})
 }
 
-func (a *asker) next() (place, agentapi.PoolerRequest, <-chan struct{}) {
+func (a *poller) next() (place, agentapi.PoolerRequest, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.place, a.request, a.changed
 }
 
 // run asks until ctx ends.
-func (a *asker) run(ctx context.Context, reports chan<- report) {
+func (a *poller) run(ctx context.Context, reports chan<- report) {
 	var client *http.Client
 	var of place
 	for ctx.Err() == nil {
@@ -113,7 +113,7 @@ func (a *asker) run(ctx context.Context, reports chan<- report) {
 }
 
 // known notes the answer that the next question is about.
-func (a *asker) known(of place, version string) {
+func (a *poller) known(of place, version string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.place == of {
@@ -121,7 +121,7 @@ func (a *asker) known(of place, version string) {
 	}
 }
 
-func (a *asker) ask(ctx context.Context, client *http.Client, to place, request agentapi.PoolerRequest, changed <-chan struct{}) (answer agentapi.PoolerAnswer, err error) {
+func (a *poller) ask(ctx context.Context, client *http.Client, to place, request agentapi.PoolerRequest, changed <-chan struct{}) (answer agentapi.PoolerAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	go func() {
@@ -162,7 +162,7 @@ func (a *asker) ask(ctx context.Context, client *http.Client, to place, request 
 }
 
 // client connects to one agent, with the certificate that is there by then.
-func (a *asker) client(to place) *http.Client {
+func (a *poller) client(to place) *http.Client {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		config, err := a.tls(to)
 		if err != nil {
@@ -174,7 +174,7 @@ func (a *asker) client(to place) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialTLSContext: dial, MaxIdleConns: 1, IdleConnTimeout: time.Minute, DisableCompression: true}}
 }
 
-func (a *asker) tls(to place) (*tls.Config, error) {
+func (a *poller) tls(to place) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(a.tlsDir, settings.CertFile), filepath.Join(a.tlsDir, settings.KeyFile))
 	if err != nil {
 		return nil, fmt.Errorf("the pooler's certificate: %w", err)

@@ -66,7 +66,7 @@ type Pooler struct {
 	files   [sha256.Size]byte // certificate and key that PgBouncer has read
 	looked  time.Time
 	bouncer *bouncer
-	asker   *asker
+	poller  *poller
 	mind    mind
 	target  place // that is asked
 	server  place // that PgBouncer sends clients to; none: it doesn't run yet
@@ -92,14 +92,14 @@ func (p *Pooler) Run(ctx context.Context) error {
 	p.config = config
 	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, ended: make(chan struct{})}
 	p.use(p.bouncer)
-	p.asker = newAsker(p.TLSDir, p.AgentPort, config.PodHost)
+	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // to the end of PgBouncer
 	places, reports := make(chan place), make(chan report)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
 	all.Go(func() { watch(beside, p.API, config.Namespace, config.EndpointSlice, p.Log, places) })
-	all.Go(func() { p.asker.run(beside, reports) })
+	all.Go(func() { p.poller.run(beside, reports) })
 	return p.loop(ctx, beside, places, reports)
 }
 
@@ -163,7 +163,7 @@ func (p *Pooler) aim(to place) {
 
 // tell says to the agent of the primary how far the pause is.
 func (p *Pooler) tell() {
-	p.asker.tell(func(to *place, request *agentapi.PoolerRequest) {
+	p.poller.tell(func(to *place, request *agentapi.PoolerRequest) {
 		*to = p.target
 		request.Pooler, request.Pausing, request.Paused = p.Pod, p.mind.handover, ""
 		if !p.config.Pausable() || p.shutting {

@@ -58,7 +58,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 	err = r.replayTo(ctx, r.task.Target, source, notes)
 	if errors.Is(err, errShort) && r.endsInPlan() {
 		// No record begins at the wanted position or behind it, so everything there is comes before it.
-		r.Log.Info("Nothing is behind the wanted LSN; replaying to the end", "lsn", r.task.Target.LSN)
+		r.Log.Info("Nothing lies beyond the requested LSN; replaying to the end", "lsn", r.task.Target.LSN)
 		err = r.replayTo(ctx, agentapi.RestoreTarget{}, source, notes)
 	}
 	cancel()

@@ -85,7 +85,7 @@ func (s *source) fetch(ctx context.Context, name, path string) error {
 		return s.other(ctx, name, path)
 	}
 	if beyond(file.Segment, s.last) {
-		return fmt.Errorf("%s is behind the planned end: %w", name, walsocket.ErrNotArchived)
+		return fmt.Errorf("%s lies beyond the planned end: %w", name, walsocket.ErrNotArchived)
 	}
 	err = s.ahead.Segment(ctx, file.Segment, path, func(next postgres.Segment) bool { return !beyond(next, s.last) })
 	if err == nil {

@@ -30,7 +30,7 @@ import (
 // lookAgain is how often what no watch tells of is looked at: a cluster that goes, a Job's pod.
 const lookAgain = 10 * time.Second
 
-// cacheLag is how long a cache that is behind gets to catch up.
+// cacheLag is how long a cache that lags gets to catch up.
 const cacheLag = 100 * time.Millisecond
 
 // Reconciler of the drills of BackupRepositories, one at a time of each.

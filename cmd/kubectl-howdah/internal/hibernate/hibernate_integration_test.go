@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
-// made is a cluster that is otherwise than wished.
+// made is a cluster that is not as requested.
 func made(t *testing.T, request Request) (client.Client, *v1alpha1.PostgresCluster) {
 	t.Helper()
 	c := apiserver.Client(t)

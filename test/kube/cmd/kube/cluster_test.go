@@ -270,7 +270,7 @@ func upBroken(t *testing.T, b bench) {
 	b.up(t)
 	b.kube(t, "status")
 	if pods := b.kubectl(t, "", "get", "pods"); strings.Contains(pods, "holder") {
-		t.Error("the broken cluster was mended, not started anew")
+		t.Error("the broken cluster was repaired, not started anew")
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *store) latency() time.Duration {
 // patience of who asks the API server.
 const patience = 2 * time.Second
 
-// request something. It may be lost, its answer may be, and it may be done long after the asker has given it up.
+// request something. It may be lost, its answer may be, and it may be done long after the caller has given it up.
 func (s *store) request(a *agent, there, back time.Duration, do func(), answer func(ok bool)) {
 	answered := false
 	end := func(ok bool) {

@@ -58,7 +58,7 @@ func (w *world) send(from, to *node, deliver func(*agent)) {
 	}
 }
 
-// ask another agent something, and hear what it answers, if it does. An answer may come after the asker has given it up.
+// ask another agent something, and hear what it answers, if it does. An answer may come after the caller has given it up.
 func (a *agent) ask(name string, question func(*agent) (answer func())) {
 	to := a.node.w.node(name)
 	if to == nil {

@@ -109,8 +109,8 @@ func TestEachCertificateOfPodsStaysUntilItHasToBeCreatedAgain(t *testing.T) {
 		}
 	}
 	delete(later.Data, KeyReplicationPrivate)
-	mended := instance(t, later, authority, nil)
-	if len(mended.Data[KeyReplicationPrivate]) == 0 || !bytes.Equal(mended.Data[KeyServerPrivate], first.Data[KeyServerPrivate]) {
+	repaired := instance(t, later, authority, nil)
+	if len(repaired.Data[KeyReplicationPrivate]) == 0 || !bytes.Equal(repaired.Data[KeyServerPrivate], first.Data[KeyServerPrivate]) {
 		t.Error("a lost key is not made anew, or another one with it")
 	}
 }
