@@ -85,10 +85,10 @@ func TestWhatAScheduleDoesWhileABackupIsNotDone(t *testing.T) {
 			b.eventually(schedule, "the next time", func() bool {
 				return schedule.Status.ObservedGeneration == schedule.Generation && schedule.Status.NextScheduleTime.After(time.Now())
 			})
-			condition := meta.FindStatusCondition(schedule.Status.Conditions, v1alpha1.ConditionReady)
+			b.eventuallyEvent(schedule.Name, test.reason) // the condition says it until something else wakes the schedule
 			made := &v1alpha1.BackupList{}
-			if err := b.List(t.Context(), made, client.InNamespace(b.namespace)); err != nil || len(made.Items) != test.backups || condition.Reason != test.reason {
-				t.Errorf("%d Backups, %+v: %v", len(made.Items), condition, err)
+			if err := b.List(t.Context(), made, client.InNamespace(b.namespace)); err != nil || len(made.Items) != test.backups {
+				t.Errorf("%d Backups: %v", len(made.Items), err)
 			}
 			if err := b.Get(t.Context(), client.ObjectKeyFromObject(before), before); err != nil || before.Spec.Cancel != test.cancelled {
 				t.Errorf("the Backup before: %+v, %v", before.Spec, err)
