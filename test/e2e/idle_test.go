@@ -4,10 +4,14 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -32,8 +36,9 @@ func TestIdleClustersWriteTheLeaseOfReplicasAndNothingElse(t *testing.T) {
 	if seen := three.judge(log, from); seen.leases == 0 || seen.leases > 18 || seen.leases+seen.reads > 21 { // its watches end now and then
 		t.Errorf("in a minute the lease was written %d times, and %d times somebody read something", seen.leases, seen.reads)
 	}
-	if seen := byWord.judge(log, from); seen.leases > 2 || seen.leases+seen.reads > 5 {
-		t.Errorf("by the members' word the lease was written %d times in a minute, and %d times somebody read something", seen.leases, seen.reads)
+	// On a busy machine an answer may be late, and then the lease is renewed until all answer again.
+	if seen := byWord.judge(log, from); byWord.renewed > 1 || seen.reads > 3 {
+		t.Errorf("by the members' word the lease was renewed %d times in a minute (%d writes), and %d times somebody read something", byWord.renewed, seen.leases, seen.reads)
 	}
 }
 
@@ -44,14 +49,16 @@ const calm, idleWindow = 90 * time.Second, time.Minute
 type idle struct {
 	*bed
 	cluster *v1alpha1.PostgresCluster
-	onDisk  int // how often nothing changed but how full its volumes are
+	onDisk  int // how often nothing changed but how full its volumes are, or how the lease is kept
+	lease   *coordinationv1.Lease
+	renewed int // how often the lease was written though the members keep it, and nothing else of it changed
 }
 
 // newIdle creates one. The database is to be idle too: what a young one vacuums and analyzes by itself is WAL that is
 // archived, and news.
 func newIdle(t *testing.T, instances int32, renewal v1alpha1.LeaseRenewal) *idle {
 	t.Helper()
-	i := &idle{bed: newBed(t, "minio")}
+	i := &idle{bed: newBed(t, "minio"), lease: &coordinationv1.Lease{}}
 	i.cluster = i.NewCluster("shop", 17)
 	i.cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"autovacuum_naptime": "1h", "checkpoint_timeout": "30min"}
 	i.cluster.Spec.Instances = instances
@@ -108,8 +115,25 @@ func watchDisks(clusters ...*idle) {
 			if i.cluster.ResourceVersion != version && butForTheDisk(i.bed, i.cluster) == said {
 				i.onDisk++
 			}
+			i.lookAtLease()
 		}
 	}
+}
+
+// lookAtLease counts writes of a Lease that the members keep, and that say nothing new. The first look is at one that was never seen.
+func (i *idle) lookAtLease() {
+	i.Helper()
+	if i.cluster.Spec.Failover.ByMembers() {
+		before := i.lease.DeepCopy()
+		i.Must(i.Get(i.Context(), client.ObjectKeyFromObject(i.cluster), i.lease))
+		if i.lease.ResourceVersion != before.ResourceVersion && maps.Equal(i.lease.Annotations, before.Annotations) && byMembers(i.lease) {
+			i.renewed++
+		}
+	}
+}
+
+func byMembers(lease *coordinationv1.Lease) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(lease.Annotations)), func(text string) bool { return strings.Contains(text, `"wordSeconds"`) })
 }
 
 // judge says what was asked of the API server in the window. What was written besides the Lease is a failure.
@@ -124,10 +148,11 @@ func (i *idle) judge(log string, from time.Time) traffic {
 	return seen
 }
 
-// butForTheDisk is what a status says besides how full the volumes are.
+// butForTheDisk is what a status says besides how full the volumes are, and how the lease is kept.
 func butForTheDisk(b *bed, cluster *v1alpha1.PostgresCluster) string {
 	b.Helper()
 	status := cluster.Status.DeepCopy()
+	meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionAutomaticFailover)
 	for i := range status.Instances {
 		if storage := status.Instances[i].Storage; storage != nil {
 			storage.Used, storage.Percent = nil, 0
