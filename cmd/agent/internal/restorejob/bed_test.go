@@ -89,6 +89,7 @@ func runAsPostgres() (int, error) {
 		if err != nil {
 			return 1, err
 		}
+		defer unmountSmall(small)
 		cmd.Env = append(cmd.Env, smallVariable+"="+small)
 		who, err := user.Lookup("postgres")
 		if err != nil {
@@ -105,7 +106,23 @@ func runAsPostgres() (int, error) {
 	return 1, err
 }
 
-// mountSmall mounts a file system of 224 MiB that this thread and what it starts see, and nobody else.
+// smallFileSystems are the tests that fill a file system up. Each has one of its own: they run side by side.
+var smallFileSystems = []string{"TestAFullVolumeIsNamed", "TestThePreviousDataBecomesTheRestoredData"}
+
+// smallFileSystem returns the folder of the small file system that is this test's alone.
+func smallFileSystem(t *testing.T) string {
+	t.Helper()
+	small := os.Getenv(smallVariable)
+	if small == "" {
+		t.Skip("a small file system takes root")
+	}
+	if !slices.Contains(smallFileSystems, t.Name()) {
+		t.Fatalf("%s has no small file system: add it to smallFileSystems", t.Name())
+	}
+	return filepath.Join(small, t.Name())
+}
+
+// mountSmall mounts file systems of 224 MiB that this thread and what it starts see, and nobody else.
 func mountSmall(dir string) (string, error) {
 	runtime.LockOSThread() // for good: it has mounts of its own now
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
@@ -116,10 +133,25 @@ func mountSmall(dir string) (string, error) {
 		return "", fmt.Errorf("make mounts private: %w", err)
 	}
 	small := filepath.Join(dir, "small")
-	if err := os.Mkdir(small, 0o700); err != nil {
-		return "", err
+	for _, test := range smallFileSystems {
+		mount := filepath.Join(small, test)
+		if err := os.MkdirAll(mount, 0o755); err != nil {
+			return "", err
+		}
+		if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=224m,mode=0777"); err != nil {
+			return "", fmt.Errorf("mount the file system of %s: %w", test, err)
+		}
 	}
-	return small, unix.Mount("tmpfs", small, "tmpfs", 0, "size=224m,mode=0777")
+	return small, nil
+}
+
+// unmountSmall lets the folder be removed.
+func unmountSmall(small string) {
+	for _, test := range smallFileSystems {
+		if err := unix.Unmount(filepath.Join(small, test), unix.MNT_DETACH); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
 }
 
 const segSize = 1 << 20

@@ -190,10 +190,7 @@ func (b *bed) filesOf(volume generation.Volume) string {
 func TestAFullVolumeIsNamed(t *testing.T) {
 	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
-	small := os.Getenv(smallVariable)
-	if small == "" {
-		t.Skip("a small file system takes root")
-	}
+	small := smallFileSystem(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
 		b.rows(1, 100)
