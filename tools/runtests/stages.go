@@ -38,7 +38,7 @@ func stages(full bool) []*stage {
 	if usersCluster() {
 		servers, suite = nil, nil
 	}
-	return []*stage{
+	all := []*stage{
 		{
 			name: "verify", about: "generated files, lint, chart, documents, builds for other systems", needs: []string{"packages"}, // apt runs once at a time
 			run: func(ctx context.Context, _ *tally) error { return command(ctx, "verify", nil, "make", "verify") },
@@ -81,6 +81,12 @@ func stages(full bool) []*stage {
 			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce, short: !full, timeout: time.Hour, env: clusterEnv()}),
 		},
 	}
+	if full && !usersCluster() {
+		for _, v := range variants {
+			all = append(all, v.stage())
+		}
+	}
+	return all
 }
 
 // waiting is how many tests may run at a time that wait for servers more than they compute. Fewer end-to-end tests do: with

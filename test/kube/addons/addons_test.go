@@ -8,12 +8,17 @@ import (
 )
 
 func TestTheManifestsAgreeWithTheNodes(t *testing.T) {
+	cluster, err := topology.New(topology.DefaultName, "/cache", 1, topology.IPv6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests := Manifests(cluster)
 	for _, want := range []string{
-		"clusterIP: " + topology.ServiceDNS + "\n",
+		`clusterIP: "` + cluster.ServiceDNS() + "\"\n",
 		"kubernetes " + topology.ClusterDomain + " ",
 		"nodeSelector: {kubernetes.io/hostname: " + topology.ControlPlane + "}",
 	} {
-		if !strings.Contains(Manifests, want) {
+		if !strings.Contains(manifests, want) {
 			t.Errorf("the manifests lack %q", want)
 		}
 	}

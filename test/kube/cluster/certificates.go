@@ -19,7 +19,7 @@ func identities(cluster topology.Cluster) map[string]pki.Identity {
 		"kube-apiserver": {CommonName: "kube-apiserver", Names: []string{
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc",
 			"kubernetes.default.svc." + topology.ClusterDomain, "localhost",
-			"127.0.0.1", topology.ServiceAPI, cluster.Address(10),
+			"127.0.0.1", cluster.ServiceAPI(), cluster.Address(topology.FirstNode),
 		}},
 		"admin":                   {CommonName: "admin", Organization: masters},
 		"kubelet-client":          {CommonName: "kube-apiserver-kubelet-client", Organization: masters},
@@ -33,7 +33,7 @@ func identities(cluster topology.Cluster) map[string]pki.Identity {
 		all["node-"+n.Name] = pki.Identity{
 			CommonName:   "system:node:" + n.Name,
 			Organization: "system:nodes",
-			Names:        []string{n.Name, n.IP},
+			Names:        append([]string{n.Name}, n.IPs...),
 		}
 	}
 	return all

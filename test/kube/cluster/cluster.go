@@ -33,7 +33,7 @@ var ErrNotUp = errors.New("the cluster is not up: run `kube up`")
 
 // Open finds the cluster that was started under a name, or ErrNotUp.
 func Open(name, cache string, builder binaries.Builder, report *progress.Reporter) (*Cluster, error) {
-	found, err := topology.New(name, cache, 1)
+	found, err := topology.New(name, cache, 1, topology.IPv4)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // PrintStatus writes what a person wants to know at a glance.
 func (c *Cluster) PrintStatus(ctx context.Context, out io.Writer) {
 	for _, n := range c.nodes() {
-		fmt.Fprintf(out, "%-4s %-14s %-8s link %s\n", n.Name, n.IP, c.power(n), c.link(ctx, n))
+		fmt.Fprintf(out, "%-4s %-14s %-8s link %s\n", n.Name, n.IP(), c.power(n), c.link(ctx, n))
 	}
 	c.printS3(out)
 	for _, what := range []string{"nodes", "pods"} {

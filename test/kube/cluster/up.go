@@ -98,7 +98,7 @@ func (c *Cluster) writeFiles(ctx context.Context) error {
 	for name, content := range map[string]string{
 		"audit-policy.yaml": addons.AuditPolicy,
 		// Names that the cluster doesn't know are nobody's: there is no way out of it.
-		"resolv.conf": "nameserver " + c.Nowhere() + "\n",
+		"resolv.conf": "nameserver " + c.Address(topology.Nowhere) + "\n",
 	} {
 		if err := os.WriteFile(c.Path(name), []byte(content), 0o644); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (c *Cluster) applyAddons(ctx context.Context) error {
 	err := command.Until(ctx, probeEvery, "the API server to take the manifests", func(ctx context.Context) (bool, error) {
 		_, last = c.kubectlWith(ctx, command.Command{
 			Args:  []string{"apply", "--server-side", "--force-conflicts", "-f", "-"},
-			Stdin: strings.NewReader(addons.Manifests),
+			Stdin: strings.NewReader(addons.Manifests(c.Cluster)),
 		})
 		return last == nil, nil
 	})

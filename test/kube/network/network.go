@@ -31,12 +31,21 @@ func Up(ctx context.Context, cluster topology.Cluster) error {
 		return err
 	}
 	for _, node := range cluster.Nodes() {
-		if err := sysctl(ctx, cluster.Prefixed(node.Name), "net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1"); err != nil {
+		if err := sysctl(ctx, cluster.Prefixed(node.Name), nodeSettings(cluster)...); err != nil {
 			return err
 		}
 	}
 	// The switch must only switch: without this its packets would pass the machine's packet filter.
-	return sysctl(ctx, cluster.Prefixed(switchName), "net.bridge.bridge-nf-call-iptables=0")
+	return sysctl(ctx, cluster.Prefixed(switchName), "net.bridge.bridge-nf-call-iptables=0", "net.bridge.bridge-nf-call-ip6tables=0")
+}
+
+// nodeSettings have a node route, and show its packet filter what goes between its own pods.
+func nodeSettings(cluster topology.Cluster) []string {
+	settings := []string{"net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1"}
+	if cluster.HasIPv6() {
+		settings = append(settings, "net.ipv6.conf.all.forwarding=1", "net.bridge.bridge-nf-call-ip6tables=1")
+	}
+	return settings
 }
 
 // upCommands are the lines for one `ip -batch`, which is an order faster than a process per line.
@@ -47,13 +56,28 @@ func upCommands(cluster topology.Cluster) []string {
 		"netns add " + sw,
 		"link add " + bridge + " netns " + sw + " type bridge",
 		fmt.Sprintf("link add %s type veth peer name %s netns %s", host, hostPort, sw),
-		fmt.Sprintf("addr add %s/24 dev %s", cluster.HostAddress(), host),
-		"link set " + host + " up",
-		"netns add " + cluster.Prefixed(Outside),
-		cable(cluster, Outside),
 	}
+	commands = append(commands, addresses(cluster, topology.Machine, host)...)
+	commands = append(commands,
+		"link set "+host+" up",
+		"netns add "+cluster.Prefixed(Outside),
+		cable(cluster, Outside),
+	)
 	for _, node := range cluster.Nodes() {
 		commands = append(commands, "netns add "+cluster.Prefixed(node.Name), cable(cluster, node.Name))
+	}
+	return commands
+}
+
+// addresses gives a device those of a host. Nobody else has them, so IPv6 need not spend a second looking for
+// duplicates.
+func addresses(cluster topology.Cluster, host int, device string) (commands []string) {
+	for _, address := range cluster.Interfaces(host) {
+		command := fmt.Sprintf("addr add %s dev %s", address, device)
+		if strings.Contains(address, ":") {
+			command += " nodad"
+		}
+		commands = append(commands, command)
 	}
 	return commands
 }
@@ -94,26 +118,30 @@ func switchCommands(cluster topology.Cluster) []string {
 func outsideCommands(cluster topology.Cluster) []string {
 	commands := []string{"link set lo up"}
 	for _, host := range S3Addresses {
-		commands = append(commands, fmt.Sprintf("addr add %s/24 dev eth0", cluster.Address(host)))
+		commands = append(commands, addresses(cluster, host, "eth0")...)
 	}
 	return append(append(commands, "link set eth0 up"), podRoutes(cluster, "")...)
 }
 
 func nodeCommands(cluster topology.Cluster, node topology.Node) []string {
-	return append([]string{
-		"link set lo up",
-		fmt.Sprintf("addr add %s/24 dev eth0", node.IP),
-		"link set eth0 up",
-		"route add default via " + cluster.Nowhere(),
-	}, podRoutes(cluster, node.Name)...)
+	commands := []string{"link set lo up"}
+	commands = append(commands, addresses(cluster, topology.FirstNode+node.Index, "eth0")...)
+	commands = append(commands, "link set eth0 up")
+	for _, nowhere := range cluster.Addresses(topology.Nowhere) {
+		commands = append(commands, "route add default via "+nowhere)
+	}
+	return append(commands, podRoutes(cluster, node.Name)...)
 }
 
 // podRoutes leads to the pods of every node but one.
 func podRoutes(cluster topology.Cluster, except string) []string {
 	var routes []string
 	for _, node := range cluster.Nodes() {
-		if node.Name != except {
-			routes = append(routes, fmt.Sprintf("route add %s via %s", node.PodCIDR, node.IP))
+		if node.Name == except {
+			continue
+		}
+		for i, pods := range node.PodCIDRs {
+			routes = append(routes, fmt.Sprintf("route add %s via %s", pods, node.IPs[i]))
 		}
 	}
 	return routes

@@ -17,7 +17,8 @@ var templates embed.FS
 
 // parameters are what the templates name.
 type parameters struct {
-	Name, Root, CNI, PKI, Cgroup, DNS, Domain, ResolvConf, PodCIDR string
+	Name, Root, CNI, PKI, Cgroup, DNS, Domain, ResolvConf string
+	PodCIDRs, Everywhere                                  []string
 }
 
 func parametersOf(cluster topology.Cluster, node topology.Node) parameters {
@@ -27,10 +28,11 @@ func parametersOf(cluster topology.Cluster, node topology.Node) parameters {
 		CNI:        cluster.NodePath(node.Name, "cni"),
 		PKI:        cluster.Path("pki"),
 		Cgroup:     cluster.Prefixed(node.Name),
-		DNS:        topology.ServiceDNS,
+		DNS:        cluster.ServiceDNS(),
 		Domain:     topology.ClusterDomain,
 		ResolvConf: cluster.Path("resolv.conf"),
-		PodCIDR:    node.PodCIDR,
+		PodCIDRs:   node.PodCIDRs,
+		Everywhere: cluster.Everywhere(),
 	}
 }
 

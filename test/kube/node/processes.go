@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"strings"
 
 	"howdah.dev/test/kube/nodeinit"
 	"howdah.dev/test/kube/topology"
@@ -22,7 +23,7 @@ func nodeProcesses(cluster topology.Cluster, node topology.Node) []nodeinit.Proc
 		"--kubeconfig=" + Kubeconfig(cluster, "node-"+node.Name),
 		"--root-dir=/var/lib/kubelet",
 		"--hostname-override=" + node.Name,
-		"--node-ip=" + node.IP,
+		"--node-ip=" + strings.Join(node.IPs, ","),
 		fmt.Sprintf("--node-labels=node=%s,topology.kubernetes.io/zone=%s", node.Name, node.Zone),
 	}
 	if node.IsControlPlane() {
@@ -36,7 +37,7 @@ func nodeProcesses(cluster topology.Cluster, node topology.Node) []nodeinit.Proc
 			"--kubeconfig=" + Kubeconfig(cluster, "kube-proxy"),
 			"--proxy-mode=nftables",
 			"--hostname-override=" + node.Name,
-			"--cluster-cidr=" + topology.PodNetwork,
+			"--cluster-cidr=" + strings.Join(cluster.PodNetworks(), ","),
 			// The connection table's limits belong to the machine, and can't be set from a namespace.
 			"--conntrack-max-per-core=0",
 			"--conntrack-tcp-timeout-established=0",
@@ -86,8 +87,8 @@ func apiServer(cluster topology.Cluster) []string {
 	return []string{
 		APIServer,
 		"--etcd-servers=http://127.0.0.1:2379",
-		"--advertise-address=" + cluster.Address(10),
-		"--bind-address=0.0.0.0",
+		"--advertise-address=" + cluster.Address(topology.FirstNode),
+		"--bind-address=" + bindAddress(cluster),
 		"--secure-port=6443",
 		"--client-ca-file=" + pki("ca.crt"),
 		"--tls-cert-file=" + pki("kube-apiserver.crt"),
@@ -106,7 +107,7 @@ func apiServer(cluster topology.Cluster) []string {
 		"--kubelet-preferred-address-types=InternalIP",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--service-cluster-ip-range=" + topology.ServiceNetwork,
+		"--service-cluster-ip-range=" + strings.Join(cluster.ServiceNetworks(), ","),
 		"--service-account-issuer=https://kubernetes.default.svc." + topology.ClusterDomain,
 		"--service-account-key-file=" + pki("sa.pub"),
 		"--service-account-signing-key-file=" + pki("sa.key"),
@@ -118,6 +119,14 @@ func apiServer(cluster topology.Cluster) []string {
 		"--audit-log-maxsize=1000",
 		"--audit-log-maxbackup=1",
 	}
+}
+
+// bindAddress is every address of the node.
+func bindAddress(cluster topology.Cluster) string {
+	if cluster.HasIPv6() {
+		return "::" // those of IPv4 too
+	}
+	return "0.0.0.0"
 }
 
 // withKubeconfig is a control plane process with one identity for everything; there is one replica to elect from.

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,7 +109,7 @@ func (s Server) path(parts ...string) string {
 }
 
 func (s Server) address() string {
-	return fmt.Sprintf("%s:%d", s.Cluster.Address(s.product.host), s.product.port)
+	return net.JoinHostPort(s.Cluster.Address(s.product.host), strconv.Itoa(s.product.port))
 }
 
 // Environment is what a client needs, one KEY=value each.
@@ -140,7 +142,7 @@ func (s *Server) prepare(now time.Time) error {
 	}
 	pair, err := authority.Issue(pki.Identity{
 		CommonName: s.Name,
-		Names:      []string{s.Name, "localhost", s.Cluster.Address(s.product.host), "127.0.0.1"},
+		Names:      append([]string{s.Name, "localhost", "127.0.0.1"}, s.Cluster.Addresses(s.product.host)...),
 	}, now)
 	if err != nil {
 		return err

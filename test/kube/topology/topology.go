@@ -4,7 +4,6 @@ package topology
 
 import (
 	"fmt"
-	"hash/fnv"
 	"path/filepath"
 	"regexp"
 )
@@ -12,14 +11,8 @@ import (
 // DefaultName is the cluster that is meant when nobody says otherwise.
 const DefaultName = "howdah"
 
-// Addresses inside the cluster. They live in the nodes' network namespaces, so that two clusters may share them.
-const (
-	PodNetwork     = "10.245.0.0/16"
-	ServiceNetwork = "10.96.0.0/16"
-	ServiceAPI     = "10.96.0.1"
-	ServiceDNS     = "10.96.0.10"
-	ClusterDomain  = "cluster.local"
-)
+// ClusterDomain is the domain of Services.
+const ClusterDomain = "cluster.local"
 
 // MaxWorkers is what fits between the control plane's address and those of the S3 servers.
 const MaxWorkers = 9
@@ -36,53 +29,34 @@ type Cluster struct {
 	Cache   string `json:"cache"` // the cache folder that holds everything
 	Workers int    `json:"workers"`
 	Bin     string `json:"bin"` // folder with the programs that the nodes run
+	IP      Stack  `json:"ip"`
 }
 
 // Node is one machine of the cluster.
 type Node struct {
-	Name    string
-	Index   int // 0 is the control plane
-	IP      string
-	PodCIDR string
-	Zone    string
+	Name     string
+	Index    int      // 0 is the control plane
+	IPs      []string // one of each family, as all that follows; the first is the primary one
+	PodCIDRs []string
+	Zone     string
 }
 
+// IP is the node's primary address.
+func (n Node) IP() string { return n.IPs[0] }
+
 // New checks name and size.
-func New(name, cache string, workers int) (Cluster, error) {
+func New(name, cache string, workers int, ip Stack) (Cluster, error) {
 	if !validName.MatchString(name) {
 		return Cluster{}, fmt.Errorf("cluster name %q: write one to nine lower-case letters or digits, a letter first", name)
 	}
 	if workers < 1 || workers > MaxWorkers {
 		return Cluster{}, fmt.Errorf("%d workers: write a number from 1 to %d", workers, MaxWorkers)
 	}
-	return Cluster{Name: name, Cache: cache, Workers: workers}, nil
-}
-
-// subnet returns the first three parts of the nodes' network. Each name has its own, because the machine itself is
-// in all of them.
-func (c Cluster) subnet() string {
-	if c.Name == DefaultName {
-		return "198.19.0"
+	if families[ip] == nil {
+		return Cluster{}, fmt.Errorf("%q addresses: write %s, %s or %s", ip, IPv4, IPv6, DualStack)
 	}
-	hash := fnv.New32a()
-	hash.Write([]byte(c.Name))
-	return fmt.Sprintf("198.19.%d", 1+hash.Sum32()%254)
+	return Cluster{Name: name, Cache: cache, Workers: workers, IP: ip}, nil
 }
-
-// Address returns an address in the nodes' network.
-func (c Cluster) Address(host int) string { return fmt.Sprintf("%s.%d", c.subnet(), host) }
-
-// NodeNetwork is the network that nodes, S3 servers and the machine share.
-func (c Cluster) NodeNetwork() string { return c.subnet() + ".0/24" }
-
-// HostAddress is the machine's own address in the nodes' network.
-func (c Cluster) HostAddress() string { return c.Address(254) }
-
-// Nowhere is an address that nobody has: components want a default route, and nothing may leave through it.
-func (c Cluster) Nowhere() string { return c.Address(253) }
-
-// APIServer is the address that clients connect to.
-func (c Cluster) APIServer() string { return "https://" + c.Address(10) + ":6443" }
 
 // Nodes lists all nodes, the control plane first.
 func (c Cluster) Nodes() []Node {
@@ -99,11 +73,11 @@ func (c Cluster) node(index int) Node {
 		name = fmt.Sprintf("w%d", index)
 	}
 	return Node{
-		Name:    name,
-		Index:   index,
-		IP:      c.Address(10 + index),
-		PodCIDR: fmt.Sprintf("10.245.%d.0/24", index),
-		Zone:    fmt.Sprintf("zone-%d", max(1, (index-1)%3+1)),
+		Name:     name,
+		Index:    index,
+		IPs:      c.Addresses(FirstNode + index),
+		PodCIDRs: c.each(func(f family) string { return fmt.Sprintf(f.podCIDR, index) }),
+		Zone:     fmt.Sprintf("zone-%d", max(1, (index-1)%3+1)),
 	}
 }
 

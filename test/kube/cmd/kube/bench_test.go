@@ -45,7 +45,7 @@ func newBench(t *testing.T) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.cluster, err = topology.New(testName, filepath.Join(cache, "howdah"), 2); err != nil {
+	if b.cluster, err = topology.New(testName, filepath.Join(cache, "howdah"), 2, topology.IPv4); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -150,7 +150,7 @@ func answers(t *testing.T, b bench, name string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return responds("https://" + found.IP + ":10250/healthz")
+	return responds("https://" + found.IP() + ":10250/healthz")
 }
 
 // responds tells whether a server says anything at all.

@@ -115,8 +115,8 @@ func (s session) open() (*cluster.Cluster, error) {
 }
 
 // described is the cluster of that name, running or not.
-func (s session) described(workers int) (*cluster.Cluster, error) {
-	shape, err := topology.New(s.name, s.cache, workers)
+func (s session) described(workers int, ip topology.Stack) (*cluster.Cluster, error) {
+	shape, err := topology.New(s.name, s.cache, workers, ip)
 	if err != nil {
 		return nil, err
 	}

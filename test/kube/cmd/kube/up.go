@@ -15,11 +15,13 @@ import (
 	"howdah.dev/test/kube/pki"
 	"howdah.dev/test/kube/preflight"
 	"howdah.dev/test/kube/s3"
+	"howdah.dev/test/kube/topology"
 )
 
 func upCommand(options *options) *cobra.Command {
 	var (
 		workers    int
+		ip         string
 		kubeconfig string
 		servers    []string
 	)
@@ -37,20 +39,21 @@ that is up and well is left alone. The first run builds Kubernetes, which takes 
 			if kubeconfig == "" {
 				kubeconfig = s.defaultKubeconfig()
 			}
-			return s.up(cmd.Context(), workers, servers, kubeconfig)
+			wanted, err := s.described(workers, topology.Stack(ip))
+			if err != nil {
+				return err
+			}
+			return s.up(cmd.Context(), wanted, servers, kubeconfig)
 		},
 	}
 	command.Flags().IntVar(&workers, "workers", 3, "number of worker nodes")
+	command.Flags().StringVar(&ip, "ip", string(topology.IPv4), "addresses of nodes, pods and Services: IPv4, IPv6 or DualStack")
 	command.Flags().StringSliceVar(&servers, "s3", nil, "S3 servers to run beside the cluster: minio, versitygw")
 	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file to write the kubeconfig to (default: build/kubeconfig in the repository)")
 	return command
 }
 
-func (s session) up(ctx context.Context, workers int, servers []string, kubeconfig string) error {
-	wanted, err := s.described(workers)
-	if err != nil {
-		return err
-	}
+func (s session) up(ctx context.Context, wanted *cluster.Cluster, servers []string, kubeconfig string) error {
 	if err := checkServers(servers); err != nil {
 		return err
 	}
@@ -59,7 +62,7 @@ func (s session) up(ctx context.Context, workers int, servers []string, kubeconf
 		return err
 	}
 	defer unlock()
-	c, err := s.running(ctx, workers)
+	c, err := s.running(ctx, wanted)
 	if err != nil {
 		return err
 	}
@@ -81,8 +84,8 @@ func (s session) up(ctx context.Context, workers int, servers []string, kubeconf
 	return nil
 }
 
-// running returns the cluster if it is up, well and of the wanted size.
-func (s session) running(ctx context.Context, workers int) (*cluster.Cluster, error) {
+// running returns the cluster if it is up, well and of the wanted shape.
+func (s session) running(ctx context.Context, wanted *cluster.Cluster) (*cluster.Cluster, error) {
 	c, err := s.open()
 	if errors.Is(err, cluster.ErrNotUp) {
 		return nil, nil
@@ -94,8 +97,9 @@ func (s session) running(ctx context.Context, workers int) (*cluster.Cluster, er
 		s.report.Say("cluster %s is not well (%v): starting it anew", s.name, trouble)
 		return nil, nil
 	}
-	if c.Workers != workers {
-		return nil, fmt.Errorf("cluster %s is up with %d workers, not %d: run `kube down` first", s.name, c.Workers, workers)
+	if c.Workers != wanted.Workers || c.IP != wanted.IP {
+		return nil, fmt.Errorf("cluster %s is up with %d workers and %s addresses, not %d and %s: run `kube down` first",
+			s.name, c.Workers, c.IP, wanted.Workers, wanted.IP)
 	}
 	s.report.Say("cluster %s is already up and well", s.name)
 	return c, nil
@@ -148,7 +152,7 @@ func downCommand(options *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := s.described(1)
+			c, err := s.described(1, topology.IPv4)
 			if err != nil {
 				return err
 			}
