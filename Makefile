@@ -155,7 +155,7 @@ verify-chart: $(BIN)/helm $(BIN)/kustomize $(BIN)/promtool
 	$(BIN)/helm lint --strict --quiet charts/howdah charts/howdah-cluster
 	$(BIN)/promtool check rules charts/howdah/files/alerts.yaml
 	$(BIN)/promtool test rules test/alerts/*.yaml
-	go test -tags chart ./test/chart
+	go test -tags chart ./test/chart ./cmd/howdah-images/...
 	for folder in config/default config/samples; do $(BIN)/kustomize build $$folder >/dev/null; done
 
 .PHONY: verify-docs
@@ -242,6 +242,41 @@ push: ## Push the images: make push REGISTRY=registry.example/howdah
 	@[ -n "$(REGISTRY)" ] || { echo "say where to: make push REGISTRY=registry.example/howdah" >&2; exit 1; }
 	@go build -o $(BIN)/howdah-images ./cmd/howdah-images
 	@$(BIN)/howdah-images push --version $(VERSION) --revision "$(REVISION)" --registry "$(REGISTRY)" $(PUSH_FLAGS)
+
+##@ Releases
+
+# Where the images and charts of a release will be: REGISTRY/REPOSITORY. No registry is named in this repository.
+REGISTRY ?=
+REPOSITORY ?= howdah
+# The URL below which the other files of this version will be, for krew.
+DOWNLOADS ?= https://howdah.dev/releases/$(VERSION)
+# A PEM file with the ECDSA key that signs, and one with its public half, which must not come from the release that it verifies.
+KEY ?=
+PUBLIC_KEY ?=
+DIST ?= dist
+# What else the release says or leaves out, as flags of howdah-images release, such as --arches=amd64 or --postgres-images=17=...
+RELEASE_FLAGS ?=
+# --insecure speaks plain HTTP to the registry.
+REGISTRY_FLAGS ?=
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
+.PHONY: release
+release: $(BIN)/helm ## Write a release into dist/: make release VERSION=1.2.3 REGISTRY=registry.example REPOSITORY=howdah KEY=howdah.key
+	@[ -n "$(REGISTRY)" ] || { echo "say where the images will be: make release VERSION=1.2.3 REGISTRY=registry.example REPOSITORY=howdah" >&2; exit 1; }
+	@go build -o $(BIN)/howdah-images ./cmd/howdah-images
+	@$(BIN)/howdah-images release --version "$(VERSION)" --revision "$(REVISION)" --time "$(SOURCE_DATE_EPOCH)" --repository "$(REGISTRY)/$(REPOSITORY)" \
+		--downloads "$(DOWNLOADS)" --helm $(BIN)/helm --dist "$(DIST)" $(if $(KEY),--key "$(KEY)") $(RELEASE_FLAGS)
+
+.PHONY: publish
+publish: ## Push what make release has written to its registry
+	@go build -o $(BIN)/howdah-images ./cmd/howdah-images
+	@$(BIN)/howdah-images publish $(REGISTRY_FLAGS) "$(DIST)"
+
+.PHONY: verify-release
+verify-release: ## Check dist/ and what its registry has: make verify-release PUBLIC_KEY=howdah.pub
+	@[ -n "$(PUBLIC_KEY)" ] || { echo "name the public key, from somewhere else than the release: make verify-release PUBLIC_KEY=howdah.pub" >&2; exit 1; }
+	@go build -o $(BIN)/howdah-images ./cmd/howdah-images
+	@$(BIN)/howdah-images verify --registry --key "$(PUBLIC_KEY)" $(REGISTRY_FLAGS) "$(DIST)"
 
 ##@ Cluster in this machine
 

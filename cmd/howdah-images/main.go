@@ -1,5 +1,6 @@
 // Command howdah-images builds the container images of the suite without a daemon and without a base image:
 // a static binary each, and a small one beside the agent, on top of nothing but certificates and a user. The same source gives the same digest.
+// It also writes whole releases, which have much more in them, and publishes and verifies them.
 package main
 
 import (
@@ -45,7 +46,7 @@ func command() *cobra.Command {
 	o := &options{}
 	root := &cobra.Command{
 		Use:           "howdah-images",
-		Short:         "Build and push the container images of Howdah",
+		Short:         "Build and push the container images of Howdah, and its releases",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -72,6 +73,7 @@ func command() *cobra.Command {
 	push.Flags().BoolVar(&o.insecure, "insecure", false, "speak plain HTTP to the registry")
 	_ = push.MarkFlagRequired("registry")
 	root.AddCommand(push)
+	root.AddCommand(releaseCommands(o)...)
 	return root
 }
 

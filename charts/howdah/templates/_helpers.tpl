@@ -15,13 +15,17 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- end }}
 
 {{/*
-An image in full: dict "root" $ "name" NAME "image" WHAT-THE-VALUES-SAY
+An image in full: dict "root" $ "name" NAME "image" WHAT-THE-VALUES-SAY. A release has the digest of each image in a file, and not in
+its values, where --reuse-values would keep them for the next version.
 */}}
 {{- define "howdah.image" -}}
+{{- $values := .root.Values.image -}}
+{{- $digest := get (.root.Files.Get "files/digests.yaml" | fromYaml) .name -}}
 {{- if .image -}}
 {{ .image }}
 {{- else -}}
-{{ .root.Values.image.repository }}/{{ .name }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{ $values.repository }}/{{ .name }}:{{ $values.tag | default .root.Chart.AppVersion }}
+{{- if and $digest $values.pinned (not $values.tag) }}@{{ $digest }}{{ end -}}
 {{- end -}}
 {{- end }}
 

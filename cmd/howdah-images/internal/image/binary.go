@@ -2,6 +2,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ type Source struct {
 	Version  string // tag and label
 	Revision string // commit, for the label; may be empty
 	Arch     string // GOARCH
+	OS       string // GOOS; empty is linux
 }
 
 // Binary is a compiled command, ready to become an image.
@@ -52,7 +54,7 @@ func Compile(ctx context.Context, source Source, dir string, names []string, bes
 	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source.Dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+source.Arch, "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+cmp.Or(source.OS, "linux"), "GOARCH="+source.Arch, "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("compile %v: %w\n%s", names, err, out)
 	}

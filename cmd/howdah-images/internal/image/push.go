@@ -40,7 +40,7 @@ func (b *Binary) Push(ctx context.Context, reference string, insecure bool) (str
 	if err := remote.Write(tag, img, remoteOptions...); err != nil {
 		return "", fmt.Errorf("push %s: %w", reference, err)
 	}
-	referrer, err := b.referrer(img)
+	referrer, err := b.Referrer(img)
 	if err != nil {
 		return "", err
 	}
@@ -54,8 +54,8 @@ func (b *Binary) Push(ctx context.Context, reference string, insecure bool) (str
 	return fmt.Sprintf("%s@%s pushed", reference, digest), nil
 }
 
-// referrer is an artifact that holds the SBOM and points at the image.
-func (b *Binary) referrer(img v1.Image) (v1.Image, error) {
+// Referrer is an artifact that holds the SBOM and points at the image.
+func (b *Binary) Referrer(img v1.Image) (v1.Image, error) {
 	document, err := b.SBOM()
 	if err != nil {
 		return nil, err
