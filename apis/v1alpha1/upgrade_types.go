@@ -19,6 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Confirmed",type=string,JSONPath=`.status.conditions[?(@.type=="Confirmed")].reason`
 // +kubebuilder:printcolumn:name="Until",type=string,format=date-time,JSONPath=`.status.confirmBy`,priority=1
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.progress.phase`
+// +kubebuilder:printcolumn:name="Rehearsal",type=string,JSONPath=`.status.rehearsal.name`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 48",message="metadata.name is too long: the Jobs of the upgrade are named after it; use at most 48 characters"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.decision) || self.spec.decision != 'RollBack' || has(oldSelf.spec.decision) || !has(self.status) || !has(self.status.decided) || self.status.decided.decision != 'Confirm'",message="this upgrade was confirmed, so the previous data is deleted: restore a Backup from before the upgrade into a new cluster with spec.destination.newCluster of a Restore"
@@ -42,6 +43,8 @@ type UpgradeList struct {
 
 // UpgradeSpec says which cluster to upgrade, and to which version.
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image) && (has(self.dropLogicalSlots) && self.dropLogicalSlots) == (has(oldSelf.dropLogicalSlots) && oldSelf.dropLogicalSlots)",message="spec.cluster, spec.version, spec.image, spec.checkOnly and spec.dropLogicalSlots can't be changed: create another Upgrade"
+// +kubebuilder:validation:XValidation:rule="has(self.rehearsal) == has(oldSelf.rehearsal) && (!has(self.rehearsal) || self.rehearsal == oldSelf.rehearsal)",message="spec.rehearsal can't be changed: create another Upgrade, since a rehearsal never becomes an upgrade of the cluster itself"
+// +kubebuilder:validation:XValidation:rule="!has(self.rehearsal) || !self.checkOnly && !has(self.decision) && !has(self.confirmWithin) && !has(self.maxDowntime) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.rehearsal upgrades a copy, which is deleted afterwards: remove spec.checkOnly, spec.decision, spec.confirmWithin, spec.maxDowntime and spec.safetyBackup, or spec.rehearsal"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Upgrade to go the other way"
 // +kubebuilder:validation:XValidation:rule="!self.checkOnly || !has(self.decision) && !has(self.confirmWithin) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.decision, spec.confirmWithin and spec.safetyBackup apply to an upgrade that is carried out: remove them, or spec.checkOnly"
 type UpgradeSpec struct {
@@ -59,6 +62,10 @@ type UpgradeSpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	CheckOnly bool `json:"checkOnly"`
+	// Rehearsal carries the upgrade out on a temporary copy that is restored from the latest backup, checks the result, and deletes the
+	// copy. The cluster itself is not touched. Without it, the cluster is upgraded.
+	// +optional
+	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
 	// DropLogicalSlots consents to the loss of logical replication slots, which an upgrade from a version below 17 can't carry over: each
 	// subscriber has to start over. Without it, the check refuses such an upgrade.
 	// +optional
@@ -156,6 +163,9 @@ type UpgradeStatus struct {
 	// SettledAt is when the decision was carried out: the previous data was deleted or brought back, or can't be.
 	// +optional
 	SettledAt *metav1.Time `json:"settledAt,omitempty"`
+	// Rehearsal is what was done on the copy, and how long each part took.
+	// +optional
+	Rehearsal *RehearsalStatus `json:"rehearsal,omitempty"`
 	// Progress of the Job.
 	// +optional
 	Progress *Progress `json:"progress,omitempty"`

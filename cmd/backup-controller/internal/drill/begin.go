@@ -2,15 +2,13 @@ package drill
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/clustercopy"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -40,12 +38,9 @@ func (r *Reconciler) begin(_ context.Context, o *observed) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonRunning, "The drill begins. It restores to "+run.TargetTime+".")
 }
 
-// runName is the name of a drill's Restore and cluster, at most 40 characters long. It belongs to no other drill.
+// runName is the name of a drill's Restore and cluster. It belongs to no other drill.
 func runName(repo *v1alpha1.BackupRepository, started time.Time) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", repo.UID, started.Unix()))
-	suffix := "-drill-" + hex.EncodeToString(sum[:4])
-	name := repo.Spec.Drill.Cluster.Name
-	return strings.TrimRight(name[:min(len(name), 40-len(suffix))], "-") + suffix
+	return clustercopy.Name(repo.Spec.Drill.Cluster.Name, "drill", repo.UID, started)
 }
 
 func jobName(run *v1alpha1.DrillRun) string { return run.Name + "-check" }

@@ -89,17 +89,17 @@ func TestWhyADrillEndsWithoutAResult(t *testing.T) {
 		says    string
 	}{
 		"it goes on":                {59, func(*observed) {}, "", ""},
-		"it waits for its restore":  {1, func(o *observed) { o.restore = restore(metav1.ConditionUnknown) }, "", ""},
+		"it waits for its restore":  {1, func(o *observed) { o.copy.Restore = restore(metav1.ConditionUnknown) }, "", ""},
 		"it took too long":          {60, func(*observed) {}, v1alpha1.ReasonDrillTimedOut, "waiting"},
 		"it is not wanted any more": {1, func(o *observed) { o.repo.Spec.Drill = nil }, v1alpha1.ReasonCancelled, ""},
-		"its restore failed":        {1, func(o *observed) { o.restore = restore(metav1.ConditionFalse) }, v1alpha1.ReasonRestoreFailed, "(NoSpace): too small"},
+		"its restore failed":        {1, func(o *observed) { o.copy.Restore = restore(metav1.ConditionFalse) }, v1alpha1.ReasonRestoreFailed, "(NoSpace): too small"},
 		"its restore was deleted":   {1, func(o *observed) { o.underWay().RestoreUID = "gone" }, v1alpha1.ReasonRestoreFailed, "deleted"},
 		"its restore is being deleted": {1, func(o *observed) {
-			o.restore = restore(metav1.ConditionTrue)
-			o.restore.DeletionTimestamp = at(0)
+			o.copy.Restore = restore(metav1.ConditionTrue)
+			o.copy.Restore.DeletionTimestamp = at(0)
 		}, v1alpha1.ReasonRestoreFailed, "deleted"},
-		"its restore is another's": {1, func(o *observed) { o.foreign = true }, v1alpha1.ReasonNameConflict, "is not touched"},
-		"its cluster was deleted":  {1, func(o *observed) { o.underWay().RestoreSeconds = 3; o.restore = restore(metav1.ConditionTrue) }, v1alpha1.ReasonRestoreFailed, "PostgresCluster"},
+		"its restore is another's": {1, func(o *observed) { o.copy.Foreign = true }, v1alpha1.ReasonNameConflict, "is not touched"},
+		"its cluster was deleted":  {1, func(o *observed) { o.underWay().RestoreSeconds = 3; o.copy.Restore = restore(metav1.ConditionTrue) }, v1alpha1.ReasonRestoreFailed, "PostgresCluster"},
 		"its Job failed": {1, func(o *observed) {
 			o.job = workload.State{Exists: true, Failed: true, Outcome: &agentapi.Outcome{Error: &agentapi.JobError{Reason: "BadImage", Message: "no pg_amcheck"}}}
 		}, "BadImage", "No pg_amcheck"},
@@ -194,9 +194,9 @@ func TestARandomTimeLiesInTheWindowOfTheLineageThatWasWrittenLast(t *testing.T) 
 
 func TestTheJobRunsWhereTheRestoredClusterDoes(t *testing.T) {
 	o := drilling(1)
-	o.restore = &v1alpha1.Restore{Status: v1alpha1.RestoreStatus{Plan: &v1alpha1.RestorePlan{Image: "postgresql:17", MajorVersion: 17}}}
-	o.cluster = &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Connection: &v1alpha1.ConnectionStatus{Host: "copy"}}}
-	if job := (&Reconciler{}).job(o); job.ClusterSpec != &o.cluster.Spec {
+	o.copy.Restore = &v1alpha1.Restore{Status: v1alpha1.RestoreStatus{Plan: &v1alpha1.RestorePlan{Image: "postgresql:17", MajorVersion: 17}}}
+	o.copy.Cluster = &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Connection: &v1alpha1.ConnectionStatus{Host: "copy"}}}
+	if job := (&Reconciler{}).check(o).Job(); job.ClusterSpec != &o.copy.Cluster.Spec {
 		t.Errorf("it runs where %+v says", job.ClusterSpec)
 	}
 }

@@ -27,34 +27,25 @@ func (o *observed) ending() *verdict {
 	switch {
 	case o.leaving():
 		return &verdict{v1alpha1.DrillCancelled, v1alpha1.ReasonCancelled, "The drill was cancelled: spec.drill no longer asks for it."}
-	case o.foreign:
+	case o.copy.Foreign:
 		return failed(v1alpha1.ReasonNameConflict, "A Restore named %s already exists and belongs to somebody else. It is not touched.", run.Name)
-	case o.restore == nil && run.RestoreUID != "" || o.restore != nil && !o.restore.DeletionTimestamp.IsZero():
+	case o.copy.Restore == nil && run.RestoreUID != "" || o.copy.Restore != nil && !o.copy.Restore.DeletionTimestamp.IsZero():
 		return failed(v1alpha1.ReasonRestoreFailed, "Restore %s was deleted before the drill was done.", run.Name)
 	case !o.now.Before(o.deadline()):
 		return failed(v1alpha1.ReasonDrillTimedOut, "The drill took longer than spec.drill.timeoutSeconds (%s), and was stopped. Its last message was: %s",
 			o.deadline().Sub(run.StartedAt.Time), run.Message)
 	case o.job.Taken():
 		return failed(v1alpha1.ReasonNameConflict, "%s", o.job.Message)
-	case run.RestoreSeconds > 0 && o.cluster == nil:
+	case run.RestoreSeconds > 0 && o.copy.Cluster == nil:
 		return failed(v1alpha1.ReasonRestoreFailed, "PostgresCluster %s was deleted before the drill was done.", run.Name)
 	case o.job.Failed && o.job.Ended():
 		reason, message := o.job.FailureReason()
 		return failed(reason, "The restored cluster could not be checked: %s", message)
 	}
-	return o.restoreFailed()
-}
-
-func (o *observed) restoreFailed() *verdict {
-	if o.restore == nil {
-		return nil
+	if failure := o.copy.Failure(); failure != "" {
+		return failed(v1alpha1.ReasonRestoreFailed, "%s", failure)
 	}
-	condition := meta.FindStatusCondition(o.restore.Status.Conditions, v1alpha1.ConditionSucceeded)
-	if condition == nil || condition.Status != metav1.ConditionFalse {
-		return nil
-	}
-	return &verdict{v1alpha1.DrillFailed, v1alpha1.ReasonRestoreFailed,
-		fmt.Sprintf("Restore %s has failed (%s): %s", o.restore.Name, condition.Reason, condition.Message)}
+	return nil
 }
 
 func (r *Reconciler) conclude(_ context.Context, o *observed) flow.Outcome {

@@ -2,15 +2,11 @@ package drill
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
+	"howdah.dev/howdah/pkg/clustercopy"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -20,13 +16,9 @@ type observed struct {
 	now  time.Time
 	// invalid says what is wrong with the schedule.
 	invalid error
-	// restore of the drill that is under way, nil where there is none; foreign: there is one of its name that is somebody
-	// else's.
-	restore *v1alpha1.Restore
-	foreign bool
-	// cluster that this Restore has made; nil where there is none.
-	cluster *v1alpha1.PostgresCluster
-	job     workload.State
+	// copy is what exists of the drill that is under way.
+	copy clustercopy.Seen
+	job  workload.State
 }
 
 func (o *observed) underWay() *v1alpha1.DrillRun {
@@ -53,38 +45,8 @@ func (r *Reconciler) observe(ctx context.Context, repo *v1alpha1.BackupRepositor
 	if o.job, err = workload.Observe(ctx, r.Client, r.Live, repo, jobName(run)); err != nil {
 		return o, err
 	}
-	key := client.ObjectKey{Namespace: repo.Namespace, Name: run.Name}
-	restore := &v1alpha1.Restore{}
-	switch err := r.Live.Get(ctx, key, restore); {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		return o, fmt.Errorf("read Restore %s: %w", run.Name, err)
-	case metav1.IsControlledBy(restore, repo):
-		o.restore = restore
-	default:
-		o.foreign = true
-	}
-	return o, r.observeCluster(ctx, o, key)
-}
-
-// observeCluster finds the cluster that the Restore has made. One of its name that somebody else made is none.
-func (r *Reconciler) observeCluster(ctx context.Context, o *observed, key client.ObjectKey) error {
-	made := o.underWay().RestoreUID
-	if o.restore != nil {
-		made = o.restore.UID
-	}
-	cluster := &v1alpha1.PostgresCluster{}
-	err := r.Live.Get(ctx, key, cluster)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read PostgresCluster %s: %w", key.Name, err)
-	}
-	if made != "" && cluster.Annotations[v1alpha1.AnnotationRestoredBy] == string(made) {
-		o.cluster = cluster
-	}
-	return nil
+	o.copy, err = clustercopy.Observe(ctx, r.Live, repo, run.Name, run.RestoreUID)
+	return o, err
 }
 
 // turn moves the schedule on. Times that come while drills are suspended don't count.

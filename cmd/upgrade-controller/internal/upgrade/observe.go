@@ -27,6 +27,8 @@ type observed struct {
 	backup      *v1alpha1.Backup // that status.backupRequest leads to; nil: it doesn't exist
 	// restorable: a backup of the new version has succeeded. It is looked for once the previous data is to be given up.
 	restorable bool
+	// rehearsal is what exists of it, where only a copy is upgraded.
+	rehearsal rehearsal
 	// writers have replaced the data of the cluster since, where the upgrade is to be rolled back.
 	writers []protocol.Writer
 }
@@ -53,7 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*o
 	if err := r.observeCluster(ctx, o); err != nil {
 		return o, err
 	}
-	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o), r.observeWriters(ctx, o))
+	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o), r.observeWriters(ctx, o), rehearser{r}.observe(ctx, o))
 }
 
 // observeCluster reads past the cache: whoever trusts a lock that has ended writes beside PostgreSQL.

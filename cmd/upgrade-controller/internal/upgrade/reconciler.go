@@ -35,14 +35,15 @@ func New(dependencies manager.Dependencies) *Reconciler {
 	return &Reconciler{Dependencies: dependencies}
 }
 
-// +kubebuilder:rbac:groups=howdah.dev,resources=upgrades,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups=howdah.dev,resources=upgrades,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=howdah.dev,resources=upgrades/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=upgrades/finalizers,verbs=update
-// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=list
+// +kubebuilder:rbac:groups=howdah.dev,resources=restores,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters;backups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=get;create
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -51,6 +52,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Upgrade{}).
 		Owns(&batchv1.Job{}).
+		Owns(&v1alpha1.Restore{}).
+		Owns(&v1alpha1.Upgrade{}). // of the copy of a rehearsal
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(worksFor)).
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.upgradesOf)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.requesterOf)).
@@ -107,6 +110,9 @@ type step = flow.Step[*observed]
 // plan is the algorithm. Until the new version has served clients everything is taken back by stopping the Jobs and giving the volumes back;
 // from then on only a person's decision leads back.
 func (r *Reconciler) plan(o *observed) []step {
+	if o.upgrade.Spec.Rehearsal != nil {
+		return rehearser{r}.plan(o)
+	}
 	giveUp := []step{r.stopJobs, takeBack, awaitTakenBack, withdrawLock, awaitReturned}
 	switch {
 	case o.deleting() && o.upgraded() && (o.settled() || o.cluster == nil):

@@ -15,6 +15,9 @@ func report(o *observed, outcome flow.Outcome) {
 	u := o.upgrade
 	u.Status.ObservedGeneration = u.Generation
 	reportChecked(u)
+	if run := u.Status.Rehearsal; run != nil && run.Outcome == "" && outcome.Message != "" {
+		run.Message = outcome.Message
+	}
 	if o.upgraded() && u.Status.UpAt != nil {
 		reportUpgraded(o, outcome)
 		return
@@ -97,6 +100,9 @@ func reportChecked(u *v1alpha1.Upgrade) {
 
 // summary says what was done, and how long the cluster was down.
 func summary(u *v1alpha1.Upgrade) string {
+	if run := u.Status.Rehearsal; run != nil {
+		return run.Message
+	}
 	if u.Spec.CheckOnly {
 		return fmt.Sprintf("The upgrade to PostgreSQL %d can be done.", u.Spec.Version)
 	}

@@ -4,6 +4,7 @@ package upgrade
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,9 +26,13 @@ func (l *lab) standIn(ctx context.Context) {
 	if l.List(ctx, all, client.InNamespace(l.ns)) != nil || l.List(ctx, upgrades, client.InNamespace(l.ns)) != nil {
 		return
 	}
-	shop := &v1alpha1.PostgresCluster{ObjectMeta: l.meta("shop")}
-	if l.Get(ctx, client.ObjectKeyFromObject(shop), shop) == nil {
-		l.asDBController(ctx, shop, upgrades.Items)
+	l.asRestoreController(ctx)
+	clusters := &v1alpha1.PostgresClusterList{}
+	if l.List(ctx, clusters, client.InNamespace(l.ns)) != nil {
+		return
+	}
+	for i := range clusters.Items {
+		l.asDBController(ctx, &clusters.Items[i], upgrades.Items)
 	}
 	for i := range upgrades.Items {
 		l.asBackupController(ctx, &upgrades.Items[i])
@@ -44,7 +49,7 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 	status.ObservedGeneration = shop.Generation
 	asks := protocol.LockRequests(shop, nil, upgrades)
 	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
-		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}},
+		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: shop.Name + "-0", ClaimName: "data-" + shop.Name + "-0"}},
 	})
 	if ask := protocol.PendingHandover(status.VolumeLocks, asks); ask != nil {
 		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)
@@ -97,8 +102,11 @@ func (l *lab) lineage(ctx context.Context) string {
 func (l *lab) outcome(job *batchv1.Job) (outcome *agentapi.Outcome) {
 	l.set(func() {
 		outcome = l.work
-		if job.Labels[v1alpha1.LabelComponent] == workload.ComponentUpgradeCheck {
+		switch {
+		case strings.HasSuffix(job.Name, "-upgrade-check"):
 			outcome = l.check
+		case strings.HasSuffix(job.Name, "-check"):
+			outcome = l.look
 		}
 	})
 	return outcome
@@ -106,7 +114,7 @@ func (l *lab) outcome(job *batchv1.Job) (outcome *agentapi.Outcome) {
 
 // judge says whether a Job may write to the volume: it is there before and after a look at the cluster, which is its Upgrade's.
 func (l *lab) judge(ctx context.Context, job *batchv1.Job) {
-	shop, after := &v1alpha1.PostgresCluster{ObjectMeta: l.meta("shop")}, l.job(job.Name)
+	shop, after := &v1alpha1.PostgresCluster{ObjectMeta: l.meta(job.Labels[v1alpha1.LabelCluster])}, l.job(job.Name)
 	if job.Labels[v1alpha1.LabelComponent] != workload.ComponentUpgrade || len(job.Status.Conditions) > 0 ||
 		l.Get(ctx, client.ObjectKeyFromObject(shop), shop) != nil || l.Get(ctx, client.ObjectKeyFromObject(job), after) != nil || after.UID != job.UID {
 		return

@@ -38,8 +38,12 @@ type lab struct {
 	mu sync.Mutex
 	// check and work are how the Jobs end; nil: they run on.
 	check, work *agentapi.Outcome
-	refuses     string // data generation that the cluster doesn't start on
-	backsUp     bool   // backups that are asked for are taken
+	// look is how the Job ends that checks the copy of a rehearsal; fails: that can't be restored, and why; lineage of the backup, if
+	// not that of the cluster.
+	look           *agentapi.Outcome
+	fails, another string
+	refuses        string // data generation that the cluster doesn't start on
+	backsUp        bool   // backups that are asked for are taken
 
 	stop func()
 	// process: the controller dies with its first write; nil: it doesn't.
@@ -62,21 +66,29 @@ func newLab(t *testing.T) *lab {
 func (l *lab) running() *v1alpha1.PostgresCluster {
 	l.Helper()
 	shop := &v1alpha1.PostgresCluster{ObjectMeta: l.meta("shop")}
-	shop.Spec = v1alpha1.PostgresClusterSpec{Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}}
-	shop.Spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "repo"}}
-	if err := l.Create(context.Background(), shop); err != nil {
+	if err := l.begins(context.Background(), shop); err != nil {
 		l.Fatal(err)
+	}
+	return shop
+}
+
+// begins makes a cluster that runs PostgreSQL 17 on data generation g0.
+func (l *lab) begins(ctx context.Context, shop *v1alpha1.PostgresCluster) error {
+	shop.Spec = v1alpha1.PostgresClusterSpec{Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}}
+	if _, copied := shop.Annotations[v1alpha1.AnnotationRestoredBy]; !copied {
+		shop.Spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "repo"}}
+	}
+	if err := l.Create(ctx, shop); err != nil {
+		return err
 	}
 	before := shop.DeepCopy()
 	shop.Status = v1alpha1.PostgresClusterStatus{
 		ObservedGeneration: shop.Generation, DataGeneration: "g0", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17",
-		Primary: "shop-0", Instances: []v1alpha1.InstanceStatus{{Name: "shop-0"}}, Connection: &v1alpha1.ConnectionStatus{ConfigMap: "shop-connection", UpgradeSecret: "shop-upgrade"},
+		Primary: shop.Name + "-0", Instances: []v1alpha1.InstanceStatus{{Name: shop.Name + "-0"}},
+		Connection: &v1alpha1.ConnectionStatus{Host: shop.Name + "-rw", ConfigMap: shop.Name + "-connection", UpgradeSecret: shop.Name + "-upgrade", SuperuserSecret: shop.Name + "-superuser"},
 	}
 	meta.SetStatusCondition(&shop.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning})
-	if err := l.Status().Patch(context.Background(), shop, client.MergeFrom(before)); err != nil {
-		l.Fatal(err)
-	}
-	return shop
+	return l.Status().Patch(ctx, shop, client.MergeFrom(before))
 }
 
 func (l *lab) meta(name string) metav1.ObjectMeta {
