@@ -32,6 +32,10 @@ func upgradeCommand() *cobra.Command {
 				return exit(job.Run(cmd.Context(), job.PodFiles(), runUpgrade))
 			},
 		},
+		&cobra.Command{
+			Use: "copy-image", Short: "Copy what the upgrade needs of the image that this container runs in", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return upgradejob.CopyImage("/", agentapi.OldImageDir) },
+		},
 	)
 	return cmd
 }

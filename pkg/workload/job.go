@@ -63,8 +63,8 @@ type Job struct {
 	// DataClaim is mounted at agentapi.VolumeDir.
 	DataClaim    string
 	DataReadOnly bool
-	// OldImage is mounted as an image volume at agentapi.OldImageDir. Where that can be done, the agent is mounted, too: to
-	// start a container that copies it takes about a second, in which nobody is served.
+	// OldImage is at agentapi.OldImageDir: mounted if Jobs mount images, else what a container of that image has copied, which takes a few
+	// seconds, in which nobody is served.
 	OldImage string
 	// S3Secret, KeysSecret, ConnectionConfigMap and ClientTLSSecret are mounted where they are named.
 	S3Secret, KeysSecret, ConnectionConfigMap, ClientTLSSecret string
@@ -240,7 +240,7 @@ func (j Job) pod() corev1.PodSpec {
 		add(fmt.Sprintf("sql-%d", i), filepath.Dir(agentapi.SQLPath(i, file)), true, keptKey(file))
 	}
 	if j.OldImage != "" {
-		add("old-image", agentapi.OldImageDir, true, image(j.OldImage))
+		add(oldImageVolume, agentapi.OldImageDir, true, j.oldImage())
 	}
 	pod := corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, SecurityContext: PodSecurity(), Volumes: volumes,
@@ -253,7 +253,10 @@ func (j Job) pod() corev1.PodSpec {
 		pod.ServiceAccountName = j.Name
 	}
 	if j.binary() == agentapi.AgentPath {
-		Agent{Image: j.Agent.Image, Mounted: j.Agent.Mounted || j.Agent.MountedInJobs || j.OldImage != ""}.Bring(&pod)
+		Agent{Image: j.Agent.Image, Mounted: j.mountsImages()}.Bring(&pod)
+	}
+	if j.OldImage != "" && !j.mountsImages() {
+		pod.InitContainers = append(pod.InitContainers, j.copyOldImage())
 	}
 	return pod
 }

@@ -12,14 +12,17 @@ import (
 // The programs of the old version that pg_upgrade and the check run.
 var oldPrograms = []string{"initdb", "pg_controldata", "pg_ctl", "pg_resetwal", "postgres"}
 
-// oldImage is the root of the old PostgreSQL image, mounted in a pod of the new one. Its programs need the C library
+// oldImage is the root of the old PostgreSQL image in a pod of the new one: mounted, or what CopyImage has copied of it. Its programs need the C library
 // and the ICU that they were built with, so each is started through the old image's own loader by a wrapper. The
 // wrappers lie in a folder that ends like the old one's, with the old `share` and `lib` beside it, because PostgreSQL
 // finds its files relative to the path it was started by, and pg_ctl starts the postgres that is next to it.
 type oldImage struct {
-	root  string // where the image is mounted
+	root  string // where the image is
 	major int
 }
+
+// libraryFolders of an image, as patterns below its root.
+var libraryFolders = []string{"usr/lib/*-linux-gnu", "lib/*-linux-gnu", "usr/local/lib", "usr/lib64", "lib64"}
 
 const wrapper = `#!/bin/sh
 LOCPATH=%s exec %s --library-path %s --argv0 "$0" %s "$@"
@@ -74,10 +77,10 @@ func (o oldImage) loader() (loader, libraries string, err error) {
 		}
 	}
 	if loader == "" {
-		return "", "", fmt.Errorf("the old image, mounted at %s, has no dynamic loader of glibc; is it a Debian image?", o.root)
+		return "", "", fmt.Errorf("the old image, at %s, has no dynamic loader of glibc; is it a Debian image?", o.root)
 	}
 	var folders []string
-	for _, pattern := range []string{"usr/lib/*-linux-gnu", "lib/*-linux-gnu", "usr/local/lib", "usr/lib64", "lib64"} {
+	for _, pattern := range libraryFolders {
 		found, err := filepath.Glob(filepath.Join(o.root, pattern))
 		if err != nil {
 			return "", "", err
