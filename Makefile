@@ -285,13 +285,14 @@ kube: ## Build build/bin/kube, which starts and stops a real Kubernetes in this 
 	@mkdir -p $(BIN)
 	@cd test/kube && GOWORK=off go build -o $(BIN)/kube ./cmd/kube
 
-# Addresses of the cluster: IPv4, IPv6 or DualStack.
+# Addresses of the cluster: IPv4, IPv6 or DualStack; and its version of Kubernetes, the newest if left out.
 IP ?= IPv4
+KUBERNETES ?=
 
 .PHONY: cluster
 cluster: kube ## Start a real Kubernetes with S3 servers, or find it running (build/kubeconfig)
 	$(BIN)/kube images >/dev/null
-	$(BIN)/kube up --ip $(IP) --s3 minio,versitygw --kubeconfig $(LOCAL_KUBECONFIG)
+	$(BIN)/kube up --ip $(IP) $(KUBERNETES:%=--kubernetes %) --s3 minio,versitygw --kubeconfig $(LOCAL_KUBECONFIG)
 
 .PHONY: deploy
 deploy: images $(BIN)/helm ## Build the images, put them into that cluster, and install the suite, with one pod per controller

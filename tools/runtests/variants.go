@@ -30,6 +30,7 @@ type variant struct {
 var variants = []variant{
 	{name: "ipv6", suffix: "6", make: []string{"IP=IPv6"}},
 	{name: "dualstack", suffix: "46", make: []string{"IP=DualStack"}},
+	{name: "oldest", suffix: "old", make: []string{"KUBERNETES=1.33"}},
 }
 
 // stage runs the basics on a cluster that it starts and removes.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheManifestsAgreeWithTheNodes(t *testing.T) {
-	cluster, err := topology.New(topology.DefaultName, "/cache", 1, topology.IPv6)
+	cluster, err := topology.New(topology.DefaultName, "/cache", topology.Shape{Workers: 1, IP: topology.IPv6})
 	if err != nil {
 		t.Fatal(err)
 	}

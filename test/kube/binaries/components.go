@@ -2,7 +2,13 @@
 // and keeps them in the cache under a key of their content.
 package binaries
 
-import "strings"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Component is a nested module below assets/ and the programs that come from it.
 type Component struct {
@@ -20,21 +26,21 @@ func (c Component) duration() string {
 	return c.Takes + " on 4 cores, once"
 }
 
-// The versions that programs report; the sources are pinned in each module's go.mod and go.sum.
-const (
-	kubernetesVersion = "v1.36.3"
-	containerdVersion = "v2.4.2"
-)
+// containerdVersion is what its programs report, and kubernetesReleases what those of Kubernetes do; the sources are pinned in each
+// module's go.mod and go.sum.
+const containerdVersion = "v2.4.2"
+
+// kubernetesReleases by minor version.
+var kubernetesReleases = map[string]string{"1.33": "v1.33.13", "1.34": "v1.34.4", "1.35": "v1.35.4", newestKubernetes: "v1.36.3"}
+
+const newestKubernetes = "1.36"
+
+// KubernetesVersions are the minor versions that there are, the oldest first.
+func KubernetesVersions() []string { return slices.Sorted(maps.Keys(kubernetesReleases)) }
 
 // Components of a cluster.
 var (
-	Kubernetes = Component{
-		Module: "kubernetes",
-		Packages: prefixed("k8s.io/kubernetes/cmd/",
-			"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"),
-		LDFlags: kubernetesFlags(),
-		Takes:   "about 5 minutes",
-	}
+	Kubernetes = kubernetes(newestKubernetes)
 	Etcd       = Component{Module: "etcd", Packages: []string{"."}}
 	Containerd = Component{
 		Module:   "containerd",
@@ -49,19 +55,38 @@ var (
 	VersityGW   = Component{Module: "versitygw", Packages: []string{"github.com/versity/versitygw/cmd/versitygw"}}
 )
 
-// ForNodes are the components whose programs run on the nodes.
-func ForNodes() []Component {
-	return []Component{Etcd, Containerd, CoreDNS, Pause, Provisioner, Kubernetes}
+// kubernetes of a minor version. The module of the newest has no version in its name.
+func kubernetes(minor string) Component {
+	module := "kubernetes"
+	if minor != newestKubernetes {
+		module += "-" + minor
+	}
+	return Component{
+		Module: module,
+		Packages: prefixed("k8s.io/kubernetes/cmd/",
+			"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"),
+		LDFlags: kubernetesFlags(kubernetesReleases[minor]),
+		Takes:   "about 5 minutes",
+	}
+}
+
+// ForNodes are the components whose programs run on the nodes, with Kubernetes of a minor version; empty: the newest.
+func ForNodes(minor string) ([]Component, error) {
+	minor = cmp.Or(minor, newestKubernetes)
+	if kubernetesReleases[minor] == "" {
+		return nil, fmt.Errorf("no Kubernetes %q: write %s", minor, strings.Join(KubernetesVersions(), ", "))
+	}
+	return []Component{Etcd, Containerd, CoreDNS, Pause, Provisioner, kubernetes(minor)}, nil
 }
 
 // ForTests are the components that a test of a single controller needs (the KUBEBUILDER_ASSETS of envtest).
 func ForTests() []Component { return []Component{Etcd, Kubernetes} }
 
-func kubernetesFlags() string {
+func kubernetesFlags(release string) string {
 	const version = "k8s.io/component-base/version."
-	number := strings.Split(strings.TrimPrefix(kubernetesVersion, "v"), ".")
+	number := strings.Split(strings.TrimPrefix(release, "v"), ".")
 	return strings.Join([]string{
-		"-X", version + "gitVersion=" + kubernetesVersion,
+		"-X", version + "gitVersion=" + release,
 		"-X", version + "gitMajor=" + number[0],
 		"-X", version + "gitMinor=" + number[1],
 	}, " ")

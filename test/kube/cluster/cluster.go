@@ -33,7 +33,7 @@ var ErrNotUp = errors.New("the cluster is not up: run `kube up`")
 
 // Open finds the cluster that was started under a name, or ErrNotUp.
 func Open(name, cache string, builder binaries.Builder, report *progress.Reporter) (*Cluster, error) {
-	found, err := topology.New(name, cache, 1, topology.IPv4)
+	found, err := topology.New(name, cache, topology.Shape{Workers: 1, IP: topology.IPv4})
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,15 @@ func (c *Cluster) save() error {
 		return err
 	}
 	return os.WriteFile(c.Path("cluster.json"), content, 0o644)
+}
+
+// programs returns the folder of all that runs on the nodes, which it builds if need be.
+func (c *Cluster) programs(ctx context.Context) (string, error) {
+	components, err := binaries.ForNodes(c.Kubernetes)
+	if err != nil {
+		return "", err
+	}
+	return c.Builder.Ensure(ctx, components...)
 }
 
 // nodes of the cluster.

@@ -8,14 +8,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"howdah.dev/test/kube/binaries"
 	"howdah.dev/test/kube/node"
 )
 
 // LoadTemplate gives archives to the clusters that come later.
 func (c *Cluster) LoadTemplate(ctx context.Context, archives []string) error {
 	if c.Bin == "" {
-		bin, err := c.Builder.Ensure(ctx, binaries.ForNodes()...)
+		bin, err := c.programs(ctx)
 		if err != nil {
 			return err
 		}

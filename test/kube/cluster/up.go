@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"howdah.dev/test/kube/addons"
-	"howdah.dev/test/kube/binaries"
 	"howdah.dev/test/kube/command"
 	"howdah.dev/test/kube/network"
 	"howdah.dev/test/kube/node"
@@ -29,7 +28,7 @@ const (
 
 // Prepare builds what a cluster runs: programs and the images that Kubernetes itself needs.
 func (c *Cluster) Prepare(ctx context.Context) error {
-	bin, err := c.Builder.Ensure(ctx, binaries.ForNodes()...)
+	bin, err := c.programs(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestANodeReachesThePodsOfAllOthersThroughThem(t *testing.T) {
-	cluster, err := topology.New(topology.DefaultName, "/cache", 2, topology.IPv4)
+	cluster, err := topology.New(topology.DefaultName, "/cache", topology.Shape{Workers: 2, IP: topology.IPv4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestANodeReachesThePodsOfAllOthersThroughThem(t *testing.T) {
 }
 
 func TestANodeOfTwoFamiliesHasBoth(t *testing.T) {
-	cluster, err := topology.New(topology.DefaultName, "/cache", 1, topology.DualStack)
+	cluster, err := topology.New(topology.DefaultName, "/cache", topology.Shape{Workers: 1, IP: topology.DualStack})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestANodeOfTwoFamiliesHasBoth(t *testing.T) {
 }
 
 func TestServersOutsideReachThePodsOfEveryNode(t *testing.T) {
-	cluster, err := topology.New(topology.DefaultName, "/cache", 1, topology.IPv4)
+	cluster, err := topology.New(topology.DefaultName, "/cache", topology.Shape{Workers: 1, IP: topology.IPv4})
 	if err != nil {
 		t.Fatal(err)
 	}

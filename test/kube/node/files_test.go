@@ -12,7 +12,7 @@ import (
 
 func rendered(t *testing.T, name string) map[string]string {
 	t.Helper()
-	cluster, err := topology.New("test", "/cache", 3, topology.IPv4)
+	cluster, err := topology.New("test", "/cache", topology.Shape{Workers: 3, IP: topology.IPv4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -23,13 +24,23 @@ const ControlPlane = "cp"
 // validName keeps the names of network interfaces (at most 15 characters, "-host" appended) and of cgroups legal.
 var validName = regexp.MustCompile(`^[a-z][a-z0-9]{0,8}$`)
 
-// Cluster says where a cluster is and how large.
+// Cluster says where a cluster is and what it is like.
 type Cluster struct {
-	Name    string `json:"name"`
-	Cache   string `json:"cache"` // the cache folder that holds everything
-	Workers int    `json:"workers"`
-	Bin     string `json:"bin"` // folder with the programs that the nodes run
-	IP      Stack  `json:"ip"`
+	Shape
+	Name  string `json:"name"`
+	Cache string `json:"cache"` // the cache folder that holds everything
+	Bin   string `json:"bin"`   // folder with the programs that the nodes run
+}
+
+// Shape is what clusters differ in.
+type Shape struct {
+	Workers    int    `json:"workers"`
+	IP         Stack  `json:"ip"`
+	Kubernetes string `json:"kubernetes"` // minor version, such as 1.36; empty: the newest
+}
+
+func (s Shape) String() string {
+	return fmt.Sprintf("%d workers with %s addresses and Kubernetes %s", s.Workers, s.IP, cmp.Or(s.Kubernetes, "of the newest version"))
 }
 
 // Node is one machine of the cluster.
@@ -45,17 +56,17 @@ type Node struct {
 func (n Node) IP() string { return n.IPs[0] }
 
 // New checks name and size.
-func New(name, cache string, workers int, ip Stack) (Cluster, error) {
+func New(name, cache string, shape Shape) (Cluster, error) {
 	if !validName.MatchString(name) {
 		return Cluster{}, fmt.Errorf("cluster name %q: write one to nine lower-case letters or digits, a letter first", name)
 	}
-	if workers < 1 || workers > MaxWorkers {
-		return Cluster{}, fmt.Errorf("%d workers: write a number from 1 to %d", workers, MaxWorkers)
+	if shape.Workers < 1 || shape.Workers > MaxWorkers {
+		return Cluster{}, fmt.Errorf("%d workers: write a number from 1 to %d", shape.Workers, MaxWorkers)
 	}
-	if families[ip] == nil {
-		return Cluster{}, fmt.Errorf("%q addresses: write %s, %s or %s", ip, IPv4, IPv6, DualStack)
+	if families[shape.IP] == nil {
+		return Cluster{}, fmt.Errorf("%q addresses: write %s, %s or %s", shape.IP, IPv4, IPv6, DualStack)
 	}
-	return Cluster{Name: name, Cache: cache, Workers: workers, IP: ip}, nil
+	return Cluster{Shape: shape, Name: name, Cache: cache}, nil
 }
 
 // Nodes lists all nodes, the control plane first.

@@ -8,15 +8,15 @@ import (
 
 func TestNamesAndSizesThatCanNotBeAreRefused(t *testing.T) {
 	for _, name := range []string{"", "Howdah", "a-b", "9a", "tenletters", "a/b", "é"} {
-		if _, err := New(name, "/cache", 3, IPv4); err == nil {
+		if _, err := New(name, "/cache", Shape{Workers: 3, IP: IPv4}); err == nil {
 			t.Errorf("name %q passes", name)
 		}
 	}
-	if _, err := New("a", "/cache", 1, "ipv6"); err == nil || !strings.Contains(err.Error(), "write IPv4, IPv6 or DualStack") {
+	if _, err := New("a", "/cache", Shape{Workers: 1, IP: "ipv6"}); err == nil || !strings.Contains(err.Error(), "write IPv4, IPv6 or DualStack") {
 		t.Errorf("addresses that there aren't: %v", err)
 	}
 	for _, workers := range []int{-1, 0, MaxWorkers + 1} {
-		if _, err := New("a", "/cache", workers, IPv4); err == nil {
+		if _, err := New("a", "/cache", Shape{Workers: workers, IP: IPv4}); err == nil {
 			t.Errorf("%d workers pass", workers)
 		}
 	}
@@ -24,7 +24,7 @@ func TestNamesAndSizesThatCanNotBeAreRefused(t *testing.T) {
 
 func TestNoTwoThingsHaveOneAddress(t *testing.T) {
 	for _, ip := range []Stack{IPv4, IPv6, DualStack} {
-		cluster, err := New("e2e", "/cache", MaxWorkers, ip)
+		cluster, err := New("e2e", "/cache", Shape{Workers: MaxWorkers, IP: ip})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,8 +63,8 @@ func prefix(address string) netip.Prefix {
 }
 
 func TestClustersOfDifferentNamesShareNothingOnTheMachine(t *testing.T) {
-	first, _ := New(DefaultName, "/cache", 1, DualStack)
-	second, _ := New("e2e", "/cache", 1, DualStack)
+	first, _ := New(DefaultName, "/cache", Shape{Workers: 1, IP: DualStack})
+	second, _ := New("e2e", "/cache", Shape{Workers: 1, IP: DualStack})
 	for i, network := range first.NodeNetworks() {
 		if network == second.NodeNetworks()[i] {
 			t.Errorf("%s is the network of both", network)
@@ -76,7 +76,7 @@ func TestClustersOfDifferentNamesShareNothingOnTheMachine(t *testing.T) {
 }
 
 func TestZonesAreSpreadOverWorkers(t *testing.T) {
-	cluster, _ := New(DefaultName, "/cache", 4, IPv4)
+	cluster, _ := New(DefaultName, "/cache", Shape{Workers: 4, IP: IPv4})
 	var zones []string
 	for _, node := range cluster.Nodes() {
 		zones = append(zones, node.Name+"="+node.Zone)
@@ -88,7 +88,7 @@ func TestZonesAreSpreadOverWorkers(t *testing.T) {
 }
 
 func TestANodeThatIsNotThereIsRefusedWithThoseThatAre(t *testing.T) {
-	cluster, _ := New(DefaultName, "/cache", 3, IPv4)
+	cluster, _ := New(DefaultName, "/cache", Shape{Workers: 3, IP: IPv4})
 	if _, err := cluster.Node("w4"); err == nil || !strings.Contains(err.Error(), "cp or w1 to w3") {
 		t.Errorf("got %v", err)
 	}

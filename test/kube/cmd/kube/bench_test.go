@@ -45,7 +45,7 @@ func newBench(t *testing.T) bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.cluster, err = topology.New(testName, filepath.Join(cache, "howdah"), 2, topology.IPv4); err != nil {
+	if b.cluster, err = topology.New(testName, filepath.Join(cache, "howdah"), topology.Shape{Workers: 2, IP: topology.IPv4}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -32,7 +32,7 @@ func loadCommand(options *options) *cobra.Command {
 func (s session) load(ctx context.Context, archives []string) error {
 	c, err := s.open()
 	if errors.Is(err, cluster.ErrNotUp) {
-		if c, err = s.described(1, topology.IPv4); err != nil {
+		if c, err = s.described(topology.Shape{Workers: 1, IP: topology.IPv4}); err != nil {
 			return err
 		}
 		return c.LoadTemplate(ctx, archives)

@@ -115,12 +115,15 @@ func (s session) open() (*cluster.Cluster, error) {
 }
 
 // described is the cluster of that name, running or not.
-func (s session) described(workers int, ip topology.Stack) (*cluster.Cluster, error) {
-	shape, err := topology.New(s.name, s.cache, workers, ip)
+func (s session) described(shape topology.Shape) (*cluster.Cluster, error) {
+	described, err := topology.New(s.name, s.cache, shape)
 	if err != nil {
 		return nil, err
 	}
-	return cluster.New(shape, s.builder(), s.report)
+	if _, err := binaries.ForNodes(shape.Kubernetes); err != nil {
+		return nil, err
+	}
+	return cluster.New(described, s.builder(), s.report)
 }
 
 func (s session) defaultKubeconfig() string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"howdah.dev/test/kube/binaries"
 	"howdah.dev/test/kube/cluster"
 	"howdah.dev/test/kube/pki"
 	"howdah.dev/test/kube/preflight"
@@ -20,8 +21,7 @@ import (
 
 func upCommand(options *options) *cobra.Command {
 	var (
-		workers    int
-		ip         string
+		shape      topology.Shape
 		kubeconfig string
 		servers    []string
 	)
@@ -39,15 +39,16 @@ that is up and well is left alone. The first run builds Kubernetes, which takes 
 			if kubeconfig == "" {
 				kubeconfig = s.defaultKubeconfig()
 			}
-			wanted, err := s.described(workers, topology.Stack(ip))
+			wanted, err := s.described(shape)
 			if err != nil {
 				return err
 			}
 			return s.up(cmd.Context(), wanted, servers, kubeconfig)
 		},
 	}
-	command.Flags().IntVar(&workers, "workers", 3, "number of worker nodes")
-	command.Flags().StringVar(&ip, "ip", string(topology.IPv4), "addresses of nodes, pods and Services: IPv4, IPv6 or DualStack")
+	command.Flags().IntVar(&shape.Workers, "workers", 3, "number of worker nodes")
+	command.Flags().StringVar((*string)(&shape.IP), "ip", string(topology.IPv4), "addresses of nodes, pods and Services: IPv4, IPv6 or DualStack")
+	command.Flags().StringVar(&shape.Kubernetes, "kubernetes", "", "version of Kubernetes: "+strings.Join(binaries.KubernetesVersions(), ", ")+" (default: the newest)")
 	command.Flags().StringSliceVar(&servers, "s3", nil, "S3 servers to run beside the cluster: minio, versitygw")
 	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "file to write the kubeconfig to (default: build/kubeconfig in the repository)")
 	return command
@@ -97,9 +98,8 @@ func (s session) running(ctx context.Context, wanted *cluster.Cluster) (*cluster
 		s.report.Say("cluster %s is not well (%v): starting it anew", s.name, trouble)
 		return nil, nil
 	}
-	if c.Workers != wanted.Workers || c.IP != wanted.IP {
-		return nil, fmt.Errorf("cluster %s is up with %d workers and %s addresses, not %d and %s: run `kube down` first",
-			s.name, c.Workers, c.IP, wanted.Workers, wanted.IP)
+	if c.Shape != wanted.Shape {
+		return nil, fmt.Errorf("cluster %s is up as %v, not as %v: run `kube down` first", s.name, c.Shape, wanted.Shape)
 	}
 	s.report.Say("cluster %s is already up and well", s.name)
 	return c, nil
@@ -152,7 +152,7 @@ func downCommand(options *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := s.described(1, topology.IPv4)
+			c, err := s.described(topology.Shape{Workers: 1, IP: topology.IPv4})
 			if err != nil {
 				return err
 			}
