@@ -26,6 +26,9 @@ import (
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
 )
 
+// version is set when the binary is built.
+var version = "dev"
+
 func main() {
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,6 +45,7 @@ func newRoot() *cobra.Command {
 		Use:           "kubectl-howdah",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl howdah"},
 		Short:         "Inspect and control PostgresClusters",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -81,6 +81,9 @@ func stages(full bool) []*stage {
 			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce, short: !full, timeout: time.Hour, env: clusterEnv()}),
 		},
 	}
+	if !usersCluster() {
+		all = append(all, installStage(full))
+	}
 	if full && !usersCluster() {
 		for _, v := range variants {
 			all = append(all, v.stage())

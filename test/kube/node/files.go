@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"text/template"
 
 	"howdah.dev/test/kube/nodeinit"
@@ -15,9 +16,13 @@ import (
 //go:embed templates
 var templates embed.FS
 
+// registries is the folder that says how containerd speaks to each registry.
+const registries = "registries"
+
 // parameters are what the templates name.
 type parameters struct {
 	Name, Root, CNI, PKI, Cgroup, DNS, Domain, ResolvConf string
+	Registry, Registries                                  string
 	PodCIDRs, Everywhere                                  []string
 }
 
@@ -31,6 +36,8 @@ func parametersOf(cluster topology.Cluster, node topology.Node) parameters {
 		DNS:        cluster.ServiceDNS(),
 		Domain:     topology.ClusterDomain,
 		ResolvConf: cluster.Path("resolv.conf"),
+		Registry:   cluster.Registry(),
+		Registries: cluster.NodePath(node.Name, registries),
 		PodCIDRs:   node.PodCIDRs,
 		Everywhere: cluster.Everywhere(),
 	}
@@ -43,6 +50,7 @@ func render(cluster topology.Cluster, node topology.Node) (map[string][]byte, er
 		"containerd.toml":      "containerd.toml",
 		"kubelet.yaml":         "kubelet.yaml",
 		"cni/10-pods.conflist": "pods.conflist",
+		registries + "/" + cluster.Registry() + "/hosts.toml": "hosts.toml",
 	} {
 		parsed, err := template.New(source).Option("missingkey=error").ParseFS(templates, "templates/"+source)
 		if err != nil {
@@ -64,7 +72,7 @@ func render(cluster topology.Cluster, node topology.Node) (map[string][]byte, er
 
 // WriteFiles writes what a node needs before it starts, but its images.
 func WriteFiles(cluster topology.Cluster, node topology.Node) error {
-	for _, folder := range []string{"kubelet", "cni", "log", "pods", "containers"} {
+	for _, folder := range []string{"kubelet", "log", "pods", "containers"} {
 		if err := os.MkdirAll(cluster.NodePath(node.Name, folder), 0o755); err != nil {
 			return err
 		}
@@ -74,7 +82,11 @@ func WriteFiles(cluster topology.Cluster, node topology.Node) error {
 		return fmt.Errorf("files of node %s: %w", node.Name, err)
 	}
 	for name, content := range files {
-		if err := os.WriteFile(cluster.NodePath(node.Name, name), content, 0o644); err != nil {
+		path := cluster.NodePath(node.Name, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
 			return err
 		}
 	}

@@ -55,6 +55,21 @@ func TestANodesFilesSpeakOfThatNodeAlone(t *testing.T) {
 	}
 }
 
+func TestANodePullsFromThisMachineOverPlainHTTP(t *testing.T) {
+	files := rendered(t, "w2")
+	if want := `config_path = "/cache/run/test/nodes/w2/registries"`; !strings.Contains(files["containerd.toml"], want) {
+		t.Errorf("containerd.toml lacks %s", want)
+	}
+	cluster, err := topology.New("test", "/cache", 3, topology.IPv4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := files["registries/"+cluster.Registry()+"/hosts.toml"]
+	if want := `server = "http://` + cluster.Address(topology.Machine) + `:5000"`; !strings.Contains(hosts, want) {
+		t.Errorf("hosts.toml is %q, and lacks %s", hosts, want)
+	}
+}
+
 func TestTheControlPlaneRunsWhatWorkersDoAndItsOwn(t *testing.T) {
 	names := func(node string) []string {
 		var config nodeinit.Config

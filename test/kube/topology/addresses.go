@@ -107,6 +107,10 @@ func (c Cluster) ServiceAPI() string { return families[c.IP][0].serviceAPI }
 // ServiceDNS is the address of the DNS server.
 func (c Cluster) ServiceDNS() string { return families[c.IP][0].serviceDNS }
 
+// Registry is where nodes look for images over plain HTTP: a port of this machine that only they can reach. The cluster has no registry; whoever
+// wants one listens there.
+func (c Cluster) Registry() string { return net.JoinHostPort(c.Address(Machine), "5000") }
+
 // APIServer is the address that clients connect to.
 func (c Cluster) APIServer() string {
 	return "https://" + net.JoinHostPort(c.Address(FirstNode), "6443")

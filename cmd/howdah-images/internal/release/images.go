@@ -1,7 +1,9 @@
 package release
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"runtime"
 
@@ -11,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"howdah.dev/howdah/cmd/howdah-images/internal/image"
+	"howdah.dev/howdah/cmd/howdah-images/internal/signature"
 )
 
 // referenceAnnotation is where an OCI layout has the name under which something is pushed.
@@ -127,17 +130,28 @@ func named(reference string) layout.Option {
 	return layout.WithAnnotations(map[string]string{referenceAnnotation: reference})
 }
 
-// signImages puts a signature of each image and chart into the layout, under the tag where cosign looks for it.
+// signImages puts a signature of each image and chart into the layout, and the provenance, under the tags where cosign looks for them.
 func (r *Release) signImages(published *published) error {
 	if r.Key == nil {
 		return nil
 	}
+	envelope, err := os.ReadFile(r.path(attestedName))
+	if err != nil {
+		return err
+	}
+	attestation, err := signature.Attestation(bytes.TrimSpace(envelope), provenanceType)
+	if err != nil {
+		return err
+	}
 	for _, p := range published.all {
-		artifact, err := r.Key.Image(p.repository, p.digest)
+		signed, err := r.Key.Image(p.repository, p.digest)
 		if err != nil {
 			return err
 		}
-		if err := published.layout.AppendImage(artifact, named(p.repository+":"+signatureTag(p.digest))); err != nil {
+		if err := published.layout.AppendImage(signed, named(p.repository+":"+signature.Tag(p.digest))); err != nil {
+			return err
+		}
+		if err := published.layout.AppendImage(attestation, named(p.repository+":"+signature.AttestationTag(p.digest))); err != nil {
 			return err
 		}
 	}

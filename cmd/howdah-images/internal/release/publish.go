@@ -64,7 +64,7 @@ func (r *Registry) Publish(ctx context.Context, dist string) error {
 // beside says that something is found by what it belongs to, and not by a version.
 func (e *entry) beside() bool {
 	_, digest := e.reference.(name.Digest)
-	return digest || strings.HasSuffix(e.reference.Identifier(), ".sig")
+	return digest || strings.HasPrefix(e.reference.Identifier(), "sha256-")
 }
 
 func (r *Registry) read(dist string) (layout.Path, []entry, error) {

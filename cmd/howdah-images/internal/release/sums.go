@@ -15,15 +15,11 @@ import (
 	"slices"
 	"strings"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-
 	"howdah.dev/howdah/cmd/howdah-images/internal/signature"
 )
 
 // ErrChanged says that a release is not what was signed.
 var ErrChanged = errors.New("the release is not what was signed")
-
-func signatureTag(digest v1.Hash) string { return signature.Tag(digest) }
 
 type fileSum struct{ name, sum string }
 

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	payloadType = types.MediaType("application/vnd.dev.cosign.simplesigning.v1+json")
-	payloadKind = "cosign container image signature"
+	payloadType  = types.MediaType("application/vnd.dev.cosign.simplesigning.v1+json")
+	payloadKind  = "cosign container image signature"
+	envelopeType = types.MediaType("application/vnd.dsse.envelope.v1+json")
 	// annotation has the signature of a payload, on its layer.
 	annotation = "dev.cosignproject.cosign/signature"
 	// maxPayload is more than a payload ever has: what a registry sends is not read without end.
@@ -24,6 +25,20 @@ const (
 
 // Tag is where cosign looks for the signatures of an image, in the image's own repository.
 func Tag(digest v1.Hash) string { return digest.Algorithm + "-" + digest.Hex + ".sig" }
+
+// AttestationTag is where cosign looks for what is attested of an image.
+func AttestationTag(digest v1.Hash) string { return digest.Algorithm + "-" + digest.Hex + ".att" }
+
+// Attestation is the artifact that holds a signed statement, whose predicate is of that type. The signature is inside of the envelope.
+func Attestation(envelope []byte, predicateType string) (v1.Image, error) {
+	return artifactOf(static.NewLayer(envelope, envelopeType), map[string]string{annotation: "", "predicateType": predicateType})
+}
+
+func artifactOf(layer v1.Layer, annotations map[string]string) (v1.Image, error) {
+	artifact := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	artifact = mutate.ConfigMediaType(artifact, types.OCIConfigJSON)
+	return mutate.Append(artifact, mutate.Addendum{Layer: layer, Annotations: annotations})
+}
 
 // payload is what is signed of an image: the "simple signing" document that podman and cosign use.
 type payload struct {
@@ -57,12 +72,7 @@ func (k *Key) Image(repository string, digest v1.Hash) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	artifact := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
-	artifact = mutate.ConfigMediaType(artifact, types.OCIConfigJSON)
-	return mutate.Append(artifact, mutate.Addendum{
-		Layer:       static.NewLayer(document, payloadType),
-		Annotations: map[string]string{annotation: base64.StdEncoding.EncodeToString(signed)},
-	})
+	return artifactOf(static.NewLayer(document, payloadType), map[string]string{annotation: base64.StdEncoding.EncodeToString(signed)})
 }
 
 // VerifyImage checks that an artifact holds a signature by this key of the image of that digest.

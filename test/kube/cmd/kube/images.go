@@ -98,3 +98,17 @@ func depsCommand(options *options) *cobra.Command {
 		},
 	}
 }
+
+func registryCommand(options *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "registry",
+		Short: "Print the address on this machine where the nodes look for images of a registry over plain HTTP; whoever wants one listens there",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return onCluster(cmd.Context(), options, func(_ context.Context, c *cluster.Cluster) error {
+				fmt.Println(c.Registry())
+				return nil
+			})
+		},
+	}
+}

@@ -37,7 +37,7 @@ func newRoot() *cobra.Command {
 		loadCommand(options), imagesCommand(options), assetsCommand(options), depsCommand(options),
 		killCommand(options), startCommand(options), freezeCommand(options), thawCommand(options),
 		linkCommand(options), apiServerCommand(options), execCommand(options),
-		signalCommand(options), netnsCommand(options), tagCommand(options),
+		signalCommand(options), netnsCommand(options), tagCommand(options), registryCommand(options),
 		s3Command(options), initCommand(),
 	)
 	return root

@@ -1,0 +1,282 @@
+//go:build install
+
+// Package install does what somebody does who has nothing but a release: it builds one, pushes it to a registry of its own, and installs from
+// these two alone, into a cluster whose nodes pull.
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+)
+
+const (
+	root    = "../.."
+	version = "0.0.1-test"
+	image   = "registry.local/postgresql:17" // of the test bed, which has no way to the registry of the upstream one
+)
+
+// stranger has a release, its public key, and a registry.
+type stranger struct {
+	*testing.T
+	registry *pulls
+	address  string // of the registry
+	folder   string
+	dist     string
+}
+
+// pulls is a registry that remembers what was pulled.
+type pulls struct {
+	handler http.Handler
+	mutex   sync.Mutex
+	seen    []string
+}
+
+func (p *pulls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && strings.HasPrefix(r.UserAgent(), "containerd/") {
+		p.mutex.Lock()
+		p.seen = append(p.seen, r.URL.Path)
+		p.mutex.Unlock()
+	}
+	p.handler.ServeHTTP(w, r)
+}
+
+func (p *pulls) of(image string) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.ContainsFunc(p.seen, func(path string) bool { return strings.HasPrefix(path, "/v2/strangers/"+image+"/manifests/") })
+}
+
+// run runs a command in the root of the repository, and returns what it prints.
+func (s *stranger) run(name string, args ...string) string {
+	s.Helper()
+	out, err := s.try(name, args...)
+	if err != nil {
+		s.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (s *stranger) try(name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = root
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run()
+	if err != nil {
+		return out.String() + problems.String(), err
+	}
+	return out.String(), nil
+}
+
+func (s *stranger) kubectl(args ...string) string {
+	s.Helper()
+	return strings.TrimSpace(s.run(filepath.Join(kubernetes(), "kubectl"), args...))
+}
+
+// kubernetes is the folder of kubectl.
+var kubernetes = sync.OnceValue(func() string {
+	cmd := exec.Command("build/bin/kube", "assets")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		panic(err)
+	}
+	return strings.TrimSpace(string(out))
+})
+
+// timed says how long a step took.
+func (s *stranger) timed(what string, step func()) {
+	s.Helper()
+	began := time.Now()
+	step()
+	s.Logf("%s took %s", what, time.Since(began).Round(time.Second/10))
+}
+
+func newStranger(t *testing.T) *stranger {
+	s := &stranger{T: t, folder: t.TempDir()}
+	s.dist = filepath.Join(s.folder, "dist")
+	s.address = strings.TrimSpace(s.run("build/bin/kube", "registry"))
+	listener, err := net.Listen("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.registry = &pulls{handler: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	server := &http.Server{Handler: s.registry, ReadHeaderTimeout: time.Minute}
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("the registry ended: %v", err)
+		}
+	}()
+	t.Cleanup(func() { server.Close() })
+	return s
+}
+
+// release makes a release, pushes it, and checks what it has and what the registry has. Only in `make test-full` it is for all platforms.
+func (s *stranger) release() {
+	key, public := filepath.Join(s.folder, "howdah.key"), filepath.Join(s.folder, "howdah.pub")
+	s.run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
+	s.run("openssl", "ec", "-in", key, "-pubout", "-out", public)
+	flags := "--postgres-images=17=" + image
+	if testing.Short() {
+		flags += " --arches=amd64 --platforms=linux/amd64"
+	}
+	place := []string{"DIST=" + s.dist, "REGISTRY=" + s.address, "REPOSITORY=strangers", "REGISTRY_FLAGS=--insecure", "VERSION=" + version}
+	target := func(name string, more ...string) []string { return slices.Concat([]string{"-s", name}, place, more) }
+	s.timed("building the release", func() { s.run("make", target("release", "KEY="+key, "RELEASE_FLAGS="+flags)...) })
+	s.timed("pushing it", func() { s.run("make", target("publish")...) })
+	s.timed("verifying it", func() { s.run("make", target("verify-release", "PUBLIC_KEY="+public)...) })
+	if !testing.Short() {
+		s.cosign(public)
+	}
+}
+
+// cosign verifies the images and the chart as a user does, and refuses another key.
+func (s *stranger) cosign(public string) {
+	program, err := filepath.Abs(filepath.Join(root, "build/bin/cosign"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.run("make", "-s", program)
+	verify := func(verb, key, name string, more ...string) (string, error) {
+		args := []string{verb, "--key", key, "--insecure-ignore-tlog=true", "--allow-http-registry", s.address + "/strangers/" + name + ":" + version}
+		return s.try(program, append(args, more...)...)
+	}
+	for _, name := range []string{"agent", "db-controller", "charts/howdah"} {
+		if out, err := verify("verify", public, name); err != nil {
+			s.Errorf("cosign doesn't accept %s: %v\n%s", name, err, out)
+		}
+		if out, err := verify("verify-attestation", public, name, "--type", "slsaprovenance1"); err != nil {
+			s.Errorf("cosign doesn't accept the provenance of %s: %v\n%s", name, err, out)
+		}
+	}
+	other, otherPublic := filepath.Join(s.folder, "other.key"), filepath.Join(s.folder, "other.pub")
+	s.run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", other)
+	s.run("openssl", "ec", "-in", other, "-pubout", "-out", otherPublic)
+	if out, err := verify("verify", otherPublic, "agent"); err == nil {
+		s.Errorf("cosign accepts another key:\n%s", out)
+	}
+	sums := filepath.Join(s.dist, "SHA256SUMS")
+	blob := []string{"verify-blob", "--key", public, "--signature", sums + ".sig", "--insecure-ignore-tlog=true"}
+	if out, err := s.try(program, append(blob, sums)...); err != nil {
+		s.Errorf("cosign doesn't accept the checksums: %v\n%s", err, out)
+	}
+	attested := []string{"verify-blob-attestation", "--key", public, "--signature", filepath.Join(s.dist, "provenance.intoto.jsonl"), "--type", "slsaprovenance1", "--insecure-ignore-tlog=true"}
+	if out, err := s.try(program, append(attested, filepath.Join(s.dist, "install.yaml"))...); err != nil {
+		s.Errorf("cosign doesn't accept the provenance of a file: %v\n%s", err, out)
+	}
+	if out, err := s.try(program, append(attested, public)...); err == nil {
+		s.Errorf("cosign accepts the provenance for another file:\n%s", out)
+	}
+	if out, err := s.try(program, append(blob, filepath.Join(s.dist, "install.yaml"))...); err == nil {
+		s.Errorf("cosign accepts the signature for another file:\n%s", out)
+	}
+}
+
+// clients unpacks the programs for this machine, and puts them into the folder.
+func (s *stranger) clients() (plugin, backup string) {
+	for _, name := range []string{"kubectl-howdah", "howdah-backup"} {
+		s.run("tar", "-xzf", filepath.Join(s.dist, name+"_"+version+"_linux_amd64.tar.gz"), "-C", s.folder, name)
+	}
+	return filepath.Join(s.folder, "kubectl-howdah"), filepath.Join(s.folder, "howdah-backup")
+}
+
+const database = `
+apiVersion: howdah.dev/v1alpha1
+kind: PostgresCluster
+metadata: {name: hello, namespace: default}
+spec:
+  version: 17
+  storage: {size: 1Gi}
+`
+
+// apply creates what a manifest has.
+func (s *stranger) apply(manifest string) {
+	s.Helper()
+	path := filepath.Join(s.folder, "manifest.yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("apply", "--filename", path)
+}
+
+// podsOfTheSuite are the images of the controllers' pods, each once.
+func (s *stranger) podsOfTheSuite() []string {
+	images := strings.Fields(s.kubectl("get", "pods", "--namespace", "howdah-system", "--output", "jsonpath={.items[*].spec.containers[*].image}"))
+	slices.Sort(images)
+	return slices.Compact(images)
+}
+
+func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
+	s := newStranger(t)
+	s.release()
+	s.timed("helm install", func() {
+		s.run("build/bin/helm", "install", "howdah", "oci://"+s.address+"/strangers/charts/howdah", "--version", version, "--plain-http",
+			"--namespace", "howdah-system", "--create-namespace", "--set", "replicas=1", "--wait", "--timeout", "5m")
+	})
+	pinned := regexp.MustCompile("^" + regexp.QuoteMeta(s.address) + `/strangers/([a-z-]+):` + regexp.QuoteMeta(version) + "@sha256:[0-9a-f]{64}$")
+	images := s.podsOfTheSuite()
+	if len(images) != 5 {
+		t.Errorf("the suite has the images %v", images)
+	}
+	for _, image := range images {
+		if match := pinned.FindStringSubmatch(image); match == nil || !s.registry.of(match[1]) {
+			t.Errorf("%s is not pinned, or the nodes did not pull it from the registry", image)
+		}
+	}
+	s.apply(database)
+	s.timed("the first database", func() { s.kubectl("wait", "--for=condition=Ready", "pgc/hello", "--timeout=300s") })
+	if !s.registry.of("agent") {
+		t.Error("the agent was not pulled from the registry")
+	}
+	plugin, backup := s.clients()
+	if out := s.run(plugin, "status", "hello", "--namespace", "default"); !strings.Contains(out, "hello-0") {
+		t.Errorf("the plugin doesn't show the instance:\n%s", out)
+	}
+	for _, program := range []string{plugin, backup} {
+		if out := s.run(program, "--version"); !strings.Contains(out, version) {
+			t.Errorf("%s says of its version: %s", filepath.Base(program), out)
+		}
+	}
+	s.manifests()
+}
+
+// manifests goes on without helm: the database stays as it is, and the suite acts again.
+func (s *stranger) manifests() {
+	s.run("build/bin/helm", "uninstall", "howdah", "--namespace", "howdah-system", "--wait")
+	const state = `jsonpath={.metadata.uid} {.status.containerStatuses[*].restartCount} {.status.startTime}`
+	before := s.kubectl("get", "pod", "hello-0", "--namespace", "default", "--output", state)
+	s.timed("kubectl apply", func() {
+		s.kubectl("apply", "--filename", filepath.Join(s.dist, "install.yaml"))
+		s.kubectl("wait", "--for=condition=Available", "deployments", "--all", "--namespace", "howdah-system", "--timeout=300s")
+	})
+	for _, image := range s.podsOfTheSuite() {
+		if !strings.HasPrefix(image, s.address+"/strangers/") {
+			s.Errorf("install.yaml runs %s", image)
+		}
+	}
+	s.timed("a replica", func() {
+		s.kubectl("scale", "pgc/hello", "--replicas=2", "--namespace", "default")
+		s.kubectl("wait", "--for=condition=Replicated", "pgc/hello", "--namespace", "default", "--timeout=300s")
+	})
+	if after := s.kubectl("get", "pod", "hello-0", "--namespace", "default", "--output", state); after != before {
+		s.Errorf("the database was restarted: %s, then %s", before, after)
+	}
+}
