@@ -297,7 +297,7 @@ cluster: kube ## Start a real Kubernetes with S3 servers, or find it running (bu
 .PHONY: deploy
 deploy: images $(BIN)/helm ## Build the images, put them into that cluster, and install the suite, with one pod per controller
 	$(BIN)/kube load $(IMAGES:%=build/images/%.tar)
-	$(MAKE) install KUBECONFIG=$(LOCAL_KUBECONFIG) HELM_ARGS="--force-conflicts --set replicas=1 --set-string podAnnotations.images=$$(tail -qn1 build/images/*.stamp | sha256sum | cut -c1-16) $(HELM_ARGS)"
+	$(MAKE) install KUBECONFIG=$(LOCAL_KUBECONFIG) HELM_ARGS="--force-conflicts --values test/kube/howdah.yaml --set replicas=1 --set-string podAnnotations.images=$$(tail -qn1 build/images/*.stamp | sha256sum | cut -c1-16) $(HELM_ARGS)"
 
 .PHONY: install
 install: $(BIN)/helm ## Install or upgrade the suite in the cluster of KUBECONFIG, else in the one here (HELM_ARGS="--set ...")

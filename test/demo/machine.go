@@ -74,7 +74,7 @@ func (s *story) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.helm(ctx, "--set", "replicas=1", "--set-string", "podAnnotations.images="+digests)
+	return s.helm(ctx, "--values", "test/kube/howdah.yaml", "--set", "replicas=1", "--set-string", "podAnnotations.images="+digests)
 }
 
 func (s *story) helm(ctx context.Context, args ...string) error {

@@ -198,23 +198,30 @@ func (s *stranger) clients() (plugin, backup string) {
 	return filepath.Join(s.folder, "kubectl-howdah"), filepath.Join(s.folder, "howdah-backup")
 }
 
-const database = `
-apiVersion: howdah.dev/v1alpha1
-kind: PostgresCluster
-metadata: {name: hello, namespace: default}
-spec:
-  version: 17
-  storage: {size: 1Gi}
-`
-
-// apply creates what a manifest has.
-func (s *stranger) apply(manifest string) {
+// typed types what a chapter of the page about the installation says, with this release in the place of that of the page, and returns
+// what is printed.
+func (s *stranger) typed(chapter string) string {
 	s.Helper()
-	path := filepath.Join(s.folder, "manifest.yaml")
-	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+	page, err := os.ReadFile(filepath.Join(root, "docs/installation.md"))
+	if err != nil {
 		s.Fatal(err)
 	}
-	s.kubectl("apply", "--filename", path)
+	_, text, found := strings.Cut(string(page), "## "+chapter+"\n")
+	_, text, begins := strings.Cut(text, "```sh\n")
+	script, _, ends := strings.Cut(text, "```")
+	if !found || !begins || !ends {
+		s.Fatalf("the page has no commands in %s", chapter)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		s.Fatal(err)
+	}
+	script = strings.NewReplacer(
+		"registry.example/howdah", s.address+"/strangers", "1.2.3", version,
+		"helm install", filepath.Join(top, "build/bin/helm")+" install --plain-http --set replicas=1",
+		"kubectl ", filepath.Join(kubernetes(), "kubectl")+" ", "install.yaml", filepath.Join(s.dist, "install.yaml"),
+	).Replace(script)
+	return s.run("bash", "-euo", "pipefail", "-c", script)
 }
 
 // podsOfTheSuite are the images of the controllers' pods, each once.
@@ -227,9 +234,10 @@ func (s *stranger) podsOfTheSuite() []string {
 func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
 	s := newStranger(t)
 	s.release()
-	s.timed("helm install", func() {
-		s.run("build/bin/helm", "install", "howdah", "oci://"+s.address+"/strangers/charts/howdah", "--version", version, "--plain-http",
-			"--namespace", "howdah-system", "--create-namespace", "--set", "replicas=1", "--wait", "--timeout", "5m")
+	s.timed("the quickstart", func() {
+		if out := s.typed("Quickstart"); !strings.Contains(out, "PostgreSQL 17.") {
+			t.Errorf("the quickstart doesn't end with a database:\n%s", out)
+		}
 	})
 	pinned := regexp.MustCompile("^" + regexp.QuoteMeta(s.address) + `/strangers/([a-z-]+):` + regexp.QuoteMeta(version) + "@sha256:[0-9a-f]{64}$")
 	images := s.podsOfTheSuite()
@@ -241,8 +249,6 @@ func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
 			t.Errorf("%s is not pinned, or the nodes did not pull it from the registry", image)
 		}
 	}
-	s.apply(database)
-	s.timed("the first database", func() { s.kubectl("wait", "--for=condition=Ready", "pgc/hello", "--timeout=300s") })
 	if !s.registry.of("agent") {
 		t.Error("the agent was not pulled from the registry")
 	}
@@ -263,10 +269,7 @@ func (s *stranger) manifests() {
 	s.run("build/bin/helm", "uninstall", "howdah", "--namespace", "howdah-system", "--wait")
 	const state = `jsonpath={.metadata.uid} {.status.containerStatuses[*].restartCount} {.status.startTime}`
 	before := s.kubectl("get", "pod", "hello-0", "--namespace", "default", "--output", state)
-	s.timed("kubectl apply", func() {
-		s.kubectl("apply", "--filename", filepath.Join(s.dist, "install.yaml"))
-		s.kubectl("wait", "--for=condition=Available", "deployments", "--all", "--namespace", "howdah-system", "--timeout=300s")
-	})
+	s.timed("kubectl apply", func() { s.typed("Without helm") })
 	for _, image := range s.podsOfTheSuite() {
 		if !strings.HasPrefix(image, s.address+"/strangers/") {
 			s.Errorf("install.yaml runs %s", image)
