@@ -48,8 +48,13 @@ type Client struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	known map[string]*connection
+	known map[key]*connection
+	// swept is when the table was last searched for what nobody uses.
+	swept time.Time
 }
+
+// key of a connection.
+type key struct{ host, ip string }
 
 type connection struct {
 	http      *http.Client
@@ -60,7 +65,7 @@ type connection struct {
 
 // New returns a client.
 func New(now func() time.Time) *Client {
-	return &Client{now: now, known: map[string]*connection{}}
+	return &Client{now: now, known: map[key]*connection{}}
 }
 
 // Status asks an agent for its state.
@@ -123,31 +128,48 @@ func (c *Client) call(ctx context.Context, target Target, method, route string, 
 	return nil
 }
 
-// client is the one that is known for the target, unless its CA or its own certificate has aged since.
+// client is the one that is known for the target, unless its CA or its own certificate has aged since. Nobody waits for the key of
+// another.
 func (c *Client) client(target Target) (*http.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget()
-	now := c.now()
-	key, authority := target.Host+" "+target.IP, sha256.Sum256(target.Authority.Bundle)
-	if known := c.known[key]; known != nil && known.authority == authority && now.Sub(known.made) < certificate.LeafLife/3 {
-		known.used = now
-		return known.http, nil
+	now, authority := c.now(), sha256.Sum256(target.Authority.Bundle)
+	if known := c.recall(key{target.Host, target.IP}, authority, now); known != nil {
+		return known, nil
 	}
 	made, err := newHTTPClient(target, now)
 	if err != nil {
 		return nil, err
 	}
-	c.known[key] = &connection{http: made, authority: authority, made: now, used: now}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if previous := c.known[key{target.Host, target.IP}]; previous != nil {
+		previous.http.CloseIdleConnections()
+	}
+	c.known[key{target.Host, target.IP}] = &connection{http: made, authority: authority, made: now, used: now}
 	return made, nil
 }
 
-// forget drops what was not used for a while: pods that were deleted.
-func (c *Client) forget() {
-	for key, known := range c.known {
-		if c.now().Sub(known.used) > 10*idleLimit {
+func (c *Client) recall(name key, authority [sha256.Size]byte, now time.Time) *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep(now)
+	known := c.known[name]
+	if known == nil || known.authority != authority || now.Sub(known.made) >= certificate.LeafLife/3 {
+		return nil
+	}
+	known.used = now
+	return known.http
+}
+
+// sweep drops what was not used for a while: pods that were deleted. It searches the table once in a while, and not for each call.
+func (c *Client) sweep(now time.Time) {
+	if now.Sub(c.swept) < idleLimit {
+		return
+	}
+	c.swept = now
+	for name, known := range c.known {
+		if now.Sub(known.used) > 10*idleLimit {
 			known.http.CloseIdleConnections()
-			delete(c.known, key)
+			delete(c.known, name)
 		}
 	}
 }
@@ -167,6 +189,8 @@ func newHTTPClient(target Target, now time.Time) (*http.Client, error) {
 		TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: target.Host, Certificates: []tls.Certificate{own},
 		},
+		// A dial goes on when whoever asked has given up.
+		DialContext: (&net.Dialer{Timeout: timeLimit}).DialContext, TLSHandshakeTimeout: timeLimit,
 		MaxIdleConns: 1, IdleConnTimeout: idleLimit, ForceAttemptHTTP2: false, DisableCompression: true,
 	}}, nil
 }

@@ -39,7 +39,9 @@ func (r *Reconciler) parts() parts {
 }
 
 // plan is the algorithm: the steps of a pass over a cluster as it was observed.
-func (r *Reconciler) plan(o *observed.Cluster) steps {
+func (r *Reconciler) plan(o *observed.Cluster) steps { return quietly(o, r.all(o)) }
+
+func (r *Reconciler) all(o *observed.Cluster) steps {
 	p := r.parts()
 	if o.Deleting() {
 		return r.deletion(p, o)

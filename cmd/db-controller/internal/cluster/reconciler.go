@@ -4,12 +4,14 @@ package cluster
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -23,34 +25,45 @@ import (
 
 // Agents in the pods.
 type Agents interface {
-	reading.Agents
+	agents.Asker
 	rolling.Agents
 }
 
 // Reconciler of PostgresClusters.
 type Reconciler struct {
 	manager.Dependencies
-	Agents Agents
+	// Agents take requests.
+	Agents rolling.Agents
 
+	pool    *agents.Pool
 	secrets secretcache.Cache
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
 }
 
 // New makes the reconciler of PostgresClusters.
-func New(dependencies manager.Dependencies, agents Agents) *Reconciler {
-	return &Reconciler{Dependencies: dependencies, Agents: agents}
+func New(dependencies manager.Dependencies, all Agents) *Reconciler {
+	dependencies.Client = guardedClient{dependencies.Client}
+	return &Reconciler{
+		Dependencies: dependencies, Agents: guardedAgents{all}, pool: agents.NewPool(all, dependencies.Now, rand.Float64),
+	}
 }
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ctx, guard := withGuard(ctx)
+	result, err := r.loop(req).Reconcile(ctx, req)
+	return r.again(req, guard, result, err) //nolint:contextcheck // agents are asked beyond the end of the pass
+}
+
+func (r *Reconciler) loop(req ctrl.Request) flow.Loop[*v1alpha1.PostgresCluster, *observed.Cluster] {
 	return flow.Loop[*v1alpha1.PostgresCluster, *observed.Cluster]{
 		Client: r.Client, Events: r.Events, Object: &v1alpha1.PostgresCluster{}, Summary: v1alpha1.ConditionReady, Expected: expected,
 		LogValues: func(*v1alpha1.PostgresCluster) []any { return []any{"cluster", req.String()} },
 		Observe:   r.observe, Plan: r.plan, Report: write, Again: lookAgain,
 		Attach: func(o *observed.Cluster, pass *flow.Pass) { o.Record = pass.Record },
 		Delay:  r.pause, Done: r.wrote, Deleted: r.forget,
-	}.Reconcile(ctx, req)
+	}
 }
 
 // forget a cluster that no longer exists.
@@ -58,6 +71,7 @@ func (r *Reconciler) forget(cluster types.NamespacedName) {
 	r.secrets.Forget(cluster)
 	r.writes.Forget(cluster)
 	r.pacer.Forget(cluster)
+	r.pool.Forget(cluster)
 }
 
 // observe reads all that a pass needs, unless the cluster itself is one that this process has overwritten.
@@ -66,11 +80,16 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 	if own.Stale() {
 		return &observed.Cluster{Cluster: cluster, Own: own}, ownwrites.ErrStale
 	}
-	return r.reader().Observe(ctx, cluster, own)
+	o, err := r.reader().Observe(ctx, cluster, own)
+	heed(ctx, o)
+	if errors.Is(err, agents.ErrNotAsked) {
+		return o, check(ctx)
+	}
+	return o, err
 }
 
 func (r *Reconciler) reader() *reading.Reader {
-	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.Agents, Secrets: &r.secrets, Now: r.Now, Agent: r.Agent}
+	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.pool, Secrets: &r.secrets, Now: r.Now, Agent: r.Agent}
 }
 
 // write reports what was observed, as far as it was.
@@ -84,7 +103,7 @@ func write(o *observed.Cluster, outcome flow.Outcome) {
 
 // wrote says to the next passes what this one has written, and what it has met.
 func (r *Reconciler) wrote(o *observed.Cluster, pass *flow.Pass, outcome flow.Outcome) {
-	if errors.Is(outcome.Err, ownwrites.ErrStale) {
+	if errors.Is(outcome.Err, ownwrites.ErrStale) || errors.Is(outcome.Err, agents.ErrNotAsked) {
 		return // nothing was done
 	}
 	if outcome.Err != nil {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/yaml"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
@@ -39,6 +40,10 @@ type standIn struct {
 	answer func(*agentapi.Status)
 	// silent agents don't answer.
 	silent bool
+	// deaf are clusters whose agents accept connections and never answer.
+	deaf map[string]bool
+	// looks counts the questions of how an agent is, and inWorkers those that a worker of the controller waited for.
+	looks, inWorkers int
 	// volumes are what becomes of claims.
 	volumes volumes
 	// unpublished primaries don't say where clients shall go.
@@ -224,13 +229,17 @@ func (s *standIn) failedPod(ctx context.Context, job *batchv1.Job, pods []corev1
 
 // Status is what the agent of a pod would answer: it has applied what its ConfigMap says.
 func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.Status, error) {
+	name, rest, _ := strings.Cut(target.Host, ".")
+	service, _, _ := strings.Cut(rest, ".")
+	if s.isDeaf(ctx, strings.TrimSuffix(service, "-pods")) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.silent {
 		return nil, errors.New("no answer")
 	}
-	name, rest, _ := strings.Cut(target.Host, ".")
-	service, _, _ := strings.Cut(rest, ".")
 	pod := &corev1.Pod{}
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, pod); err != nil {
 		return nil, err
@@ -254,6 +263,17 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 		s.answer(status)
 	}
 	return status, nil
+}
+
+// isDeaf counts a question, and says whether it will never be answered.
+func (s *standIn) isDeaf(ctx context.Context, cluster string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	if controller.ReconcileIDFromContext(ctx) != "" {
+		s.inWorkers++
+	}
+	return s.deaf[cluster]
 }
 
 // Restart notes that it was asked.

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"howdah.dev/apis/v1alpha1"
 )
@@ -65,6 +66,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Pooler{}, handler.EnqueueRequestsFromMapFunc(ofPooler)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.ofRepository)).
+		Watches(&v1alpha1.PostgresCluster{}, unreadyFirst()).
+		WatchesRawSource(source.Func(r.wakeByAgents)).
 		Complete(r)
 }
 

@@ -49,8 +49,10 @@ type Cluster struct {
 	// Pods of the instances, workers that write to a volume and have not ended.
 	Pods    []corev1.Pod
 	Workers []corev1.Pod
-	// Agents that answered, by pod.
+	// Agents that answered, by pod. Passes share their answers.
 	Agents map[string]*agentapi.Status
+	// AgentsOld: not all agents were asked for this pass. It goes by older answers, and writes nothing.
+	AgentsOld bool
 	// Lease that the agents elect over. It is read only where no agent says that there is one.
 	Lease     *coordinationv1.Lease
 	LeaseRead bool

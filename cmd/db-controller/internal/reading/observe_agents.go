@@ -2,35 +2,39 @@ package reading
 
 import (
 	"context"
-	"sync"
+	"fmt"
 
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
-// readAgents asks the agents of all running pods at once. One that doesn't answer is unknown, which is no error: what
-// Kubernetes knows of its pod counts then.
-func (r *Reader) readAgents(ctx context.Context, o *observed.Cluster) error {
-	var mu sync.Mutex
-	var all sync.WaitGroup
+// readAgents looks at what the agents of all running pods answered last. One that didn't is unknown, which is no error: what
+// Kubernetes knows of its pod counts then. Its error is ErrNotAsked where one has yet to be asked for the first time.
+func (r *Reader) readAgents(_ context.Context, o *observed.Cluster) error {
+	instances := map[string]agents.Instance{}
 	for i := range o.Pods {
-		target, ok := o.AgentTarget(&o.Pods[i])
-		if !ok {
-			continue
+		pod := &o.Pods[i]
+		if target, ok := o.AgentTarget(pod); ok {
+			instances[pod.Name] = agents.Instance{Target: target, Incarnation: incarnation(pod), Doubtful: !observed.PodReady(pod)}
 		}
-		name := o.Pods[i].Name
-		all.Go(func() {
-			status, err := r.Agents.Status(ctx, target)
-			if err != nil {
-				log.FromContext(ctx).V(1).Info("An agent doesn't answer", "pod", name, "reason", err.Error())
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			o.Agents[name] = status
-		})
 	}
-	all.Wait()
+	answers := r.Agents.Look(client.ObjectKeyFromObject(o.Cluster), instances)
+	o.Agents, o.AgentsOld = answers.ByPod, !answers.Live
+	if !answers.Known {
+		return agents.ErrNotAsked
+	}
 	return nil
+}
+
+// incarnation of a pod, in which nothing counts that its agent, or nobody, has answered in another.
+func incarnation(pod *corev1.Pod) string {
+	text := fmt.Sprint(pod.UID, pod.Status.PodIP, observed.PodReady(pod))
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		text += fmt.Sprint(" ", status.Name, status.RestartCount, status.State.Running != nil)
+	}
+	return text
 }

@@ -3,20 +3,19 @@
 package reading
 
 import (
-	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
-	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// Agents say how their instances are.
+// Agents say how their instances are, as far as they were asked. Nobody waits for an answer.
 type Agents interface {
-	Status(ctx context.Context, target agents.Target) (*agentapi.Status, error)
+	Look(cluster types.NamespacedName, instances map[string]agents.Instance) agents.Answers
 }
 
 // Reader of everything that there is of a cluster.
