@@ -77,6 +77,8 @@ const (
 	ReasonFollowing = "Following"
 	// ReasonCommitsWaiting: synchronous commits wait for replicas that are missing, or clients do after a crash of the primary.
 	ReasonCommitsWaiting = "CommitsWaiting"
+	// ReasonDurabilityReduced: the replicas of replaced data are being built, and commits don't wait for all of them meanwhile.
+	ReasonDurabilityReduced = "DurabilityReduced"
 	// ReasonReplicaDown: a replica does not run or does not follow.
 	ReasonReplicaDown = "ReplicaDown"
 	// ReasonCloning: a replica is being created as a copy of the primary.

@@ -6,6 +6,7 @@ import (
 )
 
 // Synchronous configures synchronous replication.
+// +kubebuilder:validation:XValidation:rule="!has(self.duringRebuild) || self.duringRebuild == 'Wait' || !has(self.durability) || self.durability == 'Required'",message="spec.synchronous.duringRebuild: Degrade applies to durability: Required only: remove it, because with Preferred commits never wait for replicas that are missing"
 type Synchronous struct {
 	// Number of replicas that must have a commit before it is acknowledged; any of them count. It must be less than
 	// spec.instances.
@@ -18,7 +19,23 @@ type Synchronous struct {
 	// +optional
 	// +kubebuilder:default=Required
 	Durability Durability `json:"durability,omitempty"`
+	// DuringRebuild says what happens with durability: Required after the data of the cluster was replaced, by an upgrade or a restore,
+	// until replicas of the new data were built for the first time: with Wait, commits wait for them; with Degrade, those replicas that
+	// are available are enough until then, and none at first. The default is Wait.
+	// +optional
+	DuringRebuild DuringRebuild `json:"duringRebuild,omitempty"`
 }
+
+// DuringRebuild says what synchronous replication does until the replicas of replaced data are built.
+// +kubebuilder:validation:Enum=Wait;Degrade
+type DuringRebuild string
+
+const (
+	// RebuildWait lets commits wait until there are enough replicas.
+	RebuildWait DuringRebuild = "Wait"
+	// RebuildDegrade is content with the replicas that are available, until there were enough once.
+	RebuildDegrade DuringRebuild = "Degrade"
+)
 
 // Durability says what synchronous replication does while replicas are missing.
 // +kubebuilder:validation:Enum=Required;Preferred

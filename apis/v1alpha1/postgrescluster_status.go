@@ -250,6 +250,10 @@ type SynchronousStatus struct {
 	Members []string `json:"members,omitempty"`
 	// Quorum is how many of the members have each acknowledged commit.
 	Quorum int32 `json:"quorum"`
+	// ReducedSince is since when commits don't wait for all replicas that spec.synchronous asks for, because those are being built after the
+	// data was replaced (spec.synchronous.duringRebuild). It is removed once they are there, and does not return on this data.
+	// +optional
+	ReducedSince *metav1.Time `json:"reducedSince,omitempty"`
 }
 
 // SwitchoverStatus is the outcome of spec.switchover.

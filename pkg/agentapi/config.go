@@ -64,6 +64,8 @@ type Synchronous struct {
 	Number int `json:"number"`
 	// Required: commits wait until there are this many. Else as many as there are will do.
 	Required bool `json:"required,omitempty"`
+	// Degrade: until there were this many once in the data generation, as many as there are will do.
+	Degrade bool `json:"degrade,omitempty"`
 }
 
 // Archive says where WAL goes. The lineage is <system identifier>-<DataGeneration>.

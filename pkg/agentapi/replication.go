@@ -11,6 +11,8 @@ type ElectionStatus struct {
 	Members []string `json:"members,omitempty"`
 	// Quorum is on how many of the members an acknowledged commit is; 0 is asynchronous.
 	Quorum int `json:"quorum,omitempty"`
+	// Degraded: commits of this leader don't wait for replicas that are yet to be built in this data generation.
+	Degraded bool `json:"degraded,omitempty"`
 	// Failsafe: the API server is away, and the members agree that the leader goes on.
 	Failsafe bool `json:"failsafe,omitempty"`
 	// Renewal is how the leader keeps the lease at the moment, as itself says: RenewalAPIServer or RenewalMembers. Empty: this is not

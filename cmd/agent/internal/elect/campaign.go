@@ -297,6 +297,7 @@ func (c *candidate) claim() Record {
 		Version: r.Version, Holder: c.self.Name, HolderUID: c.self.UID, Address: c.self.Address, Started: c.self.Started, Term: r.Term + 1,
 		Timeline: c.server.Position.Timeline, Generation: c.self.Generation, LastHolder: c.self.Name,
 	}
+	next.Full = r.Generation == c.self.Generation && r.full(c.config.number())
 	switch {
 	case r.Generation != c.self.Generation || c.solo: // nobody else has anything, or all of it
 		return next
@@ -309,7 +310,7 @@ func (c *candidate) claim() Record {
 	next.End = r.End
 	next.Timeline = max(next.Timeline, r.Timeline) + 1
 	next.Members, next.Quorum = without(r.Members, c.self.Name), r.Quorum
-	if !c.config.Required {
+	if !c.config.required(r) {
 		next.Quorum = min(r.Quorum, c.waiting())
 	}
 	switch {

@@ -223,7 +223,9 @@ func (u *universe) release(p *place) {
 		switch {
 		case have < p.sync.Quorum:
 			waiting = append(waiting, commit)
-		case u.newest.Quorum > 0 || u.config.everything:
+		case u.config.degrade && u.newest.Full && p.sync.Quorum < u.config.number:
+			u.fail("%s acknowledges commit %d on %d replicas, and there were %d of them once", p.name, commit, p.sync.Quorum, u.config.number)
+		case u.newest.Quorum > 0 || u.config.everything || u.config.degrade && len(u.newest.Members) == 0:
 			u.acked = append(u.acked, commit)
 		}
 	}

@@ -323,6 +323,25 @@ func replaced(u *universe) {
 	u.boot(a)
 }
 
+// unbuilt: the first instance has begun a data generation that the others have no copy of.
+func unbuilt(u *universe) {
+	u.version++
+	u.lease = Record{Version: strconv.Itoa(u.version)}
+	u.newest, u.history = u.lease, nil
+	for i, p := range u.places {
+		p.disk, p.cut = disk{}, i > 0
+		if i == 0 {
+			p.disk.wal = []written{{1, 0}}
+		}
+		p.saved = p.disk
+		u.boot(p)
+	}
+	u.calm(4)
+	for _, p := range u.places {
+		p.cut = false
+	}
+}
+
 // advanced: all have more than there is on any snapshot, and the Lease says so.
 func advanced(u *universe) {
 	u.commit(u.places[0], u.places[1:])
@@ -343,8 +362,14 @@ var explorations = map[string]exploration{
 	"a Lease from a backup":                 {instances: 3, number: 1, required: true, faults: []string{"restore", "edit", "remove", "crash"}, ticks: 2, commits: 1, most: 2},
 	"a Lease from before a switchover":      {instances: 3, number: 1, required: true, faults: []string{"restore", "crash"}, commits: 1, most: 2, begin: moved},
 	"a volume from a snapshot":              {instances: 3, number: 1, required: true, faults: []string{"roll back", "empty", "lose"}, ticks: 5, commits: 1, most: 2, begin: advanced},
-	"all pods at once":                      {instances: 2, faults: []string{"delete", "start"}, ticks: 2, commits: 1, most: 2, everything: true},
-	"all of three pods at once":             {instances: 3, faults: []string{"delete", "start"}, ticks: 1, commits: 1, most: 3, everything: true},
+	"replicas that are being built": {
+		instances: 3, number: 2, required: true, degrade: true, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 2, most: 2, begin: unbuilt},
+	"a replica that is being built": {
+		instances: 2, number: 1, required: true, degrade: true, faults: []string{"crash", "cut", "pause", "delete", "start"}, ticks: 5, commits: 2, most: 2, begin: unbuilt},
+	"replicas that were built": {
+		instances: 3, number: 1, required: true, degrade: true, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 1, most: 2},
+	"all pods at once":          {instances: 2, faults: []string{"delete", "start"}, ticks: 2, commits: 1, most: 2, everything: true},
+	"all of three pods at once": {instances: 3, faults: []string{"delete", "start"}, ticks: 1, commits: 1, most: 3, everything: true},
 }
 
 func TestEveryOrderOfEventsKeepsWhatWasAcknowledged(t *testing.T) {

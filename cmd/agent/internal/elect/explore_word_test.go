@@ -28,6 +28,7 @@ const (
 	countedFromArrival
 	countedBeforeConfirmed
 	noWaitAfterRestart
+	degradesAgain
 )
 
 // post a question, or an answer.

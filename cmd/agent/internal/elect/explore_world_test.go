@@ -128,6 +128,7 @@ type exploration struct {
 	mixed      bool
 	everything bool // acknowledged commits count without a quorum, too
 	byWord     bool
+	degrade    bool // commits don't wait for replicas that are yet to be built
 	mistake    mistake
 	// begin brings about what the exploration begins with.
 	begin func(u *universe)
@@ -138,7 +139,10 @@ func newUniverse(e exploration) *universe {
 	u.newest = u.lease
 	for i := range e.instances {
 		p := &place{name: peers(3)[i], now: 100 * time.Second, limits: exploredLimits()}
-		p.config = Config{Peers: peers(e.instances), Number: e.number, Required: e.required, MaxLag: 100}
+		p.config = Config{Peers: peers(e.instances), Number: e.number, Required: e.required, Degrade: e.degrade, MaxLag: 100}
+		if e.mistake == degradesAgain {
+			p.config.Required = false
+		}
 		if e.mixed && i == 0 { // it is of another version
 			p.limits = longer()
 		}

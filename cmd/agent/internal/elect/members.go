@@ -73,8 +73,8 @@ func (m *membership) desired() ([]Member, int) {
 			fit = append(fit, Member{Name: name, Address: m.replicas.known[name].Address})
 		}
 	}
-	number := max(0, min(m.config.Number, len(m.config.Peers)-1))
-	if m.config.Required {
+	number := m.config.number()
+	if m.config.required(m.record) {
 		fit = m.fill(fit, number)
 	}
 	return fit, min(number, len(fit))

@@ -41,6 +41,8 @@ type Record struct {
 	// Members may take over. An acknowledged commit is on at least Quorum of them.
 	Members []Member
 	Quorum  int
+	// Full: the quorum was once as large as the cluster asks for, in this data generation. That is never forgotten.
+	Full bool
 	// Successor should take a lease that was given up.
 	Successor string
 	// Complete: the lease was given up after an orderly end, at End, so whoever has End has everything.
@@ -116,6 +118,9 @@ func (r *Record) Lasts() time.Duration {
 	}
 	return r.Duration
 }
+
+// full says whether there was once a quorum of that many. An agent that doesn't know of Full has dropped it, but keeps the quorum.
+func (r *Record) full(number int) bool { return r.Full || number > 0 && r.Quorum >= number }
 
 // blank: nobody has written it yet, or somebody has taken the Lease away and it was made again.
 func (r *Record) blank() bool {

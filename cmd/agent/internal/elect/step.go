@@ -199,6 +199,7 @@ func (c *Core) renewal(now Time) (Record, bool) {
 	if !steady && !subset(next.Members, record.Members) { // whoever is added could fence a primary that can't renew just now
 		next.Members, next.Quorum = record.Members, record.Quorum
 	}
+	next.Full = next.full(c.config.number())
 	next.Members = c.membership().marked(next.Members)
 	if next.Word = c.tenure().word(now, next.Members, steady); next.Word > 0 && record.Word > 0 && c.lease.confirmed {
 		pause = c.limits.Word.Keep

@@ -39,6 +39,9 @@ type Config struct {
 	// Number of synchronous replicas, 0 for none; Required: commits wait for them.
 	Number   int
 	Required bool
+	// Degrade: until that many were there once in this data generation, those that are there will do. It has no meaning but with
+	// Required, and says nothing from then on.
+	Degrade bool
 	// MaxLag is how far behind a member may be, in bytes.
 	MaxLag uint64
 	// Limits of this instance; zero: DefaultLimits.
@@ -54,6 +57,20 @@ func (c *Config) limits() Limits {
 	}
 	return c.Limits
 }
+
+// number of replicas that commits are to wait for, as far as there are instances.
+func (c *Config) number() int { return max(0, min(c.Number, len(c.Peers)-1)) }
+
+// degraded: the replicas of this data generation are yet to be built, and commits don't wait for that.
+func (c *Config) degraded(record *Record) bool {
+	return c.Required && c.Degrade && c.number() > 0 && !record.full(c.number())
+}
+
+// required: commits wait for that many replicas, whether they are there or not.
+func (c *Config) required(record *Record) bool { return c.Required && !c.degraded(record) }
+
+// Degraded says whether this instance is the primary, and commits don't wait for replicas that are yet to be built.
+func Degraded(c *Core) bool { return c.holds && c.config.degraded(c.lease.record) }
 
 // Mode is how PostgreSQL runs.
 type Mode int

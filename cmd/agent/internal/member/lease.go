@@ -61,6 +61,7 @@ type election struct {
 	LastHolder string         `json:"lastHolder,omitempty"`
 	Members    []elect.Member `json:"members"`
 	Quorum     int            `json:"quorum,omitempty"`
+	Full       bool           `json:"full,omitempty"`
 	Successor  string         `json:"successor,omitempty"`
 	Complete   bool           `json:"complete,omitempty"`
 	End        elect.End      `json:"end,omitzero"`
@@ -89,7 +90,7 @@ func (l *lease) record() elect.Record {
 	record.Timeline, record.Generation, record.HolderUID, record.Address = known.Timeline, known.Generation, known.HolderUID, known.Address
 	record.Started, record.LastHolder, record.Members, record.Quorum = known.Started, known.LastHolder, known.Members, known.Quorum
 	record.Successor, record.Complete, record.End = known.Successor, known.Complete, known.End
-	record.Sequence, record.Checkpoint = known.Sequence, known.Checkpoint
+	record.Sequence, record.Checkpoint, record.Full = known.Sequence, known.Checkpoint, known.Full
 	if record.Word = seconds(known.WordSeconds); record.Word > 0 {
 		record.Duration = seconds(known.RenewalSeconds)
 	}
@@ -111,7 +112,7 @@ func patchOf(record elect.Record, now time.Time) (lease, error) {
 	said := election{
 		Generation: record.Generation, Timeline: record.Timeline, HolderUID: record.HolderUID, Address: record.Address, Started: record.Started, LastHolder: record.LastHolder,
 		Members: members, Quorum: record.Quorum, Successor: record.Successor, Complete: record.Complete, End: record.End,
-		Sequence: record.Sequence, Checkpoint: record.Checkpoint,
+		Sequence: record.Sequence, Checkpoint: record.Checkpoint, Full: record.Full,
 	}
 	if record.Word > 0 {
 		said.WordSeconds, said.RenewalSeconds = inSeconds(record.Word), inSeconds(record.Duration)

@@ -26,7 +26,7 @@ func TestWhatCannotBeReadOfALeaseIsSaidAndTheRestIsKnown(t *testing.T) {
 func TestALeaseIsReadAsItWasWritten(t *testing.T) {
 	want := elect.Record{
 		Version: "7", Holder: "shop-0", HolderUID: "u", Address: "10.0.0.7", Started: "s", Term: 4, Timeline: 2, Generation: "g1",
-		Duration: 9 * time.Second, LastHolder: "shop-0", Members: []elect.Member{{Name: "shop-1", Address: "10.0.0.8"}}, Quorum: 1,
+		Duration: 9 * time.Second, LastHolder: "shop-0", Members: []elect.Member{{Name: "shop-1", Address: "10.0.0.8"}}, Quorum: 1, Full: true,
 		Successor: "shop-1", Complete: true, End: elect.End{Timeline: 1, LSN: 5},
 	}
 	written, err := patchOf(want, time.Unix(1, 0))
@@ -38,7 +38,7 @@ func TestALeaseIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("members %v", got.Members)
 	}
 	got.Members, want.Members = nil, nil
-	if got.Version != want.Version || got.Holder != want.Holder || got.Duration != want.Duration || got.End != want.End || got.Damaged != "" {
+	if got.Version != want.Version || got.Holder != want.Holder || got.Duration != want.Duration || got.End != want.End || got.Full != want.Full || got.Damaged != "" {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

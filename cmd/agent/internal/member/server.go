@@ -282,6 +282,7 @@ func (m *Member) Status() *agentapi.ElectionStatus {
 		Leader: record.Holder, Term: record.Term, Quorum: record.Quorum, Failsafe: m.core.Failsafe(), Waiting: m.want.Why,
 		LeaseAgeSeconds: m.core.Age(m.Now()).Seconds(),
 	}
+	status.Degraded = elect.Degraded(m.core)
 	if record.Holder == m.Self.Name && (!m.core.Holds() || m.core.Alone()) {
 		status.Leader = "" // it was, and may be again; other instances are made once it is
 	}

@@ -125,7 +125,7 @@ func electorate(config agentapi.Config) elect.Config {
 		out.Peers = append(out.Peers, fmt.Sprintf("%s-%d", config.Cluster, i))
 	}
 	if s := config.Synchronous; s != nil {
-		out.Number, out.Required = s.Number, s.Required
+		out.Number, out.Required, out.Degrade = s.Number, s.Required, s.Degrade
 	}
 	if config.MaxLagBytes > 0 {
 		out.MaxLag = uint64(config.MaxLagBytes)

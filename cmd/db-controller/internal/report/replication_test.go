@@ -3,6 +3,7 @@ package report
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -54,7 +55,12 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 		}, "Fenced", "shop-1 is fenced: its PostgreSQL is stopped"},
 		"commits wait":          {synchronous(2, v1alpha1.DurabilityRequired, "shop-1"), "CommitsWaiting", "Commits wait: 2 replicas must confirm them, and only 1 can."},
 		"commits need not wait": {synchronous(2, v1alpha1.DurabilityPreferred, "shop-1"), "Joining", "shop-2"},
-		"enough have commits":   {synchronous(1, v1alpha1.DurabilityRequired, "shop-1", "shop-2"), "Following", ""},
+		"commits don't wait for replicas that are being built": {func(o *observed.Cluster) {
+			synchronous(2, v1alpha1.DurabilityRequired, "shop-1")(o)
+			o.Agents["shop-0"].Election.Degraded, o.Agents["shop-0"].Election.Quorum = true, 1
+			rejoin(agentapi.RejoinStatus{Method: "Clone", Source: "shop-0", BytesDone: 40, BytesTotal: 200})(o)
+		}, "DurabilityReduced", "commits wait for 1 replicas instead of 2, because those are being built after the data was replaced"},
+		"enough have commits": {synchronous(1, v1alpha1.DurabilityRequired, "shop-1", "shop-2"), "Following", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Trio(c.change)
@@ -133,5 +139,28 @@ func TestTheLimitsOfReplicasAreRecordedOnceThePrimaryRunsWithThem(t *testing.T) 
 	Write(o, flow.Next)
 	if got := o.Cluster.Status.StandbyLimits; len(got) != 1 || got["max_connections"] != "200" {
 		t.Errorf("after: %v", got)
+	}
+}
+
+func TestReducedDurabilityIsReportedSinceItBeganAndUntilItEnds(t *testing.T) {
+	o := observedtest.Trio(nil)
+	o.Cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1, DuringRebuild: v1alpha1.RebuildDegrade}
+	o.Agents["shop-0"].Election.Degraded, o.Agents["shop-0"].Election.Members = true, nil
+	began := o.Now
+	Write(o, flow.Next)
+	o.Now = o.Now.Add(time.Minute)
+	Write(o, flow.Next)
+	if since := o.Cluster.Status.Synchronous.ReducedSince; since == nil || !since.Time.Equal(began) {
+		t.Errorf("since %v, and it began at %v", since, began)
+	}
+	got := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionReplicated)
+	if got.Reason != v1alpha1.ReasonDurabilityReduced || !strings.Contains(got.Message, "This ends by itself once 1 replicas can confirm commits.") {
+		t.Errorf("%+v", got)
+	}
+	o.Agents["shop-0"].Election.Degraded, o.Agents["shop-0"].Election.Members = false, []string{"shop-1", "shop-2"}
+	Write(o, flow.Next)
+	got = meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionReplicated)
+	if o.Cluster.Status.Synchronous.ReducedSince != nil || got.Reason != v1alpha1.ReasonFollowing {
+		t.Errorf("once it is over: %+v, %+v", o.Cluster.Status.Synchronous, got)
 	}
 }

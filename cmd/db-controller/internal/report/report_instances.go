@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
@@ -167,7 +168,14 @@ func synchronousOf(o *observed.Cluster, agent *agentapi.Status) *v1alpha1.Synchr
 	if o.Cluster.Spec.Synchronous == nil || agent.Election == nil {
 		return nil
 	}
-	return &v1alpha1.SynchronousStatus{
+	now := &v1alpha1.SynchronousStatus{
 		Members: slices.Sorted(slices.Values(agent.Election.Members)), Quorum: int32(agent.Election.Quorum),
 	}
+	if agent.Election.Degraded {
+		now.ReducedSince = &metav1.Time{Time: o.Now}
+		if before := o.Cluster.Status.Synchronous; before != nil && before.ReducedSince != nil {
+			now.ReducedSince = before.ReducedSince
+		}
+	}
+	return now
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"time"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
@@ -22,6 +23,9 @@ func replicated(o *observed.Cluster) condition.Finding {
 	if o.Primary() < 0 || !o.Serving(o.Primary()) {
 		return condition.False(v1alpha1.ReasonElecting, "There is no primary to follow.")
 	}
+	if found := durabilityReduced(o); found.Reason != "" {
+		return found
+	}
 	if found := commitsWaiting(o); found.Reason != "" {
 		return found
 	}
@@ -34,6 +38,26 @@ func replicated(o *observed.Cluster) condition.Finding {
 		}
 	}
 	return condition.True(v1alpha1.ReasonFollowing, fmt.Sprintf("All replicas follow %s and could take over.", o.Names.Instance(o.Primary())))
+}
+
+// durabilityReduced: the replicas of replaced data are being built, and commits don't wait for that. It says how far they are.
+func durabilityReduced(o *observed.Cluster) condition.Finding {
+	wanted, is := o.Cluster.Spec.Synchronous, o.Cluster.Status.Synchronous
+	if wanted == nil || is == nil || is.ReducedSince == nil {
+		return condition.Finding{}
+	}
+	text := fmt.Sprintf("Since %s, commits wait for %d replicas instead of %d, because those are being built after the data was replaced "+
+		"(spec.synchronous.duringRebuild: Degrade). If %s is lost meanwhile, so are the commits that only it has. This ends by itself once %d replicas can confirm commits.",
+		is.ReducedSince.UTC().Format(time.RFC3339), is.Quorum, wanted.Number, o.Names.Instance(o.Primary()), wanted.Number)
+	for i := range o.Cluster.Status.Instances {
+		if i == o.Primary() || i >= o.Wanted() {
+			continue
+		}
+		if found := follows(o, i, &o.Cluster.Status.Instances[i]); found.Reason != "" {
+			text += " " + found.Message
+		}
+	}
+	return condition.False(v1alpha1.ReasonDurabilityReduced, text)
 }
 
 // commitsWaiting: fewer replicas are there than commits have to be on.

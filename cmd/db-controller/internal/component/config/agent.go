@@ -54,6 +54,7 @@ func electing(cluster *v1alpha1.PostgresCluster, instances int, config *agentapi
 	if synchronous := cluster.Spec.Synchronous; synchronous != nil {
 		config.Synchronous = &agentapi.Synchronous{
 			Number: int(synchronous.Number), Required: synchronous.Durability != v1alpha1.DurabilityPreferred,
+			Degrade: synchronous.Durability != v1alpha1.DurabilityPreferred && synchronous.DuringRebuild == v1alpha1.RebuildDegrade,
 		}
 	}
 }
