@@ -62,6 +62,7 @@ func (r *releaseOptions) addFlags(command *cobra.Command) {
 	flags.StringVar(&r.Helm, "helm", "build/bin/helm", "path of helm")
 	flags.StringVar(&r.key, "key", "", "PEM file with an ECDSA key that signs the release; without it the release is not signed")
 	flags.Int64Var(&r.time, "time", 0, "time of the files in archives, in seconds since 1970")
+	flags.BoolVar(&r.Uncommitted, "uncommitted", false, "sign a release with uncommitted changes, to try it out")
 	_ = command.MarkFlagRequired("repository")
 }
 

@@ -134,7 +134,7 @@ func (s *stranger) release() {
 	key, public := filepath.Join(s.folder, "howdah.key"), filepath.Join(s.folder, "howdah.pub")
 	s.run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
 	s.run("openssl", "ec", "-in", key, "-pubout", "-out", public)
-	flags := "--postgres-images=17=" + image
+	flags := "--uncommitted --postgres-images=17=" + image
 	if testing.Short() {
 		flags += " --arches=amd64 --platforms=linux/amd64"
 	}

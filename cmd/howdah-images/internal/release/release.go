@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"howdah.dev/howdah/cmd/howdah-images/internal/image"
@@ -46,6 +47,9 @@ type Release struct {
 	Work string         // folder for what is compiled
 	Helm string         // path of helm
 	Key  *signature.Key // nil leaves the release unsigned
+
+	// Uncommitted lets a release be signed whose files are not those of a commit, which nobody can build again.
+	Uncommitted bool
 }
 
 var (
@@ -59,6 +63,9 @@ func (r *Release) check() error {
 	}
 	if !repositoryPattern.MatchString(r.Repository) {
 		return fmt.Errorf("the images of the release need a registry and a path there, as in registry.example/howdah, not %q", r.Repository)
+	}
+	if r.Key != nil && strings.HasSuffix(r.Source.Revision, "-dirty") && !r.Uncommitted {
+		return errors.New("a release with uncommitted changes is not signed, because nobody could build it again: commit them, or try it out with --uncommitted")
 	}
 	return nil
 }

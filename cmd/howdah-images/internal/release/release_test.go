@@ -376,6 +376,12 @@ func TestAVersionOrAPlaceThatCanNotBeIsRefused(t *testing.T) {
 			t.Errorf("version %q passes", version)
 		}
 	}
+	changed := &Release{Source: image.Source{Version: "1.2.3", Revision: "0123-dirty"}, Repository: "registry.example/howdah", Key: signer}
+	if err := changed.check(); err == nil || !strings.Contains(err.Error(), "--uncommitted") {
+		t.Errorf("uncommitted changes: %v", err)
+	}
+	changed.Key = nil
+	must(t, changed.check())
 	for _, where := range []string{"", "howdah", "registry.example/", "/howdah"} {
 		r := &Release{Source: image.Source{Version: "1.2.3"}, Repository: where}
 		if err := r.check(); err == nil {
