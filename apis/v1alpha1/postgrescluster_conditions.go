@@ -10,6 +10,9 @@ const (
 	// ConditionAutomaticFailover says whether another instance takes over when the primary fails. A cluster without spec.failover
 	// does not have it.
 	ConditionAutomaticFailover = "AutomaticFailover"
+	// ConditionLogicalSlotsSynchronized says whether clients of logical replication go on after a failover. Only a cluster with
+	// wal_level=logical and more than one instance has it.
+	ConditionLogicalSlotsSynchronized = "LogicalSlotsSynchronized"
 	// ConditionArchiving says whether WAL reaches the repository.
 	ConditionArchiving = "Archiving"
 	// ConditionStorageHealthy says whether the volumes have enough space left.
@@ -92,10 +95,15 @@ const (
 
 	// ReasonFenced: PostgreSQL of an instance is stopped because spec.failover.fenced names it.
 	ReasonFenced = "Fenced"
-	// ReasonEnabled: another instance takes over when the primary fails.
+	// ReasonEnabled: another instance takes over when the primary fails, and logical slots go with it.
 	ReasonEnabled = "Enabled"
 	// ReasonPaused: no instance takes over until spec.failover.pausedUntil.
 	ReasonPaused = "Paused"
+
+	// ReasonVersionTooLow: PostgreSQL's version can't do what is asked for.
+	ReasonVersionTooLow = "VersionTooLow"
+	// ReasonParameterOff: a parameter in spec switches off what is asked for elsewhere.
+	ReasonParameterOff = "ParameterOff"
 
 	// ReasonNotAsDeclared: a role, a database or an extension can't be brought to what spec declares.
 	ReasonNotAsDeclared = "NotAsDeclared"

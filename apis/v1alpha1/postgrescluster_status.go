@@ -11,7 +11,7 @@ type PostgresClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
-	// Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases).
+	// LogicalSlotsSynchronized (with wal_level=logical too), Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases).
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -40,6 +40,7 @@ var fixed = map[string]string{
 
 	"primary_conninfo": whyStandby, "primary_slot_name": whyStandby, "hot_standby": whyStandby,
 	"promote_trigger_file": whyStandby, "synchronous_standby_names": whyStandby, "cluster_name": whyStandby,
+	"synchronized_standby_slots": whyStandby,
 
 	"logging_collector": whyLog, "log_destination": whyLog, "log_line_prefix": whyLog, "log_timezone": whyLog,
 	"log_directory": whyLog, "log_filename": whyLog, "log_file_mode": whyLog, "log_rotation_age": whyLog,

@@ -21,6 +21,11 @@ type Replication struct {
 	// Synchronous is synchronous_standby_names. It has a meaning on a primary only; a replica may have it before it is
 	// promoted, and then has it from the first commit on.
 	Synchronous string
+	// StandbySlots is synchronized_standby_slots: no logical client gets what the replicas with these slots don't have. It has a
+	// meaning on a primary only; a replica may have it before it is promoted.
+	StandbySlots string
+	// Logical: the server writes what logical replication needs, or will once it is started.
+	Logical bool
 	// VolumeBytes bounds the WAL; 0 is unknown.
 	VolumeBytes int64
 	// SegmentBytes is the size of a WAL segment; 0 is that of most servers.
@@ -49,10 +54,15 @@ type Upstream struct {
 
 // parameters are what the replication settings change. They are not on the command line, where no reload could change them; so
 // before version 17 a superuser's ALTER SYSTEM comes before them until the next start: see DropOverrides.
-func (s Replication) parameters(paths Paths, asked map[string]string) []postgres.Parameter {
+func (s Replication) parameters(paths Paths, major int, asked map[string]string) []postgres.Parameter {
 	params := map[string]string{"primary_conninfo": "", "primary_slot_name": "", "synchronous_standby_names": s.Synchronous}
+	database := ""
+	if s.KeepsSlots(major, asked) {
+		database = "postgres" // where the slots are asked for
+		params["synchronized_standby_slots"] = s.StandbySlots
+	}
 	if s.Upstream != nil {
-		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, "", senderOptions(asked), paths)
+		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, database, senderOptions(asked), paths)
 		params["primary_slot_name"] = s.Slot
 	}
 	if s.Upstream != nil && s.FromArchive {
@@ -62,6 +72,12 @@ func (s Replication) parameters(paths Paths, asked map[string]string) []postgres
 		params["default_transaction_read_only"] = "on"
 	}
 	return postgres.ParameterList(params)
+}
+
+// KeepsSlots says whether replicas keep copies of logical slots. A server that doesn't write yet what those need would not come up, or go
+// down, with sync_replication_slots.
+func (s Replication) KeepsSlots(major int, asked map[string]string) bool {
+	return s.Logical && postgres.KeepsFailoverSlots(major, asked)
 }
 
 // Times after which a connection to an upstream is given up.

@@ -47,7 +47,7 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 	}
 	fixed := postgres.MergeParameters(postgres.FixedParameters(major), ours(config, paths))
 	layers := computed(config, major, replication)
-	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths, config.Parameters), afterCrash(config), fixed}
+	stronger := [][]postgres.Parameter{postgres.ParameterList(config.Parameters), replication.parameters(paths, major, config.Parameters), afterCrash(config), fixed}
 	all := replication.Least.raise(postgres.MergeParameters(append(layers, stronger...)...))
 	conf, err := postgres.RenderConf(all)
 	if err != nil {
@@ -69,6 +69,9 @@ func computed(config agentapi.Config, major int, replication Replication) [][]po
 	}
 	if config.Instances > 1 {
 		layers = append(layers, postgres.ReplicationParameters(replication.VolumeBytes))
+		if replication.KeepsSlots(major, config.Parameters) {
+			layers = append(layers, postgres.FailoverSlotParameters())
+		}
 	}
 	return layers
 }

@@ -26,6 +26,8 @@ type configuration struct {
 	// effect is the configuration that the server has, or is started with; files are made of it.
 	effect agentapi.Config
 	files  settings.Files
+	// logical: the server was started with what logical replication needs. Another wal_level waits for a restart.
+	logical bool
 	// good is the configuration that a server came up with last.
 	good *agentapi.Config
 	// refused is the desired configuration that was refused, by its hash, and why.
@@ -43,12 +45,14 @@ func (c *configuration) of(copy *adopted) {
 // render makes the files of a configuration.
 func (c *configuration) render(config agentapi.Config, replication settings.Replication) (settings.Files, error) {
 	replication.SegmentBytes, replication.Image = int64(c.copy.segSize), c.copy.image
+	replication.Logical = replication.Logical || c.logical
 	return settings.Render(config, c.copy.generation.MajorVersion, c.copy.paths, replication)
 }
 
 // choose takes the desired configuration if the server can start with it, else the one that it started with last.
 func (c *configuration) choose(ctx context.Context, desired agentapi.Config) error {
 	replication := c.replication
+	replication.Logical, c.logical = true, false // if it is asked for
 	var err error
 	if replication.Least, err = c.least(ctx); err != nil {
 		return err
@@ -60,8 +64,7 @@ func (c *configuration) choose(ctx context.Context, desired agentapi.Config) err
 		err = c.check(ctx, files, desired)
 	}
 	if err == nil {
-		c.take(desired, files, desired)
-		return c.files.Write(c.copy.paths)
+		return c.begin(desired, files, desired)
 	}
 	if !isRefusal(err) {
 		return fmt.Errorf("the configuration can't be checked: %w", err)
@@ -74,7 +77,13 @@ func (c *configuration) choose(ctx context.Context, desired agentapi.Config) err
 	if err != nil {
 		return err
 	}
-	c.take(*c.good, files, desired)
+	return c.begin(*c.good, files, desired)
+}
+
+// begin makes a configuration that of the server which is started next.
+func (c *configuration) begin(config agentapi.Config, files settings.Files, desired agentapi.Config) error {
+	c.logical = decodes(config)
+	c.take(config, files, desired)
 	return c.files.Write(c.copy.paths)
 }
 

@@ -71,8 +71,8 @@ func (s *server) followWith(want elect.Want) {
 		upstream = s.upstream(s.latest.config(), leader)
 	}
 	s.conf.replication = settings.Replication{
-		Pod: s.Pod, Slot: replicate.SlotName(s.Pod), Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(s.Volume)),
-		ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
+		Pod: s.Pod, Slot: replicate.SlotName(s.Pod), Synchronous: synchronousNames(want.Sync), StandbySlots: s.memberSlots(),
+		VolumeBytes: volumeBytes(string(s.Volume)), ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
 	}
 }
 

@@ -26,8 +26,9 @@ func (s *server) promote(ctx context.Context) error {
 	s.election.report(func(server *elect.Server) { server.Mode = elect.Starting })
 	s.endReading()
 	synced := want.Sync.Quorum == 0 || synchronousNames(want.Sync) == s.conf.replication.Synchronous
-	if !synced || s.conf.replication.FromArchive {
-		s.conf.replication.FromArchive = false
+	slots := s.memberSlots()
+	if !synced || s.conf.replication.FromArchive || slots != s.conf.replication.StandbySlots {
+		s.conf.replication.FromArchive, s.conf.replication.StandbySlots = false, slots
 		if !synced {
 			s.conf.replication.Synchronous = synchronousNames(want.Sync)
 			s.election.told(want.Sync)
@@ -107,7 +108,7 @@ func (s *server) unpromoted(err error) error {
 // on asking.
 func (s *server) applySync(ctx context.Context, sync elect.Sync) {
 	before := s.conf.replication
-	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), VolumeBytes: before.VolumeBytes, ReadOnly: before.ReadOnly, Closed: before.Closed}
+	replication := settings.Replication{Pod: s.Pod, Synchronous: synchronousNames(sync), StandbySlots: before.StandbySlots, VolumeBytes: before.VolumeBytes, ReadOnly: before.ReadOnly, Closed: before.Closed}
 	if sameReplication(replication, before) {
 		return
 	}

@@ -46,6 +46,7 @@ func (s *replicaServices) run(ctx context.Context) {
 		}
 		if answers && time.Since(kept) >= slotInterval && s.slots.keep(ctx, s.needed(leader)) == nil {
 			kept = time.Now()
+			s.dropFormerSlots(ctx)
 			s.tidy()
 		}
 		if time.Since(facts) >= factsInterval {

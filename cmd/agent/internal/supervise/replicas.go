@@ -42,7 +42,7 @@ func (r *replicas) run(ctx context.Context) {
 	seen := time.Now()
 	for {
 		if r.election.Holds() {
-			if time.Since(kept) >= slotInterval && r.slots.keep(ctx, nil) == nil {
+			if (time.Since(kept) >= slotInterval || r.slots.unknown()) && r.slots.keep(ctx, nil) == nil {
 				kept = time.Now()
 			}
 			_, err := r.tell(ctx)
@@ -111,10 +111,18 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	followers, due := map[string]elect.Follower{}, r.due.note(time.Now(), uint64(written.LSN))
+	var streaming, near []string
 	for _, f := range connected {
 		lag := lacks(uint64(f.Flushed), due)
 		followers[f.Pod] = elect.Follower{Streaming: f.Streaming(), Flushed: uint64(f.Flushed), Replayed: uint64(f.Replayed), Lag: lag}
+		if f.Streaming() {
+			streaming = append(streaming, f.Pod)
+		}
+		if f.Streaming() && lag <= electorate(r.latest.config()).MaxLag {
+			near = append(near, f.Pod)
+		}
 	}
+	r.slots.follow(streaming, near)
 	r.election.written(written)
 	r.election.settle(uint64(written.LSN))
 	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), DueLSN: due, Timeline: r.Status().Timeline, Slots: r.slots.positions()}
@@ -132,6 +140,8 @@ type slots struct {
 
 	mu   sync.Mutex
 	kept map[string]uint64
+	// streaming are the replicas that stream from this primary, and near those of them that may become members.
+	streaming, near []string
 }
 
 // keep the slots of the other instances where they are, or at these positions.

@@ -215,7 +215,8 @@ func (r *runner) lead(ctx context.Context) error {
 	r.election.told(want.Sync)
 	closed := r.conf.replication.Closed
 	r.conf.replication = settings.Replication{
-		Pod: r.Pod, Synchronous: synchronousNames(want.Sync), VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.disk.full(),
+		Pod: r.Pod, Synchronous: synchronousNames(want.Sync), StandbySlots: r.memberSlots(),
+		VolumeBytes: volumeBytes(string(r.Volume)), ReadOnly: r.disk.full(),
 	}
 	if standby, err := settings.IsStandby(r.adopted.pgdata); standby || err != nil {
 		return r.live(ctx, r.newServer(replicaMode))

@@ -79,6 +79,7 @@ func (s *server) lookAfter(ctx context.Context) error {
 		return s.putDown(reason)
 	}
 	s.keepReadOnly()
+	s.keepStandbySlots()
 	return s.checkUp(ctx)
 }
 

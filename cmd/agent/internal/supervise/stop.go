@@ -83,6 +83,7 @@ func (s *server) end() error {
 	} else {
 		s.publisher.Yield()
 	}
+	s.forgetAbsent()
 	err := s.postmaster.Stop(patience)
 	var timeline int64
 	var end uint64

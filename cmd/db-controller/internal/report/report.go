@@ -44,6 +44,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionReplicated)
 	}
 	reportFailover(o, conditions)
+	reportLogical(o, conditions)
 	reportDeclared(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)

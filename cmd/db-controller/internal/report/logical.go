@@ -1,0 +1,38 @@
+package report
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+// reportLogical says whether clients of logical replication go on after a failover, where spec asks for logical replication and there is
+// anybody to fail over to.
+func reportLogical(o *observed.Cluster, conditions map[string]condition.Finding) {
+	parameters := map[string]string{}
+	for name, value := range o.Cluster.Spec.PostgreSQL.Parameters {
+		parameters[name] = string(value)
+	}
+	if o.Wanted() < 2 || !o.Begun() || parameters["wal_level"] != "logical" {
+		meta.RemoveStatusCondition(&o.Cluster.Status.Conditions, v1alpha1.ConditionLogicalSlotsSynchronized)
+		return
+	}
+	conditions[v1alpha1.ConditionLogicalSlotsSynchronized] = logicalSlots(int(o.Cluster.Status.MajorVersion), parameters)
+}
+
+func logicalSlots(major int, parameters map[string]string) condition.Finding {
+	switch {
+	case postgres.KeepsFailoverSlots(major, parameters):
+		return condition.True(v1alpha1.ReasonEnabled, "Replicas copy the logical slots that were created with failover, and their clients go on after a failover.")
+	case postgres.KeepsFailoverSlots(major, map[string]string{"wal_level": "logical"}):
+		return condition.False(v1alpha1.ReasonParameterOff, "Logical slots are lost in a failover, because hot_standby_feedback or sync_replication_slots is off: "+
+			"remove it from spec.postgresql.parameters.")
+	}
+	return condition.False(v1alpha1.ReasonVersionTooLow, fmt.Sprintf("Logical slots are lost in a failover, because replicas of PostgreSQL %d have no copies of them, "+
+		"and clients have to copy their tables again: upgrade to 17 or later.", major))
+}
