@@ -25,7 +25,7 @@ func newLogicalPair(t *testing.T) *pair {
 		t.Skipf("PostgreSQL %d doesn't synchronise logical slots", major)
 	}
 	two, _ := newPair(t)
-	config := two.first.with(map[string]string{"wal_level": "logical"})
+	config := two.first.with(map[string]string{"wal_level": "logical", "max_slot_wal_keep_size": "1GB", "wal_keep_size": "128MB"})
 	two.first.configure(config)
 	two.second.configure(config)
 	two.run()
@@ -55,7 +55,7 @@ func (p *pod) consume() string {
 }
 
 // copied waits until a replica has a copy of the slot that it can go on with. PostgreSQL makes one once the client has moved on.
-func (two *pair) copied(from, to *pod) {
+func (c *pair) copied(from, to *pod) {
 	to.t.Helper()
 	to.awaitFor(time.Minute, "have a copy of the slot", func() bool {
 		from.sql("SELECT pg_log_standby_snapshot()::text")
