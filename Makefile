@@ -230,6 +230,15 @@ bench-restore: kube ## Measure restores beside pgBackRest, from one MinIO (SCALE
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/agent ./cmd/wal
 	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent WAL=$(BIN)/wal SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench restore
 
+# N are numbers of clusters, one run each.
+N ?= 100
+
+.PHONY: bench-scale
+bench-scale: kube ## Measure what many clusters cost the controllers (N=100,300 DEAF=33)
+	@CGO_ENABLED=0 go build -trimpath -o build/scale/ ./cmd/db-controller ./cmd/backup-controller ./cmd/restore-controller ./cmd/upgrade-controller ./cmd/pooler-controller
+	@go build -o $(BIN)/scale ./test/scale
+	@KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) $(BIN)/scale -n $(N) -deaf $(or $(DEAF),33) -binaries build/scale
+
 ##@ Images
 
 .PHONY: images

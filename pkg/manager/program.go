@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -86,16 +85,6 @@ func (p Program) command() *cobra.Command {
 		panic(err) // the flag is registered some lines above
 	}
 	return cmd
-}
-
-// gcPercent is how much the heap may grow before it is collected, in percent of what is in use. A controller rests most of
-// the time, so it is little work to keep its heap small. GOGC says otherwise.
-const gcPercent = 25
-
-func keepMemorySmall() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 func (p Program) run(ctx context.Context, options Options, settings Settings) error {

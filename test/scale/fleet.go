@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// fleet plays the agents of all clusters: one server on all addresses of this network namespace, with the certificate of the cluster that
+// is meant.
+type fleet struct {
+	reader client.Reader
+
+	mu   sync.Mutex
+	deaf map[client.ObjectKey]bool
+	// asked are the clusters whose agent was asked since it was reset.
+	asked map[client.ObjectKey]bool
+	tls   map[client.ObjectKey]*tls.Config
+}
+
+func newFleet(reader client.Reader) *fleet {
+	return &fleet{reader: reader, deaf: map[client.ObjectKey]bool{}, asked: map[client.ObjectKey]bool{}, tls: map[client.ObjectKey]*tls.Config{}}
+}
+
+// start serves until the context ends.
+func (f *fleet) start(ctx context.Context) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", fmt.Sprintf("0.0.0.0:%d", agentapi.AgentPort))
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+agentapi.RouteStatus, f.status)
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: f.tlsOf},
+	}
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	go func() {
+		if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			fmt.Println("scale: the agents' server has ended:", err)
+		}
+	}()
+	return nil
+}
+
+// clusterOf an agent's host name, such as shop-0.shop-pods.demo.svc.
+func clusterOf(host string) (client.ObjectKey, error) {
+	parts := strings.Split(host, ".")
+	if len(parts) < 3 || strings.LastIndex(parts[0], "-") < 0 {
+		return client.ObjectKey{}, fmt.Errorf("no agent is called %q", host)
+	}
+	return client.ObjectKey{Namespace: parts[2], Name: parts[0][:strings.LastIndex(parts[0], "-")]}, nil
+}
+
+func (f *fleet) tlsOf(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	cluster, err := clusterOf(hello.ServerName)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	known := f.tls[cluster]
+	f.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	secret := &corev1.Secret{}
+	if err := f.reader.Get(hello.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-instance"}, secret); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(secret.Data["server.crt"], secret.Data["server.key"])
+	if err != nil {
+		return nil, err
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(secret.Data["ca.crt"])
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tls[cluster] = config
+	return config, nil
+}
+
+// status answers as an agent whose PostgreSQL runs as it is told to.
+func (f *fleet) status(w http.ResponseWriter, r *http.Request) {
+	cluster, err := clusterOf(r.TLS.ServerName)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	f.mu.Lock()
+	f.asked[cluster] = true
+	deaf := f.deaf[cluster]
+	f.mu.Unlock()
+	if deaf {
+		<-r.Context().Done()
+		return
+	}
+	config, err := f.config(r.Context(), cluster)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	status := agentapi.Status{
+		Pod: cluster.Name + "-0", DataGeneration: config.DataGeneration, SystemIdentifier: "7000000000000000001", State: agentapi.StateRunning,
+		Role: "primary", Timeline: 1, LSN: uint64(time.Now().Unix()), Version: fmt.Sprintf("%d.5", config.MajorVersion), ConfigHash: config.Hash(),
+		Volume: &agentapi.VolumeStatus{Bytes: 1 << 30, UsedBytes: 1 << 28}, Disk: &agentapi.DiskStatus{SyncSeconds: 0.01}, StartedAt: time.Unix(1e9, 0),
+	}
+	if config.Declared != nil {
+		status.Declared = &agentapi.DeclaredStatus{Hash: config.Declared.Hash()}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// config that the agents of a cluster are told.
+func (f *fleet) config(ctx context.Context, cluster client.ObjectKey) (*agentapi.Config, error) {
+	object, config := &corev1.ConfigMap{}, &agentapi.Config{}
+	if err := f.reader.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-config"}, object); err != nil {
+		return nil, err
+	}
+	return config, json.Unmarshal([]byte(object.Data["agent.json"]), config)
+}
+
+func (f *fleet) forgetAsked() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.asked)
+}
+
+func (f *fleet) countAsked() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.asked)
+}
+
+func (f *fleet) deafen(clusters []client.ObjectKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, cluster := range clusters {
+		f.deaf[cluster] = true
+	}
+}
