@@ -60,7 +60,7 @@ func TestANodePullsFromThisMachineOverPlainHTTP(t *testing.T) {
 	if want := `config_path = "/cache/run/test/nodes/w2/registries"`; !strings.Contains(files["containerd.toml"], want) {
 		t.Errorf("containerd.toml lacks %s", want)
 	}
-	cluster, err := topology.New("test", "/cache", 3, topology.IPv4)
+	cluster, err := topology.New("test", "/cache", topology.Shape{Workers: 3, IP: topology.IPv4})
 	if err != nil {
 		t.Fatal(err)
 	}
