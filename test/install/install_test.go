@@ -73,7 +73,7 @@ func (s *stranger) run(name string, args ...string) string {
 }
 
 func (s *stranger) try(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), 40*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = root

@@ -22,7 +22,7 @@ func installStage(full bool) *stage {
 			if err := command(ctx, "install up", env, "build/bin/kube", "up", "--workers", "1", "--kubeconfig", kubeconfig); err != nil {
 				return err
 			}
-			return goTests(ctx, t, goSuite{name: "install", tags: "install", packages: []string{"./test/install"}, short: !full, timeout: 30 * time.Minute, env: env})
+			return goTests(ctx, t, goSuite{name: "install", tags: "install", packages: []string{"./test/install"}, short: !full, timeout: time.Hour, env: env})
 		},
 	}
 }
