@@ -56,7 +56,15 @@ func written(u *v1alpha1.Upgrade) string {
 	if w == nil {
 		return ""
 	}
-	return fmt.Sprintf(": about %s of WAL, up to LSN %s at %s", resource.NewQuantity(w.WALBytes>>10<<10, resource.BinarySI), w.LSN, w.Time.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(": %s of WAL, up to LSN %s at %s", roughly(w.WALBytes), w.LSN, w.Time.UTC().Format(time.RFC3339))
+}
+
+// roughly is a number of bytes for a person.
+func roughly(bytes int64) string {
+	if bytes < 1<<10 {
+		return "less than 1Ki"
+	}
+	return "about " + resource.NewQuantity(bytes>>10<<10, resource.BinarySI).String()
 }
 
 func (o *observed) undone() bool { return o.upgrade.Status.UndoneAt != nil }

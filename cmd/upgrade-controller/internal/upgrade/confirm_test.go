@@ -185,3 +185,11 @@ func TestWhatARollBackCostsIsSaidBeforeItIsDecided(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+func TestBytesAreRoundedForAPerson(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "less than 1Ki", 1023: "less than 1Ki", 2049: "about 2Ki", 12 << 20: "about 12Mi"} {
+		if got := roughly(bytes); got != want {
+			t.Errorf("%d bytes are %s, want %s", bytes, got, want)
+		}
+	}
+}
