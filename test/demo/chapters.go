@@ -102,7 +102,9 @@ func (s *story) makeShop(ctx context.Context) error {
 			"archive_timeout": "10s", // so that the mistake is in the bucket soon, and with it the way to before it
 		}},
 		Bootstrap: &v1alpha1.Bootstrap{Initdb: &v1alpha1.BootstrapInitdb{Database: "shop", Owner: "shop"}},
-		Archive:   &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: repository}},
+		Archive: &v1alpha1.ArchiveSpec{
+			Repository: v1alpha1.LocalReference{Name: repository}, WALShipIntervalSeconds: ptr.To[int32](2), // the restore need not wait for a whole segment
+		},
 		// The demo begins anew each time and wants nothing back.
 		DeletionPolicy: v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete},
 	}}
