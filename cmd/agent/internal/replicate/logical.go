@@ -15,9 +15,9 @@ import (
 const formerSlots = `SELECT slot_name::text FROM pg_replication_slots
 	WHERE pg_is_in_recovery() AND slot_type = 'logical' AND failover AND NOT synced AND NOT temporary AND NOT active ORDER BY 1`
 
-// keptSlots are those of a list that a primary has.
+// keptSlots are those of a list that a primary has, and whose client can go on there: one that was invalidated gives nothing any more.
 const keptSlots = `SELECT slot_name::text FROM pg_replication_slots
-	WHERE NOT pg_is_in_recovery() AND slot_type = 'logical' AND failover AND NOT temporary AND slot_name = ANY($1) ORDER BY 1`
+	WHERE NOT pg_is_in_recovery() AND slot_type = 'logical' AND failover AND NOT temporary AND invalidation_reason IS NULL AND slot_name = ANY($1) ORDER BY 1`
 
 // FormerSlots are the logical slots that this replica has from when it was a primary. Only 17 and later know of any.
 func FormerSlots(ctx context.Context, conn *pgx.Conn) ([]string, error) {
