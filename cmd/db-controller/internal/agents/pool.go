@@ -17,17 +17,17 @@ import (
 var ErrNotAsked = fmt.Errorf("the agents are being asked: %w", flow.ErrStale)
 
 const (
-	// askers is how many agents are asked at once, and suspectAskers how many of those that didn't answer the last time: however
+	// concurrent is how many agents are asked at once, and concurrentSuspects how many of those that didn't answer the last time: however
 	// many these are, nobody else waits for them.
-	askers, suspectAskers = 64, 32
+	concurrent, concurrentSuspects = 64, 32
 	// liveAge is how long answers count as live that no pass has looked at yet.
 	liveAge = 3 * time.Second
 	// refreshAge is how old answers are when a look has them asked for again.
 	refreshAge = 500 * time.Millisecond
 )
 
-// Asker asks one agent.
-type Asker interface {
+// StatusClient gets the status of one agent.
+type StatusClient interface {
 	Status(ctx context.Context, target Target) (*agentapi.Status, error)
 }
 
@@ -57,8 +57,8 @@ type Answers struct {
 // Pool asks agents outside of the reconcile workers, a bounded number at a time, and keeps the last answers. It wakes a cluster
 // when they differ from those that its last pass has seen. An agent that doesn't answer is asked less and less often.
 type Pool struct {
-	asker Asker
-	now   func() time.Time
+	client StatusClient
+	now    func() time.Time
 	// random is the jitter of pauses, from 0 to 1.
 	random func() float64
 
@@ -70,10 +70,10 @@ type Pool struct {
 }
 
 // NewPool returns a pool that knows no cluster.
-func NewPool(asker Asker, now func() time.Time, random func() float64) *Pool {
+func NewPool(client StatusClient, now func() time.Time, random func() float64) *Pool {
 	return &Pool{
-		asker: asker, now: now, random: random, wake: func(types.NamespacedName) {},
-		clusters: map[types.NamespacedName]*kept{}, healthy: lane{limit: askers}, suspect: lane{limit: suspectAskers},
+		client: client, now: now, random: random, wake: func(types.NamespacedName) {},
+		clusters: map[types.NamespacedName]*kept{}, healthy: lane{limit: concurrent}, suspect: lane{limit: concurrentSuspects},
 	}
 }
 
@@ -152,7 +152,7 @@ func (p *Pool) submit(cluster types.NamespacedName, k *kept, agent *heard) {
 	to.add(&p.mu, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
 		defer cancel()
-		status, err := p.asker.Status(ctx, target)
+		status, err := p.client.Status(ctx, target)
 		p.answered(cluster, k, agent, status, err)
 	})
 }

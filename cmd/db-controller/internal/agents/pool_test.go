@@ -85,8 +85,8 @@ func (w *woken) take(cluster types.NamespacedName) int {
 	return times
 }
 
-func newTestPool(asker Asker) (*Pool, *woken) {
-	pool, w := NewPool(asker, time.Now, func() float64 { return 0.5 }), &woken{times: map[types.NamespacedName]int{}}
+func newTestPool(client StatusClient) (*Pool, *woken) {
+	pool, w := NewPool(client, time.Now, func() float64 { return 0.5 }), &woken{times: map[types.NamespacedName]int{}}
 	pool.WakeBy(w.wake)
 	return pool, w
 }
@@ -261,7 +261,7 @@ func TestManyDeafAgentsHoldUpNobodyElse(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if all.most > askers+suspectAskers {
+		if all.most > concurrent+concurrentSuspects {
 			t.Errorf("%d were asked at once", all.most)
 		}
 	})

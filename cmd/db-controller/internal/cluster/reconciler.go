@@ -25,7 +25,7 @@ import (
 
 // Agents in the pods.
 type Agents interface {
-	agents.Asker
+	agents.StatusClient
 	rolling.Agents
 }
 
