@@ -2,8 +2,10 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
@@ -22,7 +24,16 @@ func reportLogical(o *observed.Cluster, conditions map[string]condition.Finding)
 		meta.RemoveStatusCondition(&o.Cluster.Status.Conditions, v1alpha1.ConditionLogicalSlotsSynchronized)
 		return
 	}
-	conditions[v1alpha1.ConditionLogicalSlotsSynchronized] = logicalSlots(int(o.Cluster.Status.MajorVersion), parameters)
+	found := logicalSlots(int(o.Cluster.Status.MajorVersion), parameters)
+	if found.Status == metav1.ConditionTrue && awaitsLogical(o) {
+		found = condition.False(v1alpha1.ReasonRestartPending, "Logical slots are lost in a failover until all instances were restarted with wal_level=logical.")
+	}
+	conditions[v1alpha1.ConditionLogicalSlotsSynchronized] = found
+}
+
+// awaitsLogical says whether an instance still runs with another wal_level.
+func awaitsLogical(o *observed.Cluster) bool {
+	return slices.ContainsFunc(o.Cluster.Status.Instances, func(i v1alpha1.InstanceStatus) bool { return slices.Contains(i.PendingRestart, "wal_level") })
 }
 
 func logicalSlots(major int, parameters map[string]string) condition.Finding {

@@ -40,3 +40,17 @@ func TestTheConditionSaysWhetherLogicalSlotsSurviveAFailover(t *testing.T) {
 		})
 	}
 }
+
+func TestLogicalSlotsAreNotSaidToSurviveBeforeTheRestart(t *testing.T) {
+	o := observedtest.Trio(func(o *observed.Cluster) {
+		o.Cluster.Status.MajorVersion = 18
+		o.Cluster.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"wal_level": "logical"}
+		for _, agent := range o.Agents {
+			agent.PendingRestart = []string{"wal_level"}
+		}
+	})
+	Write(o, flow.Next)
+	if got := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionLogicalSlotsSynchronized); got == nil || got.Reason != v1alpha1.ReasonRestartPending {
+		t.Errorf("got %+v", got)
+	}
+}
