@@ -107,12 +107,14 @@ func (s *Server) signal(sig syscall.Signal) error {
 	return err
 }
 
-// Stop shuts the server down fast: sessions are ended, everything is written, WAL is archived. When patience ends it
-// is stopped immediately, which the next start recovers from. It returns nil after a clean shutdown.
+// Stop shuts the server down fast: sessions are ended, everything is written, WAL is archived, the replicas get all of it, and so do
+// other clients of replication unless that takes long. When patience ends the server is stopped immediately, which the next start
+// recovers from. It returns nil after a clean shutdown.
 func (s *Server) Stop(patience context.Context) error {
 	if err := s.signal(syscall.SIGINT); err != nil {
 		return err
 	}
+	go s.endReceivers()
 	select {
 	case <-s.done:
 	case <-patience.Done():
