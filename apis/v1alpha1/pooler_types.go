@@ -64,6 +64,18 @@ type PoolerSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MaxClientConnections int32 `json:"maxClientConnections,omitempty"`
+	// Databases have limits of their own, in each instance.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Databases []PoolerDatabase `json:"databases,omitempty"`
+	// Users have limits of their own, in each instance. For a user that is named here, they take precedence over those of databases.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Users []PoolerUser `json:"users,omitempty"`
 	// PgBouncer is the configuration of PgBouncer.
 	// +optional
 	PgBouncer PgBouncerSpec `json:"pgbouncer,omitempty"`
@@ -97,6 +109,53 @@ type PoolerSpec struct {
 	// Service is a template for the Service <name>-pooler. Clients connect to it over TLS only.
 	// +optional
 	Service ServiceTemplate `json:"service,omitempty"`
+}
+
+// PoolLimits are how many connections a pooler opens and accepts for one database or user.
+type PoolLimits struct {
+	// PoolSize replaces spec.poolSize: the number of connections to the server for each pair of database and user.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	PoolSize *int32 `json:"poolSize,omitempty"`
+	// ReservePoolSize is the number of connections that are opened in addition once a client has waited for reserve_pool_timeout, 5 s
+	// by default.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	ReservePoolSize *int32 `json:"reservePoolSize,omitempty"`
+	// MaxConnections is the number of connections to the server in all pools together. By default, there is no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxConnections *int32 `json:"maxConnections,omitempty"`
+	// MaxClientConnections is the number of clients. By default, only spec.maxClientConnections limits it.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxClientConnections *int32 `json:"maxClientConnections,omitempty"`
+}
+
+// PoolerDatabase has the limits of a database.
+// +kubebuilder:validation:XValidation:rule="has(self.poolSize) || has(self.reservePoolSize) || has(self.maxConnections) || has(self.maxClientConnections)",message="a database in spec.databases needs a limit, such as poolSize: 5; every database can be reached without being named there"
+// +kubebuilder:validation:XValidation:rule="self.name != 'pgbouncer'",message="spec.databases can't name pgbouncer, which is the console of PgBouncer"
+type PoolerDatabase struct {
+	// Name of the database.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9_.-]*$')",message="a name in spec.databases must consist of letters, digits, '_', '.' and '-', such as shop: PgBouncer's configuration has no others without quotes"
+	Name       string `json:"name"`
+	PoolLimits `json:",inline"`
+}
+
+// PoolerUser has the limits of a user.
+// +kubebuilder:validation:XValidation:rule="has(self.poolSize) || has(self.reservePoolSize) || has(self.maxConnections) || has(self.maxClientConnections)",message="a user in spec.users needs a limit, such as poolSize: 5; every role can log in without being named there"
+// +kubebuilder:validation:XValidation:rule="!self.name.startsWith('howdah_')",message="spec.users can't name a role of Howdah's own"
+type PoolerUser struct {
+	// Name of the role.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9_][A-Za-z0-9_.-]*$')",message="a name in spec.users must consist of letters, digits, '_', '.' and '-', such as app: PgBouncer's configuration has no others without quotes"
+	Name       string `json:"name"`
+	PoolLimits `json:",inline"`
 }
 
 // PoolMode says for how long a client has a connection to the server.

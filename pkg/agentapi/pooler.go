@@ -27,10 +27,21 @@ type PoolerConfig struct {
 	// PoolSize is the number of server connections for each pair of database and user, MaxClientConnections those of all clients.
 	PoolSize             int32 `json:"poolSize"`
 	MaxClientConnections int32 `json:"maxClientConnections"`
+	// Databases and Users have limits of their own.
+	Databases map[string]PoolLimits `json:"databases,omitempty"`
+	Users     map[string]PoolLimits `json:"users,omitempty"`
 	// Parameters of pgbouncer.ini that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// DrainSeconds is how long clients may go on once the pod is to end.
 	DrainSeconds int64 `json:"drainSeconds"`
+}
+
+// PoolLimits are those of one database or user; 0: there is none but what holds for all.
+type PoolLimits struct {
+	PoolSize             int32 `json:"poolSize,omitempty"`
+	ReservePoolSize      int32 `json:"reservePoolSize,omitempty"`
+	MaxConnections       int32 `json:"maxConnections,omitempty"`
+	MaxClientConnections int32 `json:"maxClientConnections,omitempty"`
 }
 
 // Pausable says whether PgBouncer can keep what clients ask for while there is no primary. In session mode, each has its server.

@@ -56,9 +56,34 @@ func render(config agentapi.PoolerConfig, paths Paths, server place) string {
 		}
 	}
 	var file strings.Builder
-	fmt.Fprintf(&file, "[databases]\n* = host=%s port=%d connect_query='%s'\n\n[pgbouncer]\n", server.Address, server.Port, notReplica)
+	file.WriteString("[databases]\n")
+	to := fmt.Sprintf("host=%s port=%d connect_query='%s'", server.Address, server.Port, notReplica)
+	for _, name := range slices.Sorted(maps.Keys(config.Databases)) {
+		fmt.Fprintf(&file, "%s = %s%s\n", name, to, limits(config.Databases[name], "max_db_connections", "max_db_client_connections"))
+	}
+	fmt.Fprintf(&file, "* = %s\n\n[users]\n", to)
+	for _, name := range slices.Sorted(maps.Keys(config.Users)) {
+		fmt.Fprintf(&file, "%s =%s\n", name, limits(config.Users[name], "max_user_connections", "max_user_client_connections"))
+	}
+	file.WriteString("\n[pgbouncer]\n")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&file, "%s = %s\n", name, all[name])
 	}
 	return file.String()
+}
+
+// limits of a database or user, after what else is said of it. What a person asks for all is PgBouncer's default for each.
+func limits(of agentapi.PoolLimits, connections, clients string) string {
+	text := ""
+	for _, limit := range []struct {
+		name  string
+		value int32
+	}{
+		{"pool_size", of.PoolSize}, {"reserve_pool_size", of.ReservePoolSize}, {connections, of.MaxConnections}, {clients, of.MaxClientConnections},
+	} {
+		if limit.value > 0 {
+			text += fmt.Sprintf(" %s=%d", limit.name, limit.value)
+		}
+	}
+	return text
 }

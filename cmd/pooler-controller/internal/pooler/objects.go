@@ -65,6 +65,18 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 		Mode:      strings.ToLower(string(p.Spec.Mode)), PoolSize: p.Spec.PoolSize, MaxClientConnections: p.Spec.MaxClientConnections,
 		DrainSeconds: drainSeconds(p),
 	}
+	if len(p.Spec.Databases) > 0 {
+		c.Databases = map[string]agentapi.PoolLimits{}
+	}
+	for _, database := range p.Spec.Databases {
+		c.Databases[database.Name] = limits(database.PoolLimits)
+	}
+	if len(p.Spec.Users) > 0 {
+		c.Users = map[string]agentapi.PoolLimits{}
+	}
+	for _, user := range p.Spec.Users {
+		c.Users[user.Name] = limits(user.PoolLimits)
+	}
 	for name, value := range p.Spec.PgBouncer.Parameters {
 		if c.Parameters == nil {
 			c.Parameters = map[string]string{}
@@ -72,6 +84,13 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 		c.Parameters[name] = string(value)
 	}
 	return c
+}
+
+func limits(l v1alpha1.PoolLimits) agentapi.PoolLimits {
+	return agentapi.PoolLimits{
+		PoolSize: ptr.Deref(l.PoolSize, 0), ReservePoolSize: ptr.Deref(l.ReservePoolSize, 0),
+		MaxConnections: ptr.Deref(l.MaxConnections, 0), MaxClientConnections: ptr.Deref(l.MaxClientConnections, 0),
+	}
 }
 
 // defaultDrain is that of the CRD, for objects that were not defaulted.
