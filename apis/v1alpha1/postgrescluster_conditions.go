@@ -20,6 +20,9 @@ const (
 	// ConditionRolesAndDatabasesReady says whether roles and databases are as spec.roles and spec.databases declare them. A
 	// cluster that declares none does not have it.
 	ConditionRolesAndDatabasesReady = "RolesAndDatabasesReady"
+	// ConditionReplicationSlotsReady says whether the slots in spec.replicationSlots are there for their clients. A cluster that
+	// declares none does not have it.
+	ConditionReplicationSlotsReady = "ReplicationSlotsReady"
 
 	// ReasonRunning (see Backup): the cluster accepts connections.
 
@@ -105,7 +108,9 @@ const (
 	// ReasonParameterOff: a parameter in spec switches off what is asked for elsewhere.
 	ReasonParameterOff = "ParameterOff"
 
-	// ReasonNotAsDeclared: a role, a database or an extension can't be brought to what spec declares.
+	// ReasonSlotLost: a declared replication slot was lost, and its client has to begin anew.
+	ReasonSlotLost = "SlotLost"
+	// ReasonNotAsDeclared: a role, a database, an extension or a replication slot can't be brought to what spec declares.
 	ReasonNotAsDeclared = "NotAsDeclared"
 
 	// ReasonArchived: WAL is being archived.

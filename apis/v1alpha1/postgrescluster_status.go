@@ -11,7 +11,8 @@ type PostgresClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
-	// LogicalSlotsSynchronized (with wal_level=logical too), Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases).
+	// LogicalSlotsSynchronized (with wal_level=logical too), Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), ReplicationSlotsReady
+	// (with replicationSlots).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -104,6 +105,12 @@ type PostgresClusterStatus struct {
 	// Connection says how to connect.
 	// +optional
 	Connection *ConnectionStatus `json:"connection,omitempty"`
+	// ReplicationSlots are the declared slots, as the primary's agent last reported them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ReplicationSlots []ReplicationSlotStatus `json:"replicationSlots,omitempty"`
 	// Archive is the health of the archive.
 	// +optional
 	Archive *ArchiveStatus `json:"archive,omitempty"`

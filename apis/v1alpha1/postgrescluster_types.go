@@ -57,6 +57,7 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !(has(self.bootstrap.initdb.encoding) || has(self.bootstrap.initdb.locale)) || self.version >= 15",message="spec.bootstrap.initdb.encoding and locale need spec.version 15 or later, because a database of version 14 couldn't be upgraded to 15 with them: remove them, or use a later version"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.walSegmentSize) || quantity(self.storage.size).asApproximateFloat() >= 20.0 * quantity(self.bootstrap.initdb.walSegmentSize).asApproximateFloat() || self.bootstrap.initdb.walSegmentSize in ['1Mi','2Mi','4Mi','8Mi','16Mi']",message="spec.storage.size must be at least 20 times spec.bootstrap.initdb.walSegmentSize, because PostgreSQL keeps several segments: use smaller segments or a larger volume"
 // +kubebuilder:validation:XValidation:rule="has(self.runAs) == has(oldSelf.runAs) && (!has(self.runAs) || self.runAs == oldSelf.runAs)",message="spec.runAs can't be changed, because PostgreSQL's files belong to the user: create a new PostgresCluster, and move the data with a Restore"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicationSlots) || self.replicationSlots.all(s, s.ensure == 'Absent') || (has(self.postgresql) && has(self.postgresql.parameters) && 'wal_level' in self.postgresql.parameters && self.postgresql.parameters['wal_level'] == 'logical')",message="spec.replicationSlots needs logical decoding: set spec.postgresql.parameters.wal_level to logical"
 type PostgresClusterSpec struct {
 	// Version is the desired major version of PostgreSQL. status.version is what runs. The first version is taken from
 	// here, a higher one is reached by an Upgrade, and a lower one is never acted on.
@@ -179,6 +180,14 @@ type PostgresClusterSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Databases []Database `json:"databases,omitempty"`
+
+	// ReplicationSlots are logical replication slots for clients such as CDC tools. They need
+	// spec.postgresql.parameters.wal_level: logical. A slot that is removed from this list stays as it is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ReplicationSlots []ReplicationSlot `json:"replicationSlots,omitempty"`
 
 	// Bootstrap says where the data comes from. By default, a new, empty database is created.
 	// +optional

@@ -57,6 +57,8 @@ type Config struct {
 	Failover *Failover `json:"failover,omitempty"`
 	// Declared roles and databases; nil: none.
 	Declared *Declared `json:"declared,omitempty"`
+	// ReplicationSlots that are declared.
+	ReplicationSlots []ReplicationSlot `json:"replicationSlots,omitempty"`
 }
 
 // Synchronous says on how many replicas a commit has to be before it is acknowledged.

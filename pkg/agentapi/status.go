@@ -40,6 +40,8 @@ type Status struct {
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
 	// Declared roles and databases, on a primary that has seen to them.
 	Declared *DeclaredStatus `json:"declared,omitempty"`
+	// Slots that are declared, on a primary that has looked at them.
+	Slots *SlotsStatus `json:"slots,omitempty"`
 	// Election, where there is more than one instance.
 	Election *ElectionStatus `json:"election,omitempty"`
 	// Replication of a replica.

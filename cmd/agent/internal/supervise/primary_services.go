@@ -47,6 +47,7 @@ func (s *primaryServices) run(ctx context.Context) {
 	var beside sync.WaitGroup
 	beside.Go(func() { s.maintain(ctx) })
 	beside.Go(func() { s.runDeclared(ctx) })
+	beside.Go(func() { s.runDeclaredSlots(ctx) })
 	beside.Go(func() { s.shipOpenSegment(ctx) })
 	defer beside.Wait()
 	tick := time.NewTicker(factsInterval)

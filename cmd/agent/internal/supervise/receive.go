@@ -47,6 +47,9 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 	if in.config.Declared.Hash() != before.config.Declared.Hash() || !maps.Equal(in.declared, before.declared) {
 		wake(r.wakeups.declarations)
 	}
+	if agentapi.SlotsHash(in.config.ReplicationSlots) != agentapi.SlotsHash(before.config.ReplicationSlots) {
+		wake(r.wakeups.slots)
+	}
 	return true
 }
 

@@ -37,10 +37,12 @@ type wakeups struct {
 	credentials chan struct{}
 	// declarations is for who keeps what is declared, when that, or a password in it, has changed.
 	declarations chan struct{}
+	// slots is for who keeps declared slots, when others are declared.
+	slots chan struct{}
 }
 
 func newWakeups() wakeups {
-	return wakeups{credentials: make(chan struct{}, 1), declarations: make(chan struct{}, 1)}
+	return wakeups{credentials: make(chan struct{}, 1), declarations: make(chan struct{}, 1), slots: make(chan struct{}, 1)}
 }
 
 // wake lets who waits on a channel go on, to look at what is there then.

@@ -24,6 +24,9 @@ func declaredInterval(o *observed.Cluster) time.Duration {
 	if o.Begun() && desired.AgentConfig(o).Declared != nil && report.Declared(o).Reason != v1alpha1.ReasonCurrent {
 		return pace.UnknownInterval
 	}
+	if o.Begun() && len(o.Cluster.Spec.ReplicationSlots) > 0 && report.Slots(o).Reason != v1alpha1.ReasonCurrent {
+		return pace.UnknownInterval
+	}
 	return pace.QuietInterval
 }
 

@@ -46,6 +46,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportFailover(o, conditions)
 	reportLogical(o, conditions)
 	reportDeclared(o, conditions)
+	reportSlots(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)
 	}

@@ -58,6 +58,7 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 	if header.Cluster.Namespace != restore.Namespace || header.Cluster.Name != wanted.Name {
 		spec.Services, spec.TLS = v1alpha1.Services{}, v1alpha1.TLS{}
 	}
+	spec.ReplicationSlots = nil // nobody reads those of a copy, and each would hold back WAL
 	if wanted.Temporary {
 		makeTemporary(spec)
 	}

@@ -223,6 +223,7 @@ func TestFewerInstancesConfirmFewerCommits(t *testing.T) {
 func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	before := shopSpec()
 	before.Roles = []v1alpha1.Role{{Name: "reporting", PasswordSecret: &v1alpha1.PasswordSecret{Name: "reporting"}}}
+	before.ReplicationSlots = []v1alpha1.ReplicationSlot{{Name: "cdc"}}
 	before.Instances, before.Synchronous, before.SuperuserAccess = 3, &v1alpha1.Synchronous{Number: 1}, false
 	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
 	access := true
@@ -236,6 +237,9 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	}
 	if len(spec.Roles) != 1 || spec.Roles[0].PasswordSecret != nil {
 		t.Errorf("its roles are %+v", spec.Roles)
+	}
+	if len(spec.ReplicationSlots) != 0 {
+		t.Errorf("nobody reads its slots %+v", spec.ReplicationSlots)
 	}
 	if policy := spec.DeletionPolicy; policy.FinalBackup == nil || *policy.FinalBackup || policy.Volumes != v1alpha1.VolumesDelete {
 		t.Errorf("it leaves something behind: %+v", policy)

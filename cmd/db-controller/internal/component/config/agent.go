@@ -36,6 +36,7 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 	if log := cluster.Spec.PostgreSQL.Log; log != nil {
 		config.LogLiterals = log.Redaction == v1alpha1.RedactNothing
 	}
+	config.ReplicationSlots = replicationSlots(cluster, database)
 	if instances > 1 {
 		electing(cluster, instances, &config)
 	}

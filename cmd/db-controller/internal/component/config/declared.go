@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -39,6 +41,21 @@ func role(wanted *v1alpha1.Role) agentapi.Role {
 		out.ValidUntil = wanted.ValidUntil.UTC()
 	}
 	return out
+}
+
+func replicationSlots(cluster *v1alpha1.PostgresCluster, application string) []agentapi.ReplicationSlot {
+	var slots []agentapi.ReplicationSlot
+	for _, wanted := range cluster.Spec.ReplicationSlots {
+		slot := agentapi.ReplicationSlot{Name: wanted.Name, Absent: wanted.Ensure == v1alpha1.Absent}
+		if !slot.Absent {
+			slot.Database, slot.Plugin, slot.Failover = cmp.Or(wanted.Database, application), wanted.Plugin, yes(wanted.Failover)
+		}
+		if wanted.MaxRetainedWAL != nil {
+			slot.MaxRetainedBytes = wanted.MaxRetainedWAL.Value()
+		}
+		slots = append(slots, slot)
+	}
+	return slots
 }
 
 // yes unless it says no.

@@ -1,0 +1,59 @@
+package supervise
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"howdah.dev/howdah/cmd/agent/internal/logicalslot"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+const (
+	declaredSlotsInterval = 15 * time.Second
+	declaredSlotsTime     = 5 * time.Minute
+)
+
+// runDeclaredSlots keeps declared replication slots, until ctx ends.
+func (s *primaryServices) runDeclaredSlots(ctx context.Context) {
+	defer s.set(func(status *agentapi.Status) { status.Slots = nil }) // it is another's to say then
+	keeper := &logicalslot.Keeper{Server: s.server, Major: s.copy.generation.MajorVersion, Now: time.Now}
+	for {
+		s.keepDeclaredSlots(ctx, keeper)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wakeups.slots:
+		case <-time.After(declaredSlotsInterval):
+		}
+	}
+}
+
+func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logicalslot.Keeper) {
+	config := s.latest.config()
+	if config.DataGeneration != s.copy.generation.DataGeneration() {
+		return
+	}
+	if len(config.ReplicationSlots) == 0 {
+		s.set(func(status *agentapi.Status) { status.Slots = nil })
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, declaredSlotsTime)
+	defer cancel()
+	found, err := keeper.Keep(limited, config.ReplicationSlots)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.Log.Warn("declared replication slots can't be seen to yet", "error", err)
+		}
+		return
+	}
+	before := s.Status().Slots
+	s.set(func(status *agentapi.Status) {
+		status.Slots = &agentapi.SlotsStatus{Hash: agentapi.SlotsHash(config.ReplicationSlots), Slots: found}
+	})
+	for _, slot := range found {
+		if before == nil || !slices.ContainsFunc(before.Slots, func(b agentapi.SlotStatus) bool { return b.Name == slot.Name && b.State == slot.State }) {
+			s.Log.Info("declared replication slot", "slot", slot.Name, "state", slot.State, "message", slot.Message)
+		}
+	}
+}
