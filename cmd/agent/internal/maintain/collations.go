@@ -15,8 +15,8 @@ const staleDatabases = `SELECT datname FROM pg_catalog.pg_database
 const staleCollations = `SELECT oid, pg_catalog.format('%I.%I', collnamespace::regnamespace::text, collname) FROM pg_catalog.pg_collation
 	WHERE collversion <> pg_catalog.pg_collation_actual_version(oid) ORDER BY oid`
 
-// defaultCollation is the OID of "default": the database's own.
-const defaultCollation = 100
+// DefaultCollation is the OID of "default": the database's own.
+const DefaultCollation = 100
 
 // stale says whether a recorded version differs anywhere. Database versions are known from 15 on.
 func (m *Maintainer) stale(ctx context.Context) (bool, error) {
@@ -92,7 +92,7 @@ func changedIn(ctx context.Context, conn *pgx.Conn, database string) ([]collatio
 	}
 	for _, name := range names {
 		quoted := pgx.Identifier{name}.Sanitize()
-		changed = append(changed, collation{oid: defaultCollation, name: "database " + name, refresh: "ALTER DATABASE " + quoted + " REFRESH COLLATION VERSION"})
+		changed = append(changed, collation{oid: DefaultCollation, name: "database " + name, refresh: "ALTER DATABASE " + quoted + " REFRESH COLLATION VERSION"})
 	}
 	return changed, nil
 }

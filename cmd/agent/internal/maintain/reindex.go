@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-const dependentIndexes = `SELECT i.indexrelid, pg_catalog.format('%I.%I', n.nspname, c.relname)
+// DependentIndexes asks a database for its indexes, by OID and name, whose order follows any of the collations $1.
+const DependentIndexes = `SELECT i.indexrelid, pg_catalog.format('%I.%I', n.nspname, c.relname)
 	FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 	WHERE c.relkind = 'i' AND c.relpersistence <> 't' AND n.nspname NOT IN ('pg_catalog', 'pg_toast', 'information_schema')
 	AND (i.indisvalid OR c.relname !~ '_ccnew[0-9]*$')
@@ -31,7 +32,7 @@ func (m *Maintainer) reindex(ctx context.Context, conn *pgx.Conn, database strin
 	for _, c := range changed {
 		oids = append(oids, c.oid)
 	}
-	rows, err := conn.Query(ctx, dependentIndexes, oids)
+	rows, err := conn.Query(ctx, DependentIndexes, oids)
 	if err != nil {
 		return nil, err
 	}

@@ -70,11 +70,7 @@ func TestAnAwkwardClusterIsUpgradedTwoImagesApart(t *testing.T) {
 	if root == "" {
 		t.Skip("this machine has one version of PostgreSQL; the images of the test bed have two")
 	}
-	dir, err := os.MkdirTemp("/tmp", "up") // the path of a socket has to be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	installed := pgtest.Installed(t)
 	major := installed[len(installed)-1].Major
 	w := Worker{

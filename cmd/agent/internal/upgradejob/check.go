@@ -102,6 +102,12 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 		findings = append(findings, w.rehearsalFailed(ctx, found, failure))
 	case err != nil:
 		return nil, err
+	default:
+		changed, err := w.collations(ctx, found, newData, connect)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, changed...)
 	}
 	return findings, nil
 }

@@ -206,8 +206,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func column(ctx context.Context, conn *pgx.Conn, query string) ([]string, error) {
-	rows, err := conn.Query(ctx, query)
+func column(ctx context.Context, conn *pgx.Conn, query string, args ...any) ([]string, error) {
+	rows, err := conn.Query(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -29,15 +29,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// shortDir is a folder for sockets, whose paths have to be short.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // TestAnOldServerWithLogicalSlotsStartsForPgUpgrade has more of them than initdb's configuration allows, which has wal_level=replica,
 // too: the configuration of a cluster is not in its data directory.
 func TestAnOldServerWithLogicalSlotsStartsForPgUpgrade(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		dir, err := os.MkdirTemp("/tmp", "up") // the path of a socket has to be short
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		dir := shortDir(t)
 		oldData, newData := filepath.Join(dir, "old"), filepath.Join(dir, "new")
 		run := func(program string, args ...string) {
 			t.Helper()
