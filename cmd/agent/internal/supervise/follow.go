@@ -117,6 +117,9 @@ func (s *server) checkUp(ctx context.Context) error {
 		return nil
 	}
 	s.keepReading()
+	if err := restartWithEnough(ctx, s); err != nil {
+		return err
+	}
 	stuck, followed, needs := s.progress.verdict()
 	if !followed.IsZero() && time.Since(followed) > longLife {
 		*s.rejoin = rejoin{}

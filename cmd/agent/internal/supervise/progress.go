@@ -18,6 +18,7 @@ type progress struct {
 	level    time.Time // when it had all that its primary had
 	needs    method    // to follow
 	reads    reading   // of the archive
+	lacking  string    // parameters of which it has less than the WAL asks for, so that it replays nothing; empty: none
 }
 
 // reading is whose archived WAL a replica reads; zero: none.
@@ -30,7 +31,7 @@ type reading struct {
 func (p *progress) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stuck, p.followed, p.needs = time.Time{}, time.Time{}, asItIs
+	p.stuck, p.followed, p.needs, p.lacking = time.Time{}, time.Time{}, asItIs, ""
 }
 
 // note says whether the replica moves; one that fetches from the archive is not stuck.
@@ -78,6 +79,19 @@ func (p *progress) need(m method) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.needs = m
+}
+
+// lack notes which parameters keep the replica from replaying.
+func (p *progress) lack(parameters string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lacking = parameters
+}
+
+func (p *progress) lacks() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lacking
 }
 
 // verdict is what is known of whether the replica can follow.

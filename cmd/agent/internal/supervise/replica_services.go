@@ -28,7 +28,8 @@ type replicaServices struct {
 	copy     *adopted
 	archiver *archive.Archiver
 	// lead is after which times clients that came are still to be led away.
-	lead []time.Duration
+	lead  []time.Duration
+	pause pause
 }
 
 // run does what a running replica needs beside its supervision, until ctx ends.
@@ -83,6 +84,7 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 		}
 	})
 	s.progress.note(found, answers, s.archiver.Fetching())
+	s.lookForPause(ctx, found)
 	if found.Streaming && s.progress.endReading(s.archiver) {
 		s.Log.Info(readsNoMore)
 	}

@@ -27,3 +27,24 @@ func TestAReplicaStartsWithAsMuchAsItsPrimaryHas(t *testing.T) {
 		}
 	}
 }
+
+// TestAReplicaThatHasPausedForWantOfAParameterIsRestartedWithAsMuch: the WAL is that of a server which nobody has configured, as after an
+// upgrade that has failed, when pg_upgrade has started one with more locks on the data. Such a replica can't be promoted.
+func TestAReplicaThatHasPausedForWantOfAParameterIsRestartedWithAsMuch(t *testing.T) {
+	t.Parallel()
+	two, _ := newPair(t)
+	two.run()
+	pid, replica := two.first.pid(), two.second.pid()
+	two.first.configure(two.first.with(map[string]string{"max_locks_per_transaction": "76"}))
+	two.first.awaitStatus("apply it", func(s agentapi.Status) bool { return s.ConfigHash == two.first.config.Hash() })
+	if _, err := two.first.agent.Restart(t.Context(), agentapi.RestartRequest{ConfigHash: two.first.config.Hash()}); err != nil {
+		t.Fatal(err)
+	}
+	two.first.await("come back", func() bool { return two.first.cameBack(pid) && two.first.public.ready() })
+	two.first.sql("CREATE TABLE public.after AS SELECT 1 AS n")
+	two.second.await("be restarted", func() bool { return two.second.cameBack(replica) })
+	two.second.await("replay what came then", func() bool { return two.second.sql("SELECT (to_regclass('public.after') IS NOT NULL)::text") == "true" })
+	if got := two.second.sql("SHOW max_locks_per_transaction"); got != "76" {
+		t.Errorf("it has %s locks", got)
+	}
+}
