@@ -45,6 +45,8 @@ type State struct {
 	Outcome *agentapi.Outcome
 	// Sidecars says that it has failed because of injected containers, and what to do; empty: it has not.
 	Sidecars string
+	// podless: it runs, and has no pod.
+	podless bool
 	// Message for a person while it runs or after it failed: why the pod waits, or what the last one said.
 	Message string
 }
@@ -90,7 +92,7 @@ func (s State) Result(into any) bool {
 // Trouble is a sentence on what a pod of a Job that runs waits for, or on what the last one that failed has said.
 func (s State) Trouble() string {
 	switch {
-	case s.LivePods > 0 && s.Message != "":
+	case (s.LivePods > 0 || s.podless) && s.Message != "":
 		return s.Message
 	case s.Outcome != nil && s.Outcome.Error != nil:
 		return "The Job tries again. Its previous pod ended with: " + flow.Sentence(s.Outcome.Error.Message)
@@ -195,6 +197,7 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 		state.Overdue = time.Time{}
 	}
 	state.Done = done > 0 && busy == 0
+	state.podless = len(pods) == 0 && !state.Complete && !state.Failed && !state.Deleting
 	state.settleBesideSidecars(pods)
 	return state
 }

@@ -102,6 +102,7 @@ func (r *Reconciler) observeJobs(ctx context.Context, o *observed) (err error) {
 	if o.job, err = workload.Observe(ctx, reader, r.Live, o.backup, jobName(o.backup, plan.Attempt)); err != nil {
 		return err
 	}
+	o.job.Explain(ctx, r.Live, o.backup.Namespace)
 	if plan.Attempt > 1 {
 		o.previous, err = workload.Observe(ctx, reader, r.Live, o.backup, jobName(o.backup, plan.Attempt-1))
 	}

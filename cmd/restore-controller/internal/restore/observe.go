@@ -57,6 +57,7 @@ func (r *Reconciler) observe(ctx context.Context, restore *v1alpha1.Restore) (o 
 	if o.job, err = workload.Observe(ctx, jobs, r.Live, restore, jobName(restore)); err != nil {
 		return o, err
 	}
+	o.job.Explain(ctx, r.Live, restore.Namespace)
 	if request := restore.Status.BackupRequest; request != nil {
 		if o.first, err = find(ctx, r.Client, restore, protocol.BackupName(*request), &v1alpha1.Backup{}); err != nil {
 			return o, err

@@ -28,6 +28,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=configmaps;serviceaccounts,verbs=get;create
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 
 // SetupWithManager watches Restores, their Jobs, and what they wait for.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {

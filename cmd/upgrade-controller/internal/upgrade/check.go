@@ -56,7 +56,7 @@ func (r *Reconciler) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	if !o.check.Ended() {
-		return flow.Wait(v1alpha1.ReasonChecking, underWay("The check runs on a copy of the schema while the cluster serves.", o.check))
+		return o.check.Await(v1alpha1.ReasonChecking, underWay("The check runs on a copy of the schema while the cluster serves.", o.check))
 	}
 	var result agentapi.UpgradeCheckResult
 	if !o.check.Result(&result) {

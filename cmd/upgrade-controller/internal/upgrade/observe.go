@@ -52,6 +52,8 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*o
 	if o.work, err = workload.Observe(ctx, jobs, r.Live, upgrade, workJob(upgrade)); err != nil {
 		return o, err
 	}
+	o.check.Explain(ctx, r.Live, upgrade.Namespace)
+	o.work.Explain(ctx, r.Live, upgrade.Namespace)
 	if err := r.observeCluster(ctx, o); err != nil {
 		return o, err
 	}

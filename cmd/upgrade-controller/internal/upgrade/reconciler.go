@@ -46,6 +46,7 @@ func New(dependencies manager.Dependencies) *Reconciler {
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;create
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 
 // SetupWithManager watches Upgrades, their Jobs, and the clusters and backups that they wait for.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {

@@ -42,7 +42,7 @@ func (r *Reconciler) awaitUpgrade(_ context.Context, o *observed) flow.Outcome {
 	if o.upgrade.Status.Handover != nil || o.work.Ended() || o.work.Said() {
 		return flow.Next
 	}
-	return flow.Wait(v1alpha1.ReasonUpgrading, underWay("pg_upgrade runs, and the cluster accepts no connections.", o.work))
+	return o.work.Await(v1alpha1.ReasonUpgrading, underWay("pg_upgrade runs, and the cluster accepts no connections.", o.work))
 }
 
 // handOver offers the new generation to the db-controller.
