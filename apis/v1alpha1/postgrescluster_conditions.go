@@ -64,7 +64,7 @@ const (
 	ReasonVersionPending = "VersionPending"
 	// ReasonVersionBehind: spec.version is lower than what runs, and is not acted on.
 	ReasonVersionBehind = "VersionBehind"
-	// ReasonImageRefused: the image of spec.image can't run the cluster, which stays on the previous one.
+	// ReasonImageRefused: an image, of spec.image or of an automatic update, can't run the cluster, which stays on the previous one.
 	ReasonImageRefused = "ImageRefused"
 	// ReasonRestartPending: a change waits for a restart.
 	ReasonRestartPending = "RestartPending"
@@ -72,7 +72,7 @@ const (
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
 	// ReasonApplying: a change is being applied.
 	ReasonApplying = "Applying"
-	// ReasonInvalidWindow: spec.maintenanceWindow is invalid, so nothing is restarted.
+	// ReasonInvalidWindow: spec.maintenanceWindow or spec.updates.window is invalid, so nothing is restarted in it.
 	ReasonInvalidWindow = "InvalidWindow"
 	// ReasonScaling: instances are being added or removed.
 	ReasonScaling = "Scaling"

@@ -67,7 +67,7 @@ type MaintenanceWindow struct {
 	// Schedule of its beginning, as a cron expression with five fields, such as "0 3 * * 0", or @daily, @weekly, @monthly.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@daily','@weekly','@monthly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="spec.maintenanceWindow.schedule must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * 0' for Sundays at 3, or be one of @daily, @weekly, @monthly"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('@') ? self in ['@daily','@weekly','@monthly'] : self.trim().split(' ').filter(f, f != '').size() == 5",message="the schedule of a maintenance window must have five fields (minute hour day-of-month month day-of-week), such as '0 3 * * 0' for Sundays at 3, or be one of @daily, @weekly, @monthly"
 	Schedule string `json:"schedule"`
 	// TimeZone of the schedule, such as Europe/Berlin.
 	// +optional
@@ -75,7 +75,7 @@ type MaintenanceWindow struct {
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
 	// Duration of the window, such as 2h.
-	// +kubebuilder:validation:XValidation:rule="self >= duration('10m') && self <= duration('168h')",message="spec.maintenanceWindow.duration must be from 10m to 168h: a restart of all instances takes minutes; for example: 2h"
+	// +kubebuilder:validation:XValidation:rule="self >= duration('10m') && self <= duration('168h')",message="the duration of a maintenance window must be from 10m to 168h: a restart of all instances takes minutes; for example: 2h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:MaxLength=32

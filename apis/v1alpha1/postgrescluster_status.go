@@ -11,7 +11,7 @@ type PostgresClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
-	// LogicalSlotsSynchronized (with wal_level=logical too), Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), ReplicationSlotsReady
+	// LogicalSlotsSynchronized (with wal_level=logical too), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), ReplicationSlotsReady
 	// (with replicationSlots).
 	// +optional
 	// +listType=map
@@ -30,7 +30,11 @@ type PostgresClusterStatus struct {
 	// ImageChange is a change of image that has not reached every instance yet.
 	// +optional
 	ImageChange *ImageChange `json:"imageChange,omitempty"`
-	// RefusedImage is the image of spec.image that was taken back, because an instance did not come up in it.
+	// PendingUpdate is the suite's image for the version that runs, while the cluster runs in another one and spec.image names none.
+	// +optional
+	PendingUpdate *PendingUpdate `json:"pendingUpdate,omitempty"`
+	// RefusedImage is an image of spec.image that was taken back, because an instance did not come up in it; or one of an
+	// automatic update, if its trial failed too.
 	// +optional
 	RefusedImage *RefusedImage `json:"refusedImage,omitempty"`
 	// AgentImage from which the pods got their agent. A newer suite changes it only when the pods restart for another
@@ -154,14 +158,20 @@ type ImageChange struct {
 	To string `json:"to"`
 	// MajorVersion of both.
 	MajorVersion int32 `json:"majorVersion"`
+	// Automatic says that spec.updates caused it, and not spec.image.
+	// +optional
+	Automatic bool `json:"automatic,omitempty"`
 }
 
-// RefusedImage is an image in which an instance did not come up.
+// RefusedImage is an image that is not used, because an instance did not come up in it or its trial failed.
 type RefusedImage struct {
 	// Image that was taken back.
 	Image string `json:"image"`
 	// Message says why.
 	Message string `json:"message"`
+	// Automatic says that it was to be rolled out because of spec.updates.
+	// +optional
+	Automatic bool `json:"automatic,omitempty"`
 }
 
 // InstanceStatus is the state of one instance.

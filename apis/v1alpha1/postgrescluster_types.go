@@ -19,6 +19,7 @@ import (
 // +kubebuilder:printcolumn:name="Primary",type=string,JSONPath=`.status.primary`
 // +kubebuilder:printcolumn:name="Replicated",type=string,JSONPath=`.status.conditions[?(@.type=="Replicated")].status`
 // +kubebuilder:printcolumn:name="Archiving",type=string,JSONPath=`.status.conditions[?(@.type=="Archiving")].status`
+// +kubebuilder:printcolumn:name="Updated",type=string,JSONPath=`.status.conditions[?(@.type=="Updated")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: the names of a cluster's objects contain it; use at most 40 characters"
@@ -115,6 +116,10 @@ type PostgresClusterSpec struct {
 	// instances are started at any time.
 	// +optional
 	MaintenanceWindow *MaintenanceWindow `json:"maintenanceWindow,omitempty"`
+
+	// Updates says which updates of PostgreSQL are rolled out without being asked for each time. By default, they are only shown.
+	// +optional
+	Updates *Updates `json:"updates,omitempty"`
 
 	// Scheduling says where the pods of the instances and of the cluster's Jobs may run. A change applies to pods that start
 	// from then on.

@@ -56,6 +56,8 @@ type ImageJob struct {
 	Format *DataFormat `json:"format,omitempty"`
 	// PreloadLibraries is shared_preload_libraries of the cluster.
 	PreloadLibraries string `json:"preloadLibraries,omitempty"`
+	// NotBelow is the release that runs, such as 17.6, of an image that nobody has named: one with an older release is refused.
+	NotBelow string `json:"notBelow,omitempty"`
 }
 
 // ImageResult is what a Job that tried an image has found.

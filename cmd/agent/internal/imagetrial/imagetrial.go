@@ -47,6 +47,9 @@ func (w Worker) Try(ctx context.Context, task agentapi.ImageJob) (agentapi.Image
 	if err != nil {
 		return none, w.refuse(ctx, err)
 	}
+	if err := older(version, task.NotBelow); err != nil {
+		return none, err
+	}
 	pgdata := filepath.Join(w.Scratch, "data")
 	if err := os.RemoveAll(pgdata); err != nil { // of a pod whose container was started again
 		return none, err
@@ -63,6 +66,21 @@ func (w Worker) Try(ctx context.Context, task agentapi.ImageJob) (agentapi.Image
 		return none, err
 	}
 	return agentapi.ImageResult{Version: version.String()}, differs(task.Format, Format(control))
+}
+
+// older says that the image has an older release than the one that runs, which only a person goes back to.
+func older(version postgres.Version, notBelow string) error {
+	if notBelow == "" {
+		return nil
+	}
+	runs, err := postgres.ParseVersion(notBelow)
+	if err != nil {
+		return job.Final(job.ReasonBadJob, err)
+	}
+	if version.Compare(runs) < 0 {
+		return job.Final(ReasonBadImage, fmt.Errorf("it has PostgreSQL %s, and %s runs, which is newer", version, runs))
+	}
+	return nil
 }
 
 // refuse an image for good, unless the pod was only told to stop.

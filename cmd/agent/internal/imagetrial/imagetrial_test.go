@@ -4,6 +4,7 @@ package imagetrial
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -39,6 +40,8 @@ func TestAnImageIsRefusedWithASentenceBeforeAnInstanceRunsInIt(t *testing.T) {
 		"fine":                             {agentapi.ImageJob{MajorVersion: pg.Major, Format: Format(control), PreloadLibraries: "pg_stat_statements, auto_explain"}, ""},
 		"before the agent says its format": {agentapi.ImageJob{MajorVersion: pg.Major}, ""},
 		"another version":                  {agentapi.ImageJob{MajorVersion: pg.Major + 1}, "PostgreSQL "},
+		"the release that runs":            {agentapi.ImageJob{MajorVersion: pg.Major, NotBelow: pg.Version.String()}, ""},
+		"an older release than runs":       {agentapi.ImageJob{MajorVersion: pg.Major, NotBelow: fmt.Sprintf("%d.%d", pg.Major, pg.Version.Minor+1)}, "which is newer"},
 		"a library lacks":                  {agentapi.ImageJob{MajorVersion: pg.Major, PreloadLibraries: "it's, nowhere"}, "PostgreSQL doesn't start in it: "},
 		"other data files":                 {agentapi.ImageJob{MajorVersion: pg.Major, Format: other}, "pages of 16384 bytes"},
 	} {

@@ -89,7 +89,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 }
 
 func (r *Reconciler) reader() *reading.Reader {
-	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.pool, Secrets: &r.secrets, Now: r.Now, Agent: r.Agent}
+	return &reading.Reader{Client: r.Client, Live: r.Live, Agents: r.pool, Secrets: &r.secrets, Now: r.Now, Agent: r.Agent, Images: r.Images}
 }
 
 // write reports what was observed, as far as it was.

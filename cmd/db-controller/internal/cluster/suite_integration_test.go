@@ -41,6 +41,8 @@ type lab struct {
 	stop     func()
 	// agent of the suite that is installed.
 	agent workload.Agent
+	// images of the suite that is installed.
+	images manager.Images
 	// account that the controller acts with; nil: the administrator's.
 	account func(*rest.Config, *ctrl.Options)
 	// lifetime is how many writes a controller lives for; 0 is for ever.
@@ -51,7 +53,8 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
-	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: time.Minute, agent: workload.Agent{Image: "agent:1"}}
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: time.Minute, agent: workload.Agent{Image: "agent:1"},
+		images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"}}
 	l.kube = newStandIn(c, l.ns)
 	apiserver.StandIn(t, l.kube.once)
 	l.startController()
@@ -75,7 +78,7 @@ func (l *lab) startController() {
 func (l *lab) setUp(_ context.Context, mgr ctrl.Manager) error {
 	l.writes = &writeCounter{Client: mgr.GetClient(), left: l.lifetime, mortal: l.lifetime > 0, died: make(chan struct{})}
 	dependencies := manager.NewDependencies(mgr, "db-controller", manager.Settings{
-		Agent: l.agent, Images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"},
+		Agent: l.agent, Images: l.images,
 	})
 	dependencies.Client, dependencies.Now = l.writes, l.clock.now
 	return New(dependencies, l.kube).SetupWithManager(mgr)

@@ -1,4 +1,4 @@
-// Package imagechange takes an image over from spec once a pod without a volume has shown that it can run the cluster, and takes it back
+// Package imagechange takes an image over, from spec or from the suite, once a pod without a volume has shown that it can run the cluster, and takes it back
 // where the first instance doesn't come up in it.
 package imagechange
 
@@ -21,6 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/cmd/db-controller/internal/updates"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
@@ -37,25 +38,46 @@ type Steps struct {
 // may be anything else; to go back to what ran is never wrong.
 const patience = time.Minute
 
-// wantedImage is what spec wants the instances to run in and they don't; empty: nothing, or one that was taken back.
-func wantedImage(o *observed.Cluster) string {
+// target is the image that the instances are to run in, and whether nobody has named it; empty: nobody wants another than they run in.
+func target(o *observed.Cluster) (image string, automatic bool) {
 	spec, status := &o.Cluster.Spec, &o.Cluster.Status
-	if spec.Image == status.Image || spec.Version != status.MajorVersion || takenBack(o) {
-		return ""
+	switch {
+	case spec.Image == "" && updates.Automatic(o):
+		return updates.Offered(o), true
+	case spec.Image == status.Image || spec.Version != status.MajorVersion:
+		return "", false
 	}
-	return spec.Image
+	return spec.Image, false
 }
 
-// takenBack says that the image of spec was taken back before.
+// wantedImage is what the instances are to run in now and they don't; empty: nothing, one that was refused, or one whose time has yet
+// to come.
+func wantedImage(o *observed.Cluster) (image string, automatic bool) {
+	image, automatic = target(o)
+	if takenBack(o) || automatic && (updates.Hold(o) != "" || updates.UnderWay(o)) {
+		return "", automatic
+	}
+	return image, automatic
+}
+
+// takenBack says that the image of spec was taken back before, or that of the suite. One that came by itself may be tried once more by
+// naming it.
 func takenBack(o *observed.Cluster) bool {
-	refused := o.Cluster.Status.RefusedImage
-	return refused != nil && refused.Image == o.Cluster.Spec.Image
+	refused, named := o.Cluster.Status.RefusedImage, o.Cluster.Spec.Image
+	switch {
+	case refused == nil:
+		return false
+	case named == "":
+		return refused.Image == updates.Offered(o)
+	}
+	return refused.Image == named && !refused.Automatic
 }
 
-// Change takes over a changed spec.image once a pod without a volume has shown that it can run the cluster. Until then, and if it
+// Change takes over another image once a pod without a volume has shown that it can run the cluster. Until then, and if it
 // can't, everything goes on in the image that runs: no other step waits for it.
 func (s *Steps) Change(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	status, wanted := &o.Cluster.Status, wantedImage(o)
+	status := &o.Cluster.Status
+	wanted, automatic := wantedImage(o)
 	if status.RefusedImage != nil && !takenBack(o) {
 		status.RefusedImage = nil
 	}
@@ -65,18 +87,26 @@ func (s *Steps) Change(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	case !o.HasRun(): // the init Job shows whether it can
 		status.Image = wanted
 		return flow.Save(v1alpha1.ReasonApplying, "The image is being changed to "+wanted+".")
-	case o.ImageJob.Foreign, o.ImageJob.Deleting:
+	case o.ImageJob.Foreign, o.ImageJob.Deleting, automatic && updates.Obstacle(o) != "":
 		return flow.Next
 	case !o.ImageJob.Exists:
 		return s.begin(ctx, o, wanted)
 	case !s.tries(o, wanted):
 		return s.removeTrial(ctx, o)
 	case o.ImageJob.Complete || o.ImageJob.Done:
-		status.ImageChange = &v1alpha1.ImageChange{From: status.Image, To: wanted, MajorVersion: status.MajorVersion}
+		status.ImageChange = &v1alpha1.ImageChange{From: status.Image, To: wanted, MajorVersion: status.MajorVersion, Automatic: automatic}
 		status.Image = wanted
 		return flow.Save(v1alpha1.ReasonApplying, "The image is being changed to "+wanted+".")
+	case automatic && o.ImageJob.Failed: // recorded, as nobody is to find the Job and delete it
+		_, message := o.ImageJob.FailureReason()
+		return refuse(o, wanted, message, true)
 	}
 	return flow.Next
+}
+
+func refuse(o *observed.Cluster, image, message string, automatic bool) flow.Outcome {
+	o.Cluster.Status.RefusedImage = &v1alpha1.RefusedImage{Image: image, Message: message, Automatic: automatic}
+	return flow.Save(v1alpha1.ReasonImageRefused, refusedMessage(o))
 }
 
 // begin a trial. Where a quota or a foreign Job is in the way, that is said, and nothing else waits for it.
@@ -109,15 +139,24 @@ func (s *Steps) tries(o *observed.Cluster, image string) bool {
 	if json.Unmarshal(workload.InlineSpec(job), &has) != nil {
 		return false
 	}
-	return wanted.Fits(job) && has.MajorVersion == int(o.Cluster.Status.MajorVersion) && has.PreloadLibraries == preloadLibraries(o)
+	return wanted.Fits(job) && has.MajorVersion == int(o.Cluster.Status.MajorVersion) && has.PreloadLibraries == preloadLibraries(o) &&
+		has.NotBelow == notBelow(o)
 }
 
 func preloadLibraries(o *observed.Cluster) string {
 	return string(o.Cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"])
 }
 
+// notBelow is the release that runs, for an image that nobody has named: a suite that is taken back takes no server back.
+func notBelow(o *observed.Cluster) string {
+	if _, automatic := target(o); automatic {
+		return o.Cluster.Status.Version
+	}
+	return ""
+}
+
 func (s *Steps) trial(o *observed.Cluster, image string) workload.Job {
-	task := agentapi.ImageJob{MajorVersion: int(o.Cluster.Status.MajorVersion), PreloadLibraries: preloadLibraries(o)}
+	task := agentapi.ImageJob{MajorVersion: int(o.Cluster.Status.MajorVersion), PreloadLibraries: preloadLibraries(o), NotBelow: notBelow(o)}
 	for ordinal := range o.Reach() {
 		if agent := o.Agent(ordinal); agent != nil && task.Format == nil {
 			task.Format = agent.Format
@@ -148,7 +187,8 @@ func small(resources corev1.ResourceList) corev1.ResourceList {
 	return cut
 }
 
-// TakeBack goes back to the image before where the first instance doesn't come up in the new one. A change ends once all run in it.
+// TakeBack goes back to the image before where the first instance doesn't come up in the new one. A change ends once all run in it. One
+// that nobody has asked for is taken back where any replica doesn't come up, for as long as the primary runs in the image before.
 func TakeBack(_ context.Context, o *observed.Cluster) flow.Outcome {
 	status := &o.Cluster.Status
 	change := status.ImageChange
@@ -173,12 +213,17 @@ func TakeBack(_ context.Context, o *observed.Cluster) flow.Outcome {
 	switch {
 	case running == o.Reach():
 		status.ImageChange = nil
-	case running == 0 && trouble != "":
+	case trouble != "" && (running == 0 || updates.UnderWay(o) && primaryRuns(o, change.From)):
+		automatic := updates.UnderWay(o)
 		status.Image, status.ImageChange = change.From, nil
-		status.RefusedImage = &v1alpha1.RefusedImage{Image: change.To, Message: trouble}
-		return flow.Save(v1alpha1.ReasonImageRefused, refusedMessage(o))
+		return refuse(o, change.To, trouble, automatic)
 	}
 	return flow.Next
+}
+
+func primaryRuns(o *observed.Cluster, image string) bool {
+	pod := o.PrimaryPod()
+	return pod != nil && imageOf(pod) == image
 }
 
 func imageOf(pod *corev1.Pod) string {
@@ -205,29 +250,43 @@ func troubleOf(o *observed.Cluster, ordinal int, pod *corev1.Pod) string {
 
 func refusedMessage(o *observed.Cluster) string {
 	status := &o.Cluster.Status
+	if refused := status.RefusedImage; o.Cluster.Spec.Image == "" {
+		return fmt.Sprintf("The suite's image %s can't run this cluster, whose instances stay on %s: %s It isn't tried again. To try it, set spec.image: %[1]s. To run in another image of PostgreSQL %[4]d, set spec.image to that.",
+			refused.Image, status.Image, phrase.Sentence(refused.Message), status.MajorVersion)
+	}
 	return fmt.Sprintf("The image %s was taken back to %s: %s Set spec.image to another image of PostgreSQL %d; to try the same again, set it to %[2]s first.",
 		status.RefusedImage.Image, status.Image, phrase.Sentence(status.RefusedImage.Message), status.MajorVersion)
 }
 
-// Condition says of an image that spec wants how its trial stands, or why it isn't used.
+// Condition says of an image that spec names how its trial stands, or why it isn't used.
 func Condition(o *observed.Cluster) condition.Finding {
-	status, wanted, name := &o.Cluster.Status, wantedImage(o), o.Names.ImageJob()
+	wanted, automatic := wantedImage(o)
 	switch {
-	case status.RefusedImage != nil && takenBack(o):
+	case automatic || o.Cluster.Spec.Image == "":
+		return condition.Finding{} // see Updated
+	case takenBack(o):
 		return condition.False(v1alpha1.ReasonImageRefused, refusedMessage(o))
 	case wanted == "" || !o.HasRun():
 		return condition.Finding{}
-	case o.ImageJob.Foreign:
-		return condition.False(v1alpha1.ReasonNameConflict, fmt.Sprintf(
-			"The image %s can't be tried: Job %s already exists and belongs to somebody else. Delete it.", wanted, name))
-	case o.Refused[name] != "":
-		return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("The image %s can't be tried before an instance runs in it: %s", wanted, o.Refused[name]))
 	case o.ImageJob.Failed:
 		_, message := o.ImageJob.FailureReason()
 		return condition.False(v1alpha1.ReasonImageRefused, fmt.Sprintf(
 			"The image %s can't run this cluster, whose instances stay on %s: %s Set spec.image to another image of PostgreSQL %d, or delete Job %s to try it again.",
-			wanted, status.Image, phrase.Sentence(message), status.MajorVersion, name))
+			wanted, o.Cluster.Status.Image, phrase.Sentence(message), o.Cluster.Status.MajorVersion, o.Names.ImageJob()))
+	}
+	return trying(o, wanted)
+}
+
+// trying says how the trial of an image stands.
+func trying(o *observed.Cluster, image string) condition.Finding {
+	name := o.Names.ImageJob()
+	switch {
+	case o.ImageJob.Foreign:
+		return condition.False(v1alpha1.ReasonNameConflict, fmt.Sprintf(
+			"The image %s can't be tried: Job %s already exists and belongs to somebody else. Delete it.", image, name))
+	case o.Refused[name] != "":
+		return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("The image %s can't be tried before an instance runs in it: %s", image, o.Refused[name]))
 	}
 	return condition.False(v1alpha1.ReasonApplying, phrase.Sentence(fmt.Sprintf(
-		"The image %s is being tried in a pod of its own before an instance runs in it.%s", wanted, phrase.Prefixed(" ", o.ImageJob.Trouble()))))
+		"The image %s is being tried in a pod of its own before an instance runs in it.%s", image, phrase.Prefixed(" ", o.ImageJob.Trouble()))))
 }

@@ -74,6 +74,11 @@ type Cluster struct {
 	NoPasswords    []string
 	NoCertificates []string
 
+	// Images of the suite by major version.
+	Images map[int32]string
+	// Operation is a Restore or an Upgrade of the cluster that has not ended, such as "Upgrade to-18"; empty: there is none.
+	Operation string
+
 	// Requests for the volumes, oldest first.
 	Requests []protocol.LockRequest
 	// Released are the data generations that nobody needs any longer.

@@ -42,7 +42,7 @@ func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 func (r *Reader) Observe(ctx context.Context, cluster *v1alpha1.PostgresCluster, own *ownwrites.View) (*observed.Cluster, error) {
 	o := &observed.Cluster{
 		Now: r.Now(), Cluster: cluster, Own: own, Names: component.NamesOf(cluster), Live: map[string]client.Object{},
-		Agents: map[string]*agentapi.Status{}, AgentOfPods: r.Agent, Refused: map[string]string{},
+		Agents: map[string]*agentapi.Status{}, AgentOfPods: r.Agent, Images: r.Images, Refused: map[string]string{},
 	}
 	if !o.Deleting() && !controllerutil.ContainsFinalizer(cluster, observed.Finalizer) {
 		return o, nil // the first step writes it, and ends the pass

@@ -8,6 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -94,6 +96,7 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 	}
 	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
 	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests)
+	o.Operation = operation(o.Cluster, restores.Items, upgrades.Items)
 	o.Restore = nil
 	for i := range restores.Items {
 		if o.BootstrapsByRestore() && restores.Items[i].Name == o.Cluster.Spec.Bootstrap.Restore.Name {
@@ -101,6 +104,25 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 		}
 	}
 	return nil
+}
+
+// operation is a Restore or an Upgrade of the cluster that has not ended; empty: there is none.
+func operation(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) string {
+	goesOn := func(conditions []metav1.Condition) bool {
+		end := meta.FindStatusCondition(conditions, v1alpha1.ConditionSucceeded)
+		return end == nil || end.Status == metav1.ConditionUnknown
+	}
+	for i := range restores {
+		if restores[i].Spec.Destination.ClusterName() == cluster.Name && goesOn(restores[i].Status.Conditions) {
+			return v1alpha1.KindRestore + " " + restores[i].Name
+		}
+	}
+	for i := range upgrades {
+		if upgrades[i].Spec.Cluster.Name == cluster.Name && goesOn(upgrades[i].Status.Conditions) {
+			return v1alpha1.KindUpgrade + " " + upgrades[i].Name
+		}
+	}
+	return ""
 }
 
 func (r *Reader) readPods(ctx context.Context, reader client.Reader, o *observed.Cluster) error {

@@ -29,4 +29,6 @@ type Reader struct {
 	Now     func() time.Time
 	// Agent of pods that are created from now on.
 	Agent workload.Agent
+	// Images of the suite by major version.
+	Images map[int32]string
 }

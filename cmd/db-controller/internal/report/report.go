@@ -47,6 +47,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportLogical(o, conditions)
 	reportDeclared(o, conditions)
 	reportSlots(o, conditions)
+	reportUpdates(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)
 	}

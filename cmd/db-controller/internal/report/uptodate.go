@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
+	"howdah.dev/howdah/cmd/db-controller/internal/updates"
 	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -107,10 +108,22 @@ func replacementPending(o *observed.Cluster) condition.Finding {
 	}
 	for ordinal := range o.Reach() {
 		if changes := desired.Changes(o, ordinal); changes != "" {
-			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s has to be replaced for %s.%s", o.Names.Instance(ordinal), changes, window.Wait(o)))
+			return replacement(o, ordinal, changes)
 		}
 	}
 	return condition.Finding{}
+}
+
+// replacement says what the replacement of a pod waits for.
+func replacement(o *observed.Cluster, ordinal int, changes string) condition.Finding {
+	message := fmt.Sprintf("Pod %s has to be replaced for %s.", o.Names.Instance(ordinal), changes)
+	if !imagechange.AwaitsUpdate(o, ordinal) {
+		return condition.False(v1alpha1.ReasonApplying, message+window.Wait(o))
+	}
+	if hold := updates.Hold(o); hold != "" {
+		return condition.False(v1alpha1.ReasonRestartPending, message+" It is an automatic update, which does not go on: "+hold)
+	}
+	return condition.False(v1alpha1.ReasonApplying, message)
 }
 
 // configurationPending goes by what the agents have said last: one that doesn't answer for a moment changes nothing.

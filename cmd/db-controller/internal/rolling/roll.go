@@ -9,9 +9,11 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
+	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
+	"howdah.dev/howdah/cmd/db-controller/internal/updates"
 	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -19,7 +21,7 @@ import (
 // Roll brings the instances up to date.
 func (s *Steps) Roll(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	next := NextMove(o)
-	if disturbs(o, next) && !window.Open(o) {
+	if disturbs(o, next) && !mayDisturb(o, next) {
 		return flow.Next // its time will come
 	}
 	name := o.Names.Instance(next.Instance)
@@ -34,6 +36,18 @@ func (s *Steps) Roll(ctx context.Context, o *observed.Cluster) flow.Outcome {
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, fmt.Sprintf("%s is next, and waits: %s", name, next.Why))
 	}
 	return flow.Next
+}
+
+// mayDisturb says whether what runs may be taken down now for the move. Updates that nobody has asked for have a window of their own.
+func mayDisturb(o *observed.Cluster, next move) bool {
+	ordinal := next.Instance
+	if next.Kind == moveSwitch {
+		ordinal = o.Primary()
+	}
+	if imagechange.AwaitsUpdate(o, ordinal) {
+		return updates.Hold(o) == ""
+	}
+	return window.Open(o)
 }
 
 // replacePod deletes a pod whose image, resources, mounts or data generation are not what is wanted; the StatefulSet

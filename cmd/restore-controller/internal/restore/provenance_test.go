@@ -100,7 +100,7 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
 		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
-		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots",
+		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots", "Updates",
 	}
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {

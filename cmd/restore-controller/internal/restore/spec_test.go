@@ -224,6 +224,7 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	before := shopSpec()
 	before.Roles = []v1alpha1.Role{{Name: "reporting", PasswordSecret: &v1alpha1.PasswordSecret{Name: "reporting"}}}
 	before.ReplicationSlots = []v1alpha1.ReplicationSlot{{Name: "cdc"}}
+	before.Updates = &v1alpha1.Updates{Minor: v1alpha1.UpdateAutomatic}
 	before.Instances, before.Synchronous, before.SuperuserAccess = 3, &v1alpha1.Synchronous{Number: 1}, false
 	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, before, true)}}
 	access := true
@@ -232,7 +233,7 @@ func TestATemporaryClusterArchivesNowhereAndGoesWithItsRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec.Instances != 1 || spec.Synchronous != nil || spec.Archive != nil || !spec.SuperuserAccess {
+	if spec.Instances != 1 || spec.Synchronous != nil || spec.Archive != nil || spec.Updates != nil || !spec.SuperuserAccess {
 		t.Errorf("spec %+v", spec)
 	}
 	if len(spec.Roles) != 1 || spec.Roles[0].PasswordSecret != nil {

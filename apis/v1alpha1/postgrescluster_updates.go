@@ -1,0 +1,53 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Updates says which updates of PostgreSQL are rolled out without being asked for each time, and when.
+// +kubebuilder:validation:XValidation:rule="(has(self.minor) && self.minor == 'Automatic') || !(has(self.window) || has(self.notBefore))",message="spec.updates.window and spec.updates.notBefore apply to automatic updates only: set spec.updates.minor: Automatic, or remove them"
+type Updates struct {
+	// Minor says what happens when the suite has another image for the version that runs, and spec.image names none. With Manual, it is
+	// only shown: in status.pendingUpdate and the condition Updated. With Automatic, it is tried, and then reaches the replicas
+	// first. If an instance does not come up in it, all return to the previous image, and it is not tried again. An image with an
+	// older release than the one that runs is refused. The default is Manual.
+	// +optional
+	// +kubebuilder:default=Manual
+	Minor UpdatePolicy `json:"minor,omitempty"`
+	// Window is when automatic updates may begin, and when instances may be replaced for them. By default, that is
+	// spec.maintenanceWindow.
+	// +optional
+	Window *MaintenanceWindow `json:"window,omitempty"`
+	// NotBefore is a time before which no automatic update is rolled out, such as 2026-12-01T06:00:00Z.
+	// +optional
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+}
+
+// UpdatePolicy says whether updates are rolled out without being asked for.
+// +kubebuilder:validation:Enum=Manual;Automatic
+type UpdatePolicy string
+
+const (
+	// UpdateManual shows an update, and leaves it to a person.
+	UpdateManual UpdatePolicy = "Manual"
+	// UpdateAutomatic rolls an update out.
+	UpdateAutomatic UpdatePolicy = "Automatic"
+)
+
+// PendingUpdate is an image of the suite in which the cluster does not run yet.
+type PendingUpdate struct {
+	// Image of the suite for the version that runs.
+	Image string `json:"image"`
+	// NotBefore is the earliest time at which it is rolled out, with spec.updates.minor: Automatic.
+	// +optional
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+}
+
+const (
+	// ConditionUpdated says whether the cluster runs in the suite's image for its version. A cluster whose spec.image names an
+	// image does not have it, unless spec.updates.minor is Automatic.
+	ConditionUpdated = "Updated"
+
+	// ReasonUpdatePending: the suite has another image for the version that runs, and the message says what it waits for.
+	ReasonUpdatePending = "UpdatePending"
+	// ReasonImagePinned: spec.image names the image, so no update is rolled out.
+	ReasonImagePinned = "ImagePinned"
+)
