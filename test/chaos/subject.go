@@ -49,6 +49,7 @@ type Options struct {
 	Preferred   bool  // commits go on where too few are there
 	Volumes     Volumes
 	OldAgent    string // an image of another version
+	Logical     bool   // it has a slot for Follow
 }
 
 // Volumes of a cluster: what can be done to them.
@@ -96,6 +97,9 @@ func New(t *testing.T, options Options) *Subject {
 		if options.Preferred {
 			cluster.Spec.Synchronous.Durability = v1alpha1.DurabilityPreferred
 		}
+	}
+	if options.Logical {
+		logical(&cluster.Spec)
 	}
 	switch options.Volumes {
 	case Limited:
@@ -180,12 +184,12 @@ func (s *Subject) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods, nil
 }
 
-// primary is the pod that the Service leads to.
+// primary is the pod that the Service leads to, once it leads to one that accepts writes.
 func (s *Subject) primary() *corev1.Pod {
 	s.Helper()
 	var found *corev1.Pod
 	s.until("a primary behind the Service", time.Minute, func(ctx context.Context) error {
-		address, err := ask[string](ctx, s.target, "SELECT host(inet_server_addr())")
+		address, err := ask[string](ctx, s.target, "SELECT host(inet_server_addr()) WHERE NOT pg_is_in_recovery()")
 		if err != nil {
 			return err
 		}
