@@ -28,6 +28,21 @@ type Role struct {
 	// may change every role that is not a superuser.
 	// +optional
 	CreateRole bool `json:"createrole,omitempty"`
+	// Replication allows the role to read changes of the databases, as CDC tools do, and to create and drop replication slots. With a
+	// line of spec.postgresql.hba for the database replication, the role can copy the whole data directory. By default, a new role
+	// may not, and one that exists keeps what it has.
+	// +optional
+	Replication *bool `json:"replication,omitempty"`
+	// BypassRLS lets the role read and write all rows, whatever policies of row-level security say. By default, a new role does not
+	// bypass them, and one that exists keeps what it has.
+	// +optional
+	BypassRLS *bool `json:"bypassrls,omitempty"`
+	// Parameters are what the role's sessions start with, such as statement_timeout: 30s. Where there are some, the role has no others:
+	// what somebody else has set for it is reset. By default, they are left as they are.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=32
+	Parameters map[RoleParameter]ParameterValue `json:"parameters,omitempty"`
 	// Inherit gives the role the privileges of the roles that it is a member of, without SET ROLE.
 	// +optional
 	// +kubebuilder:default=true
@@ -57,6 +72,10 @@ type Role struct {
 	// +optional
 	CertificateSecret *CertificateSecret `json:"certificateSecret,omitempty"`
 }
+
+// RoleParameter is the name of a parameter that a role has a value of.
+// +kubebuilder:validation:MaxLength=127
+type RoleParameter string
 
 // CertificateSecret is where a client certificate is stored: tls.crt and tls.key, and ca.crt to verify the server. The
 // certificate is renewed there before it expires.
@@ -95,7 +114,9 @@ const (
 
 // Database is a database that the primary keeps as it is declared here. A database that is removed from the list stays.
 //
-// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !has(self.extensions)",message="spec.databases: a database with ensure: Absent is dropped with everything in it; remove its extensions"
+// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.extensions) || has(self.schemas) || has(self.publications))",message="spec.databases: a database with ensure: Absent is dropped with everything in it; remove its extensions, schemas and publications"
+// +kubebuilder:validation:XValidation:rule="!has(self.locale) || has(self.localeProvider)",message="spec.databases[].locale needs a localeProvider, because the name means something else to each: set localeProvider to Builtin, ICU or Libc"
+// +kubebuilder:validation:XValidation:rule="!has(self.localeProvider) || has(self.locale)",message="spec.databases[].localeProvider needs a locale; for example: locale: de-AT with ICU"
 type Database struct {
 	// Name of the database.
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
@@ -113,12 +134,119 @@ type Database struct {
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
 	// +kubebuilder:validation:MaxLength=63
 	Owner string `json:"owner,omitempty"`
+	// Encoding of a new database, such as UTF8. By default, that of its template.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[A-Z0-9_]{1,32}$`
+	Encoding string `json:"encoding,omitempty"`
+	// LocaleProvider of a new database (from version 15 on; Builtin from 17 on). By default, that of its template.
+	// +optional
+	LocaleProvider LocaleProvider `json:"localeProvider,omitempty"`
+	// Locale of a new database, in the words of the provider: C.UTF-8, de_DE.UTF-8, de-AT. By default, that of its template.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][-A-Za-z0-9_.@=]*$`
+	Locale string `json:"locale,omitempty"`
+	// Template is the database that a new one is a copy of. Nobody may use it at that moment. By default, template0 where encoding or
+	// locale are set, else template1.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
+	Template string `json:"template,omitempty"`
+	// ConnectionLimit is the number of simultaneous sessions that are allowed; -1 means any number. By default, a new database has no
+	// limit, and one that exists keeps what it has.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1
+	ConnectionLimit *int32 `json:"connectionLimit,omitempty"`
+	// Schemas in the database. A schema that is removed from the list stays.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Schemas []DatabaseSchema `json:"schemas,omitempty"`
+	// Publications of tables for subscribers and CDC tools. A publication that is removed from the list stays.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Publications []Publication `json:"publications,omitempty"`
 	// Extensions in the database. An extension that is removed from the list stays.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Extensions []Extension `json:"extensions,omitempty"`
+}
+
+// DatabaseSchema is a schema in a database.
+type DatabaseSchema struct {
+	// Name of the schema.
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Owner is a role, which may create anything in the schema. By default, a new schema is owned by the owner of the database, and
+	// the owner of an existing one is not changed.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Owner string `json:"owner,omitempty"`
+	// Grants of rights in the schema. A grant that is removed from the list stays; REVOKE takes it back.
+	// +optional
+	// +listType=map
+	// +listMapKey=role
+	// +kubebuilder:validation:MaxItems=16
+	Grants []SchemaGrant `json:"grants,omitempty"`
+}
+
+// SchemaGrant is what a role may do in a schema, with what is there and with what the owner of the schema creates later.
+type SchemaGrant struct {
+	// Role that has the rights.
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_-]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Role string `json:"role"`
+	// Access is Read, to read tables and sequences, or Write, to change their rows as well and to execute functions.
+	Access SchemaAccess `json:"access"`
+}
+
+// SchemaAccess is what a role may do in a schema.
+// +kubebuilder:validation:Enum=Read;Write
+type SchemaAccess string
+
+// The rights in a schema.
+const (
+	// AccessRead allows USAGE of the schema, and SELECT of its tables, views and sequences.
+	AccessRead SchemaAccess = "Read"
+	// AccessWrite also allows INSERT, UPDATE and DELETE, USAGE of sequences and EXECUTE of functions.
+	AccessWrite SchemaAccess = "Write"
+)
+
+// Publication of changes in a database.
+//
+// +kubebuilder:validation:XValidation:rule="self.ensure == 'Absent' || (has(self.allTables) && self.allTables) != (has(self.tables) || has(self.schemas))",message="spec.databases[].publications: a publication must have either allTables: true, or tables or schemas"
+type Publication struct {
+	// Name of the publication.
+	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Ensure is Present to create the publication, or Absent to drop it: then its subscribers get nothing any more.
+	// +optional
+	// +kubebuilder:default=Present
+	Ensure Presence `json:"ensure,omitempty"`
+	// AllTables publishes all tables, those of the future as well.
+	// +optional
+	AllTables bool `json:"allTables,omitempty"`
+	// Tables that are published, such as public.orders. They must exist.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:items:Pattern=`^[a-z_][a-z0-9_]{0,62}[.][a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:items:MaxLength=127
+	Tables []string `json:"tables,omitempty"`
+	// Schemas all of whose tables are published, those of the future as well (from version 15 on).
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:items:MaxLength=63
+	Schemas []string `json:"schemas,omitempty"`
 }
 
 // Extension in a database.

@@ -22,6 +22,11 @@ type Role struct {
 	InRoles         []string  `json:"inRoles,omitempty"`
 	// Password: it is in RolesFile. Else the role keeps the one that it has.
 	Password bool `json:"password,omitempty"`
+	// Replication and BypassRLS; nil: a role that is there keeps what it has.
+	Replication *bool `json:"replication,omitempty"`
+	BypassRLS   *bool `json:"bypassRLS,omitempty"`
+	// Parameters that its sessions start with, and no others; empty: they are left alone.
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // Passwords of declared roles by name, as they stand in RolesFile.
@@ -34,6 +39,39 @@ type Database struct {
 	// Owner; empty: the application's role for a new database, and whoever it is for one that is there.
 	Owner      string      `json:"owner,omitempty"`
 	Extensions []Extension `json:"extensions,omitempty"`
+	// Encoding, LocaleProvider (builtin, icu or libc), Locale and Template of a new one; empty: the server's choice.
+	Encoding       string `json:"encoding,omitempty"`
+	LocaleProvider string `json:"localeProvider,omitempty"`
+	Locale         string `json:"locale,omitempty"`
+	Template       string `json:"template,omitempty"`
+	// ConnectionLimit; nil: whatever it has.
+	ConnectionLimit *int          `json:"connectionLimit,omitempty"`
+	Schemas         []Schema      `json:"schemas,omitempty"`
+	Publications    []Publication `json:"publications,omitempty"`
+}
+
+// Schema in a declared database.
+type Schema struct {
+	Name string `json:"name"`
+	// Owner; empty: the owner of the database for a new one, and whoever it is for one that is there.
+	Owner  string        `json:"owner,omitempty"`
+	Grants []SchemaGrant `json:"grants,omitempty"`
+}
+
+// SchemaGrant is what a role may do in a schema.
+type SchemaGrant struct {
+	Role string `json:"role"`
+	// Write: not only read.
+	Write bool `json:"write,omitempty"`
+}
+
+// Publication in a declared database. Tables are schema.table.
+type Publication struct {
+	Name      string   `json:"name"`
+	Absent    bool     `json:"absent,omitempty"`
+	AllTables bool     `json:"allTables,omitempty"`
+	Tables    []string `json:"tables,omitempty"`
+	Schemas   []string `json:"schemas,omitempty"`
 }
 
 // Extension in a declared database.

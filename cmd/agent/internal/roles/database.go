@@ -40,11 +40,14 @@ func (d *declaration) keepDatabase(ctx context.Context, conn *pgx.Conn, database
 	owner, err := ownerOf(ctx, conn, database.Name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		_, err = conn.Exec(ctx, "CREATE DATABASE "+quote(database.Name)+" OWNER "+quote(cmp.Or(database.Owner, d.Owner)))
+		_, err = conn.Exec(ctx, createDatabase(database, cmp.Or(database.Owner, d.Owner), d.Major))
 	case err == nil && database.Owner != "" && database.Owner != owner:
 		_, err = conn.Exec(ctx, "ALTER DATABASE "+quote(database.Name)+" OWNER TO "+quote(database.Owner))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return keepDatabaseOptions(ctx, conn, database)
 }
 
 func ownerOf(ctx context.Context, conn *pgx.Conn, database string) (owner string, err error) {
@@ -66,10 +69,10 @@ func (d *declaration) dropDatabases(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// keepExtensions works in each database in turn. One that can't be entered is a problem of its own.
-func (d *declaration) keepExtensions(ctx context.Context) error {
+// keepContents works in each database in turn. One that can't be entered is a problem of its own.
+func (d *declaration) keepContents(ctx context.Context) error {
 	for _, database := range d.Databases {
-		if database.Absent || len(database.Extensions) == 0 || slices.Contains(ownDatabases, database.Name) {
+		if database.Absent || len(database.Extensions)+len(database.Schemas)+len(database.Publications) == 0 || slices.Contains(ownDatabases, database.Name) {
 			continue
 		}
 		conn, err := d.server.Connect(ctx, database.Name)
@@ -77,10 +80,14 @@ func (d *declaration) keepExtensions(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			d.problems = append(d.problems, fmt.Sprintf("database %s: its extensions can't be managed: %v", database.Name, err))
+			d.problems = append(d.problems, fmt.Sprintf("database %s: what is in it can't be managed: %v", database.Name, err))
 			continue
 		}
-		err = d.extensionsOf(ctx, conn, database)
+		for _, step := range []func(context.Context, *pgx.Conn, agentapi.Database) error{d.schemasOf, d.extensionsOf, d.publicationsOf} {
+			if err = step(ctx, conn, database); err != nil {
+				break
+			}
+		}
 		_ = conn.Close(context.WithoutCancel(ctx)) // nothing is left open in it
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ func Declare(ctx context.Context, server local.Server, desired Desired) (problem
 	d := &declaration{Desired: desired, server: server}
 	err = server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		for _, step := range []func(context.Context, *pgx.Conn) error{
-			d.keepRoles, d.keepMemberships, d.keepDatabases, d.dropDatabases, d.dropRoles,
+			d.keepRoles, d.keepMemberships, d.keepRoleParameters, d.keepDatabases, d.dropDatabases, d.dropRoles,
 		} {
 			if err := step(ctx, conn); err != nil {
 				return err
@@ -48,7 +48,7 @@ func Declare(ctx context.Context, server local.Server, desired Desired) (problem
 		return nil
 	})
 	if err == nil {
-		err = d.keepExtensions(ctx)
+		err = d.keepContents(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("declared roles and databases: %w", local.Plain(err))
@@ -108,7 +108,7 @@ func (d *declaration) keepRole(ctx context.Context, conn *pgx.Conn, role agentap
 	super, same, err := look(ctx, conn, role)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		_, err = conn.Exec(ctx, "CREATE ROLE "+quote(role.Name)+" NOSUPERUSER NOREPLICATION NOBYPASSRLS "+attributes(role))
+		_, err = conn.Exec(ctx, "CREATE ROLE "+quote(role.Name)+" NOSUPERUSER "+attributes(role)) // and neither REPLICATION nor BYPASSRLS
 	case err != nil:
 	case super:
 		return fmt.Errorf("%w: it is a superuser, which Howdah leaves alone", errRefused)
@@ -128,8 +128,9 @@ func (d *declaration) keepRole(ctx context.Context, conn *pgx.Conn, role agentap
 // look says whether a role is a superuser, and whether its attributes are as declared.
 func look(ctx context.Context, conn *pgx.Conn, role agentapi.Role) (super, same bool, err error) {
 	err = conn.QueryRow(ctx, `SELECT rolsuper, rolcanlogin = $2 AND rolcreatedb = $3 AND rolcreaterole = $4 AND rolinherit = $5
-		AND rolconnlimit = $6 AND coalesce(rolvaliduntil, 'infinity') = $7::text::timestamptz FROM pg_catalog.pg_roles WHERE rolname = $1`,
-		role.Name, role.Login, role.CreateDB, role.CreateRole, role.Inherit, role.ConnectionLimit, validUntil(role)).Scan(&super, &same)
+		AND rolconnlimit = $6 AND coalesce(rolvaliduntil, 'infinity') = $7::text::timestamptz
+		AND rolreplication = coalesce($8, rolreplication) AND rolbypassrls = coalesce($9, rolbypassrls) FROM pg_catalog.pg_roles WHERE rolname = $1`,
+		role.Name, role.Login, role.CreateDB, role.CreateRole, role.Inherit, role.ConnectionLimit, validUntil(role), role.Replication, role.BypassRLS).Scan(&super, &same)
 	return super, same, err
 }
 
@@ -144,12 +145,18 @@ func attributes(role agentapi.Role) string {
 	words := []string{}
 	for _, attribute := range []struct {
 		name string
-		has  bool
-	}{{"LOGIN", role.Login}, {"CREATEDB", role.CreateDB}, {"CREATEROLE", role.CreateRole}, {"INHERIT", role.Inherit}} {
-		if !attribute.has {
-			attribute.name = "NO" + attribute.name
+		has  *bool // nil: it stays as it is
+	}{
+		{"LOGIN", &role.Login}, {"CREATEDB", &role.CreateDB}, {"CREATEROLE", &role.CreateRole}, {"INHERIT", &role.Inherit},
+		{"REPLICATION", role.Replication}, {"BYPASSRLS", role.BypassRLS},
+	} {
+		switch {
+		case attribute.has == nil:
+		case *attribute.has:
+			words = append(words, attribute.name)
+		default:
+			words = append(words, "NO"+attribute.name)
 		}
-		words = append(words, attribute.name)
 	}
 	return fmt.Sprintf("%s CONNECTION LIMIT %d VALID UNTIL '%s'", strings.Join(words, " "), role.ConnectionLimit, validUntil(role))
 }

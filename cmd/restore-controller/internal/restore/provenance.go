@@ -90,7 +90,7 @@ func keep[T any](d *dropping, name string, into *T, recorded, live T) {
 	}
 }
 
-// roles keeps the roles, and drops the Secrets that they name.
+// roles keeps the roles, and drops the Secrets that they name and their parameters.
 func (d *dropping) roles(recorded, live []v1alpha1.Role) []v1alpha1.Role {
 	roles := slices.Clone(recorded)
 	for i := range roles {
@@ -103,6 +103,9 @@ func (d *dropping) roles(recorded, live []v1alpha1.Role) []v1alpha1.Role {
 		}
 		if d.drops(fmt.Sprintf("spec.roles[%s].certificateSecret", role.Name), role.CertificateSecret, same.CertificateSecret) {
 			role.CertificateSecret = nil
+		}
+		if d.drops(fmt.Sprintf("spec.roles[%s].parameters", role.Name), role.Parameters, same.Parameters) { // they can name libraries
+			role.Parameters = nil
 		}
 	}
 	return roles

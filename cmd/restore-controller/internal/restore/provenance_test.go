@@ -22,6 +22,7 @@ func planted() v1alpha1.PostgresClusterSpec {
 	}
 	spec.Roles = []v1alpha1.Role{{
 		Name: "web", PasswordSecret: &v1alpha1.PasswordSecret{Name: "other"}, CertificateSecret: &v1alpha1.CertificateSecret{Name: "more"},
+		Parameters: map[v1alpha1.RoleParameter]v1alpha1.ParameterValue{"session_preload_libraries": "evil"},
 	}}
 	spec.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "evil"}}
 	spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "evil", Image: "evil:1"}}
@@ -56,14 +57,14 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 	if p := spec.PostgreSQL.Parameters; len(p) != 1 || p["work_mem"] != "8MB" {
 		t.Errorf("parameters %v", p)
 	}
-	if r := spec.Roles; len(r) != 1 || r[0].Name != "web" || r[0].PasswordSecret != nil || r[0].CertificateSecret != nil {
+	if r := spec.Roles; len(r) != 1 || r[0].Name != "web" || r[0].PasswordSecret != nil || r[0].CertificateSecret != nil || r[0].Parameters != nil {
 		t.Errorf("roles %+v", r)
 	}
 	want := []string{
 		"spec.image", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
 		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.runAs",
 		"spec.networkPolicy", "spec.services", "spec.tls",
-		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.postgresql.parameters.jit_provider",
+		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.roles[web].parameters", "spec.postgresql.parameters.jit_provider",
 		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
 	}
 	if !reflect.DeepEqual(dropped, want) {

@@ -2,6 +2,9 @@ package config
 
 import (
 	"cmp"
+	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -17,11 +20,33 @@ func declared(cluster *v1alpha1.PostgresCluster) *agentapi.Declared {
 		out.Roles = append(out.Roles, role(&cluster.Spec.Roles[i]))
 	}
 	for _, wanted := range cluster.Spec.Databases {
-		database := agentapi.Database{Name: wanted.Name, Absent: wanted.Ensure == v1alpha1.Absent, Owner: wanted.Owner}
-		for _, e := range wanted.Extensions {
-			database.Extensions = append(database.Extensions, agentapi.Extension{Name: e.Name, Schema: e.Schema, Version: e.Version})
+		out.Databases = append(out.Databases, database(wanted))
+	}
+	return out
+}
+
+func database(wanted v1alpha1.Database) agentapi.Database {
+	out := agentapi.Database{
+		Name: wanted.Name, Absent: wanted.Ensure == v1alpha1.Absent, Owner: wanted.Owner, Encoding: wanted.Encoding,
+		LocaleProvider: strings.ToLower(string(wanted.LocaleProvider)), Locale: wanted.Locale, Template: wanted.Template,
+	}
+	if limit := wanted.ConnectionLimit; limit != nil {
+		out.ConnectionLimit = ptr.To(int(*limit))
+	}
+	for _, e := range wanted.Extensions {
+		out.Extensions = append(out.Extensions, agentapi.Extension{Name: e.Name, Schema: e.Schema, Version: e.Version})
+	}
+	for _, s := range wanted.Schemas {
+		schema := agentapi.Schema{Name: s.Name, Owner: s.Owner}
+		for _, g := range s.Grants {
+			schema.Grants = append(schema.Grants, agentapi.SchemaGrant{Role: g.Role, Write: g.Access == v1alpha1.AccessWrite})
 		}
-		out.Databases = append(out.Databases, database)
+		out.Schemas = append(out.Schemas, schema)
+	}
+	for _, p := range wanted.Publications {
+		out.Publications = append(out.Publications, agentapi.Publication{
+			Name: p.Name, Absent: p.Ensure == v1alpha1.Absent, AllTables: p.AllTables, Tables: p.Tables, Schemas: p.Schemas,
+		})
 	}
 	return out
 }
@@ -33,6 +58,13 @@ func role(wanted *v1alpha1.Role) agentapi.Role {
 	out := agentapi.Role{
 		Name: wanted.Name, Login: yes(wanted.Login), CreateDB: wanted.CreateDB, CreateRole: wanted.CreateRole, Inherit: yes(wanted.Inherit),
 		ConnectionLimit: -1, InRoles: wanted.InRoles, Password: wanted.PasswordSecret != nil,
+		Replication: wanted.Replication, BypassRLS: wanted.BypassRLS,
+	}
+	for name, value := range wanted.Parameters {
+		if out.Parameters == nil {
+			out.Parameters = map[string]string{}
+		}
+		out.Parameters[string(name)] = string(value)
 	}
 	if wanted.ConnectionLimit != nil {
 		out.ConnectionLimit = int(*wanted.ConnectionLimit)
