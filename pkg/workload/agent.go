@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -36,7 +37,7 @@ const (
 // the user is may be known only in the pod, so the copying container writes the file, and is there whatever Mounted says.
 func (a Agent) Bring(pod *corev1.PodSpec) {
 	if !isStock(pod) {
-		install := a.install()
+		install := a.install(pod)
 		install.Command = append(install.Command, "--passwd="+agentapi.PasswdFile)
 		pod.InitContainers = append(pod.InitContainers, install)
 		pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts, corev1.VolumeMount{
@@ -45,7 +46,7 @@ func (a Agent) Bring(pod *corev1.PodSpec) {
 		return
 	}
 	if !a.Mounted {
-		pod.InitContainers = append(pod.InitContainers, a.install())
+		pod.InitContainers = append(pod.InitContainers, a.install(pod))
 		return
 	}
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: agentVolume, VolumeSource: image(a.Image)})
@@ -54,11 +55,40 @@ func (a Agent) Bring(pod *corev1.PodSpec) {
 	})
 }
 
-func (a Agent) install() corev1.Container {
+// The most that the copying container gets. A request is less than its limit: how Kubernetes ranks the pod doesn't depend on it, so
+// that the resources of PostgreSQL can be changed in a running pod.
+var (
+	installRequests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	installLimits   = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("128Mi")}
+)
+
+// besides are resources of which a container beside has some, and no more than it has: a quota wants them of every container or of none,
+// and the pod needs no more for it.
+func besides(has, most corev1.ResourceList) corev1.ResourceList {
+	var all corev1.ResourceList
+	for name, quantity := range most {
+		beside, is := has[name]
+		if !is {
+			continue
+		}
+		if beside.Cmp(quantity) < 0 {
+			quantity = beside
+		}
+		if all == nil {
+			all = corev1.ResourceList{}
+		}
+		all[name] = quantity
+	}
+	return all
+}
+
+func (a Agent) install(pod *corev1.PodSpec) corev1.Container {
+	beside := pod.Containers[0].Resources
 	return corev1.Container{
 		Name: installer, Image: a.Image,
 		Command:         []string{inImage, "install", agentapi.BinDir},
 		SecurityContext: ContainerSecurity(),
+		Resources:       corev1.ResourceRequirements{Requests: besides(beside.Requests, installRequests), Limits: besides(beside.Limits, installLimits)},
 		VolumeMounts:    []corev1.VolumeMount{{Name: runVolume, MountPath: agentapi.RunDir}},
 	}
 }
