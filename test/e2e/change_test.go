@@ -111,3 +111,39 @@ func TestARestartWaitsForTheMaintenanceWindowAndAReloadDoesNot(t *testing.T) {
 	}
 	w.judge()
 }
+
+// TestAnImageOfTheSuiteIsShownAndRolledOutByItselfInItsWindow begins in the same image under another name, as if that had been the
+// suite's when the cluster was created.
+func TestAnImageOfTheSuiteIsShownAndRolledOutByItselfInItsWindow(t *testing.T) {
+	t.Parallel()
+	place.NeedKube(t)
+	b := newBed(t, "minio")
+	image := "registry.local/postgresql:17-" + b.Namespace
+	b.Kube("tag", "registry.local/postgresql:17", image)
+	cluster := b.NewCluster("shop", 17)
+	cluster.Spec.Instances, cluster.Spec.Image = 2, image
+	b.Must(b.Create(t.Context(), cluster))
+	b.AwaitTrue(cluster, v1alpha1.ConditionReplicated)
+	w, before := b.startWriter("shop"), b.Pod("shop-0").UID
+
+	b.Merge(cluster, `{"spec":{"image":null}}`)
+	b.AwaitReason(cluster, v1alpha1.ConditionUpdated, v1alpha1.ReasonUpdatePending, "set spec.updates.minor: Automatic")
+	shut := fmt.Sprintf("0 %d * * *", time.Now().UTC().Add(12*time.Hour).Hour())
+	b.Merge(cluster, `{"spec":{"updates":{"minor":"Automatic","window":{"schedule":"`+shut+`","duration":"10m"}}}}`)
+	b.AwaitReason(cluster, v1alpha1.ConditionUpdated, v1alpha1.ReasonUpdatePending, "It waits until")
+	if pending := cluster.Status.PendingUpdate; pending == nil || pending.NotBefore == nil || b.Pod("shop-0").UID != before {
+		t.Errorf("before its window: %+v", pending)
+	}
+	b.Merge(cluster, `{"spec":{"updates":{"window":{"schedule":"* * * * *"}}}}`)
+	b.AwaitTrue(cluster, v1alpha1.ConditionUpdated)
+	b.AwaitTrue(cluster, v1alpha1.ConditionReplicated)
+	for _, name := range []string{"shop-0", "shop-1"} {
+		if got := b.Pod(name).Spec.Containers[0].Image; got != "registry.local/postgresql:17" || cluster.Status.PendingUpdate != nil {
+			t.Errorf("%s runs %s", name, got)
+		}
+	}
+	if cluster.Status.Primary != "shop-1" {
+		t.Errorf("%s is primary, so it was not replicas first", cluster.Status.Primary)
+	}
+	w.judge()
+}
