@@ -1,8 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
-// Pooler is PgBouncer in front of the primary of a PostgresCluster. While the primary is handed over, restarted or replaced, clients
+// Pooler is PgBouncer in front of the primary of a PostgresCluster, or of its replicas. While the primary is handed over, restarted or replaced, clients
 // between transactions wait instead of getting an error.
 //
 // +kubebuilder:object:root=true
@@ -11,6 +14,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:subresource:scale:specpath=.spec.instances,statuspath=.status.instances,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.cluster.name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Access",type=string,JSONPath=`.spec.access`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Instances",type=integer,JSONPath=`.spec.instances`
 // +kubebuilder:printcolumn:name="Serving",type=integer,JSONPath=`.status.readyInstances`
@@ -38,9 +42,20 @@ type PoolerList struct {
 
 // PoolerSpec is the desired state of a pooler.
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster",message="spec.cluster can't be changed, because clients would be led to other data: create another Pooler"
+// +kubebuilder:validation:XValidation:rule="self.access == oldSelf.access",message="spec.access can't be changed, because clients expect to be able to write, or not to be: create another Pooler"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxLag) || self.access == 'ReadOnly'",message="spec.maxLag is for poolers with spec.access: ReadOnly: remove it"
 type PoolerSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
 	Cluster LocalReference `json:"cluster"`
+	// Access says where clients are sent: ReadWrite to the primary, ReadOnly to the replicas, to each in turn.
+	// +optional
+	// +kubebuilder:default=ReadWrite
+	Access PoolAccess `json:"access,omitempty"`
+	// MaxLag is how much of the primary's WAL a replica may have yet to replay while clients are sent to it. For access ReadOnly; 16Mi by default.
+	// While there is no primary, clients stay with the replicas that it named last.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0 && quantity(self).compareTo(quantity('1Ti')) <= 0",message="spec.maxLag must be from 64Ki to 1Ti, such as 16Mi"
+	MaxLag *resource.Quantity `json:"maxLag,omitempty"`
 	// Instances is the number of pods with PgBouncer. Each has pools of its own.
 	// +optional
 	// +kubebuilder:default=2
@@ -157,6 +172,17 @@ type PoolerUser struct {
 	Name       string `json:"name"`
 	PoolLimits `json:",inline"`
 }
+
+// PoolAccess says where clients are sent.
+// +kubebuilder:validation:Enum=ReadWrite;ReadOnly
+type PoolAccess string
+
+const (
+	// PoolReadWrite sends clients to the primary.
+	PoolReadWrite PoolAccess = "ReadWrite"
+	// PoolReadOnly sends clients to replicas.
+	PoolReadOnly PoolAccess = "ReadOnly"
+)
 
 // PoolMode says for how long a client has a connection to the server.
 // +kubebuilder:validation:Enum=Transaction;Statement;Session

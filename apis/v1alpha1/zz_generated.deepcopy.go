@@ -2109,6 +2109,11 @@ func (in *PoolerList) DeepCopyObject() runtime.Object {
 func (in *PoolerSpec) DeepCopyInto(out *PoolerSpec) {
 	*out = *in
 	out.Cluster = in.Cluster
+	if in.MaxLag != nil {
+		in, out := &in.MaxLag, &out.MaxLag
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.Databases != nil {
 		in, out := &in.Databases, &out.Databases
 		*out = make([]PoolerDatabase, len(*in))

@@ -30,6 +30,9 @@ type PoolerConfig struct {
 	// Databases and Users have limits of their own.
 	Databases map[string]PoolLimits `json:"databases,omitempty"`
 	Users     map[string]PoolLimits `json:"users,omitempty"`
+	// ReadOnly: clients are sent to the replicas, those that lack at most MaxLagBytes of the primary's WAL.
+	ReadOnly    bool  `json:"readOnly,omitempty"`
+	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
 	// Parameters of pgbouncer.ini that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// DrainSeconds is how long clients may go on once the pod is to end.
@@ -63,6 +66,9 @@ type PoolerRequest struct {
 	// is open any more.
 	Pausing string `json:"pausing,omitempty"`
 	Paused  string `json:"paused,omitempty"`
+	// ReadOnly asks for the replicas that have at most MaxLagBytes of WAL yet to replay.
+	ReadOnly    bool  `json:"readOnly,omitempty"`
+	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
 }
 
 // PoolerAnswer says whether clients may be sent to the instance.
@@ -78,4 +84,12 @@ type PoolerAnswer struct {
 	// DataGeneration and Term tell an earlier primary from a later one.
 	DataGeneration string `json:"dataGeneration"`
 	Term           int64  `json:"term,omitempty"`
+	// Replicas that clients of a read-only pooler may be sent to, by name.
+	Replicas []PoolerReplica `json:"replicas,omitempty"`
+}
+
+// PoolerReplica is a replica that streams from the primary.
+type PoolerReplica struct {
+	Pod     string `json:"pod"`
+	Address string `json:"address"`
 }

@@ -24,14 +24,18 @@ import (
 // so. In the end each longest transaction of a client is printed, with the time that it waited for its turn, in microseconds.
 const transactions = `
 cat >/tmp/transaction.sql <<'END'
-BEGIN;
-INSERT INTO rows VALUES (:client_id);
-COMMIT;
+%s
 END
 PGHOST=%s pgbench -n -f /tmp/transaction.sql -c 50 -j 2 -R 100 -T %d -l --log-prefix=/tmp/log -P 5 2>&1
 echo "ended $?"
 awk '{ if ($3 > most[$1]) most[$1] = $3 } END { for (c in most) print "longest", most[c] }' /tmp/log*
 `
+
+const (
+	inserts = "BEGIN;\nINSERT INTO rows VALUES (:client_id);\nCOMMIT;"
+	// It fails where something could be written.
+	reads = "BEGIN;\nSELECT 1 / (current_setting('transaction_read_only') = 'on')::int;\nCOMMIT;"
+)
 
 // bench is such a load.
 type bench struct {
@@ -39,9 +43,9 @@ type bench struct {
 	pod *corev1.Pod
 }
 
-func (b *bed) startBench(name, host string, duration time.Duration) *bench {
+func (b *bed) startBench(name, host, transaction string, duration time.Duration) *bench {
 	b.Helper()
-	script := fmt.Sprintf(transactions, host, int(duration.Seconds()))
+	script := fmt.Sprintf(transactions, transaction, host, int(duration.Seconds()))
 	w := &bench{bed: b, pod: b.ClientPod(name, "shop", "registry.local/postgresql:17", "bash", "-c", script)}
 	b.Await(w.pod, "transactions", func() bool { return strings.Contains(w.said(), "progress: ") })
 	return w
@@ -116,7 +120,7 @@ func TestClientsOfAPoolerNoticeNoPlannedChange(t *testing.T) {
 	b := newBed(t, "minio")
 	cluster, pooler := b.pooled()
 
-	direct := b.startBench("direct", "shop-rw", 40*time.Second)
+	direct := b.startBench("direct", "shop-rw", inserts, 40*time.Second)
 	b.switchOver(cluster, "direct")
 	if failed, _ := direct.wait(); failed == 0 {
 		t.Error("a switchover costs clients nothing without a pooler, so this test can't fail")
@@ -124,7 +128,7 @@ func TestClientsOfAPoolerNoticeNoPlannedChange(t *testing.T) {
 
 	b.SQL("shop", "TRUNCATE rows")
 	controllers := b.controllersAway()
-	pooled := b.startBench("pooled", "shop-pooler."+b.Namespace+".svc", 150*time.Second)
+	pooled := b.startBench("pooled", "shop-pooler."+b.Namespace+".svc", inserts, 150*time.Second)
 	primary := cluster.Status.Primary
 	b.Must(b.Delete(t.Context(), b.Pod(primary))) // in order, and with all controllers away
 	b.Await(&corev1.Pod{ObjectMeta: b.Meta(primary)}, "another primary", func() bool { return b.primaryNow() != primary })
@@ -144,6 +148,34 @@ func TestClientsOfAPoolerNoticeNoPlannedChange(t *testing.T) {
 		t.Errorf("there are %s rows, and not as many as transactions were acknowledged", rows)
 	}
 	b.AwaitTrue(pooler, v1alpha1.ConditionReady)
+	b.readersNoticeNoSwitchover(cluster)
+}
+
+// readersNoticeNoSwitchover has clients read by way of a pooler that leads to the replicas, one of which becomes the primary.
+func (b *bed) readersNoticeNoSwitchover(cluster *v1alpha1.PostgresCluster) {
+	b.Helper()
+	pooler := &v1alpha1.Pooler{ObjectMeta: b.Meta("readers"), Spec: v1alpha1.PoolerSpec{
+		Cluster: v1alpha1.LocalReference{Name: "shop"}, Access: v1alpha1.PoolReadOnly, Instances: 1, PoolSize: 10,
+	}}
+	b.Must(b.Create(b.Context(), pooler))
+	b.AwaitTrue(pooler, v1alpha1.ConditionReady)
+	reading := b.startBench("reading", "readers-pooler."+b.Namespace+".svc", reads, 20*time.Second)
+	readers := func(instance string) string {
+		out, err := b.SQLOn(instance, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app' AND application_name LIKE '%pgbench%'")
+		b.Must(err)
+		return out
+	}
+	if n := readers(cluster.Status.Primary); n != "0" {
+		b.Errorf("%s readers are at the primary", n)
+	}
+	former := cluster.Status.Primary
+	b.switchOver(cluster, "readers")
+	b.Await(cluster, "readers at the former primary, and none at the new one", func() bool {
+		return readers(former) != "0" && readers(cluster.Status.Primary) == "0"
+	})
+	if failed, longest := reading.wait(); failed > 0 || len(longest) != 50 {
+		b.Errorf("%d failures, %d clients", failed, len(longest))
+	}
 }
 
 // primaryNow is where the EndpointSlice leads to: no controller has to have seen it.

@@ -45,12 +45,12 @@ type bouncer struct {
 }
 
 // start runs PgBouncer on a configuration, and waits until its console answers.
-func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, server place) error {
+func (b *bouncer) start(ctx context.Context, config agentapi.PoolerConfig, servers []place) error {
 	users := fmt.Sprintf("%q %q\n", console, b.password)
 	if err := os.WriteFile(filepath.Join(b.paths.RunDir, userFile), []byte(users), 0o640); err != nil {
 		return err
 	}
-	if err := b.write(config, server); err != nil {
+	if err := b.write(config, servers); err != nil {
 		return err
 	}
 	b.process = exec.Command(b.command[0], append(b.command[1:], filepath.Join(b.paths.RunDir, iniFile))...)
@@ -86,9 +86,9 @@ func orNil(err error) error {
 }
 
 // write replaces the configuration in one step.
-func (b *bouncer) write(config agentapi.PoolerConfig, server place) error {
+func (b *bouncer) write(config agentapi.PoolerConfig, servers []place) error {
 	path := filepath.Join(b.paths.RunDir, iniFile)
-	if err := os.WriteFile(path+".new", []byte(render(config, b.paths, server)), 0o640); err != nil {
+	if err := os.WriteFile(path+".new", []byte(render(config, b.paths, servers)), 0o640); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
@@ -201,9 +201,9 @@ func (b *bouncer) isPaused(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// use sends clients to a server from now on.
-func (b *bouncer) use(ctx context.Context, config agentapi.PoolerConfig, server place) error {
-	if err := b.write(config, server); err != nil {
+// use sends clients to these servers from now on. A connection to another one is closed once the transaction on it has ended.
+func (b *bouncer) use(ctx context.Context, config agentapi.PoolerConfig, servers []place) error {
+	if err := b.write(config, servers); err != nil {
 		return err
 	}
 	return b.do(ctx, "RELOAD")

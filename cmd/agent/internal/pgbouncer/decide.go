@@ -25,6 +25,8 @@ const (
 
 // mind decides what becomes of clients. It is pure: it has no clock and does nothing.
 type mind struct {
+	// readOnly: clients are sent to replicas. These serve whether there is a primary or not, but only a primary knows them.
+	readOnly bool
 	// The latest primary that was heard of.
 	generation string
 	term       int64
@@ -42,7 +44,10 @@ func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
 		return m.lost(now)
 	}
 	m.generation, m.term = answer.DataGeneration, answer.Term
-	if answer.Handover == "" {
+	if m.readOnly && len(answer.Replicas) == 0 {
+		return m.unserved(now)
+	}
+	if answer.Handover == "" || m.readOnly {
 		m.held, m.letGo, m.handover = false, false, ""
 		return serve
 	}
@@ -55,6 +60,13 @@ func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
 
 // lost takes in that there is no answer, or none of a primary.
 func (m *mind) lost(now time.Time) act {
+	if m.readOnly {
+		return m.tick(now)
+	}
+	return m.unserved(now)
+}
+
+func (m *mind) unserved(now time.Time) act {
 	if m.letGo {
 		return nothing
 	}

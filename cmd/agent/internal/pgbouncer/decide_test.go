@@ -1,6 +1,7 @@
 package pgbouncer
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,19 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		want   act
 	}
 	heard := func(answer agentapi.PoolerAnswer, want act) seen { return seen{answer: &answer, want: want} }
+	replicas := func(term int64, handover string, names ...string) agentapi.PoolerAnswer {
+		answer := primary(term, handover)
+		for _, name := range names {
+			answer.Replicas = append(answer.Replicas, agentapi.PoolerReplica{Pod: name})
+		}
+		return answer
+	}
 	for name, steps := range map[string][]seen{
+		"readers in a handover":              {heard(replicas(1, "", "a"), serve), heard(replicas(1, "h", "a"), serve), heard(agentapi.PoolerAnswer{}, nothing)},
+		"readers whose primary is lost":      {heard(replicas(1, "", "a"), serve), {want: nothing}, {after: time.Hour, tick: true, want: nothing}, heard(replicas(2, "", "b"), serve)},
+		"readers of a former primary":        {heard(replicas(2, "", "a"), serve), heard(replicas(1, "", "b"), nothing)},
+		"readers without a replica":          {heard(replicas(1, ""), hold), heard(replicas(1, ""), nothing), {want: nothing}, heard(replicas(1, "", "a"), serve)},
+		"readers without a replica for long": {heard(replicas(1, ""), hold), {after: pauseLimit, want: release}, heard(replicas(1, ""), nothing), heard(replicas(1, "", "a"), serve), heard(replicas(1, ""), hold)},
 		"a handover": {
 			heard(primary(1, ""), serve), heard(primary(1, "h"), hold), heard(primary(1, "h"), nothing),
 			heard(agentapi.PoolerAnswer{DataGeneration: "g", Term: 1}, nothing), heard(primary(2, ""), serve),
@@ -38,7 +51,7 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		"a handover of a primary that was lost": {heard(primary(1, ""), serve), {want: hold}, heard(primary(1, "h"), nothing)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &mind{}
+			m := &mind{readOnly: strings.HasPrefix(name, "readers")}
 			for i, s := range steps {
 				var got act
 				now := start.Add(s.after)

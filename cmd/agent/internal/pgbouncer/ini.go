@@ -20,6 +20,9 @@ const console = "howdah_console"
 // query has to end the session.
 const notReplica = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE pg_catalog.pg_is_in_recovery()"
 
+// notPrimary does so with a server that is no replica. A replica that is promoted later lets the session write nothing, for as long as it lasts.
+const notPrimary = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE NOT pg_catalog.pg_is_in_recovery(); SET default_transaction_read_only = on"
+
 // place is a server.
 type place struct {
 	Pod, Address string
@@ -36,8 +39,21 @@ func defaults() map[string]string {
 	}
 }
 
-// render is pgbouncer.ini with the primary as the server of every database.
-func render(config agentapi.PoolerConfig, paths Paths, server place) string {
+// route says where PgBouncer sends clients: to one of these servers in turn.
+func route(config agentapi.PoolerConfig, servers []place) string {
+	query := notReplica
+	if config.ReadOnly {
+		query = notPrimary
+	}
+	var hosts []string
+	for _, server := range servers {
+		hosts = append(hosts, server.Address)
+	}
+	return fmt.Sprintf("host=%s port=%d load_balance_hosts=round-robin connect_query='%s'", strings.Join(hosts, ","), servers[0].Port, query)
+}
+
+// render is pgbouncer.ini with these as the servers of every database.
+func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	all := defaults()
 	maps.Copy(all, config.Parameters)
 	maps.Copy(all, map[string]string{
@@ -57,7 +73,7 @@ func render(config agentapi.PoolerConfig, paths Paths, server place) string {
 	}
 	var file strings.Builder
 	file.WriteString("[databases]\n")
-	to := fmt.Sprintf("host=%s port=%d connect_query='%s'", server.Address, server.Port, notReplica)
+	to := route(config, servers)
 	for _, name := range slices.Sorted(maps.Keys(config.Databases)) {
 		fmt.Fprintf(&file, "%s = %s%s\n", name, to, limits(config.Databases[name], "max_db_connections", "max_db_client_connections"))
 	}

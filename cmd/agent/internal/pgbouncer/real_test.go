@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -304,7 +305,7 @@ func TestNobodyIsSentToAReplicaWhateverTheAgentSays(t *testing.T) {
 	conn := b.connect()
 	b.asked(conn)
 	b.lead(c, 2) // it isn't: it was not promoted yet
-	b.until("the pooler uses the replica", func() bool { return b.pooler.Primary() == c.place.Pod })
+	b.until("the pooler uses the replica", func() bool { return b.pooler.Serving() == c.place.Pod })
 	answered := make(chan string, 1)
 	go func() { // it waits
 		var got string
@@ -621,4 +622,67 @@ func (b *bed) shown(t *testing.T, command, name string, columns ...string) strin
 		}
 	}
 	return strings.Join(values, " ")
+}
+
+// sends waits until the clients of a read-only pooler are sent to these instances, which a desk has named.
+func (b *bed) sends(to ...*instance) {
+	b.t.Helper()
+	want := map[string]bool{}
+	for _, i := range to {
+		want[i.place.Address] = true
+	}
+	b.until(fmt.Sprintf("clients are sent to %v", want), func() bool {
+		got := map[string]bool{}
+		for range 2 * len(to) {
+			conn, err := pgx.Connect(b.t.Context(), b.dsn("app", "secret"))
+			if err != nil {
+				return false
+			}
+			defer conn.Close(context.Background())
+			// A transaction stays open, so that no other client is given the same connection meanwhile.
+			tx, err := conn.Begin(b.t.Context())
+			if err != nil {
+				return false
+			}
+			var address string
+			var replica bool
+			if err := tx.QueryRow(b.t.Context(), "SELECT host(inet_server_addr()), pg_is_in_recovery()").Scan(&address, &replica); err != nil || !replica {
+				return false
+			}
+			got[address] = true
+		}
+		return maps.Equal(got, want)
+	})
+}
+
+func replica(of *instance, lag int64) poolers.Replica {
+	return poolers.Replica{PoolerReplica: agentapi.PoolerReplica{Pod: of.place.Pod, Address: of.place.Address}, Lag: lag}
+}
+
+func TestReadersAreSentToReplicasThatDontLagAndToNobodyElse(t *testing.T) {
+	b := newBed(t)
+	primary := b.instance(0, nil)
+	b.roles(primary)
+	first, second := b.instance(1, standby(t, primary, b.port)), b.instance(2, standby(t, primary, b.port))
+	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 50)})
+	b.lead(primary, 1)
+	b.run(func(c *agentapi.PoolerConfig) { c.ReadOnly, c.MaxLagBytes = true, 100 })
+	b.sends(first, second)
+	primary.desk.Replicas([]poolers.Replica{replica(first, 101), replica(second, 50)})
+	b.sends(second)
+	// Whoever the agent calls a replica: no reader gets to a server that is none.
+	primary.desk.Replicas([]poolers.Replica{replica(primary, 0)})
+	b.until("clients are sent to the primary", func() bool { return b.pooler.Serving() == "shop-0" })
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if conn, err := pgx.Connect(ctx, b.dsn("app", "secret")); err == nil {
+		t.Errorf("a reader got to the primary: %s", b.asked(conn))
+	}
+	// The primary dies: readers stay with the replicas that it named last.
+	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 0)})
+	b.sends(first, second)
+	_ = primary.api.Close()
+	primary.Kill()
+	b.until("the agent of the primary is missed", func() bool { return b.pooler.Serving() == "shop-1, shop-2" })
+	b.sends(first, second)
 }

@@ -1,5 +1,5 @@
-// Package pgbouncer is `agent pooler`: it runs PgBouncer in front of the primary of a cluster. It asks the agent of the primary all the time
-// whether that is still the primary. Before a handover, and while there is no primary, PgBouncer keeps what clients ask for; as soon as
+// Package pgbouncer is `agent pooler`: it runs PgBouncer in front of the primary of a cluster, or of its replicas. It asks the agent of the primary all the time
+// whether that is still the primary, and who its replicas are. Before a handover, and while there is no primary, PgBouncer keeps what clients ask for; as soon as
 // there is one again, they go on there.
 //
 // One goroutine decides everything: the loop of a pooler. The others only watch, ask and wait, and tell it.
@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,8 +70,8 @@ type Pooler struct {
 	bouncer *bouncer
 	poller  *poller
 	mind    mind
-	target  place // that is asked
-	server  place // that PgBouncer sends clients to; none: it doesn't run yet
+	target  place   // that is asked
+	servers []place // that PgBouncer sends clients to; none: it doesn't run yet
 	// endPause ends the wait for transactions to end; nil: nobody waits. paused: they have.
 	endPause context.CancelFunc
 	paused   bool
@@ -90,6 +92,8 @@ func (p *Pooler) Run(ctx context.Context) error {
 		return err
 	}
 	p.config = config
+	p.mind.readOnly = config.ReadOnly
+	p.change(func() { p.readOnly = config.ReadOnly })
 	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, ended: make(chan struct{})}
 	p.use(p.bouncer)
 	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
@@ -128,7 +132,7 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 			return fmt.Errorf("PgBouncer ended by itself: %w", orNil(p.bouncer.err))
 		case <-stopping:
 			stopping = nil
-			if p.server == (place{}) {
+			if len(p.servers) == 0 {
 				return nil
 			}
 			steps = p.shutdown(beside)
@@ -146,7 +150,7 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 		case id := <-p.drained:
 			p.hasDrained(id)
 		case <-tick.C:
-			err = errors.Join(p.look(beside), p.act(beside, p.mind.tick(time.Now()), p.target))
+			err = errors.Join(p.look(beside), p.act(beside, p.mind.tick(time.Now()), nil))
 		}
 		if err != nil {
 			p.Log.Error("PgBouncer is not as it should be; trying again", "error", err)
@@ -166,9 +170,10 @@ func (p *Pooler) tell() {
 	p.poller.tell(func(to *place, request *agentapi.PoolerRequest) {
 		*to = p.target
 		request.Pooler, request.Pausing, request.Paused = p.Pod, p.mind.handover, ""
-		if !p.config.Pausable() || p.shutting {
+		if !p.config.Pausable() || p.config.ReadOnly || p.shutting {
 			request.Pooler = ""
 		}
+		request.ReadOnly, request.MaxLagBytes = p.config.ReadOnly, p.config.MaxLagBytes
 		if p.paused {
 			request.Paused = p.mind.handover
 		}
@@ -183,16 +188,29 @@ func (p *Pooler) hear(ctx context.Context, r report) error {
 	now := time.Now()
 	if r.err == nil {
 		defer p.tell()
-		return p.act(ctx, p.mind.heard(r.answer, now), r.place)
+		return p.act(ctx, p.mind.heard(r.answer, now), p.meant(r))
 	}
-	if p.server != (place{}) && !p.mind.held {
+	if len(p.servers) > 0 && !p.mind.held {
 		p.Log.Warn("the agent of the primary does not answer", "pod", r.place.Pod, "error", r.err)
 	}
-	return p.act(ctx, p.mind.lost(now), r.place)
+	return p.act(ctx, p.mind.lost(now), nil)
 }
 
-func (p *Pooler) act(ctx context.Context, what act, to place) error {
-	if p.server == (place{}) && what != serve {
+// meant are the servers that an answer says are for the clients of this pooler.
+func (p *Pooler) meant(r report) []place {
+	if !p.config.ReadOnly {
+		return []place{r.place}
+	}
+	var all []place
+	for _, replica := range r.answer.Replicas {
+		all = append(all, place{Pod: replica.Pod, Address: replica.Address, Port: r.place.Port})
+	}
+	return all
+}
+
+// act does to PgBouncer what was decided; to are the servers, where there are any.
+func (p *Pooler) act(ctx context.Context, what act, to []place) error {
+	if len(p.servers) == 0 && what != serve {
 		return nil
 	}
 	switch what {
@@ -208,31 +226,39 @@ func (p *Pooler) act(ctx context.Context, what act, to place) error {
 	return nil
 }
 
-// serve sends clients to a place.
-func (p *Pooler) serve(ctx context.Context, to place) error {
-	if p.server == (place{}) {
+// serve sends clients to these servers.
+func (p *Pooler) serve(ctx context.Context, to []place) error {
+	if len(p.servers) == 0 {
 		return p.begin(ctx, to)
 	}
-	other := to != p.server
+	other := !slices.Equal(to, p.servers)
 	if other {
 		if err := p.bouncer.use(ctx, p.config, to); err != nil {
 			return err
 		}
-		p.Log.Info("clients are sent to the primary", "pod", to.Pod, "address", to.Address)
-		p.server = to
+		p.Log.Info("clients are sent elsewhere", "pods", names(to))
+		p.servers = to
 	}
 	if err := p.goOn(ctx); err != nil {
 		return err
 	}
-	p.serves(to.Pod)
-	if other {
-		return p.bouncer.endOthers(ctx, to)
+	p.serves(names(to))
+	if other && !p.config.ReadOnly {
+		return p.bouncer.endOthers(ctx, to[0])
 	}
 	return nil
 }
 
+func names(of []place) string {
+	var all []string
+	for _, server := range of {
+		all = append(all, server.Pod)
+	}
+	return strings.Join(all, ", ")
+}
+
 // begin starts PgBouncer.
-func (p *Pooler) begin(ctx context.Context, to place) error {
+func (p *Pooler) begin(ctx context.Context, to []place) error {
 	if err := os.MkdirAll(p.RunDir, 0o755); err != nil {
 		return err
 	}
@@ -240,9 +266,9 @@ func (p *Pooler) begin(ctx context.Context, to place) error {
 	if err := p.bouncer.start(ctx, p.config, to); err != nil {
 		return err
 	}
-	p.Log.Info("PgBouncer accepts connections", "pod", to.Pod, "address", to.Address)
-	p.server = to
-	p.serves(to.Pod)
+	p.Log.Info("PgBouncer accepts connections", "pods", names(to))
+	p.servers = to
+	p.serves(names(to))
 	return nil
 }
 
@@ -301,7 +327,7 @@ func (p *Pooler) goOn(ctx context.Context) error {
 
 // look takes in a changed configuration and certificates, and has PgBouncer be paused just when it should be, whatever became of a command.
 func (p *Pooler) look(ctx context.Context) error {
-	if p.server == (place{}) || time.Since(p.looked) < lookTime {
+	if len(p.servers) == 0 || time.Since(p.looked) < lookTime {
 		return nil
 	}
 	p.looked = time.Now()
@@ -324,14 +350,14 @@ func (p *Pooler) look(ctx context.Context) error {
 func (p *Pooler) reread(ctx context.Context) {
 	config, err := p.readConfig()
 	files := p.sum()
-	same := render(config, p.Paths, p.server) == render(p.config, p.Paths, p.server)
+	same := render(config, p.Paths, p.servers) == render(p.config, p.Paths, p.servers)
 	if err != nil || same && files == p.files {
 		if err != nil {
 			p.Log.Warn("the configuration can't be read; the previous one stays", "error", err)
 		}
 		return
 	}
-	if err := p.bouncer.use(ctx, config, p.server); err != nil {
+	if err := p.bouncer.use(ctx, config, p.servers); err != nil {
 		p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", err)
 		return
 	}

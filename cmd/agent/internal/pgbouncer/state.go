@@ -13,8 +13,9 @@ const aliveTime = 30 * time.Second
 type State struct {
 	mu       sync.Mutex
 	bouncer  *bouncer
-	primary  string // pod that clients are sent to; empty: none
-	waiting  bool   // clients wait for a primary
+	readOnly bool
+	serving  string // pods that clients are sent to; empty: none
+	waiting  bool   // clients wait for one
 	draining bool
 	holdings int // how many times they have waited
 	last     time.Time
@@ -28,24 +29,24 @@ func (s *State) change(how func()) {
 	how()
 }
 
-func (s *State) beat()             { s.change(func() { s.last = time.Now() }) }
-func (s *State) serves(pod string) { s.change(func() { s.primary, s.waiting = pod, false }) }
-func (s *State) holds()            { s.change(func() { s.waiting = true; s.holdings++ }) }
-func (s *State) fails()            { s.change(func() { s.primary, s.waiting = "", false }) }
-func (s *State) drains()           { s.change(func() { s.draining = true }) }
+func (s *State) beat()              { s.change(func() { s.last = time.Now() }) }
+func (s *State) serves(pods string) { s.change(func() { s.serving, s.waiting = pods, false }) }
+func (s *State) holds()             { s.change(func() { s.waiting = true; s.holdings++ }) }
+func (s *State) fails()             { s.change(func() { s.serving, s.waiting = "", false }) }
+func (s *State) drains()            { s.change(func() { s.draining = true }) }
 
-// Primary is the pod that clients are sent to; empty: none.
-func (s *State) Primary() string {
+// Serving are the pods that clients are sent to, such as "shop-0"; empty: none.
+func (s *State) Serving() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.primary
+	return s.serving
 }
 
 // waits are for metrics: whether clients wait, how many times they have, and PgBouncer if it runs.
 func (s *State) waits() (waiting, times float64, running *bouncer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.primary != "" {
+	if s.serving != "" {
 		running = s.bouncer
 	}
 	return asNumber(s.waiting), float64(s.holdings), running
@@ -65,7 +66,9 @@ func (s *State) Ready() error {
 	switch {
 	case s.draining:
 		return errors.New("the pooler is about to end")
-	case s.primary == "":
+	case s.serving == "" && s.readOnly:
+		return errors.New("no primary has named a replica that is within the limit of lag")
+	case s.serving == "":
 		return errors.New("no primary has said that it accepts connections")
 	}
 	return nil

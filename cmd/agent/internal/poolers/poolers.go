@@ -5,6 +5,7 @@ package poolers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,14 @@ type Desk struct {
 	count    int64     // of changes
 	changed  chan struct{}
 	poolers  map[string]*pooler
+	replicas []Replica
+}
+
+// Replica is one that streams from this instance.
+type Replica struct {
+	agentapi.PoolerReplica
+	// Lag is how many bytes of WAL it has yet to replay.
+	Lag int64
 }
 
 // pooler is what one of them said last.
@@ -64,9 +73,24 @@ func (d *Desk) Serve(serving bool) {
 	}
 }
 
+// Replicas are those that stream from here, by name. Who comes and goes is told at once, and who lags with the next answer.
+func (d *Desk) Replicas(now []Replica) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	same := slices.EqualFunc(d.replicas, now, func(a, b Replica) bool { return a.PoolerReplica == b.PoolerReplica })
+	d.replicas = now
+	if !same {
+		d.wake()
+	}
+}
+
 // change lets everybody who waits look again. The caller has the lock.
 func (d *Desk) change() {
 	d.count++
+	d.wake()
+}
+
+func (d *Desk) wake() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
@@ -78,13 +102,14 @@ func (d *Desk) Attend(ctx context.Context, request agentapi.PoolerRequest) agent
 	hold := time.NewTimer(agentapi.PoolerHold)
 	defer hold.Stop()
 	for {
-		answer, changed := d.answer()
+		answer, changed := d.answer(request)
 		if answer.Version != request.Known {
 			return answer
 		}
 		select {
 		case <-changed:
 		case <-hold.C:
+			answer, _ = d.answer(request)
 			return answer
 		case <-ctx.Done():
 			return answer
@@ -111,8 +136,7 @@ func (d *Desk) hear(request agentapi.PoolerRequest) *pooler {
 	news := p.pausing != request.Pausing || p.paused != request.Paused
 	p.open, p.last, p.pausing, p.paused = p.open+1, time.Now(), request.Pausing, request.Paused
 	if news {
-		close(d.changed) // for who waits for it; the answers stay the same
-		d.changed = make(chan struct{})
+		d.wake() // for who waits for it; the answers stay the same
 	}
 	return p
 }
@@ -124,7 +148,7 @@ func (d *Desk) leave(p *pooler) {
 }
 
 // answer is how things are, and what tells that they may have changed.
-func (d *Desk) answer() (agentapi.PoolerAnswer, <-chan struct{}) {
+func (d *Desk) answer(request agentapi.PoolerRequest) (agentapi.PoolerAnswer, <-chan struct{}) {
 	facts := d.facts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,6 +160,15 @@ func (d *Desk) answer() (agentapi.PoolerAnswer, <-chan struct{}) {
 		answer.HandoverSeconds = time.Until(d.ends).Seconds()
 	}
 	answer.Version = fmt.Sprintf("%d.%d.%d.%t", d.epoch, d.count, facts.Term, answer.Serving)
+	if !request.ReadOnly {
+		return answer, d.changed
+	}
+	for _, replica := range d.replicas {
+		if replica.Lag <= request.MaxLagBytes {
+			answer.Replicas = append(answer.Replicas, replica.PoolerReplica)
+		}
+	}
+	answer.Version += fmt.Sprint(answer.Replicas)
 	return answer, d.changed
 }
 

@@ -135,3 +135,38 @@ func TestAHandoverIsOverOnceThePrimaryServesAgain(t *testing.T) {
 		t.Errorf("%+v", answer)
 	}
 }
+
+func TestReadersAreToldOfReplicasWithinTheirLimitAndOthersAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := bed()
+		replica := func(name string, lag int64) Replica {
+			return Replica{PoolerReplica: agentapi.PoolerReplica{Pod: name, Address: name}, Lag: lag}
+		}
+		ask := func(known string, readOnly bool) (names string, version string, took time.Duration) {
+			begin := time.Now()
+			answer := d.Attend(t.Context(), agentapi.PoolerRequest{Known: known, ReadOnly: readOnly, MaxLagBytes: 10})
+			for _, replica := range answer.Replicas {
+				names += replica.Pod
+			}
+			return names, answer.Version, time.Since(begin)
+		}
+		d.Replicas([]Replica{replica("a", 10), replica("b", 11)})
+		names, version, _ := ask("", true)
+		if names != "a" {
+			t.Errorf("told of %q", names)
+		}
+		_, writer, _ := ask("", false)
+		d.Replicas([]Replica{replica("a", 11), replica("b", 10)}) // nobody has come or gone
+		if names, _, took := ask(version, true); names != "b" || took != 0 {
+			t.Errorf("told of %q after %v", names, took)
+		}
+		if names, same, took := ask(writer, false); names != "" || same != writer || took != agentapi.PoolerHold {
+			t.Errorf("a pooler of the primary is told of %q after %v", names, took)
+		}
+		_, version, _ = ask("", true)
+		time.AfterFunc(time.Second, func() { d.Replicas([]Replica{replica("b", 0), replica("c", 0)}) })
+		if names, _, took := ask(version, true); names != "bc" || took != time.Second {
+			t.Errorf("told of %q after %v", names, took)
+		}
+	})
+}

@@ -135,6 +135,8 @@ func readHistory(ctx context.Context, conn *pgx.Conn, timeline uint32) (postgres
 // Follower is a replica, as its primary sees it.
 type Follower struct {
 	Pod string
+	// Address that it connects from.
+	Address string
 	// State of its sender: startup, catchup, streaming.
 	State string
 	// Flushed is what it has on disk, perhaps up to the middle of a record, and Replayed what it has applied of that.
@@ -168,7 +170,7 @@ func Followers(ctx context.Context, conn *pgx.Conn) (written Written, followers 
 	if written.Checkpoint, err = postgres.ParseLSN(checkpoint); err != nil {
 		return written, nil, err
 	}
-	rows, err := conn.Query(ctx, `SELECT DISTINCT ON (application_name) application_name, coalesce(state, ''), coalesce(flush_lsn, '0/0')::text,
+	rows, err := conn.Query(ctx, `SELECT DISTINCT ON (application_name) application_name, coalesce(host(client_addr), ''), coalesce(state, ''), coalesce(flush_lsn, '0/0')::text,
 		coalesce(replay_lsn, '0/0')::text FROM pg_stat_replication WHERE usename = $1 AND application_name <> $2 AND state IS DISTINCT FROM 'backup'
 		ORDER BY application_name, backend_start DESC`, postgres.RoleReplication, cloneName)
 	if err != nil {
@@ -176,7 +178,7 @@ func Followers(ctx context.Context, conn *pgx.Conn) (written Written, followers 
 	}
 	followers, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (f Follower, err error) {
 		var flushed, replayed string
-		if err := row.Scan(&f.Pod, &f.State, &flushed, &replayed); err != nil {
+		if err := row.Scan(&f.Pod, &f.Address, &f.State, &flushed, &replayed); err != nil {
 			return f, err
 		}
 		if f.Flushed, err = postgres.ParseLSN(flushed); err != nil {

@@ -11,8 +11,10 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 const (
@@ -123,6 +125,7 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 		}
 	}
 	r.slots.follow(streaming, near)
+	r.poolers.Replicas(readable(electorate(r.latest.config()).Peers, written.LSN, connected))
 	r.election.written(written)
 	r.election.settle(uint64(written.LSN))
 	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), DueLSN: due, Timeline: r.Status().Timeline, Slots: r.slots.positions()}
@@ -131,6 +134,18 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	}
 	r.election.Lead(followers, answer)
 	return len(connected), err
+}
+
+// readable are the replicas of this cluster that stream from its primary, with what they have yet to replay.
+func readable(peers []string, written postgres.LSN, connected []replicate.Follower) []poolers.Replica {
+	var all []poolers.Replica
+	for _, f := range connected {
+		if f.Streaming() && f.Address != "" && slices.Contains(peers, f.Pod) {
+			lag := int64(written) - int64(min(f.Replayed, written))
+			all = append(all, poolers.Replica{PoolerReplica: agentapi.PoolerReplica{Pod: f.Pod, Address: f.Address}, Lag: lag})
+		}
+	}
+	return all
 }
 
 // slots keep the WAL that the other instances may need. Any goroutine may use them.

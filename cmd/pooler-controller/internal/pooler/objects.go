@@ -65,6 +65,12 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 		Mode:      strings.ToLower(string(p.Spec.Mode)), PoolSize: p.Spec.PoolSize, MaxClientConnections: p.Spec.MaxClientConnections,
 		DrainSeconds: drainSeconds(p),
 	}
+	if p.Spec.Access == v1alpha1.PoolReadOnly {
+		c.ReadOnly, c.MaxLagBytes = true, defaultMaxLag
+		if limit := p.Spec.MaxLag; limit != nil {
+			c.MaxLagBytes = limit.Value()
+		}
+	}
 	if len(p.Spec.Databases) > 0 {
 		c.Databases = map[string]agentapi.PoolLimits{}
 	}
@@ -92,6 +98,9 @@ func limits(l v1alpha1.PoolLimits) agentapi.PoolLimits {
 		MaxConnections: ptr.Deref(l.MaxConnections, 0), MaxClientConnections: ptr.Deref(l.MaxClientConnections, 0),
 	}
 }
+
+// defaultMaxLag is a segment of WAL.
+const defaultMaxLag = 16 << 20
 
 // defaultDrain is that of the CRD, for objects that were not defaulted.
 const defaultDrain = 60
