@@ -54,10 +54,11 @@ func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
 		stay      string
 		segments  int
 		firstSeen string
+		would     string // be removed, once the lineage has been known for a day
 	}{
-		{"just now", 0, "ago10 ago18 ago28 ago8", 40, "Nothing is removed from lineage 7-old before"},
-		{"three days ago", 3 * day, "ago10 ago18 ago8", 30, ""},
-		{"weeks ago", 21 * day, "ago8", 10, ""},
+		{"just now", 0, "ago10 ago18 ago28 ago8", 40, "Nothing is removed from lineage 7-old before", "7-old/ago28"},
+		{"three days ago", 3 * day, "ago10 ago18 ago8", 30, "", ""},
+		{"weeks ago", 21 * day, "ago8", 10, "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBed(t)
@@ -74,6 +75,7 @@ func TestTheManifestsOfALostKubernetesAreAppliedToAnother(t *testing.T) {
 			if got := repo.Status.Retention.Message; !strings.HasPrefix(got, test.firstSeen) || (got == "") != (test.firstSeen == "") {
 				t.Errorf("the message is %q", got)
 			}
+			b.eventually(repo, "status lists what would be removed", func() bool { return strings.Join(repo.Status.Retention.WouldRemove, " ") == test.would })
 		})
 	}
 }

@@ -12,22 +12,20 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/asof"
 	"howdah.dev/howdah/pkg/objstore/mem"
-	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
 // TestARepositoryThatWasDeletedIsRestoredAsItWas from the versions that the bucket keeps, by all that reads repositories.
 func TestARepositoryThatWasDeletedIsRestoredAsItWas(t *testing.T) {
-	keys, err := sealed.ParseKeys(map[string][]byte{KeyName: []byte(Key)}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, wrap := range map[string]func(objstore.Store) objstore.Store{
-		"plain": func(s objstore.Store) objstore.Store { return s },
-		"encrypted": func(s objstore.Store) objstore.Store {
-			return sealed.New(s, sealed.Fixed(keys), sealed.Options{Now: func() time.Time { return begin }})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, way := range Ways {
+		t.Run(way, func(t *testing.T) {
+			wrap := func(store objstore.Store) objstore.Store {
+				t.Helper()
+				wrapped, err := Wrap(store, way)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return wrapped
+			}
 			now := begin
 			bucket := mem.NewVersioned(func() time.Time { return now })
 			want := map[string]string{}
@@ -42,7 +40,7 @@ func TestARepositoryThatWasDeletedIsRestoredAsItWas(t *testing.T) {
 				spoil(t, bucket, info.Key)
 			}
 			now = begin.Add(2 * time.Hour)
-			if _, err := inventory.NewReader().Read(t.Context(), wrap(bucket)); err == nil && name == "encrypted" {
+			if _, err := inventory.NewReader().Read(t.Context(), wrap(bucket)); err == nil && way != Plain {
 				t.Error("the bucket is readable as it is")
 			}
 			restoreAll(t, wrap(asof.New(bucket, begin.Add(time.Minute))), want)

@@ -38,7 +38,7 @@ const (
 	OpenBytes = 8192
 	// SegSize of its WAL.
 	SegSize = postgres.MinSegSize
-	// Key of the encrypted ones, in hexadecimal. It is no secret.
+	// Key of the encrypted and signed ones, in hexadecimal. It is no secret.
 	Key = "6f7761682d676f6c64656e2d6b65792d6f7761682d676f6c64656e2d6b657921"
 	// KeyName is what it is called.
 	KeyName = "k1"
@@ -60,34 +60,52 @@ func SegmentContent(number uint64) []byte {
 	return content
 }
 
-// Open the repository in a folder, which is encrypted or not.
-func Open(dir string, encrypted bool) (objstore.Store, error) {
+// The ways to store a repository, which are the names of the folders as well.
+const (
+	Plain     = "plain"
+	Encrypted = "encrypted"
+	Signed    = "signed"
+)
+
+// Ways are all of them.
+var Ways = []string{Plain, Encrypted, Signed}
+
+// Open the repository in a folder, which is stored in one of the ways.
+func Open(dir, way string) (objstore.Store, error) {
 	store, err := folder.Open(dir)
-	if err != nil || !encrypted {
-		return store, err
+	if err != nil {
+		return nil, err
+	}
+	return Wrap(store, way)
+}
+
+// Wrap a store as a repository that is stored in one of the ways needs it.
+func Wrap(store objstore.Store, way string) (objstore.Store, error) {
+	if way == Plain {
+		return store, nil
 	}
 	keys, err := sealed.ParseKeys(map[string][]byte{KeyName: []byte(Key)}, "")
 	if err != nil {
 		return nil, err
 	}
-	return sealed.New(store, sealed.Fixed(keys), sealed.Options{Now: func() time.Time { return begin }}), nil
+	return sealed.New(store, sealed.Fixed(keys), sealed.Options{Now: func() time.Time { return begin }, Sign: way == Signed}), nil
 }
 
-// Generate makes a plain and an encrypted repository in a folder, and the list of what is in their backups. But for names and
+// Generate makes a repository for each way in a folder, and the list of what is in their backups. But for names and
 // keys that are drawn, it makes the same each time.
 func Generate(ctx context.Context, dir string) error {
 	contents := map[string]string{}
-	for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
-		place := filepath.Join(dir, name)
+	for _, way := range Ways {
+		place := filepath.Join(dir, way)
 		if err := os.MkdirAll(place, 0o755); err != nil {
 			return err
 		}
-		store, err := Open(place, encrypted)
+		store, err := Open(place, way)
 		if err != nil {
 			return err
 		}
 		if err := fill(ctx, store, contents); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", way, err)
 		}
 	}
 	lines := slices.Sorted(maps.Keys(contents))

@@ -12,12 +12,13 @@ import (
 
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/sealed"
 )
 
-// each runs a test on the repository of every version, plain and encrypted.
+// each runs a test on the repository of every version, in each way to store it.
 func each(t *testing.T, test func(t *testing.T, store objstore.Store, want map[string]string)) {
 	t.Helper()
 	versions, err := filepath.Glob("testdata/v*")
@@ -26,13 +27,13 @@ func each(t *testing.T, test func(t *testing.T, store objstore.Store, want map[s
 	}
 	for _, version := range versions {
 		want := contentsOf(t, version)
-		for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
-			t.Run(filepath.Base(version)+" "+name, func(t *testing.T) {
-				store, err := Open(filepath.Join(version, name), encrypted)
+		for _, way := range waysOf(version) {
+			t.Run(filepath.Base(version)+" "+way, func(t *testing.T) {
+				store, err := Open(filepath.Join(version, way), way)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if encrypted {
+				if way != Plain {
 					if err := sealed.Unlock(t.Context(), store); err != nil {
 						t.Fatal(err)
 					}
@@ -41,6 +42,14 @@ func each(t *testing.T, test func(t *testing.T, store objstore.Store, want map[s
 			})
 		}
 	}
+}
+
+// waysOf says how repositories of a version may be stored: the first one knew no signatures.
+func waysOf(version string) []string {
+	if filepath.Base(version) == "v1" {
+		return []string{Plain, Encrypted}
+	}
+	return Ways
 }
 
 func contentsOf(t *testing.T, version string) map[string]string {
@@ -125,6 +134,101 @@ func TestTheInventoryHasBothBackupsAndTheirWindow(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	})
+}
+
+// TestASignedRepositoryIsReadableAsItLiesThereAndNotWithoutItsKey: the content is as it was, and who has no key, or that of a repository
+// that is encrypted, reads nothing of it.
+func TestASignedRepositoryIsReadableAsItLiesThereAndNotWithoutItsKey(t *testing.T) {
+	const dir = "testdata/v2/signed"
+	object, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(layout.LineageKey(Lineage))))
+	if err != nil || !bytes.Contains(object, []byte(`"lineage": "`+Lineage+`"`)) {
+		t.Errorf("the content isn't there as it is: %q, %v", object, err)
+	}
+	for _, way := range []string{Plain, Encrypted} {
+		store, err := Open(dir, way)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lineages, err := inventory.NewReader().Read(t.Context(), store)
+		if err == nil && len(lineages) > 0 && len(lineages[0].Backups) > 0 {
+			t.Errorf("it is read as one that is %s: %+v", way, lineages[0].Backups)
+		}
+		if _, err := backup.ReadManifest(t.Context(), store, Lineage, Full); err == nil {
+			t.Errorf("a manifest is read as one that is %s", way)
+		}
+	}
+}
+
+// TestNoByteOfASignedRepositoryCanBeChanged: whatever object it is in, what reads that object refuses it.
+func TestNoByteOfASignedRepositoryCanBeChanged(t *testing.T) {
+	const dir = "testdata/v2/signed"
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		key, err := filepath.Rel(dir, path)
+		if err == nil {
+			t.Run(key, func(t *testing.T) { refusedWhenChanged(t, dir, key) })
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refusedWhenChanged changes a byte in the middle of an object of a copy.
+func refusedWhenChanged(t *testing.T, dir, key string) {
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	place := filepath.Join(copied, key)
+	object, err := os.ReadFile(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object[len(object)/2] ^= 1
+	if err := os.WriteFile(place, object, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := Open(copied, Signed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := readAll(t, store); err == nil {
+		t.Error("it is read all the same")
+	}
+}
+
+// readAll reads every object of a repository, with what restores.
+func readAll(t *testing.T, store objstore.Store) error {
+	t.Helper()
+	if err := sealed.Unlock(t.Context(), store); err != nil {
+		return err
+	}
+	if _, err := layout.ReadMarker(t.Context(), store); err != nil {
+		return err
+	}
+	if _, err := layout.ReadLineage(t.Context(), store, Lineage); err != nil {
+		return err
+	}
+	for _, id := range []string{Full, Changed} {
+		m, err := backup.ReadManifest(t.Context(), store, Lineage, id)
+		if err != nil {
+			return err
+		}
+		if err := backup.Restore(t.Context(), store, m, filepath.Join(t.TempDir(), id), backup.RestoreOptions{}); err != nil {
+			return err
+		}
+	}
+	archive := wal.New(store)
+	for number := uint64(1); number <= Last+1; number++ { // the last of which is a piece
+		if _, _, err := archive.Get(t.Context(), Lineage, Segment(number).Name()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestWhatIsGeneratedNowHasTheSameContents: a change of the code that writes shows here, not only in what was written before.

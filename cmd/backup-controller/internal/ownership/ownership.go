@@ -23,15 +23,16 @@ const (
 	Living    Owner = iota // a cluster of this namespace writes to it
 	Past                   // a cluster of this namespace wrote to it, and writes to another since
 	Elsewhere              // a cluster of another namespace has it
-	Unknown                // it may belong to somebody else: its writer can't be looked for, or wrote or appeared lately
+	Unknown                // it may belong to somebody else: its writer can't be looked for
+	Unsettled              // who wrote it was looked for, and is not in this Kubernetes, but the lineage was written or seen first lately
 	Gone                   // who wrote it was looked for, and is not in this Kubernetes
 )
 
 // Foreign says that nothing may be removed from the lineage here.
-func (o Owner) Foreign() bool { return o == Elsewhere || o == Unknown }
+func (o Owner) Foreign() bool { return o == Elsewhere || o == Unknown || o == Unsettled }
 
 // Absent says that no cluster is known here that writes or wrote the lineage.
-func (o Owner) Absent() bool { return o == Gone || o == Unknown }
+func (o Owner) Absent() bool { return o == Gone || o == Unknown || o == Unsettled }
 
 // Settled is the time for which nothing is removed from a lineage whose writer is not in this Kubernetes, since it was
 // written last and since it was seen first.
@@ -106,7 +107,7 @@ func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, s
 	case w.hidden[writer.UID] != "":
 		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s: it may belong to %v, %s.", name, writer, w.hidden[writer.UID])
 	case now.Sub(lately) < Settled:
-		return Unknown, fmt.Sprintf("Nothing is removed from lineage %s before %s: %v, which wrote it, is not in this Kubernetes cluster, but may still write. It counts as deleted %d hours after the lineage was first seen and last written.",
+		return Unsettled, fmt.Sprintf("Nothing is removed from lineage %s before %s: %v, which wrote it, is not in this Kubernetes cluster, but may still write. It counts as deleted %d hours after the lineage was first seen and last written.",
 			name, lately.Add(Settled).UTC().Format(time.RFC3339), writer, Settled/time.Hour)
 	}
 	return Gone, ""

@@ -14,7 +14,7 @@ func TestALineageIsGivenUpByItsNameAndWhenItWasWrittenLast(t *testing.T) {
 	l := &inventory.Lineage{Lineage: layout.Lineage{Lineage: "7-g1"}, LastWritten: now}
 	const sentence = "7-g1 last written 2026-03-04T05:06:07Z"
 	for owner, want := range map[ownership.Owner]string{
-		ownership.Gone: sentence, ownership.Past: sentence, ownership.Living: "", ownership.Elsewhere: "", ownership.Unknown: "",
+		ownership.Gone: sentence, ownership.Past: sentence, ownership.Living: "", ownership.Elsewhere: "", ownership.Unknown: "", ownership.Unsettled: "",
 	} {
 		if got := giveUpSentence(l, owner); got != want {
 			t.Errorf("owner %d: %q", owner, got)

@@ -32,6 +32,8 @@ func (r *run) keep(ctx context.Context) error {
 		owner, why := r.facts.owner(l, r.now)
 		if why != "" {
 			r.waitFor("%s", why)
+		}
+		if owner == ownership.Elsewhere || owner == ownership.Unknown {
 			continue
 		}
 		retained := r.retained(l, owner)
@@ -41,6 +43,9 @@ func (r *run) keep(ctx context.Context) error {
 		if why := unclear(l); why != "" {
 			r.waitFor("%s", why)
 			continue
+		}
+		if owner.Foreign() {
+			continue // what will be removed from it, once it counts as deleted, is shown meanwhile
 		}
 		if idle || policy.Empty() && !sweep && !retained.GivenUp {
 			continue
