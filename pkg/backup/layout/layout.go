@@ -19,6 +19,8 @@ import (
 var (
 	// ErrForeign is a lineage that another cluster writes to.
 	ErrForeign = errors.New("lineage belongs to another writer")
+	// ErrReplaced is a repository that is not the one that was there before.
+	ErrReplaced = errors.New("another repository than before")
 	// ErrFormat is a repository of a version that this code doesn't know.
 	ErrFormat = errors.New("unknown repository format")
 	// ErrName is a lineage, backup or WAL file name that can't be part of a key.
@@ -102,6 +104,31 @@ func ReadMarker(ctx context.Context, store objstore.Store) (Marker, error) {
 		return Marker{}, fmt.Errorf("%w: %s says encryption %q, and this version knows %s", ErrFormat, MarkerKey, marker.Encryption, EncryptionAES)
 	}
 	return marker, marker.validate()
+}
+
+// Identity tells repositories apart: by their random identity, or, of those that have none, by when they were created.
+func (m Marker) Identity() string {
+	if m.ID != "" {
+		return m.ID
+	}
+	return m.Created.UTC().Format(time.RFC3339Nano)
+}
+
+// EnsureSame is Ensure for a repository whose identity is known: one that is another, or that has no mark any more, is ErrReplaced.
+// Without a known identity the store is marked where it has no mark yet.
+func EnsureSame(ctx context.Context, store objstore.Store, known string, now time.Time) error {
+	if known == "" {
+		_, err := Ensure(ctx, store, now)
+		return err
+	}
+	marker, err := ReadMarker(ctx, store)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return fmt.Errorf("%w: there is no %s any more, and it was repository %s", ErrReplaced, MarkerKey, known)
+	case err == nil && marker.Identity() != known:
+		return fmt.Errorf("%w: %s says that this is repository %s, and it was %s", ErrReplaced, MarkerKey, marker.Identity(), known)
+	}
+	return err
 }
 
 var identity = regexp.MustCompile(`^[0-9a-f]{32}$`)

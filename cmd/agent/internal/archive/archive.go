@@ -23,6 +23,8 @@ type Target struct {
 	Store objstore.Store
 	// Claim is the lineage that the server writes to.
 	Claim layout.Lineage
+	// Identity is that of the repository which was found there first; empty: it isn't known. Nil: it isn't looked at.
+	Identity func() (string, error)
 	// Writer names this pod for a person.
 	Writer string
 	// Err says why there is no Store; no file is archived then.
@@ -39,6 +41,8 @@ const (
 	parallel  = 4 // pushes at a time
 	claimTime = 20 * time.Second
 	idle      = 15 * time.Second // after which memory is given back
+	// identityAge is for how long a repository counts as the one that was found there first, before it is looked at again.
+	identityAge = time.Minute
 )
 
 // Limits say how long an Archiver waits.
@@ -94,6 +98,7 @@ type target struct {
 
 	claiming sync.Mutex // held while the store is asked
 	claimed  bool
+	same     time.Time // when the repository was last found to be the one that was there first
 
 	shipped shipped // written with the archiver's lock held, by who ships
 
@@ -156,16 +161,16 @@ func (a *Archiver) claimEarly(t *target) {
 	}
 }
 
-// claim makes the lineage ours, once.
+// claim makes the lineage ours, once, and looks now and then whether the repository is still the same.
 func (t *target) claim(ctx context.Context) error {
 	t.claiming.Lock()
 	defer t.claiming.Unlock()
-	if t.claimed || t.Err != nil {
+	if t.Err != nil {
 		return t.Err
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
-	if _, err := layout.Ensure(ctx, t.Store, t.Claim.Created); err != nil {
+	if err := t.ensureSame(ctx); err != nil || t.claimed {
 		return err
 	}
 	if _, err := layout.Claim(ctx, t.Store, t.Claim); err != nil {
@@ -173,6 +178,32 @@ func (t *target) claim(ctx context.Context) error {
 	}
 	t.claimed = true
 	return nil
+}
+
+// ensureSame refuses a repository that is another than the one that was found there first. Nothing else tells an emptied bucket from a new
+// one, and PostgreSQL removes what it is told is archived.
+func (t *target) ensureSame(ctx context.Context) error {
+	if t.claimed && (t.Identity == nil || t.now().Sub(t.same) < identityAge) {
+		return nil
+	}
+	known := ""
+	if t.Identity != nil {
+		var err error
+		if known, err = t.Identity(); err != nil {
+			return fmt.Errorf("which repository was there before can't be read: %w", err)
+		}
+	}
+	if known == "" && t.claimed {
+		return nil
+	}
+	err := layout.EnsureSame(ctx, t.Store, known, t.Claim.Created)
+	if errors.Is(err, layout.ErrReplaced) {
+		return fmt.Errorf("%w; WAL stays on the volume: the condition Ready of the BackupRepository says what to do", err)
+	}
+	if err == nil {
+		t.same = t.now()
+	}
+	return err
 }
 
 // Close gives up what is on its way.

@@ -76,7 +76,7 @@ func (a *Archiver) put(t *target, name string) error {
 
 // lasting says that trying again soon won't help.
 func lasting(err error) bool {
-	for _, sentinel := range []error{wal.ErrConflict, layout.ErrForeign, layout.ErrFormat, layout.ErrName, fs.ErrNotExist} {
+	for _, sentinel := range []error{wal.ErrConflict, layout.ErrForeign, layout.ErrReplaced, layout.ErrFormat, layout.ErrName, fs.ErrNotExist} {
 		if errors.Is(err, sentinel) {
 			return true
 		}

@@ -4,20 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
-
-// identityOf tells repositories apart: by their random identity, or, of those that have none, by when they were created.
-func identityOf(marker layout.Marker) string {
-	if marker.ID != "" {
-		return marker.ID
-	}
-	return marker.Created.UTC().Format(time.RFC3339Nano)
-}
 
 // wayOut is what a person can do about a repository that is another one than before.
 const wayOut = "Nothing is deleted there, and no backup begins. If the bucket has versions, put the earlier version of %[1]s back; a second BackupRepository with spec.readOnly and spec.asOf shows what was there. If the repository was replaced on purpose, create another BackupRepository."
@@ -28,12 +19,12 @@ func sameAsBefore(ctx context.Context, store objstore.Store, repo *v1alpha1.Back
 	known := repo.Status.Identity
 	marker, err := layout.ReadMarker(ctx, store)
 	switch {
-	case err == nil && (known == "" || identityOf(marker) == known):
-		return identityOf(marker), nil
+	case err == nil && (known == "" || marker.Identity() == known):
+		return marker.Identity(), nil
 	case known == "":
 		return "", nil // a new place, or a store that the check says more about
 	case err == nil:
-		return "", replaced(fmt.Sprintf("%s says that this is repository %s, and it was %s before.", layout.MarkerKey, identityOf(marker), known))
+		return "", replaced(fmt.Sprintf("%s says that this is repository %s, and it was %s before.", layout.MarkerKey, marker.Identity(), known))
 	case errors.Is(err, objstore.ErrNotFound):
 		return "", replaced(fmt.Sprintf("There is no %s any more: repository %s was deleted, or its bucket was replaced.", layout.MarkerKey, known))
 	case errors.Is(err, objstore.ErrCorrupt), errors.Is(err, layout.ErrFormat):

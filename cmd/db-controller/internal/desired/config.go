@@ -58,6 +58,21 @@ func lastStore(o *observed.Cluster) *objstore.Config {
 	return nil
 }
 
+// KnownRepository is which repository was found first at the place that WAL goes to; nil: it isn't known yet. What the agents were told
+// last stays for as long as nothing else is known of the same place: they would take any repository there for the right one.
+func KnownRepository(o *observed.Cluster) *agentapi.Repository {
+	to := store(o)
+	switch last := lastStore(o); {
+	case to == nil:
+		return nil
+	case repositoryUsable(o) && o.Repository.Status.Identity != "":
+		return &agentapi.Repository{Identity: o.Repository.Status.Identity}
+	case last != nil && last.Endpoint == to.Endpoint && last.Bucket == to.Bucket && last.Prefix == to.Prefix:
+		return o.LastRepository()
+	}
+	return nil
+}
+
 // S3Secret names the Secret with the credentials of the archive's bucket; empty: there is none.
 func S3Secret(o *observed.Cluster) string {
 	switch {

@@ -118,5 +118,15 @@ func (o *Cluster) LastConfig() agentapi.Config {
 	return last
 }
 
+// LastRepository is which repository the agents were told last to be at the place that WAL goes to; nil: none that can be read.
+func (o *Cluster) LastRepository() *agentapi.Repository {
+	last := &agentapi.Repository{}
+	configMap, ok := o.Live[Key("ConfigMap", o.Names.Config())].(*corev1.ConfigMap)
+	if !ok || json.Unmarshal([]byte(configMap.Data[filepath.Base(agentapi.RepositoryFile)]), last) != nil || last.Identity == "" {
+		return nil
+	}
+	return last
+}
+
 // Key is under what name an object of a kind is kept.
 func Key(kind, name string) string { return kind + "/" + name }

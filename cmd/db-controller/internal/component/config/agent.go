@@ -83,9 +83,17 @@ func amount(resources v1alpha1.Resources, name corev1.ResourceName, milli bool) 
 	return quantity.Value()
 }
 
-// AgentMap is the ConfigMap with agent.json, and window.json where there is a maintenance window. That one is in a file of its own, as
-// an agent that doesn't know it would compute another hash of the configuration.
-func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config, window *agentapi.Period) (*corev1.ConfigMap, error) {
+// Beside is what lies beside agent.json, in files of their own, as an agent that doesn't know them would compute another hash of the
+// configuration.
+type Beside struct {
+	// Window: there is a maintenance window.
+	Window *agentapi.Period
+	// Repository: it is known which one is at the place that WAL goes to.
+	Repository *agentapi.Repository
+}
+
+// AgentMap is the ConfigMap with agent.json and what lies beside it.
+func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config, beside Beside) (*corev1.ConfigMap, error) {
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("marshal agent.json: %w", err)
@@ -94,12 +102,24 @@ func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config, window 
 		ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Config(), component.Configuration),
 		Data:       map[string]string{filepath.Base(agentapi.ConfigFile): string(data)},
 	}
-	if window != nil {
-		data, err := json.Marshal(window)
-		if err != nil {
-			return nil, fmt.Errorf("marshal window.json: %w", err)
+	if beside.Window != nil {
+		if err := addFile(object, agentapi.WindowFile, beside.Window); err != nil {
+			return nil, err
 		}
-		object.Data[filepath.Base(agentapi.WindowFile)] = string(data)
+	}
+	if beside.Repository != nil {
+		if err := addFile(object, agentapi.RepositoryFile, beside.Repository); err != nil {
+			return nil, err
+		}
 	}
 	return object, nil
+}
+
+func addFile(object *corev1.ConfigMap, file string, content any) error {
+	data, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("marshal %s: %w", filepath.Base(file), err)
+	}
+	object.Data[filepath.Base(file)] = string(data)
+	return nil
 }

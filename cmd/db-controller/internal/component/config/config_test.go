@@ -39,7 +39,7 @@ func TestTheAgentIsToldWhatItHas(t *testing.T) {
 
 func TestTheHashOfTheConfigMapIsThatOfTheConfiguration(t *testing.T) {
 	config := Agent(shop(), 1, nil)
-	object, err := AgentMap(shop(), config, nil)
+	object, err := AgentMap(shop(), config, Beside{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func addInstance(o *observed.Cluster, ordinal int) {
 // Tell writes into agent.json what the agents of this cluster are to do, and has them do it.
 func Tell(o *observed.Cluster) {
 	told := desired.AgentConfig(o)
-	configMap, err := config.AgentMap(o.Cluster, told, nil)
+	configMap, err := config.AgentMap(o.Cluster, told, config.Beside{})
 	if err != nil {
 		panic(err)
 	}
