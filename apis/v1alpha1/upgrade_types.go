@@ -51,8 +51,7 @@ type UpgradeSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
 	Cluster LocalReference `json:"cluster"`
 	// Version is the major version to reach.
-	// +kubebuilder:validation:Minimum=14
-	// +kubebuilder:validation:Maximum=99
+	// +kubebuilder:validation:XValidation:rule="self in [15, 17, 18]",message="spec.version must be 15, 17 or 18, the versions that Howdah is tested with: 14 is no longer maintained, and 16 was never run"
 	Version int32 `json:"version"`
 	// Image of PostgreSQL of that version. By default, the suite's image for it.
 	// +optional

@@ -68,8 +68,8 @@ func oneOfEachKind(t *testing.T, admin client.Client) map[string]client.Object {
 	nowhere := v1alpha1.LocalReference{Name: "nowhere"}
 	objects := map[string]client.Object{
 		v1alpha1.KindPostgresCluster: &v1alpha1.PostgresCluster{ObjectMeta: named, Spec: v1alpha1.PostgresClusterSpec{
-			Version: 98, // there is no image for it
-			Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")},
+			Version: 18, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")},
+			Archive: &v1alpha1.ArchiveSpec{Repository: nowhere}, // it waits for that
 		}},
 		v1alpha1.KindBackupRepository: &v1alpha1.BackupRepository{ObjectMeta: named, Spec: v1alpha1.BackupRepositorySpec{
 			S3: v1alpha1.S3Spec{Bucket: "nowhere", Endpoint: "https://localhost:1", Credentials: &v1alpha1.S3Credentials{SecretName: "none"}},

@@ -37,18 +37,6 @@ func (l *lab) untouched() {
 	}
 }
 
-func TestAnUnknownVersionIsRefusedBeforeAnythingIsCreated(t *testing.T) {
-	l := newLab(t)
-	shop := l.shop(func(c *v1alpha1.PostgresCluster) { c.Spec.Version = 99 })
-	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonUnknownVersion)
-	if message != "There is no image for PostgreSQL 99. Set spec.version to one of 15, 17, 18, or name an image in spec.image." {
-		t.Errorf("message: %s", message)
-	}
-	l.untouched()
-	l.change(shop, func() { shop.Spec.Version = 18 })
-	l.awaitRunning(shop)
-}
-
 func TestAMissingRepositoryIsRefusedBeforeAnythingIsCreated(t *testing.T) {
 	l := newLab(t)
 	shop := l.shop(archived)
