@@ -52,8 +52,13 @@ func newLab(t *testing.T) *lab {
 // cluster makes the PostgresCluster shop, whose certificate is for these Poolers.
 func (l *lab) cluster(poolers ...string) *v1alpha1.PostgresCluster {
 	l.Helper()
+	return l.clusterAs(nil, poolers...)
+}
+
+func (l *lab) clusterAs(user *v1alpha1.RunAs, poolers ...string) *v1alpha1.PostgresCluster {
+	l.Helper()
 	shop := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "shop"}}
-	shop.Spec = v1alpha1.PostgresClusterSpec{Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}}
+	shop.Spec = v1alpha1.PostgresClusterSpec{Version: 17, RunAs: user, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}}
 	if err := l.Create(l.Context(), shop); err != nil {
 		l.Fatal(err)
 	}
@@ -310,5 +315,22 @@ func TestThePodsSeeWhereThePrimaryIsAndNothingElse(t *testing.T) {
 	}
 	if err := as.Get(t.Context(), client.ObjectKey{Namespace: l.ns, Name: "shop-pooler"}, &corev1.Secret{}); !apierrors.IsForbidden(err) {
 		t.Errorf("they read Secrets: %v", err)
+	}
+}
+
+// The policies of the suite admit such pods, too: the tests run under them.
+func TestPodsRunAsTheirNamespaceDecidesWhereThoseOfTheClusterDo(t *testing.T) {
+	for what, user := range map[string]*v1alpha1.RunAs{"the image's user": {UserID: ptr.To[int64](26)}, "the namespace decides": {FromNamespace: true}} {
+		t.Run(what, func(t *testing.T) {
+			l := newLab(t)
+			l.clusterAs(user, "web")
+			l.until(l.pooler(nil), metav1.ConditionFalse, v1alpha1.ReasonStarting)
+			d := &appsv1.Deployment{}
+			l.read(d)
+			s := d.Spec.Template.Spec.SecurityContext
+			if decided := s.RunAsUser == nil && s.RunAsGroup == nil && s.FSGroup == nil; decided != user.FromNamespace || !*s.RunAsNonRoot {
+				t.Errorf("%+v", s)
+			}
+		})
 	}
 }

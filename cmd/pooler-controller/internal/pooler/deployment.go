@@ -72,9 +72,17 @@ func (r *Reconciler) pod(o *observed) corev1.PodSpec {
 			ReadinessProbe: probe(agentapi.RouteReady, 2),
 		}},
 	}
-	workload.Fit(&pod, &v1alpha1.PostgresClusterSpec{Scheduling: p.Spec.Scheduling, ImagePullSecrets: p.Spec.ImagePullSecrets})
+	workload.Fit(&pod, &v1alpha1.PostgresClusterSpec{Scheduling: p.Spec.Scheduling, ImagePullSecrets: p.Spec.ImagePullSecrets, RunAs: runAs(o.cluster)})
 	r.Agent.Bring(&pod)
 	return pod
+}
+
+// runAs has the pods run as their namespace decides, where those of the cluster do. Another user is that of PostgreSQL's image, not of PgBouncer's.
+func runAs(cluster *v1alpha1.PostgresCluster) *v1alpha1.RunAs {
+	if user := cluster.Spec.RunAs; user != nil && user.FromNamespace {
+		return user
+	}
+	return nil
 }
 
 func probe(path string, period int32) *corev1.Probe {
