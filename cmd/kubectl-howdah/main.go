@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,7 +90,7 @@ func (a *access) cluster(name string) (client.Client, client.ObjectKey, error) {
 func statusCommand(access *access) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status CLUSTER",
-		Short: "Show the instances of a cluster, its replication and archive, and what it waits for",
+		Short: "Show the instances of a cluster, its replication, archive and poolers, and what it waits for",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, key, err := access.cluster(args[0])
@@ -100,7 +101,11 @@ func statusCommand(access *access) *cobra.Command {
 			if err := c.Get(cmd.Context(), key, cluster); err != nil {
 				return err
 			}
-			return status.Print(cmd.OutOrStdout(), cluster, time.Now())
+			poolers := &v1alpha1.PoolerList{}
+			if err := c.List(cmd.Context(), poolers, client.InNamespace(key.Namespace)); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+				return err // who may see the cluster alone sees that
+			}
+			return status.Print(cmd.OutOrStdout(), cluster, poolers.Items, time.Now())
 		},
 	}
 }

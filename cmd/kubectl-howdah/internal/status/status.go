@@ -1,4 +1,4 @@
-// Package status shows a PostgresCluster to a person.
+// Package status shows a PostgresCluster and its Poolers to a person.
 package status
 
 import (
@@ -9,17 +9,19 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Print writes what runs, where, how far behind, and what is waited for.
-func Print(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) error {
+// Print writes what runs, where, how far behind, and what is waited for. Poolers of other clusters are left out.
+func Print(out io.Writer, cluster *v1alpha1.PostgresCluster, poolers []v1alpha1.Pooler, now time.Time) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	summary(table, cluster, now)
 	conditions(table, cluster, now)
 	instances(table, cluster)
+	showPoolers(table, cluster, poolers, now)
 	return table.Flush()
 }
 
@@ -68,6 +70,23 @@ func instances(out io.Writer, cluster *v1alpha1.PostgresCluster) {
 		instance := &cluster.Status.Instances[i]
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", instance.Name, or(string(instance.Role)), yes(instance.Ready), or(instance.Node),
 			instance.Timeline, lag(instance), eligible(instance), or(remark(instance)))
+	}
+}
+
+func showPoolers(out io.Writer, cluster *v1alpha1.PostgresCluster, poolers []v1alpha1.Pooler, now time.Time) {
+	title := "\nPOOLER\tACCESS\tMODE\tREADY\tREASON\tFOR\tMESSAGE\n"
+	for i := range poolers {
+		pooler := &poolers[i]
+		if pooler.Spec.Cluster.Name != cluster.Name {
+			continue
+		}
+		reason, since, message := "", "", "No controller has looked at it yet."
+		if c := meta.FindStatusCondition(pooler.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+			reason, since, message = c.Reason, age(now, c.LastTransitionTime.Time), c.Message
+		}
+		fmt.Fprintf(out, "%s%s\t%s\t%s\t%d of %d\t%s\t%s\t%s\n", title, pooler.Name, or(string(pooler.Spec.Access)), or(string(pooler.Spec.Mode)),
+			pooler.Status.ReadyInstances, pooler.Spec.Instances, or(reason), or(since), message)
+		title = ""
 	}
 }
 

@@ -15,10 +15,10 @@ var now = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-func print(t *testing.T, cluster *v1alpha1.PostgresCluster) string {
+func print(t *testing.T, cluster *v1alpha1.PostgresCluster, poolers ...v1alpha1.Pooler) string {
 	t.Helper()
 	var out strings.Builder
-	if err := Print(&out, cluster, now); err != nil {
+	if err := Print(&out, cluster, poolers, now); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -64,6 +64,30 @@ shop-2    replica  no     w3    0         not streaming  no             Clone fr
 	got := regexp.MustCompile(`(?m) +$`).ReplaceAllString(print(t, cluster), "")
 	if got != strings.TrimPrefix(want, "\n") {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestThePoolersOfTheClusterAreShown(t *testing.T) {
+	pooler := func(name, cluster string, access v1alpha1.PoolAccess) v1alpha1.Pooler {
+		return v1alpha1.Pooler{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "hour", Name: name},
+			Spec: v1alpha1.PoolerSpec{
+				Cluster: v1alpha1.LocalReference{Name: cluster}, Access: access, Mode: v1alpha1.PoolTransaction, Instances: 2,
+			},
+		}
+	}
+	web := pooler("web", "shop", v1alpha1.PoolReadWrite)
+	web.Status.ReadyInstances = 1
+	web.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Degraded", Message: "1 of 2 instances accept clients.", LastTransitionTime: ago(time.Minute)}}
+	out := print(t, &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "hour", Name: "shop"}},
+		web, pooler("readers", "shop", v1alpha1.PoolReadOnly), pooler("others", "orders", v1alpha1.PoolReadWrite))
+	want := `
+POOLER   ACCESS     MODE         READY   REASON    FOR  MESSAGE
+web      ReadWrite  Transaction  1 of 2  Degraded  60s  1 of 2 instances accept clients.
+readers  ReadOnly   Transaction  0 of 2  -         -    No controller has looked at it yet.
+`
+	if !strings.HasSuffix(out, want) {
+		t.Errorf("got\n%s", out)
 	}
 }
 
