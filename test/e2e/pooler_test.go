@@ -26,7 +26,7 @@ const transactions = `
 cat >/tmp/transaction.sql <<'END'
 %s
 END
-PGHOST=%s pgbench -n -f /tmp/transaction.sql -c 50 -j 2 -R 100 -T %d -l --log-prefix=/tmp/log -P 5 2>&1
+PGAPPNAME=%s PGHOST=%s pgbench -n -f /tmp/transaction.sql -c 50 -j 2 -R 100 -T %d -l --log-prefix=/tmp/log -P 5 2>&1
 echo "ended $?"
 awk '{ if ($3 > most[$1]) most[$1] = $3 } END { for (c in most) print "longest", most[c] }' /tmp/log*
 `
@@ -45,7 +45,7 @@ type bench struct {
 
 func (b *bed) startBench(name, host, transaction string, duration time.Duration) *bench {
 	b.Helper()
-	script := fmt.Sprintf(transactions, transaction, host, int(duration.Seconds()))
+	script := fmt.Sprintf(transactions, transaction, name, host, int(duration.Seconds()))
 	w := &bench{bed: b, pod: b.ClientPod(name, "shop", "registry.local/postgresql:17", "bash", "-c", script)}
 	b.Await(w.pod, "transactions", func() bool { return strings.Contains(w.said(), "progress: ") })
 	return w
@@ -161,7 +161,7 @@ func (b *bed) readersNoticeNoSwitchover(cluster *v1alpha1.PostgresCluster) {
 	b.AwaitTrue(pooler, v1alpha1.ConditionReady)
 	reading := b.startBench("reading", "readers-pooler."+b.Namespace+".svc", reads, 20*time.Second)
 	readers := func(instance string) string {
-		out, err := b.SQLOn(instance, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app' AND application_name LIKE '%pgbench%'")
+		out, err := b.SQLOn(instance, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'reading'")
 		b.Must(err)
 		return out
 	}
