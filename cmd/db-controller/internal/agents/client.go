@@ -28,9 +28,11 @@ var ErrResponse = errors.New("unexpected response of the agent")
 
 // Limits of one question.
 const (
-	timeLimit     = time.Second
-	responseLimit = 1 << 20
-	idleLimit     = time.Minute
+	timeLimit = time.Second
+	// suspectTimeLimit is for an agent that didn't answer in time before: it may only be slow, on a node whose processors are busy.
+	suspectTimeLimit = 3 * time.Second
+	responseLimit    = 1 << 20
+	idleLimit        = time.Minute
 )
 
 // Target is the agent of one pod.
@@ -68,7 +70,7 @@ func New(now func() time.Time) *Client {
 	return &Client{now: now, known: map[key]*connection{}}
 }
 
-// Status asks an agent for its state.
+// Status asks an agent for its state. The context limits how long that takes.
 func (c *Client) Status(ctx context.Context, target Target) (*agentapi.Status, error) {
 	status := &agentapi.Status{}
 	if err := c.call(ctx, target, http.MethodGet, agentapi.RouteStatus, nil, status); err != nil {
@@ -83,7 +85,7 @@ func (c *Client) Restart(ctx context.Context, target Target, configHash string) 
 	if err != nil {
 		return fmt.Errorf("marshal request: %w", err)
 	}
-	return c.call(ctx, target, http.MethodPost, agentapi.RouteRestart, body, nil)
+	return c.act(ctx, target, agentapi.RouteRestart, body)
 }
 
 // Switchover requests of the primary's agent that it hands over. Its status says how that goes.
@@ -92,7 +94,14 @@ func (c *Client) Switchover(ctx context.Context, target Target, request agentapi
 	if err != nil {
 		return fmt.Errorf("marshal request: %w", err)
 	}
-	return c.call(ctx, target, http.MethodPost, agentapi.RouteSwitchover, body, nil)
+	return c.act(ctx, target, agentapi.RouteSwitchover, body)
+}
+
+// act requests something of an agent, which only takes note of it.
+func (c *Client) act(ctx context.Context, target Target, route string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, suspectTimeLimit)
+	defer cancel()
+	return c.call(ctx, target, http.MethodPost, route, body, nil)
 }
 
 func (c *Client) call(ctx context.Context, target Target, method, route string, body []byte, into any) error {
@@ -100,8 +109,6 @@ func (c *Client) call(ctx context.Context, target Target, method, route string, 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeLimit)
-	defer cancel()
 	url := "https://" + net.JoinHostPort(target.IP, strconv.Itoa(cmp.Or(target.Port, agentapi.AgentPort))) + route
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -190,7 +197,7 @@ func newHTTPClient(target Target, now time.Time) (*http.Client, error) {
 			MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: target.Host, Certificates: []tls.Certificate{own},
 		},
 		// A dial goes on when whoever asked has given up.
-		DialContext: (&net.Dialer{Timeout: timeLimit}).DialContext, TLSHandshakeTimeout: timeLimit,
+		DialContext: (&net.Dialer{Timeout: suspectTimeLimit}).DialContext, TLSHandshakeTimeout: suspectTimeLimit,
 		MaxIdleConns: 1, IdleConnTimeout: idleLimit, ForceAttemptHTTP2: false, DisableCompression: true,
 	}}, nil
 }

@@ -19,7 +19,7 @@ var ErrNotAsked = fmt.Errorf("the agents are being asked: %w", flow.ErrStale)
 const (
 	// concurrent is how many agents are asked at once, and concurrentSuspects how many of those that didn't answer the last time: however
 	// many these are, nobody else waits for them.
-	concurrent, concurrentSuspects = 64, 32
+	concurrent, concurrentSuspects = 64, 64
 	// liveAge is how long answers count as live that no pass has looked at yet.
 	liveAge = 3 * time.Second
 	// refreshAge is how old answers are when a look has them asked for again.
@@ -145,12 +145,15 @@ func (p *Pool) ask(cluster types.NamespacedName, k *kept, demanded bool) {
 
 func (p *Pool) submit(cluster types.NamespacedName, k *kept, agent *heard) {
 	target := agent.Target
-	to := &p.healthy
+	to, limit := &p.healthy, timeLimit
 	if agent.failures > 0 || !agent.asked && agent.Doubtful {
 		to = &p.suspect
 	}
+	if agent.failures > 0 {
+		limit = suspectTimeLimit
+	}
 	to.add(&p.mu, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), timeLimit)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
 		status, err := p.client.Status(ctx, target)
 		p.answered(cluster, k, agent, status, err)

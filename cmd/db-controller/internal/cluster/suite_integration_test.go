@@ -53,7 +53,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
-	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: time.Minute, agent: workload.Agent{Image: "agent:1"},
+	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: 2 * time.Minute, agent: workload.Agent{Image: "agent:1"},
 		images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"}}
 	l.kube = newStandIn(c, l.ns)
 	apiserver.StandIn(t, l.kube.once)
