@@ -236,7 +236,13 @@ func (b *bed) dsn(user, password string) string {
 
 func (b *bed) connect() *pgx.Conn {
 	b.t.Helper()
-	conn, err := pgx.Connect(b.t.Context(), b.dsn("app", "secret"))
+	return b.connectTo(b.dsn("app", "secret"))
+}
+
+// connectTo keeps the connection until the end of the test: one that nothing refers to is closed by the garbage collector.
+func (b *bed) connectTo(dsn string) *pgx.Conn {
+	b.t.Helper()
+	conn, err := pgx.Connect(b.t.Context(), dsn)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -586,11 +592,7 @@ func TestDatabasesAndUsersHaveLimitsOfTheirOwn(t *testing.T) {
 		t.Errorf("shop has %s", got)
 	}
 	report := strings.Replace(b.dsn("app", "secret"), "dbname=shop", "dbname=re-port.2", 1)
-	second, err := pgx.Connect(t.Context(), report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.asked(second)
+	b.asked(b.connectTo(report))
 	if got := b.shown(t, "SHOW DATABASES", "re-port.2", "pool_size", "reserve_pool_size"); got != "2 1" {
 		t.Errorf("re-port.2 has %s", got)
 	}
