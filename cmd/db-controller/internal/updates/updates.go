@@ -9,7 +9,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
-	"howdah.dev/howdah/cmd/db-controller/internal/window"
+	"howdah.dev/howdah/pkg/updatewindow"
 )
 
 // Offered is the suite's image for the version that runs, if the cluster runs in another one and spec names none; empty: there is none.
@@ -33,18 +33,9 @@ func UnderWay(o *observed.Cluster) bool {
 	return change != nil && change.Automatic && o.Cluster.Spec.Image != change.To
 }
 
-// window of automatic updates, and where a person finds it.
-func windowOf(o *observed.Cluster) (path string, spec *v1alpha1.MaintenanceWindow) {
-	if updates := o.Cluster.Spec.Updates; updates != nil && updates.Window != nil {
-		return "spec.updates.window", updates.Window
-	}
-	return window.Path, o.Cluster.Spec.MaintenanceWindow
-}
-
 // Invalid says what is wrong with the window of automatic updates; empty: nothing.
 func Invalid(o *observed.Cluster) string {
-	path, spec := windowOf(o)
-	if _, _, err := window.At(path, spec, o.Now); err != nil {
+	if _, err := updatewindow.Earliest(&o.Cluster.Spec, o.Now); err != nil {
 		return "No update is rolled out: " + phrase.Sentence(err.Error())
 	}
 	return ""
@@ -53,19 +44,8 @@ func Invalid(o *observed.Cluster) string {
 // Earliest is when an automatic update may go on: now, or once it is not too early and the window is open. Zero: never, because the
 // window is invalid.
 func Earliest(o *observed.Cluster) time.Time {
-	from := o.Now
-	if updates := o.Cluster.Spec.Updates; updates != nil && updates.NotBefore != nil && from.Before(updates.NotBefore.Time) {
-		from = updates.NotBefore.Time
-	}
-	path, spec := windowOf(o)
-	open, opens, err := window.At(path, spec, from)
-	switch {
-	case err != nil:
-		return time.Time{}
-	case open:
-		return from
-	}
-	return opens
+	earliest, _ := updatewindow.Earliest(&o.Cluster.Spec, o.Now) // zero with an error
+	return earliest
 }
 
 // Hold says why no automatic update goes on now, not even one that has begun; empty: one may.

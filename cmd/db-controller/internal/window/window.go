@@ -4,43 +4,16 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/adhocore/gronx"
-
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/updatewindow"
 )
 
-// Path of the window for changes in general.
-const Path = "spec.maintenanceWindow"
-
 func at(spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.Time, err error) {
-	return At(Path, spec, now)
-}
-
-// At says whether what runs may be taken down at a time, and since when or else from when on. Its error is a sentence for a person,
-// who finds the window at the path.
-func At(path string, spec *v1alpha1.MaintenanceWindow, now time.Time) (open bool, opens time.Time, err error) {
-	if spec == nil {
-		return true, now, nil
-	}
-	zone, err := time.LoadLocation(spec.TimeZone)
-	if err != nil || spec.TimeZone == "Local" {
-		return false, time.Time{}, fmt.Errorf("%s.timeZone %q is not a time zone; write a name from the IANA database, such as Europe/Berlin or UTC", path, spec.TimeZone)
-	}
-	if !gronx.IsValid(spec.Schedule) {
-		return false, time.Time{}, fmt.Errorf("%s.schedule %q is not a cron expression; write minute (0-59), hour (0-23), day of month (1-31), month (1-12) and day of week (0-6), such as '0 3 * * 0' for Sundays at 3", path, spec.Schedule)
-	}
-	if last, err := gronx.PrevTickBefore(spec.Schedule, now.In(zone), true); err == nil && now.Before(last.Add(spec.Duration.Duration)) {
-		return true, last, nil
-	}
-	opens, err = gronx.NextTickAfter(spec.Schedule, now.In(zone), false)
-	if err != nil || !opens.After(now) {
-		return false, time.Time{}, fmt.Errorf("%s.schedule %q never occurs; name a day that exists", path, spec.Schedule)
-	}
-	return false, opens, nil
+	return updatewindow.At(updatewindow.MaintenancePath, spec, now)
 }
 
 // Open says whether what runs may be taken down now.
