@@ -21,8 +21,11 @@ func TestAClientThatIsLedToAFormerPrimaryTooLateIsNotLeftThere(t *testing.T) {
 	two.first.await("be the primary", two.first.public.ready)
 	two.first.sql("CREATE ROLE late LOGIN PASSWORD 'secret'")
 	two.awaitStreaming()
+	two.second.await("know the role", func() bool {
+		return two.second.sql("SELECT count(*)::text FROM pg_roles WHERE rolname = 'late'") == "1"
+	})
 	two.lease.pass(t, "shop-1")
-	var late *pgx.Conn
+	var late, pooled *pgx.Conn
 	two.first.await("accept the client that comes too late, as a replica", func() (accepted bool) {
 		conn, err := two.first.connect("late", "secret", "postgres", "")
 		if err == nil {
@@ -31,7 +34,15 @@ func TestAClientThatIsLedToAFormerPrimaryTooLateIsNotLeftThere(t *testing.T) {
 		}
 		return err == nil && accepted
 	})
+	two.first.await("accept a pooler", func() bool {
+		var err error
+		pooled, err = two.first.connect("late", "secret", "postgres", agentapi.PoolerRole)
+		return err == nil
+	})
 	two.first.await("end its session", func() bool { return late.Ping(t.Context()) != nil })
+	if err := pooled.Ping(t.Context()); err != nil {
+		t.Errorf("a pooler, which sends those here that read, has lost its session: %v", err)
+	}
 	if _, err := two.first.connect("late", "secret", "postgres", ""); err != nil {
 		t.Errorf("who comes to read is refused: %v", err)
 	}
