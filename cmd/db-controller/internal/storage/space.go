@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,14 +54,18 @@ func capacityOf(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return &capacity
 }
 
-// reportVolume publishes what is used when that has changed by a percent of the whole: it changes all the time, and a
-// status that is written each time would cost more than it tells.
+// sizes in the cause of a lack of space: they change all the time, as what is used does.
+var sizes = regexp.MustCompile(`[0-9.]+ [MG]iB`)
+
+// reportVolume publishes what is used when that has changed by a percent of the whole, or when its state or cause is another: it
+// changes all the time, and a status that is written each time would cost more than it tells.
 func reportVolume(seen *agentapi.VolumeStatus, storage *v1alpha1.InstanceStorage) {
-	storage.State, storage.Message = v1alpha1.SpaceState(seen.State), seen.Cause
-	step := max(seen.Bytes/100, 1)
-	if storage.Used != nil && near(storage.Used.Value(), seen.UsedBytes, step) && near(int64(storage.Percent), int64(usedPercent(seen)), 2) {
+	state, step := v1alpha1.SpaceState(seen.State), max(seen.Bytes/100, 1)
+	if storage.Used != nil && near(storage.Used.Value(), seen.UsedBytes, step) && near(int64(storage.Percent), int64(usedPercent(seen)), 2) &&
+		storage.State == state && sizes.ReplaceAllString(storage.Message, "") == sizes.ReplaceAllString(seen.Cause, "") {
 		return
 	}
+	storage.State, storage.Message = state, seen.Cause
 	storage.Used = resource.NewQuantity(seen.UsedBytes>>20<<20, resource.BinarySI)
 	storage.Percent = int32(usedPercent(seen))
 }
