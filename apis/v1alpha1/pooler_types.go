@@ -52,7 +52,8 @@ type PoolerSpec struct {
 	// +kubebuilder:default=ReadWrite
 	Access PoolAccess `json:"access,omitempty"`
 	// MaxLag is how much of the primary's WAL a replica may have yet to replay while clients are sent to it. For access ReadOnly; 16Mi by default.
-	// While there is no primary, clients stay with the replicas that it named last.
+	// Where it is set, clients are sent to no replica whose lag has not been known for 8 s, such as while there is no primary: they wait.
+	// Without it, they stay with the replicas that the primary named last.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('64Ki')) >= 0 && quantity(self).compareTo(quantity('1Ti')) <= 0",message="spec.maxLag must be from 64Ki to 1Ti, such as 16Mi"
 	MaxLag *resource.Quantity `json:"maxLag,omitempty"`

@@ -33,6 +33,8 @@ type PoolerConfig struct {
 	// ReadOnly: clients are sent to the replicas, those that lack at most MaxLagBytes of the primary's WAL.
 	ReadOnly    bool  `json:"readOnly,omitempty"`
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
+	// KnownLagOnly: they are sent to none whose lag is not known. Otherwise they stay with those that were named last.
+	KnownLagOnly bool `json:"knownLagOnly,omitempty"`
 	// Parameters of pgbouncer.ini that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// DrainSeconds is how long clients may go on once the pod is to end.
@@ -84,8 +86,11 @@ type PoolerAnswer struct {
 	// DataGeneration and Term tell an earlier primary from a later one.
 	DataGeneration string `json:"dataGeneration"`
 	Term           int64  `json:"term,omitempty"`
-	// Replicas that clients of a read-only pooler may be sent to, by name.
-	Replicas []PoolerReplica `json:"replicas,omitempty"`
+	// Replicas that clients of a read-only pooler may be sent to, by name, as they were seen ReplicasSeconds ago.
+	Replicas        []PoolerReplica `json:"replicas,omitempty"`
+	ReplicasSeconds float64         `json:"replicasSeconds,omitempty"`
+	// ReplicasUnknown: the primary has not looked at its replicas yet.
+	ReplicasUnknown bool `json:"replicasUnknown,omitempty"`
 }
 
 // PoolerReplica is a replica that streams from the primary.

@@ -10,6 +10,9 @@ import (
 // rather than from nobody.
 const pauseLimit = 30 * time.Second
 
+// lagKnown is for how long a replica lags as it did. A primary looks once a second and answers every three.
+const lagKnown = 8 * time.Second
+
 // act is what is done to PgBouncer after something was learned.
 type act int
 
@@ -19,7 +22,7 @@ const (
 	serve
 	// hold keeps what clients ask for.
 	hold
-	// release lets clients go on, wherever they are sent.
+	// release lets clients go on, wherever they are sent. Readers are sent nowhere.
 	release
 )
 
@@ -27,6 +30,9 @@ const (
 type mind struct {
 	// readOnly: clients are sent to replicas. These serve whether there is a primary or not, but only a primary knows them.
 	readOnly bool
+	// knownLagOnly: clients are sent to no replica whose lag is not known.
+	knownLagOnly bool
+	seen         time.Time // that the replicas were; zero: never
 	// The latest primary that was heard of.
 	generation string
 	term       int64
@@ -44,12 +50,11 @@ func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
 		return m.lost(now)
 	}
 	m.generation, m.term = answer.DataGeneration, answer.Term
-	if m.readOnly && len(answer.Replicas) == 0 {
-		return m.unserved(now)
+	if m.readOnly {
+		return m.named(answer, now)
 	}
-	if answer.Handover == "" || m.readOnly {
-		m.held, m.letGo, m.handover = false, false, ""
-		return serve
+	if answer.Handover == "" {
+		return m.serve()
 	}
 	if m.handover == answer.Handover || m.letGo {
 		return m.tick(now)
@@ -58,12 +63,35 @@ func (m *mind) heard(answer agentapi.PoolerAnswer, now time.Time) act {
 	return m.hold(now)
 }
 
-// lost takes in that there is no answer, or none of a primary.
+// named takes in who may have readers.
+func (m *mind) named(answer agentapi.PoolerAnswer, now time.Time) act {
+	age := time.Duration(answer.ReplicasSeconds * float64(time.Second))
+	if answer.ReplicasUnknown || m.knownLagOnly && age > lagKnown {
+		return m.lost(now)
+	}
+	m.seen = now.Add(-age)
+	if len(answer.Replicas) == 0 {
+		return m.unserved(now)
+	}
+	return m.serve()
+}
+
+func (m *mind) serve() act {
+	m.held, m.letGo, m.handover = false, false, ""
+	return serve
+}
+
+// lost takes in that there is no answer, or none of a primary, or that it says nothing of its replicas.
 func (m *mind) lost(now time.Time) act {
 	if m.readOnly {
 		return m.tick(now)
 	}
 	return m.unserved(now)
+}
+
+// outdated says that readers would be sent to replicas whose lag was known once.
+func (m *mind) outdated(now time.Time) bool {
+	return m.readOnly && m.knownLagOnly && !m.seen.IsZero() && now.Sub(m.seen) > lagKnown
 }
 
 func (m *mind) unserved(now time.Time) act {
@@ -75,14 +103,22 @@ func (m *mind) unserved(now time.Time) act {
 
 func (m *mind) hold(now time.Time) act {
 	if m.held {
-		return m.tick(now)
+		return m.limit(now)
 	}
 	m.held, m.since = true, now
 	return hold
 }
 
-// tick lets clients go when they were held for long enough.
+// tick takes in that time passes.
 func (m *mind) tick(now time.Time) act {
+	if m.outdated(now) {
+		return m.unserved(now)
+	}
+	return m.limit(now)
+}
+
+// limit lets clients go when they were held for long enough.
+func (m *mind) limit(now time.Time) act {
 	if !m.held || now.Sub(m.since) < pauseLimit {
 		return nothing
 	}

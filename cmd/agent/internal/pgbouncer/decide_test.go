@@ -20,6 +20,9 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		want   act
 	}
 	heard := func(answer agentapi.PoolerAnswer, want act) seen { return seen{answer: &answer, want: want} }
+	heardAt := func(after time.Duration, answer agentapi.PoolerAnswer, want act) seen {
+		return seen{answer: &answer, after: after, want: want}
+	}
 	replicas := func(term int64, handover string, names ...string) agentapi.PoolerAnswer {
 		answer := primary(term, handover)
 		for _, name := range names {
@@ -27,12 +30,34 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		}
 		return answer
 	}
+	aged := func(age time.Duration) agentapi.PoolerAnswer {
+		answer := replicas(1, "", "a")
+		answer.ReplicasSeconds = age.Seconds()
+		return answer
+	}
+	unknown := func(term int64) agentapi.PoolerAnswer {
+		return agentapi.PoolerAnswer{Serving: true, DataGeneration: "g", Term: term, ReplicasUnknown: true}
+	}
+	const late = lagKnown + time.Millisecond
 	for name, steps := range map[string][]seen{
 		"readers in a handover":              {heard(replicas(1, "", "a"), serve), heard(replicas(1, "h", "a"), serve), heard(agentapi.PoolerAnswer{}, nothing)},
 		"readers whose primary is lost":      {heard(replicas(1, "", "a"), serve), {want: nothing}, {after: time.Hour, tick: true, want: nothing}, heard(replicas(2, "", "b"), serve)},
 		"readers of a former primary":        {heard(replicas(2, "", "a"), serve), heard(replicas(1, "", "b"), nothing)},
 		"readers without a replica":          {heard(replicas(1, ""), hold), heard(replicas(1, ""), nothing), {want: nothing}, heard(replicas(1, "", "a"), serve)},
 		"readers without a replica for long": {heard(replicas(1, ""), hold), {after: pauseLimit, want: release}, heard(replicas(1, ""), nothing), heard(replicas(1, "", "a"), serve), heard(replicas(1, ""), hold)},
+		"readers with a limit in a switchover": {
+			heard(replicas(1, "", "a"), serve), heardAt(time.Second, agentapi.PoolerAnswer{}, nothing), heardAt(3*time.Second, unknown(2), nothing),
+			heardAt(4*time.Second, replicas(2, "", "b"), serve),
+		},
+		"readers with a limit whose primary is lost": {
+			heard(replicas(1, "", "a"), serve), {want: nothing}, {after: lagKnown, tick: true, want: nothing}, {after: late, tick: true, want: hold},
+			{after: late, want: nothing}, {after: late + pauseLimit, tick: true, want: release}, {after: time.Hour, tick: true, want: nothing},
+			heardAt(time.Hour, replicas(2, "", "b"), serve),
+		},
+		"readers with a limit whose primary does not know": {heard(replicas(1, "", "a"), serve), heardAt(late, unknown(2), hold), heardAt(late, replicas(2, "", "b"), serve)},
+		"readers with a limit whose primary is stuck":      {heard(aged(lagKnown-time.Second), serve), heardAt(time.Second, aged(lagKnown), serve), heardAt(2*time.Second, aged(late), hold), heardAt(3*time.Second, aged(0), serve)},
+		"readers whose primary does not know":              {heard(replicas(1, "", "a"), serve), heardAt(time.Hour, unknown(2), nothing), heardAt(time.Hour, aged(0), nothing)},
+		"readers whose primary is stuck":                   {heard(aged(time.Hour), serve)},
 		"a handover": {
 			heard(primary(1, ""), serve), heard(primary(1, "h"), hold), heard(primary(1, "h"), nothing),
 			heard(agentapi.PoolerAnswer{DataGeneration: "g", Term: 1}, nothing), heard(primary(2, ""), serve),
@@ -51,7 +76,7 @@ func TestClientsAreHeldServedAndLetGo(t *testing.T) {
 		"a handover of a primary that was lost": {heard(primary(1, ""), serve), {want: hold}, heard(primary(1, "h"), nothing)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &mind{readOnly: strings.HasPrefix(name, "readers")}
+			m := &mind{readOnly: strings.HasPrefix(name, "readers"), knownLagOnly: strings.HasPrefix(name, "readers with a limit")}
 			for i, s := range steps {
 				var got act
 				now := start.Add(s.after)

@@ -215,7 +215,12 @@ func (b *bed) write(file string) {
 
 func (b *bed) until(what string, holds func() bool) {
 	b.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	b.untilWithin(20*time.Second, what, holds)
+}
+
+func (b *bed) untilWithin(limit time.Duration, what string, holds func() bool) {
+	b.t.Helper()
+	deadline := time.Now().Add(limit)
 	for !holds() {
 		select {
 		case err := <-b.ended:
@@ -224,7 +229,7 @@ func (b *bed) until(what string, holds func() bool) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not within 20 s: %s", what)
+			b.t.Fatalf("not within %v: %s", limit, what)
 		}
 	}
 }
@@ -666,6 +671,7 @@ func TestReadersAreSentToReplicasThatDontLagAndToNobodyElse(t *testing.T) {
 	primary := b.instance(0, nil)
 	b.roles(primary)
 	first, second := b.instance(1, standby(t, primary, b.port)), b.instance(2, standby(t, primary, b.port))
+	primary.desk.Serve(true)
 	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 50)})
 	b.lead(primary, 1)
 	b.run(func(c *agentapi.PoolerConfig) { c.ReadOnly, c.MaxLagBytes = true, 100 })
@@ -686,5 +692,97 @@ func TestReadersAreSentToReplicasThatDontLagAndToNobodyElse(t *testing.T) {
 	_ = primary.api.Close()
 	primary.Kill()
 	b.until("the agent of the primary is missed", func() bool { return b.pooler.Serving() == "shop-1, shop-2" })
+	b.sends(first, second)
+}
+
+// readers is a pooler of readers with a limit, in front of a replica, which has a client.
+func (b *bed) readers(change func(*agentapi.PoolerConfig)) (primary, first *instance, conn *pgx.Conn) {
+	b.t.Helper()
+	primary = b.instance(0, nil)
+	b.roles(primary)
+	first = b.instance(1, standby(b.t, primary, b.port))
+	primary.desk.Serve(true)
+	primary.desk.Replicas([]poolers.Replica{replica(first, 0)})
+	b.lead(primary, 1)
+	b.run(func(c *agentapi.PoolerConfig) {
+		c.ReadOnly, c.MaxLagBytes, c.KnownLagOnly = true, 100, true
+		c.Parameters = map[string]string{"query_wait_timeout": "2"}
+		if change != nil {
+			change(c)
+		}
+	})
+	conn = b.connect()
+	if got := b.asked(conn); got != first.place.Address {
+		b.t.Fatalf("a reader is sent to %s", got)
+	}
+	return primary, first, conn
+}
+
+func TestReadersWithALimitWaitWhileThePrimaryDoesNotLook(t *testing.T) {
+	b := newBed(t)
+	primary, first, conn := b.readers(func(c *agentapi.PoolerConfig) { c.Parameters = nil })
+	var answered chan string
+	b.until("a query waits", func() bool { // the desk goes on, and its server doesn't
+		answered = make(chan string, 1)
+		go func() {
+			var address string
+			if err := conn.QueryRow(t.Context(), "SELECT host(inet_server_addr())").Scan(&address); err != nil {
+				address = err.Error()
+			}
+			answered <- address
+		}()
+		select {
+		case <-answered:
+			return false
+		case <-time.After(time.Second):
+			return true
+		}
+	})
+	primary.desk.Replicas([]poolers.Replica{replica(first, 0)})
+	if got := <-answered; got != first.place.Address {
+		t.Errorf("after the next look, the query got %s", got)
+	}
+}
+
+func TestReadersGetAnErrorWhereNoReplicaIsWithinTheLimitForLong(t *testing.T) {
+	b := newBed(t)
+	primary, first, conn := b.readers(nil)
+	primary.desk.Replicas([]poolers.Replica{replica(first, 101)})
+	b.untilWithin(agentapi.PoolerHold+pauseLimit+20*time.Second, "the pooler is not ready", func() bool { return b.pooler.Ready() != nil })
+	begin := time.Now()
+	if err := conn.QueryRow(t.Context(), "SELECT 1").Scan(new(int)); err == nil || !strings.Contains(err.Error(), "query_wait_timeout") {
+		t.Errorf("a query is answered by a replica that lags, after %v: %v", time.Since(begin), err)
+	}
+	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(primary, 1000)})
+	b.sends(first)
+}
+
+func TestANewReaderInSessionModeGetsAnErrorWhereNoReplicaIsWithinTheLimit(t *testing.T) {
+	b := newBed(t)
+	primary, first, _ := b.readers(func(c *agentapi.PoolerConfig) { c.Mode = "session" })
+	primary.desk.Replicas([]poolers.Replica{replica(first, 101)})
+	b.until("the pooler is not ready", func() bool { return b.pooler.Ready() != nil })
+	if conn, err := pgx.Connect(t.Context(), b.dsn("app", "secret")); err == nil {
+		t.Errorf("a reader got to %s", b.asked(conn))
+	}
+	primary.desk.Replicas([]poolers.Replica{replica(first, 0)})
+	b.sends(first)
+}
+
+func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
+	b := newBed(t)
+	primary, first, _ := b.readers(nil)
+	second := b.instance(2, standby(t, primary, b.port))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // as a primary looks
+		for ctx.Err() == nil {
+			primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 500)})
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+	b.sends(first)
+	b.config.MaxLagBytes = 500
+	b.write(b.pooler.ConfigFile)
 	b.sends(first, second)
 }

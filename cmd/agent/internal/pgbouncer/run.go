@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -92,7 +93,7 @@ func (p *Pooler) Run(ctx context.Context) error {
 		return err
 	}
 	p.config = config
-	p.mind.readOnly = config.ReadOnly
+	p.mind.readOnly, p.mind.knownLagOnly = config.ReadOnly, config.KnownLagOnly
 	p.change(func() { p.readOnly = config.ReadOnly })
 	p.bouncer = &bouncer{paths: p.Paths, command: p.Command, password: rand.Text(), log: p.Log, ended: make(chan struct{})}
 	p.use(p.bouncer)
@@ -220,10 +221,25 @@ func (p *Pooler) act(ctx context.Context, what act, to []place) error {
 		return p.hold(ctx)
 	case release:
 		p.Log.Warn("clients were kept waiting for long enough", "limit", pauseLimit.String())
-		p.fails()
-		return p.goOn(ctx)
+		return p.release(ctx)
 	}
 	return nil
+}
+
+// nowhere is a server that refuses every connection.
+func nowhere() []place { return []place{{Address: "127.0.0.1", Port: 1}} }
+
+// release lets clients go on without a server that is known to be right. Whoever writes finds out where there is a primary. A reader wouldn't notice
+// that a replica lags, so readers are sent nowhere: they wait until PgBouncer's own limit.
+func (p *Pooler) release(ctx context.Context) error {
+	p.fails()
+	if p.config.ReadOnly {
+		if err := p.bouncer.use(ctx, p.config, nowhere()); err != nil {
+			return err
+		}
+		p.servers = nowhere()
+	}
+	return p.goOn(ctx)
 }
 
 // serve sends clients to these servers.
@@ -274,8 +290,11 @@ func (p *Pooler) begin(ctx context.Context, to []place) error {
 
 // hold keeps what clients ask for, and learns when no transaction is open any more.
 func (p *Pooler) hold(ctx context.Context) error {
-	if !p.config.Pausable() || p.shutting || p.endPause != nil {
+	if p.shutting || p.endPause != nil {
 		return nil
+	}
+	if !p.config.Pausable() {
+		return p.refuse(ctx)
 	}
 	ctx, end := context.WithCancel(ctx)
 	drained, err := p.bouncer.pause(ctx)
@@ -301,6 +320,14 @@ func (p *Pooler) hold(ctx context.Context) error {
 		}
 	}()
 	return nil
+}
+
+// refuse sends new readers nowhere where PgBouncer can't pause. Those that are connected keep their replicas.
+func (p *Pooler) refuse(ctx context.Context) error {
+	if !p.config.ReadOnly || slices.Equal(p.servers, nowhere()) {
+		return nil
+	}
+	return p.release(ctx)
 }
 
 func (p *Pooler) hasDrained(id string) {
@@ -332,8 +359,11 @@ func (p *Pooler) look(ctx context.Context) error {
 	}
 	p.looked = time.Now()
 	p.reread(ctx)
-	if p.mind.held {
+	switch {
+	case p.mind.held:
 		return p.hold(ctx)
+	case p.mind.letGo && p.endPause != nil:
+		return p.release(ctx) // it has failed
 	}
 	if p.endPause != nil || p.shutting {
 		return nil
@@ -346,23 +376,25 @@ func (p *Pooler) look(ctx context.Context) error {
 	return p.bouncer.resume(ctx)
 }
 
-// reread has PgBouncer read its configuration and certificates again, if they have changed.
+// reread takes in a changed configuration, and has PgBouncer read what of it is PgBouncer's, and its certificates.
 func (p *Pooler) reread(ctx context.Context) {
 	config, err := p.readConfig()
+	if err != nil {
+		p.Log.Warn("the configuration can't be read; the previous one stays", "error", err)
+		return
+	}
 	files := p.sum()
-	same := render(config, p.Paths, p.servers) == render(p.config, p.Paths, p.servers)
-	if err != nil || same && files == p.files {
-		if err != nil {
-			p.Log.Warn("the configuration can't be read; the previous one stays", "error", err)
+	if files == p.files && reflect.DeepEqual(config, p.config) {
+		return
+	}
+	if files != p.files || render(config, p.Paths, p.servers) != render(p.config, p.Paths, p.servers) {
+		if err := p.bouncer.use(ctx, config, p.servers); err != nil {
+			p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", err)
+			return
 		}
-		return
 	}
-	if err := p.bouncer.use(ctx, config, p.servers); err != nil {
-		p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", err)
-		return
-	}
-	p.config, p.files = config, files
-	p.Log.Info("PgBouncer has read its configuration again")
+	p.config, p.files, p.mind.knownLagOnly = config, files, config.KnownLagOnly
+	p.Log.Info("the configuration was read again")
 	p.tell()
 }
 

@@ -42,6 +42,7 @@ type Desk struct {
 	changed  chan struct{}
 	poolers  map[string]*pooler
 	replicas []Replica
+	seen     time.Time // that they were, since clients may come here; zero: not yet
 }
 
 // Replica is one that streams from this instance.
@@ -63,23 +64,27 @@ func New(facts func() Facts) *Desk {
 	return &Desk{facts: facts, epoch: time.Now().UnixNano(), changed: make(chan struct{}), poolers: map[string]*pooler{}}
 }
 
-// Serve says whether clients may come here. It ends a handover.
+// Serve says whether clients may come here. It ends a handover. Who streamed from here before is forgotten.
 func (d *Desk) Serve(serving bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.serving != serving {
+		d.replicas, d.seen = nil, time.Time{}
+	}
 	if d.serving != serving || serving && d.handover != "" {
 		d.serving, d.handover = serving, ""
 		d.change()
 	}
 }
 
-// Replicas are those that stream from here, by name. Who comes and goes is told at once, and who lags with the next answer.
+// Replicas are those that stream from here now, by name. Who comes and goes is told at once, and who lags with the next answer.
 func (d *Desk) Replicas(now []Replica) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	same := slices.EqualFunc(d.replicas, now, func(a, b Replica) bool { return a.PoolerReplica == b.PoolerReplica })
-	d.replicas = now
-	if !same {
+	known := !d.seen.IsZero()
+	d.replicas, d.seen = now, time.Now()
+	if !same || !known {
 		d.wake()
 	}
 }
@@ -163,6 +168,12 @@ func (d *Desk) answer(request agentapi.PoolerRequest) (agentapi.PoolerAnswer, <-
 	if !request.ReadOnly {
 		return answer, d.changed
 	}
+	if d.seen.IsZero() {
+		answer.ReplicasUnknown = true
+		answer.Version += "?"
+		return answer, d.changed
+	}
+	answer.ReplicasSeconds = time.Since(d.seen).Seconds()
 	for _, replica := range d.replicas {
 		if replica.Lag <= request.MaxLagBytes {
 			answer.Replicas = append(answer.Replicas, replica.PoolerReplica)

@@ -170,3 +170,43 @@ func TestReadersAreToldOfReplicasWithinTheirLimitAndOthersAreNot(t *testing.T) {
 		}
 	})
 }
+
+func TestReadersAreToldHowLongAgoReplicasWereSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := bed()
+		d.Replicas([]Replica{{PoolerReplica: agentapi.PoolerReplica{Pod: "a"}}})
+		time.Sleep(7 * time.Second) // the server doesn't answer
+		answer := d.Attend(t.Context(), agentapi.PoolerRequest{ReadOnly: true})
+		if len(answer.Replicas) != 1 || answer.ReplicasUnknown || answer.ReplicasSeconds != 7 {
+			t.Errorf("%+v", answer)
+		}
+		d.Replicas([]Replica{{PoolerReplica: agentapi.PoolerReplica{Pod: "a"}}})
+		if next := d.Attend(t.Context(), agentapi.PoolerRequest{ReadOnly: true}); next.ReplicasSeconds != 0 || next.Version != answer.Version {
+			t.Errorf("%+v", next)
+		}
+	})
+}
+
+func TestAPrimaryDoesNotKnowItsReplicasBeforeItHasLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := bed()
+		ask := func(known string) agentapi.PoolerAnswer {
+			return d.Attend(t.Context(), agentapi.PoolerRequest{Known: known, ReadOnly: true})
+		}
+		if answer := ask(""); !answer.ReplicasUnknown || len(answer.Replicas) != 0 {
+			t.Errorf("a new primary says %+v", answer)
+		}
+		d.Replicas([]Replica{{PoolerReplica: agentapi.PoolerReplica{Pod: "a"}}})
+		d.Serve(false)
+		d.Serve(true)
+		answer := ask("")
+		if !answer.ReplicasUnknown || len(answer.Replicas) != 0 {
+			t.Errorf("one that has become the primary again says %+v", answer)
+		}
+		begin := time.Now()
+		time.AfterFunc(time.Second, func() { d.Replicas(nil) }) // there are none
+		if next := ask(answer.Version); next.ReplicasUnknown || time.Since(begin) != time.Second {
+			t.Errorf("after %v: %+v", time.Since(begin), next)
+		}
+	})
+}

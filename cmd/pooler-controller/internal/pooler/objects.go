@@ -68,7 +68,7 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 	if p.Spec.Access == v1alpha1.PoolReadOnly {
 		c.ReadOnly, c.MaxLagBytes = true, defaultMaxLag
 		if limit := p.Spec.MaxLag; limit != nil {
-			c.MaxLagBytes = limit.Value()
+			c.MaxLagBytes, c.KnownLagOnly = limit.Value(), true
 		}
 	}
 	if len(p.Spec.Databases) > 0 {
