@@ -122,6 +122,10 @@ type PoolerSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
+	// Pods is what the pods of the pooler have in addition: labels and annotations, also of their ServiceAccount, and a RuntimeClass. A
+	// change replaces the pods one by one; one of serviceAccountAnnotations doesn't.
+	// +optional
+	Pods PodMetadata `json:"pods,omitempty"`
 	// Service is a template for the Service <name>-pooler. Clients connect to it over TLS only.
 	// +optional
 	Service ServiceTemplate `json:"service,omitempty"`

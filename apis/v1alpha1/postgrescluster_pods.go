@@ -9,29 +9,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // +kubebuilder:validation:XValidation:rule="!has(self.initContainers) || self.initContainers.all(c, !has(c.volumeMounts) || c.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name)))",message="spec.pods.initContainers mounts a volume that none of spec.pods.volumes is; add the volume, or correct the name. The volumes of PostgreSQL can't be mounted"
 // +kubebuilder:validation:XValidation:rule="!has(self.containers) || !has(self.initContainers) || !self.containers.exists(c, self.initContainers.exists(i, i.name == c.name))",message="spec.pods.containers and spec.pods.initContainers have a name in common; give each container its own"
 type Pods struct {
-	// Labels of the pods of instances and Jobs.
-	// +optional
-	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('howdah.dev/') && !k.startsWith('batch.kubernetes.io/') && !k.startsWith('statefulset.kubernetes.io/') && !k.startsWith('apps.kubernetes.io/') && !(k in ['app.kubernetes.io/component', 'app.kubernetes.io/managed-by', 'controller-uid', 'job-name', 'controller-revision-hash']))",message="spec.pods.labels has a label that Howdah or Kubernetes sets itself; remove it"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",message="spec.pods.labels must have names such as team or example.com/team, and values of letters, digits, '-', '_' and '.'"
-	Labels map[string]LabelValue `json:"labels,omitempty"`
-	// Annotations of the pods of instances and Jobs.
-	// +optional
-	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('howdah.dev/') && !k.startsWith('container.apparmor.security.beta.kubernetes.io/'))",message="spec.pods.annotations can't set annotations of Howdah or AppArmor profiles; remove those that begin with howdah.dev/ or container.apparmor.security.beta.kubernetes.io/"
-	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="spec.pods.annotations must have names such as team or example.com/team"
-	Annotations map[string]string `json:"annotations,omitempty"`
-	// ServiceAccountAnnotations are annotations of the ServiceAccounts of instances and Jobs, such as
-	// eks.amazonaws.com/role-arn.
-	// +optional
-	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('howdah.dev/') && !k.startsWith('kubernetes.io/'))",message="spec.pods.serviceAccountAnnotations can't set annotations that begin with howdah.dev/ or kubernetes.io/; remove them"
-	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
-	// RuntimeClassName is the RuntimeClass of the pods of instances and Jobs, such as gvisor.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+	PodMetadata `json:",inline"`
 	// Env has environment variables for PostgreSQL and its agent.
 	// +optional
 	// +listType=map
@@ -65,6 +43,32 @@ type Pods struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	InitContainers []PodContainer `json:"initContainers,omitempty"`
+}
+
+// PodMetadata is what all pods of a cluster or a pooler have in addition.
+type PodMetadata struct {
+	// Labels of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('howdah.dev/') && !k.startsWith('batch.kubernetes.io/') && !k.startsWith('statefulset.kubernetes.io/') && !k.startsWith('apps.kubernetes.io/') && !(k in ['app.kubernetes.io/component', 'app.kubernetes.io/managed-by', 'controller-uid', 'job-name', 'controller-revision-hash', 'pod-template-hash']))",message="spec.pods.labels has a label that Howdah or Kubernetes sets itself; remove it"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$') && self[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$'))",message="spec.pods.labels must have names such as team or example.com/team, and values of letters, digits, '-', '_' and '.'"
+	Labels map[string]LabelValue `json:"labels,omitempty"`
+	// Annotations of the pods.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('howdah.dev/') && !k.startsWith('container.apparmor.security.beta.kubernetes.io/'))",message="spec.pods.annotations can't set annotations of Howdah or AppArmor profiles; remove those that begin with howdah.dev/ or container.apparmor.security.beta.kubernetes.io/"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="spec.pods.annotations must have names such as team or example.com/team"
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// ServiceAccountAnnotations are annotations of the ServiceAccounts of the pods, such as eks.amazonaws.com/role-arn.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('howdah.dev/') && !k.startsWith('kubernetes.io/'))",message="spec.pods.serviceAccountAnnotations can't set annotations that begin with howdah.dev/ or kubernetes.io/; remove them"
+	ServiceAccountAnnotations map[string]string `json:"serviceAccountAnnotations,omitempty"`
+	// RuntimeClassName is the RuntimeClass of the pods, such as gvisor.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 }
 
 // PodContainer is a container under the restricted pod security profile: as the user of PostgreSQL's container, with a read-only root

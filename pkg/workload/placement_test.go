@@ -98,8 +98,10 @@ func TestAJobFitsUntilItsClusterIsToRunElsewhere(t *testing.T) {
 func TestAJobHasTheLabelsAnnotationsAndRuntimeOfItsCluster(t *testing.T) {
 	spec := picky()
 	spec.Pods = v1alpha1.Pods{
-		Labels: map[string]v1alpha1.LabelValue{"team": "a", v1alpha1.LabelCluster: "other"}, Annotations: map[string]string{"example.com/a": "b"},
-		ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"}, RuntimeClassName: "gvisor",
+		PodMetadata: v1alpha1.PodMetadata{
+			Labels: map[string]v1alpha1.LabelValue{"team": "a", v1alpha1.LabelCluster: "other"}, Annotations: map[string]string{"example.com/a": "b"},
+			ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"}, RuntimeClassName: "gvisor",
+		},
 		Env: []v1alpha1.EnvVar{{Name: "A", Value: "b"}}, Containers: []v1alpha1.PodContainer{{Name: "metrics", Image: "exporter:1"}},
 	}
 	job := Job{Owner: &v1alpha1.Backup{}, Cluster: "shop", Image: "postgres", ClusterSpec: spec, Progress: &agentapi.Object{Resource: "backups", Name: "b"}}

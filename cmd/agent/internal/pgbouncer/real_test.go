@@ -771,7 +771,7 @@ func TestANewReaderInSessionModeGetsAnErrorWhereNoReplicaIsWithinTheLimit(t *tes
 
 func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
 	b := newBed(t)
-	primary, first, _ := b.readers(nil)
+	primary, first, _ := b.readers(func(c *agentapi.PoolerConfig) { c.KnownLagOnly = false })
 	second := b.instance(2, standby(t, primary, b.port))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

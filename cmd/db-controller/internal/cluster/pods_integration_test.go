@@ -23,9 +23,11 @@ import (
 // sidecars is spec.pods with some of everything.
 func sidecars(c *v1alpha1.PostgresCluster) {
 	c.Spec.Pods = v1alpha1.Pods{
-		Labels: map[string]v1alpha1.LabelValue{"team": "a"}, Annotations: map[string]string{"example.com/scrape": "true"},
-		ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"},
-		Env:                       []v1alpha1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}},
+		PodMetadata: v1alpha1.PodMetadata{
+			Labels: map[string]v1alpha1.LabelValue{"team": "a"}, Annotations: map[string]string{"example.com/scrape": "true"},
+			ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"},
+		},
+		Env: []v1alpha1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}},
 		Volumes: []v1alpha1.PodVolume{
 			{Name: "login", Secret: &v1alpha1.SecretVolume{SecretName: "shop-app"}},
 			{Name: "both", Projected: &v1alpha1.ProjectedVolume{Sources: []v1alpha1.ProjectedSource{{Secret: &v1alpha1.ConfigMapVolume{Name: "s"}}}}},

@@ -318,6 +318,41 @@ func TestThePodsSeeWhereThePrimaryIsAndNothingElse(t *testing.T) {
 	}
 }
 
+// The policies of the suite admit these, too.
+func TestPodsHaveWhatSpecPodsAndSchedulingSay(t *testing.T) {
+	l := newLab(t)
+	l.cluster("web")
+	p := l.pooler(func(s *v1alpha1.PoolerSpec) {
+		s.Pods = v1alpha1.PodMetadata{
+			Labels: map[string]v1alpha1.LabelValue{"team": "a"}, Annotations: map[string]string{"example.com/scrape": "true"},
+			ServiceAccountAnnotations: map[string]string{"example.com/role": "web"}, RuntimeClassName: "gvisor",
+		}
+		s.Scheduling.PriorityClassName = "high"
+	})
+	l.until(p, metav1.ConditionFalse, v1alpha1.ReasonStarting)
+	d, account := &appsv1.Deployment{}, &corev1.ServiceAccount{}
+	l.read(d)
+	l.read(account)
+	pod := d.Spec.Template
+	if pod.Labels["team"] != "a" || pod.Labels[v1alpha1.LabelPooler] != "web" || pod.Annotations["example.com/scrape"] != "true" || *pod.Spec.RuntimeClassName != "gvisor" || pod.Spec.PriorityClassName != "high" {
+		t.Errorf("%+v", pod)
+	}
+	if d.Labels["team"] != "" || d.Spec.Selector.MatchLabels["team"] != "" || account.Annotations["example.com/role"] != "web" {
+		t.Errorf("%+v, %+v", d, account)
+	}
+	before := p.DeepCopy()
+	p.Spec.Pods = v1alpha1.PodMetadata{}
+	if err := l.Patch(t.Context(), p, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	l.until(p, metav1.ConditionFalse, v1alpha1.ReasonStarting)
+	after := &appsv1.Deployment{}
+	l.read(after)
+	if _, still := after.Spec.Template.Labels["team"]; still || after.Spec.Template.Spec.RuntimeClassName != nil {
+		t.Errorf("%+v", after.Spec.Template)
+	}
+}
+
 // The policies of the suite admit such pods, too: the tests run under them.
 func TestPodsRunAsTheirNamespaceDecidesWhereThoseOfTheClusterDo(t *testing.T) {
 	for what, user := range map[string]*v1alpha1.RunAs{"the image's user": {UserID: ptr.To[int64](26)}, "the namespace decides": {FromNamespace: true}} {

@@ -26,6 +26,8 @@ const container = "pgbouncer"
 // deployment of the pods. One is added before another one ends.
 func (r *Reconciler) deployment(o *observed) client.Object {
 	p := o.pooler
+	template := metav1.ObjectMeta{Labels: labels(p), Annotations: map[string]string{"kubectl.kubernetes.io/default-container": container}}
+	workload.Adorn(&template, p.Spec.Pods.Labels, p.Spec.Pods.Annotations)
 	return &appsv1.Deployment{
 		ObjectMeta: objectMeta(p),
 		Spec: appsv1.DeploymentSpec{
@@ -35,7 +37,7 @@ func (r *Reconciler) deployment(o *observed) client.Object {
 				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(1))},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels(p), Annotations: map[string]string{"kubectl.kubernetes.io/default-container": container}},
+				ObjectMeta: template,
 				Spec:       r.pod(o),
 			},
 		},
@@ -72,7 +74,9 @@ func (r *Reconciler) pod(o *observed) corev1.PodSpec {
 			ReadinessProbe: probe(agentapi.RouteReady, 2),
 		}},
 	}
-	workload.Fit(&pod, &v1alpha1.PostgresClusterSpec{Scheduling: p.Spec.Scheduling, ImagePullSecrets: p.Spec.ImagePullSecrets, RunAs: runAs(o.cluster)})
+	workload.Fit(&pod, &v1alpha1.PostgresClusterSpec{
+		Scheduling: p.Spec.Scheduling, ImagePullSecrets: p.Spec.ImagePullSecrets, RunAs: runAs(o.cluster), Pods: v1alpha1.Pods{PodMetadata: p.Spec.Pods},
+	})
 	r.Agent.Bring(&pod)
 	return pod
 }

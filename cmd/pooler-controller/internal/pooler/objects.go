@@ -36,7 +36,9 @@ func objectMeta(p *v1alpha1.Pooler) metav1.ObjectMeta {
 
 // account is what the pods are to the API server.
 func account(o *observed) client.Object {
-	return &corev1.ServiceAccount{ObjectMeta: objectMeta(o.pooler), AutomountServiceAccountToken: ptr.To(true)}
+	meta := objectMeta(o.pooler)
+	workload.Adorn(&meta, nil, o.pooler.Spec.Pods.ServiceAccountAnnotations)
+	return &corev1.ServiceAccount{ObjectMeta: meta, AutomountServiceAccountToken: ptr.To(true)}
 }
 
 // role lets the pods see where the primary is, and nothing else.

@@ -19,8 +19,10 @@ import (
 func everything() v1alpha1.Pods {
 	size := resource.MustParse("1Gi")
 	return v1alpha1.Pods{
-		Labels: map[string]v1alpha1.LabelValue{"team": "a"}, Annotations: map[string]string{"example.com/scrape": "true"},
-		ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"}, RuntimeClassName: "gvisor",
+		PodMetadata: v1alpha1.PodMetadata{
+			Labels: map[string]v1alpha1.LabelValue{"team": "a"}, Annotations: map[string]string{"example.com/scrape": "true"},
+			ServiceAccountAnnotations: map[string]string{"example.com/role": "backup"}, RuntimeClassName: "gvisor",
+		},
 		Env: []v1alpha1.EnvVar{
 			{Name: "HTTPS_PROXY", Value: "http://proxy:3128"},
 			{Name: "LICENSE", ValueFrom: &v1alpha1.EnvSource{SecretKeyRef: &v1alpha1.KeyReference{Name: "license", Key: "key", Optional: true}}},
