@@ -44,6 +44,8 @@ type PoolerList struct {
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster",message="spec.cluster can't be changed, because clients would be led to other data: create another Pooler"
 // +kubebuilder:validation:XValidation:rule="self.access == oldSelf.access",message="spec.access can't be changed, because clients expect to be able to write, or not to be: create another Pooler"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxLag) || self.access == 'ReadOnly'",message="spec.maxLag is for poolers with spec.access: ReadOnly: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.minProtocolVersion) || !has(self.pgbouncer) || !has(self.pgbouncer.parameters) || !('client_tls_protocols' in self.pgbouncer.parameters)",message="spec.pgbouncer.parameters can't set client_tls_protocols where spec.tls.minProtocolVersion does: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.ciphers) || !has(self.pgbouncer) || !has(self.pgbouncer.parameters) || !self.pgbouncer.parameters.exists(k, k in ['client_tls_ciphers','client_tls13_ciphers'])",message="spec.pgbouncer.parameters can't set client_tls_ciphers or client_tls13_ciphers where spec.tls.ciphers does: remove one of them"
 type PoolerSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
 	Cluster LocalReference `json:"cluster"`
@@ -92,6 +94,9 @@ type PoolerSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Users []PoolerUser `json:"users,omitempty"`
+	// TLS says how clients connect to the pooler. A change is read without a restart, and holds for connections that begin after that.
+	// +optional
+	TLS *PoolerTLS `json:"tls,omitempty"`
 	// PgBouncer is the configuration of PgBouncer.
 	// +optional
 	PgBouncer PgBouncerSpec `json:"pgbouncer,omitempty"`
@@ -177,6 +182,51 @@ type PoolerUser struct {
 	Name       string `json:"name"`
 	PoolLimits `json:",inline"`
 }
+
+// PoolerTLS says how clients connect to a pooler: always over TLS.
+// +kubebuilder:validation:XValidation:rule="!has(self.clientCABundle) || has(self.clientCertificates)",message="spec.tls.clientCABundle verifies certificates of clients: set spec.tls.clientCertificates to Required or Optional, or remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.ciphers) || !has(self.minProtocolVersion) || self.minProtocolVersion != 'TLSv1.3' || self.ciphers.all(c, c.startsWith('TLS_'))",message="spec.tls.ciphers has some of TLS 1.2, which spec.tls.minProtocolVersion refuses: list only those that begin with TLS_"
+type PoolerTLS struct {
+	// MinProtocolVersion is TLSv1.2 (default) or TLSv1.3.
+	// +optional
+	MinProtocolVersion TLSProtocolVersion `json:"minProtocolVersion,omitempty"`
+	// Ciphers that clients may use, by OpenSSL's names. Those that begin with TLS_ are of TLS 1.3, the others of TLS 1.2. By default, and where none of a
+	// version is listed, they are OpenSSL's.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=9
+	Ciphers []TLSCipher `json:"ciphers,omitempty"`
+	// ClientCertificates says whether a client needs a certificate, beside its password. With Required, one without a certificate of the CA is refused.
+	// With Optional, only one with a certificate of another CA is.
+	// +optional
+	ClientCertificates ClientCertificates `json:"clientCertificates,omitempty"`
+	// ClientCABundle has certificates, in PEM, with which those of clients are verified. By default, the CA of the cluster, which issues
+	// certificates to roles with a certificateSecret.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="self.contains('-----BEGIN CERTIFICATE-----')",message="spec.tls.clientCABundle must contain certificates in PEM (-----BEGIN CERTIFICATE-----)"
+	ClientCABundle string `json:"clientCABundle,omitempty"`
+}
+
+// TLSProtocolVersion is a version of TLS, by PostgreSQL's name.
+// +kubebuilder:validation:Enum=TLSv1.2;TLSv1.3
+type TLSProtocolVersion string
+
+// TLSCipher is a cipher, by OpenSSL's name.
+// +kubebuilder:validation:Enum=TLS_AES_128_GCM_SHA256;TLS_AES_256_GCM_SHA384;TLS_CHACHA20_POLY1305_SHA256;ECDHE-ECDSA-AES128-GCM-SHA256;ECDHE-ECDSA-AES256-GCM-SHA384;ECDHE-ECDSA-CHACHA20-POLY1305;ECDHE-RSA-AES128-GCM-SHA256;ECDHE-RSA-AES256-GCM-SHA384;ECDHE-RSA-CHACHA20-POLY1305
+type TLSCipher string
+
+// ClientCertificates says whether a client needs a certificate.
+// +kubebuilder:validation:Enum=Optional;Required
+type ClientCertificates string
+
+const (
+	// ClientCertificatesOptional verifies those that clients have.
+	ClientCertificatesOptional ClientCertificates = "Optional"
+	// ClientCertificatesRequired refuses clients without one.
+	ClientCertificatesRequired ClientCertificates = "Required"
+)
 
 // PoolAccess says where clients are sent.
 // +kubebuilder:validation:Enum=ReadWrite;ReadOnly

@@ -35,10 +35,24 @@ type PoolerConfig struct {
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
 	// KnownLagOnly: they are sent to none whose lag is not known. Otherwise they stay with those that were named last.
 	KnownLagOnly bool `json:"knownLagOnly,omitempty"`
+	// ClientTLS is how clients connect.
+	ClientTLS PoolerTLS `json:"clientTLS,omitzero"`
 	// Parameters of pgbouncer.ini that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// DrainSeconds is how long clients may go on once the pod is to end.
 	DrainSeconds int64 `json:"drainSeconds"`
+}
+
+// PoolerTLS is how clients connect; what is empty is as PgBouncer has it.
+type PoolerTLS struct {
+	// MinVersion is TLSv1.2 or TLSv1.3.
+	MinVersion string   `json:"minVersion,omitempty"`
+	Ciphers    []string `json:"ciphers,omitempty"`
+	// Verify the certificates of clients, and Require them.
+	Verify  bool `json:"verify,omitempty"`
+	Require bool `json:"require,omitempty"`
+	// CA are the certificates that they are verified with, in PEM; empty: those of the cluster.
+	CA string `json:"ca,omitempty"`
 }
 
 // PoolLimits are those of one database or user; 0: there is none but what holds for all.

@@ -24,6 +24,8 @@ import (
 const (
 	iniFile  = "pgbouncer.ini"
 	userFile = "userlist.txt"
+	// clientCAFile has what the certificates of clients are verified with.
+	clientCAFile = "client-ca.crt"
 	// commandTime is how long PgBouncer may take to carry out a command of its console.
 	commandTime = 5 * time.Second
 	startPoll   = 20 * time.Millisecond
@@ -85,10 +87,14 @@ func orNil(err error) error {
 	return err
 }
 
-// write replaces the configuration in one step.
+// write replaces the configuration, each file in one step.
 func (b *bouncer) write(config agentapi.PoolerConfig, servers []place) error {
-	path := filepath.Join(b.paths.RunDir, iniFile)
-	if err := os.WriteFile(path+".new", []byte(render(config, b.paths, servers)), 0o640); err != nil {
+	return errors.Join(b.replace(clientCAFile, config.ClientTLS.CA), b.replace(iniFile, render(config, b.paths, servers)))
+}
+
+func (b *bouncer) replace(file, content string) error {
+	path := filepath.Join(b.paths.RunDir, file)
+	if err := os.WriteFile(path+".new", []byte(content), 0o640); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)

@@ -62,9 +62,10 @@ func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 		"auth_type": "scram-sha-256", "auth_file": filepath.Join(paths.RunDir, userFile), "auth_user": postgres.RolePooler, "auth_dbname": "postgres",
 		"auth_query":         "SELECT rolname, rolpassword FROM " + postgres.PoolerLookup + "($1::pg_catalog.text)",
 		"admin_users":        console,
-		"client_tls_sslmode": "require", "server_tls_sslmode": "verify-ca",
+		"server_tls_sslmode": "verify-ca",
 		"server_login_retry": "0.1",
 	})
+	maps.Copy(all, clientTLS(config.ClientTLS, paths))
 	for side, tls := range map[string]string{"client": "client_tls_", "server": "server_tls_"} {
 		all[tls+"cert_file"], all[tls+"key_file"] = filepath.Join(paths.TLSDir, settings.CertFile), filepath.Join(paths.TLSDir, settings.KeyFile)
 		if side == "server" {
@@ -86,6 +87,38 @@ func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 		fmt.Fprintf(&file, "%s = %s\n", name, all[name])
 	}
 	return file.String()
+}
+
+// clientTLS is how clients connect. Without a list for a version of TLS, its ciphers are those of OpenSSL.
+func clientTLS(tls agentapi.PoolerTLS, paths Paths) map[string]string {
+	all := map[string]string{"client_tls_sslmode": "require"}
+	switch tls.MinVersion {
+	case "TLSv1.2":
+		all["client_tls_protocols"] = "tlsv1.2,tlsv1.3"
+	case "TLSv1.3":
+		all["client_tls_protocols"] = "tlsv1.3"
+	}
+	of := map[string][]string{}
+	for _, cipher := range tls.Ciphers {
+		name := "client_tls_ciphers"
+		if strings.HasPrefix(cipher, "TLS_") {
+			name = "client_tls13_ciphers"
+		}
+		of[name] = append(of[name], cipher)
+	}
+	for name, ciphers := range of {
+		all[name] = strings.Join(ciphers, ":")
+	}
+	if tls.Require {
+		all["client_tls_sslmode"] = "verify-ca"
+	}
+	if tls.Verify {
+		all["client_tls_ca_file"] = filepath.Join(paths.TLSDir, settings.CAFile)
+	}
+	if tls.Verify && tls.CA != "" {
+		all["client_tls_ca_file"] = filepath.Join(paths.RunDir, clientCAFile)
+	}
+	return all
 }
 
 // limits of a database or user, after what else is said of it. What a person asks for all is PgBouncer's default for each.

@@ -387,7 +387,7 @@ func (p *Pooler) reread(ctx context.Context) {
 	if files == p.files && reflect.DeepEqual(config, p.config) {
 		return
 	}
-	if files != p.files || render(config, p.Paths, p.servers) != render(p.config, p.Paths, p.servers) {
+	if files != p.files || config.ClientTLS.CA != p.config.ClientTLS.CA || render(config, p.Paths, p.servers) != render(p.config, p.Paths, p.servers) {
 		if err := p.bouncer.use(ctx, config, p.servers); err != nil {
 			p.Log.Error("PgBouncer can't read its configuration again; trying again", "error", err)
 			return

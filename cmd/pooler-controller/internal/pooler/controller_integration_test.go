@@ -210,6 +210,33 @@ func TestAChangedPoolerChangesItsPodsOnlyWhereThatIsNeeded(t *testing.T) {
 	}
 }
 
+func TestClientsUseTLSAsSpecSaysUnlessItsCertificatesCantBeRead(t *testing.T) {
+	l := newLab(t)
+	l.cluster("web")
+	p := l.pooler(func(s *v1alpha1.PoolerSpec) {
+		s.TLS = &v1alpha1.PoolerTLS{MinProtocolVersion: "TLSv1.3", ClientCertificates: v1alpha1.ClientCertificatesRequired}
+	})
+	l.until(p, metav1.ConditionFalse, v1alpha1.ReasonStarting)
+	config := &corev1.ConfigMap{}
+	l.read(config)
+	const want = `"clientTLS":{"minVersion":"TLSv1.3","verify":true,"require":true}`
+	if !strings.Contains(config.Data["pooler.json"], want) {
+		t.Errorf("no %s in %s", want, config.Data["pooler.json"])
+	}
+	before := p.DeepCopy()
+	p.Spec.TLS.ClientCABundle = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	if err := l.Patch(t.Context(), p, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	if ready := l.until(p, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec); !strings.HasPrefix(ready.Message, "spec.tls.clientCABundle can't be read: certificate 1: ") {
+		t.Error(ready.Message)
+	}
+	l.read(config)
+	if !strings.Contains(config.Data["pooler.json"], want) {
+		t.Errorf("the previous configuration is gone: %s", config.Data["pooler.json"])
+	}
+}
+
 func TestWhatBelongsToSomebodyElseIsNotTouched(t *testing.T) {
 	l := newLab(t)
 	l.cluster("web")

@@ -73,6 +73,7 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 			c.MaxLagBytes, c.KnownLagOnly = limit.Value(), true
 		}
 	}
+	c.ClientTLS = clientTLS(p.Spec.TLS)
 	if len(p.Spec.Databases) > 0 {
 		c.Databases = map[string]agentapi.PoolLimits{}
 	}
@@ -90,6 +91,18 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 			c.Parameters = map[string]string{}
 		}
 		c.Parameters[name] = string(value)
+	}
+	return c
+}
+
+func clientTLS(tls *v1alpha1.PoolerTLS) (c agentapi.PoolerTLS) {
+	if tls == nil {
+		return c
+	}
+	c.MinVersion, c.CA = string(tls.MinProtocolVersion), tls.ClientCABundle
+	c.Verify, c.Require = tls.ClientCertificates != "", tls.ClientCertificates == v1alpha1.ClientCertificatesRequired
+	for _, cipher := range tls.Ciphers {
+		c.Ciphers = append(c.Ciphers, string(cipher))
 	}
 	return c
 }

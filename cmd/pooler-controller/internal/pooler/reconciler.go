@@ -93,7 +93,7 @@ func (r *Reconciler) plan(o *observed) []step {
 	if !o.pooler.DeletionTimestamp.IsZero() {
 		return nil // all of it goes with its owner
 	}
-	steps := []step{requireCluster, awaitCertificate, requireImage}
+	steps := []step{requireCluster, awaitCertificate, requireImage, requireClientCA}
 	for _, object := range []func(*observed) client.Object{account, role, binding, configMap, service, budget, r.deployment} {
 		steps = append(steps, r.ensure(object))
 	}

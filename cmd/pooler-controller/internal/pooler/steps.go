@@ -2,6 +2,9 @@ package pooler
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +45,37 @@ func requireImage(_ context.Context, o *observed) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonNoPoolerImage, "The suite has no image of PgBouncer. Set spec.image, such as registry.example/pgbouncer:1.25.1, or pgbouncer.image in the values of the chart.")
 	}
 	return flow.Next
+}
+
+// requireClientCA keeps what PgBouncer couldn't read away from it: it wouldn't start.
+func requireClientCA(_ context.Context, o *observed) flow.Outcome {
+	if o.pooler.Spec.TLS == nil || o.pooler.Spec.TLS.ClientCABundle == "" {
+		return flow.Next
+	}
+	if err := certificates(o.pooler.Spec.TLS.ClientCABundle); err != nil {
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("spec.tls.clientCABundle can't be read: %v. Write certificates in PEM, such as the content of ca.crt. The previous configuration stays.", err))
+	}
+	return flow.Next
+}
+
+// certificates says what is wrong with certificates in PEM. Other text between them doesn't matter.
+func certificates(bundle string) error {
+	rest := []byte(bundle)
+	for n := 0; ; n++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			if n == 0 {
+				return errors.New("it has no certificate")
+			}
+			return nil
+		}
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("it has a %s", block.Type)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d: %w", n+1, err)
+		}
+	}
 }
 
 // ensure keeps one object as it is wanted. Where the name is taken, nothing is touched.
