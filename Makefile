@@ -12,7 +12,7 @@ REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD
 
 CONTROLLERS := db-controller backup-controller restore-controller upgrade-controller pooler-controller
 IMAGES := $(CONTROLLERS) agent
-GENERATED := apis/v1alpha1/zz_generated.deepcopy.go config/crd config/rbac config/default charts/howdah/files docs/crd docs/protocol.md
+GENERATED := apis/v1alpha1/zz_generated.deepcopy.go config/crd config/rbac config/default charts/howdah/files charts/howdah/README.md charts/howdah-cluster/README.md docs/crd docs/protocol.md
 
 ##@ Everyday
 

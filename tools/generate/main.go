@@ -1,5 +1,5 @@
 // Command generate writes what `make generate` makes out of the CRDs and the chart: the kustomize folders, which are
-// the chart's own output, and a page for each kind.
+// the chart's own output, a page for each kind, and the READMEs of the charts.
 //
 // Run it in the root of the repository, after controller-gen:
 //
@@ -31,6 +31,11 @@ func run(chart io.Reader) error {
 	for _, crd := range crds {
 		if err := writePage(crd); err != nil {
 			return fmt.Errorf("page of %s: %w", crd.Spec.Names.Kind, err)
+		}
+	}
+	for _, folder := range []string{"charts/howdah", "charts/howdah-cluster"} {
+		if err := writeChartPage(folder); err != nil {
+			return fmt.Errorf("page of %s: %w", folder, err)
 		}
 	}
 	return nil

@@ -129,6 +129,11 @@ func (r *Release) writeChart(out *published, name string, members []member) erro
 	}
 	description := versionLines.ReplaceAll(members[0].data, []byte("${1} "+r.Source.Version))
 	members[0].data = description
+	for i := range members {
+		if members[i].path == name+"/README.md" {
+			members[i].data = placeholders.ReplaceAll(members[i].data, []byte(r.Repository))
+		}
+	}
 	packed, err := tarball(members, r.Time)
 	if err != nil {
 		return err
@@ -149,6 +154,9 @@ func (r *Release) writeChart(out *published, name string, members []member) erro
 	out.all = append(out.all, publication{name: "charts/" + name, repository: repository, digest: digest})
 	return out.layout.AppendImage(artifact, named(repository+":"+strings.ReplaceAll(r.Source.Version, "+", "_")))
 }
+
+// placeholders stand for the repository of a release in the README of a chart.
+var placeholders = regexp.MustCompile(`registry\.(example|local)/howdah`)
 
 // versionLines are those of a Chart.yaml that name its version and that of the suite.
 var versionLines = regexp.MustCompile(`(?m)^(version:|appVersion:).*$`)
