@@ -58,6 +58,7 @@ const (
 	RouteMetrics = "/metrics"    // GET: Prometheus
 
 	RouteSwitchover = "/v1/switchover" // POST SwitchoverRequest: give the primary's role to another instance
+	RouteReinit     = "/v1/reinit"     // POST ReinitRequest: clone the data of this replica again
 	RouteFollow     = "/v1/follow"     // POST FollowRequest, from another agent: a replica tells how far it is
 	RoutePosition   = "/v1/position"   // GET, from another agent: Position
 	RouteFailsafe   = "/v1/failsafe"   // POST FailsafeRequest, from another agent: does it still follow?

@@ -48,6 +48,8 @@ type Status struct {
 	Replication *ReplicationStatus `json:"replication,omitempty"`
 	// Rejoin says how a replica is being made fit to follow, while it is.
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
+	// Reinit is the last clone that was requested of this instance.
+	Reinit *ReinitStatus `json:"reinit,omitempty"`
 	// Adoption is the last one that the volume was told of.
 	Adoption *Adoption `json:"adoption,omitempty"`
 	// Copies of data generations on the volume.

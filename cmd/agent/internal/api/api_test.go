@@ -22,6 +22,8 @@ type agent struct {
 	starting       chan struct{} // closed by the start; nil: it never starts
 	ready          error
 	asked          []agentapi.RestartRequest
+	reinits        []agentapi.ReinitRequest
+	full           error
 }
 
 func (a *agent) Alive() bool                 { return a.alive }
@@ -45,6 +47,11 @@ func (a *agent) Started(ctx context.Context) bool {
 func (a *agent) Restart(_ context.Context, r agentapi.RestartRequest) (bool, error) {
 	a.asked = append(a.asked, r)
 	return r.ConfigHash == "pending", nil
+}
+
+func (a *agent) Reinit(r agentapi.ReinitRequest) (agentapi.ReinitStatus, error) {
+	a.reinits = append(a.reinits, r)
+	return agentapi.ReinitStatus{Token: r.Token, State: agentapi.ReinitRunning}, a.full
 }
 
 // serve serves a and returns the server's URL.
@@ -104,6 +111,7 @@ func TestWhoMayAskForWhat(t *testing.T) {
 		{agentapi.RouteStatus, 401, 0, 403, 200},
 		{agentapi.RouteMetrics, 401, 0, 200, 200},
 		{agentapi.RouteRestart, 405, 0, 405, 405},
+		{agentapi.RouteReinit, 405, 0, 405, 405},
 		{"/", 404, 0, 404, 404},
 	} {
 		t.Run(test.route, func(t *testing.T) {
@@ -168,5 +176,40 @@ func TestARestartIsPassedOn(t *testing.T) {
 	}
 	if got := post(client(t, ca, ca, agentapi.UpgradeRole), `{}`); got != http.StatusForbidden || len(a.asked) != 2 {
 		t.Errorf("another role: %d, and %d requests passed", got, len(a.asked))
+	}
+}
+
+func TestAReinitIsPassedOnAndAnswered(t *testing.T) {
+	ca := authority.New(t)
+	a := &agent{}
+	url := serve(t, a, ca)
+	post := func(name, body string) (int, agentapi.ReinitStatus) {
+		response, err := client(t, ca, ca, name).Post(url+agentapi.RouteReinit, "application/json", bytes.NewBufferString(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		status := agentapi.ReinitStatus{}
+		if response.StatusCode == http.StatusOK {
+			if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return response.StatusCode, status
+	}
+	if code, status := post(agentapi.ControllerCommonName, `{"token":"a"}`); code != http.StatusOK || status != (agentapi.ReinitStatus{Token: "a", State: agentapi.ReinitRunning}) {
+		t.Errorf("%d, %+v", code, status)
+	}
+	for body, name := range map[string]string{"?": "nonsense", "{}": "no token"} {
+		if code, _ := post(agentapi.ControllerCommonName, body); code != http.StatusBadRequest {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
+	if code, _ := post(agentapi.ReplicationRole, `{"token":"b"}`); code != http.StatusForbidden || len(a.reinits) != 1 {
+		t.Errorf("another agent: %d, and %d requests passed", code, len(a.reinits))
+	}
+	a.full = errors.New("the volume is full")
+	if code, _ := post(agentapi.ControllerCommonName, `{"token":"c"}`); code != http.StatusServiceUnavailable {
+		t.Errorf("a request that can't be recorded: %d", code)
 	}
 }

@@ -26,6 +26,8 @@ type Wanted struct {
 	SystemIdentifier string
 	// Replaces is the copy that is unfit; empty: none. It is removed first where there is no room for both.
 	Replaces string
+	// Kept: that copy is fit, or a person may want it, so it stays until there is a new one. Without room for both there is none.
+	Kept bool
 	// Released are data generations that nobody wants any more. What is left of them is removed first where there is no room.
 	Released []string
 }
@@ -98,14 +100,18 @@ const spareRoom = 128 << 20
 // there is room only if one of those becomes the clone, it returns that one and leaves it.
 func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error) {
 	needed := bytes + bytes/20 + spareRoom
+	replaced := wanted.Replaces
+	if wanted.Kept {
+		replaced = ""
+	}
 	steps := []func() error{
 		func() error { return nil },
 		func() error { _, err := i.Volume.RemoveIncomplete(); return err },
 		func() error { _, err := i.Volume.RemoveOldCopies(wanted.Replaces, 0, i.Now()); return err },
 		func() error { reused, err = i.reusable(needed, i.releasedCopy(wanted)); return err },
 		func() error { return i.abandon(wanted) },
-		func() error { reused, err = i.reusable(needed, wanted.Replaces); return err }, // last: somebody may want to look at it
-		func() error { return i.discard(wanted.Replaces) },
+		func() error { reused, err = i.reusable(needed, replaced); return err }, // last: somebody may want to look at it
+		func() error { return i.discard(replaced) },
 	}
 	var free int64
 	for _, step := range steps {

@@ -113,6 +113,27 @@ func TestACopyIsReusedOnlyWhereNobodyWantsItAndThatLeavesEnoughRoom(t *testing.T
 	}
 }
 
+func TestACopyThatIsFitIsNotTakenForWantOfRoom(t *testing.T) {
+	const far = 1 << 60 // bytes, for which there is no room
+	for kept, left := range map[bool]string{false: "", true: "g1"} {
+		v := generation.Volume(t.TempDir())
+		if _, err := v.Begin("g1"); err != nil {
+			t.Fatal(err)
+		}
+		g := generation.Generation{ID: "g1", SystemIdentifier: "7", MajorVersion: 17, Origin: generation.Initdb, CreatedAt: time.Unix(1, 0)}
+		if err := errors.Join(v.Complete(g), v.Adopt(g.ID)); err != nil {
+			t.Fatal(err)
+		}
+		i := Instance{Volume: v, Now: time.Now, Log: slog.New(slog.DiscardHandler), Major: 17}
+		if _, err := i.makeRoom(far, Wanted{DataGeneration: "g1", Replaces: "g1", Kept: kept}); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("kept %v: %v", kept, err)
+		}
+		if current, _ := v.Current(); current != left {
+			t.Errorf("kept %v: current is %q", kept, current)
+		}
+	}
+}
+
 // allocate makes a file that takes this many bytes of the disk.
 func allocate(path string, bytes int64) error {
 	file, err := os.Create(path)

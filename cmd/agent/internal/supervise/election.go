@@ -107,6 +107,12 @@ func (e *election) deserted() bool {
 	return e.server.Deserted
 }
 
+// answers says whether there is a primary to follow that is up, by its own word.
+func (e *election) answers(want elect.Want) bool {
+	_, answers := e.Leader()
+	return answers && want.Role == elect.Follow && want.Leader.Name != ""
+}
+
 // replaceable: there is somebody who may take over.
 func (e *election) replaceable() bool {
 	status := e.Status()

@@ -20,6 +20,9 @@ const leaderPoll = 200 * time.Millisecond
 func (r *runner) follow(ctx context.Context, want elect.Want) error {
 	config := r.inputs.config
 	g, how := r.repair.method(ctx, config.DataGeneration)
+	if r.reinits.wants(g.ID) && r.election.answers(want) {
+		how = byClone
+	}
 	if want.CampaignAsIs && how != asItIs && r.repair.campaignsAsIs(ctx, config.DataGeneration) {
 		r.Log.Warn("the last server on the data was a primary, and nobody is there to follow; it is started as a replica, to stand for election", "copy", g.ID)
 		if err := settings.MarkStandby(r.Volume.PGData(g.ID)); err != nil {
@@ -41,7 +44,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 	if want.Leader.Name == "" {
 		return r.rest(ctx, "This instance waits for a primary, to follow it. "+want.Why)
 	}
-	if _, answers := r.election.Leader(); !answers {
+	if !r.election.answers(want) {
 		return r.restFor(ctx, leaderPoll, fmt.Sprintf("This instance waits for %s to be up as the primary, to follow it.", want.Leader.Name))
 	}
 	if pause, why := r.repair.cloneIn(how, want.Leader.Name); pause > 0 {
@@ -117,6 +120,10 @@ func (s *server) checkUp(ctx context.Context) error {
 		return nil
 	}
 	s.keepReading()
+	if s.reinits.wants(s.copy.generation.ID) && s.election.answers(s.election.Want()) {
+		s.Log.Info("the replica is stopped, as a new clone was requested", "copy", s.copy.generation.ID)
+		return giveUp(ctx, s)
+	}
 	if err := restartWithEnough(ctx, s); err != nil {
 		return err
 	}
@@ -130,6 +137,11 @@ func (s *server) checkUp(ctx context.Context) error {
 	s.Log.Warn("the replica can't follow the primary, though that answers", "remedy", needs.String(), "complaint", s.postmaster.Complaint())
 	s.rejoin.failed(s.postmaster.Complaint())
 	s.rejoin.next = max(s.rejoin.next, needs)
+	return giveUp(ctx, s)
+}
+
+// giveUp ends a replica so that its copy is made fit, or anew.
+func giveUp(ctx context.Context, s *server) error {
 	if err := s.end(); err != nil {
 		s.Log.Warn("the replica did not shut down cleanly", "error", err)
 	}

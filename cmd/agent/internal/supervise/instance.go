@@ -26,6 +26,7 @@ type instance struct {
 	Options
 	*State
 	grace   *gracePeriod
+	reinits *reinits
 	poolers *poolers.Desk
 }
 

@@ -136,6 +136,7 @@ func (r *repair) do(ctx context.Context, want elect.Want, config agentapi.Config
 	}
 	r.ended(m, err, time.Now())
 	if err != nil {
+		r.reinits.tried(g.ID, err)
 		r.Log.Error("the data could not be made fit to follow", "method", m.String(), "attempt", progress.Attempts, "error", err)
 	}
 	return errRejoin
@@ -155,6 +156,7 @@ func (r *repair) by(ctx context.Context, want elect.Want, config agentapi.Config
 	began := time.Now()
 	made, err := replica.Clone(ctx, source, replicate.Wanted{
 		DataGeneration: config.DataGeneration, MajorVersion: config.MajorVersion, Replaces: g.ID, Released: config.Released,
+		Kept: r.reinits.wants(g.ID),
 	}, r.publish)
 	if err != nil {
 		return err

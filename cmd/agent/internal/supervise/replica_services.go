@@ -84,6 +84,9 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 		}
 	})
 	s.progress.note(found, answers, s.archiver.Fetching())
+	if found.Streaming {
+		s.reinits.settle(s.copy.generation, false)
+	}
 	s.lookForPause(ctx, found)
 	if found.Streaming && s.progress.endReading(s.archiver) {
 		s.Log.Info(readsNoMore)
@@ -171,7 +174,7 @@ func (s *replicaServices) needed(leader agentapi.FollowAnswer) map[string]uint64
 // tidy removes copies that were replaced long ago.
 func (s *replicaServices) tidy() {
 	current, err := s.Volume.Current()
-	if err != nil {
+	if err != nil || s.reinits.running() { // the copy that was replaced stays until the new one streams
 		return
 	}
 	age := oldCopyAge

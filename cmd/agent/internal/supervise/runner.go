@@ -211,6 +211,7 @@ func (r *runner) lead(ctx context.Context) error {
 	if err := r.adopt(ctx); err != nil {
 		return r.unable(ctx, err)
 	}
+	r.reinits.settle(r.adopted.generation, true)
 	want := r.election.Want()
 	r.election.told(want.Sync)
 	closed := r.conf.replication.Closed

@@ -108,6 +108,7 @@ func New(options Options) *Supervisor {
 	i.server = local.Server{SocketDir: options.SocketDir, Port: options.Port}
 	i.probe = local.NewProbe(i.server)
 	i.poolers = poolers.New(i.poolerFacts)
+	i.reinits = newReinits(options.Volume, i.State, options.Log)
 	return &Supervisor{instance: i, restarts: make(chan agentapi.RestartRequest)}
 }
 
