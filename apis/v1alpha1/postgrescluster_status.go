@@ -84,6 +84,9 @@ type PostgresClusterStatus struct {
 	// Switchover is the outcome of the last spec.switchover.
 	// +optional
 	Switchover *SwitchoverStatus `json:"switchover,omitempty"`
+	// Reinit is the outcome of the last spec.reinit.
+	// +optional
+	Reinit *ReinitStatus `json:"reinit,omitempty"`
 	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
 	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional

@@ -94,6 +94,10 @@ type PostgresClusterSpec struct {
 	// +optional
 	Switchover *Switchover `json:"switchover,omitempty"`
 
+	// Reinit requests that one replica is cloned again from the primary, once for each token. The outcome is in status.reinit.
+	// +optional
+	Reinit *Reinit `json:"reinit,omitempty"`
+
 	// Failover says how a primary that fails is replaced, and by whom. By default, any instance takes over within seconds.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`

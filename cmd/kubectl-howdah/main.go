@@ -1,5 +1,5 @@
 // Command kubectl-howdah is a plugin of kubectl: `kubectl howdah` shows a PostgresCluster as a person wants to see it, asks
-// for another primary, and stops and wakes it.
+// for another primary or a new clone of a replica, and stops and wakes it.
 package main
 
 import (
@@ -23,6 +23,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/failover"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernate"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/reinit"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
 )
@@ -54,7 +55,7 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
-	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access),
+	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access), reinitCommand(access),
 		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
 		hibernateCommand(access, false, "wake CLUSTER", "Start a hibernated cluster"))
 	return root
@@ -121,7 +122,7 @@ func switchoverCommand(access *access) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			request.Token = "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000")
+			request.Token = newToken()
 			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
 		},
 	}
@@ -152,6 +153,30 @@ func failoverCommand(access *access) *cobra.Command {
 	command.Flags().DurationVar(&request.Timeout, "timeout", time.Minute, "how long to wait until it has taken the lease")
 	return command
 }
+
+func reinitCommand(access *access) *cobra.Command {
+	request := reinit.Request{}
+	command := &cobra.Command{
+		Use:   "reinit CLUSTER INSTANCE",
+		Short: "Clone one replica again from the primary, and report the result",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			request.Instance, request.Token = args[1], newToken()
+			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
+		},
+	}
+	command.Flags().BoolVar(&request.AllowFewerReplicas, "allow-fewer-replicas", false, "go on although too few other replicas stream")
+	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done, refused or has failed")
+	command.Flags().DurationVar(&request.Timeout, "timeout", 2*time.Hour, "how long to wait")
+	return command
+}
+
+// newToken distinguishes a request from all before.
+func newToken() string { return "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000") }
 
 func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
 	request := hibernate.Request{Hibernate: asleep}

@@ -26,6 +26,9 @@ import (
 // ErrResponse is an agent that responded, but not as it should.
 var ErrResponse = errors.New("unexpected response of the agent")
 
+// ErrUnknownRoute is an agent of a version that doesn't know a request.
+var ErrUnknownRoute = errors.New("the agent doesn't know the request")
+
 // Limits of one question.
 const (
 	timeLimit = time.Second
@@ -97,6 +100,15 @@ func (c *Client) Switchover(ctx context.Context, target Target, request agentapi
 	return c.act(ctx, target, agentapi.RouteSwitchover, body)
 }
 
+// Reinit requests of a replica's agent that it clones its data again. Its status says how that goes.
+func (c *Client) Reinit(ctx context.Context, target Target, request agentapi.ReinitRequest) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("marshal request: %w", err)
+	}
+	return c.act(ctx, target, agentapi.RouteReinit, body)
+}
+
 // act requests something of an agent, which only takes note of it.
 func (c *Client) act(ctx context.Context, target Target, route string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, suspectTimeLimit)
@@ -122,6 +134,9 @@ func (c *Client) call(ctx context.Context, target Target, method, route string, 
 	answer, err := io.ReadAll(io.LimitReader(response.Body, responseLimit))
 	if err != nil {
 		return fmt.Errorf("read response of %s: %w", target.Host, err)
+	}
+	if response.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%w: %s %s of %s", ErrUnknownRoute, method, route, target.Host)
 	}
 	if response.StatusCode/100 != 2 {
 		return fmt.Errorf("%w of %s to %s %s: %s", ErrResponse, target.Host, method, route, response.Status)

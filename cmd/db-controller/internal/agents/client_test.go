@@ -99,3 +99,26 @@ func TestARestartCarriesTheHashAndARefusalIsAnError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAnAgentThatDoesNotKnowAReinitIsToldFromOneThatFails(t *testing.T) {
+	a, known := authority(t), false
+	port := agent(t, a, host, func(w http.ResponseWriter, r *http.Request) {
+		request := agentapi.ReinitRequest{}
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil || request.Token != "a" || r.URL.Path != agentapi.RouteReinit {
+			t.Errorf("%s: %+v, %v", r.URL.Path, request, err)
+		}
+		if !known {
+			http.NotFound(w, r)
+			return
+		}
+		http.Error(w, "the volume is full", http.StatusServiceUnavailable)
+	})
+	client, target := New(time.Now), Target{IP: "127.0.0.1", Port: port, Host: host, Authority: a}
+	if err := client.Reinit(context.Background(), target, agentapi.ReinitRequest{Token: "a"}); !errors.Is(err, ErrUnknownRoute) {
+		t.Errorf("got %v", err)
+	}
+	known = true
+	if err := client.Reinit(context.Background(), target, agentapi.ReinitRequest{Token: "a"}); !errors.Is(err, ErrResponse) || errors.Is(err, ErrUnknownRoute) {
+		t.Errorf("got %v", err)
+	}
+}

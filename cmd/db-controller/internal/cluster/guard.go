@@ -179,3 +179,10 @@ func (a guardedAgents) Switchover(ctx context.Context, target agents.Target, req
 	}
 	return a.Agents.Switchover(ctx, target, request)
 }
+
+func (a guardedAgents) Reinit(ctx context.Context, target agents.Target, request agentapi.ReinitRequest) error {
+	if err := check(ctx); err != nil {
+		return err
+	}
+	return a.Agents.Reinit(ctx, target, request)
+}

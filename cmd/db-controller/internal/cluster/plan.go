@@ -70,13 +70,14 @@ func (p parts) run() steps {
 		volumegrant.RecordServed,  // recorded before anything is taken back
 		volumegrant.AdoptHandover, // recorded before a pod starts on it
 		volumegrant.Respond,       // recorded before anybody acts on it
+		rolling.AdmitReinit,       // answered even where nothing runs
 		releaseGenerations,        // recorded before the instances are told
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.images.Change,
 		p.instances.Initialize,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
-		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.FreeInstances, p.rolling.Roll, p.storage.ReleaseRemoved,
+		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,
 	}
 }
 

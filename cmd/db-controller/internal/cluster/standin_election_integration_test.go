@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -64,6 +65,9 @@ func (s *standIn) elected(cluster string, config *agentapi.Config, status *agent
 			status.Election.Switchover.State, status.Election.Switchover.Message = agentapi.SwitchoverRefused, s.refusal
 		}
 	}
+	if tokens := s.reinits[status.Pod]; len(tokens) > 0 {
+		status.Reinit = &agentapi.ReinitStatus{Token: tokens[len(tokens)-1], State: cmp.Or(s.reinitEnds, agentapi.ReinitDone), Message: "The new copy is g1.c2"}
+	}
 	for ordinal := range config.Instances {
 		if name := fmt.Sprintf("%s-%d", cluster, ordinal); name != leader {
 			status.Election.Members = append(status.Election.Members, name)
@@ -95,5 +99,17 @@ func (s *standIn) Switchover(_ context.Context, target agents.Target, request ag
 		s.leaders[cluster] = to
 		s.terms++
 	}
+	return nil
+}
+
+// Reinit takes note of what is asked.
+func (s *standIn) Reinit(_ context.Context, target agents.Target, request agentapi.ReinitRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reinits == nil {
+		s.reinits = map[string][]string{}
+	}
+	pod, _, _ := strings.Cut(target.Host, ".")
+	s.reinits[pod] = append(s.reinits[pod], request.Token)
 	return nil
 }

@@ -59,6 +59,9 @@ type standIn struct {
 	// restarts that agents were asked for, by pod, and switchovers.
 	restarts    []string
 	switchovers []agentapi.SwitchoverRequest
+	// reinits that agents were asked for, by pod, and what becomes of them; empty: they are done.
+	reinits    map[string][]string
+	reinitEnds string
 	// refusal is what switchovers are refused with.
 	refusal string
 	// leaders are the primaries of clusters whose agents elect, and terms count them.

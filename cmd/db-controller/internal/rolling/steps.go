@@ -14,6 +14,7 @@ import (
 type Agents interface {
 	Restart(ctx context.Context, target agents.Target, configHash string) error
 	Switchover(ctx context.Context, target agents.Target, request agentapi.SwitchoverRequest) error
+	Reinit(ctx context.Context, target agents.Target, request agentapi.ReinitRequest) error
 }
 
 // Steps that restart, replace and switch over. Each is a step of a plan.

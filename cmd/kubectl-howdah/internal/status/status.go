@@ -40,6 +40,9 @@ func summary(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
 	if s := status.Switchover; s != nil && s.State == v1alpha1.SwitchoverRunning {
 		fmt.Fprintf(out, "Switchover\tto %s: %s\n", or(s.To), s.Message)
 	}
+	if r := status.Reinit; r != nil && r.State == v1alpha1.ReinitRunning {
+		fmt.Fprintf(out, "Reinit\t%s\n", r.Message)
+	}
 }
 
 func archive(a *v1alpha1.ArchiveStatus, now time.Time) string {

@@ -1,0 +1,157 @@
+package rolling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+// AdmitReinit records that spec.reinit begins, or why it can't, once for each token. A request waits while another one runs, and
+// while there is no primary to clone from.
+func AdmitReinit(_ context.Context, o *observed.Cluster) flow.Outcome {
+	request, status := o.Cluster.Spec.Reinit, o.Cluster.Status.Reinit
+	if request == nil || o.Deleting() || status != nil && (status.Token == request.Token || status.State == v1alpha1.ReinitRunning) {
+		return flow.Next
+	}
+	refused := refuseReinit(o, request)
+	if refused == "" && (o.Primary() < 0 || !o.Electing()) {
+		return flow.Next
+	}
+	o.Cluster.Status.Reinit = &v1alpha1.ReinitStatus{Token: request.Token, Instance: request.Instance, State: v1alpha1.ReinitRunning}
+	if refused != "" {
+		closeReinit(o, v1alpha1.ReinitRefused, refused)
+		return flow.Save(v1alpha1.ReasonCloning, refused)
+	}
+	return flow.Save(v1alpha1.ReasonCloning, cloningMessage(request.Instance))
+}
+
+// refuseReinit says why an instance can't be cloned again now; empty: it can, as soon as there is a primary.
+func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
+	name, ordinal := request.Instance, o.Names.Ordinal(request.Instance)
+	_, locked := volumegrant.LockedBy(o)
+	switch {
+	case o.Wanted() == 1:
+		return "There is only one instance, so there is no replica to clone again."
+	case ordinal < 0 || ordinal >= o.Wanted():
+		return fmt.Sprintf("There is no instance %s: the instances are %s to %s.", name, o.Names.Instance(0), o.Names.Instance(o.Wanted()-1))
+	case o.Cluster.Spec.Hibernate:
+		return "The cluster is hibernated. Set spec.hibernate: false first."
+	case locked != "":
+		return locked + " Request the clone again once the volumes belong to the cluster."
+	case o.Operation != "":
+		return fmt.Sprintf("%s has not ended. Request the clone again after it.", o.Operation)
+	case o.Cluster.Spec.Failover.IsFenced(name):
+		return fmt.Sprintf("spec.failover.fenced names %s, so PostgreSQL stays stopped there. Remove it from there first.", name)
+	case ordinal == o.Primary():
+		return fmt.Sprintf("%s is the primary, and there is nobody whose data it could take. Switch over to another instance first: kubectl howdah switchover %s.",
+			name, o.Cluster.Name)
+	}
+	return tooFew(o, request, ordinal)
+}
+
+// tooFew says that not enough replicas stream without an instance that does.
+func tooFew(o *observed.Cluster, request *v1alpha1.Reinit, ordinal int) string {
+	if request.AllowFewerReplicas || !streams(o, ordinal) {
+		return ""
+	}
+	others := 0
+	for other := range o.Wanted() {
+		if other != ordinal && other != o.Primary() && streams(o, other) {
+			others++
+		}
+	}
+	const unless = " To clone it all the same, set spec.reinit.allowFewerReplicas: true and another token."
+	sync := o.Cluster.Spec.Synchronous
+	switch {
+	case others == 0:
+		return fmt.Sprintf("%s is the only replica that streams, so nobody could take over from the primary. Wait for another one, or add one (spec.instances).%s", request.Instance, unless)
+	case sync != nil && others < int(sync.Number):
+		return fmt.Sprintf("Without %s, %d of the replicas stream that spec.synchronous.number: %d asks for. Wait for another one.%s", request.Instance, others, sync.Number, unless)
+	}
+	return ""
+}
+
+func streams(o *observed.Cluster, ordinal int) bool {
+	agent := o.Agent(ordinal)
+	return agent != nil && agent.State == agentapi.StateRunning && agent.Replication != nil && agent.Replication.Streaming
+}
+
+// Reinit has the agent of the instance carry out what was admitted, and hears how it goes. While it doesn't answer, the pass goes on:
+// its pod may have to be replaced.
+func (s *Steps) Reinit(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	status := o.Cluster.Status.Reinit
+	if status == nil || status.State != v1alpha1.ReinitRunning {
+		return flow.Next
+	}
+	ordinal := o.Names.Ordinal(status.Instance)
+	if ordinal < 0 || ordinal >= o.Wanted() {
+		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("spec.instances has no place for %s any more.", status.Instance))
+	}
+	if agent := o.Agent(ordinal); agent != nil && agent.Reinit != nil && agent.Reinit.Token == status.Token {
+		return hearReinit(o, agent)
+	}
+	if ordinal == o.Primary() {
+		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("%s became the primary meanwhile.", status.Instance))
+	}
+	return s.requestReinit(ctx, o, ordinal)
+}
+
+// hearReinit takes over what the agent says of the request.
+func hearReinit(o *observed.Cluster, agent *agentapi.Status) flow.Outcome {
+	status, message := o.Cluster.Status.Reinit, phrase.Sentence(agent.Reinit.Message)
+	switch state := v1alpha1.ReinitState(agent.Reinit.State); state {
+	case v1alpha1.ReinitDone, v1alpha1.ReinitRefused, v1alpha1.ReinitFailed:
+		return endReinit(o, state, message)
+	}
+	status.Message = cloningMessage(status.Instance) + phrase.Prefixed(" ", message)
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, status.Message)
+}
+
+func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, ordinal int) flow.Outcome {
+	status := o.Cluster.Status.Reinit
+	target, ok := agents.Target{}, false
+	if pod := o.Pod(ordinal); pod != nil {
+		target, ok = o.AgentTarget(pod)
+	}
+	if !ok {
+		status.Message = fmt.Sprintf("The agent of %s can't be reached yet.", status.Instance)
+		return flow.Next
+	}
+	log.FromContext(ctx).Info("Requesting a new clone", "pod", status.Instance, "token", status.Token)
+	err := s.Agents.Reinit(ctx, target, agentapi.ReinitRequest{Token: status.Token})
+	switch {
+	case errors.Is(err, agents.ErrUnknownRoute):
+		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is of a version that can't do this. Request it again once its pod has been replaced.", status.Instance))
+	case err != nil:
+		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", status.Instance, "reason", err.Error())
+		status.Message = fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", status.Instance)
+		return flow.Next
+	}
+	status.Message = cloningMessage(status.Instance)
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, status.Message)
+}
+
+func endReinit(o *observed.Cluster, state v1alpha1.ReinitState, message string) flow.Outcome {
+	closeReinit(o, state, message)
+	return flow.Save(v1alpha1.ReasonCloning, message)
+}
+
+func closeReinit(o *observed.Cluster, state v1alpha1.ReinitState, message string) {
+	status := o.Cluster.Status.Reinit
+	status.State, status.Message, status.CompletedAt = state, message, observed.TimeOf(o.Now)
+}
+
+func cloningMessage(instance string) string {
+	return fmt.Sprintf("%s is cloned again, as spec.reinit asks.", instance)
+}
