@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +29,9 @@ const (
 	clientCAFile = "client-ca.crt"
 	// commandTime is how long PgBouncer may take to carry out a command of its console.
 	commandTime = 5 * time.Second
-	startPoll   = 20 * time.Millisecond
+	// settleTime is for how long a change of servers waits for logins to end, and settleInterval how often it looks.
+	settleTime, settleInterval = time.Second, 2 * time.Millisecond
+	startPoll                  = 20 * time.Millisecond
 )
 
 // bouncer is PgBouncer's process. Any goroutine may use it.
@@ -205,6 +208,23 @@ func (b *bouncer) isPaused(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, err
+}
+
+// settle waits until no login at a server is under way, but not for long. A change of servers would break the login off, PgBouncer would count
+// it as failed, and answer clients with an error until another has succeeded.
+func (b *bouncer) settle(ctx context.Context) error {
+	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {
+		pools, err := b.rows(ctx, "SHOW POOLS")
+		if err != nil || !slices.ContainsFunc(pools, func(pool map[string]string) bool { return pool["sv_login"] != "0" }) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(settleInterval):
+		}
+	}
+	return nil
 }
 
 // use sends clients to these servers from now on. A connection to another one is closed once the transaction on it has ended.

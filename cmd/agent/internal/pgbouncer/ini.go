@@ -20,8 +20,9 @@ const console = "howdah_console"
 // query has to end the session.
 const notReplica = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE pg_catalog.pg_is_in_recovery()"
 
-// notPrimary does so with a server that is no replica. A replica that is promoted later lets the session write nothing, for as long as it lasts.
-const notPrimary = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()) WHERE NOT pg_catalog.pg_is_in_recovery(); SET default_transaction_read_only = on"
+// readOnly is for readers. It ends no connection to a replica that was promoted since it was named: what is read there is newer than at any
+// replica, and PgBouncer answers clients with an error if the last login has failed and a change of servers has left no connection.
+const readOnly = "SET default_transaction_read_only = on"
 
 // place is a server.
 type place struct {
@@ -43,7 +44,7 @@ func defaults() map[string]string {
 func route(config agentapi.PoolerConfig, servers []place) string {
 	query := notReplica
 	if config.ReadOnly {
-		query = notPrimary
+		query = readOnly
 	}
 	var hosts []string
 	for _, server := range servers {

@@ -249,6 +249,11 @@ func (p *Pooler) serve(ctx context.Context, to []place) error {
 	}
 	other := !slices.Equal(to, p.servers)
 	if other {
+		if p.config.ReadOnly { // they are not paused
+			if err := p.bouncer.settle(ctx); err != nil {
+				return err
+			}
+		}
 		if err := p.bouncer.use(ctx, p.config, to); err != nil {
 			return err
 		}
