@@ -46,6 +46,7 @@ type PoolerList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.maxLag) || self.access == 'ReadOnly'",message="spec.maxLag is for poolers with spec.access: ReadOnly: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.minProtocolVersion) || !has(self.pgbouncer) || !has(self.pgbouncer.parameters) || !('client_tls_protocols' in self.pgbouncer.parameters)",message="spec.pgbouncer.parameters can't set client_tls_protocols where spec.tls.minProtocolVersion does: remove one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.ciphers) || !has(self.pgbouncer) || !has(self.pgbouncer.parameters) || !self.pgbouncer.parameters.exists(k, k in ['client_tls_ciphers','client_tls13_ciphers'])",message="spec.pgbouncer.parameters can't set client_tls_ciphers or client_tls13_ciphers where spec.tls.ciphers does: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.handover) || !has(self.handover.onTimeout) || self.handover.onTimeout != 'TakeBack' || (self.mode != 'Session' && self.access == 'ReadWrite')",message="spec.handover.onTimeout: TakeBack is for poolers that pause, with spec.access: ReadWrite and spec.mode: Transaction or Statement; remove it"
 type PoolerSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
 	Cluster LocalReference `json:"cluster"`
@@ -94,6 +95,9 @@ type PoolerSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Users []PoolerUser `json:"users,omitempty"`
+	// Handover says what happens when the primary hands over.
+	// +optional
+	Handover PoolerHandover `json:"handover,omitempty"`
 	// TLS says how clients connect to the pooler. A change is read without a restart, and holds for connections that begin after that.
 	// +optional
 	TLS *PoolerTLS `json:"tls,omitempty"`
@@ -182,6 +186,27 @@ type PoolerUser struct {
 	Name       string `json:"name"`
 	PoolLimits `json:",inline"`
 }
+
+// PoolerHandover says what happens when the primary hands over.
+type PoolerHandover struct {
+	// OnTimeout says what becomes of transactions that are still open after 5 s. End: they end with an error, and the handover takes place.
+	// TakeBack: a switchover that was requested, or that a rolling change needs, is refused, and nothing was stopped; a rolling change tries again after a minute.
+	// Where the pod of the primary ends, or PostgreSQL restarts in place, they always end.
+	// +optional
+	// +kubebuilder:default=End
+	OnTimeout HandoverTimeout `json:"onTimeout,omitempty"`
+}
+
+// HandoverTimeout says what becomes of transactions that don't end in time.
+// +kubebuilder:validation:Enum=End;TakeBack
+type HandoverTimeout string
+
+const (
+	// HandoverEnd ends them.
+	HandoverEnd HandoverTimeout = "End"
+	// HandoverTakeBack lets them go on, and the primary, too.
+	HandoverTakeBack HandoverTimeout = "TakeBack"
+)
 
 // PoolerTLS says how clients connect to a pooler: always over TLS.
 // +kubebuilder:validation:XValidation:rule="!has(self.clientCABundle) || has(self.clientCertificates)",message="spec.tls.clientCABundle verifies certificates of clients: set spec.tls.clientCertificates to Required or Optional, or remove it"

@@ -37,6 +37,8 @@ type PoolerConfig struct {
 	KnownLagOnly bool `json:"knownLagOnly,omitempty"`
 	// ClientTLS is how clients connect.
 	ClientTLS PoolerTLS `json:"clientTLS,omitzero"`
+	// TakeBack: a handover is to be taken back rather than transactions be ended that take longer than a pause.
+	TakeBack bool `json:"takeBack,omitempty"`
 	// Parameters of pgbouncer.ini that the user asks for.
 	Parameters map[string]string `json:"parameters,omitempty"`
 	// DrainSeconds is how long clients may go on once the pod is to end.
@@ -82,6 +84,8 @@ type PoolerRequest struct {
 	// is open any more.
 	Pausing string `json:"pausing,omitempty"`
 	Paused  string `json:"paused,omitempty"`
+	// TakeBack asks that a handover be taken back if transactions of the pooler's clients don't end in time.
+	TakeBack bool `json:"takeBack,omitempty"`
 	// ReadOnly asks for the replicas that have at most MaxLagBytes of WAL yet to replay.
 	ReadOnly    bool  `json:"readOnly,omitempty"`
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`

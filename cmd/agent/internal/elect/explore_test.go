@@ -136,6 +136,11 @@ var faults = map[string]fault{
 	}},
 	"pause":  {"pause with its clock", here, func(_ *universe, p *place) { p.paused = true }},
 	"switch": {"switchover", holding, func(u *universe, p *place) { u.switchover(p, strconv.Itoa(u.faults)) }},
+	"take back": {"take a switchover back", func(u *universe, p *place) bool {
+		return holding(u, p) && p.core.handing != nil && p.core.handing.asked
+	}, func(_ *universe, p *place) {
+		TakeBack(p.core, "busy")
+	}},
 	"lose": {"lose for good", here, func(_ *universe, p *place) {
 		p.gone, p.mode, p.leaving = true, Down, false
 	}},
@@ -368,8 +373,9 @@ var explorations = map[string]exploration{
 		instances: 2, number: 1, required: true, degrade: true, faults: []string{"crash", "cut", "pause", "delete", "start"}, ticks: 5, commits: 2, most: 2, begin: unbuilt},
 	"replicas that were built": {
 		instances: 3, number: 1, required: true, degrade: true, faults: []string{"crash", "cut", "delete", "start"}, ticks: 4, commits: 1, most: 2},
-	"all pods at once":          {instances: 2, faults: []string{"delete", "start"}, ticks: 2, commits: 1, most: 2, everything: true},
-	"all of three pods at once": {instances: 3, faults: []string{"delete", "start"}, ticks: 1, commits: 1, most: 3, everything: true},
+	"a switchover that is taken back": {instances: 2, number: 1, required: true, faults: []string{"switch", "take back", "cut"}, ticks: 4, commits: 1, most: 3},
+	"all pods at once":                {instances: 2, faults: []string{"delete", "start"}, ticks: 2, commits: 1, most: 2, everything: true},
+	"all of three pods at once":       {instances: 3, faults: []string{"delete", "start"}, ticks: 1, commits: 1, most: 3, everything: true},
 }
 
 func TestEveryOrderOfEventsKeepsWhatWasAcknowledged(t *testing.T) {

@@ -71,6 +71,18 @@ func (c *Core) refusal(to string) string {
 // SwitchoverStatus is how the last switchover went.
 func (c *Core) SwitchoverStatus() agentapi.SwitchoverStatus { return c.answers }
 
+// TakeBack ends a switchover that somebody asked for, before the server has begun to end: nothing has come of it yet. It says whether that
+// was so.
+func TakeBack(c *Core, reason string) bool {
+	h := c.handing
+	if h == nil || !h.asked || h.abrupt || h.stopped != 0 || h.released || !c.holds || c.ends.any() || c.server.Mode != Primary || c.server.hopeless() {
+		return false
+	}
+	c.handing = nil
+	c.answers.State, c.answers.Message = agentapi.SwitchoverRefused, reason
+	return true
+}
+
 // settleSwitchover notes the end of a switchover whose lease was given up.
 func (c *Core) settleSwitchover() {
 	if c.answers.State != agentapi.SwitchoverRunning || c.handing != nil || c.lease.record == nil {

@@ -52,6 +52,44 @@ func TestASwitchoverIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
+func TestASwitchoverIsTakenBackOnlyBeforeTheServerEnds(t *testing.T) {
+	begun := func() *instance {
+		a := leader(t, asynchronous(), held(0, "b"))
+		a.follow("b")
+		a.core.Switchover(ask("b"))
+		a.step()
+		a.wants(Stop)
+		return a
+	}
+	a := begun()
+	if !TakeBack(a.core, "busy") || TakeBack(a.core, "busy") {
+		t.Error("it is not taken back once")
+	}
+	a.step()
+	a.wants(Lead)
+	if s := a.core.SwitchoverStatus(); s.State != agentapi.SwitchoverRefused || s.Message != "busy" || s.Untouched {
+		t.Errorf("%+v", s)
+	}
+	if s := a.core.Switchover(agentapi.SwitchoverRequest{Token: "t2", To: "b"}); s.State != agentapi.SwitchoverRunning {
+		t.Errorf("the next one: %+v", s)
+	}
+	if a := begun().observes(Server{Mode: Starting}); TakeBack(a.core, "busy") {
+		t.Error("it is taken back although the server is ending")
+	}
+	if a := stopped(t); TakeBack(a.core, "busy") {
+		t.Error("it is taken back although the server has ended")
+	}
+	a = begun()
+	a.core.Leave()
+	if a.step(); TakeBack(a.core, "busy") {
+		t.Error("the end of a pod is taken back")
+	}
+	a = leader(t, asynchronous(), held(0, "b"))
+	if TakeBack(a.core, "busy") {
+		t.Error("there was none")
+	}
+}
+
 func TestASwitchoverGivesTheLeaseToWhoHasEverything(t *testing.T) {
 	a := stopped(t)
 	a.hears("c", 1, 120).hears("b", 1, 120).waits()

@@ -270,6 +270,12 @@ func (m *Member) Switchover(request agentapi.SwitchoverRequest) (answer agentapi
 	return answer
 }
 
+// TakeBack ends a switchover before the server has begun to end, if that is possible.
+func TakeBack(m *Member, reason string) (taken bool) {
+	m.tell(func(core *elect.Core, _ time.Duration) { taken = elect.TakeBack(core, reason) })
+	return taken
+}
+
 // Status of the election as it is known here; nil: there is none.
 func (m *Member) Status() *agentapi.ElectionStatus {
 	m.mu.Lock()

@@ -790,3 +790,34 @@ func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
 	b.write(b.pooler.ConfigFile)
 	b.sends(first, second)
 }
+
+func TestAHandoverThatIsTakenBackEndsNoTransaction(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	b.lead(a, 1)
+	b.run(func(c *agentapi.PoolerConfig) { c.TakeBack = true })
+	idle, busy := b.connect(), b.connect()
+	b.asked(idle)
+	tx, err := busy.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Fatal(err)
+	}
+	if paused, late := a.desk.Pause(t.Context()); paused != 0 || late != 1 {
+		t.Errorf("%d poolers have paused, %d have not", paused, late)
+	}
+	if against := a.desk.Against(); len(against) != 1 || against[0] != "pool-1" {
+		t.Errorf("against the handover are %v", against)
+	}
+	a.desk.Serve(true)
+	b.asked(idle)
+	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
+		t.Error(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -174,6 +174,7 @@ func (p *Pooler) tell() {
 		if !p.config.Pausable() || p.config.ReadOnly || p.shutting {
 			request.Pooler = ""
 		}
+		request.TakeBack = p.config.TakeBack
 		request.ReadOnly, request.MaxLagBytes = p.config.ReadOnly, p.config.MaxLagBytes
 		if p.paused {
 			request.Paused = p.mind.handover

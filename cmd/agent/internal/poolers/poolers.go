@@ -57,7 +57,11 @@ type pooler struct {
 	last            time.Time
 	open            int // questions that wait for an answer
 	pausing, paused string
+	takeBack        bool
 }
+
+// connected says whether it asks, or has just asked.
+func (p *pooler) connected() bool { return p.open > 0 || time.Since(p.last) < heard }
 
 // New makes a desk.
 func New(facts func() Facts) *Desk {
@@ -139,7 +143,7 @@ func (d *Desk) hear(request agentapi.PoolerRequest) *pooler {
 		d.poolers[request.Pooler] = p
 	}
 	news := p.pausing != request.Pausing || p.paused != request.Paused
-	p.open, p.last, p.pausing, p.paused = p.open+1, time.Now(), request.Pausing, request.Paused
+	p.open, p.last, p.pausing, p.paused, p.takeBack = p.open+1, time.Now(), request.Pausing, request.Paused, request.TakeBack
 	if news {
 		d.wake() // for who waits for it; the answers stay the same
 	}
@@ -210,6 +214,19 @@ func (d *Desk) Pause(ctx context.Context) (paused, late int) {
 	}
 }
 
+// Against are the poolers that want the handover taken back: their transactions have not ended. One that said nothing of it is none of them.
+func (d *Desk) Against() (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, p := range d.poolers {
+		if d.handover != "" && p.takeBack && p.connected() && p.pausing == d.handover && p.paused != d.handover {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // progress counts the connected poolers that have paused, that are about to, and that have said nothing of it.
 func (d *Desk) progress(handover string) (paused, pausing, mute int, changed <-chan struct{}) {
 	d.mu.Lock()
@@ -220,7 +237,7 @@ func (d *Desk) progress(handover string) (paused, pausing, mute int, changed <-c
 			paused++
 		case p.pausing == handover:
 			pausing++
-		case p.open > 0 || time.Since(p.last) < heard:
+		case p.connected():
 			mute++
 		}
 	}

@@ -98,6 +98,35 @@ func TestATransactionThatDoesNotEndDelaysAHandoverByItsPatience(t *testing.T) {
 	}
 }
 
+func TestAPoolerThatAsksForItIsAgainstAHandoverUntilItHasPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := bed()
+		say := func(name string, takeBack bool, pausing, paused string) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			d.Attend(ctx, agentapi.PoolerRequest{Pooler: name, TakeBack: takeBack, Pausing: pausing, Paused: paused})
+		}
+		say("mute", true, "", "")
+		var handover string
+		time.AfterFunc(time.Millisecond, func() {
+			handover = d.Attend(t.Context(), agentapi.PoolerRequest{}).Handover
+			say("gone", true, handover, "")
+			time.Sleep(heard + time.Second)
+			say("late", true, handover, "")
+			say("paused", true, handover, handover)
+			say("patient", false, handover, "")
+		})
+		d.Pause(t.Context())
+		if got := d.Against(); len(got) != 1 || got[0] != "late" {
+			t.Errorf("against it are %v", got)
+		}
+		d.Serve(true)
+		if got := d.Against(); len(got) != 0 {
+			t.Errorf("once it is over, against it are %v", got)
+		}
+	})
+}
+
 func TestAQuestionIsAnsweredWhenSomethingChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := bed()

@@ -2,8 +2,14 @@ package supervise
 
 import (
 	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -53,6 +59,78 @@ func (s *State) poolerFacts() poolers.Facts {
 // Attend answers a pooler, when what it knows is no longer true, or after a while.
 func (s *Supervisor) Attend(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer {
 	return s.poolers.Attend(ctx, request)
+}
+
+const (
+	// askedTime is how long the server may take to say whose transactions are open.
+	askedTime = time.Second
+	// mostNamed are how many of them a message names.
+	mostNamed = 5
+	// stepTime is more than the election needs to decide anew.
+	stepTime = time.Second
+)
+
+// openTransactions are those of poolers, the oldest first. What they do is nobody's business.
+const openTransactions = `SELECT pid, usename, datname, extract(epoch FROM clock_timestamp() - xact_start)::float8
+	FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)
+	WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND client_dn = '/CN=' || $1::text ORDER BY xact_start LIMIT $2`
+
+// takenBack says whether a handover was given up, because transactions of a pooler didn't end that asks for this. The server goes on then, and so
+// do the poolers' clients.
+func takenBack(ctx context.Context, s *server) bool {
+	if s.as != primaryMode {
+		return false
+	}
+	against := s.poolers.Against()
+	if len(against) == 0 {
+		return false
+	}
+	reason := fmt.Sprintf("transactions of %s didn't end within %v, and its Pooler says spec.handover.onTimeout: TakeBack%s",
+		strings.Join(against, ", "), poolers.Patience, named(ctx, s))
+	if !member.TakeBack(s.election.Member, reason) {
+		return false
+	}
+	s.Log.Warn("the handover is taken back", "reason", reason)
+	s.poolers.Serve(true)
+	return true
+}
+
+// named are the open transactions of poolers, for a message.
+func named(ctx context.Context, s *server) string {
+	ctx, cancel := context.WithTimeout(ctx, askedTime)
+	defer cancel()
+	var all []string
+	err := s.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, openTransactions, agentapi.PoolerRole, mostNamed)
+		if err != nil {
+			return err
+		}
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+			var pid int32
+			var user, database string
+			var seconds float64
+			err := row.Scan(&pid, &user, &database, &seconds)
+			return fmt.Sprintf("pid %d of %s in %s, open for %.0f s", pid, user, database, seconds), err
+		})
+		return err
+	})
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(all, "; ")
+}
+
+// awaitChange gives the election the time to want something else of the server.
+func awaitChange(ctx context.Context, e *election) {
+	limited, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	for e.Want().Role == elect.Stop {
+		select {
+		case <-e.Changed():
+		case <-limited.Done():
+			return
+		}
+	}
 }
 
 // pausePoolers lets the poolers end their transactions before a primary ends. Nobody waits where clients come directly.

@@ -3,6 +3,8 @@
 package supervise
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,4 +73,61 @@ func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {
 	told := p.answers(pooler, "it hands over", func(a agentapi.PoolerAnswer) bool { return a.Handover != "" })
 	pooler.Known, pooler.Pausing, pooler.Paused = told.Version, told.Handover, told.Handover
 	p.answers(pooler, "it serves again", serving)
+}
+
+func TestASwitchoverIsTakenBackWhereAPoolerAsksForThatAndItsTransactionsDontEnd(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.run()
+	pooler := agentapi.PoolerRequest{Pooler: "pool-1", TakeBack: true}
+	before := two.first.answers(pooler, "it serves", serving)
+	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
+	two.first.sql("CREATE ROLE late LOGIN PASSWORD 'secret'")
+	conn, err := two.first.connect("late", "secret", "postgres", agentapi.PoolerRole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT 'private'"); err != nil {
+		t.Fatal(err)
+	}
+	if got := two.first.agent.Election().Switchover(agentapi.SwitchoverRequest{Token: "t"}); got.State != agentapi.SwitchoverRunning {
+		t.Fatalf("%+v", got)
+	}
+	pooler.Known = before.Version
+	told := two.first.answers(pooler, "it hands over", func(a agentapi.PoolerAnswer) bool { return a.Handover != "" })
+	pooler.Known, pooler.Pausing = told.Version, told.Handover
+	after := two.first.answers(pooler, "the handover is over", serving)
+	if after.Term != before.Term {
+		t.Errorf("term %d, before %d", after.Term, before.Term)
+	}
+	var ended agentapi.SwitchoverStatus
+	two.first.awaitStatus("refuse the switchover", func(s agentapi.Status) bool {
+		if s.Election == nil || s.Election.Switchover == nil {
+			return false
+		}
+		ended = *s.Election.Switchover
+		return ended.State == agentapi.SwitchoverRefused
+	})
+	if want := fmt.Sprintf("transactions of pool-1 didn't end within 5s, and its Pooler says spec.handover.onTimeout: TakeBack: pid %d of late in postgres, open for ", conn.PgConn().PID()); !strings.HasPrefix(ended.Message, want) || strings.Contains(ended.Message, "private") {
+		t.Errorf("%q, and not %q", ended.Message, want)
+	}
+	if _, err := tx.Exec(t.Context(), "CREATE TEMP TABLE t ()"); err != nil {
+		t.Errorf("the transaction can't go on: %v", err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// The next try succeeds.
+	if got := two.first.agent.Election().Switchover(agentapi.SwitchoverRequest{Token: "u"}); got.State != agentapi.SwitchoverRunning {
+		t.Fatalf("%+v", got)
+	}
+	pooler.Pausing, pooler.Known = "", after.Version
+	told = two.first.answers(pooler, "it hands over again", func(a agentapi.PoolerAnswer) bool { return a.Handover != "" })
+	pooler.Known, pooler.Pausing, pooler.Paused = told.Version, told.Handover, told.Handover
+	two.first.answers(pooler, "it serves nobody any more", func(a agentapi.PoolerAnswer) bool { return !a.Serving })
+	two.second.answers(agentapi.PoolerRequest{Pooler: "pool-1"}, "it serves", serving)
 }

@@ -46,7 +46,14 @@ func (s *server) handOver(ctx context.Context) error {
 	if s.as == primaryMode {
 		s.checkpoint(ctx)
 	}
-	if err := s.end(); err != nil {
+	patience, cancel := patience(s)
+	defer cancel()
+	s.pausePoolers(patience)
+	if takenBack(patience, s) {
+		awaitChange(ctx, s.election)
+		return s.obey(ctx)
+	}
+	if err := shutDown(patience, s); err != nil {
 		s.Log.Warn("PostgreSQL did not shut down cleanly", "error", err)
 	}
 	if ctx.Err() != nil {
@@ -59,12 +66,22 @@ const withdrawTime = 2 * time.Second
 
 // end ends the server in order, as far as the grace period allows.
 func (s *server) end() error {
-	patience, cancel := context.Background(), context.CancelFunc(func() {})
-	if s.Grace > 0 {
-		patience, cancel = context.WithTimeout(patience, s.grace.shutdown())
-	}
+	patience, cancel := patience(s)
 	defer cancel()
 	s.pausePoolers(patience)
+	return shutDown(patience, s)
+}
+
+// patience is for how long a server may take to end.
+func patience(s *server) (context.Context, context.CancelFunc) {
+	if s.Grace <= 0 {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), s.grace.shutdown())
+}
+
+// shutDown ends a server whose poolers were told.
+func shutDown(patience context.Context, s *server) error {
 	s.set(func(status *agentapi.Status) { status.State, status.Role = agentapi.StateStopping, "" })
 	s.election.report(func(server *elect.Server) { server.Mode = elect.Starting })
 	s.disk.giveReserve()

@@ -65,7 +65,7 @@ func config(p *v1alpha1.Pooler) agentapi.PoolerConfig {
 		Cluster: cluster, Namespace: p.Namespace, EndpointSlice: protocol.PrimarySlice(cluster),
 		PodDomain: strings.TrimPrefix(protocol.InstanceHost(p.Namespace, cluster, ""), "."),
 		Mode:      strings.ToLower(string(p.Spec.Mode)), PoolSize: p.Spec.PoolSize, MaxClientConnections: p.Spec.MaxClientConnections,
-		DrainSeconds: drainSeconds(p),
+		DrainSeconds: drainSeconds(p), TakeBack: p.Spec.Handover.OnTimeout == v1alpha1.HandoverTakeBack,
 	}
 	if p.Spec.Access == v1alpha1.PoolReadOnly {
 		c.ReadOnly, c.MaxLagBytes = true, defaultMaxLag
