@@ -55,6 +55,8 @@ type Config struct {
 	Released []string `json:"released,omitempty"`
 	// Failover says how a primary that fails is replaced; nil: at once, by any replica.
 	Failover *Failover `json:"failover,omitempty"`
+	// Repair says when agents repair their instances by themselves; nil: always.
+	Repair *Repair `json:"repair,omitempty"`
 	// Declared roles and databases; nil: none.
 	Declared *Declared `json:"declared,omitempty"`
 	// ReplicationSlots that are declared.

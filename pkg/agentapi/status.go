@@ -48,6 +48,8 @@ type Status struct {
 	Replication *ReplicationStatus `json:"replication,omitempty"`
 	// Rejoin says how a replica is being made fit to follow, while it is.
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`
+	// HeldBack says in a sentence what would be done if repairs were not paused; empty: nothing.
+	HeldBack string `json:"heldBack,omitempty"`
 	// Reinit is the last clone that was requested of this instance.
 	Reinit *ReinitStatus `json:"reinit,omitempty"`
 	// Adoption is the last one that the volume was told of.

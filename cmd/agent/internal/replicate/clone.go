@@ -28,6 +28,8 @@ type Wanted struct {
 	Replaces string
 	// Kept: that copy is fit, or a person may want it, so it stays until there is a new one. Without room for both there is none.
 	Kept bool
+	// KeptOld: copies that were replaced before stay as well.
+	KeptOld bool
 	// Released are data generations that nobody wants any more. What is left of them is removed first where there is no room.
 	Released []string
 }
@@ -107,7 +109,7 @@ func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error
 	steps := []func() error{
 		func() error { return nil },
 		func() error { _, err := i.Volume.RemoveIncomplete(); return err },
-		func() error { _, err := i.Volume.RemoveOldCopies(wanted.Replaces, 0, i.Now()); return err },
+		func() error { return i.removeOld(wanted) },
 		func() error { reused, err = i.reusable(needed, i.releasedCopy(wanted)); return err },
 		func() error { return i.abandon(wanted) },
 		func() error { reused, err = i.reusable(needed, replaced); return err }, // last: somebody may want to look at it
@@ -123,6 +125,15 @@ func (i Instance) makeRoom(bytes int64, wanted Wanted) (reused string, err error
 		}
 	}
 	return "", fmt.Errorf("%w: it needs %d MB, and %d MB are free", ErrNoRoom, needed>>20, free>>20)
+}
+
+// removeOld removes copies that were replaced before.
+func (i Instance) removeOld(wanted Wanted) error {
+	if wanted.KeptOld {
+		return nil
+	}
+	_, err := i.Volume.RemoveOldCopies(wanted.Replaces, 0, i.Now())
+	return err
 }
 
 // releasedCopy is the current copy, if it is of data that was released and nothing else is to be replaced; empty: it isn't.

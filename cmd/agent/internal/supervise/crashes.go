@@ -12,7 +12,9 @@ type crashes struct {
 	last     time.Time // when it crashed the time before
 	again    bool      // soon after
 	least    time.Duration
-	patience time.Duration // that is left with a primary, if it is more than the least
+	// blameless: a new configuration was to blame for the last failure, and the next start is with the one before.
+	blameless bool
+	patience  time.Duration // that is left with a primary, if it is more than the least
 }
 
 // crashPatience is the least where nothing else is asked for.

@@ -20,7 +20,7 @@ const leaderPoll = 200 * time.Millisecond
 func (r *runner) follow(ctx context.Context, want elect.Want) error {
 	config := r.inputs.config
 	g, how := r.repair.method(ctx, config.DataGeneration)
-	if r.reinits.wants(g.ID) && r.election.answers(want) {
+	if r.reinits.wants(g.ID) && r.election.answers(want) && r.latest.repairsPaused() == "" {
 		how = byClone
 	}
 	if want.CampaignAsIs && how != asItIs && r.repair.campaignsAsIs(ctx, config.DataGeneration) {
@@ -40,6 +40,9 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		s.followWith(want)
 		s.vacate(ctx)
 		return r.live(ctx, s)
+	}
+	if is, err := r.heldFrom(ctx, how); is {
+		return err
 	}
 	if want.Leader.Name == "" {
 		return r.rest(ctx, "This instance waits for a primary, to follow it. "+want.Why)
@@ -120,6 +123,9 @@ func (s *server) checkUp(ctx context.Context) error {
 		return nil
 	}
 	s.keepReading()
+	if heldUp(s, inNeed(s)) {
+		return nil
+	}
 	if s.reinits.wants(s.copy.generation.ID) && s.election.answers(s.election.Want()) {
 		s.Log.Info("the replica is stopped, as a new clone was requested", "copy", s.copy.generation.ID)
 		return giveUp(ctx, s)
@@ -131,13 +137,35 @@ func (s *server) checkUp(ctx context.Context) error {
 	if !followed.IsZero() && time.Since(followed) > longLife {
 		*s.rejoin = rejoin{}
 	}
-	if needs == asItIs && (stuck.IsZero() || time.Since(stuck) < stuckTime) {
+	if !cannotFollow(stuck, needs) {
 		return nil
 	}
 	s.Log.Warn("the replica can't follow the primary, though that answers", "remedy", needs.String(), "complaint", s.postmaster.Complaint())
 	s.rejoin.failed(s.postmaster.Complaint())
 	s.rejoin.next = max(s.rejoin.next, needs)
 	return giveUp(ctx, s)
+}
+
+// cannotFollow says whether a replica follows no more, or not without another copy, though its primary answers.
+func cannotFollow(stuck time.Time, needs method) bool {
+	return needs != asItIs || !stuck.IsZero() && time.Since(stuck) >= stuckTime
+}
+
+// inNeed says what would be done with a running replica; empty: nothing.
+func inNeed(s *server) string {
+	stuck, _, needs := s.progress.verdict()
+	lacks := s.progress.lacks()
+	switch {
+	case s.as != replicaMode:
+		return ""
+	case lacks != "":
+		return "PostgreSQL is not restarted with as much of " + lacks + " as its primary has."
+	case !cannotFollow(stuck, needs):
+		return ""
+	case needs == byClone:
+		return "The data is not cloned, though the replica can't follow without that."
+	}
+	return "The data is not rewound, though the replica can't follow."
 }
 
 // giveUp ends a replica so that its copy is made fit, or anew.

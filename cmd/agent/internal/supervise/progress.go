@@ -43,7 +43,7 @@ func (p *progress) note(found replicate.Position, answers, fetching bool) {
 	p.replayed = uint64(found.Replayed)
 	switch {
 	case found.Streaming:
-		p.stuck = time.Time{}
+		p.stuck, p.needs = time.Time{}, asItIs
 		if p.followed.IsZero() {
 			p.followed = now
 		}

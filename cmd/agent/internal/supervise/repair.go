@@ -72,6 +72,7 @@ type repair struct {
 	*instance
 	rejoin
 	election *election
+	latest   *latest
 	release  func() // gives the adopted copy back: nobody else may hold its lock
 }
 
@@ -156,7 +157,7 @@ func (r *repair) by(ctx context.Context, want elect.Want, config agentapi.Config
 	began := time.Now()
 	made, err := replica.Clone(ctx, source, replicate.Wanted{
 		DataGeneration: config.DataGeneration, MajorVersion: config.MajorVersion, Replaces: g.ID, Released: config.Released,
-		Kept: r.reinits.wants(g.ID),
+		Kept: r.reinits.wants(g.ID) || r.latest.keepsCopies(), KeptOld: r.latest.keepsCopies(),
 	}, r.publish)
 	if err != nil {
 		return err

@@ -174,7 +174,7 @@ func (s *replicaServices) needed(leader agentapi.FollowAnswer) map[string]uint64
 // tidy removes copies that were replaced long ago.
 func (s *replicaServices) tidy() {
 	current, err := s.Volume.Current()
-	if err != nil || s.reinits.running() { // the copy that was replaced stays until the new one streams
+	if err != nil || s.reinits.running() || s.latest.keepsCopies() { // the copy that was replaced stays until the new one streams
 		return
 	}
 	age := oldCopyAge

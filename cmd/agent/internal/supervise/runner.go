@@ -24,6 +24,7 @@ type runner struct {
 	conf      *configuration
 	repair    *repair
 	crashes   *crashes
+	fallen    string // how the server ended by itself, or did not start, while repairs are paused
 }
 
 // newRunner makes the runner of an instance that is a member of the election until the context ends.
@@ -42,7 +43,7 @@ func newRunner(membership context.Context, s *Supervisor, in inputs, newest <-ch
 		restarts: s.restarts, newest: newest, inputs: in, fencing: fencing,
 		conf: &configuration{instance: i, releases: &releases{instance: i}}, crashes: newCrashes(i.CrashPatience),
 	}
-	r.repair = &repair{instance: i, election: election, release: r.release}
+	r.repair = &repair{instance: i, election: election, latest: latest, release: r.release}
 	return r
 }
 
@@ -98,6 +99,11 @@ func (r *runner) loop(ctx context.Context) error {
 		}
 		r.crashes.failures++
 		r.down(err)
+		if r.latest.repairsPaused() != "" && !r.crashes.blameless {
+			r.fallen = sentence(err)
+			continue
+		}
+		r.crashes.blameless = false
 		r.election.report(func(server *elect.Server) { server.Mode, server.Hopeless = elect.Down, r.crashes.hopeless() })
 		if !r.backOff(ctx) {
 			return r.leave(nil)
@@ -106,6 +112,9 @@ func (r *runner) loop(ctx context.Context) error {
 }
 
 func (r *runner) once(ctx context.Context, want elect.Want) error {
+	if is, err := r.held(ctx, want); is {
+		return err
+	}
 	switch want.Role {
 	case elect.Lead:
 		return r.lead(ctx)
@@ -136,11 +145,16 @@ func (r *runner) leave(err error) error {
 
 // rest waits, without a server, until something else is wanted.
 func (r *runner) rest(ctx context.Context, why string) error {
-	r.election.report(func(server *elect.Server) { server.Mode = elect.Down })
 	state := agentapi.StateStarting
 	if want := r.election.Want(); want.Role == elect.Stop && want.Why != "" {
 		state = agentapi.StateStopped // it is fenced
 	}
+	return r.restAs(ctx, state, why)
+}
+
+// restAs rests with a state to show.
+func (r *runner) restAs(ctx context.Context, state agentapi.State, why string) error {
+	r.election.report(func(server *elect.Server) { server.Mode = elect.Down })
 	r.set(func(status *agentapi.Status) { status.State, status.Role, status.Message = state, "", why })
 	tick := time.NewTicker(loopTick)
 	defer tick.Stop()
@@ -162,7 +176,12 @@ func (r *runner) rest(ctx context.Context, why string) error {
 func (r *runner) restFor(ctx context.Context, d time.Duration, why string) error {
 	limited, cancel := context.WithTimeout(ctx, max(d, time.Millisecond))
 	defer cancel()
-	if err := r.rest(limited, why); errors.Is(err, errChanged) || ctx.Err() != nil {
+	return changed(ctx, r.rest(limited, why))
+}
+
+// changed: a rest that is over is none that was ended by the pod's end.
+func changed(ctx context.Context, err error) error {
+	if errors.Is(err, errChanged) || ctx.Err() != nil {
 		return err
 	}
 	return errChanged

@@ -76,7 +76,10 @@ func (s *server) lookAfter(ctx context.Context) error {
 		s.conf.apply(ctx, s.postmaster, s.latest.config())
 	}
 	if reason := s.health.sick(s.postmaster); reason != "" {
-		return s.putDown(reason)
+		if s.as == primaryMode || !heldUp(s, "PostgreSQL is not restarted, though "+reason+".") {
+			return s.putDown(reason)
+		}
+		return nil
 	}
 	s.keepReadOnly()
 	s.keepStandbySlots()
@@ -141,7 +144,7 @@ func (s *server) ended() error {
 		return err
 	case s.election.Want().Role != elect.Lead:
 		return errChanged
-	case s.conf.effect.Synchronous != nil && lostProcess(s.postmaster.Ended()): // it would go on by itself, but for restart_after_crash
+	case s.conf.effect.Synchronous != nil && lostProcess(s.postmaster.Ended()) && s.latest.repairsPaused() == "": // it would go on by itself, but for restart_after_crash
 		s.Log.Error("a process of PostgreSQL has crashed, and PostgreSQL is restarted", "error", err)
 		return errRestart
 	}

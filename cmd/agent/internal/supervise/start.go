@@ -46,7 +46,7 @@ func (s *server) awaitStart(ctx context.Context) error {
 			if s.as == primaryMode && s.crashes.hopeless() && s.election.replaceable() && !s.latest.paused() {
 				return s.despair()
 			}
-			if s.as == replicaMode && s.isStuck(&recovery) {
+			if s.as == replicaMode && s.isStuck(&recovery) && s.latest.repairsPaused() == "" {
 				return s.abandon(recovery)
 			}
 		case <-s.postmaster.Done():
@@ -97,7 +97,7 @@ func (s *server) notStarted() error {
 	}
 	switch refused, mayHelp := s.conf.blame(s.latest.config(), complaint); {
 	case refused:
-		s.crashes.failures = 0
+		s.crashes.failures, s.crashes.blameless = 0, true
 	case !mayHelp && s.as == replicaMode:
 		s.rejoin.failed(complaint)
 	}
@@ -107,6 +107,7 @@ func (s *server) notStarted() error {
 // up notes that the server accepts connections.
 func (s *server) up() {
 	s.conf.keepGood()
+	s.holdBack("")
 	left, messages := s.maintainer(s.copy).Pending() // shown with the first word that the server runs
 	changed := s.set(func(status *agentapi.Status) {
 		status.Maintenance, status.MaintenanceMessages = left, messages
