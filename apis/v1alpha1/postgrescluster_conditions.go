@@ -10,6 +10,8 @@ const (
 	// ConditionAutomaticFailover says whether another instance takes over when the primary fails. A cluster without spec.failover
 	// does not have it.
 	ConditionAutomaticFailover = "AutomaticFailover"
+	// ConditionAutomaticRepair: the agents restart, rewind and clone instances by themselves. It exists only if spec.repair has a pause.
+	ConditionAutomaticRepair = "AutomaticRepair"
 	// ConditionLogicalSlotsSynchronized says whether clients of logical replication go on after a failover. Only a cluster with
 	// wal_level=logical and more than one instance has it.
 	ConditionLogicalSlotsSynchronized = "LogicalSlotsSynchronized"

@@ -98,6 +98,10 @@ type PostgresClusterSpec struct {
 	// +optional
 	Reinit *Reinit `json:"reinit,omitempty"`
 
+	// Repair says when the agents repair instances by themselves. By default, they do at once.
+	// +optional
+	Repair *Repair `json:"repair,omitempty"`
+
 	// Failover says how a primary that fails is replaced, and by whom. By default, any instance takes over within seconds.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`

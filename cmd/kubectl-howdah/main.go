@@ -23,6 +23,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/failover"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernate"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/pause"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/reinit"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
@@ -55,7 +56,7 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&access.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file")
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
-	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access), reinitCommand(access),
+	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access), reinitCommand(access), pauseCommand(access), resumeCommand(access),
 		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
 		hibernateCommand(access, false, "wake CLUSTER", "Start a hibernated cluster"))
 	return root
@@ -177,6 +178,40 @@ func reinitCommand(access *access) *cobra.Command {
 
 // newToken distinguishes a request from all before.
 func newToken() string { return "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000") }
+
+func pauseCommand(access *access) *cobra.Command {
+	request := pause.Request{}
+	command := &cobra.Command{
+		Use:   "pause CLUSTER",
+		Short: "Have the instances of a cluster not restarted, rewound or cloned for a while",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			return request.Begin(cmd.Context(), c, key, time.Now(), cmd.OutOrStdout())
+		},
+	}
+	command.Flags().DurationVar(&request.For, "for", time.Hour, "how long, 24h at most")
+	command.Flags().BoolVar(&request.Failover, "failover", false, "pause automatic failover as well")
+	return command
+}
+
+func resumeCommand(access *access) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume CLUSTER",
+		Short: "End a pause of repairs and of failover",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			return pause.End(cmd.Context(), c, key, cmd.OutOrStdout())
+		},
+	}
+}
 
 func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
 	request := hibernate.Request{Hibernate: asleep}

@@ -44,6 +44,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 		meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionReplicated)
 	}
 	reportFailover(o, conditions)
+	reportRepair(o, conditions)
 	reportLogical(o, conditions)
 	reportDeclared(o, conditions)
 	reportSlots(o, conditions)

@@ -53,6 +53,8 @@ func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 		return fmt.Sprintf("%s has not ended. Request the clone again after it.", o.Operation)
 	case o.Cluster.Spec.Failover.IsFenced(name):
 		return fmt.Sprintf("spec.failover.fenced names %s, so PostgreSQL stays stopped there. Remove it from there first.", name)
+	case o.Cluster.Spec.Repair.Paused(o.Now):
+		return "Nothing is cloned while spec.repair pauses that. End the pause first: kubectl howdah resume " + o.Cluster.Name + "."
 	case ordinal == o.Primary():
 		return fmt.Sprintf("%s is the primary, and there is nobody whose data it could take. Switch over to another instance first: kubectl howdah switchover %s.",
 			name, o.Cluster.Name)

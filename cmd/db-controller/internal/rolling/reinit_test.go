@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
@@ -55,6 +58,10 @@ func TestWhichReplicaMayBeClonedAgain(t *testing.T) {
 		"the last that streams, knowingly":     {observedtest.All(asks("shop-1"), silent("shop-2"), anyway), v1alpha1.ReinitRunning, ""},
 		"one that commits wait for":            {observedtest.All(asks("shop-1"), two), v1alpha1.ReinitRefused, "Without shop-1, 1 of the replicas stream that spec.synchronous.number: 2 asks for."},
 		"one that commits wait for, knowingly": {observedtest.All(asks("shop-1"), two, anyway), v1alpha1.ReinitRunning, ""},
+		"while repairs are paused": {observedtest.All(asks("shop-1"), func(o *observed.Cluster) {
+			from, until := metav1.NewTime(observedtest.Noon), metav1.NewTime(observedtest.Noon.Add(time.Hour))
+			o.Cluster.Spec.Repair = &v1alpha1.Repair{PausedFrom: &from, PausedUntil: &until}
+		}), v1alpha1.ReinitRefused, "Nothing is cloned while spec.repair pauses that."},
 		"while there is no primary": {observedtest.All(asks("shop-1"), func(o *observed.Cluster) {
 			o.Agents["shop-0"].Role = "replica"
 		}), "", ""},

@@ -46,7 +46,7 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 		spec.Image = wanted.Image
 	}
 	// Requests to the other cluster: what was to be dropped there may be what this one is for.
-	spec.Switchover, spec.Reinit, spec.Hibernate = nil, nil, false
+	spec.Switchover, spec.Reinit, spec.Repair, spec.Hibernate = nil, nil, nil, false
 	if spec.Failover != nil { // what it says of instances and of a pause is about the other cluster's
 		spec.Failover = &v1alpha1.Failover{Profile: spec.Failover.Profile, Renewal: spec.Failover.Renewal}
 	}
