@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Updates says which updates of PostgreSQL are rolled out without being asked for each time, and when.
-// +kubebuilder:validation:XValidation:rule="(has(self.minor) && self.minor == 'Automatic') || !(has(self.window) || has(self.notBefore))",message="spec.updates.window and spec.updates.notBefore apply to automatic updates only: set spec.updates.minor: Automatic, or remove them"
+// +kubebuilder:validation:XValidation:rule="(has(self.minor) && self.minor == 'Automatic') || (has(self.major) && self.major == 'Automatic') || !(has(self.window) || has(self.notBefore))",message="spec.updates.window and spec.updates.notBefore apply to automatic updates only: set spec.updates.minor or spec.updates.major to Automatic, or remove them"
 type Updates struct {
 	// Minor says what happens when the suite has another image for the version that runs, and spec.image names none. With Manual, it is
 	// only shown: in status.pendingUpdate and the condition Updated. With Automatic, it is tried, and then reaches the replicas
@@ -12,6 +12,13 @@ type Updates struct {
 	// +optional
 	// +kubebuilder:default=Manual
 	Minor UpdatePolicy `json:"minor,omitempty"`
+	// Major says what happens when spec.version is higher than the version that runs. With Manual, a person creates an Upgrade. With
+	// Automatic, the upgrade-controller creates one that only checks, and after that, in the window, one that upgrades the cluster,
+	// with a backup before it if the cluster has a repository. After a failure it does not try again until a person deletes the Upgrade
+	// that checks, or changes spec.version or spec.image. The default is Manual.
+	// +optional
+	// +kubebuilder:default=Manual
+	Major UpdatePolicy `json:"major,omitempty"`
 	// Window is when automatic updates may begin, and when instances may be replaced for them. By default, that is
 	// spec.maintenanceWindow.
 	// +optional

@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="From",type=integer,JSONPath=`.status.plan.fromVersion`
 // +kubebuilder:printcolumn:name="To",type=integer,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Check",type=boolean,JSONPath=`.spec.checkOnly`
+// +kubebuilder:printcolumn:name="Automatic",type=boolean,JSONPath=`.spec.automatic`,priority=1
 // +kubebuilder:printcolumn:name="Succeeded",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
 // +kubebuilder:printcolumn:name="Confirmed",type=string,JSONPath=`.status.conditions[?(@.type=="Confirmed")].reason`
@@ -46,6 +47,8 @@ type UpgradeList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.rehearsal) == has(oldSelf.rehearsal) && (!has(self.rehearsal) || self.rehearsal == oldSelf.rehearsal)",message="spec.rehearsal can't be changed: create another Upgrade, since a rehearsal never becomes an upgrade of the cluster itself"
 // +kubebuilder:validation:XValidation:rule="!has(self.rehearsal) || !self.checkOnly && !has(self.decision) && !has(self.confirmWithin) && !has(self.maxDowntime) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.rehearsal upgrades a copy, which is deleted afterwards: remove spec.checkOnly, spec.decision, spec.confirmWithin, spec.maxDowntime and spec.safetyBackup, or spec.rehearsal"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Upgrade to go the other way"
+// +kubebuilder:validation:XValidation:rule="(has(self.automatic) && self.automatic) == (has(oldSelf.automatic) && oldSelf.automatic)",message="spec.automatic can't be changed: create another Upgrade"
+// +kubebuilder:validation:XValidation:rule="!(has(self.automatic) && self.automatic) || !has(self.rehearsal)",message="spec.automatic applies to an upgrade of the cluster itself: remove it, or spec.rehearsal"
 // +kubebuilder:validation:XValidation:rule="!self.checkOnly || !has(self.decision) && !has(self.confirmWithin) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.decision, spec.confirmWithin and spec.safetyBackup apply to an upgrade that is carried out: remove them, or spec.checkOnly"
 type UpgradeSpec struct {
 	// Cluster is the PostgresCluster, in the same namespace.
@@ -65,6 +68,11 @@ type UpgradeSpec struct {
 	// copy. The cluster itself is not touched. Without it, the cluster is upgraded.
 	// +optional
 	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
+	// Automatic has the upgrade go by spec.updates of its cluster: the cluster is stopped only while spec.updates.major is Automatic and the
+	// window is open, and after a backup of what runs if it has a repository. The upgrade-controller sets it in the Upgrades that it
+	// creates because of that policy.
+	// +optional
+	Automatic bool `json:"automatic,omitempty"`
 	// DropLogicalSlots consents to the loss of logical replication slots, which an upgrade from a version below 17 can't carry over: each
 	// subscriber has to start over. Without it, the check refuses such an upgrade.
 	// +optional
@@ -144,12 +152,18 @@ type UpgradeStatus struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// VolumeLockStatus says how far the work on the volumes of the cluster is.
 	VolumeLockStatus `json:",inline"`
-	// BackupRequest requests the first backup of the new lineage, or the safety backup, from the backup-controller.
+	// BackupRequest requests the prior backup, the first backup of the new lineage, or the safety backup, from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
 	// SafetyBackup is the Backup that was taken before the new data was given up.
 	// +optional
 	SafetyBackup string `json:"safetyBackup,omitempty"`
+	// PriorBackup is the Backup of the old version that was taken before the cluster was stopped, for an automatic upgrade.
+	// +optional
+	PriorBackup string `json:"priorBackup,omitempty"`
+	// Successor is the Upgrade that was created after this automatic check. It is created once, so none follows it if it is deleted.
+	// +optional
+	Successor *SuccessorUpgrade `json:"successor,omitempty"`
 	// PreviousBytes are how much space the previous data takes on the volume of the primary. Each replica keeps as much.
 	// +optional
 	PreviousBytes int64 `json:"previousBytes,omitempty"`
@@ -180,6 +194,14 @@ type UpgradeStatus struct {
 	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+}
+
+// SuccessorUpgrade is the Upgrade that does what an automatic one has checked.
+type SuccessorUpgrade struct {
+	// Name of the Upgrade.
+	Name string `json:"name"`
+	// UID of it.
+	UID types.UID `json:"uid"`
 }
 
 // UpgradePlan is what an upgrade has decided.
@@ -247,6 +269,8 @@ const (
 	ReasonConfirmed = "Confirmed"
 	// ReasonRolledBack: it failed, or a person decided so, and the old version runs again.
 	ReasonRolledBack = "RolledBack"
+	// ReasonAwaitingWindow: an automatic upgrade waits until the policy of its cluster lets it begin, and the message says for what.
+	ReasonAwaitingWindow = "AwaitingWindow"
 	// ReasonFinishing: the new version runs; extensions and statistics are being updated.
 	ReasonFinishing = "Finishing"
 )

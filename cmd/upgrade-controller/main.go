@@ -27,5 +27,5 @@ func setup(_ context.Context, mgr ctrl.Manager, dependencies manager.Dependencie
 	if err := metrics.Registry.Register(upgrade.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return manager.Register(mgr, upgrade.New(dependencies))
+	return manager.Register(mgr, upgrade.New(dependencies), &upgrade.Policy{Dependencies: dependencies})
 }

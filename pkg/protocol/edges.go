@@ -116,6 +116,7 @@ var Edges = []Edge{
 		Rules: []string{
 			"They count only while `status.observedGeneration` equals `metadata.generation`.",
 			"A BackupRepository's `Ready` condition and a Backup's status are facts in the same way.",
+			"With `spec.updates.major: Automatic`, the upgrade-controller creates Upgrades by them, and the db-controller says in the reason `VersionPending` what it is going to do. Both decide by the same pure functions, of `pkg/majorupdate`.",
 		},
 		Functions: []string{"Current", "Lineage"},
 	},

@@ -12,6 +12,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/clustercopy"
+	"howdah.dev/howdah/pkg/majorupdate"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 )
@@ -110,5 +111,51 @@ func TestRehearsalsUpgradeCopiesAndNothingElse(t *testing.T) {
 	}
 	if err := check.Ensure(t.Context(), as); err != nil {
 		t.Errorf("the Job that checks the copy is refused: %v", err)
+	}
+}
+
+func TestAutomaticUpgradesGoByThePolicyOfTheirCluster(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	namespace, as := apiserver.Namespace(t, apiserver.Client(t)), apiserver.ClientAs(t, "upgrade-controller")
+	decision := majorupdate.Decide(majorupdate.Facts{
+		Cluster: &v1alpha1.PostgresCluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shop", UID: "u"},
+			Spec:       v1alpha1.PostgresClusterSpec{Version: 18, Updates: &v1alpha1.Updates{Major: v1alpha1.UpdateAutomatic}},
+			Status: v1alpha1.PostgresClusterStatus{
+				MajorVersion: 15, Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+			},
+		},
+		Images: map[int32]string{18: "postgres:18"},
+	})
+	check := decision.Create
+	if check == nil {
+		t.Fatal(decision.Message)
+	}
+	own := check.DeepCopy()
+	own.UID = "x"
+	own.Name, own.UID, own.Spec.CheckOnly = majorupdate.SuccessorName(own), "", false
+	for _, wanted := range []*v1alpha1.Upgrade{check, own} {
+		if err := as.Create(t.Context(), wanted.DeepCopy()); err != nil {
+			t.Errorf("Upgrade %s is refused: %v", wanted.Name, err)
+		}
+	}
+	for what, change := range map[string]func(*v1alpha1.Upgrade){
+		"that goes by no policy": func(u *v1alpha1.Upgrade) { u.Spec.Automatic = false },
+		"of another cluster":     func(u *v1alpha1.Upgrade) { u.Spec.Cluster.Name = "other" },
+		"of nobody":              func(u *v1alpha1.Upgrade) { u.OwnerReferences = nil },
+		"of another kind":        func(u *v1alpha1.Upgrade) { u.OwnerReferences[0].Kind = "Upgrade" },
+		"of another name":        func(u *v1alpha1.Upgrade) { u.Name = "shop" },
+		"that is decided":        func(u *v1alpha1.Upgrade) { u.Spec.Decision = v1alpha1.UpgradeConfirm },
+	} {
+		t.Run(what, func(t *testing.T) {
+			upgrade := own.DeepCopy()
+			change(upgrade)
+			refused(t, client.NewDryRunClient(as).Create(t.Context(), upgrade))
+		})
+	}
+	for _, other := range []string{"backup-controller", "restore-controller"} {
+		t.Run("by the "+other, func(t *testing.T) {
+			refused(t, client.NewDryRunClient(apiserver.ClientAs(t, other)).Create(t.Context(), own.DeepCopy()))
+		})
 	}
 }

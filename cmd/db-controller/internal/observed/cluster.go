@@ -78,6 +78,8 @@ type Cluster struct {
 	Images map[int32]string
 	// Operation is a Restore or an Upgrade of the cluster that has not ended, such as "Upgrade to-18"; empty: there is none.
 	Operation string
+	// MajorUpdate is what the upgrade-controller does about a spec.version that is higher than what runs; empty: it is left to a person.
+	MajorUpdate string
 
 	// Requests for the volumes, oldest first.
 	Requests []protocol.LockRequest

@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
+	"howdah.dev/howdah/pkg/majorupdate"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -97,6 +98,7 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
 	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests)
 	o.Operation = operation(o.Cluster, restores.Items, upgrades.Items)
+	o.MajorUpdate = majorUpdate(o, restores.Items, upgrades.Items)
 	o.Restore = nil
 	for i := range restores.Items {
 		if o.BootstrapsByRestore() && restores.Items[i].Name == o.Cluster.Spec.Bootstrap.Restore.Name {
@@ -104,6 +106,16 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 		}
 	}
 	return nil
+}
+
+// majorUpdate is what the upgrade-controller does about a version that is pending, as soon as it knows of this spec.
+func majorUpdate(o *observed.Cluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) string {
+	if !majorupdate.Wanted(o.Cluster) {
+		return ""
+	}
+	cluster := o.Cluster.DeepCopy()
+	cluster.Status.ObservedGeneration = cluster.Generation
+	return majorupdate.Decide(majorupdate.Facts{Cluster: cluster, Upgrades: upgrades, Restores: restores, Images: o.Images, Now: o.Now}).Message
 }
 
 // operation is a Restore or an Upgrade of the cluster that has not ended; empty: there is none.

@@ -66,7 +66,10 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 			says{"False", "Starting", "its agent doesn't answer yet"}},
 		"a deletion that waits keeps it ready": {v1alpha1.ConditionReady, nil, flow.Wait("AwaitingFinalBackup", "z"), says{"True", "AwaitingFinalBackup", "z"}},
 
-		"all is current":                  {v1alpha1.ConditionUpToDate, nil, flow.Next, says{"True", "Current", ""}},
+		"all is current": {v1alpha1.ConditionUpToDate, nil, flow.Next, says{"True", "Current", ""}},
+		"a higher version by policy": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
+			o.Cluster.Spec.Version, o.MajorUpdate = 18, "It waits until 2026-03-08 at 03:00 UTC."
+		}, flow.Next, says{"False", "VersionPending", "PostgreSQL 17 runs, and spec.version is 18. It waits until 2026-03-08 at 03:00 UTC."}},
 		"a higher version waits":          {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 18 }, flow.Next, says{"False", "VersionPending", "kind: Upgrade, metadata: {name: shop-to-18, namespace: demo}, spec: {cluster: {name: shop}, version: 18}"}},
 		"a lower version is not acted on": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version = 15 }, flow.Next, says{"False", "VersionBehind", "Set version: 17."}},
 		"a lower version with its image": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) { o.Cluster.Spec.Version, o.Cluster.Spec.Image = 15, "postgres:15" }, flow.Next,

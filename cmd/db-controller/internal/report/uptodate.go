@@ -51,6 +51,8 @@ func withProgress(o *observed.Cluster, found condition.Finding, outcome flow.Out
 func desiredVersion(o *observed.Cluster) condition.Finding {
 	spec, runs, name := o.Cluster.Spec.Version, o.Cluster.Status.MajorVersion, o.Cluster.Name
 	switch {
+	case spec > runs && o.MajorUpdate != "":
+		return condition.False(v1alpha1.ReasonVersionPending, fmt.Sprintf("PostgreSQL %d runs, and spec.version is %d. %s", runs, spec, o.MajorUpdate))
 	case spec > runs:
 		return condition.False(v1alpha1.ReasonVersionPending, fmt.Sprintf(
 			"PostgreSQL %d runs, and spec.version is %d. Create an Upgrade: "+

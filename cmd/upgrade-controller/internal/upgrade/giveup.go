@@ -16,7 +16,7 @@ func (r *Reconciler) pinFailure(_ context.Context, o *observed) flow.Outcome {
 	if o.upgrade.Status.Failure != nil {
 		return flow.Next
 	}
-	o.upgrade.Status.Failure = o.failure()
+	o.upgrade.Status.Failure, o.upgrade.Status.BackupRequest = o.failure(), nil
 	return flow.Save(v1alpha1.ReasonRollingBack, o.upgrade.Status.Failure.Message)
 }
 

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/majorupdate"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/volumelock"
 	"howdah.dev/howdah/pkg/workload"
@@ -29,6 +30,8 @@ type observed struct {
 	restorable bool
 	// rehearsal is what exists of it, where only a copy is upgraded.
 	rehearsal rehearsal
+	// others are the Upgrades and Restores of the namespace, where an automatic upgrade is about to stop the cluster.
+	others majorupdate.Facts
 	// writers have replaced the data of the cluster since, where the upgrade is to be rolled back.
 	writers []protocol.Writer
 }
@@ -57,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*o
 	if err := r.observeCluster(ctx, o); err != nil {
 		return o, err
 	}
-	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o), r.observeWriters(ctx, o), rehearser{r}.observe(ctx, o))
+	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o), r.observeWriters(ctx, o), r.observeOthers(ctx, o), rehearser{r}.observe(ctx, o))
 }
 
 // observeCluster reads past the cache: whoever trusts a lock that has ended writes beside PostgreSQL.

@@ -25,7 +25,7 @@ func (r *Reconciler) preflight(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	for _, policy := range []func(*observed, manager.Images) flow.Outcome{
-		clusterExists, clusterRemains, versionIsHigher, imageIsKnown, clusterIsReady, nobodyElseWorks,
+		clusterExists, clusterRemains, clusterIsOwner, versionIsHigher, imageIsKnown, clusterIsReady, nobodyElseWorks,
 	} {
 		if outcome := policy(o, r.Images); !outcome.Finished() {
 			return outcome
@@ -48,6 +48,15 @@ func clusterRemains(o *observed, _ manager.Images) flow.Outcome {
 		return flow.Next
 	}
 	return flow.Stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("PostgresCluster %s is being deleted.", o.cluster.Name))
+}
+
+// clusterIsOwner refuses what was decided for a former cluster of that name.
+func clusterIsOwner(o *observed, _ manager.Images) flow.Outcome {
+	owner := metav1.GetControllerOf(o.upgrade)
+	if !o.upgrade.Spec.Automatic || owner == nil || owner.UID == o.cluster.UID {
+		return flow.Next
+	}
+	return flow.Stop(v1alpha1.ReasonClusterReplaced, fmt.Sprintf("This PostgresCluster %s is not the one that the Upgrade was created for.", o.cluster.Name))
 }
 
 func versionIsHigher(o *observed, _ manager.Images) flow.Outcome {

@@ -104,7 +104,7 @@ func (l *lab) startController() {
 		if l.process != nil {
 			reconciler.Client = l.process.Wrap(reconciler.Client)
 		}
-		return reconciler.SetupWithManager(mgr)
+		return manager.Register(mgr, reconciler, &Policy{Dependencies: reconciler.Dependencies})
 	})
 }
 
