@@ -154,6 +154,9 @@ func TestNothingBeginsWhileSomethingElseGoesOn(t *testing.T) {
 		"failover is paused": {func(f *Facts) {
 			f.Cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: &metav1.Time{Time: noon.Add(time.Hour)}}
 		}, "no longer paused"},
+		"repairs are paused": {func(f *Facts) {
+			f.Cluster.Spec.Repair = &v1alpha1.Repair{PausedFrom: &metav1.Time{Time: noon}, PausedUntil: &metav1.Time{Time: noon.Add(time.Hour)}}
+		}, "repairs are no longer paused, at 2026-03-01T13:00:00Z"},
 		"somebody has the volume": {func(f *Facts) {
 			f.Cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{Kind: "Restore", Name: "back", RequesterUID: "r", State: v1alpha1.VolumeLockQueued}}
 		}, "Restore back gives the volumes back"},

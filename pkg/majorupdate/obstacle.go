@@ -33,6 +33,8 @@ func (f Facts) clusterObstacle(own types.UID) string {
 		return "It waits until spec.hibernate is false."
 	case spec.Failover != nil && spec.Failover.PausedUntil != nil && f.Now.Before(spec.Failover.PausedUntil.Time):
 		return fmt.Sprintf("It waits until failover is no longer paused, at %s.", spec.Failover.PausedUntil.UTC().Format(time.RFC3339))
+	case spec.Repair.Paused(f.Now):
+		return fmt.Sprintf("It waits until repairs are no longer paused, at %s.", spec.Repair.PausedUntil.UTC().Format(time.RFC3339))
 	case ahead != nil:
 		return fmt.Sprintf("It waits until %s %s gives the volumes back.", ahead.Kind, ahead.Name)
 	case status.ImageChange != nil:
