@@ -99,7 +99,7 @@ func TestWhatAPersonWritesIntoTheRestoreCounts(t *testing.T) {
 
 func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
-		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Hibernate", "MaintenanceWindow", "Scheduling",
+		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Reinit", "Repair", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
 		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots", "Updates",
 	}
