@@ -30,7 +30,7 @@ func TestWhatAVolumeUsesIsPublishedWhenItIsNews(t *testing.T) {
 		if news := *published != was; news != c.news {
 			t.Errorf("%s: published is %v: %+v", name, news, published)
 		}
-		if c.news && (published.Message != after.Cause || string(published.State) != string(after.State)) {
+		if c.news && (published.Message != after.Cause || string(published.State) != after.State) {
 			t.Errorf("%s: published is %+v", name, published)
 		}
 	}
