@@ -65,7 +65,7 @@ func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {
 	pooler := agentapi.PoolerRequest{Pooler: "pool-1"}
 	before := p.answers(pooler, "it serves", serving)
 	p.configure(p.with(map[string]string{"max_connections": "21"}))
-	p.awaitStatus("wait for a restart", func(s agentapi.Status) bool { return len(s.PendingRestart) > 0 })
+	p.awaitStatus("apply it", func(s agentapi.Status) bool { return s.ConfigHash == p.config.Hash() })
 	if begun, err := p.agent.Restart(t.Context(), agentapi.RestartRequest{ConfigHash: p.config.Hash()}); !begun || err != nil {
 		t.Fatal(begun, err)
 	}
