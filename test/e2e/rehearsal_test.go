@@ -48,6 +48,7 @@ func (b *bed) nothingOfRehearsals() {
 // TestAnUpgradeIsRehearsedOnACopyAndTheClusterIsNotTouched rehearses an upgrade over two major versions with an assertion that is true
 // of the data after the backup, then deletes a rehearsal in the middle.
 func TestAnUpgradeIsRehearsedOnACopyAndTheClusterIsNotTouched(t *testing.T) {
+	onlyInFull(t, "the upgrade-controller's own tests have each step of a rehearsal, and another test the upgrade")
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop := b.Cluster("shop", 15)

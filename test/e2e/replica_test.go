@@ -183,6 +183,50 @@ func TestAReplicaWhoseDataIsDamagedIsClonedAgainByItself(t *testing.T) {
 	w.judge()
 }
 
+// A person who distrusts one copy has it replaced. It stays on the volume for a while.
+func TestAReplicaIsClonedAgainOnRequestOnceAndThePrimaryIsRefused(t *testing.T) {
+	onlyInFull(t, "the agent's and the db-controller's own tests clone on request, and another test clones what is damaged")
+	t.Parallel()
+	b := newBed(t, "minio")
+	cluster := b.replicated(17)
+	w := b.startWriter("shop")
+	reinit := func(instance, token string, state v1alpha1.ReinitState) {
+		b.Merge(cluster, fmt.Sprintf(`{"spec":{"reinit":{"instance":%q,"token":%q}}}`, instance, token))
+		b.Await(cluster, "the clone "+token+" to be "+string(state), func() bool {
+			s := cluster.Status.Reinit
+			return s != nil && s.Token == token && s.State == state
+		})
+	}
+	copyOf := func(instance string) string {
+		out, err := b.Exec(instance, "readlink", "/var/lib/howdah/current")
+		b.Must(err)
+		return strings.TrimSpace(out)
+	}
+	reinit(cluster.Status.Primary, "primary", v1alpha1.ReinitRefused)
+	replica := ""
+	for _, instance := range cluster.Status.Instances {
+		if instance.Role == v1alpha1.RoleReplica {
+			replica = instance.Name
+		}
+	}
+	before := copyOf(replica)
+	reinit(replica, "once", v1alpha1.ReinitDone)
+	after := copyOf(replica)
+	if after == before {
+		t.Errorf("%s still has the copy %s", replica, before)
+	}
+	if _, err := b.Exec(replica, "test", "-f", "/var/lib/howdah/"+before+"/pgdata/PG_VERSION"); err != nil {
+		t.Errorf("the copy that was replaced is lost: %v", err)
+	}
+	b.awaitInstances(cluster, 3)
+	b.Must(b.Delete(t.Context(), b.Pod(replica))) // another agent reads the request, which was carried out
+	b.awaitInstances(cluster, 3)
+	if again := copyOf(replica); again != after {
+		t.Errorf("the request was carried out again: %s", again)
+	}
+	w.judge()
+}
+
 func TestAParameterThatNeedsARestartIsAppliedWithShortGapsAndLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "minio")
