@@ -219,7 +219,12 @@ func TestAReplicaIsClonedAgainOnRequestOnceAndThePrimaryIsRefused(t *testing.T) 
 		t.Errorf("the copy that was replaced is lost: %v", err)
 	}
 	b.awaitInstances(cluster, 3)
-	b.Must(b.Delete(t.Context(), b.Pod(replica))) // another agent reads the request, which was carried out
+	pod := b.Pod(replica)
+	b.Must(b.Delete(t.Context(), pod)) // another agent reads the request, which was carried out
+	b.Await(cluster, "another pod", func() bool {
+		now := &corev1.Pod{}
+		return b.Get(t.Context(), keyOf(pod), now) == nil && now.UID != pod.UID && now.Status.Phase == corev1.PodRunning
+	})
 	b.awaitInstances(cluster, 3)
 	if again := copyOf(replica); again != after {
 		t.Errorf("the request was carried out again: %s", again)
