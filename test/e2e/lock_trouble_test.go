@@ -144,7 +144,7 @@ func TestATaintUnderALockIsToleratedAsByTheInstanceOrNamed(t *testing.T) {
 	untaint()
 
 	b.Backup("base", "shop")
-	b.Merge(shop, `{"spec":{"scheduling":{"tolerations":null}}}`)
+	b.Merge(shop, `{"spec":{"version":18,"scheduling":{"tolerations":null}}}`)
 	b.AwaitTrue(shop, v1alpha1.ConditionUpToDate)
 	b.AwaitTrue(shop, v1alpha1.ConditionReady)
 	untaint = b.taint(b.Pod("shop-0").Spec.NodeName, key)
