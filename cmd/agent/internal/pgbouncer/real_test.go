@@ -94,16 +94,20 @@ func sliceOf(to place) json.RawMessage {
 		to.Address, to.Pod, to.Port))
 }
 
+// newBed is the first thing that a test makes. Tests run in parallel, as they wait more than they compute.
 func newBed(t *testing.T) *bed {
 	t.Helper()
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
 	dir := pgtest.Dir(t)
 	return &bed{t: t, ca: authority.New(t), dir: dir, agentPort: pgtest.Port(t), port: 5432}
 }
 
-// instance starts a server that listens at 127.0.0.N, with its agent. prepare may make a standby of it.
+// instance starts a server with its agent, at an address that no other test has: the port of its agents is in it, which is this
+// test's alone. prepare may make a standby of it.
 func (b *bed) instance(n int, prepare func(*pgtest.Server)) *instance {
 	b.t.Helper()
-	pod, address := fmt.Sprintf("shop-%d", n), fmt.Sprintf("127.0.25.%d", n+1)
+	pod, address := fmt.Sprintf("shop-%d", n), fmt.Sprintf("127.%d.%d.%d", b.agentPort>>8, b.agentPort&255, n+1)
 	hba, err := postgres.RenderHBA(postgres.HBA{})
 	if err != nil {
 		b.t.Fatal(err)
