@@ -387,8 +387,11 @@ func (m *model) fail(format string, args ...any) {
 }
 
 func TestWhateverHappensEveryBackupThatIsThereRestoresAndEveryPromiseIsKept(t *testing.T) {
-	base := uint64(os.Getpid()) << 20
-	for i := range uint64(12) {
+	base, histories := uint64(os.Getpid())<<20, uint64(12)
+	if raceDetector && testing.Short() {
+		histories = 3
+	}
+	for i := range histories {
 		t.Run(fmt.Sprintf("seed %d", base+i), func(t *testing.T) {
 			m := newModel(t, base+i)
 			for step := range 40 {

@@ -99,6 +99,7 @@ func objstoreMissing(ctx context.Context, store objstore.Store, m *Header) (stri
 
 // TestALockCoversTheWholeChain of an incremental backup, for as long as it covers a new object, however old its oldest packs are.
 func TestALockCoversTheWholeChain(t *testing.T) {
+	leaveOutForRaces(t)
 	for _, days := range []float64{0.5, 6, 25} {
 		for _, length := range []int{1, 3, 8} {
 			t.Run(fmt.Sprintf("%d backups, every %g days", length, days), func(t *testing.T) {
@@ -120,6 +121,7 @@ func TestALockCoversTheWholeChain(t *testing.T) {
 
 // TestALockIsExtendedSeldom, though every backup uses the same packs.
 func TestALockIsExtendedSeldom(t *testing.T) {
+	leaveOutForRaces(t)
 	b := newLockBed(t, 1)
 	parent := b.next(0, "").ID
 	var extended, packs atomic.Int64
@@ -146,6 +148,7 @@ func TestALockIsExtendedSeldom(t *testing.T) {
 
 // TestWithoutTheRightToExtendALockThereIsAFullBackupInTime, and none is refused.
 func TestWithoutTheRightToExtendALockThereIsAFullBackupInTime(t *testing.T) {
+	leaveOutForRaces(t)
 	b := newLockBed(t, 2)
 	b.bucket.Deny = true
 	parent, full, left := b.next(0, "").ID, 0, time.Duration(1<<62)

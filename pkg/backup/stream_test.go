@@ -36,6 +36,7 @@ func history(t *testing.T, backups int) objstore.Store {
 
 // TestMemoryIsFlatWhateverTheHistory holds every header once, one after the other.
 func TestMemoryIsFlatWhateverTheHistory(t *testing.T) {
+	leaveOutForRaces(t)
 	short, long := history(t, 20), history(t, 100)
 	for name, do := range map[string]func(objstore.Store) error{
 		"deletion":      func(s objstore.Store) error { _, err := Delete(t.Context(), s, testLineage, "b0001"); return err },

@@ -16,6 +16,7 @@ import (
 // TestTheQuickstartOfTheReadmeWorksAsItIsWritten runs what the README says, with the samples as they are, in a shell that
 // stops at the first failure.
 func TestTheQuickstartOfTheReadmeWorksAsItIsWritten(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
