@@ -117,3 +117,19 @@ func awaitPermission(_ context.Context, o *observed) flow.Outcome {
 	}
 	return flow.Poll(permissionPause, v1alpha1.ReasonAwaitingWindow, "The check has found no obstacle, and nothing is stopped yet. "+wait)
 }
+
+// withdrawQueued has an automatic upgrade request the volumes no longer once its policy wouldn't let it: whoever works on the cluster first
+// may need longer than the window lasts. Once the cluster is being stopped, the upgrade goes on.
+func withdrawQueued(_ context.Context, o *observed) flow.Outcome {
+	response := o.lock().Response()
+	if !o.upgrade.Spec.Automatic || response == nil || response.State != v1alpha1.VolumeLockQueued || response.StoppingSince != nil {
+		return flow.Next
+	}
+	wait, _ := majorupdate.Facts{Cluster: o.cluster, Now: o.now}.Wait()
+	if wait == "" {
+		outcome := o.lock().Await()
+		return flow.Poll(permissionPause, outcome.Reason, outcome.Message) // nothing tells of the end of a window
+	}
+	o.status().VolumeLockRequest = nil
+	return flow.Save(v1alpha1.ReasonAwaitingWindow, "The volumes are no longer requested, and nothing was stopped. "+wait)
+}

@@ -132,7 +132,7 @@ func (r *Reconciler) plan(o *observed) []step {
 		return steps
 	}
 	return append(steps,
-		requestPriorBackup, awaitPriorBackup, awaitPermission, requestLock, awaitLock, pinPrevious,
+		requestPriorBackup, awaitPriorBackup, awaitPermission, requestLock, withdrawQueued, awaitLock, pinPrevious,
 		r.runUpgrade, r.awaitUpgrade, r.handOver, awaitRunning,
 	)
 }

@@ -74,6 +74,17 @@ func locked(o *observed) {
 	o.work.Exists = true
 }
 
+// queued is an automatic upgrade whose request for the volumes nobody has acted on, to be done from tomorrow on.
+func queued(o *observed) {
+	locked(o)
+	o.upgrade.Spec.Automatic = true
+	o.cluster.Spec.Version = 17
+	o.cluster.Spec.Updates = &v1alpha1.Updates{Major: v1alpha1.UpdateAutomatic, NotBefore: &metav1.Time{Time: noon.AddDate(0, 0, 1)}}
+	o.upgrade.Status.DownAt, o.upgrade.Status.Previous = nil, nil
+	o.cluster.Status.VolumeLocks[0].State, o.cluster.Status.VolumeLocks[0].Volumes = v1alpha1.VolumeLockQueued, nil
+	o.work.Exists = false
+}
+
 func handedOver(o *observed) {
 	locked(o)
 	o.upgrade.Status.Handover = &v1alpha1.Handover{Token: token(o.upgrade), DataGeneration: "g2", MajorVersion: 17}
@@ -146,6 +157,19 @@ func TestPassesEndAsWhatIsObservedSays(t *testing.T) {
 				checked(o)
 				o.upgrade.Status.Findings = []v1alpha1.Finding{{Severity: v1alpha1.FindingWarning, Message: "old"}}
 			}, v1alpha1.ReasonAwaitingVolumeLock, "", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
+		"an automatic one withdraws a request that its policy no longer allows": {
+			queued, v1alpha1.ReasonAwaitingWindow, "It waits until 2026-03-02", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest == nil }},
+		"it doesn't while the policy allows it": {
+			func(o *observed) { queued(o); o.cluster.Spec.Updates.NotBefore = nil }, v1alpha1.ReasonAwaitingVolumeLock, "not granted yet",
+			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
+		"nor once the cluster is being stopped": {
+			func(o *observed) {
+				queued(o)
+				o.cluster.Status.VolumeLocks[0].StoppingSince = &metav1.Time{Time: noon}
+			}, v1alpha1.ReasonAwaitingVolumeLock, "not granted yet", func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
+		"one that a person created does neither": {
+			func(o *observed) { queued(o); o.upgrade.Spec.Automatic = false }, v1alpha1.ReasonAwaitingVolumeLock, "not granted yet",
+			func(s v1alpha1.UpgradeStatus) bool { return s.VolumeLockRequest != nil }},
 		"a check alone ends there": {
 			func(o *observed) { checked(o); o.upgrade.Spec.CheckOnly = true }, "", "",
 			func(s v1alpha1.UpgradeStatus) bool { return s.CompletedAt != nil && s.VolumeLockRequest == nil }},
