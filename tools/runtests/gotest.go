@@ -62,7 +62,8 @@ func (s goSuite) args() []string {
 // slow are the packages whose tests take longest, the longest first. They begin before the others, which fill up the time until
 // they end.
 var slow = []string{
-	"test/integration/together", "cmd/db-controller/internal/cluster", "cmd/agent/internal/supervise", "cmd/agent/internal/restorejob",
+	"test/integration/together", "cmd/db-controller/internal/cluster", "cmd/agent/internal/supervise", "cmd/agent/internal/pgbouncer",
+	"cmd/agent/internal/restorejob",
 	"cmd/agent/internal/elect", "cmd/agent/internal/basebackup", "cmd/backup-controller", "cmd/restore-controller/internal/restore", "pkg/backup",
 }
 

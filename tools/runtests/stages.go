@@ -142,10 +142,16 @@ func unitPackages(ctx context.Context) (plain, raced []string, err error) {
 	return plain, raced, nil
 }
 
+// sparedJobs are folders whose tests run one Job after the other. What a Job does at a time has tests without a server, and with the detector.
+var sparedJobs = []string{
+	"cmd/agent/internal/basebackup/", "cmd/agent/internal/drilljob/", "cmd/agent/internal/imagetrial/", "cmd/agent/internal/initialize/",
+	"cmd/agent/internal/restorejob/", "cmd/agent/internal/roles/", "cmd/agent/internal/upgradejob/", "cmd/howdah-backup/", "pkg/postgres/",
+}
+
 // onPostgres runs the tests of PostgreSQL against this machine's own.
 func onPostgres(ctx context.Context, t *tally, full bool) error {
 	return withDetector(ctx, t, goSuite{name: "postgres", tags: "postgres", parallel: waiting, short: !full, timeout: 30 * time.Minute},
-		full, "cmd/agent/internal/basebackup/")
+		full, sparedJobs...)
 }
 
 // withDetector runs the tests of the files that have a suite's build tag.
