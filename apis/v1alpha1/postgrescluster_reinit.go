@@ -11,7 +11,8 @@ type Reinit struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('-[0-8]$')",message="spec.reinit.instance must name an instance of this cluster, whose name ends in a number from 0 to 8, such as shop-1"
 	Instance string `json:"instance"`
 	// Token distinguishes this request from the previous one: any text, such as the time of day. A request is carried out
-	// or refused once.
+	// or refused once. To withdraw one that waits because the agent of its instance can't be reached, remove spec.reinit, or replace it by
+	// another request.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Token string `json:"token"`

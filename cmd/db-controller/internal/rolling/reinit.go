@@ -127,8 +127,7 @@ func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, ordinal 
 		target, ok = o.AgentTarget(pod)
 	}
 	if !ok {
-		status.Message = fmt.Sprintf("The agent of %s can't be reached yet.", status.Instance)
-		return flow.Next
+		return unconfirmed(o, fmt.Sprintf("The agent of %s can't be reached yet.", status.Instance))
 	}
 	log.FromContext(ctx).Info("Requesting a new clone", "pod", status.Instance, "token", status.Token)
 	err := s.Agents.Reinit(ctx, target, agentapi.ReinitRequest{Token: status.Token})
@@ -137,11 +136,22 @@ func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, ordinal 
 		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is of a version that can't do this. Request it again once its pod has been replaced.", status.Instance))
 	case err != nil:
 		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", status.Instance, "reason", err.Error())
-		status.Message = fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", status.Instance)
-		return flow.Next
+		return unconfirmed(o, fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", status.Instance))
 	}
 	status.Message = cloningMessage(status.Instance)
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, status.Message)
+}
+
+// unconfirmed waits for the agent for as long as spec asks for the clone: a person whose instance stays away may request that of another
+// one. The agent may have received the request all the same, if only its answer was lost.
+func unconfirmed(o *observed.Cluster, why string) flow.Outcome {
+	request, status := o.Cluster.Spec.Reinit, o.Cluster.Status.Reinit
+	if request == nil || request.Token != status.Token {
+		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf(
+			"The agent of %s has not confirmed the request, and spec.reinit no longer asks for this clone.", status.Instance))
+	}
+	status.Message = why
+	return flow.Next
 }
 
 func endReinit(o *observed.Cluster, state v1alpha1.ReinitState, message string) flow.Outcome {

@@ -129,12 +129,20 @@ func TestHowARequestedCloneGoes(t *testing.T) {
 		"the agent is old":     {nil, fmt.Errorf("%w: POST", agents.ErrUnknownRoute), 1, v1alpha1.ReinitRefused, "The agent of shop-1 is of a version that can't do this.", false},
 		"the agent fails":      {nil, errors.New("503"), 1, v1alpha1.ReinitRunning, "didn't accept the request, which is repeated", true},
 		"its pod is away":      {func(o *observed.Cluster) { observedtest.Lose(o, "shop-1") }, nil, 0, v1alpha1.ReinitRunning, "The agent of shop-1 can't be reached yet.", true},
-		"it leads meanwhile":   {func(o *observed.Cluster) { o.Agents["shop-1"].Role, o.Agents["shop-0"].Role = "primary", "replica" }, nil, 0, v1alpha1.ReinitRefused, "shop-1 became the primary meanwhile.", false},
-		"it is removed":        {observedtest.Wants(1), nil, 0, v1alpha1.ReinitRefused, "spec.instances has no place for shop-1 any more.", false},
+		"its pod is away, and nobody asks any more": {func(o *observed.Cluster) {
+			observedtest.Lose(o, "shop-1")
+			o.Cluster.Spec.Reinit = nil
+		}, nil, 0, v1alpha1.ReinitRefused, "spec.reinit no longer asks for this clone", false},
+		"the agent fails, and another clone is wanted": {func(o *observed.Cluster) { o.Cluster.Spec.Reinit.Token = "b" }, errors.New("503"), 1,
+			v1alpha1.ReinitRefused, "spec.reinit no longer asks for this clone", false},
+		"it goes on, although nobody asks any more": {observedtest.All(says(agentapi.ReinitRunning, ""), func(o *observed.Cluster) { o.Cluster.Spec.Reinit = nil }), nil, 0, v1alpha1.ReinitRunning, "shop-1 is cloned again", false},
+		"it leads meanwhile":                        {func(o *observed.Cluster) { o.Agents["shop-1"].Role, o.Agents["shop-0"].Role = "primary", "replica" }, nil, 0, v1alpha1.ReinitRefused, "shop-1 became the primary meanwhile.", false},
+		"it is removed":                             {observedtest.Wants(1), nil, 0, v1alpha1.ReinitRefused, "spec.instances has no place for shop-1 any more.", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Trio(func(o *observed.Cluster) {
 				o.Authority = &certificate.Authority{}
+				asks("shop-1")(o)
 				o.Cluster.Status.Reinit = &v1alpha1.ReinitStatus{Token: "a", Instance: "shop-1", State: v1alpha1.ReinitRunning}
 				observedtest.OrNothing(c.change)(o)
 			})
