@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // The accessors let code that works on every kind read and write what all of them have: conditions in a status.
 
@@ -14,6 +17,15 @@ func (c *PostgresCluster) SetConditions(conditions []metav1.Condition) {
 
 // GetStatus is a pointer to the status.
 func (c *PostgresCluster) GetStatus() any { return &c.Status }
+
+// Identity is the UID under which the volumes and the repository know the cluster. It is that of the PostgresCluster which created
+// the database, if this one took it over.
+func (c *PostgresCluster) Identity() types.UID {
+	if c.Status.Identity != "" {
+		return c.Status.Identity
+	}
+	return c.UID
+}
 
 // GetConditions are the conditions of the status.
 func (r *BackupRepository) GetConditions() []metav1.Condition { return r.Status.Conditions }

@@ -44,6 +44,12 @@ const (
 	ReasonInitFailed = "InitFailed"
 	// ReasonAwaitingFinalBackup: the cluster is being deleted and waits for its final backup.
 	ReasonAwaitingFinalBackup = "AwaitingFinalBackup"
+	// ReasonAwaitingRelease: the cluster is being deleted, and its database can't be released yet.
+	ReasonAwaitingRelease = "AwaitingRelease"
+	// ReasonTakingOver: the cluster takes over a database that was released.
+	ReasonTakingOver = "TakingOver"
+	// ReasonTakeoverRefused: a database that was released under the name of the cluster can't be taken over as spec has it.
+	ReasonTakeoverRefused = "TakeoverRefused"
 	// ReasonNameConflict: an object that the cluster needs exists and belongs to somebody else.
 	ReasonNameConflict = "NameConflict"
 	// ReasonSecretReserved: spec.pods has a Secret of the cluster itself.

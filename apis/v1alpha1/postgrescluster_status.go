@@ -17,6 +17,10 @@ type PostgresClusterStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Identity is the UID under which the volumes and the repository know the cluster, if it took over a database that another
+	// PostgresCluster has released: the UID of the one that created it.
+	// +optional
+	Identity types.UID `json:"identity,omitempty"`
 	// Version of PostgreSQL that runs, such as 17.5. It has only the major version until PostgreSQL has run for the first
 	// time.
 	// +optional

@@ -354,7 +354,14 @@ type ArchiveSpec struct {
 }
 
 // DeletionPolicy says what happens when a PostgresCluster is deleted.
+// +kubebuilder:validation:XValidation:rule="!has(self.database) || self.database != 'Orphan' || !has(self.finalBackup) || !self.finalBackup",message="spec.deletionPolicy.finalBackup: true can't be combined with database: Orphan, because the database keeps running: remove finalBackup, or create a Backup before you delete the cluster"
 type DeletionPolicy struct {
+	// Database is stopped and deleted, or with Orphan released: only the PostgresCluster is deleted. The pods, volumes, Services and
+	// Secrets stay, and the database keeps serving and failing over, but nothing renews its certificates, which are valid for 30 days
+	// at least. A PostgresCluster that is created under the same name takes it over without a restart. No final backup is taken. The
+	// default is Delete.
+	// +optional
+	Database DatabasePolicy `json:"database,omitempty"`
 	// FinalBackup takes a last backup before anything is deleted; the deletion waits for it. The default is true if
 	// spec.archive is set.
 	// +optional
@@ -364,6 +371,17 @@ type DeletionPolicy struct {
 	// +optional
 	Volumes VolumePolicy `json:"volumes,omitempty"`
 }
+
+// DatabasePolicy says what becomes of a running database.
+// +kubebuilder:validation:Enum=Delete;Orphan
+type DatabasePolicy string
+
+const (
+	// DatabaseDelete stops the database and deletes what it consists of.
+	DatabaseDelete DatabasePolicy = "Delete"
+	// DatabaseOrphan leaves the database running, without an owner.
+	DatabaseOrphan DatabasePolicy = "Orphan"
+)
 
 // VolumePolicy says what becomes of volumes.
 // +kubebuilder:validation:Enum=Retain;Delete

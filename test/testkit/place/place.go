@@ -54,7 +54,7 @@ func (p *Place) leave(namespace *corev1.Namespace) {
 	clusters := &v1alpha1.PostgresClusterList{}
 	if err := p.List(context.Background(), clusters, client.InNamespace(p.Namespace)); err == nil {
 		for i := range clusters.Items {
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"deletionPolicy":{"finalBackup":false,"volumes":"Delete"}}}`))
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"deletionPolicy":{"finalBackup":false,"volumes":"Delete","database":null}}}`))
 			_ = p.Patch(context.Background(), &clusters.Items[i], patch)
 		}
 	}

@@ -32,7 +32,7 @@ func requireCluster(_ context.Context, o *observed) flow.Outcome {
 
 // requireSameCluster ends a backup whose cluster went away under it.
 func requireSameCluster(_ context.Context, o *observed) flow.Outcome {
-	if o.cluster != nil && o.cluster.UID == o.backup.Status.Plan.ClusterUID {
+	if o.cluster != nil && o.cluster.Identity() == o.backup.Status.Plan.ClusterUID {
 		return flow.Next
 	}
 	return o.stop(v1alpha1.ReasonClusterReplaced, "The backup can't be completed: "+o.outdated+".")

@@ -121,7 +121,7 @@ func spec(o *observed) (agentapi.BackupJob, error) {
 		BackupID:   plan.ID, Lineage: plan.Lineage, Parent: plan.Parent,
 		Compression: string(o.backup.Spec.Compression), MaxBytesPerSecond: maxBytesPerSecond(o.backup),
 		MemoryLimit: bufferMemory(resourcesOf(o.backup)), ReportDamage: o.backup.Spec.DamagedPages == v1alpha1.DamagedPagesReport,
-		Cluster: cluster.Name, ClusterUID: string(cluster.UID), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
+		Cluster: cluster.Name, ClusterUID: string(cluster.Identity()), ClusterSpec: clusterSpec, Image: cluster.Status.Image,
 		Secrets:        keptSecrets(o.planned, cluster),
 		DataGeneration: cluster.Status.DataGeneration,
 		Host:           protocol.InstanceHost(cluster.Namespace, cluster.Name, plan.Instance), Address: addressOf(plan, cluster),

@@ -204,7 +204,7 @@ func outdated(plan *v1alpha1.BackupPlan, cluster *v1alpha1.PostgresCluster) stri
 		return ""
 	case cluster == nil:
 		return "the PostgresCluster was deleted"
-	case cluster.UID != plan.ClusterUID:
+	case cluster.Identity() != plan.ClusterUID:
 		return "the PostgresCluster was deleted and created again"
 	}
 	if lineage := protocol.Lineage(cluster.Status.SystemIdentifier, cluster.Status.DataGeneration); lineage != "" && lineage != plan.Lineage {

@@ -25,7 +25,7 @@ func pinPlan(_ context.Context, o *observed) flow.Outcome {
 		ID:         backupID(o.backup),
 		Repository: o.wanted.Name,
 		Lineage:    protocol.Lineage(o.cluster.Status.SystemIdentifier, o.cluster.Status.DataGeneration),
-		ClusterUID: o.cluster.UID,
+		ClusterUID: o.cluster.Identity(),
 		Instance:   primary.Name,
 		Volume:     primary.Volume,
 		Node:       primary.Node,

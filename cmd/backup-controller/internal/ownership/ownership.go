@@ -41,7 +41,7 @@ const Settled = 24 * time.Hour
 // Writers are the clusters of one repository's lineages.
 type Writers struct {
 	namespace, repository string
-	clusters              map[string]*v1alpha1.PostgresCluster // by UID
+	clusters              map[string]*v1alpha1.PostgresCluster // by the identity that they write under
 	hidden                map[string]string                    // those that could not be looked for, with the reason
 }
 
@@ -56,7 +56,7 @@ func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupReposi
 		return nil, fmt.Errorf("list PostgresClusters: %w", err)
 	}
 	for i := range clusters.Items {
-		w.clusters[string(clusters.Items[i].UID)] = &clusters.Items[i]
+		w.clusters[string(clusters.Items[i].Identity())] = &clusters.Items[i]
 	}
 	for i := range lineages {
 		if err := w.lookFor(ctx, reader, lineages[i].Writer); err != nil {
@@ -81,7 +81,7 @@ func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layo
 	err := reader.Get(ctx, client.ObjectKey{Namespace: writer.Namespace, Name: writer.Name}, cluster)
 	switch {
 	case err == nil:
-		w.clusters[string(cluster.UID)] = cluster
+		w.clusters[string(cluster.Identity())] = cluster
 	case apierrors.IsForbidden(err):
 		w.hidden[writer.UID] = "which the backup-controller is not allowed to read"
 	case !apierrors.IsNotFound(err):

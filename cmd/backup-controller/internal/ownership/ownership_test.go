@@ -45,6 +45,7 @@ func TestWhoseALineageIs(t *testing.T) {
 		"of nobody here, not written for two days":   {nil, 2 * days, "", Gone},
 		"of nobody here, written in the future":      {nil, -time.Hour, "", Unsettled},
 		"of another cluster of the name, long gone":  {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.UID = "u2" }), 2 * days, "", Gone},
+		"of one that took it over":                   {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.UID, c.Status.Identity = "u2", "u1" }), 0, "", Living},
 		"of one that could not be looked for":        {nil, 30 * days, "which nobody may look for", Unknown},
 		"of one that was found without being looked": {cluster("demo", nil), 30 * days, "of no name", Living},
 	} {
@@ -53,7 +54,7 @@ func TestWhoseALineageIs(t *testing.T) {
 				namespace: "demo", repository: "minio", clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{"u1": test.hidden},
 			}
 			if test.cluster != nil {
-				w.clusters[string(test.cluster.UID)] = test.cluster
+				w.clusters[string(test.cluster.Identity())] = test.cluster
 			}
 			l := layout.Lineage{Lineage: "7-g1", Writer: layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}}
 			got, why := w.Owner(l, now.Add(-test.lately), now)

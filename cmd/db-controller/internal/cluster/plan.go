@@ -5,6 +5,7 @@ import (
 
 	"howdah.dev/howdah/cmd/db-controller/internal/access"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/disconnect"
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
@@ -25,6 +26,7 @@ type parts struct {
 	storage   *storage.Steps
 	rolling   *rolling.Steps
 	images    *imagechange.Steps
+	releases  *disconnect.Steps
 }
 
 func (r *Reconciler) parts() parts {
@@ -34,6 +36,7 @@ func (r *Reconciler) parts() parts {
 		instances: &instances.Steps{Applier: applier, Agent: r.Agent},
 		storage:   &storage.Steps{Applier: applier},
 		images:    &imagechange.Steps{Applier: applier, Agent: r.Agent},
+		releases:  &disconnect.Steps{Applier: applier},
 		rolling:   &rolling.Steps{Applier: applier, Agents: r.Agents},
 	}
 }
@@ -47,7 +50,7 @@ func (r *Reconciler) all(o *observed.Cluster) steps {
 		return r.deletion(p, o)
 	}
 	return slices.Concat(
-		steps{r.ensureFinalizer, r.heedVolumes, r.admit, r.pinBeginning},
+		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, r.pinBeginning},
 		p.components(),
 		p.run(),
 		steps{instances.AwaitReady, p.instances.ReleaseInitJob},
@@ -88,11 +91,32 @@ func (p parts) untilBackedUp() steps {
 
 // deletion is the way out. Until the last backup is there the cluster goes on as before.
 func (r *Reconciler) deletion(p parts, o *observed.Cluster) steps {
+	switch {
+	case disconnect.TakingOver(o) && !o.Begun():
+		return steps{r.keepOrder, r.removeFinalizer} // nothing of the database is this cluster's yet
+	case disconnect.Wanted(o):
+		return r.release(p, o)
+	}
 	var goOn steps
+	if disconnect.TakingOver(o) {
+		goOn = steps{p.releases.TakeOver} // what has no owner yet would stay
+	}
 	if o.Begun() && (volumegrant.Granted(o) || finalbackup.Due(o)) {
-		goOn = steps{whileNamespaceLasts(p.untilBackedUp())}
+		goOn = append(goOn, whileNamespaceLasts(p.untilBackedUp()))
 	}
 	return slices.Concat(steps{r.keepOrder}, goOn, steps{
 		volumegrant.Respond, p.instances.StopInitialization, p.instances.StopInstances, p.storage.ReleaseVolumes, r.removeFinalizer,
 	})
+}
+
+// release is the way out without the database. It goes on as before while somebody still needs the PostgresCluster.
+func (r *Reconciler) release(p parts, o *observed.Cluster) steps {
+	plan := steps{r.keepOrder}
+	if disconnect.TakingOver(o) {
+		plan = append(plan, p.releases.TakeOver)
+	}
+	if disconnect.Obstacle(o) != "" {
+		plan = append(plan, whileNamespaceLasts(slices.Concat(p.components(), p.run(), steps{disconnect.AwaitIdle})))
+	}
+	return append(plan, p.releases.Record, p.releases.Release, r.removeFinalizer)
 }

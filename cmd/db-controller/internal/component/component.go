@@ -75,6 +75,9 @@ func (n Names) Pods() string { return protocol.PodDomain(n.cluster) }
 // Config is the ConfigMap for the agents.
 func (n Names) Config() string { return n.cluster + "-config" }
 
+// Released is the ConfigMap with the record of a database that was released.
+func (n Names) Released() string { return n.cluster + "-released" }
+
 // Connection is the ConfigMap that says how to connect.
 func (n Names) Connection() string { return n.cluster + "-connection" }
 

@@ -7,11 +7,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/orphan"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
@@ -46,6 +48,15 @@ type Cluster struct {
 	// Authority is set once its Secret is there.
 	Authority *certificate.Authority
 
+	// Orphan is the record of a database that was released under the name of the cluster; nil: there is none. OrphanDamage says why one
+	// can't be read. OrphanMap is the ConfigMap of that name, whoever it belongs to.
+	Orphan       *orphan.Record
+	OrphanDamage string
+	OrphanMap    *corev1.ConfigMap
+	// Parts are the objects that Kubernetes would delete with the cluster, as the API server has them. They are read only while a
+	// database is released or taken over.
+	Parts []*metav1.PartialObjectMetadata
+
 	// Pods of the instances, workers that write to a volume and have not ended.
 	Pods    []corev1.Pod
 	Workers []corev1.Pod
@@ -78,6 +89,8 @@ type Cluster struct {
 	Images map[int32]string
 	// Operation is a Restore or an Upgrade of the cluster that has not ended, such as "Upgrade to-18"; empty: there is none.
 	Operation string
+	// Undoable is a Restore or an Upgrade of the cluster whose previous data is kept until a person decides; empty: there is none.
+	Undoable string
 	// MajorUpdate is what the upgrade-controller does about a spec.version that is higher than what runs; empty: it is left to a person.
 	MajorUpdate string
 

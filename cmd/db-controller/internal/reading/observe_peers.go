@@ -98,6 +98,7 @@ func (r *Reader) readRequests(ctx context.Context, reader client.Reader, o *obse
 	o.Requests = protocol.LockRequests(o.Cluster, restores.Items, upgrades.Items)
 	o.Released = protocol.Release(o.Cluster, protocol.ReleaseRequests(o.Cluster, restores.Items, upgrades.Items), o.Requests)
 	o.Operation = operation(o.Cluster, restores.Items, upgrades.Items)
+	o.Undoable = undoable(o.Cluster, restores.Items, upgrades.Items)
 	o.MajorUpdate = majorUpdate(o, restores.Items, upgrades.Items)
 	o.Restore = nil
 	for i := range restores.Items {
@@ -132,6 +133,16 @@ func operation(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, u
 	for i := range upgrades {
 		if upgrades[i].Spec.Cluster.Name == cluster.Name && goesOn(upgrades[i].Status.Conditions) {
 			return v1alpha1.KindUpgrade + " " + upgrades[i].Name
+		}
+	}
+	return ""
+}
+
+// undoable is a Restore or an Upgrade that a person may still undo; empty: there is none.
+func undoable(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) string {
+	for _, writer := range protocol.Writers(cluster, restores, upgrades) {
+		if writer.Undoable {
+			return writer.Kind + " " + writer.Name
 		}
 	}
 	return ""

@@ -70,7 +70,7 @@ func ready(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		return condition.False(outcome.Reason, outcome.Message)
 	case o.Serving(o.Primary()) && !availability.Reachable(o):
 		return condition.False(availability.Unreachable(o))
-	case o.Serving(o.Primary()) && outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup:
+	case o.Serving(o.Primary()) && (outcome.Reason == v1alpha1.ReasonAwaitingFinalBackup || outcome.Reason == v1alpha1.ReasonAwaitingRelease):
 		return condition.True(outcome.Reason, outcome.Message)
 	case o.Serving(o.Primary()):
 		return condition.True(v1alpha1.ReasonRunning, fmt.Sprintf("PostgreSQL accepts connections at %s:%d.",

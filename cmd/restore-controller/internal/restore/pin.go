@@ -132,7 +132,7 @@ func (o *observed) question(target pitr.Target) planning.Question {
 		q.Cluster = source.Cluster.Name
 	}
 	if o.source != nil && o.backup == nil {
-		q.ClusterUID = string(o.source.UID)
+		q.ClusterUID = string(o.source.Identity())
 	}
 	return q
 }

@@ -46,7 +46,7 @@ func (o *observed) previousArchive() *agentapi.PreviousArchive {
 	if archive == nil || archive.Repository.Name != o.restore.Status.Plan.Repository {
 		return nil
 	}
-	previous := &agentapi.PreviousArchive{ClusterUID: string(o.cluster.UID)}
+	previous := &agentapi.PreviousArchive{ClusterUID: string(o.cluster.Identity())}
 	if o.safety != nil && o.safety.Status.Plan != nil {
 		previous.SafetyBackup = o.safety.Status.Plan.ID
 	}

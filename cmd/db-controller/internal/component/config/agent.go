@@ -19,7 +19,7 @@ import (
 func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Config) agentapi.Config {
 	database, owner := secret.Application(cluster)
 	config := agentapi.Config{
-		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.UID),
+		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.Identity()),
 		DataGeneration: cluster.Status.DataGeneration, Adoptions: cluster.Status.Adoptions, MajorVersion: int(cluster.Status.MajorVersion),
 		Parameters: parameters(cluster), HBA: rules(cluster), Declared: declared(cluster), Failover: failover(cluster.Spec.Failover), Repair: repair(cluster.Spec.Repair),
 		MemoryBytes: amount(cluster.Spec.Resources, corev1.ResourceMemory, false),

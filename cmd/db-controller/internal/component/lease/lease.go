@@ -21,6 +21,14 @@ func Empty(cluster *v1alpha1.PostgresCluster) *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: component.Meta(cluster, component.NamesOf(cluster).Lease(), workload.ComponentInstance)}
 }
 
+// Speaks says whether the annotations of a Lease are about a data generation.
+func Speaks(annotations map[string]string, generation string) bool {
+	var election struct {
+		Generation string `json:"generation"`
+	}
+	return json.Unmarshal([]byte(annotations[AnnotationElection]), &election) == nil && election.Generation == generation
+}
+
 // LastHolder is the instance that was primary last, and so has every commit that was ever acknowledged; empty: nobody was
 // on this data generation.
 func LastHolder(lease *coordinationv1.Lease, generation string) string {

@@ -24,7 +24,7 @@ func Claim(cluster *v1alpha1.PostgresCluster, ordinal int) *corev1.PersistentVol
 // Template of the claims in the StatefulSet.
 func Template(cluster *v1alpha1.PostgresCluster) corev1.PersistentVolumeClaim {
 	labels := component.Labels(cluster, component.Data)
-	labels[component.LabelClusterUID] = string(cluster.UID)
+	labels[component.LabelClusterUID] = string(cluster.Identity())
 	return corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: TemplateName, Labels: labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -39,7 +39,7 @@ func Template(cluster *v1alpha1.PostgresCluster) corev1.PersistentVolumeClaim {
 
 // Belongs says whether a claim is this very cluster's.
 func Belongs(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresCluster) bool {
-	return claim.Labels[component.LabelClusterUID] == string(cluster.UID)
+	return claim.Labels[component.LabelClusterUID] == string(cluster.Identity())
 }
 
 // IsRetained says that a claim was left behind.
