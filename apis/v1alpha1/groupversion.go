@@ -46,6 +46,8 @@ const (
 	LabelCluster = "howdah.dev/cluster"
 	// LabelRole is on database pods: primary or replica.
 	LabelRole = "howdah.dev/role"
+	// LabelDelayed is on database pods: true on those that replay WAL late, else false.
+	LabelDelayed = "howdah.dev/delayed"
 	// LabelComponent says what an object is for: instance, init, backup, restore, upgrade, upgrade-check.
 	LabelComponent = "app.kubernetes.io/component"
 	// LabelManagedBy is on everything that Howdah makes; its value is ManagedBy.

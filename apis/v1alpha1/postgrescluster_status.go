@@ -227,6 +227,12 @@ type InstanceStatus struct {
 	// LagSeconds is how long ago it was level with the primary, rounded; metrics have the exact seconds.
 	// +optional
 	LagSeconds int64 `json:"lagSeconds,omitempty"`
+	// DelaySeconds is how late it replays WAL, because spec.delayedReplicas names it. It has no lag then.
+	// +optional
+	DelaySeconds int64 `json:"delaySeconds,omitempty"`
+	// ReplayPaused says that somebody has paused the replay of a delayed replica.
+	// +optional
+	ReplayPaused bool `json:"replayPaused,omitempty"`
 	// Rejoin describes how its data is being made fit to follow the primary, while that goes on.
 	// +optional
 	Rejoin *RejoinStatus `json:"rejoin,omitempty"`

@@ -25,6 +25,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name is too long: the names of a cluster's objects contain it; use at most 40 characters"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), because Services are named after it; for example: shop"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failover) || ((!has(self.spec.failover.fenced) || self.spec.failover.fenced.all(n, n.substring(0, size(n) - 2) == self.metadata.name)) && (!has(self.spec.failover.instances) || self.spec.failover.instances.all(i, i.name.substring(0, size(i.name) - 2) == self.metadata.name)))",messageExpression="'spec.failover must name instances of this cluster: write ' + self.metadata.name + '-0 for the first one'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.delayedReplicas) || self.spec.delayedReplicas.all(d, d.name.substring(0, size(d.name) - 2) == self.metadata.name)",messageExpression="'spec.delayedReplicas must name instances of this cluster: write ' + self.metadata.name + '-2 for the third one'"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !self.metadata.name.startsWith('howdah-')",optionalOldSelf=true,message="metadata.name must not begin with howdah-, which is reserved for the objects of Howdah itself; choose another name, such as shop"
 type PostgresCluster struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -51,6 +52,9 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
 // +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 // +kubebuilder:validation:XValidation:rule="self.instances == 1 || !has(self.failover) || !has(self.failover.instances) || self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances).size() < self.instances",message="spec.failover.instances: at least one instance must be able to become primary; remove never: true from one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || has(self.archive)",message="spec.delayedReplicas needs spec.archive, because a delayed replica that starts again finds older WAL only there: set spec.archive.repository.name, or remove spec.delayedReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || self.delayedReplicas.filter(d, d.name.matches('-[0-8]$') && int(d.name.substring(size(d.name) - 1)) < self.instances).size() + (has(self.failover) && has(self.failover.instances) ? self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances && !self.delayedReplicas.exists(d, d.name == i.name)).size() : 0) < self.instances",message="spec.delayedReplicas: at least one instance must be able to become primary; remove one of them, or never: true from spec.failover.instances"
+// +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || !has(self.synchronous) || self.delayedReplicas.filter(d, d.name.matches('-[0-8]$') && int(d.name.substring(size(d.name) - 1)) < self.instances).size() + self.synchronous.number < self.instances",message="spec.synchronous.number must be less than the number of instances without spec.delayedReplicas, because no commit waits for those: use a smaller number or more instances"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || !has(self.postgresql) || !has(self.postgresql.parameters) || !('synchronous_commit' in self.postgresql.parameters) || self.postgresql.parameters['synchronous_commit'] in ['on','remote_apply']",message="spec.postgresql.parameters.synchronous_commit must be on or remote_apply beside spec.synchronous, because other values acknowledge a commit before a replica has it on disk: remove it, and set it for the roles or transactions that may lose commits"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.localeProvider) || self.bootstrap.initdb.localeProvider != 'Builtin' || self.version >= 17",message="spec.bootstrap.initdb.localeProvider: Builtin needs spec.version 17 or later; use ICU or Libc, or a later version"
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.icuRules) || self.version >= 16",message="spec.bootstrap.initdb.icuRules needs spec.version 16 or later: remove it, or use a later version"
@@ -105,6 +109,14 @@ type PostgresClusterSpec struct {
 	// Failover says how a primary that fails is replaced, and by whom. By default, any instance takes over within seconds.
 	// +optional
 	Failover *Failover `json:"failover,omitempty"`
+
+	// DelayedReplicas replay WAL late. They never become primary, no commit waits for them, and the Services and Poolers for readers
+	// don't lead to them. They need spec.archive.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=4
+	DelayedReplicas []DelayedReplica `json:"delayedReplicas,omitempty"`
 
 	// Hibernate stops all instances and keeps their volumes, until it is false again.
 	// +optional

@@ -114,16 +114,16 @@ func kubernetes() member.API {
 	return client
 }
 
-// public tells clients of this instance, by the EndpointSlice and by the pod's label.
+// public tells clients of this instance, by the EndpointSlice and by the pod's labels.
 type public struct {
 	*endpoint.Publisher
 	label *endpoint.Role
 }
 
-// Role writes the label.
-func (p public) Role(role string) {
+// Role writes the labels.
+func (p public) Role(role string, delayed bool) {
 	if p.label != nil {
-		p.label.Set(role)
+		p.label.Set(endpoint.Labels{Role: role, Delayed: delayed})
 	}
 }
 

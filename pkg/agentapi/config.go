@@ -59,6 +59,8 @@ type Config struct {
 	Repair *Repair `json:"repair,omitempty"`
 	// Declared roles and databases; nil: none.
 	Declared *Declared `json:"declared,omitempty"`
+	// DelaySeconds of replicas that replay WAL late, by pod.
+	DelaySeconds map[string]int64 `json:"delaySeconds,omitempty"`
 	// ReplicationSlots that are declared.
 	ReplicationSlots []ReplicationSlot `json:"replicationSlots,omitempty"`
 }

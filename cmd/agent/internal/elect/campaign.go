@@ -12,6 +12,7 @@ func (c *Core) campaign(now Time, acts *Acts) {
 	who := c.candidate(now)
 	acts.Want = who.following()
 	acts.Want.CampaignAsIs = acts.Want.Role == Follow && who.mayCampaignAsIs()
+	acts.Want.Delayed = acts.Want.Role == Follow && who.mayDelay()
 	if c.lease.writing != nil {
 		return
 	}
@@ -107,6 +108,11 @@ func (c *candidate) mayCampaignAsIs() bool {
 	return free && c.now >= c.promise && c.self.Whole && c.server.Mode != Primary && has(c.record.Members, c.self.Name)
 }
 
+// mayDelay says whether a replica may replay WAL late: nobody counts on it.
+func (c *candidate) mayDelay() bool {
+	return c.config.Failover.delayed(c.self.Name) && !has(c.record.Members, c.self.Name)
+}
+
 // mayTake says whether the lease is this instance's to take, or why not.
 func (c *candidate) mayTake() (bool, string) {
 	r := c.record
@@ -134,6 +140,8 @@ func (c *candidate) mayTake() (bool, string) {
 		return c.mayBegin()
 	case r.LastHolder == c.self.Name:
 		return c.mayReturn()
+	case c.mayDelay():
+		return false, c.config.Failover.lateReplica(c.self.Name)
 	case !has(r.Members, c.self.Name) && !c.complete(r):
 		return false, c.lags()
 	}

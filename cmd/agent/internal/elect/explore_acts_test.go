@@ -57,6 +57,9 @@ func (u *universe) act(p *place) {
 }
 
 func (u *universe) write(p *place, w *Write) {
+	if r := p.core.Record(); w.Record.Holder == p.name && !p.core.Holds() && r.LastHolder != p.name && p.core.config.Failover.delayed(p.name) {
+		u.fail("%s takes the lease, and is a delayed replica", p.name)
+	}
 	if p.cut {
 		if u.config.mistake == countedBeforeConfirmed && p.core.holds {
 			p.core.Wrote(p.now, w, Written, w.Record.Version)
@@ -99,7 +102,7 @@ func (u *universe) report(p *place) {
 	for _, r := range u.places {
 		if u.streams(r) == p {
 			have := uint64(len(r.disk.wal))
-			followers[r.name] = Follower{Address: "ip-" + r.name, Streaming: true, Flushed: have, Replayed: have, Lag: uint64(len(p.disk.wal)) - have}
+			followers[r.name] = Follower{Address: "ip-" + r.name, Streaming: true, Flushed: have, Replayed: r.replayed(), Lag: uint64(len(p.disk.wal)) - have}
 		}
 	}
 	p.core.Follow(p.now, followers)
@@ -145,6 +148,7 @@ func (u *universe) lead(p *place, want Want) {
 		p.end = 0
 		u.open(p, want)
 	case p.mode == Replica && (want.Timeline == 0 || p.disk.timeline() < want.Timeline):
+		p.delay(false) // a promotion replays everything
 		p.disk.wal = append(slices.Clip(p.disk.wal), written{max(p.disk.timeline()+1, want.Timeline), 0})
 		p.disk.standby, p.upstream = false, ""
 		u.open(p, want)
@@ -167,6 +171,7 @@ func (u *universe) open(p *place, want Want) {
 }
 
 func (u *universe) follow(p *place, want Want) {
+	p.delay(want.Delayed)
 	leader := u.place(want.Leader.Name)
 	if want.Detached {
 		p.upstream = ""

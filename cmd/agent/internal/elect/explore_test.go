@@ -163,6 +163,7 @@ var faults = map[string]fault{
 	}},
 	"fence":   {"fence", here, func(u *universe, p *place) { u.prefer(Failover{Fenced: []string{p.name}}) }},
 	"never":   {"never", here, func(u *universe, p *place) { u.prefer(Failover{Never: []string{p.name}}) }},
+	"delay":   {"delay", here, func(u *universe, p *place) { u.prefer(Failover{Delayed: []string{p.name}}) }},
 	"hold":    {"pause failover", holding, func(u *universe, p *place) { u.prefer(Failover{Paused: p.now + 6*tick}) }},
 	"restore": {"restore the Lease", holding, func(u *universe, _ *place) { u.lease = u.history[2] }},
 	"edit": {"restore the Lease under a later version", holding, func(u *universe, _ *place) {
@@ -347,6 +348,15 @@ func unbuilt(u *universe) {
 	}
 }
 
+// late: the second of two is a delayed replica.
+func late(u *universe) {
+	u.prefer(Failover{Delayed: []string{u.places[1].name}})
+	u.calm(4)
+	if !u.places[1].delayed || len(u.lease.Members) > 0 {
+		u.fail("the replica is not delayed: %+v", u.lease)
+	}
+}
+
 // advanced: all have more than there is on any snapshot, and the Lease says so.
 func advanced(u *universe) {
 	u.commit(u.places[0], u.places[1:])
@@ -361,6 +371,8 @@ var explorations = map[string]exploration{
 	"two replicas have every commit":        {instances: 3, number: 2, required: true, faults: []string{"crash", "cut", "pause"}, ticks: 4, commits: 1, most: 2},
 	"other limits":                          {instances: 3, number: 1, required: true, faults: []string{"limits", "cut"}, ticks: 6, commits: 1, most: 2},
 	"what people want":                      {instances: 3, number: 1, required: true, faults: []string{"fence", "never", "hold", "crash"}, ticks: 4, commits: 1, most: 2},
+	"a delayed replica":                     {instances: 3, number: 1, required: true, faults: []string{"delay", "crash", "cut", "switch"}, ticks: 4, commits: 1, most: 3},
+	"a delayed replica that has everything": {instances: 2, faults: []string{"delete", "start"}, ticks: 3, commits: 1, most: 2, everything: true, begin: late},
 	"mixed limits":                          {instances: 3, number: 1, required: true, faults: []string{"cut"}, ticks: 5, commits: 1, most: 2, mixed: true},
 	"a successor that is lost":              {instances: 2, number: 1, required: true, faults: []string{"lose"}, ticks: 2, commits: 1, most: 1, begin: replaced},
 	"an instance that is lost":              {instances: 3, number: 1, required: true, faults: []string{"lose"}, ticks: 4, commits: 2, most: 1},

@@ -77,6 +77,8 @@ type place struct {
 	sync     Sync
 	since    uint64
 	upstream string // that a replica streams from
+	delayed  bool   // a replica replays nothing
+	applied  int    // what a delayed one had replayed when that began
 	pending  []int  // commits that wait
 
 	gone, paused, cut, leaving bool
@@ -216,7 +218,7 @@ func (u *universe) key() string {
 	fmt.Fprint(&b, u.lease, u.newest.Term, u.newest.Sequence, u.ticks, u.commits, u.faults, u.done, u.acked, "|")
 	u.describeLetters(&b)
 	for _, p := range u.places {
-		fmt.Fprint(&b, p.number, p.disk, p.mode, p.end, p.sync, p.since, p.upstream, p.pending, p.gone, p.paused, p.cut, p.unheard, p.leaving, p.want.Role, p.want.Leader.Name,
+		fmt.Fprint(&b, p.number, p.disk, p.mode, p.end, p.sync, p.since, p.upstream, p.delayed, p.applied, p.pending, p.gone, p.paused, p.cut, p.unheard, p.leaving, p.want.Role, p.want.Leader.Name,
 			p.want.Detached, p.since, left(p.want.Until, p.now), ";")
 		describe(&b, p.core, p.now)
 	}
@@ -246,7 +248,7 @@ func describe(b *strings.Builder, c *Core, now Time) {
 	}
 	describeWord(b, c, now)
 	fmt.Fprint(b, c.holds, left(c.begun, now), left(c.renewed, now), c.alone, c.solo, c.passed, left(c.promise, now), c.yielded, c.ended, c.ends, c.target, c.limits.Expire, c.limits.wanted.Expire,
-		c.config.Failover.Fenced, c.config.Failover.Never, left(c.config.Failover.Paused, now))
+		c.config.Failover.Fenced, c.config.Failover.Never, c.config.Failover.Delayed, left(c.config.Failover.Paused, now))
 }
 
 func (u *universe) place(name string) *place {
@@ -266,7 +268,7 @@ func (u *universe) fail(format string, args ...any) {
 // boot starts a container.
 func (u *universe) boot(p *place) {
 	d := &p.disk
-	p.mode, p.sync, p.since, p.upstream, p.pending, p.end, p.want, p.leaving = Down, Sync{}, 0, "", nil, 0, Want{}, false
+	p.mode, p.sync, p.since, p.upstream, p.pending, p.end, p.want, p.leaving, p.delayed = Down, Sync{}, 0, "", nil, 0, Want{}, false, false
 	p.life++
 	p.core = New(Self{
 		Name: p.name, UID: p.name + strconv.Itoa(p.number), Address: "ip-" + p.name, Generation: generation,
@@ -298,6 +300,22 @@ func (u *universe) apply(w *Write) (string, bool) {
 	u.newest = u.lease
 	u.history = append(u.history, u.lease)
 	return u.lease.Version, true
+}
+
+// replayed is how much of its WAL a replica has applied.
+func (p *place) replayed() uint64 {
+	if p.delayed {
+		return uint64(min(p.applied, len(p.disk.wal)))
+	}
+	return uint64(len(p.disk.wal))
+}
+
+// delay begins, or ends.
+func (p *place) delay(is bool) {
+	if is && !p.delayed {
+		p.applied = len(p.disk.wal)
+	}
+	p.delayed = is
 }
 
 func (p *place) position() agentapi.Position {

@@ -15,6 +15,8 @@ type Failover struct {
 	Priorities map[string]int
 	// Never become primary by themselves.
 	Never []string
+	// Delayed instances replay WAL late. As replicas they never become primary, nor does any commit wait for them.
+	Delayed []string
 	// Fenced instances run no PostgreSQL.
 	Fenced []string
 	// Isolation is for how long a primary without members goes on when it reaches neither the API server nor another instance; 0: for ever.
@@ -36,9 +38,13 @@ func (f *Failover) order(a, b string) int {
 	return cmp.Or(cmp.Compare(f.priority(b), f.priority(a)), cmp.Compare(a, b))
 }
 
-func (f *Failover) never(name string) bool  { return slices.Contains(f.Never, name) }
-func (f *Failover) fenced(name string) bool { return slices.Contains(f.Fenced, name) }
-func (f *Failover) paused(now Time) bool    { return now < f.Paused }
+func (f *Failover) never(name string) bool {
+	return slices.Contains(f.Never, name) || f.delayed(name)
+}
+
+func (f *Failover) delayed(name string) bool { return slices.Contains(f.Delayed, name) }
+func (f *Failover) fenced(name string) bool  { return slices.Contains(f.Fenced, name) }
+func (f *Failover) paused(now Time) bool     { return now < f.Paused }
 
 // ends says whether this instance is to be without a server from now on, as its pod ends or as it is fenced.
 type ends struct{ leaving, fenced bool }
@@ -61,16 +67,26 @@ func (c *candidate) reluctant() string {
 	case r.Holder != "" && failover.paused(c.now):
 		c.wait(failover.Paused)
 		return fmt.Sprintf("Automatic failover is paused until %s (spec.failover.pausedUntil), so nobody takes over from %s before that.", failover.Pause, r.Holder)
+	case failover.delayed(c.self.Name):
+		return failover.lateReplica(c.self.Name)
 	case failover.never(c.self.Name) && (r.Holder != "" || r.Successor != c.self.Name):
 		return fmt.Sprintf("spec.failover says that %s never becomes primary by itself.", c.self.Name)
 	}
 	return ""
 }
 
+// lateReplica says that an instance is a delayed replica, and what a person can do.
+func (f *Failover) lateReplica(name string) string {
+	return fmt.Sprintf("%s is a delayed replica and doesn't become primary: remove it from spec.delayedReplicas if it has to.", name)
+}
+
 // unwilling adds what a person can do where the only instance that may have an acknowledged commit is one that never takes over.
 func (f *Failover) unwilling(name string) string {
 	if !f.never(name) {
 		return ""
+	}
+	if f.delayed(name) {
+		return " An acknowledged commit could be on it alone. " + f.lateReplica(name)
 	}
 	return fmt.Sprintf(" It never does that by itself, as spec.failover says, and an acknowledged commit could be on it alone: set never: false for %s, "+
 		"or wait for the previous primary.", name)

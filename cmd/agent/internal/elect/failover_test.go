@@ -1,6 +1,7 @@
 package elect
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -227,5 +228,74 @@ func TestAPlannedHandoverGoesToTheHighestPriority(t *testing.T) {
 		if r := a.writes(Written); r.Successor != c.want {
 			t.Errorf("%s: %q takes over, not %q", name, r.Successor, c.want)
 		}
+	}
+}
+
+func TestADelayedReplicaIsNoMemberAndNoCommitWaitsForIt(t *testing.T) {
+	for name, config := range map[string]Config{"commits wait": required(1), "commits wait while there are replicas": preferred(2), "nothing waits": asynchronous()} {
+		t.Run(name, func(t *testing.T) {
+			a := leader(t, config, Record{Version: "1"})
+			settles := func() {
+				for range 4 { // PostgreSQL and the record follow each other
+					a.follow("b", "c").serves(Primary, 1, 100)
+					a.renews(2 * time.Second)
+				}
+			}
+			settles()
+			same(t, "before", a.core.Record().Members, "b", "c")
+			a.core.Configure(with(config, Failover{Delayed: []string{"c"}}))
+			settles()
+			record := a.core.Record()
+			same(t, "members", record.Members, "b")
+			if waits := a.acts.Want.Sync; record.Quorum != min(config.Number, 1) || waits.Quorum != record.Quorum || slices.Contains(waits.Members, "c") {
+				t.Errorf("the quorum is %d, and commits wait for %+v", record.Quorum, waits)
+			}
+		})
+	}
+}
+
+func TestADelayedReplicaTakesNoLease(t *testing.T) {
+	late := Failover{Delayed: []string{"b"}}
+	everything := givenUp(0, "", true)
+	everything.End = End{Timeline: 1, LSN: 99}
+	for name, record := range map[string]Record{
+		"all were stopped in order, and it has everything": everything,
+		"it was a member when the primary died":            held(1, "b", "c"),
+		"a person has named it":                            givenUp(1, "b", true, "b", "c"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := outlasts(t, "b", with(required(1), late), record).hears("c", 1, 90)
+			b.passes(time.Hour).hears("c", 1, 90).waits()
+			b.explains("b is a delayed replica")
+			b.wants(Follow)
+		})
+	}
+	last := givenUp(0, "", false)
+	last.LastHolder = "b"
+	start(t, "b", with(required(1), late)).sees(last).takes() // it is the primary, and becomes a replica with the next switchover
+	if a := start(t, "a", with(required(1), late)).sees(held(1, "c")); a.acts.Want.Delayed {
+		t.Error("another one replays late")
+	}
+}
+
+func TestAReplicaReplaysLateOnceNobodyCountsOnIt(t *testing.T) {
+	late := with(required(1), Failover{Delayed: []string{"b"}})
+	b := start(t, "b", late).serves(Replica, 1, 100).sees(held(1, "b", "c"))
+	if b.acts.Want.Delayed {
+		t.Error("commits wait for it still")
+	}
+	next := held(1, "c")
+	next.Version = "6"
+	if b.sees(next); !b.acts.Want.Delayed {
+		t.Error("it doesn't replay late")
+	}
+}
+
+func TestASwitchoverToADelayedReplicaIsRefused(t *testing.T) {
+	a := leader(t, with(asynchronous(), Failover{Delayed: []string{"b"}}), held(0, "b", "c"))
+	a.follow("b", "c")
+	answer := a.core.Switchover(agentapi.SwitchoverRequest{Token: "t", To: "b"})
+	if answer.State != agentapi.SwitchoverRefused || !strings.Contains(answer.Message, "remove it from spec.delayedReplicas first") {
+		t.Errorf("%+v", answer)
 	}
 }

@@ -60,6 +60,8 @@ func (c *Core) refusal(to string) string {
 		return "no replica follows closely enough to take over"
 	case to != "" && !slices.Contains(c.config.Peers, to):
 		return fmt.Sprintf("%s is no instance of this cluster: write one of %v", to, c.config.Peers)
+	case c.config.Failover.delayed(to):
+		return fmt.Sprintf("%s is a delayed replica: remove it from spec.delayedReplicas first", to)
 	case to != "" && c.config.Failover.fenced(to):
 		return fmt.Sprintf("spec.failover.fenced names %s, so its PostgreSQL doesn't run", to)
 	case to != "" && (!has(c.lease.record.Members, to) || !c.replicas.stream(to)):
@@ -160,7 +162,7 @@ func (c *Core) inherited(now Time) bool {
 // successor is who of the heirs should take over: the one that was asked for, or who is furthest ahead. After an orderly end all of them
 // have everything.
 func (h *handover) successor(heirs []Member, heard *positions, failover *Failover, complete bool) string {
-	if has(heirs, h.to) {
+	if has(heirs, h.to) && !failover.delayed(h.to) {
 		return h.to
 	}
 	willing := slices.DeleteFunc(slices.Clone(heirs), func(m Member) bool { return heard.heard[m.Name].position.Stalled || failover.never(m.Name) })

@@ -69,7 +69,7 @@ func (m *membership) settled(sync Sync) bool {
 func (m *membership) desired() ([]Member, int) {
 	var fit []Member
 	for _, name := range slices.Sorted(maps.Keys(m.replicas.known)) {
-		if name != m.self && slices.Contains(m.config.Peers, name) && m.fit(name) {
+		if name != m.self && m.config.counts(name) && m.fit(name) {
 			fit = append(fit, Member{Name: name, Address: m.replicas.known[name].Address})
 		}
 	}
@@ -98,7 +98,7 @@ func (m *membership) fill(members []Member, number int) []Member {
 		if len(members) >= number {
 			break
 		}
-		if name == m.self || has(members, name) || !slices.Contains(m.config.Peers, name) {
+		if name == m.self || has(members, name) || !m.config.counts(name) {
 			continue
 		}
 		member, _ := m.record.member(name)

@@ -62,7 +62,9 @@ type Want struct {
 	// CampaignAsIs: a copy whose last server was a primary is started as a replica as it is. Nobody is there to rewind it from, and it may have
 	// every commit.
 	CampaignAsIs bool
-	Term         int64
+	// Delayed: the replica replays WAL late, as a person has asked for.
+	Delayed bool
+	Term    int64
 	// Timeline that a promotion begins; 0: whichever is next. A server that has reached it can't: it waits for a later one.
 	Timeline int64
 	// Sync of a primary, set before it accepts writes.

@@ -58,8 +58,21 @@ func (c *Config) limits() Limits {
 	return c.Limits
 }
 
-// number of replicas that commits are to wait for, as far as there are instances.
-func (c *Config) number() int { return max(0, min(c.Number, len(c.Peers)-1)) }
+// number of replicas that commits are to wait for, as far as there are instances that can be such a replica.
+func (c *Config) number() int {
+	able := 0
+	for _, name := range c.Peers {
+		if c.counts(name) {
+			able++
+		}
+	}
+	return max(0, min(c.Number, able-1))
+}
+
+// counts says whether an instance may be a member when it is a replica.
+func (c *Config) counts(name string) bool {
+	return slices.Contains(c.Peers, name) && !c.Failover.delayed(name)
+}
 
 // degraded: the replicas of this data generation are yet to be built, and commits don't wait for that.
 func (c *Config) degraded(record *Record) bool {

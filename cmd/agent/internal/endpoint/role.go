@@ -3,38 +3,48 @@ package endpoint
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// labelRole is the label of the pod that the Services of replicas select by.
-const labelRole = "howdah.dev/role"
+// The labels of the pod that the Services of replicas select by.
+const (
+	labelRole    = "howdah.dev/role"
+	labelDelayed = "howdah.dev/delayed"
+)
+
+// Labels are what they say.
+type Labels struct {
+	Role    string
+	Delayed bool // it replays WAL late
+}
 
 // Labeller is the part of the Kubernetes API that writes a label.
 type Labeller interface {
 	Merge(ctx context.Context, path, manager string, patch, into any) error
 }
 
-// Role keeps the pod's label.
+// Role keeps the pod's labels.
 type Role struct {
 	Pod Pod
 	API Labeller
 	Log *slog.Logger
 
 	mu     sync.Mutex
-	wanted string
+	wanted Labels
 	wake   chan struct{}
 }
 
-// NewRole makes a keeper of the label; Run writes it.
+// NewRole makes a keeper of the labels; Run writes them.
 func NewRole(client Labeller, pod Pod, log *slog.Logger) *Role {
 	return &Role{Pod: pod, API: client, Log: log, wake: make(chan struct{}, 1)}
 }
 
 // Set says what the role is. It doesn't wait.
-func (r *Role) Set(role string) {
+func (r *Role) Set(wanted Labels) {
 	r.mu.Lock()
-	r.wanted = role
+	r.wanted = wanted
 	r.mu.Unlock()
 	select {
 	case r.wake <- struct{}{}:
@@ -42,9 +52,9 @@ func (r *Role) Set(role string) {
 	}
 }
 
-// Run writes the label until ctx ends, again and again while the API server refuses.
+// Run writes the labels until ctx ends, again and again while the API server refuses.
 func (r *Role) Run(ctx context.Context) {
-	written := ""
+	written := Labels{}
 	var retry <-chan time.Time
 	for {
 		select {
@@ -61,7 +71,7 @@ func (r *Role) Run(ctx context.Context) {
 			continue
 		}
 		if err := r.write(ctx, wanted); err != nil {
-			r.Log.Warn("the pod's label can't be written; trying again", "label", labelRole, "role", wanted, "error", err)
+			r.Log.Warn("the pod's labels can't be written; trying again", "role", wanted.Role, "delayed", wanted.Delayed, "error", err)
 			retry = time.After(retryTime)
 			continue
 		}
@@ -69,9 +79,9 @@ func (r *Role) Run(ctx context.Context) {
 	}
 }
 
-func (r *Role) write(ctx context.Context, role string) error {
+func (r *Role) write(ctx context.Context, wanted Labels) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	patch := map[string]any{"metadata": map[string]any{"uid": r.Pod.UID, "labels": map[string]string{labelRole: role}}}
+	patch := map[string]any{"metadata": map[string]any{"uid": r.Pod.UID, "labels": map[string]string{labelRole: wanted.Role, labelDelayed: strconv.FormatBool(wanted.Delayed)}}}
 	return r.API.Merge(ctx, "/api/v1/namespaces/"+r.Pod.Namespace+"/pods/"+r.Pod.Name, manager, patch, nil)
 }

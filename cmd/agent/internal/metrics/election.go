@@ -19,6 +19,7 @@ var (
 	streaming       = describe("replication_streaming", "1 while the replica receives WAL from its primary.")
 	replicationLag  = describe("replication_lag_bytes", "WAL that the primary has written and the replica has not replayed.")
 	replicationTime = describe("replication_lag_seconds", "Since the replica had all that its primary had.")
+	replicationWait = describe("replication_delay_seconds", "How late a delayed replica replays WAL; on others it is missing, and on this one the other metrics of replication are.")
 	fromArchive     = describe("replication_from_archive", "1 while the replica reads the archive, as its primary has no more the WAL that it needs.")
 	rejoinBytes     = describe("rejoin_bytes", "Bytes of the clone that is being made, done and in all.", "of")
 	rejoinAttempts  = describe("rejoin_attempts", "Tries so far to make the data fit to follow; missing while there is nothing to repair.")
@@ -39,7 +40,9 @@ func election(status agentapi.Status, gauge func(desc *prometheus.Desc, value fl
 		gauge(promoted, seconds(e.PromotedAt))
 		gauge(promotionTime, e.PromotionSeconds)
 	}
-	if r := status.Replication; r != nil {
+	if r := status.Replication; r != nil && r.DelaySeconds > 0 {
+		gauge(replicationWait, float64(r.DelaySeconds))
+	} else if r != nil {
 		gauge(streaming, one(r.Streaming))
 		gauge(replicationLag, float64(r.LagBytes))
 		gauge(replicationTime, r.LagSeconds)

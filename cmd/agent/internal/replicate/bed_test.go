@@ -65,6 +65,8 @@ type node struct {
 	server *postmaster.Server
 	lock   *os.File
 	behind bool // it reads the archive
+
+	delaySeconds int64
 }
 
 func newBed(t *testing.T, pg pgtest.Installation, nodes int) *bed {
@@ -186,7 +188,7 @@ func (n *node) startCopy(g generation.Generation, of *node) {
 // configure writes the files of a primary, or of a replica of another node.
 func (n *node) configure(of *node) settings.Files {
 	n.bed.t.Helper()
-	replication := settings.Replication{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30, FromArchive: n.behind}
+	replication := settings.Replication{Pod: n.Pod, Slot: SlotName(n.Pod), VolumeBytes: 4 << 30, FromArchive: n.behind, DelaySeconds: n.delaySeconds}
 	if of != nil {
 		upstream := of.upstream()
 		replication.Upstream = &upstream

@@ -38,6 +38,8 @@ type Replication struct {
 	ReadOnly bool
 	// Closed keeps clients out, as they could read what a failover would undo.
 	Closed bool
+	// DelaySeconds of a replica that replays WAL late. It has no slot, which would keep the WAL that the replica asks for only later.
+	DelaySeconds int64
 	// Least of a server that is started as a replica.
 	Least Least
 }
@@ -65,6 +67,11 @@ func (s Replication) parameters(paths Paths, major int, asked map[string]string)
 		params["primary_conninfo"] = s.Upstream.ConnInfo(s.Pod, database, senderOptions(asked), paths)
 		params["primary_slot_name"] = s.Slot
 	}
+	if s.DelaySeconds > 0 {
+		params["primary_slot_name"] = ""
+		params["recovery_min_apply_delay"] = fmt.Sprintf("%ds", s.DelaySeconds)
+		params["hot_standby_feedback"] = "off" // the primary would keep dead rows for as long as the delay
+	}
 	if s.Upstream != nil && s.FromArchive {
 		params["restore_command"] = walsocket.CommandLine(paths.WAL, walsocket.VerbFetchReplica, paths.SocketDir, "%f", "%p")
 	}
@@ -77,7 +84,7 @@ func (s Replication) parameters(paths Paths, major int, asked map[string]string)
 // KeepsSlots says whether replicas keep copies of logical slots. A server that doesn't write yet what those need would not come up, or go
 // down, with sync_replication_slots.
 func (s Replication) KeepsSlots(major int, asked map[string]string) bool {
-	return s.Logical && postgres.KeepsFailoverSlots(major, asked)
+	return s.Logical && s.DelaySeconds == 0 && postgres.KeepsFailoverSlots(major, asked)
 }
 
 // Times after which a connection to an upstream is given up.

@@ -127,6 +127,6 @@ func (s *server) admit(ctx context.Context) {
 	s.entrance.safe = nil
 	s.set(func(status *agentapi.Status) { status.Closed = "" })
 	s.publisher.Set(true)
-	s.publisher.Role(rolePrimary)
+	s.publisher.Role(rolePrimary, false)
 	s.Log.Info("replicas have what was recovered; clients are let in")
 }

@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -130,6 +131,7 @@ func electorate(config agentapi.Config) elect.Config {
 	for i := range max(1, config.Instances) {
 		out.Peers = append(out.Peers, fmt.Sprintf("%s-%d", config.Cluster, i))
 	}
+	out.Failover.Delayed = slices.Sorted(maps.Keys(config.DelaySeconds))
 	if s := config.Synchronous; s != nil {
 		out.Number, out.Required, out.Degrade = s.Number, s.Required, s.Degrade
 	}

@@ -79,6 +79,7 @@ func (s *server) followWith(want elect.Want) {
 	s.conf.replication = settings.Replication{
 		Pod: s.Pod, Slot: replicate.SlotName(s.Pod), Synchronous: synchronousNames(want.Sync), StandbySlots: s.memberSlots(),
 		VolumeBytes: volumeBytes(string(s.Volume)), ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
+		DelaySeconds: lateBy(s, want),
 	}
 }
 
@@ -123,6 +124,7 @@ func (s *server) checkUp(ctx context.Context) error {
 		return nil
 	}
 	s.keepReading()
+	keepDelay(s)
 	if heldUp(s, inNeed(s)) {
 		return nil
 	}

@@ -317,6 +317,7 @@ type recorder struct {
 	here bool // whether clients are to come here
 	left int  // how often they were left to another primary
 	led  bool // whether they were to come here since that was asked last
+	late bool // whether it is a delayed replica
 }
 
 func (r *recorder) Set(ready bool) {
@@ -338,7 +339,17 @@ func (r *recorder) Vacate(context.Context) bool {
 }
 
 // Role implements Publisher.
-func (r *recorder) Role(string) {}
+func (r *recorder) Role(_ string, delayed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = delayed
+}
+
+func (r *recorder) delayed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.late
+}
 
 func (r *recorder) Yield() {
 	r.mu.Lock()

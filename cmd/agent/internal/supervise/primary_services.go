@@ -79,7 +79,7 @@ func (s *primaryServices) announce(ctx context.Context) bool {
 		return false
 	}
 	s.publisher.Set(true)
-	s.publisher.Role(rolePrimary)
+	s.publisher.Role(rolePrimary, false)
 	return true
 }
 

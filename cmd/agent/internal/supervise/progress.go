@@ -34,8 +34,8 @@ func (p *progress) begin() {
 	p.stuck, p.followed, p.needs, p.lacking = time.Time{}, time.Time{}, asItIs, ""
 }
 
-// note says whether the replica moves; one that fetches from the archive is not stuck.
-func (p *progress) note(found replicate.Position, answers, fetching bool) {
+// note says whether the replica moves; one that fetches from the archive is not stuck, nor is a delayed one that is not to replay yet.
+func (p *progress) note(found replicate.Position, answers, fetching, delayed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -47,7 +47,7 @@ func (p *progress) note(found replicate.Position, answers, fetching bool) {
 		if p.followed.IsZero() {
 			p.followed = now
 		}
-	case moves || !answers || fetching:
+	case moves || !answers || fetching || found.Waiting || delayed && found.Paused:
 		p.stuck, p.followed = time.Time{}, time.Time{}
 	case p.stuck.IsZero():
 		p.stuck, p.followed = now, time.Time{}

@@ -84,7 +84,7 @@ func (s *server) promoted(began time.Time) {
 	s.as = primaryMode
 	s.election.report(func(server *elect.Server) { *server = elect.Server{Mode: elect.Primary, Sync: elect.Sync{Quorum: -1}} }) // until it is known since when
 	s.publisher.Set(true)
-	s.publisher.Role(rolePrimary)
+	s.publisher.Role(rolePrimary, false)
 	s.conf.replication.Upstream = nil
 	took := time.Since(began)
 	s.set(func(status *agentapi.Status) {

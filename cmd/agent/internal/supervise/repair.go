@@ -27,17 +27,18 @@ type method int
 
 const (
 	asItIs method = iota
+	byCut
 	byRewind
 	byClone
 )
 
 func (m method) String() string {
-	return map[method]string{asItIs: "AsItIs", byRewind: "Rewind", byClone: "Clone"}[m]
+	return map[method]string{asItIs: "AsItIs", byCut: "Rewind", byRewind: "Rewind", byClone: "Clone"}[m]
 }
 
 // failed: the copy could not follow as it was, or as it was made.
 func (j *rejoin) failed(complaint string) {
-	j.next, j.message = min(max(j.next, j.tried)+1, byClone), complaint
+	j.next, j.message = min(max(j.next, j.tried, byCut)+1, byClone), complaint
 }
 
 // useless: the copy can't be started as a replica, whatever is done with it.
@@ -52,6 +53,8 @@ func (j *rejoin) ended(m method, err error, now time.Time) {
 	switch {
 	case err == nil:
 		j.next, j.tried, j.message = asItIs, m, ""
+	case m == byCut:
+		j.next, j.message = byRewind, sentence(err)
 	case m == byRewind:
 		j.next, j.message = byClone, sentence(err)
 	default:
@@ -150,6 +153,10 @@ func (r *repair) by(ctx context.Context, want elect.Want, config agentapi.Config
 		return err
 	}
 	source := *r.upstream(config, want.Leader)
+	if m == byCut {
+		r.release()
+		return replica.Cut(ctx, source, g)
+	}
 	if m == byRewind {
 		r.release()
 		return replica.Rewind(ctx, source, g)

@@ -55,7 +55,7 @@ func (r *runner) heldFrom(ctx context.Context, how method) (is bool, err error) 
 	if until == "" {
 		return false, nil
 	}
-	what := map[method]string{byRewind: "The data is not rewound.", byClone: "The data is not cloned."}[how]
+	what := map[method]string{byCut: "WAL that the primary doesn't have is not removed.", byRewind: "The data is not rewound.", byClone: "The data is not cloned."}[how]
 	r.holdBack(what)
 	return true, r.restHeld(ctx, fmt.Sprintf("%s Repairs are paused until %s (spec.repair). %s", what, until, r.repair.message))
 }

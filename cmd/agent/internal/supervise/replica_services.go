@@ -30,6 +30,7 @@ type replicaServices struct {
 	// lead is after which times clients that came are still to be led away.
 	lead  []time.Duration
 	pause pause
+	late  late
 }
 
 // run does what a running replica needs beside its supervision, until ctx ends.
@@ -39,8 +40,9 @@ func (s *replicaServices) run(ctx context.Context) {
 	var kept, facts time.Time
 	for turn := 0; ; turn++ {
 		if turn == 1 { // mostly the pod is Ready by now, so that the -ro Service takes it in once, instead of as one that isn't first
-			s.publisher.Role(roleReplica)
+			s.publisher.Role(roleReplica, s.late.is)
 		}
+		s.lookForDelay(turn > 1)
 		leader, answers := s.election.Leader()
 		if err := s.look(ctx, leader, answers); err != nil && ctx.Err() == nil {
 			s.Log.Debug("the replica doesn't say where it is", "error", err)
@@ -83,7 +85,7 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 			server.Position = position
 		}
 	})
-	s.progress.note(found, answers, s.archiver.Fetching())
+	s.progress.note(found, answers, s.archiver.Fetching(), s.late.is)
 	if found.Streaming {
 		s.reinits.settle(s.copy.generation, false)
 	}
@@ -93,6 +95,9 @@ func (s *replicaServices) look(ctx context.Context, leader agentapi.FollowAnswer
 	}
 	if answers && s.progress.idleFor(assessTime) {
 		s.assess(ctx, found)
+	}
+	if answers && s.late.is {
+		s.lookForFork(ctx, found)
 	}
 	if answers {
 		s.archiver.Confirmed(leader.ArchivedWAL, leader.Archives)
@@ -106,10 +111,11 @@ const readsNoMore = "the replica reads the archive no more"
 // publishLag publishes how far the replica lags. The primary's word is a second old at most, so a replica may be ahead of it.
 func (s *replicaServices) publishLag(found replicate.Position, leader agentapi.FollowAnswer, answers bool) {
 	lag, overdue := int64(0), (*int64)(nil)
-	if answers {
+	delay := delayOf(s.latest.config(), s.Pod, s.election.Want())
+	if answers && delay == 0 {
 		lag = int64(lacks(uint64(found.Replayed), leader.LSN))
 	}
-	if answers && leader.DueLSN > 0 {
+	if answers && leader.DueLSN > 0 && delay == 0 {
 		overdue = new(int64(lacks(uint64(found.Replayed), leader.DueLSN)))
 	}
 	since := s.progress.lagging(lag, answers)
@@ -117,6 +123,7 @@ func (s *replicaServices) publishLag(found replicate.Position, leader agentapi.F
 		status.Replication = &agentapi.ReplicationStatus{
 			Streaming: found.Streaming, ReceivedLSN: found.LSN.String(), ReplayedLSN: found.Replayed.String(),
 			LagBytes: lag, LagSeconds: since.Seconds(), OverdueBytes: overdue, FromArchive: s.progress.readsFor(s.election.Want()),
+			DelaySeconds: delay, ReplayPaused: delay > 0 && found.Paused,
 		}
 	})
 }

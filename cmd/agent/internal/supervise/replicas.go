@@ -117,6 +117,9 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 	for _, f := range connected {
 		lag := lacks(uint64(f.Flushed), due)
 		followers[f.Pod] = elect.Follower{Streaming: f.Streaming(), Flushed: uint64(f.Flushed), Replayed: uint64(f.Replayed), Lag: lag}
+		if delayed(r.latest.config(), f.Pod) {
+			continue
+		}
 		if f.Streaming() {
 			streaming = append(streaming, f.Pod)
 		}
@@ -125,7 +128,7 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 		}
 	}
 	r.slots.follow(streaming, near)
-	r.poolers.Replicas(readable(electorate(r.latest.config()).Peers, written.LSN, connected))
+	r.poolers.Replicas(readable(undelayed(r.latest.config()), written.LSN, connected))
 	r.election.written(written)
 	r.election.settle(uint64(written.LSN))
 	answer := agentapi.FollowAnswer{LSN: uint64(written.LSN), DueLSN: due, Timeline: r.Status().Timeline, Slots: r.slots.positions()}
@@ -161,7 +164,7 @@ type slots struct {
 
 // keep the slots of the other instances where they are, or at these positions.
 func (s *slots) keep(ctx context.Context, positions map[string]uint64) error {
-	peers := slices.DeleteFunc(electorate(s.latest.config()).Peers, func(name string) bool { return name == s.Pod })
+	peers := s.keepsFor(s.latest.config(), positions != nil)
 	var kept map[string]uint64
 	err := s.ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		kept, err = replicate.KeepSlots(ctx, conn, peers, positions)

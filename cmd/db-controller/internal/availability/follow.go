@@ -40,11 +40,16 @@ func Unsettled(o *observed.Cluster, ordinal int) string {
 	return Lags(o, name, agent)
 }
 
-// Lags says why a replica could not take over; empty: it could.
+// Delayed says whether a replica replays WAL late, so that nobody waits for it to follow closely.
+func Delayed(o *observed.Cluster, name string) bool { return o.Cluster.Spec.Delay(name) > 0 }
+
+// Lags says why a replica could not take over; empty: it could, or is not to.
 func Lags(o *observed.Cluster, name string, agent *agentapi.Status) string {
 	switch {
 	case agent.Rejoin != nil:
 		return fmt.Sprintf("%s is being prepared to follow the primary (%s).", name, agent.Rejoin.Method)
+	case Delayed(o, name):
+		return ""
 	case ReadsArchive(agent):
 		return fmt.Sprintf("%s reads WAL from the archive: the primary no longer has what it needs.", name)
 	case agent.Replication == nil || !agent.Replication.Streaming:
@@ -65,7 +70,7 @@ func Heir(o *observed.Cluster, below int) int {
 	best := -1
 	for ordinal := range below {
 		name := o.Names.Instance(ordinal)
-		if ordinal == o.Primary() || o.Cluster.Spec.Failover.Never(name) || o.Cluster.Spec.Failover.IsFenced(name) || Unsettled(o, ordinal) != "" {
+		if ordinal == o.Primary() || o.Cluster.Spec.Failover.Never(name) || Delayed(o, name) || o.Cluster.Spec.Failover.IsFenced(name) || Unsettled(o, ordinal) != "" {
 			continue
 		}
 		if best < 0 || comesBefore(o, ordinal, best) {

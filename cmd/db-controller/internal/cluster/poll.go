@@ -55,7 +55,7 @@ func pollInterval(o *observed.Cluster) time.Duration {
 			interval = pace.UnknownInterval
 		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && window.Open(o):
 			return pace.BusyInterval
-		case ordinal != o.Primary() && (availability.Lags(o, agent.Pod, agent) != "" || !counted(primary, agent.Pod)):
+		case ordinal != o.Primary() && (availability.Lags(o, agent.Pod, agent) != "" || !counted(primary, agent.Pod) && !availability.Delayed(o, agent.Pod)):
 			if joining(o, ordinal) {
 				return pace.BusyInterval
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -53,8 +54,14 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 			o.Cluster.Spec.Failover = &v1alpha1.Failover{Fenced: []v1alpha1.InstanceName{"shop-1"}}
 			o.Agents["shop-1"].State = agentapi.StateStopped
 		}, "Fenced", "shop-1 is fenced: its PostgreSQL is stopped"},
-		"commits wait":          {synchronous(2, v1alpha1.DurabilityRequired, "shop-1"), "CommitsWaiting", "Commits wait: 2 replicas must confirm them, and only 1 can."},
-		"commits need not wait": {synchronous(2, v1alpha1.DurabilityPreferred, "shop-1"), "Joining", "shop-2"},
+		"one is a delayed replica that receives nothing at the moment": {func(o *observed.Cluster) {
+			late(o, "shop-2")
+			o.Agents["shop-2"].Replication = &agentapi.ReplicationStatus{DelaySeconds: 14400}
+			o.Agents["shop-0"].Election.Members = []string{"shop-1"}
+		}, "Following", "could take over. shop-2 is a delayed replica (4h0m0s) and doesn't take over."},
+		"the primary is to be a delayed replica": {func(o *observed.Cluster) { late(o, "shop-0") }, "Following", "shop-0 is the primary: it becomes a delayed replica (spec.delayedReplicas) with the next switchover"},
+		"commits wait":                           {synchronous(2, v1alpha1.DurabilityRequired, "shop-1"), "CommitsWaiting", "Commits wait: 2 replicas must confirm them, and only 1 can."},
+		"commits need not wait":                  {synchronous(2, v1alpha1.DurabilityPreferred, "shop-1"), "Joining", "shop-2"},
 		"commits don't wait for replicas that are being built": {func(o *observed.Cluster) {
 			synchronous(2, v1alpha1.DurabilityRequired, "shop-1")(o)
 			o.Agents["shop-0"].Election.Degraded, o.Agents["shop-0"].Election.Quorum = true, 1
@@ -163,4 +170,8 @@ func TestReducedDurabilityIsReportedSinceItBeganAndUntilItEnds(t *testing.T) {
 	if o.Cluster.Status.Synchronous.ReducedSince != nil || got.Reason != v1alpha1.ReasonFollowing {
 		t.Errorf("once it is over: %+v, %+v", o.Cluster.Status.Synchronous, got)
 	}
+}
+
+func late(o *observed.Cluster, name string) {
+	o.Cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: name, Delay: metav1.Duration{Duration: 4 * time.Hour}}}
 }

@@ -89,10 +89,11 @@ func reportAgent(agent *agentapi.Status, instance *v1alpha1.InstanceStatus) {
 	}
 	instance.Timeline, instance.ConfigHash = agent.Timeline, agent.ConfigHash
 	instance.PendingRestart, instance.Message = agent.PendingRestart, agent.Message
-	instance.Streaming, instance.LagBytes, instance.LagSeconds = false, 0, 0
+	instance.Streaming, instance.LagBytes, instance.LagSeconds, instance.DelaySeconds, instance.ReplayPaused = false, 0, 0, 0, false
 	if follows := agent.Replication; follows != nil {
 		instance.Streaming = follows.Streaming
 		instance.LagBytes, instance.LagSeconds = roughBytes(follows.LagBytes), roughSeconds(follows.LagSeconds)
+		instance.DelaySeconds, instance.ReplayPaused = follows.DelaySeconds, follows.ReplayPaused
 	}
 	instance.Rejoin = rejoinOf(agent.Rejoin, instance.Rejoin)
 }

@@ -37,7 +37,21 @@ func replicated(o *observed.Cluster) condition.Finding {
 			return found
 		}
 	}
-	return condition.True(v1alpha1.ReasonFollowing, fmt.Sprintf("All replicas follow %s and could take over.", o.Names.Instance(o.Primary())))
+	return condition.True(v1alpha1.ReasonFollowing, fmt.Sprintf("All replicas follow %s and could take over.%s", o.Names.Instance(o.Primary()), delayedReplicas(o)))
+}
+
+// delayedReplicas says which of the replicas can't take over, because they are to replay late.
+func delayedReplicas(o *observed.Cluster) (text string) {
+	for _, late := range o.Cluster.Spec.DelayedReplicas {
+		switch ordinal := o.Names.Ordinal(late.Name); {
+		case ordinal < 0 || ordinal >= o.Wanted():
+		case ordinal == o.Primary():
+			text += fmt.Sprintf(" %s is the primary: it becomes a delayed replica (spec.delayedReplicas) with the next switchover, kubectl howdah switchover %s.", late.Name, o.Cluster.Name)
+		default:
+			text += fmt.Sprintf(" %s is a delayed replica (%s) and doesn't take over.", late.Name, late.Delay.Duration)
+		}
+	}
+	return text
 }
 
 // durabilityReduced: the replicas of replaced data are being built, and commits don't wait for that. It says how far they are.
@@ -85,6 +99,8 @@ func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus)
 	case !replica.Ready:
 		_, message := availability.InstanceTrouble(o, ordinal)
 		return condition.False(v1alpha1.ReasonReplicaDown, message)
+	case availability.Delayed(o, replica.Name):
+		return condition.Finding{}
 	case availability.ReadsArchive(o.Agent(ordinal)):
 		return condition.False(v1alpha1.ReasonLagging, availability.Lags(o, replica.Name, o.Agent(ordinal)))
 	case !replica.Streaming:

@@ -9,6 +9,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
@@ -64,12 +65,12 @@ func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 
 // tooFew says that not enough replicas stream without an instance that does.
 func tooFew(o *observed.Cluster, request *v1alpha1.Reinit, ordinal int) string {
-	if request.AllowFewerReplicas || !streams(o, ordinal) {
+	if request.AllowFewerReplicas || !streams(o, ordinal) || availability.Delayed(o, request.Instance) {
 		return ""
 	}
 	others := 0
 	for other := range o.Wanted() {
-		if other != ordinal && other != o.Primary() && streams(o, other) {
+		if other != ordinal && other != o.Primary() && streams(o, other) && !availability.Delayed(o, o.Names.Instance(other)) {
 			others++
 		}
 	}

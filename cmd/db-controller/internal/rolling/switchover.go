@@ -50,6 +50,8 @@ func beginSwitchover(o *observed.Cluster, request *v1alpha1.Switchover) flow.Out
 		refused = "There is only one instance, so no other one can take over."
 	case request.To != "" && (o.Names.Ordinal(request.To) < 0 || o.Names.Ordinal(request.To) >= o.Wanted()):
 		refused = fmt.Sprintf("There is no instance %s: the instances are %s to %s.", request.To, o.Names.Instance(0), o.Names.Instance(o.Wanted()-1))
+	case request.To != "" && availability.Delayed(o, request.To) && primary != o.Names.Ordinal(request.To):
+		refused = fmt.Sprintf("%s is a delayed replica: remove it from spec.delayedReplicas first, and wait until it follows.", request.To)
 	case primary < 0 || !o.Electing():
 		return flow.Next // it begins when there is somebody to take over from
 	}

@@ -110,7 +110,7 @@ func (o *observed) best() string {
 	best := ""
 	for i := range o.cluster.Status.Instances {
 		name := o.cluster.Status.Instances[i].Name
-		if name == o.last() || !o.runs(name) || o.cluster.Spec.Failover.IsFenced(name) || o.cluster.Spec.Failover.Never(name) {
+		if name == o.last() || !o.runs(name) || o.cluster.Spec.Failover.IsFenced(name) || o.cluster.Spec.Failover.Never(name) || o.cluster.Spec.Delay(name) > 0 {
 			continue
 		}
 		mine, member := o.known.had(name)
@@ -133,6 +133,8 @@ func (o *observed) refusal(to string) string {
 		return fmt.Sprintf("there is no instance %s: write one of %s", to, strings.Join(o.names(), ", "))
 	case o.cluster.Spec.Failover.IsFenced(to):
 		return fmt.Sprintf("spec.failover.fenced names %s: remove it from there first", to)
+	case o.cluster.Spec.Delay(to) > 0:
+		return fmt.Sprintf("%s is a delayed replica: remove it from spec.delayedReplicas first", to)
 	case !o.runs(to):
 		return fmt.Sprintf("pod %s doesn't run", to)
 	}

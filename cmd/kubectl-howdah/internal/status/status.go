@@ -98,6 +98,10 @@ func lag(instance *v1alpha1.InstanceStatus) string {
 	switch {
 	case instance.Role != v1alpha1.RoleReplica:
 		return "-"
+	case instance.DelaySeconds > 0 && instance.ReplayPaused:
+		return "replay paused"
+	case instance.DelaySeconds > 0:
+		return "delayed by " + duration.HumanDuration(time.Duration(instance.DelaySeconds)*time.Second)
 	case !instance.Streaming:
 		return "not streaming"
 	case instance.LagBytes == 0 && instance.LagSeconds == 0:

@@ -111,3 +111,16 @@ func TestWhatGoesWrongIsShown(t *testing.T) {
 		}
 	}
 }
+
+func TestADelayedReplicaIsShownAsSuch(t *testing.T) {
+	cluster := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Instances: []v1alpha1.InstanceStatus{
+		{Name: "shop-1", Role: v1alpha1.RoleReplica, Ready: true, DelaySeconds: 4 * 3600},
+		{Name: "shop-2", Role: v1alpha1.RoleReplica, Ready: true, DelaySeconds: 4 * 3600, ReplayPaused: true},
+	}}}
+	text := regexp.MustCompile(` +`).ReplaceAllString(print(t, cluster), " ")
+	for _, want := range []string{"shop-1 replica yes - 0 delayed by 4h no -", "shop-2 replica yes - 0 replay paused no -"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in %s", want, text)
+		}
+	}
+}

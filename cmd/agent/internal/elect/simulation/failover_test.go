@@ -18,6 +18,9 @@ func prefer(w *world, n *node, d time.Duration) {
 	if w.chance(0.4) {
 		failover.Never = []string{w.nodes[w.rng.IntN(len(w.nodes))].name}
 	}
+	if w.chance(0.3) && len(w.nodes) > 2 {
+		failover.Delayed = []string{w.nodes[w.rng.IntN(len(w.nodes))].name}
+	}
 	if w.chance(0.3) {
 		failover.Fenced = []string{n.name}
 	}
@@ -28,7 +31,7 @@ func prefer(w *world, n *node, d time.Duration) {
 	if w.chance(0.3) {
 		w.kind.paused = w.now + 2*d
 	}
-	w.log("never %v, fenced %v, paused for %s", failover.Never, failover.Fenced, w.kind.paused)
+	w.log("never %v, delayed %v, fenced %v, paused for %s", failover.Never, failover.Delayed, failover.Fenced, w.kind.paused)
 	w.configure(len(w.config.Peers))
 }
 
@@ -41,6 +44,8 @@ func (a *agent) asWanted(next elect.Record) {
 	switch {
 	case slices.Contains(f.Fenced, name):
 		w.fail("%s takes the lease, and is fenced", name)
+	case slices.Contains(f.Delayed, name):
+		w.fail("%s takes the lease, and is a delayed replica", name)
 	case slices.Contains(f.Never, name) && known.Successor != name:
 		w.fail("%s takes the lease, and is never to do so", name)
 	case known.Holder != "" && a.local() < f.Paused:

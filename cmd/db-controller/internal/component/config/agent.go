@@ -49,6 +49,13 @@ func electing(cluster *v1alpha1.PostgresCluster, instances int, config *agentapi
 	names := component.NamesOf(cluster)
 	config.Instances, config.DataInstance, config.Lease = instances, cluster.Status.DataInstance, names.Lease()
 	config.PodDomain = component.Host(cluster, names.Pods())
+	for i := range cluster.Spec.DelayedReplicas {
+		if config.DelaySeconds == nil {
+			config.DelaySeconds = map[string]int64{}
+		}
+		late := &cluster.Spec.DelayedReplicas[i]
+		config.DelaySeconds[late.Name] = int64(late.Delay.Seconds())
+	}
 	if lag := cluster.Spec.MaxLagOnFailover; lag != nil {
 		config.MaxLagBytes = lag.Value()
 	}

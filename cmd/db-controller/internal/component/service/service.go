@@ -59,6 +59,9 @@ func service(cluster *v1alpha1.PostgresCluster, name string, template v1alpha1.S
 func selector(cluster *v1alpha1.PostgresCluster, role v1alpha1.InstanceRole) map[string]string {
 	labels := component.Labels(cluster, workload.ComponentInstance)
 	delete(labels, v1alpha1.LabelManagedBy)
+	if len(cluster.Spec.DelayedReplicas) > 0 { // agents of an older version don't write that label
+		labels[v1alpha1.LabelDelayed] = "false"
+	}
 	if role != "" {
 		labels[v1alpha1.LabelRole] = string(role)
 	}
