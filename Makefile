@@ -10,7 +10,7 @@ LOCAL_KUBECONFIG ?= $(CURDIR)/build/kubeconfig
 VERSION ?= $(shell sed -n 's/^appVersion: //p' charts/howdah/Chart.yaml)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
 
-CONTROLLERS := db-controller backup-controller restore-controller upgrade-controller pooler-controller
+CONTROLLERS := db-controller backup-controller restore-controller upgrade-controller pooler-controller drill-controller
 IMAGES := $(CONTROLLERS) agent
 GENERATED := apis/v1alpha1/zz_generated.deepcopy.go config/crd config/rbac config/default charts/howdah/files charts/howdah/README.md charts/howdah-cluster/README.md docs/crd docs/protocol.md
 
@@ -235,7 +235,7 @@ N ?= 100
 
 .PHONY: bench-scale
 bench-scale: kube ## Measure what many clusters cost the controllers (N=100,300 DEAF=33)
-	@CGO_ENABLED=0 go build -trimpath -o build/scale/ ./cmd/db-controller ./cmd/backup-controller ./cmd/restore-controller ./cmd/upgrade-controller ./cmd/pooler-controller
+	@CGO_ENABLED=0 go build -trimpath -o build/scale/ ./cmd/db-controller ./cmd/backup-controller ./cmd/restore-controller ./cmd/upgrade-controller ./cmd/pooler-controller ./cmd/drill-controller
 	@go build -o $(BIN)/scale ./test/scale
 	@KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) $(BIN)/scale -n $(N) -deaf $(or $(DEAF),33) -binaries build/scale
 

@@ -84,3 +84,14 @@ func (p *Pooler) SetConditions(conditions []metav1.Condition) { p.Status.Conditi
 
 // GetStatus is a pointer to the status.
 func (p *Pooler) GetStatus() any { return &p.Status }
+
+// GetConditions are the conditions of the status.
+func (d *FailoverDrill) GetConditions() []metav1.Condition { return d.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (d *FailoverDrill) SetConditions(conditions []metav1.Condition) {
+	d.Status.Conditions = conditions
+}
+
+// GetStatus is a pointer to the status.
+func (d *FailoverDrill) GetStatus() any { return &d.Status }

@@ -24,6 +24,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Restore{}, &RestoreList{},
 		&Upgrade{}, &UpgradeList{},
 		&Pooler{}, &PoolerList{},
+		&FailoverDrill{}, &FailoverDrillList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
@@ -38,6 +39,7 @@ const (
 	KindRestore          = "Restore"
 	KindUpgrade          = "Upgrade"
 	KindPooler           = "Pooler"
+	KindFailoverDrill    = "FailoverDrill"
 )
 
 // Labels and annotations on objects that Howdah makes.

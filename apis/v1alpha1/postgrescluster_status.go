@@ -91,6 +91,14 @@ type PostgresClusterStatus struct {
 	// Reinit is the outcome of the last spec.reinit.
 	// +optional
 	Reinit *ReinitStatus `json:"reinit,omitempty"`
+	// FailoverDrill is the response to the FailoverDrill whose turn it is; one at a time.
+	// +optional
+	FailoverDrill *ClusterFailoverDrill `json:"failoverDrill,omitempty"`
+	// DrilledFaults are the times of the faults that FailoverDrills caused within the last seven days, as far as the last 50.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	DrilledFaults []metav1.Time `json:"drilledFaults,omitempty"`
 	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
 	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional

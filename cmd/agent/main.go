@@ -24,6 +24,7 @@ var commands = []func() *cobra.Command{
 	backupCommand,
 	verifyCommand,
 	drillCommand,
+	failoverDrillCommand,
 	upgradeCommand,
 	restoreCommand,
 	watchdogCommand,

@@ -63,6 +63,8 @@ type Config struct {
 	DelaySeconds map[string]int64 `json:"delaySeconds,omitempty"`
 	// ReplicationSlots that are declared.
 	ReplicationSlots []ReplicationSlot `json:"replicationSlots,omitempty"`
+	// FailoverDrill is the UID of the one that writes rows; empty: none does, so its role and schema are removed.
+	FailoverDrill string `json:"failoverDrill,omitempty"`
 }
 
 // Synchronous says on how many replicas a commit has to be before it is acknowledged.

@@ -73,4 +73,5 @@ const (
 	UpgradeRole          = "howdah_upgrade"
 	ReplicationRole      = "howdah_replication" // agents among each other, and replicas at their primary
 	PoolerRole           = "howdah_pooler"      // poolers, at agents and to look passwords up
+	FailoverDrillRole    = "howdah_failoverdrill"
 )

@@ -16,6 +16,8 @@ const (
 	RoleUpgrade     = "howdah_upgrade"
 	RoleReplication = "howdah_replication"
 	RolePooler      = "howdah_pooler"
+	// RoleFailoverDrill exists while a failover drill writes rows, and owns a schema of its own name.
+	RoleFailoverDrill = "howdah_failoverdrill"
 )
 
 // PoolerLookup is the function in database postgres that gives RolePooler the verifier of a role.
@@ -27,6 +29,7 @@ var certificateRoles = []struct{ role, databases string }{
 	{RoleUpgrade, "all"},
 	{RoleReplication, "replication,postgres"}, // the second is for pg_rewind
 	{RolePooler, "postgres"},                  // where it looks passwords up
+	{RoleFailoverDrill, "postgres"},           // where its schema is, beside the data of nobody
 }
 
 // HBA is what pg_hba.conf is made of.

@@ -109,6 +109,20 @@ var Edges = []Edge{
 		Functions: []string{"PoolersOf", "PoolerAdmitted", "PoolerSecret", "PoolerName", "PoolerHosts", "PrimarySlice"},
 	},
 	{
+		Name:      "FailoverDrill",
+		Requester: "drill-controller", Request: "`FailoverDrill.status.request`",
+		Responder: "db-controller", Response: "`PostgresCluster.status.failoverDrill`, Secret `<cluster>-failover-drill`, and `PostgresCluster.status.drilledFaults`",
+		Over: "the requester clears its `request`, or no longer exists",
+		Rules: []string{
+			"One FailoverDrill at a time has a response: the oldest first, by creationTimestamp, then UID. It keeps its turn until its request is over.",
+			"`Prepared` means that the certificate of the role `howdah_failoverdrill` is in the Secret, and that the agents are told of the drill: the primary's agent creates the role and its schema. When the request is over, all three are removed.",
+			"The fault is caused once `request.inject` names the instance and the UID of its pod. The db-controller looks again whether that is safe, records `Injecting` with both, and then acts. A repeat after a crash meets a pod of another UID, or another primary, and does nothing.",
+			"`Refused` is final for that drill: its requester withdraws it.",
+			"The response names the drill by its UID, so a response to a deleted drill is none to another one of its name.",
+		},
+		Functions: []string{"FailoverDrillOf", "FailoverDrillResponse", "FailoverDrillName", "FailoverDrillSecret", "DrilledFaults", "NextFault"},
+	},
+	{
 		Name:      "Facts",
 		Requester: "backup-controller, restore-controller, upgrade-controller", Request: "nothing",
 		Responder: "db-controller", Response: "`PostgresCluster.status`: instances with node, volume, role and timeline; primary; system identifier; version and image; data generation; archive health; connection",

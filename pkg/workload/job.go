@@ -23,14 +23,15 @@ import (
 
 // Components, the values of v1alpha1.LabelComponent. What Writes touches a data volume.
 const (
-	ComponentInstance     = "instance"
-	ComponentPooler       = "pooler"
-	ComponentInit         = "init"
-	ComponentBackup       = "backup"
-	ComponentRestore      = "restore"
-	ComponentUpgrade      = "upgrade"
-	ComponentUpgradeCheck = "upgrade-check"
-	ComponentImage        = "image"
+	ComponentInstance      = "instance"
+	ComponentPooler        = "pooler"
+	ComponentInit          = "init"
+	ComponentBackup        = "backup"
+	ComponentRestore       = "restore"
+	ComponentUpgrade       = "upgrade"
+	ComponentUpgradeCheck  = "upgrade-check"
+	ComponentImage         = "image"
+	ComponentFailoverDrill = "failover-drill"
 )
 
 // WritingComponents are those whose pods write to a data volume; one of them at a time.

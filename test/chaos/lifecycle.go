@@ -158,7 +158,7 @@ func Twenty(t *testing.T, version int32) []Figure {
 		return nil
 	})
 	figures := []Figure{{"20 single instances Ready after apply", "s", time.Since(began).Seconds()}}
-	for _, program := range []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller"} {
+	for _, program := range []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "drill-controller"} {
 		for _, mib := range residentMiB(t, program) {
 			figures = append(figures, Figure{program + " with 20 clusters", "MiB", mib})
 		}

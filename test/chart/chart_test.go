@@ -27,7 +27,7 @@ const (
 	chart = "../../charts/howdah"
 )
 
-var controllers = []string{"backup-controller", "db-controller", "pooler-controller", "restore-controller", "upgrade-controller"}
+var controllers = []string{"backup-controller", "db-controller", "drill-controller", "pooler-controller", "restore-controller", "upgrade-controller"}
 
 func render(t *testing.T, sets ...string) []unstructured.Unstructured {
 	t.Helper()
@@ -168,7 +168,7 @@ func TestWatchingSomeNamespacesTakesRolesThereAndNothingElsewhere(t *testing.T) 
 
 func TestEveryCRDIsInTheReleaseAndStaysWhenItGoes(t *testing.T) {
 	crds := ofKind(render(t), "CustomResourceDefinition")
-	if len(crds) != 7 {
+	if len(crds) != 8 {
 		t.Errorf("%d CRDs", len(crds))
 	}
 	for _, crd := range crds {
@@ -205,7 +205,7 @@ func TestOneControllerCanBeSetApartFromTheOthers(t *testing.T) {
 			t.Errorf("%s has annotations %v", deployment.Name, deployment.Spec.Template.Annotations)
 		}
 	}
-	if budgets := names(ofKind(objects, "PodDisruptionBudget")); slices.Contains(budgets, "backup-controller") || len(budgets) != 4 {
+	if budgets := names(ofKind(objects, "PodDisruptionBudget")); slices.Contains(budgets, "backup-controller") || len(budgets) != 5 {
 		t.Errorf("budgets of %v", budgets)
 	}
 }

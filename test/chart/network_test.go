@@ -34,7 +34,7 @@ func TestEachControllerReachesWhatItsWorkNeeds(t *testing.T) {
 		t.Fatalf("policies %v", got)
 	}
 	want := map[string][]int32{
-		"db-controller": {53, 53, 8443, 8443}, "upgrade-controller": {53, 53, 8443}, "pooler-controller": {53, 53, 8443},
+		"db-controller": {53, 53, 8443, 8443}, "upgrade-controller": {53, 53, 8443}, "pooler-controller": {53, 53, 8443}, "drill-controller": {53, 53, 8443},
 		"backup-controller": {53, 53, 8443, 9000}, "restore-controller": {53, 53, 8443, 9000},
 	}
 	for _, object := range ofKind(objects, "NetworkPolicy") {

@@ -21,7 +21,7 @@ const (
 	suite       = "howdah-system"
 )
 
-var imageNames = []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "agent"}
+var imageNames = []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "drill-controller", "agent"}
 
 // buildTools builds what is neither Kubernetes nor the suite.
 func (s *story) buildTools(ctx context.Context) error {

@@ -27,6 +27,7 @@ var writers = map[string][]string{
 	"restore-controller": {v1alpha1.KindRestore},
 	"upgrade-controller": {v1alpha1.KindUpgrade},
 	"pooler-controller":  {v1alpha1.KindPooler},
+	"drill-controller":   {v1alpha1.KindFailoverDrill},
 }
 
 // TestAControllerCanWriteTheStatusOfItsOwnKindsOnly lets each controller's ServiceAccount try every kind. The API server
@@ -82,6 +83,9 @@ func oneOfEachKind(t *testing.T, admin client.Client) map[string]client.Object {
 		}},
 		v1alpha1.KindUpgrade: &v1alpha1.Upgrade{ObjectMeta: named, Spec: v1alpha1.UpgradeSpec{Cluster: nowhere, Version: 18}},
 		v1alpha1.KindPooler:  &v1alpha1.Pooler{ObjectMeta: named, Spec: v1alpha1.PoolerSpec{Cluster: nowhere, Instances: 1}},
+		v1alpha1.KindFailoverDrill: &v1alpha1.FailoverDrill{ObjectMeta: named, Spec: v1alpha1.FailoverDrillSpec{
+			Cluster: nowhere, Fault: v1alpha1.FailoverFault{Type: v1alpha1.FaultSwitchover}, MaxPerWeek: 1,
+		}},
 	}
 	for _, object := range objects {
 		create(t, admin, object)

@@ -82,6 +82,7 @@ var links = []struct {
 	{module + "/cmd/db-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
 	{module + "/cmd/upgrade-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
 	{module + "/cmd/pooler-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
+	{module + "/cmd/drill-controller", []string{"github.com/aws", "github.com/minio"}, "it never looks into a bucket"},
 	{module + "/cmd/wal", []string{"net/http", "github.com", "k8s.io", module + "/pkg/agentapi"}, "it is started for every segment of WAL"},
 	{module + "/cmd/howdah-backup", []string{"k8s.io", apis, "go.uber.org/zap"}, "it works where there is no Kubernetes"},
 	{module + "/cmd/agent", []string{"go.uber.org/zap", "sigs.k8s.io/controller-runtime/pkg/manager"}, "it stands in every pod: small, and no controller"},

@@ -27,7 +27,7 @@ type process struct {
 // controllers are all of the suite, with what each needs.
 func controllers(s settings, server *server) []*process {
 	var all []*process
-	for i, name := range []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller"} {
+	for i, name := range []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "drill-controller"} {
 		all = append(all, &process{name: name, folder: s.binaries, kubeconfig: server.kubeconfig, port: 9100 + 2*i})
 	}
 	return all

@@ -99,7 +99,7 @@ const waiting, clustersAtOnce = 4, 3
 // concurrent are the folders of what does several things at a time, whose tests always run with the race detector. The
 // others' don't, because that takes a build of its own and several times as long.
 var concurrent = []string{
-	"/cmd/agent", "/cmd/backup-controller", "/cmd/db-controller", "/cmd/pooler-controller", "/cmd/restore-controller", "/cmd/upgrade-controller",
+	"/cmd/agent", "/cmd/backup-controller", "/cmd/db-controller", "/cmd/drill-controller", "/cmd/pooler-controller", "/cmd/restore-controller", "/cmd/upgrade-controller",
 	"/pkg/background", "/pkg/backup", "/pkg/flow", "/pkg/manager", "/pkg/objstore", "/pkg/walsocket",
 }
 

@@ -151,7 +151,7 @@ func get(t *testing.T, address, token string, config *tls.Config) (status int, b
 func anyCertificate() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
 func TestOnlyWhoMayReadMetricsIsGivenThem(t *testing.T) {
-	for _, controller := range []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller"} {
+	for _, controller := range []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "drill-controller"} {
 		t.Run(controller, func(t *testing.T) {
 			address := serve(t, controller, manager.Options{})
 			stranger, reader := account(t, false), account(t, true)

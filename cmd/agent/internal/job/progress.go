@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math"
 	"sync"
@@ -45,10 +46,31 @@ type Reporter struct {
 func NewReporter(ctx context.Context, client *kube.Client, object agentapi.Object) *Reporter {
 	apply := func(context.Context, any) error { return nil }
 	if client != nil {
-		path := "/apis/" + apiVersion + "/namespaces/" + object.Namespace + "/" + object.Resource + "/" + object.Name + "/status"
+		path := statusPath(object)
 		apply = func(ctx context.Context, body any) error { return client.Apply(ctx, path, progressManager, body) }
 	}
 	return startReporter(ctx, object, apply, time.Now, progressInterval)
+}
+
+// NewHearingReporter is NewReporter, and has hear called with the status of the object as each report has left it: so a Job learns what its
+// controller has written there, with the right to report and no other.
+func NewHearingReporter(ctx context.Context, client *kube.Client, object agentapi.Object, hear func(status json.RawMessage)) *Reporter {
+	path := statusPath(object)
+	apply := func(ctx context.Context, body any) error {
+		var answer struct {
+			Status json.RawMessage `json:"status"`
+		}
+		if err := client.ApplyAndRead(ctx, path, progressManager, body, &answer); err != nil {
+			return err
+		}
+		hear(answer.Status)
+		return nil
+	}
+	return startReporter(ctx, object, apply, time.Now, progressInterval)
+}
+
+func statusPath(object agentapi.Object) string {
+	return "/apis/" + apiVersion + "/namespaces/" + object.Namespace + "/" + object.Resource + "/" + object.Name + "/status"
 }
 
 func startReporter(ctx context.Context, object agentapi.Object, apply func(context.Context, any) error, now func() time.Time, interval time.Duration) *Reporter {

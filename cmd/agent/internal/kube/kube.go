@@ -117,7 +117,12 @@ func authorities(caFile string) (*x509.CertPool, error) {
 // Apply does a server-side apply: what object says becomes so, and belongs to manager from then on. Path is that of the
 // object or of its status.
 func (c *Client) Apply(ctx context.Context, path, manager string, object any) error {
-	return c.apply(ctx, path, url.Values{"fieldManager": {manager}, "force": {"true"}}, object, nil)
+	return c.ApplyAndRead(ctx, path, manager, object, nil)
+}
+
+// ApplyAndRead is Apply, and reads what the object has become into into.
+func (c *Client) ApplyAndRead(ctx context.Context, path, manager string, object, into any) error {
+	return c.apply(ctx, path, url.Values{"fieldManager": {manager}, "force": {"true"}}, object, into)
 }
 
 // Create creates the object at path, or fills in what nobody has set of one that is there, and reads what it has become into into.

@@ -2,7 +2,6 @@ package roles
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -28,10 +27,9 @@ func ensurePooler(ctx context.Context, conn *pgx.Conn, _ Wanted) error {
 	if err := ensureRole(ctx, conn, role); err != nil {
 		return err
 	}
-	var owner string
-	err := conn.QueryRow(ctx, "SELECT pg_catalog.pg_get_userbyid(nspowner)::text FROM pg_catalog.pg_namespace WHERE nspname = $1", schema).Scan(&owner)
+	owner, err := ownerOfSchema(ctx, conn, schema)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows):
+	case err == nil && owner == "":
 		_, err = conn.Exec(ctx, "CREATE SCHEMA "+schema+" AUTHORIZATION "+postgres.RoleSuperuser)
 	case err == nil && owner != postgres.RoleSuperuser:
 		return fmt.Errorf("schema %s in database postgres belongs to %s, so poolers can't look passwords up: rename it", schema, owner)

@@ -22,13 +22,15 @@ type Wanted struct {
 	Password string
 	// SuperuserPassword; empty takes away any that postgres has.
 	SuperuserPassword string
+	// FailoverDrill: one writes rows.
+	FailoverDrill bool
 }
 
 // Ensure makes what is missing and corrects what differs. It may be repeated.
 func Ensure(ctx context.Context, server local.Server, wanted Wanted) error {
 	err := server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		for _, step := range []func(context.Context, *pgx.Conn, Wanted) error{
-			ensureInternal, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase, ensurePooler,
+			ensureInternal, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase, ensurePooler, ensureFailoverDrill,
 		} {
 			if err := step(ctx, conn, wanted); err != nil {
 				return err

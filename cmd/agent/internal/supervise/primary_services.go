@@ -142,7 +142,7 @@ func (s *primaryServices) keepRoles(ctx context.Context) (again bool) {
 	defer cancel()
 	err := roles.Ensure(ctx, s.server, roles.Wanted{
 		Major: s.copy.generation.MajorVersion, Database: in.config.Database, Owner: in.config.Owner,
-		Password: in.password, SuperuserPassword: in.super,
+		Password: in.password, SuperuserPassword: in.super, FailoverDrill: in.config.FailoverDrill != "",
 	})
 	if err == nil {
 		s.clearMessage(rolesMessage)

@@ -41,7 +41,8 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 	if !sameArchive(in.config, before.config) {
 		r.archiving.aim(in.config)
 	}
-	if in.password != before.password || in.super != before.super || in.config.Database != before.config.Database || in.config.Owner != before.config.Owner {
+	if in.password != before.password || in.super != before.super || in.config.Database != before.config.Database || in.config.Owner != before.config.Owner ||
+		in.config.FailoverDrill != before.config.FailoverDrill {
 		wake(r.wakeups.credentials)
 	}
 	if in.config.Declared.Hash() != before.config.Declared.Hash() || !maps.Equal(in.declared, before.declared) {

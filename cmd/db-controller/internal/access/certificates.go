@@ -10,6 +10,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -51,6 +52,33 @@ func (s *Steps) EnsurePoolerCertificate(ctx context.Context, o *observed.Cluster
 		return flow.Retry(err)
 	}
 	o.Cluster.Status.Poolers = o.Poolers
+	return flow.Next
+}
+
+// EnsureFailoverDrillCertificate creates the Secret by which the Job of the failover drill whose turn it is comes to the database. Once it is
+// written, status says so, and from that the agents are told of the drill. Without a drill, both are removed.
+func (s *Steps) EnsureFailoverDrillCertificate(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	live, status := o.Secret(o.Names.FailoverDrill()), &o.Cluster.Status
+	if o.FailoverDrill == nil {
+		status.FailoverDrill = nil
+		if live == nil || observed.Foreign(live, o.Cluster) {
+			return flow.Next
+		}
+		s.Secrets.Drop(o.Cluster, live.Name)
+		return flow.Retry(s.Remove(ctx, live))
+	}
+	wanted, err := secret.ClientTLS(o.Cluster, o.Names.FailoverDrill(), agentapi.FailoverDrillRole, live, o.Authority, o.Now)
+	if err != nil {
+		return flow.Retry(err)
+	}
+	if err := s.Put(ctx, o, wanted); err != nil {
+		return flow.Retry(err)
+	}
+	if status.FailoverDrill == nil || status.FailoverDrill.UID != o.FailoverDrill.UID {
+		status.FailoverDrill = &v1alpha1.ClusterFailoverDrill{
+			Name: o.FailoverDrill.Name, UID: o.FailoverDrill.UID, State: v1alpha1.FailoverDrillPrepared, Message: "The Job that writes rows may start.",
+		}
+	}
 	return flow.Next
 }
 

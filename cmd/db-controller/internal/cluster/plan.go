@@ -62,6 +62,7 @@ func (p parts) components() steps {
 	return steps{
 		instances.SettleBeginning, // recorded before there is a Lease to take
 		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates, p.access.EnsurePoolerCertificate,
+		p.access.EnsureFailoverDrillCertificate,
 		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease,
 		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
 	}
@@ -80,7 +81,7 @@ func (p parts) run() steps {
 		p.instances.Initialize,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
-		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,
+		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,
 	}
 }
 

@@ -6,7 +6,7 @@ package cluster
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=howdah.dev,resources=postgresclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories;backups;poolers;restores;upgrades,verbs=get;list;watch
+// +kubebuilder:rbac:groups=howdah.dev,resources=backuprepositories;backups;failoverdrills;poolers;restores;upgrades,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch

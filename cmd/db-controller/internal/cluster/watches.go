@@ -64,6 +64,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(ofRestore)).
 		Watches(&v1alpha1.Upgrade{}, handler.EnqueueRequestsFromMapFunc(ofUpgrade)).
 		Watches(&v1alpha1.Pooler{}, handler.EnqueueRequestsFromMapFunc(ofPooler)).
+		Watches(&v1alpha1.FailoverDrill{}, handler.EnqueueRequestsFromMapFunc(ofFailoverDrill)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.ofRepository)).
 		Watches(&v1alpha1.PostgresCluster{}, unreadyFirst()).
@@ -92,6 +93,10 @@ func ofUpgrade(_ context.Context, object client.Object) []reconcile.Request {
 
 func ofPooler(_ context.Context, object client.Object) []reconcile.Request {
 	return request(object.GetNamespace(), object.(*v1alpha1.Pooler).Spec.Cluster.Name)
+}
+
+func ofFailoverDrill(_ context.Context, object client.Object) []reconcile.Request {
+	return request(object.GetNamespace(), object.(*v1alpha1.FailoverDrill).Spec.Cluster.Name)
 }
 
 // ofBackup wakes a cluster whose final backup this is.

@@ -102,9 +102,12 @@ func (n Names) Upgrade() string { return n.cluster + "-upgrade" }
 // Pooler is the Secret with the certificate of the cluster's poolers.
 func (n Names) Pooler() string { return protocol.PoolerSecret(n.cluster) }
 
+// FailoverDrill is the Secret with the client certificate of the role howdah_failoverdrill.
+func (n Names) FailoverDrill() string { return protocol.FailoverDrillSecret(n.cluster) }
+
 // Secrets are the names of all of them.
 func (n Names) Secrets() []string {
-	return []string{n.Authority(), n.InstanceSecret(), n.App(), n.Superuser(), n.Backup(), n.Upgrade(), n.Pooler()}
+	return []string{n.Authority(), n.InstanceSecret(), n.App(), n.Superuser(), n.Backup(), n.Upgrade(), n.Pooler(), n.FailoverDrill()}
 }
 
 // Lease is what the agents elect over.

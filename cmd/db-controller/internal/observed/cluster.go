@@ -80,6 +80,8 @@ type Cluster struct {
 
 	// Poolers of the cluster that need its certificate, by name.
 	Poolers []string
+	// FailoverDrill that is responded to; nil: none requests anything.
+	FailoverDrill *v1alpha1.FailoverDrill
 	// Passwords of declared roles, by role, and a sentence for each that isn't available, and for each certificate.
 	Passwords      map[string][]byte
 	NoPasswords    []string

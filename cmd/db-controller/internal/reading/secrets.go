@@ -23,6 +23,9 @@ func (r *Reader) readSecrets(ctx context.Context, o *observed.Cluster) error {
 	if len(o.Poolers)+len(o.Cluster.Status.Poolers) == 0 {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.Pooler() })
 	}
+	if o.FailoverDrill == nil && o.Cluster.Status.FailoverDrill == nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.FailoverDrill() })
+	}
 	for _, name := range names {
 		if o.Own.Complete() {
 			if known := r.Secrets.Get(o.Cluster, name, o.Now); known != nil {
@@ -52,6 +55,16 @@ func (r *Reader) readPoolers(ctx context.Context, o *observed.Cluster) error {
 		return fmt.Errorf("list Poolers: %w", err)
 	}
 	o.Poolers = protocol.PoolersOf(o.Cluster, poolers.Items)
+	return nil
+}
+
+// readFailoverDrill finds the drill whose turn it is.
+func (r *Reader) readFailoverDrill(ctx context.Context, o *observed.Cluster) error {
+	drills := &v1alpha1.FailoverDrillList{}
+	if err := r.Client.List(ctx, drills, client.InNamespace(o.Cluster.Namespace)); err != nil {
+		return fmt.Errorf("list FailoverDrills: %w", err)
+	}
+	o.FailoverDrill = protocol.FailoverDrillOf(o.Cluster, drills.Items)
 	return nil
 }
 

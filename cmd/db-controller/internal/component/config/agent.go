@@ -37,6 +37,9 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 		config.LogLiterals = log.Redaction == v1alpha1.RedactNothing
 	}
 	config.ReplicationSlots = replicationSlots(cluster, database)
+	if drill := cluster.Status.FailoverDrill; drill != nil && drill.State != v1alpha1.FailoverDrillRefused {
+		config.FailoverDrill = string(drill.UID)
+	}
 	if instances > 1 {
 		electing(cluster, instances, &config)
 	}

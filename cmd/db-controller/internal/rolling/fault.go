@@ -1,0 +1,175 @@
+package rolling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/protocol"
+)
+
+// CauseFault causes the fault that the FailoverDrill whose turn it is has decided on, once. What is about to be hit is recorded first, by
+// its UID, so a repeat hits nothing else.
+func (s *Steps) CauseFault(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	response := o.Cluster.Status.FailoverDrill
+	if o.FailoverDrill == nil || response == nil || response.UID != o.FailoverDrill.UID || o.FailoverDrill.Status.Request.Inject == nil {
+		return flow.Next
+	}
+	switch response.State {
+	case v1alpha1.FailoverDrillPrepared:
+		return beginFault(o)
+	case v1alpha1.FailoverDrillInjecting:
+		if o.FailoverDrill.Spec.Fault.Type == v1alpha1.FaultDeletePrimaryPod {
+			return s.deletePrimaryPod(ctx, o)
+		}
+		return s.drillSwitchover(ctx, o)
+	}
+	return flow.Next
+}
+
+// beginFault records that the fault is about to be caused, or why it is not.
+func beginFault(o *observed.Cluster) flow.Outcome {
+	response, inject := o.Cluster.Status.FailoverDrill, o.FailoverDrill.Status.Request.Inject
+	if why := refuseFault(o, inject); why != "" {
+		return endFault(o, v1alpha1.FailoverDrillRefused, why)
+	}
+	response.State, response.Instance, response.PodUID, response.InjectedAt = v1alpha1.FailoverDrillInjecting, inject.Instance, inject.PodUID, observed.TimeOf(o.Now)
+	o.Cluster.Status.DrilledFaults = append(protocol.DrilledFaults(o.Cluster.Status.DrilledFaults, o.Now), *response.InjectedAt)
+	response.Message = fmt.Sprintf("FailoverDrill %s hits %s.", response.Name, response.Instance)
+	return flow.Save(v1alpha1.ReasonFailoverDrill, response.Message)
+}
+
+// refuseFault says why the cluster is in no state for a fault; empty: it is. It is pure.
+func refuseFault(o *observed.Cluster, inject *v1alpha1.FailoverInjection) string {
+	fault, primary := o.FailoverDrill.Spec.Fault, o.Primary()
+	for _, look := range []func(*observed.Cluster) string{refuseByPlan, refuseByWork, refuseByReplicas} {
+		if why := look(o); why != "" {
+			return why
+		}
+	}
+	switch pod := o.PrimaryPod(); {
+	case o.Names.Instance(primary) != inject.Instance || pod == nil || pod.UID != inject.PodUID || !pod.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("%s is no longer the primary in the same pod as when the fault was decided on.", inject.Instance)
+	case fault.To == inject.Instance:
+		return fmt.Sprintf("%s is the primary already.", fault.To)
+	case fault.To != "" && (o.Names.Ordinal(fault.To) < 0 || o.Names.Ordinal(fault.To) >= o.Wanted()):
+		return fmt.Sprintf("There is no instance %s: the instances are %s to %s.", fault.To, o.Names.Instance(0), o.Names.Instance(o.Wanted()-1))
+	}
+	return ""
+}
+
+// refuseByPlan is what a person has decided.
+func refuseByPlan(o *observed.Cluster) string {
+	spec := &o.Cluster.Spec
+	failover := spec.Failover
+	switch {
+	case o.Deleting():
+		return "The cluster is being deleted."
+	case o.Wanted() == 1:
+		return "There is only one instance, so nobody could take over."
+	case spec.Hibernate:
+		return "The cluster is hibernated."
+	case failover != nil && failover.PausedUntil != nil && o.Now.Before(failover.PausedUntil.Time):
+		return fmt.Sprintf("spec.failover.pausedUntil keeps instances from taking over until %s.", failover.PausedUntil.UTC().Format(time.RFC3339))
+	case failover != nil && len(failover.Fenced) > 0:
+		return "spec.failover.fenced stops an instance."
+	case spec.Repair.Paused(o.Now):
+		return "spec.repair pauses repairs."
+	}
+	return ""
+}
+
+// refuseByWork is what else is done to the cluster.
+func refuseByWork(o *observed.Cluster) string {
+	status := &o.Cluster.Status
+	_, locked := volumegrant.LockedBy(o)
+	switch {
+	case locked != "":
+		return locked
+	case o.Operation != "":
+		return fmt.Sprintf("%s has not ended.", o.Operation)
+	case status.Switchover != nil && status.Switchover.State == v1alpha1.SwitchoverRunning:
+		return "A switchover has not ended."
+	case status.Reinit != nil && status.Reinit.State == v1alpha1.ReinitRunning:
+		return fmt.Sprintf("%s is being cloned again.", status.Reinit.Instance)
+	case status.ImageChange != nil:
+		return "A change of image has not reached every instance."
+	}
+	return ""
+}
+
+// refuseByReplicas is whether everybody is there and follows.
+func refuseByReplicas(o *observed.Cluster) string {
+	primary := o.Primary()
+	if primary < 0 || !o.Electing() {
+		return "There is no primary that accepts connections."
+	}
+	for ordinal := range o.Wanted() {
+		if ordinal != primary && !streams(o, ordinal) {
+			return fmt.Sprintf("%s does not follow the primary.", o.Names.Instance(ordinal))
+		}
+	}
+	return ""
+}
+
+// deletePrimaryPod deletes the pod that was recorded, unless it is gone or going.
+func (s *Steps) deletePrimaryPod(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	response, force := o.Cluster.Status.FailoverDrill, o.FailoverDrill.Spec.Fault.Force
+	pod := o.Pod(o.Names.Ordinal(response.Instance))
+	if pod == nil || pod.UID != response.PodUID || !pod.DeletionTimestamp.IsZero() && !force {
+		return endFault(o, v1alpha1.FailoverDrillInjected, fmt.Sprintf("The pod of %s was deleted.", response.Instance))
+	}
+	options := []client.DeleteOption{client.Preconditions{UID: &response.PodUID}}
+	if force {
+		options = append(options, client.GracePeriodSeconds(0))
+	}
+	log.FromContext(ctx).Info("Deleting the pod of the primary for a failover drill", "pod", pod.Name, "drill", response.Name, "force", force)
+	err := s.Client.Delete(ctx, pod, append(options, client.PropagationPolicy(metav1.DeletePropagationBackground))...)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return flow.Retry(fmt.Errorf("delete pod %s: %w", pod.Name, err))
+	}
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, response.Message)
+}
+
+// drillSwitchover asks the agent of the primary to hand over, and hears how it goes.
+func (s *Steps) drillSwitchover(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	response, to := o.Cluster.Status.FailoverDrill, o.FailoverDrill.Spec.Fault.To
+	primary := o.Primary()
+	if primary < 0 {
+		_, message := availability.NotServing(o)
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, message)
+	}
+	now := o.Names.Instance(primary)
+	if now != response.Instance {
+		return endFault(o, v1alpha1.FailoverDrillInjected, fmt.Sprintf("%s took over from %s.", now, response.Instance))
+	}
+	if pod := o.PrimaryPod(); pod == nil || pod.UID != response.PodUID {
+		return endFault(o, v1alpha1.FailoverDrillRefused, fmt.Sprintf("The pod of %s was replaced before it had handed over.", response.Instance))
+	}
+	said := lastSwitchover(o.PrimaryAgent())
+	if said == nil || said.Token != string(response.UID) {
+		return s.requestSwitchover(ctx, o, string(response.UID), to, response.Message)
+	}
+	if said.State == agentapi.SwitchoverRefused {
+		return endFault(o, v1alpha1.FailoverDrillRefused, phrase.Sentence(said.Message))
+	}
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, switchingMessage(now, to))
+}
+
+func endFault(o *observed.Cluster, state v1alpha1.ClusterFailoverDrillState, message string) flow.Outcome {
+	o.Cluster.Status.FailoverDrill.State, o.Cluster.Status.FailoverDrill.Message = state, message
+	return flow.Save(v1alpha1.ReasonFailoverDrill, message)
+}
