@@ -114,7 +114,7 @@ const (
 
 // Database is a database that the primary keeps as it is declared here. A database that is removed from the list stays.
 //
-// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.extensions) || has(self.schemas) || has(self.publications))",message="spec.databases: a database with ensure: Absent is dropped with everything in it; remove its extensions, schemas and publications"
+// +kubebuilder:validation:XValidation:rule="self.ensure != 'Absent' || !(has(self.extensions) || has(self.schemas) || has(self.publications) || has(self.subscriptions))",message="spec.databases: a database with ensure: Absent is dropped with everything in it; remove its extensions, schemas, publications and subscriptions"
 // +kubebuilder:validation:XValidation:rule="!has(self.locale) || has(self.localeProvider)",message="spec.databases[].locale needs a localeProvider, because the name means something else to each: set localeProvider to Builtin, ICU or Libc"
 // +kubebuilder:validation:XValidation:rule="!has(self.localeProvider) || has(self.locale)",message="spec.databases[].localeProvider needs a locale; for example: locale: de-AT with ICU"
 type Database struct {
@@ -168,6 +168,12 @@ type Database struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	Publications []Publication `json:"publications,omitempty"`
+	// Subscriptions to publications of other servers (from version 16 on). A subscription that is removed from the list stays.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Subscriptions []Subscription `json:"subscriptions,omitempty"`
 	// Extensions in the database. An extension that is removed from the list stays.
 	// +optional
 	// +listType=map

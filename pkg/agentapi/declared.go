@@ -29,7 +29,7 @@ type Role struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Passwords of declared roles by name, as they stand in RolesFile.
+// Passwords of declared roles by name, and of subscriptions by PasswordKey, as they stand in RolesFile.
 type Passwords map[string][]byte
 
 // Database that the cluster declares.
@@ -48,6 +48,8 @@ type Database struct {
 	ConnectionLimit *int          `json:"connectionLimit,omitempty"`
 	Schemas         []Schema      `json:"schemas,omitempty"`
 	Publications    []Publication `json:"publications,omitempty"`
+	// Subscriptions to publications of other servers.
+	Subscriptions []Subscription `json:"subscriptions,omitempty"`
 }
 
 // Schema in a declared database.
@@ -73,6 +75,32 @@ type Publication struct {
 	Tables    []string `json:"tables,omitempty"`
 	Schemas   []string `json:"schemas,omitempty"`
 }
+
+// Subscription in a declared database.
+type Subscription struct {
+	Name     string `json:"name"`
+	Absent   bool   `json:"absent,omitempty"`
+	Disabled bool   `json:"disabled,omitempty"`
+	// Publisher as a connection string without the password, and Publications there.
+	Publisher    []ConnectionOption `json:"publisher,omitempty"`
+	Publications []string           `json:"publications,omitempty"`
+	// Owner; empty: that of the database.
+	Owner string `json:"owner,omitempty"`
+	// Slot at the publisher; empty: the name of the subscription.
+	Slot string `json:"slot,omitempty"`
+	// NoCopy: the rows that are there are not copied.
+	NoCopy   bool `json:"noCopy,omitempty"`
+	Failover bool `json:"failover,omitempty"`
+}
+
+// ConnectionOption is a keyword of a connection string, and its value.
+type ConnectionOption struct {
+	Keyword string `json:"keyword"`
+	Value   string `json:"value"`
+}
+
+// PasswordKey is where the password of a subscription stands in RolesFile. No role has such a name.
+func PasswordKey(database, subscription string) string { return database + "/" + subscription }
 
 // Extension in a declared database.
 type Extension struct {

@@ -58,6 +58,8 @@ var (
 	preparedAge      = describe("oldest_prepared_transaction_seconds", "For how long the oldest of them has been prepared; 0: there is none.")
 	vacuumWorkers    = describe("autovacuum_workers", "Workers of autovacuum that are at work.")
 	vacuumMost       = describe("autovacuum_max_workers", "autovacuum_max_workers.")
+	subscriptionRuns = describe("subscription_running", "1 while the subscription is enabled and brings changes, 0 while it is enabled and doesn't.", byDatabase, "subname")
+	subscriptionErrs = describe("subscription_errors_total", "Changes that a subscription could not apply, and copies of tables that failed.", byDatabase, "subname")
 	walRecords       = describe("wal_records_total", "Records of WAL that were written.")
 	walPages         = describe("wal_full_page_images_total", "Whole pages that were written to WAL.")
 	walWritten       = describe("wal_written_bytes_total", "Bytes of WAL that were written.")
@@ -101,6 +103,11 @@ var exporterQueries = []query{
 		sql: `SELECT count(DISTINCT pid)::float8, count(DISTINCT blocker)::float8 FROM pg_stat_activity, unnest(pg_blocking_pids(pid)) AS blocker WHERE wait_event_type = 'Lock'`},
 	{name: "prepared_transactions", measures: gauges(prepared, preparedAge),
 		sql: `SELECT count(*)::float8, coalesce(max(extract(epoch FROM clock_timestamp() - prepared)), 0)::float8 FROM pg_prepared_xacts`},
+	{name: "subscriptions", labels: 2, measures: append(gauges(subscriptionRuns), counters(subscriptionErrs)...),
+		sql: `SELECT d.datname::text, s.subname::text, (w.pid IS NOT NULL)::int::float8, (e.apply_error_count + e.sync_error_count)::float8
+			FROM pg_subscription AS s JOIN pg_database AS d ON d.oid = s.subdbid JOIN pg_stat_subscription_stats AS e ON e.subid = s.oid
+			LEFT JOIN pg_stat_subscription AS w ON w.subid = s.oid AND w.relid IS NULL AND w.pid IS NOT NULL
+			WHERE s.subenabled AND NOT pg_is_in_recovery() ORDER BY 4 DESC LIMIT ` + slotRows},
 	{name: "autovacuum_workers", measures: gauges(vacuumWorkers, vacuumMost),
 		sql: `SELECT count(*)::float8, current_setting('autovacuum_max_workers')::float8 FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'`},
 	{name: "wal", measures: counters(walRecords, walPages, walWritten), sql: `SELECT wal_records::float8, wal_fpi::float8, wal_bytes::float8 FROM pg_stat_wal`},

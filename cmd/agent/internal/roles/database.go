@@ -72,7 +72,7 @@ func (d *declaration) dropDatabases(ctx context.Context, conn *pgx.Conn) error {
 // keepContents works in each database in turn. One that can't be entered is a problem of its own.
 func (d *declaration) keepContents(ctx context.Context) error {
 	for _, database := range d.Databases {
-		if database.Absent || len(database.Extensions)+len(database.Schemas)+len(database.Publications) == 0 || slices.Contains(ownDatabases, database.Name) {
+		if database.Absent || len(database.Extensions)+len(database.Schemas)+len(database.Publications)+len(database.Subscriptions) == 0 || slices.Contains(ownDatabases, database.Name) {
 			continue
 		}
 		conn, err := d.server.Connect(ctx, database.Name)
@@ -83,7 +83,7 @@ func (d *declaration) keepContents(ctx context.Context) error {
 			d.problems = append(d.problems, fmt.Sprintf("database %s: what is in it can't be managed: %v", database.Name, err))
 			continue
 		}
-		for _, step := range []func(context.Context, *pgx.Conn, agentapi.Database) error{d.schemasOf, d.extensionsOf, d.publicationsOf} {
+		for _, step := range []func(context.Context, *pgx.Conn, agentapi.Database) error{d.schemasOf, d.extensionsOf, d.publicationsOf, d.subscriptionsOf} {
 			if err = step(ctx, conn, database); err != nil {
 				break
 			}

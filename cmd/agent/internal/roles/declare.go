@@ -22,7 +22,7 @@ type Desired struct {
 	Major int
 	// Database and Owner of the application.
 	Database, Owner string
-	// Passwords that have arrived, by role.
+	// Passwords that have arrived, by role, or of subscriptions by agentapi.PasswordKey.
 	Passwords map[string]string
 }
 

@@ -107,6 +107,14 @@ func readPasswords(file string, declared *agentapi.Declared) (map[string]string,
 			passwords[role.Name] = string(password)
 		}
 	}
+	for _, database := range declared.Databases {
+		for _, subscription := range database.Subscriptions {
+			key := agentapi.PasswordKey(database.Name, subscription.Name)
+			if password, there := all[key]; there {
+				passwords[key] = string(password)
+			}
+		}
+	}
 	return passwords, nil
 }
 

@@ -9,28 +9,50 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// readPasswords reads those of declared roles from the Secrets that people have created.
+// readPasswords reads those of declared roles and subscriptions from the Secrets that people have created.
 func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 	o.Passwords = map[string][]byte{}
-	for i := range o.Cluster.Spec.Roles {
-		role := &o.Cluster.Spec.Roles[i]
-		if role.PasswordSecret == nil || role.Ensure == v1alpha1.Absent {
-			continue
-		}
-		source, err := r.Secrets.Borrow(ctx, r.Client, o.Cluster, role.PasswordSecret.Name, o.Now)
+	for _, wanted := range passwords(&o.Cluster.Spec) {
+		source, err := r.Secrets.Borrow(ctx, r.Client, o.Cluster, wanted.where.Name, o.Now)
 		if err != nil {
 			return err
 		}
-		password, missing := passwordIn(source, role.PasswordSecret)
+		password, missing := passwordIn(source, wanted.where)
 		if missing != "" {
-			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("role %s has no password: %s", role.Name, missing))
+			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("%s has no password: %s", wanted.subject, missing))
 			continue
 		}
-		o.Passwords[role.Name] = password
+		o.Passwords[wanted.key] = password
 	}
 	return nil
+}
+
+// password that is declared: whose, where it stands, and under which key the agent gets it.
+type password struct {
+	subject, key string
+	where        *v1alpha1.PasswordSecret
+}
+
+func passwords(spec *v1alpha1.PostgresClusterSpec) (all []password) {
+	for i := range spec.Roles {
+		if role := &spec.Roles[i]; role.PasswordSecret != nil && role.Ensure != v1alpha1.Absent {
+			all = append(all, password{"role " + role.Name, role.Name, role.PasswordSecret})
+		}
+	}
+	for i := range spec.Databases {
+		database := &spec.Databases[i]
+		for j := range database.Subscriptions {
+			s := &database.Subscriptions[j]
+			if s.Publisher != nil && s.Ensure != v1alpha1.Absent {
+				subject := fmt.Sprintf("subscription %s in database %s", s.Name, database.Name)
+				all = append(all, password{subject, agentapi.PasswordKey(database.Name, s.Name), &s.Publisher.PasswordSecret})
+			}
+		}
+	}
+	return all
 }
 
 // passwordIn says what is missing, if there is no password.

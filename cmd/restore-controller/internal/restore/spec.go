@@ -50,6 +50,9 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 	if spec.Failover != nil { // what it says of instances and of a pause is about the other cluster's
 		spec.Failover = &v1alpha1.Failover{Profile: spec.Failover.Profile, Renewal: spec.Failover.Renewal}
 	}
+	for i := range spec.Databases { // a copy takes no changes away from the cluster that it is a copy of, unless a person says so
+		spec.Databases[i].Subscriptions = nil
+	}
 	spec.DelayedReplicas = nil // they are named after the other cluster
 	spec.Databases = slices.DeleteFunc(spec.Databases, func(d v1alpha1.Database) bool { return d.Ensure == v1alpha1.Absent })
 	spec.Bootstrap = &v1alpha1.Bootstrap{Restore: bootstrap(spec.Bootstrap, restore.Name)}

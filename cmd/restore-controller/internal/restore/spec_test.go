@@ -68,13 +68,13 @@ func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
 	old.Switchover, old.Hibernate = &v1alpha1.Switchover{To: "shop-1", Token: "a"}, true
 	old.Failover = &v1alpha1.Failover{Profile: "Fast", Instances: []v1alpha1.FailoverInstance{{Name: "shop-1"}}, Fenced: []v1alpha1.InstanceName{"shop-2"}}
 	old.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: "shop-1"}}
-	old.Databases = []v1alpha1.Database{{Name: "orders"}, {Name: "wanted-back", Ensure: v1alpha1.Absent}}
+	old.Databases = []v1alpha1.Database{{Name: "orders", Subscriptions: []v1alpha1.Subscription{{Name: "s"}}}, {Name: "wanted-back", Ensure: v1alpha1.Absent}}
 	header := &backup.Header{PGMajor: 15, Cluster: backup.Cluster{Object: recorded(t, old, true)}}
 	spec, _, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{trusted: true})
 	if err != nil || spec.Failover.Profile != "Fast" || len(spec.Failover.Instances)+len(spec.Failover.Fenced) > 0 {
 		t.Errorf("%+v, %v", spec.Failover, err)
 	}
-	if err != nil || spec.Switchover != nil || spec.DelayedReplicas != nil || spec.Hibernate || len(spec.Databases) != 1 || spec.Databases[0].Name != "orders" {
+	if err != nil || spec.Switchover != nil || spec.DelayedReplicas != nil || spec.Hibernate || len(spec.Databases) != 1 || spec.Databases[0].Name != "orders" || spec.Databases[0].Subscriptions != nil {
 		t.Errorf("%+v, %v", spec, err)
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"k8s.io/utils/ptr"
@@ -47,6 +48,30 @@ func database(wanted v1alpha1.Database) agentapi.Database {
 		out.Publications = append(out.Publications, agentapi.Publication{
 			Name: p.Name, Absent: p.Ensure == v1alpha1.Absent, AllTables: p.AllTables, Tables: p.Tables, Schemas: p.Schemas,
 		})
+	}
+	for i := range wanted.Subscriptions {
+		out.Subscriptions = append(out.Subscriptions, subscription(&wanted.Subscriptions[i]))
+	}
+	return out
+}
+
+// subscription as the agent keeps it. The password comes by another way.
+func subscription(wanted *v1alpha1.Subscription) agentapi.Subscription {
+	if wanted.Ensure == v1alpha1.Absent {
+		return agentapi.Subscription{Name: wanted.Name, Absent: true}
+	}
+	out := agentapi.Subscription{
+		Name: wanted.Name, Disabled: !yes(wanted.Enabled), Publications: wanted.Publications, Owner: wanted.Owner,
+		Slot: wanted.SlotName, NoCopy: !yes(wanted.CopyData), Failover: wanted.Failover,
+	}
+	p := wanted.Publisher
+	for _, option := range []agentapi.ConnectionOption{
+		{Keyword: "host", Value: p.Host}, {Keyword: "port", Value: strconv.Itoa(int(p.Port))}, {Keyword: "dbname", Value: p.Database},
+		{Keyword: "user", Value: p.User}, {Keyword: "sslmode", Value: string(p.SSLMode)}, {Keyword: "sslrootcert", Value: p.SSLRootCert},
+	} {
+		if option.Value != "" {
+			out.Publisher = append(out.Publisher, option)
+		}
 	}
 	return out
 }
