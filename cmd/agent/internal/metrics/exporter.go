@@ -37,6 +37,8 @@ const (
 	byDatabase = "datname"
 	byState    = "state"
 	byUser     = "usename"
+	bySchema   = "schemaname"
+	byTable    = "relname"
 	bySlot     = "slot_name"
 	bySlotType = "slot_type"
 )
@@ -46,6 +48,8 @@ const (
 	databaseRows = "100"
 	sessionRows  = "200"
 	slotRows     = "50"
+	ioRows       = "100"
+	tableRows    = "5" // of each database
 )
 
 var (
@@ -60,6 +64,10 @@ var (
 	vacuumMost       = describe("autovacuum_max_workers", "autovacuum_max_workers.")
 	subscriptionRuns = describe("subscription_running", "1 while the subscription is enabled and brings changes, 0 while it is enabled and doesn't.", byDatabase, "subname")
 	subscriptionErrs = describe("subscription_errors_total", "Changes that a subscription could not apply, and copies of tables that failed.", byDatabase, "subname")
+	ioOperations     = describe("io_operations_total", "Operations on files by kind of process, what it works on, and why (from 17 on).", "backend_type", "object", "context", "operation")
+	ioTime           = describe("io_seconds_total", "Time that these operations took, with track_io_timing.", "backend_type", "object", "context", "operation")
+	tableDead        = describe("table_dead_rows", "Dead rows of the tables of a database that have most, which autovacuum has yet to remove.", byDatabase, bySchema, byTable)
+	tableXIDAge      = describe("table_xid_age", "Age of the oldest unfrozen transaction ID of these tables.", byDatabase, bySchema, byTable)
 	walRecords       = describe("wal_records_total", "Records of WAL that were written.")
 	walPages         = describe("wal_full_page_images_total", "Whole pages that were written to WAL.")
 	walWritten       = describe("wal_written_bytes_total", "Bytes of WAL that were written.")
@@ -111,6 +119,10 @@ var exporterQueries = []query{
 	{name: "autovacuum_workers", measures: gauges(vacuumWorkers, vacuumMost),
 		sql: `SELECT count(*)::float8, current_setting('autovacuum_max_workers')::float8 FROM pg_stat_activity WHERE backend_type = 'autovacuum worker'`},
 	{name: "wal", measures: counters(walRecords, walPages, walWritten), sql: `SELECT wal_records::float8, wal_fpi::float8, wal_bytes::float8 FROM pg_stat_wal`},
+	{name: "io", labels: 4, nulls: true, measures: counters(ioOperations, ioTime), sql: `SELECT '', '', '', '', 0::float8, 0::float8 WHERE false`,
+		sql17: `SELECT backend_type, object, context, operation, n::float8, ms / 1000 FROM pg_stat_io, LATERAL (VALUES ('read', reads, read_time),
+			('write', writes, write_time), ('extend', extends, extend_time), ('fsync', fsyncs, fsync_time)) AS v (operation, n, ms)
+			WHERE n > 0 ORDER BY n DESC LIMIT ` + ioRows},
 	{name: "databases", labels: 2, measures: append(gauges(
 		exporter("stat_database_numbackends", "Sessions in a database.", byID, byDatabase),
 	), counters(
@@ -134,4 +146,11 @@ var exporterQueries = []query{
 		temp_bytes::float8, deadlocks::float8, blk_read_time, blk_write_time FROM pg_stat_database WHERE datname IS NOT NULL ORDER BY xact_commit DESC LIMIT ` + databaseRows},
 }
 
-func allQueries() []query { return append(slices.Clone(queries), exporterQueries...) }
+// perDatabase are asked in each database, seldom.
+var perDatabase = []query{
+	{name: "vacuum_debt", labels: 3, measures: gauges(tableDead, tableXIDAge), every: sizesInterval, everywhere: true,
+		sql: `SELECT current_database()::text, s.schemaname::text, s.relname::text, s.n_dead_tup::float8, age(c.relfrozenxid)::float8
+			FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid WHERE c.relkind IN ('r', 'm') AND s.n_dead_tup >= 1000 ORDER BY 4 DESC LIMIT ` + tableRows},
+}
+
+func allQueries() []query { return slices.Concat(queries, exporterQueries, perDatabase) }

@@ -20,10 +20,10 @@ type Source interface {
 	Server() local.Server
 }
 
-// Handler answers with the metrics of source.
-func Handler(source Source) http.Handler {
+// Handler answers with the metrics of source, whose server has this certificate.
+func Handler(source Source, certificate string) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&collector{source: source, queries: newQuerier(source.Server(), allQueries())}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(&collector{source: source, certificate: certificate, queries: newQuerier(source.Server(), allQueries())}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: askTime + time.Second})
 }
 
@@ -38,6 +38,7 @@ var (
 	started         = describe("start_time_seconds", "When PostgreSQL was started last, in seconds since 1970.")
 	pendingRestart  = describe("config_pending_restart", "Parameters whose new value waits for a restart.")
 	configRefused   = describe("config_refused", "1 while the wanted configuration is refused and the one before runs on.")
+	certificateEnd  = describe("certificate_expiry_timestamp_seconds", "When the server's certificate expires, in seconds since 1970. It is renewed a month before.")
 	volumeBytes     = describe("volume_bytes", "Size of the volume's file system.")
 	volumeUsed      = describe("volume_used_bytes", "What is used of it, but for what the agent holds back.")
 	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")
@@ -56,8 +57,9 @@ var (
 )
 
 type collector struct {
-	source  Source
-	queries *querier
+	source      Source
+	certificate string // a file
+	queries     *querier
 }
 
 // Describe describes nothing: which metrics there are depends on the instance.
@@ -103,6 +105,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(archiveDamaged, seconds(found))
 		out <- prometheus.MustNewConstMetric(archived, prometheus.CounterValue, float64(pushed))
 		out <- prometheus.MustNewConstMetric(archiveFailures, prometheus.CounterValue, float64(failures))
+	}
+	if expires, known := expiry(c.certificate); known {
+		gauge(certificateEnd, float64(expires.Unix()))
 	}
 	election(status, gauge)
 	if running {

@@ -94,7 +94,7 @@ func (a *querier) ask() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
-	_ = inSession(ctx, a.server, queryTime, func(conn *pgx.Conn) error { // each answer says that it is none
+	_ = inSession(ctx, a.server, "postgres", queryTime, func(conn *pgx.Conn) error { // each answer says that it is none
 		for _, q := range a.often {
 			a.last[q.name] = q.ask(ctx, conn)
 		}
@@ -104,8 +104,8 @@ func (a *querier) ask() {
 }
 
 // inSession runs do in a session that ends each query after the time given, and lives on.
-func inSession(ctx context.Context, server local.Server, each time.Duration, do func(*pgx.Conn) error) error {
-	return server.With(ctx, "postgres", func(conn *pgx.Conn) error {
+func inSession(ctx context.Context, server local.Server, database string, each time.Duration, do func(*pgx.Conn) error) error {
+	return server.With(ctx, database, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", each.Milliseconds())); err != nil {
 			return err
 		}
@@ -125,8 +125,12 @@ func (r *rarely) begin(server local.Server) {
 		last := &answer{failed: true}
 		ctx, cancel := context.WithTimeout(context.Background(), rareTime+askTime)
 		defer cancel()
-		_ = inSession(ctx, server, rareTime, func(conn *pgx.Conn) error { // the answer says that it is none
-			last = r.ask(ctx, conn)
+		_ = inSession(ctx, server, "postgres", rareTime, func(conn *pgx.Conn) error { // the answer says that it is none
+			if r.everywhere {
+				last = r.askEverywhere(ctx, server, conn)
+			} else {
+				last = r.ask(ctx, conn)
+			}
 			return nil
 		})
 		r.mu.Lock()
@@ -147,6 +151,29 @@ func (q query) ask(ctx context.Context, conn *pgx.Conn) *answer {
 		return &answer{failed: true}
 	}
 	return &answer{metrics: metrics}
+}
+
+// busiest are the databases of users in which most is done.
+const busiest = `SELECT d.datname::text FROM pg_database AS d JOIN pg_stat_database AS s ON s.datid = d.oid
+	WHERE d.datallowconn AND NOT d.datistemplate AND d.datname <> 'postgres' ORDER BY s.xact_commit DESC LIMIT 20`
+
+// askEverywhere asks in one database after the other. One that lets nobody in is left out, and the answer is none.
+func (q query) askEverywhere(ctx context.Context, server local.Server, conn *pgx.Conn) *answer {
+	rows, err := conn.Query(ctx, busiest)
+	if err != nil {
+		return &answer{failed: true}
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	all := &answer{failed: err != nil}
+	for _, name := range names {
+		err := inSession(ctx, server, name, queryTime, func(conn *pgx.Conn) error {
+			metrics, err := q.rows(ctx, conn)
+			all.metrics = append(all.metrics, metrics...)
+			return err
+		})
+		all.failed = all.failed || err != nil
+	}
+	return all
 }
 
 func (q query) rows(ctx context.Context, conn *pgx.Conn) ([]prometheus.Metric, error) {

@@ -25,6 +25,8 @@ type query struct {
 	sql17 string
 	// every is how often it is asked; 0: at each scrape, but for those in quick succession.
 	every time.Duration
+	// everywhere: it is asked in each database, of the busiest ones.
+	everywhere bool
 }
 
 // sizesInterval is long because the sizes of databases are a look at each of their files.
