@@ -107,3 +107,20 @@ func TestAnotherClassOfLoadBalancerIsReachedThroughNone(t *testing.T) {
 		}
 	}
 }
+
+func TestTheServicesForReadersLeadToNoDelayedReplica(t *testing.T) {
+	cluster := shop(v1alpha1.Services{})
+	wanted, _ := Optional(cluster)
+	for _, s := range wanted {
+		if _, limited := s.Spec.Selector[v1alpha1.LabelDelayed]; limited {
+			t.Errorf("%s selects by a label that agents of an older version don't write", s.Name)
+		}
+	}
+	cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: "shop-2"}}
+	wanted, _ = Optional(cluster)
+	for _, s := range wanted {
+		if s.Spec.Selector[v1alpha1.LabelDelayed] != "false" {
+			t.Errorf("%s selects %v", s.Name, s.Spec.Selector)
+		}
+	}
+}
