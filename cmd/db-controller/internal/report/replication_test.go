@@ -59,6 +59,11 @@ func TestReplicationIsJudgedByTheWorstReplica(t *testing.T) {
 			o.Agents["shop-2"].Replication = &agentapi.ReplicationStatus{DelaySeconds: 14400}
 			o.Agents["shop-0"].Election.Members = []string{"shop-1"}
 		}, "Following", "could take over. shop-2 is a delayed replica (4h0m0s) and doesn't take over."},
+		"all replicas are delayed": {func(o *observed.Cluster) {
+			late(o, "shop-1")
+			o.Cluster.Spec.DelayedReplicas = append(o.Cluster.Spec.DelayedReplicas, v1alpha1.DelayedReplica{Name: "shop-2", Delay: metav1.Duration{Duration: time.Hour}})
+			o.Agents["shop-0"].Election.Members = nil
+		}, "Following", "No other instance could take over from shop-0. shop-1 is a delayed replica"},
 		"the primary is to be a delayed replica": {func(o *observed.Cluster) { late(o, "shop-0") }, "Following", "shop-0 is the primary: it becomes a delayed replica (spec.delayedReplicas) with the next switchover"},
 		"commits wait":                           {synchronous(2, v1alpha1.DurabilityRequired, "shop-1"), "CommitsWaiting", "Commits wait: 2 replicas must confirm them, and only 1 can."},
 		"commits need not wait":                  {synchronous(2, v1alpha1.DurabilityPreferred, "shop-1"), "Joining", "shop-2"},

@@ -37,7 +37,21 @@ func replicated(o *observed.Cluster) condition.Finding {
 			return found
 		}
 	}
-	return condition.True(v1alpha1.ReasonFollowing, fmt.Sprintf("All replicas follow %s and could take over.%s", o.Names.Instance(o.Primary()), delayedReplicas(o)))
+	primary, text := o.Names.Instance(o.Primary()), "All replicas follow %s and could take over."
+	if heirs(o) == 0 {
+		text = "No other instance could take over from %s."
+	}
+	return condition.True(v1alpha1.ReasonFollowing, fmt.Sprintf(text, primary)+delayedReplicas(o))
+}
+
+// heirs are how many replicas there are that are to be able to take over.
+func heirs(o *observed.Cluster) (count int) {
+	for ordinal := range o.Wanted() {
+		if ordinal != o.Primary() && !availability.Delayed(o, o.Names.Instance(ordinal)) {
+			count++
+		}
+	}
+	return count
 }
 
 // delayedReplicas says which of the replicas can't take over, because they are to replay late.
