@@ -324,8 +324,9 @@ $(BIN)/kustomize: TOOL = sigs.k8s.io/kustomize/kustomize/v5
 $(BIN)/golangci-lint: TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(BIN)/govulncheck: TOOL = golang.org/x/vuln/cmd/govulncheck
 $(BIN)/cosign: TOOL = github.com/sigstore/cosign/v3/cmd/cosign
+$(BIN)/operator-verify: TOOL = github.com/operator-framework/api/cmd/operator-verify
 
-$(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint $(BIN)/govulncheck $(BIN)/cosign: $(BIN)/%: tools/%.mod
+$(BIN)/controller-gen $(BIN)/helm $(BIN)/kustomize $(BIN)/golangci-lint $(BIN)/govulncheck $(BIN)/cosign $(BIN)/operator-verify: $(BIN)/%: tools/%.mod
 	@echo "building $* (once; minutes for the big ones)"
 	@mkdir -p $(BIN)
 	@CGO_ENABLED=0 GOWORK=off nice go build -modfile=$< -o $@ $(TOOL)

@@ -145,6 +145,23 @@ func (s *stranger) release() {
 	s.timed("verifying it", func() { s.run("make", target("verify-release", "PUBLIC_KEY="+public)...) })
 	if !testing.Short() {
 		s.cosign(public)
+		s.bundle()
+	}
+}
+
+// bundle has the validator of the Operator Lifecycle Manager look at the bundle, and at one that is wrong.
+func (s *stranger) bundle() {
+	program, err := filepath.Abs(filepath.Join(root, "build/bin/operator-verify"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.run("make", "-s", program)
+	s.run(program, "manifests", filepath.Join(s.dist, "bundle"))
+	wrong := filepath.Join(s.folder, "bundle")
+	s.run("cp", "-r", filepath.Join(s.dist, "bundle"), wrong)
+	s.run("sed", "-i", "s/^  version: "+regexp.QuoteMeta(version)+"$/  version: none/", filepath.Join(wrong, "manifests/howdah.clusterserviceversion.yaml"))
+	if out, err := s.try(program, "manifests", wrong); err == nil {
+		s.Errorf("operator-verify accepts a bundle without a version:\n%s", out)
 	}
 }
 

@@ -41,6 +41,7 @@ func (r *Release) writeManifests(ctx context.Context) error {
 	return firstError(
 		r.write("install.yaml", []byte(about+strings.Join(all, "---\n"))),
 		r.write("crds.yaml", []byte(about+strings.Join(crds, "---\n"))),
+		r.writeBundle(all),
 	)
 }
 

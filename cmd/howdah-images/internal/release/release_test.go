@@ -114,6 +114,9 @@ func small(folder string) (*Release, error) {
 	if err := os.CopyFS(filepath.Join(source, "charts"), os.DirFS(filepath.Join(repository, "charts"))); err != nil {
 		return nil, err
 	}
+	if err := os.CopyFS(filepath.Join(source, "config/samples"), os.DirFS(filepath.Join(repository, "config/samples"))); err != nil {
+		return nil, err
+	}
 	helm, err := filepath.Abs(filepath.Join(repository, "build/bin/helm"))
 	return &Release{
 		Source: image.Source{Dir: source, Version: "1.2.3", Revision: "0123456789abcdef0123456789abcdef01234567"},
