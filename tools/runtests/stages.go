@@ -84,6 +84,9 @@ func stages(full bool) []*stage {
 	if !usersCluster() {
 		all = append(all, installStage(full))
 	}
+	if full {
+		all = append(all, emulatedStage())
+	}
 	if full && !usersCluster() {
 		for _, v := range variants {
 			all = append(all, v.stage())
