@@ -258,7 +258,7 @@ func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
 	})
 	pinned := regexp.MustCompile("^" + regexp.QuoteMeta(s.address) + `/strangers/([a-z-]+):` + regexp.QuoteMeta(version) + "@sha256:[0-9a-f]{64}$")
 	images := s.podsOfTheSuite()
-	if len(images) != 5 {
+	if len(images) != 6 {
 		t.Errorf("the suite has the images %v", images)
 	}
 	for _, image := range images {
