@@ -167,6 +167,7 @@ verify-docs:
 # What is tried, and how often; FAULTS left out is all of them. With ALONE=true there are no controllers meanwhile.
 ROUNDS ?= 1
 FAULTS ?=
+CHANGES ?=
 REPLICATION ?= async,sync
 ALONE ?= false
 MINUTES ?= 60
@@ -190,6 +191,10 @@ old-agent: kube
 .PHONY: chaos
 chaos: cluster deploy $(if $(OLD_AGENT),old-agent) ## Try faults on the cluster here and measure what comes of them (ROUNDS=3 FAULTS=switchover,node-kill REPLICATION=sync)
 	$(CHAOS) -run=TestFaults -rounds=$(ROUNDS) -faults=$(FAULTS) -alone=$(ALONE)
+
+.PHONY: chaos-pooler
+chaos-pooler: cluster deploy ## Change and break a cluster while 50 clients write by way of its Pooler, and others without it (ROUNDS=10 CHANGES=switchover,drain)
+	$(CHAOS) -run=TestClientsOfAPooler -rounds=$(ROUNDS) -changes=$(CHANGES)
 
 .PHONY: chaos-ways-back
 chaos-ways-back: cluster deploy ## Undo, discard, fail upgrades and cancel restores at each step while 500 rows a second are written (ROUNDS=3 WAYS=undo,discard,upgrade,restore)

@@ -50,6 +50,7 @@ type Options struct {
 	Volumes     Volumes
 	OldAgent    string // an image of another version
 	Logical     bool   // it has a slot for Follow
+	Memory      string // of an instance; empty: no limit
 }
 
 // Volumes of a cluster: what can be done to them.
@@ -78,6 +79,7 @@ type Subject struct {
 	Renewal     Renewal
 	instances   int32
 	target      writes.Target // by the Service, from home
+	pooler      writes.Target // by that of the Pooler, if there is one
 	namespaces  *sync.Map     // of nodes, by name
 	alone       bool          // there are no controllers, and status is out of date
 }
@@ -88,7 +90,7 @@ func New(t *testing.T, options Options) *Subject {
 	s := newSubject(t, options.Replication)
 	s.instances, s.OldAgent, s.Renewal = cmp.Or(options.Instances, s.instances), options.OldAgent, options.Renewal
 	cluster := s.NewCluster(name, options.Version)
-	cluster.Spec.Instances = s.instances
+	cluster.Spec.Instances, cluster.Spec.Resources = s.instances, memoryLimit(options.Memory)
 	if options.Renewal != "" {
 		cluster.Spec.Failover = &v1alpha1.Failover{Renewal: options.Renewal}
 	}

@@ -1,6 +1,7 @@
 package writes
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,6 +24,8 @@ type Target struct {
 	Password string
 	TLS      *tls.Config
 	Dial     netns.Dial
+	// Patience with a connection that doesn't come about; 0 is a second.
+	Patience time.Duration
 }
 
 // connectTime is what a client gives a connection to come about: one that hangs is an outage, and measured as one.
@@ -44,7 +47,7 @@ func (t Target) Connect(ctx context.Context, listeners ...pgconn.NoticeHandler) 
 	if t.Dial != nil {
 		config.DialFunc = pgconn.DialFunc(t.Dial)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(t.Patience, connectTime))
 	defer cancel()
 	return pgx.ConnectConfig(ctx, config)
 }
@@ -103,11 +106,14 @@ type Client struct {
 	Patience time.Duration
 	// Pace is from one row to the next; 0 is 50 milliseconds.
 	Pace time.Duration
+	// Open is for how long the transaction of a row stays open once the row is written; 0: the row is a statement without BEGIN and COMMIT.
+	Open time.Duration
 
 	conn   *pgx.Conn
 	warned bool // the server has said something about the present statement
 	mutex  sync.Mutex
 	acks   []Ack
+	failed []Failure
 	last   error
 	broken int // how many rows were acknowledged when a write failed last
 	stop   context.CancelFunc
@@ -146,7 +152,9 @@ func (c *Client) run(ctx context.Context) {
 	defer ticker.Stop()
 	for n := int64(1); ; n++ {
 		ack, err := c.write(ctx, n)
-		c.note(ack, err)
+		if ctx.Err() == nil || err == nil {
+			c.note(ack, err)
+		}
 		if err != nil && !c.stays(err) || !c.Keep {
 			c.hangUp()
 		}
@@ -160,17 +168,21 @@ func (c *Client) run(ctx context.Context) {
 }
 
 func (c *Client) write(ctx context.Context, n int64) (ack Ack, err error) {
+	ack.Row, ack.Sent, c.warned = Row{c.Name, n}, time.Now(), false
 	if c.conn == nil {
 		if err := c.connect(ctx); err != nil {
 			return ack, fmt.Errorf("connect: %w", err)
 		}
+		ack.Sent = time.Now()
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)
 	defer cancel()
-	ack.Row, ack.Sent, c.warned = Row{c.Name, n}, time.Now(), false
-	if c.Looks {
+	switch {
+	case c.Looks:
 		err = c.conn.QueryRow(ctx, look).Scan(&ack.Server, &ack.Timeline)
-	} else {
+	case c.Open > 0:
+		err = c.transaction(ctx, &ack)
+	default:
 		err = c.conn.QueryRow(ctx, insert, c.Name, n).Scan(&ack.Server, &ack.Timeline)
 	}
 	ack.At = time.Now()
@@ -178,6 +190,25 @@ func (c *Client) write(ctx context.Context, n int64) (ack Ack, err error) {
 		err = errWarned
 	}
 	return ack, err
+}
+
+// transaction writes a row in a transaction of several statements, which takes a while.
+func (c *Client) transaction(ctx context.Context, ack *Ack) error {
+	if _, err := c.conn.Exec(ctx, "BEGIN"); err != nil {
+		return fmt.Errorf("BEGIN: %w", err)
+	}
+	if err := c.conn.QueryRow(ctx, insert, ack.Client, ack.N).Scan(&ack.Server, &ack.Timeline); err != nil {
+		return fmt.Errorf("INSERT: %w", err)
+	}
+	select {
+	case <-time.After(c.Open):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if _, err := c.conn.Exec(ctx, "COMMIT"); err != nil {
+		return fmt.Errorf("COMMIT: %w", err)
+	}
+	return nil
 }
 
 // errWarned is how a commit ends that somebody cancelled while it waited for a replica: nothing is promised of it.
@@ -201,7 +232,9 @@ func (c *Client) connect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c.conn, err = c.Target.Connect(ctx, func(*pgconn.PgConn, *pgconn.Notice) { c.warned = true })
+	c.conn, err = c.Target.Connect(ctx, func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		c.warned = c.warned || notice.Severity == "WARNING" // PgBouncer tells with a NOTICE that one waits
+	})
 	return err
 }
 
@@ -226,6 +259,7 @@ func (c *Client) note(ack Ack, err error) {
 	c.last = err
 	if err != nil {
 		c.broken = len(c.acks)
+		c.failed = append(c.failed, Failure{Row: ack.Row, Sent: ack.Sent, At: time.Now(), Err: err})
 		return
 	}
 	c.acks = append(c.acks, ack)
@@ -243,6 +277,13 @@ func (c *Client) Acks() []Ack {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.acks[:len(c.acks):len(c.acks)]
+}
+
+// Failures are the writes that came to an error so far.
+func (c *Client) Failures() []Failure {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.failed[:len(c.failed):len(c.failed)]
 }
 
 // LastError is what the last write came to.

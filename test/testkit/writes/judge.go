@@ -23,6 +23,14 @@ type Ack struct {
 	Server, Timeline string
 }
 
+// Failure is a write that came to an error.
+type Failure struct {
+	Row
+	// Sent is when the client began with it, and At when it heard of the error.
+	Sent, At time.Time
+	Err      error
+}
+
 // Reign names a server's time as the primary: one that becomes it again is on another timeline.
 func (a Ack) Reign() string { return a.Server + " on timeline " + a.Timeline }
 

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,4 +43,26 @@ func TestAReplicaThatSaysHowFarItIsReceivesNoMoreWAL(t *testing.T) {
 	two.second.await("have the table", func() bool {
 		return two.second.sql("SELECT count(*)::text FROM pg_class WHERE relname = 'written'") == "1"
 	})
+}
+
+// Who is asked how far it is may be the one that is to take over: each moment that it finds out later, clients wait.
+func TestAReplicaThatSaysHowFarItIsKnowsThatItselfAtOnce(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
+	two, _ := newPair(t)
+	two.run()
+	for n := range 5 { // it looks by itself once a second
+		two.first.sql(fmt.Sprintf("CREATE TABLE public.written_%d ()", n))
+		want := two.first.sql("SELECT (pg_current_wal_flush_lsn() - '0/0')::text")
+		two.second.await("receive it", func() bool {
+			return two.second.sql("SELECT (pg_last_wal_receive_lsn() >= '0/0'::pg_lsn + "+want+")::text") == "true"
+		})
+		said, err := two.Position(t.Context(), elect.Member{Name: "shop-1"}, agentapi.PositionRequest{Ended: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if knows := two.second.agent.Election().(*election).Position(); knows.LSN < said.LSN {
+			t.Errorf("it says that it is at %d, and goes by %d", said.LSN, knows.LSN)
+		}
+	}
 }

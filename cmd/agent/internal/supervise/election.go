@@ -144,7 +144,8 @@ func electorate(config agentapi.Config) elect.Config {
 // newElection makes the instance's part in the election of a cluster.
 func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fencing) *election {
 	known, peers := i.known(ctx, config.DataGeneration), i.peers(config)
-	e := &election{Member: member.New(member.Options{
+	e := &election{}
+	e.Member = member.New(member.Options{
 		Namespace: config.Namespace, Lease: config.Lease, API: i.kubernetes(),
 		Self: elect.Self{
 			Name: i.Pod, UID: i.PodUID, Address: i.Address,
@@ -153,8 +154,9 @@ func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fe
 			Started: time.Now().UTC().Format(time.RFC3339),
 		},
 		Peers: peers,
-		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Locate: i.locate, Detach: i.detach, Log: i.Log,
-	}, electorate(config))}
+		Now:   watchdog.Now, Permit: f.permit, Kill: f.fence, Detach: i.detach, Log: i.Log,
+		Locate: func(ctx context.Context) (agentapi.Position, error) { return e.locate(ctx, i) },
+	}, electorate(config))
 	if i.Datagrams != nil {
 		e.words = datagram.New(i.Datagrams, datagram.Options{
 			Self: i.Pod, Generation: config.DataGeneration, Port: i.WordPort, Peers: peers, Election: member.Word{Member: e.Member}, Log: i.Log,
@@ -162,6 +164,20 @@ func newElection(ctx context.Context, i *instance, config agentapi.Config, f *fe
 		e.Words = e.words
 	}
 	return e
+}
+
+// locate asks the server of a replica where it is, for somebody who builds on it. This instance has to know the same by then: it may be
+// the one that is to take over, and would find out up to a second later.
+func (e *election) locate(ctx context.Context, i *instance) (agentapi.Position, error) {
+	position, err := i.locate(ctx)
+	if err == nil {
+		e.report(func(server *elect.Server) {
+			if server.Mode == elect.Replica {
+				server.Position = position
+			}
+		})
+	}
+	return position, err
 }
 
 // carryWords has the members ask each other for their word, and answer, until the context ends.
