@@ -29,8 +29,8 @@ const (
 	clientCAFile = "client-ca.crt"
 	// commandTime is how long PgBouncer may take to carry out a command of its console.
 	commandTime = 5 * time.Second
-	// settleTime is for how long a change of servers waits for logins to end, and settleInterval how often it looks.
-	settleTime, settleInterval = time.Second, 2 * time.Millisecond
+	// settleTime is for how long a pause or a change of servers waits for logins to end, and settleInterval how often it looks.
+	settleTime, settleInterval = 2 * time.Second, time.Millisecond
 	startPoll                  = 20 * time.Millisecond
 )
 
@@ -151,8 +151,9 @@ func (b *bouncer) do(ctx context.Context, command string) error {
 }
 
 // pause has what clients ask for kept from now on. The function that it returns waits until no transaction is open any more, or ctx ends. It
-// uses a session of its own, which is not cancelled but closed: PgBouncer takes a cancel request of whoever waits for one to resume.
-func (b *bouncer) pause(ctx context.Context) (drained func() error, err error) {
+// uses a session of its own, which is not cancelled but closed: PgBouncer takes a cancel request of whoever waits for one to resume. With
+// settled, logins that are under way may end first.
+func (b *bouncer) pause(ctx context.Context, settled bool, poolSize int) (drained func() error, err error) {
 	limited, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	session, err := b.connect(limited)
@@ -162,6 +163,11 @@ func (b *bouncer) pause(ctx context.Context) (drained func() error, err error) {
 	raw, err := session.Hijack()
 	if err != nil {
 		return nil, err
+	}
+	if settled {
+		if err := b.settle(limited, poolSize); err != nil {
+			return nil, errors.Join(err, raw.Conn.Close())
+		}
 	}
 	raw.Frontend.Send(&pgproto3.Query{String: "PAUSE"})
 	if err := raw.Frontend.Flush(); err != nil {
@@ -210,12 +216,12 @@ func (b *bouncer) isPaused(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// settle waits until no login at a server is under way, but not for long. A change of servers would break the login off, PgBouncer would count
-// it as failed, and answer clients with an error until another has succeeded.
-func (b *bouncer) settle(ctx context.Context) error {
+// settle waits until no login at a server is under way or about to begin, but not for long. A pause or a change of servers would break the login
+// off, PgBouncer would count it as failed, and answer clients with an error until another has succeeded.
+func (b *bouncer) settle(ctx context.Context, poolSize int) error {
 	for deadline := time.Now().Add(settleTime); time.Now().Before(deadline); {
 		pools, err := b.rows(ctx, "SHOW POOLS")
-		if err != nil || !slices.ContainsFunc(pools, func(pool map[string]string) bool { return pool["sv_login"] != "0" }) {
+		if err != nil || !slices.ContainsFunc(pools, func(pool map[string]string) bool { return opens(pool, poolSize) }) {
 			return err
 		}
 		select {
@@ -225,6 +231,17 @@ func (b *bouncer) settle(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// opens says whether a pool opens a connection to the server, or is about to: it does as long as clients wait and the pool isn't full.
+func opens(pool map[string]string, size int) bool {
+	servers := 0
+	for name, value := range pool {
+		if count, err := strconv.Atoi(value); err == nil && strings.HasPrefix(name, "sv_") {
+			servers += count
+		}
+	}
+	return pool["sv_login"] != "0" || pool["cl_waiting"] != "0" && servers < size
 }
 
 // use sends clients to these servers from now on. A connection to another one is closed once the transaction on it has ended.

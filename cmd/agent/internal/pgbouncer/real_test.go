@@ -381,7 +381,10 @@ type load struct {
 	end                   func()
 }
 
-func (b *bed) load(clients int, database string) *load {
+func (b *bed) load(clients int, database string) *load { return b.loadWithPauses(clients, database, 0) }
+
+// loadWithPauses is a load of clients that pause between their transactions, so that they come at any moment.
+func (b *bed) loadWithPauses(clients int, database string, pause time.Duration) *load {
 	b.t.Helper()
 	l := &load{}
 	ctx, cancel := context.WithCancel(b.t.Context())
@@ -397,6 +400,7 @@ func (b *bed) load(clients int, database string) *load {
 			}
 			defer conn.Close(context.Background())
 			for i := 0; ctx.Err() == nil; i++ {
+				time.Sleep(pause)
 				begin := time.Now()
 				if err := transaction(b.t.Context(), conn, n, i); err != nil {
 					l.failed.Add(1)
@@ -417,6 +421,31 @@ func (b *bed) load(clients int, database string) *load {
 		}
 	}
 	return l
+}
+
+// PAUSE breaks off a login that is under way, and PgBouncer would answer who comes next with an error, until another one has succeeded.
+func TestHandoversWhileConnectionsAreOpenedFailNobody(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	a.SQL(`CREATE TABLE t (client int, n int); GRANT ALL ON t TO app`)
+	b.lead(a, 1)
+	b.run(func(c *agentapi.PoolerConfig) { c.PoolSize = 4 })
+	load := b.loadWithPauses(30, "postgres", 5*time.Millisecond)
+	b.until("clients are at work", func() bool { return load.done.Load() > 200 })
+	for range 6 {
+		if paused, late := a.desk.Pause(t.Context()); paused != 1 || late != 0 {
+			t.Fatalf("%d poolers have paused, %d have not", paused, late)
+		}
+		count := load.done.Load()
+		a.desk.Serve(true)
+		b.until("the first client goes on", func() bool { return load.done.Load() > count })
+	}
+	load.end()
+	t.Logf("longest wait %v, %d transactions", time.Duration(load.longest.Load()), load.done.Load())
+	if failed := load.failed.Load(); failed != 0 {
+		t.Errorf("%d transactions have failed: %v", failed, load.first.Load())
+	}
 }
 
 func transaction(ctx context.Context, conn *pgx.Conn, client, n int) error {

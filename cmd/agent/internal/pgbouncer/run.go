@@ -251,7 +251,7 @@ func (p *Pooler) serve(ctx context.Context, to []place) error {
 	other := !slices.Equal(to, p.servers)
 	if other {
 		if p.config.ReadOnly { // they are not paused
-			if err := p.bouncer.settle(ctx); err != nil {
+			if err := p.bouncer.settle(ctx, int(p.config.PoolSize)); err != nil {
 				return err
 			}
 		}
@@ -302,8 +302,12 @@ func (p *Pooler) hold(ctx context.Context) error {
 	if !p.config.Pausable() {
 		return p.refuse(ctx)
 	}
+	announced := p.mind.handover != "" // the primary still is there, and waits for a pooler that has heard
+	if announced {
+		p.tell()
+	}
 	ctx, end := context.WithCancel(ctx)
-	drained, err := p.bouncer.pause(ctx)
+	drained, err := p.bouncer.pause(ctx, announced, int(p.config.PoolSize))
 	if err != nil {
 		end()
 		return fmt.Errorf("pause: %w", err)
@@ -311,7 +315,7 @@ func (p *Pooler) hold(ctx context.Context) error {
 	p.endPause = end
 	p.pauses++
 	id := fmt.Sprint(p.pauses)
-	p.Log.Info("clients wait", "handover", p.mind.handover != "")
+	p.Log.Info("clients wait", "handover", announced)
 	p.holds()
 	go func() {
 		if err := drained(); err != nil {
