@@ -35,7 +35,7 @@ func Changes() []Change {
 		{Name: "drain", do: func(r *round, _ int) { drain(r) }},
 		{Name: "graceful-delete", do: func(r *round, _ int) { r.deletePod() }},
 		{Name: "kill-pod", do: func(r *round, _ int) { r.killContainer() }, Breaks: true},
-		{Name: "node-kill", do: func(r *round, _ int) { nodeKill(r) }, Breaks: true},
+		{Name: "node-loss", do: func(r *round, _ int) { loseNode(r) }, Breaks: true},
 	}
 }
 
@@ -100,9 +100,24 @@ func drain(r *round) {
 	heal()
 }
 
+// loseNode cuts the primary's node off, and its power: nobody there says that connections have ended.
+func loseNode(r *round) {
+	node := r.primary.Spec.NodeName
+	heal := r.healing(func() {
+		r.Kube("link", node, "up")
+		r.Kube("start-node", node)
+	})
+	r.strike()
+	r.Kube("link", node, "down")
+	r.Kube("kill-node", node)
+	r.awaitFailover()
+	heal()
+}
+
 const (
-	// crowd is how many clients write by way of the Pooler, and controls how many without it.
-	crowd, controls = 50, 10
+	// crowd is how many clients write by way of the Pooler, newcomers how many of them connect for each transaction, and controls how many
+	// write without it.
+	crowd, newcomers, controls = 50, 5, 10
 	// Each has a transaction open for a while, and not most of the time.
 	openTime, openPace = 10 * time.Millisecond, 500 * time.Millisecond
 	// patience is more than anything here may take.
@@ -180,11 +195,11 @@ func (s *Subject) TryPooled(t *testing.T, change Change, number int) PooledResul
 	return result
 }
 
-// crowd are clients that keep their connections, each with a transaction now and then.
+// crowd are clients, each with a transaction now and then. Most keep their connections.
 func (r *round) crowd(name string, target writes.Target, count int) (all []*writes.Client) {
 	r.Helper()
 	for i := range count {
-		c := &writes.Client{Name: fmt.Sprint(name, " ", i), Target: target, Keep: true, Pace: openPace, Open: openTime, Patience: patience}
+		c := &writes.Client{Name: fmt.Sprint(name, " ", i), Target: target, Keep: i >= newcomers, Pace: openPace, Open: openTime, Patience: patience}
 		c.Start(context.WithoutCancel(r.Context()))
 		r.Cleanup(c.Stop)
 		all = append(all, c)
@@ -226,7 +241,7 @@ func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResul
 		result.Waits = append(result.Waits, longestWait(own))
 		failures := c.Failures()
 		result.Failed += len(failures)
-		if len(failures) > 1 {
+		if len(failures) > 1 && c.Keep {
 			result.Repeated++
 		}
 		for _, f := range failures {
@@ -249,7 +264,7 @@ func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResul
 // longestWait is how much longer than it stays open a transaction took.
 func longestWait(acks []writes.Ack) (longest time.Duration) {
 	for _, ack := range acks {
-		longest = max(longest, ack.At.Sub(ack.Sent)-openTime)
+		longest = max(longest, ack.At.Sub(ack.Began)-openTime)
 	}
 	return longest
 }

@@ -168,7 +168,8 @@ func (c *Client) run(ctx context.Context) {
 }
 
 func (c *Client) write(ctx context.Context, n int64) (ack Ack, err error) {
-	ack.Row, ack.Sent, c.warned = Row{c.Name, n}, time.Now(), false
+	ack.Row, ack.Began, c.warned = Row{c.Name, n}, time.Now(), false
+	ack.Sent = ack.Began
 	if c.conn == nil {
 		if err := c.connect(ctx); err != nil {
 			return ack, fmt.Errorf("connect: %w", err)

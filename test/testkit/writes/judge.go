@@ -17,6 +17,8 @@ type Row struct {
 // Ack is a row that a server has acknowledged.
 type Ack struct {
 	Row
+	// Began is when the client wanted to write it, before it connected where it had to.
+	Began time.Time
 	// Sent is when the client sent it, and At when it heard that it was done, on the monotonic clock of this machine.
 	Sent, At time.Time
 	// Server is the address of who acknowledged it, and Timeline the one that it wrote on.
