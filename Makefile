@@ -235,6 +235,12 @@ bench-restore: kube ## Measure restores beside pgBackRest, from one MinIO (SCALE
 	@CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/agent ./cmd/wal
 	@MINIO=$$($(BIN)/kube s3 program minio) AGENT=$(BIN)/agent WAL=$(BIN)/wal SCALE=$(SCALE) RUNS=$(RUNS) WORK=$(WORK) TOOLS=$(TOOLS) $(BIN)/bench restore
 
+.PHONY: bench-pooler
+bench-pooler: kube ## Measure pgbench directly, by way of PgBouncer alone, and by way of a Pooler's, in turn (RUNS=9 SECONDS_EACH=10)
+	@test/debian-packages
+	@$(BIN)/kube images pgbouncer >/dev/null
+	HOWDAH_BENCH_RUNS=$(RUNS) HOWDAH_BENCH_SECONDS=$(or $(SECONDS_EACH),10) go test -tags postgres -count=1 -timeout 0 -v -run TestWhatAPoolerCosts ./cmd/agent/internal/pgbouncer
+
 # N are numbers of clusters, one run each.
 N ?= 100
 

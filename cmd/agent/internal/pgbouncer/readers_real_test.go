@@ -176,3 +176,33 @@ func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
 	b.write(b.pooler.ConfigFile)
 	b.sends(first, second)
 }
+
+func TestTheNextReaderOfAConnectionInSessionModeIsReadOnlyAndKnowsNothingOfTheOneBefore(t *testing.T) {
+	b := newBed(t)
+	_, _, before := b.readers(func(c *agentapi.PoolerConfig) { c.Mode, c.PoolSize = "session", 1 })
+	pid := func(conn *pgx.Conn) (n int) {
+		if err := conn.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	server := pid(before)
+	for _, statement := range []string{
+		"SET default_transaction_read_only = off", "SET work_mem = '7MB'", "PREPARE p AS SELECT 1", "DECLARE c CURSOR WITH HOLD FOR SELECT 1", "SELECT pg_advisory_lock(1)",
+	} {
+		if _, err := before.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = before.Close(t.Context())
+	conn := b.connect()
+	var got string
+	const state = "SELECT concat_ws(' ', current_setting('default_transaction_read_only'), current_setting('work_mem'), (SELECT count(*) FROM pg_prepared_statements), " +
+		"(SELECT count(*) FROM pg_cursors WHERE name = 'c'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'))"
+	if err := conn.QueryRow(t.Context(), state, pgx.QueryExecModeSimpleProtocol).Scan(&got); err != nil {
+		t.Fatal(err)
+	}
+	if got != "on 4MB 0 0 0" || pid(conn) != server {
+		t.Errorf("the next reader begins with %s, on the connection of pid %d after that of %d", got, pid(conn), server)
+	}
+}
