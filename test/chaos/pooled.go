@@ -245,7 +245,7 @@ func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResul
 			result.Repeated++
 		}
 		for _, f := range failures {
-			if !f.Sent.After(r.began.Add(unnoticed)) {
+			if !f.Sent.After(r.began.Add(unnoticed)) && !refused(f.Err) {
 				result.Open++
 			}
 			r.Logf("%s: sent %s after the change began, failed %s after that: %v", c.Name, short(f.Sent.Sub(r.began)), short(f.At.Sub(f.Sent)), f.Err)
@@ -259,6 +259,11 @@ func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResul
 	})
 	result.Lost, result.Old = len(writes.Lost(acks, present)), len(writes.Doubled(acks, present))
 	return result
+}
+
+// refused says that PgBouncer didn't hand a transaction to a server at all, so that it wasn't open.
+func refused(err error) bool {
+	return strings.HasPrefix(err.Error(), "connect:") || strings.Contains(err.Error(), "login has been failing")
 }
 
 // longestWait is how much longer than it stays open a transaction took.

@@ -67,6 +67,11 @@ func (a *poller) tell(change func(*place, *agentapi.PoolerRequest)) {
 	a.changed = make(chan struct{})
 }
 
+// again asks for an answer that may be the same as the last one.
+func (a *poller) again() {
+	a.tell(func(_ *place, request *agentapi.PoolerRequest) { request.Known = "" })
+}
+
 func (a *poller) next() (place, agentapi.PoolerRequest, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

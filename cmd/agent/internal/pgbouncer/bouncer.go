@@ -151,12 +151,12 @@ func (b *bouncer) do(ctx context.Context, command string) error {
 }
 
 // pause has what clients ask for kept from now on. The function that it returns waits until no transaction is open any more, or ctx ends. It
-// uses a session of its own, which is not cancelled but closed: PgBouncer takes a cancel request of whoever waits for one to resume. With
-// settled, logins that are under way may end first.
+// takes the session that is open for it, as a login takes time, and doesn't cancel but close it: PgBouncer takes a cancel request of whoever waits for
+// one to resume. With settled, logins that are under way may end first.
 func (b *bouncer) pause(ctx context.Context, settled bool, poolSize int) (drained func() error, err error) {
 	limited, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	session, err := b.connect(limited)
+	session, err := b.take(limited)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +178,18 @@ func (b *bouncer) pause(ctx context.Context, settled bool, poolSize int) (draine
 		defer context.AfterFunc(ctx, func() { _ = raw.Conn.Close() })()
 		return answered(raw)
 	}, nil
+}
+
+// take takes the session of the console, so that the next command opens another one.
+func (b *bouncer) take(ctx context.Context) (*pgconn.PgConn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	session := b.session
+	b.session = nil
+	if session == nil || session.IsClosed() {
+		return b.connect(ctx)
+	}
+	return session, nil
 }
 
 // answered waits for the end of a command.

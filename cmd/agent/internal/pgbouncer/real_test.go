@@ -377,6 +377,7 @@ func TestTransactionsOfManyClientsSurviveAHandover(t *testing.T) {
 // load are clients that write rows in transactions.
 type load struct {
 	done, failed, longest atomic.Int64
+	refused               atomic.Int64 // of those that have failed: PgBouncer didn't even try
 	first                 atomic.Value
 	end                   func()
 }
@@ -404,6 +405,9 @@ func (b *bed) loadWithPauses(clients int, database string, pause time.Duration) 
 				begin := time.Now()
 				if err := transaction(b.t.Context(), conn, n, i); err != nil {
 					l.failed.Add(1)
+					if strings.Contains(err.Error(), "login has been failing") {
+						l.refused.Add(1)
+					}
 					l.first.CompareAndSwap(nil, err.Error())
 					return
 				}
@@ -445,6 +449,28 @@ func TestHandoversWhileConnectionsAreOpenedFailNobody(t *testing.T) {
 	t.Logf("longest wait %v, %d transactions", time.Duration(load.longest.Load()), load.done.Load())
 	if failed := load.failed.Load(); failed != 0 {
 		t.Errorf("%d transactions have failed: %v", failed, load.first.Load())
+	}
+}
+
+// An agent says a moment later than its server's clients notice it that the server has died.
+func TestNoClientBetweenTransactionsGetsAnErrorBeforeTheAgentKnowsThatItsServerDied(t *testing.T) {
+	b := newBed(t)
+	a := b.instance(0, nil)
+	b.roles(a)
+	a.SQL(`CREATE TABLE t (client int, n int); GRANT ALL ON t TO app`)
+	b.lead(a, 1)
+	b.run(nil)
+	load := b.loadWithPauses(40, "postgres", 20*time.Millisecond)
+	b.until("clients are at work", func() bool { return load.done.Load() > 400 })
+	a.Kill()
+	time.Sleep(300 * time.Millisecond) // as long as a busy machine needs until the agent has died, too
+	a.Start()
+	count := load.done.Load()
+	b.until("clients go on", func() bool { return load.done.Load() > count+100 })
+	load.end()
+	t.Logf("longest wait %v, %d transactions, %d failed", time.Duration(load.longest.Load()), load.done.Load(), load.failed.Load())
+	if refused, failed := load.refused.Load(), load.failed.Load(); refused > 0 || failed > int64(b.config.PoolSize) {
+		t.Errorf("%d clients were refused, and %d have failed, with a pool of %d", refused, failed, b.config.PoolSize)
 	}
 }
 

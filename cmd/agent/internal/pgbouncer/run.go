@@ -70,6 +70,7 @@ type Pooler struct {
 	looked  time.Time
 	bouncer *bouncer
 	poller  *poller
+	pulse   *pulse
 	mind    mind
 	target  place   // that is asked
 	servers []place // that PgBouncer sends clients to; none: it doesn't run yet
@@ -79,6 +80,8 @@ type Pooler struct {
 	drained  chan string // the number of a pause whose transactions have ended
 	pauses   int
 	shutting bool // PgBouncer ends when its clients have gone
+	// doubted is since when the server that clients are sent to may be dead, whatever its agent says; zero: it isn't doubted.
+	doubted time.Time
 }
 
 // New makes a pooler; Run starts it.
@@ -99,13 +102,15 @@ func (p *Pooler) Run(ctx context.Context) error {
 	p.use(p.bouncer)
 	p.poller = newPoller(p.TLSDir, p.AgentPort, config.PodHost)
 	beside, end := context.WithCancel(context.WithoutCancel(ctx)) // to the end of PgBouncer
-	places, reports := make(chan place), make(chan report)
+	p.pulse = newPulse(p.poller.tls)
+	places, reports, signs := make(chan place), make(chan report), make(chan sign)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
 	all.Go(func() { watch(beside, p.API, config.Namespace, config.EndpointSlice, p.Log, places) })
 	all.Go(func() { p.poller.run(beside, reports) })
-	return p.loop(ctx, beside, places, reports)
+	all.Go(func() { p.pulse.run(beside, signs) })
+	return p.loop(ctx, beside, places, reports, signs)
 }
 
 func (p *Pooler) readConfig() (config agentapi.PoolerConfig, err error) {
@@ -117,7 +122,7 @@ func (p *Pooler) readConfig() (config agentapi.PoolerConfig, err error) {
 }
 
 // loop takes in what happens, until PgBouncer has ended.
-func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports <-chan report) error {
+func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports <-chan report, signs <-chan sign) error {
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
 	stopping := ctx.Done()
@@ -148,6 +153,8 @@ func (p *Pooler) loop(ctx, beside context.Context, places <-chan place, reports 
 			p.aim(to)
 		case r := <-reports:
 			err = p.hear(beside, r)
+		case s := <-signs:
+			err = p.feel(beside, s)
 		case id := <-p.drained:
 			p.hasDrained(id)
 		case <-tick.C:
@@ -188,6 +195,9 @@ func (p *Pooler) hear(ctx context.Context, r report) error {
 		return nil
 	}
 	now := time.Now()
+	if r.err == nil && p.doubts(r.place, now) {
+		return p.act(ctx, p.mind.lost(now), nil)
+	}
 	if r.err == nil {
 		defer p.tell()
 		return p.act(ctx, p.mind.heard(r.answer, now), p.meant(r))
@@ -196,6 +206,27 @@ func (p *Pooler) hear(ctx context.Context, r report) error {
 		p.Log.Warn("the agent of the primary does not answer", "pod", r.place.Pod, "error", r.err)
 	}
 	return p.act(ctx, p.mind.lost(now), nil)
+}
+
+// feel takes in that the server which clients are sent to accepts sessions, or has just ended one. Its agent is asked anew either way.
+func (p *Pooler) feel(ctx context.Context, s sign) error {
+	if p.endPause != nil && !s.alive || len(p.servers) == 0 || s.place != p.servers[0] || s.alive == p.doubted.IsZero() {
+		return nil // it is no news, or the end of a server that was announced
+	}
+	now := time.Now()
+	p.doubted = time.Time{}
+	defer p.poller.again()
+	if s.alive {
+		return nil
+	}
+	p.doubted = now
+	p.Log.Warn("the server has ended a session", "pod", s.place.Pod)
+	return p.act(ctx, p.mind.lost(now), nil)
+}
+
+// doubts says that a server is not known to accept sessions, whatever its agent says. It doesn't for long: the agent knows more.
+func (p *Pooler) doubts(of place, now time.Time) bool {
+	return len(p.servers) > 0 && of == p.servers[0] && !p.doubted.IsZero() && now.Sub(p.doubted) < doubt
 }
 
 // meant are the servers that an answer says are for the clients of this pooler.
@@ -259,7 +290,7 @@ func (p *Pooler) serve(ctx context.Context, to []place) error {
 			return err
 		}
 		p.Log.Info("clients are sent elsewhere", "pods", names(to))
-		p.servers = to
+		p.send(to)
 	}
 	if err := p.goOn(ctx); err != nil {
 		return err
@@ -269,6 +300,14 @@ func (p *Pooler) serve(ctx context.Context, to []place) error {
 		return p.bouncer.endOthers(ctx, to[0])
 	}
 	return nil
+}
+
+// send notes where clients are sent to. A server is watched that they are kept waiting for when it dies.
+func (p *Pooler) send(to []place) {
+	p.servers, p.doubted = to, time.Time{}
+	if p.config.Pausable() && !p.config.ReadOnly {
+		p.pulse.watch(to[0])
+	}
 }
 
 func names(of []place) string {
@@ -289,7 +328,7 @@ func (p *Pooler) begin(ctx context.Context, to []place) error {
 		return err
 	}
 	p.Log.Info("PgBouncer accepts connections", "pods", names(to))
-	p.servers = to
+	p.send(to)
 	p.serves(names(to))
 	return nil
 }

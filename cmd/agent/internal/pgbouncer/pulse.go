@@ -1,0 +1,137 @@
+package pgbouncer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	// loginTime is how long a login of a pulse may take. After one that has failed the next begins loginAgain later, after two so twice that, up to
+	// loginLater.
+	loginTime, loginAgain, loginLater = 3 * time.Second, 50 * time.Millisecond, time.Second
+	// unwatched is how long a server isn't watched that refuses the login for a reason of its own.
+	unwatched = 10 * time.Second
+	// doubt is for how long the word of an agent doesn't count whose server has just ended a pulse.
+	doubt = 5 * time.Second
+)
+
+// pulse keeps a session at the server that clients are sent to. It ends in the moment in which that server dies, and so earlier than its agent
+// can say so: until clients are kept waiting, PgBouncer answers them with the error of a failed login. Any goroutine may use it.
+type pulse struct {
+	tls func(place) (*tls.Config, error)
+
+	mu      sync.Mutex
+	place   place
+	changed chan struct{}
+}
+
+// sign is what a pulse tells of a server: it accepts sessions, or has ended one.
+type sign struct {
+	place place
+	alive bool
+}
+
+func newPulse(tls func(place) (*tls.Config, error)) *pulse {
+	return &pulse{tls: tls, changed: make(chan struct{})}
+}
+
+// watch has another server watched.
+func (p *pulse) watch(to place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.place != to {
+		p.place = to
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+func (p *pulse) next() (place, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.place, p.changed
+}
+
+// run tells when the server that is watched accepts a session, and when that ends, until ctx ends.
+func (p *pulse) run(ctx context.Context, signs chan<- sign) {
+	failures := time.Duration(0)
+	for ctx.Err() == nil {
+		to, changed := p.next()
+		var again <-chan time.Time
+		if to != (place{}) {
+			began, pause := p.session(ctx, to, changed, signs)
+			if failures++; began {
+				failures = 1
+			}
+			again = time.After(max(pause, min(failures*loginAgain, loginLater)))
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// session logs in, and waits for the end of it. It says whether it began, and for how long there shall be no other one.
+func (p *pulse) session(ctx context.Context, to place, changed <-chan struct{}, signs chan<- sign) (began bool, rest time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	tell := func(alive bool) {
+		select {
+		case signs <- sign{to, alive}:
+		case <-ctx.Done():
+		}
+	}
+	conn, err := p.connect(ctx, to)
+	if err != nil {
+		if refused(err) {
+			tell(true)
+			return false, unwatched
+		}
+		return false, 0
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tell(true)
+	for err = nil; err == nil; { // it is told nothing
+		err = conn.WaitForNotification(ctx)
+	}
+	tell(false)
+	return true, 0
+}
+
+// refused says that a server is there which would accept the sessions of others.
+func refused(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && !strings.HasPrefix(said.Code, "57P") // it starts or ends
+}
+
+func (p *pulse) connect(ctx context.Context, to place) (*pgconn.PgConn, error) {
+	config, err := pgconn.ParseConfig("sslmode=disable")
+	if err != nil {
+		return nil, err
+	}
+	if config.TLSConfig, err = p.tls(to); err != nil {
+		return nil, err
+	}
+	config.TLSConfig.NextProtos, config.TLSConfig.MinVersion = nil, tls.VersionTLS12
+	config.Host, config.Port, config.Fallbacks = to.Address, uint16(to.Port), nil
+	config.User, config.Database, config.ConnectTimeout = postgres.RolePooler, "postgres", loginTime
+	config.RuntimeParams = map[string]string{"application_name": postgres.RolePooler, "idle_session_timeout": "0"}
+	return pgconn.ConnectConfig(ctx, config)
+}
