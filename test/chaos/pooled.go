@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/test/testkit/place"
@@ -21,8 +23,10 @@ import (
 type Change struct {
 	Name string
 	do   func(r *round, number int)
-	// Breaks: the primary doesn't end in order, so that what is open ends with an error.
+	// Breaks: the primary doesn't end in order, or a pod of the Pooler ends, so that what is open ends with an error.
 	Breaks bool
+	// Alone: there are no controllers meanwhile.
+	Alone bool
 }
 
 // Changes are all there are, in the order of reports.
@@ -36,6 +40,9 @@ func Changes() []Change {
 		{Name: "graceful-delete", do: func(r *round, _ int) { r.deletePod() }},
 		{Name: "kill-pod", do: func(r *round, _ int) { r.killContainer() }, Breaks: true},
 		{Name: "node-loss", do: func(r *round, _ int) { loseNode(r) }, Breaks: true},
+		{Name: "pooler-kill", do: func(r *round, _ int) { r.handOverWithout(killPooler) }, Breaks: true, Alone: true},
+		{Name: "pooler-freeze", do: func(r *round, _ int) { r.handOverWithout(freezePooler) }, Breaks: true, Alone: true},
+		{Name: "pooler-cut", do: func(r *round, _ int) { r.handOverWithout(cutPooler) }, Breaks: true, Alone: true},
 	}
 }
 
@@ -114,6 +121,41 @@ func loseNode(r *round) {
 	heal()
 }
 
+// handOverWithout deletes the primary's pod, and does something to a pod of the Pooler at a random moment until a second or two later: before
+// the handover is announced, during the pause, or after it. What was done is healed when others have gone on for a while.
+func (r *round) handOverWithout(disturb func(r *round, pod *corev1.Pod) (heal func())) {
+	poolers := &corev1.PodList{}
+	r.Must(r.List(r.Context(), poolers, client.InNamespace(r.Namespace), client.MatchingLabels{v1alpha1.LabelPooler: name}))
+	pod := &poolers.Items[rand.IntN(len(poolers.Items))]
+	before := rand.N(2500 * time.Millisecond)
+	r.strike()
+	r.Must(r.Delete(r.Context(), r.primary.DeepCopy()))
+	r.pass(before)
+	heal := r.healing(disturb(r, pod))
+	r.Logf("%s was disturbed %s after the primary's pod was deleted", pod.Name, short(before))
+	r.awaitFailover()
+	r.Logf("another primary is in use %s after that", short(time.Since(r.began)))
+	r.pass(after)
+	heal()
+}
+
+func killPooler(r *round, pod *corev1.Pod) (heal func()) {
+	r.Kube("signal", id(pod), "KILL")
+	return func() {}
+}
+
+func freezePooler(r *round, pod *corev1.Pod) (heal func()) {
+	r.Kube("signal", id(pod), "STOP")
+	return func() { r.Kube("signal", id(pod), "CONT") }
+}
+
+// cutPooler has nothing come to a pod from other nodes, nor from it to them. Clients are on its own.
+func cutPooler(r *round, pod *corev1.Pod) (heal func()) {
+	r.Kube("exec", home, "nft", fmt.Sprintf("add table inet cut; add chain inet cut through { type filter hook forward priority -300; }; "+
+		"add rule inet cut through ip saddr %[1]s drop; add rule inet cut through ip daddr %[1]s drop", pod.Status.PodIP))
+	return func() { r.Kube("exec", home, "nft", "delete", "table", "inet", "cut") }
+}
+
 const (
 	// crowd is how many clients write by way of the Pooler, newcomers how many of them connect for each transaction, and controls how many
 	// write without it.
@@ -172,6 +214,7 @@ type PooledResult struct {
 	Lost         int             `json:"lostRows"`
 	Old          int             `json:"oldPrimaryAcks"` // by a server that had been replaced
 	Direct       int             `json:"failedDirect"`   // transactions of clients that connect without the Pooler
+	Gap          float64         `json:"gapSeconds"`     // longest time without a row of who connects anew for each, without the Pooler
 	Unfinished   bool            `json:"unfinished,omitempty"`
 }
 
@@ -180,6 +223,9 @@ func (s *Subject) TryPooled(t *testing.T, change Change, number int) PooledResul
 	t.Helper()
 	r := &round{Subject: s.in(t)}
 	r.awaitWhole()
+	if change.Alone {
+		defer r.LeaveAlone()()
+	}
 	r.primary = r.Subject.primary()
 	r.until("the rows of the previous round to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.fresh = r.client("fresh", r.target, false)
@@ -227,8 +273,8 @@ func (r *round) awaitRowsOfAll(clients []*writes.Client) {
 
 func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResult) {
 	r.Helper()
-	r.fresh.Stop()
-	var acks []writes.Ack
+	acks := r.stop(r.fresh)
+	result.Gap = writes.Longest(acks, r.began, time.Now()).Seconds()
 	for _, c := range direct {
 		acks = append(acks, r.stop(c)...)
 		result.Direct += len(c.Failures())
@@ -280,12 +326,15 @@ const unnoticed = 5 * time.Second
 // longestAllowed is for how long a planned change may have clients wait: for 99 of a hundred, as a machine may stand still for a moment.
 const longestAllowed = 2 * time.Second
 
+// handOverTime is more than a pooler may delay a handover, and what that takes.
+const handOverTime = 15 * time.Second
+
 // complainPooled fails the test for what clients must not notice.
 func (r *round) complainPooled(change Change, result PooledResult) {
 	r.Helper()
-	r.Logf("%s %d: %d of %d transactions failed, %d open ones, %d clients repeatedly; longest wait: median %s, most %s; %d rows lost, %d by an old primary; without the pooler %d failed",
+	r.Logf("%s %d: %d of %d transactions failed, %d open ones, %d clients repeatedly; longest wait: median %s, most %s; %d rows lost, %d by an old primary; without the pooler %d failed, and the longest gap was %.1f s",
 		change.Name, result.Round, result.Failed, result.Transactions, result.Open, result.Repeated,
-		short(quantile(result.Waits, 0.5)), short(quantile(result.Waits, 1)), result.Lost, result.Old, result.Direct)
+		short(quantile(result.Waits, 0.5)), short(quantile(result.Waits, 1)), result.Lost, result.Old, result.Direct, result.Gap)
 	if result.Lost > 0 || result.Old > 0 {
 		r.Errorf("%d acknowledged rows are lost, and %d were acknowledged by a server that had been replaced", result.Lost, result.Old)
 	}
@@ -297,7 +346,9 @@ func (r *round) complainPooled(change Change, result PooledResult) {
 		r.Errorf("%d transactions failed in a planned change", result.Failed)
 	case !change.Breaks && quantile(result.Waits, 0.99) > longestAllowed:
 		r.Errorf("clients waited for %s", quantile(result.Waits, 0.99))
-	case change.Breaks && (result.Failed > result.Open || result.Repeated > 0):
+	case change.Alone && result.Gap > handOverTime.Seconds():
+		r.Errorf("a pod of the Pooler delayed the handover: %.1f s", result.Gap)
+	case change.Breaks && !change.Alone && (result.Failed > result.Open || result.Repeated > 0):
 		r.Errorf("%d transactions failed that were not open, and %d clients got more than one error", result.Failed-result.Open, result.Repeated)
 	}
 }
@@ -313,8 +364,8 @@ func quantile(sorted []time.Duration, share float64) time.Duration {
 // PooledMarkdown is the table of the page of poolers: a line for each change.
 func PooledMarkdown(results []PooledResult) string {
 	var out strings.Builder
-	fmt.Fprintln(&out, "| change | rounds | transactions | failed | longest wait of a client: median | p99 | most | rows lost | by an old primary | failed without a pooler |")
-	fmt.Fprintln(&out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Fprintln(&out, "| change | rounds | transactions | failed | longest wait of a client: median | p99 | most | rows lost | by an old primary | without a pooler: failed | longest gap |")
+	fmt.Fprintln(&out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, change := range Changes() {
 		var waits []time.Duration
 		var sum PooledResult
@@ -327,7 +378,7 @@ func PooledMarkdown(results []PooledResult) string {
 			default:
 				rounds++
 				waits = append(waits, result.Waits...)
-				sum.Transactions += result.Transactions
+				sum.Transactions, sum.Gap = sum.Transactions+result.Transactions, max(sum.Gap, result.Gap)
 				sum.Failed, sum.Lost, sum.Old, sum.Direct = sum.Failed+result.Failed, sum.Lost+result.Lost, sum.Old+result.Old, sum.Direct+result.Direct
 			}
 		}
@@ -339,8 +390,8 @@ func PooledMarkdown(results []PooledResult) string {
 		if unfinished > 0 {
 			tried += fmt.Sprintf(", %d more without an end", unfinished)
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %d | %d | %.2f s | %.2f s | %.2f s | %d | %d | %d |\n", change.Name, tried, sum.Transactions, sum.Failed,
-			quantile(waits, 0.5).Seconds(), quantile(waits, 0.99).Seconds(), quantile(waits, 1).Seconds(), sum.Lost, sum.Old, sum.Direct)
+		fmt.Fprintf(&out, "| `%s` | %s | %d | %d | %.2f s | %.2f s | %.2f s | %d | %d | %d | %.1f s |\n", change.Name, tried, sum.Transactions, sum.Failed,
+			quantile(waits, 0.5).Seconds(), quantile(waits, 0.99).Seconds(), quantile(waits, 1).Seconds(), sum.Lost, sum.Old, sum.Direct, sum.Gap)
 	}
 	return out.String()
 }
