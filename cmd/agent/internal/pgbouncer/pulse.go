@@ -62,7 +62,7 @@ func (p *pulse) next() (place, <-chan struct{}) {
 
 // run tells when the server that is watched accepts a session, and when that ends, until ctx ends.
 func (p *pulse) run(ctx context.Context, signs chan<- sign) {
-	failures := time.Duration(0)
+	failures := 0
 	for ctx.Err() == nil {
 		to, changed := p.next()
 		var again <-chan time.Time
@@ -71,7 +71,7 @@ func (p *pulse) run(ctx context.Context, signs chan<- sign) {
 			if failures++; began {
 				failures = 1
 			}
-			again = time.After(max(pause, min(failures*loginAgain, loginLater)))
+			again = time.After(max(pause, min(time.Duration(failures)*loginAgain, loginLater)))
 		}
 		select {
 		case <-changed:
