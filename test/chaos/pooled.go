@@ -307,9 +307,11 @@ func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResul
 	return result
 }
 
-// refused says that PgBouncer didn't hand a transaction to a server at all, so that it wasn't open.
+// refused says that PgBouncer handed nothing to a server at all. It looks up the password of who logs in there, and calls the failure of that
+// "bouncer config error".
 func refused(err error) bool {
-	return strings.HasPrefix(err.Error(), "connect:") || strings.Contains(err.Error(), "login has been failing")
+	text := err.Error()
+	return strings.HasPrefix(text, "connect:") && !strings.Contains(text, "bouncer config error") || strings.Contains(text, "login has been failing")
 }
 
 // longestWait is how much longer than it stays open a transaction took.

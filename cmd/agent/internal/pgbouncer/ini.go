@@ -35,12 +35,12 @@ type place struct {
 }
 
 // Defaults that a person may change. The first lets drivers set what they always set, the second tries a server again that has just become
-// the primary; the last ends connections to a node that is gone.
+// the primary; the last ones end connections to a node that is gone, where they are idle and where something was sent over them.
 func defaults() map[string]string {
 	return map[string]string{
 		"ignore_startup_parameters": "extra_float_digits", "server_connect_timeout": "3",
 		"log_connections": "0", "log_disconnections": "0", "server_lifetime": "3600",
-		"tcp_keepidle": "5", "tcp_keepintvl": "2", "tcp_keepcnt": "3",
+		"tcp_keepidle": "5", "tcp_keepintvl": "2", "tcp_keepcnt": "3", "tcp_user_timeout": "10000",
 	}
 }
 
