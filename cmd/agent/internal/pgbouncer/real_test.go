@@ -453,24 +453,29 @@ func TestHandoversWhileConnectionsAreOpenedFailNobody(t *testing.T) {
 }
 
 // An agent says a moment later than its server's clients notice it that the server has died.
-func TestNoClientBetweenTransactionsGetsAnErrorBeforeTheAgentKnowsThatItsServerDied(t *testing.T) {
+func TestClientsWaitAsSoonAsTheServerDiesWhateverItsAgentSays(t *testing.T) {
 	b := newBed(t)
 	a := b.instance(0, nil)
 	b.roles(a)
 	a.SQL(`CREATE TABLE t (client int, n int); GRANT ALL ON t TO app`)
 	b.lead(a, 1)
 	b.run(nil)
-	load := b.loadWithPauses(40, "postgres", 20*time.Millisecond)
-	b.until("clients are at work", func() bool { return load.done.Load() > 400 })
+	load := b.loadWithPauses(30, "postgres", 50*time.Millisecond)
+	b.until("clients are at work", func() bool { return load.done.Load() > 100 })
+	waiting := func() bool { now, _, _ := b.pooler.waits(); return now == 1 }
 	a.Kill()
+	b.until("clients wait", waiting)
 	time.Sleep(300 * time.Millisecond) // as long as a busy machine needs until the agent has died, too
+	if !waiting() {
+		t.Error("the word of the agent is taken for the server's")
+	}
 	a.Start()
 	count := load.done.Load()
-	b.until("clients go on", func() bool { return load.done.Load() > count+100 })
+	b.until("clients go on", func() bool { return load.done.Load() > count+50 })
 	load.end()
-	t.Logf("longest wait %v, %d transactions, %d failed", time.Duration(load.longest.Load()), load.done.Load(), load.failed.Load())
-	if refused, failed := load.refused.Load(), load.failed.Load(); refused > 0 || failed > int64(b.config.PoolSize) {
-		t.Errorf("%d clients were refused, and %d have failed, with a pool of %d", refused, failed, b.config.PoolSize)
+	t.Logf("longest wait %v, %d transactions, %d failed, %d of them refused", time.Duration(load.longest.Load()), load.done.Load(), load.failed.Load(), load.refused.Load())
+	if refused := load.refused.Load(); refused > 10 { // PgBouncer may refuse those who come within a few milliseconds
+		t.Errorf("%d of 30 clients were refused", refused)
 	}
 }
 
