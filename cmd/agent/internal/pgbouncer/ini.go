@@ -24,10 +24,6 @@ const notReplica = "SELECT pg_catalog.pg_terminate_backend(pg_catalog.pg_backend
 // replica, and PgBouncer answers clients with an error if the last login has failed and a change of servers has left no connection.
 const readOnly = "SET default_transaction_read_only = on"
 
-// resetReader is DISCARD ALL in parts, as that can't be together with what makes the next client of the connection read-only again.
-const resetReader = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; DEALLOCATE ALL; UNLISTEN *; SELECT pg_catalog.pg_advisory_unlock_all(); " +
-	"DISCARD PLANS; DISCARD TEMP; DISCARD SEQUENCES; " + readOnly
-
 // place is a server.
 type place struct {
 	Pod, Address string
@@ -60,9 +56,6 @@ func route(config agentapi.PoolerConfig, servers []place) string {
 // render is pgbouncer.ini with these as the servers of every database.
 func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	all := defaults()
-	if config.ReadOnly && config.Mode == "session" { // there is no reset in the other modes
-		all["server_reset_query"] = resetReader
-	}
 	maps.Copy(all, config.Parameters)
 	maps.Copy(all, map[string]string{
 		"listen_addr": "*", "listen_port": strconv.Itoa(paths.Port), "unix_socket_dir": paths.RunDir,
