@@ -65,6 +65,8 @@ func refuseFault(o *observed.Cluster, inject *v1alpha1.FailoverInjection) string
 		return fmt.Sprintf("%s is no longer the primary in the same pod as when the fault was decided on.", inject.Instance)
 	case fault.To == inject.Instance:
 		return fmt.Sprintf("%s is the primary already.", fault.To)
+	case fault.To != "" && availability.Delayed(o, fault.To):
+		return fmt.Sprintf("%s is a delayed replica, and does not take over.", fault.To)
 	case fault.To != "" && (o.Names.Ordinal(fault.To) < 0 || o.Names.Ordinal(fault.To) >= o.Wanted()):
 		return fmt.Sprintf("There is no instance %s: the instances are %s to %s.", fault.To, o.Names.Instance(0), o.Names.Instance(o.Wanted()-1))
 	}
@@ -117,10 +119,18 @@ func refuseByReplicas(o *observed.Cluster) string {
 	if primary < 0 || !o.Electing() {
 		return "There is no primary that accepts connections."
 	}
+	heirs := 0
 	for ordinal := range o.Wanted() {
-		if ordinal != primary && !streams(o, ordinal) {
-			return fmt.Sprintf("%s does not follow the primary.", o.Names.Instance(ordinal))
+		switch name := o.Names.Instance(ordinal); {
+		case ordinal == primary || availability.Delayed(o, name):
+		case !streams(o, ordinal):
+			return fmt.Sprintf("%s does not follow the primary.", name)
+		default:
+			heirs++
 		}
+	}
+	if heirs == 0 {
+		return "All replicas are delayed (spec.delayedReplicas), so nobody could take over."
 	}
 	return ""
 }

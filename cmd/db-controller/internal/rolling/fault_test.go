@@ -32,6 +32,15 @@ func drilled(fault v1alpha1.FailoverFault) func(*observed.Cluster) {
 	}
 }
 
+// late has these replicas replay WAL late.
+func late(names ...string) func(*observed.Cluster) {
+	return func(o *observed.Cluster) {
+		for _, name := range names {
+			o.Cluster.Spec.DelayedReplicas = append(o.Cluster.Spec.DelayedReplicas, v1alpha1.DelayedReplica{Name: name, Delay: metav1.Duration{Duration: time.Hour}})
+		}
+	}
+}
+
 func TestAFaultOfADrillIsRefusedOnDoubt(t *testing.T) {
 	pod, to := v1alpha1.FailoverFault{Type: v1alpha1.FaultDeletePrimaryPod}, func(name string) v1alpha1.FailoverFault {
 		return v1alpha1.FailoverFault{Type: v1alpha1.FaultSwitchover, To: name}
@@ -41,15 +50,18 @@ func TestAFaultOfADrillIsRefusedOnDoubt(t *testing.T) {
 		change func(*observed.Cluster)
 		says   string // empty: it begins
 	}{
-		"all is well":                   {pod, func(*observed.Cluster) {}, ""},
-		"to another instance":           {to("shop-2"), func(*observed.Cluster) {}, ""},
-		"to the primary":                {to("shop-0"), func(*observed.Cluster) {}, "is the primary already"},
-		"to an instance that isn't":     {to("shop-9"), func(*observed.Cluster) {}, "There is no instance shop-9"},
-		"the pod is another one":        {pod, func(o *observed.Cluster) { o.Pod(0).UID = "new" }, "no longer the primary in the same pod"},
-		"another primary":               {pod, func(o *observed.Cluster) { o.FailoverDrill.Status.Request.Inject.Instance = "shop-1" }, "no longer the primary"},
-		"a replica that doesn't follow": {pod, silent("shop-2"), "shop-2 does not follow the primary."},
-		"a single instance":             {pod, observedtest.Wants(1), "only one instance"},
-		"while it hibernates":           {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
+		"all is well":                             {pod, func(*observed.Cluster) {}, ""},
+		"to another instance":                     {to("shop-2"), func(*observed.Cluster) {}, ""},
+		"to the primary":                          {to("shop-0"), func(*observed.Cluster) {}, "is the primary already"},
+		"to an instance that isn't":               {to("shop-9"), func(*observed.Cluster) {}, "There is no instance shop-9"},
+		"the pod is another one":                  {pod, func(o *observed.Cluster) { o.Pod(0).UID = "new" }, "no longer the primary in the same pod"},
+		"another primary":                         {pod, func(o *observed.Cluster) { o.FailoverDrill.Status.Request.Inject.Instance = "shop-1" }, "no longer the primary"},
+		"a replica that doesn't follow":           {pod, silent("shop-2"), "shop-2 does not follow the primary."},
+		"a delayed replica that receives nothing": {pod, observedtest.All(silent("shop-2"), late("shop-2")), ""},
+		"delayed replicas only":                   {pod, late("shop-1", "shop-2"), "All replicas are delayed"},
+		"to a delayed replica":                    {to("shop-2"), late("shop-2"), "shop-2 is a delayed replica"},
+		"a single instance":                       {pod, observedtest.Wants(1), "only one instance"},
+		"while it hibernates":                     {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
 		"while failover is paused": {pod, func(o *observed.Cluster) {
 			o.Cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: &metav1.Time{Time: o.Now.Add(time.Hour)}}
 		}, "spec.failover.pausedUntil"},

@@ -70,8 +70,17 @@ func TestAFaultIsCausedOnlyWhereItIsSafe(t *testing.T) {
 		"a status of an older spec":   {func(o *observed) { o.cluster.Generation = 2 }, flow.KindWait, v1alpha1.ReasonClusterNotReady, ""},
 		"an instance that is down":    {func(o *observed) { o.cluster.Status.ReadyInstances = 2 }, flow.KindWait, v1alpha1.ReasonUnsafe, "2 of 3 instances accept connections."},
 		"a replica that lags too far": {func(o *observed) { o.cluster.Status.Instances[2].Eligible = false }, flow.KindWait, v1alpha1.ReasonUnsafe, "shop-2 does not follow the primary as a member yet."},
-		"WAL that is not archived":    {func(o *observed) { o.cluster.Status.Conditions[1].Status = metav1.ConditionFalse }, flow.KindWait, v1alpha1.ReasonUnsafe, "condition Archiving"},
-		"volumes that are locked":     {func(o *observed) { o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{Kind: "Upgrade", Name: "u"}} }, flow.KindWait, v1alpha1.ReasonUnsafe, "Upgrade u works on the volumes"},
+		"a delayed replica": {func(o *observed) {
+			o.cluster.Status.Instances[2].Eligible, o.cluster.Status.Instances[2].Streaming = false, false
+			o.cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: "shop-2", Delay: metav1.Duration{Duration: time.Hour}}}
+		}, flow.KindNext, "", ""},
+		"delayed replicas only": {func(o *observed) {
+			for _, name := range []string{"shop-1", "shop-2"} {
+				o.cluster.Spec.DelayedReplicas = append(o.cluster.Spec.DelayedReplicas, v1alpha1.DelayedReplica{Name: name, Delay: metav1.Duration{Duration: time.Hour}})
+			}
+		}, flow.KindWait, v1alpha1.ReasonUnsafe, "All replicas are delayed"},
+		"WAL that is not archived": {func(o *observed) { o.cluster.Status.Conditions[1].Status = metav1.ConditionFalse }, flow.KindWait, v1alpha1.ReasonUnsafe, "condition Archiving"},
+		"volumes that are locked":  {func(o *observed) { o.cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{Kind: "Upgrade", Name: "u"}} }, flow.KindWait, v1alpha1.ReasonUnsafe, "Upgrade u works on the volumes"},
 		"a switchover": {func(o *observed) {
 			o.cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{State: v1alpha1.SwitchoverRunning}
 		}, flow.KindWait, v1alpha1.ReasonUnsafe, "A switchover"},

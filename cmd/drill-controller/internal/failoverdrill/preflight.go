@@ -120,16 +120,24 @@ func notWhole(cluster *v1alpha1.PostgresCluster) string {
 	if len(status.Instances) != int(cluster.Spec.Instances) || status.ReadyInstances != cluster.Spec.Instances {
 		return fmt.Sprintf("%d of %d instances accept connections.", status.ReadyInstances, cluster.Spec.Instances)
 	}
+	heirs := 0
 	for i := range status.Instances {
 		instance := &status.Instances[i]
+		delayed := cluster.Spec.Delay(instance.Name) > 0 // it follows late, and never takes over
+		if instance.Name != status.Primary && !delayed {
+			heirs++
+		}
 		switch {
 		case !instance.Ready:
 			return fmt.Sprintf("%s does not accept connections.", instance.Name)
 		case instance.Name == status.Primary && instance.Role != v1alpha1.RolePrimary:
 			return fmt.Sprintf("%s is not primary yet.", instance.Name)
-		case instance.Name != status.Primary && (!instance.Streaming || !instance.Eligible):
+		case instance.Name != status.Primary && !delayed && (!instance.Streaming || !instance.Eligible):
 			return fmt.Sprintf("%s does not follow the primary as a member yet.", instance.Name)
 		}
+	}
+	if heirs == 0 {
+		return "All replicas are delayed (spec.delayedReplicas), so nobody could take over."
 	}
 	return ""
 }
