@@ -60,12 +60,14 @@ func (s *Steps) EnsurePoolerCertificate(ctx context.Context, o *observed.Cluster
 func (s *Steps) EnsureFailoverDrillCertificate(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	live, status := o.Secret(o.Names.FailoverDrill()), &o.Cluster.Status
 	if o.FailoverDrill == nil {
-		status.FailoverDrill = nil
-		if live == nil || observed.Foreign(live, o.Cluster) {
-			return flow.Next
+		if live != nil && !observed.Foreign(live, o.Cluster) {
+			s.Secrets.Drop(o.Cluster, live.Name)
+			if err := s.Remove(ctx, live); err != nil {
+				return flow.Retry(err)
+			}
 		}
-		s.Secrets.Drop(o.Cluster, live.Name)
-		return flow.Retry(s.Remove(ctx, live))
+		status.FailoverDrill = nil // last: without it nobody looks for the Secret
+		return flow.Next
 	}
 	wanted, err := secret.ClientTLS(o.Cluster, o.Names.FailoverDrill(), agentapi.FailoverDrillRole, live, o.Authority, o.Now)
 	if err != nil {
