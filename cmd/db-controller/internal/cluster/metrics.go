@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -9,11 +11,18 @@ import (
 	"howdah.dev/howdah/pkg/statusmetrics"
 )
 
-var conditionMetric = prometheus.NewDesc("howdah_cluster_condition",
-	"1 while the condition of the PostgresCluster is True.", []string{"namespace", "cluster", "condition", "reason"}, nil)
+var (
+	conditionMetric = prometheus.NewDesc("howdah_cluster_condition",
+		"1 while the condition of the PostgresCluster is True.", []string{"namespace", "cluster", "condition", "reason"}, nil)
+	infoMetric = prometheus.NewDesc("howdah_cluster_info",
+		"1, with the major version and the image of PostgreSQL that run.", []string{"namespace", "cluster", "version", "image"}, nil)
+	updateMetric = prometheus.NewDesc("howdah_cluster_update_pending",
+		"1 while the PostgresCluster doesn't run what it could: the suite's image of its version (minor), or spec.version (major).",
+		[]string{"namespace", "cluster", "update"}, nil)
+)
 
-// Metrics are of the conditions of every cluster. What database pods tell of themselves ends with them; this is what is left
-// to tell of a cluster that has none.
+// Metrics are of the conditions of every cluster, and of what it runs. What database pods tell of themselves ends with them; this is
+// what is left to tell of a cluster that has none.
 func Metrics(reader client.Reader) prometheus.Collector {
 	return statusmetrics.Collector[*v1alpha1.PostgresCluster]{
 		Of: "clusters", Reader: reader, List: &v1alpha1.PostgresClusterList{}, Measure: measure,
@@ -24,4 +33,11 @@ func measure(cluster *v1alpha1.PostgresCluster, send statusmetrics.Send) {
 	for _, c := range cluster.Status.Conditions {
 		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), cluster.Namespace, cluster.Name, c.Type, c.Reason)
 	}
+	status := &cluster.Status
+	if status.MajorVersion == 0 {
+		return // nothing has run yet
+	}
+	send(infoMetric, 1, cluster.Namespace, cluster.Name, strconv.Itoa(int(status.MajorVersion)), status.Image)
+	send(updateMetric, statusmetrics.Bool(status.PendingUpdate != nil), cluster.Namespace, cluster.Name, "minor")
+	send(updateMetric, statusmetrics.Bool(cluster.Spec.Version > status.MajorVersion), cluster.Namespace, cluster.Name, "major")
 }

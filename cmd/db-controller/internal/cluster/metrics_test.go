@@ -23,6 +23,8 @@ func TestTheMetricsSayWhatTheConditionsSay(t *testing.T) {
 		{Type: v1alpha1.ConditionReplicated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReplicaDown},
 		{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionUnknown, Reason: "Unseen"},
 	}
+	shop.Spec.Version = 18
+	shop.Status.MajorVersion, shop.Status.Image = 17, "postgres:17.5"
 	fresh := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "fresh"}}
 	metrics := Metrics(fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop, fresh).Build())
 	want := `
@@ -31,8 +33,15 @@ func TestTheMetricsSayWhatTheConditionsSay(t *testing.T) {
 howdah_cluster_condition{cluster="shop",condition="Ready",namespace="demo",reason="Running"} 1
 howdah_cluster_condition{cluster="shop",condition="Replicated",namespace="demo",reason="ReplicaDown"} 0
 howdah_cluster_condition{cluster="shop",condition="UpToDate",namespace="demo",reason="Unseen"} 0
+# HELP howdah_cluster_info 1, with the major version and the image of PostgreSQL that run.
+# TYPE howdah_cluster_info gauge
+howdah_cluster_info{cluster="shop",image="postgres:17.5",namespace="demo",version="17"} 1
+# HELP howdah_cluster_update_pending 1 while the PostgresCluster doesn't run what it could: the suite's image of its version (minor), or spec.version (major).
+# TYPE howdah_cluster_update_pending gauge
+howdah_cluster_update_pending{cluster="shop",namespace="demo",update="major"} 1
+howdah_cluster_update_pending{cluster="shop",namespace="demo",update="minor"} 0
 `
-	if err := testutil.CollectAndCompare(metrics, strings.NewReader(want), "howdah_cluster_condition"); err != nil {
+	if err := testutil.CollectAndCompare(metrics, strings.NewReader(want), "howdah_cluster_condition", "howdah_cluster_info", "howdah_cluster_update_pending"); err != nil {
 		t.Error(err)
 	}
 }
