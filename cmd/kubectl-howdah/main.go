@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/failover"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernate"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/history"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/pause"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/reinit"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
@@ -57,6 +59,7 @@ func newRoot() *cobra.Command {
 	flags.StringVar(&access.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&access.overrides.Context.Namespace, "namespace", "n", "", "namespace of the cluster")
 	root.AddCommand(statusCommand(access), switchoverCommand(access), failoverCommand(access), reinitCommand(access), pauseCommand(access), resumeCommand(access),
+		historyCommand(access), rollbackCommand(access),
 		hibernateCommand(access, true, "hibernate CLUSTER", "Stop all instances of a cluster and keep their volumes"),
 		hibernateCommand(access, false, "wake CLUSTER", "Start a hibernated cluster"))
 	return root
@@ -80,7 +83,7 @@ func (a *access) cluster(name string) (client.Client, client.ObjectKey, error) {
 		return nil, client.ObjectKey{}, err
 	}
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, coordinationv1.AddToScheme, appsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, client.ObjectKey{}, err
 		}
@@ -211,6 +214,41 @@ func resumeCommand(access *access) *cobra.Command {
 			return pause.End(cmd.Context(), c, key, cmd.OutOrStdout())
 		},
 	}
+}
+
+func historyCommand(access *access) *cobra.Command {
+	return &cobra.Command{
+		Use:   "history CLUSTER",
+		Short: "List the last specs with which a cluster was Ready, and what each changed",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			return history.Show(cmd.Context(), c, key, cmd.OutOrStdout())
+		},
+	}
+}
+
+func rollbackCommand(access *access) *cobra.Command {
+	request := history.Rollback{}
+	command := &cobra.Command{
+		Use:   "rollback CLUSTER",
+		Short: "Return the spec of a cluster to one with which it was Ready, after saying what changes and what can't",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, key, err := access.cluster(args[0])
+			if err != nil {
+				return err
+			}
+			request.In, request.Out = cmd.InOrStdin(), cmd.OutOrStdout()
+			return request.Carry(cmd.Context(), c, key)
+		},
+	}
+	command.Flags().Int64Var(&request.To, "to", 0, "revision, as kubectl howdah history lists it; if not set, the last one that differs from the spec")
+	command.Flags().BoolVar(&request.Yes, "yes", false, "don't ask; what changes is still printed")
+	return command
 }
 
 func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
