@@ -278,25 +278,5 @@ func TestAStrangerInstallsTheSuiteFromAReleaseAlone(t *testing.T) {
 			t.Errorf("%s says of its version: %s", filepath.Base(program), out)
 		}
 	}
-	s.manifests()
-}
-
-// manifests goes on without helm: the database stays as it is, and the suite acts again.
-func (s *stranger) manifests() {
-	s.run("build/bin/helm", "uninstall", "howdah", "--namespace", "howdah-system", "--wait")
-	const state = `jsonpath={.metadata.uid} {.status.containerStatuses[*].restartCount} {.status.startTime}`
-	before := s.kubectl("get", "pod", "hello-0", "--namespace", "default", "--output", state)
-	s.timed("kubectl apply", func() { s.typed("Without helm") })
-	for _, image := range s.podsOfTheSuite() {
-		if !strings.HasPrefix(image, s.address+"/strangers/") {
-			s.Errorf("install.yaml runs %s", image)
-		}
-	}
-	s.timed("a replica", func() {
-		s.kubectl("scale", "pgc/hello", "--replicas=2", "--namespace", "default")
-		s.kubectl("wait", "--for=condition=Replicated", "pgc/hello", "--namespace", "default", "--timeout=300s")
-	})
-	if after := s.kubectl("get", "pod", "hello-0", "--namespace", "default", "--output", state); after != before {
-		s.Errorf("the database was restarted: %s, then %s", before, after)
-	}
+	s.uninstall()
 }
