@@ -26,7 +26,9 @@ const transactions = `
 cat >/tmp/transaction.sql <<'END'
 %s
 END
-PGAPPNAME=%s PGHOST=%s pgbench -n -f /tmp/transaction.sql -c 50 -j 2 -R 100 -T %d -l --log-prefix=/tmp/log -P 5 2>&1
+PGAPPNAME=%s PGHOST=%s pgbench -n -f /tmp/transaction.sql -c 50 -j 2 -R 100 -T %d -l --log-prefix=/tmp/log -P 5 2>&1 &
+echo $! >/tmp/pid
+wait $!
 echo "ended $?"
 awk '{ if ($3 > most[$1]) most[$1] = $3 } END { for (c in most) print "longest", most[c] }' /tmp/log*
 `
@@ -58,9 +60,13 @@ func (w *bench) said() string {
 	return string(out)
 }
 
-// wait waits for the end, and says how many clients have failed and how long the longest transaction of each took, in order.
-func (w *bench) wait() (failed int, longest []time.Duration) {
+// end has pgbench end as if its time were over, and says how many clients have failed and how long the longest transaction of each took, in
+// order.
+func (w *bench) end() (failed int, longest []time.Duration) {
 	w.bed.Helper()
+	if _, err := w.bed.Exec(w.pod.Name, "bash", "-c", "kill -ALRM $(cat /tmp/pid)"); err != nil {
+		w.bed.Logf("pgbench has ended before: %v", err)
+	}
 	w.bed.Await(w.pod, "the end of the transactions", func() bool { return w.pod.Status.Phase != corev1.PodRunning })
 	said := w.said()
 	for line := range strings.Lines(said) {
@@ -120,15 +126,15 @@ func TestClientsOfAPoolerNoticeNoPlannedChange(t *testing.T) {
 	b := newBed(t, "minio")
 	cluster, pooler := b.pooled()
 
-	direct := b.startBench("direct", "shop-rw", inserts, 40*time.Second)
+	direct := b.startBench("direct", "shop-rw", inserts, time.Minute)
 	b.switchOver(cluster, "direct")
-	if failed, _ := direct.wait(); failed == 0 {
+	if failed, _ := direct.end(); failed == 0 {
 		t.Error("a switchover costs clients nothing without a pooler, so this test can't fail")
 	}
 
 	b.SQL("shop", "TRUNCATE rows")
 	controllers := b.controllersAway()
-	pooled := b.startBench("pooled", "shop-pooler."+b.Namespace+".svc", inserts, 150*time.Second)
+	pooled := b.startBench("pooled", "shop-pooler."+b.Namespace+".svc", inserts, 5*time.Minute)
 	primary := cluster.Status.Primary
 	b.Must(b.Delete(t.Context(), b.Pod(primary))) // in order, and with all controllers away
 	b.Await(&corev1.Pod{ObjectMeta: b.Meta(primary)}, "another primary", func() bool { return b.primaryNow() != primary })
@@ -139,7 +145,7 @@ func TestClientsOfAPoolerNoticeNoPlannedChange(t *testing.T) {
 	b.AwaitReason(cluster, v1alpha1.ConditionUpToDate, v1alpha1.ReasonCurrent, "")
 	b.awaitInstances(cluster, 3)
 	pooled.busy()
-	failed, longest := pooled.wait()
+	failed, longest := pooled.end()
 	t.Logf("longest wait of a client: median %v, most %v", longest[len(longest)/2], longest[len(longest)-1])
 	if failed > 0 || len(longest) != 50 {
 		t.Errorf("%d failures, %d clients", failed, len(longest))
@@ -159,7 +165,7 @@ func (b *bed) readersNoticeNoSwitchover(cluster *v1alpha1.PostgresCluster) {
 	}}
 	b.Must(b.Create(b.Context(), pooler))
 	b.AwaitTrue(pooler, v1alpha1.ConditionReady)
-	reading := b.startBench("reading", "readers-pooler."+b.Namespace+".svc", reads, 20*time.Second)
+	reading := b.startBench("reading", "readers-pooler."+b.Namespace+".svc", reads, time.Minute)
 	readers := func(instance string) string {
 		out, err := b.SQLOn(instance, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'reading'")
 		b.Must(err)
@@ -173,7 +179,7 @@ func (b *bed) readersNoticeNoSwitchover(cluster *v1alpha1.PostgresCluster) {
 	b.Await(cluster, "readers at the former primary, and none at the new one", func() bool {
 		return readers(former) != "0" && readers(cluster.Status.Primary) == "0"
 	})
-	if failed, longest := reading.wait(); failed > 0 || len(longest) != 50 {
+	if failed, longest := reading.end(); failed > 0 || len(longest) != 50 {
 		b.Errorf("%d failures, %d clients", failed, len(longest))
 	}
 }
