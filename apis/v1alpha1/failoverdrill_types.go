@@ -93,7 +93,8 @@ type FailoverFault struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	To string `json:"to,omitempty"`
-	// Force gives the pod that DeletePrimaryPod deletes no time to end. Without it, the primary hands over before it ends.
+	// Force gives the pod that DeletePrimaryPod deletes no time to end. Without it, the primary hands over before it ends. It is refused
+	// for a cluster without spec.synchronous, which could lose acknowledged commits.
 	// +optional
 	Force bool `json:"force,omitempty"`
 }

@@ -21,6 +21,9 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
+// injectWithin is how long after it was recorded a fault may still be caused: what was safe then may not be any more.
+const injectWithin = 2 * time.Minute
+
 // CauseFault causes the fault that the FailoverDrill whose turn it is has decided on, once. What is about to be hit is recorded first, by
 // its UID, so a repeat hits nothing else.
 func (s *Steps) CauseFault(ctx context.Context, o *observed.Cluster) flow.Outcome {
@@ -55,7 +58,7 @@ func beginFault(o *observed.Cluster) flow.Outcome {
 // refuseFault says why the cluster is in no state for a fault; empty: it is. It is pure.
 func refuseFault(o *observed.Cluster, inject *v1alpha1.FailoverInjection) string {
 	fault, primary := o.FailoverDrill.Spec.Fault, o.Primary()
-	for _, look := range []func(*observed.Cluster) string{refuseByPlan, refuseByWork, refuseByReplicas} {
+	for _, look := range []func(*observed.Cluster) string{refuseByPlan, refuseByLoss, refuseByWork, refuseByReplicas} {
 		if why := look(o); why != "" {
 			return why
 		}
@@ -90,6 +93,14 @@ func refuseByPlan(o *observed.Cluster) string {
 		return "spec.failover.fenced stops an instance."
 	case spec.Repair.Paused(o.Now):
 		return "spec.repair pauses repairs."
+	}
+	return ""
+}
+
+// refuseByLoss is what the fault could cost: a primary that has no time to hand over takes with it what no replica has confirmed.
+func refuseByLoss(o *observed.Cluster) string {
+	if o.FailoverDrill.Spec.Fault.Force && o.Cluster.Spec.Synchronous == nil {
+		return "The cluster replicates asynchronously, so a forced deletion could lose acknowledged commits."
 	}
 	return ""
 }
@@ -142,6 +153,9 @@ func (s *Steps) deletePrimaryPod(ctx context.Context, o *observed.Cluster) flow.
 	if pod == nil || pod.UID != response.PodUID || !pod.DeletionTimestamp.IsZero() && !force {
 		return endFault(o, v1alpha1.FailoverDrillInjected, fmt.Sprintf("The pod of %s was deleted.", response.Instance))
 	}
+	if expired(o) && pod.DeletionTimestamp.IsZero() {
+		return refuseExpired(o)
+	}
 	options := []client.DeleteOption{client.Preconditions{UID: &response.PodUID}}
 	if force {
 		options = append(options, client.GracePeriodSeconds(0))
@@ -171,12 +185,25 @@ func (s *Steps) drillSwitchover(ctx context.Context, o *observed.Cluster) flow.O
 	}
 	said := lastSwitchover(o.PrimaryAgent())
 	if said == nil || said.Token != string(response.UID) {
+		if expired(o) {
+			return refuseExpired(o)
+		}
 		return s.requestSwitchover(ctx, o, string(response.UID), to, response.Message)
 	}
 	if said.State == agentapi.SwitchoverRefused {
 		return endFault(o, v1alpha1.FailoverDrillRefused, phrase.Sentence(said.Message))
 	}
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, switchingMessage(now, to))
+}
+
+func expired(o *observed.Cluster) bool {
+	at := o.Cluster.Status.FailoverDrill.InjectedAt
+	return at != nil && o.Now.Sub(at.Time) > injectWithin
+}
+
+func refuseExpired(o *observed.Cluster) flow.Outcome {
+	return endFault(o, v1alpha1.FailoverDrillRefused, fmt.Sprintf(
+		"The fault was not caused within %s after it had been decided on, and the cluster may have changed since.", injectWithin))
 }
 
 func endFault(o *observed.Cluster, state v1alpha1.ClusterFailoverDrillState, message string) flow.Outcome {

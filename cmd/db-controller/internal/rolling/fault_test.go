@@ -50,18 +50,22 @@ func TestAFaultOfADrillIsRefusedOnDoubt(t *testing.T) {
 		change func(*observed.Cluster)
 		says   string // empty: it begins
 	}{
-		"all is well":                             {pod, func(*observed.Cluster) {}, ""},
-		"to another instance":                     {to("shop-2"), func(*observed.Cluster) {}, ""},
-		"to the primary":                          {to("shop-0"), func(*observed.Cluster) {}, "is the primary already"},
-		"to an instance that isn't":               {to("shop-9"), func(*observed.Cluster) {}, "There is no instance shop-9"},
-		"the pod is another one":                  {pod, func(o *observed.Cluster) { o.Pod(0).UID = "new" }, "no longer the primary in the same pod"},
-		"another primary":                         {pod, func(o *observed.Cluster) { o.FailoverDrill.Status.Request.Inject.Instance = "shop-1" }, "no longer the primary"},
-		"a replica that doesn't follow":           {pod, silent("shop-2"), "shop-2 does not follow the primary."},
-		"a delayed replica that receives nothing": {pod, observedtest.All(silent("shop-2"), late("shop-2")), ""},
-		"delayed replicas only":                   {pod, late("shop-1", "shop-2"), "All replicas are delayed"},
-		"to a delayed replica":                    {to("shop-2"), late("shop-2"), "shop-2 is a delayed replica"},
-		"a single instance":                       {pod, observedtest.Wants(1), "only one instance"},
-		"while it hibernates":                     {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
+		"all is well":                               {pod, func(*observed.Cluster) {}, ""},
+		"to another instance":                       {to("shop-2"), func(*observed.Cluster) {}, ""},
+		"to the primary":                            {to("shop-0"), func(*observed.Cluster) {}, "is the primary already"},
+		"to an instance that isn't":                 {to("shop-9"), func(*observed.Cluster) {}, "There is no instance shop-9"},
+		"the pod is another one":                    {pod, func(o *observed.Cluster) { o.Pod(0).UID = "new" }, "no longer the primary in the same pod"},
+		"another primary":                           {pod, func(o *observed.Cluster) { o.FailoverDrill.Status.Request.Inject.Instance = "shop-1" }, "no longer the primary"},
+		"a replica that doesn't follow":             {pod, silent("shop-2"), "shop-2 does not follow the primary."},
+		"a delayed replica that receives nothing":   {pod, observedtest.All(silent("shop-2"), late("shop-2")), ""},
+		"delayed replicas only":                     {pod, late("shop-1", "shop-2"), "All replicas are delayed"},
+		"to a delayed replica":                      {to("shop-2"), late("shop-2"), "shop-2 is a delayed replica"},
+		"a single instance":                         {pod, observedtest.Wants(1), "only one instance"},
+		"a forced deletion that could lose commits": {v1alpha1.FailoverFault{Type: v1alpha1.FaultDeletePrimaryPod, Force: true}, func(*observed.Cluster) {}, "could lose acknowledged commits"},
+		"a forced deletion where commits wait": {v1alpha1.FailoverFault{Type: v1alpha1.FaultDeletePrimaryPod, Force: true}, func(o *observed.Cluster) {
+			o.Cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1}
+		}, ""},
+		"while it hibernates": {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
 		"while failover is paused": {pod, func(o *observed.Cluster) {
 			o.Cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: &metav1.Time{Time: o.Now.Add(time.Hour)}}
 		}, "spec.failover.pausedUntil"},
@@ -127,6 +131,19 @@ func TestOnlyThePodThatWasRecordedIsDeletedForADrillAndOnlyOnce(t *testing.T) {
 		}
 		if outcome := steps.CauseFault(t.Context(), o); !outcome.Finished() {
 			t.Errorf("it goes on: %+v", outcome)
+		}
+	}
+}
+
+// A controller that was away for long, or comes back with an etcd of before, hits nobody.
+func TestAFaultThatWasDecidedOnLongAgoIsNotCaused(t *testing.T) {
+	for _, fault := range []v1alpha1.FailoverFault{{Type: v1alpha1.FaultDeletePrimaryPod}, {Type: v1alpha1.FaultSwitchover}} {
+		o := observedtest.Trio(injecting(fault))
+		long := metav1.NewTime(o.Now.Add(-injectWithin - time.Second))
+		o.Cluster.Status.FailoverDrill.InjectedAt = &long
+		(&Steps{}).CauseFault(t.Context(), o) // which has nobody to ask, and nothing to delete with
+		if response := o.Cluster.Status.FailoverDrill; response.State != v1alpha1.FailoverDrillRefused || !strings.Contains(response.Message, "not caused within 2m0s") {
+			t.Errorf("%s: %+v", fault.Type, response)
 		}
 	}
 }

@@ -58,6 +58,10 @@ func TestAFaultIsCausedOnlyWhereItIsSafe(t *testing.T) {
 		"a switchover to the primary": {func(o *observed) {
 			o.drill.Spec.Fault = v1alpha1.FailoverFault{Type: v1alpha1.FaultSwitchover, To: "shop-0"}
 		}, flow.KindStop, v1alpha1.ReasonInvalidSpec, "is the primary already"},
+		"a forced deletion where commits don't wait": {func(o *observed) { o.drill.Spec.Fault.Force = true }, flow.KindStop, v1alpha1.ReasonInvalidSpec, "could lose acknowledged commits"},
+		"a forced deletion where they do": {func(o *observed) {
+			o.drill.Spec.Fault.Force, o.cluster.Spec.Synchronous = true, &v1alpha1.Synchronous{Number: 1}
+		}, flow.KindNext, "", ""},
 		"a cluster that hibernates": {func(o *observed) { o.cluster.Spec.Hibernate = true }, flow.KindWait, v1alpha1.ReasonUnsafe, "is hibernated"},
 		"failover that is paused":   {func(o *observed) { o.cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: at(time.Hour)} }, flow.KindWait, v1alpha1.ReasonUnsafe, "spec.failover.pausedUntil"},
 		"an instance that is fenced": {func(o *observed) {

@@ -51,7 +51,7 @@ func preflight(_ context.Context, o *observed) flow.Outcome {
 // safe is a chain of pure policies: why the fault must not be caused now, or Next.
 func safe(o *observed) flow.Outcome {
 	for _, policy := range []func(*observed) flow.Outcome{
-		clusterExists, clusterHasReplicas, nothingIsPaused, clusterIsWhole, walIsArchived, nobodyWorksOnIt, noOtherDrill, budgetIsLeft,
+		clusterExists, clusterHasReplicas, nothingIsLost, nothingIsPaused, clusterIsWhole, walIsArchived, nobodyWorksOnIt, noOtherDrill, budgetIsLeft,
 	} {
 		if outcome := policy(o); !outcome.Finished() {
 			return outcome
@@ -83,6 +83,15 @@ func clusterHasReplicas(o *observed) flow.Outcome {
 			"PostgresCluster %s has one instance, so nobody could take over. Set spec.instances: 3 there, and create another FailoverDrill.", o.cluster.Name))
 	case to != "" && to == o.cluster.Status.Primary:
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s is the primary already. Create a FailoverDrill with another spec.fault.to, or without it.", to))
+	}
+	return flow.Next
+}
+
+// nothingIsLost: a primary that has no time to hand over takes with it what no replica has confirmed.
+func nothingIsLost(o *observed) flow.Outcome {
+	if o.drill.Spec.Fault.Force && o.cluster.Spec.Synchronous == nil {
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("PostgresCluster %s replicates asynchronously, so a forced deletion could lose acknowledged commits, "+
+			"those of applications as well. Set spec.synchronous there, and create another FailoverDrill, or create one without spec.fault.force.", o.cluster.Name))
 	}
 	return flow.Next
 }
