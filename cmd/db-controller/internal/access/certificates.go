@@ -34,14 +34,10 @@ func (s *Steps) EnsureRoleCertificates(ctx context.Context, o *observed.Cluster)
 func (s *Steps) EnsurePoolerCertificate(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	live := o.Secret(o.Names.Pooler())
 	if len(o.Poolers) == 0 {
-		o.Cluster.Status.Poolers = nil
-		if live == nil || observed.Foreign(live, o.Cluster) {
-			return flow.Next
-		}
-		s.Secrets.Drop(o.Cluster, live.Name)
-		if err := s.Remove(ctx, live); err != nil {
+		if err := s.removeCertificate(ctx, o, live); err != nil {
 			return flow.Retry(err)
 		}
+		o.Cluster.Status.Poolers = nil // last: without it nobody looks for the Secret
 		return flow.Next
 	}
 	wanted, err := secret.PoolerTLS(o.Cluster, o.Poolers, live, o.Authority, o.Now)
@@ -55,18 +51,24 @@ func (s *Steps) EnsurePoolerCertificate(ctx context.Context, o *observed.Cluster
 	return flow.Next
 }
 
+// removeCertificate removes the Secret of a certificate that nobody needs any more, if there is one and it is the cluster's.
+func (s *Steps) removeCertificate(ctx context.Context, o *observed.Cluster, live *corev1.Secret) error {
+	if live == nil || observed.Foreign(live, o.Cluster) {
+		return nil
+	}
+	s.Secrets.Drop(o.Cluster, live.Name)
+	return s.Remove(ctx, live)
+}
+
 // EnsureFailoverDrillCertificate creates the Secret by which the Job of the failover drill whose turn it is comes to the database. Once it is
 // written, status says so, and from that the agents are told of the drill. Without a drill, both are removed.
 func (s *Steps) EnsureFailoverDrillCertificate(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	live, status := o.Secret(o.Names.FailoverDrill()), &o.Cluster.Status
 	if o.FailoverDrill == nil {
-		if live != nil && !observed.Foreign(live, o.Cluster) {
-			s.Secrets.Drop(o.Cluster, live.Name)
-			if err := s.Remove(ctx, live); err != nil {
-				return flow.Retry(err)
-			}
+		if err := s.removeCertificate(ctx, o, live); err != nil {
+			return flow.Retry(err)
 		}
-		status.FailoverDrill = nil // last: without it nobody looks for the Secret
+		status.FailoverDrill = nil // last, as above
 		return flow.Next
 	}
 	wanted, err := secret.ClientTLS(o.Cluster, o.Names.FailoverDrill(), agentapi.FailoverDrillRole, live, o.Authority, o.Now)

@@ -1,8 +1,10 @@
 package access
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,5 +63,30 @@ func TestTheCertificateOfAFailoverDrillIsThereBeforeTheResponseAndGoesWithTheReq
 		if response.State != v1alpha1.FailoverDrillInjected {
 			t.Errorf("%q: the response begins anew", name)
 		}
+	}
+}
+
+// undeletable refuses to delete.
+type undeletable struct{ client.Client }
+
+func (undeletable) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return errors.New("the API server is away")
+}
+
+// A Secret is read only while status names whom it is for.
+func TestStatusForgetsACertificateOnlyOnceItIsRemoved(t *testing.T) {
+	o := observedtest.Running(func(o *observed.Cluster) { o.Live = map[string]client.Object{} })
+	for _, name := range []string{o.Names.Pooler(), o.Names.FailoverDrill()} {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: name}}
+		s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(o.Cluster, v1alpha1.GroupVersion.WithKind(v1alpha1.KindPostgresCluster))}
+		o.Live[observed.Key("Secret", name)] = s
+	}
+	o.Cluster.Status.Poolers, o.Cluster.Status.FailoverDrill = []string{"p"}, &v1alpha1.ClusterFailoverDrill{}
+	steps := &Steps{Applier: &apply.Applier{Client: undeletable{fakeapi.New(o.Cluster)}, Secrets: &secretcache.Cache{}}}
+	if outcome := steps.EnsurePoolerCertificate(t.Context(), o); outcome.Err == nil || len(o.Cluster.Status.Poolers) == 0 {
+		t.Errorf("%+v, %v", outcome, o.Cluster.Status.Poolers)
+	}
+	if outcome := steps.EnsureFailoverDrillCertificate(t.Context(), o); outcome.Err == nil || o.Cluster.Status.FailoverDrill == nil {
+		t.Errorf("%+v, %v", outcome, o.Cluster.Status.FailoverDrill)
 	}
 }
