@@ -13,6 +13,7 @@ import (
 
 // What kubectl howdah failover writes: this instance was primary last, on a timeline that nobody has, in a new term.
 func TestAnInstanceThatNeverTakesOverDoesSoWhenAPersonDecides(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.prefer(agentapi.Failover{Never: []string{"shop-1"}})

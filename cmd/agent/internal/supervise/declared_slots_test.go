@@ -20,6 +20,7 @@ func (p *pod) awaitSlot(state agentapi.SlotState) agentapi.SlotStatus {
 // TestADeclaredSlotThatASwitchoverLosesIsNotCreatedAgain: no replica has a copy of it, so the next primary knows of it by the record
 // alone. A new slot would begin later than where its client ended.
 func TestADeclaredSlotThatASwitchoverLosesIsNotCreatedAgain(t *testing.T) {
+	t.Parallel()
 	two, _ := newPair(t)
 	// The harness keeps so little WAL that the slot could be lost before the switchover.
 	config := two.first.with(map[string]string{"wal_level": "logical", "max_slot_wal_keep_size": "1GB", "wal_keep_size": "128MB"})

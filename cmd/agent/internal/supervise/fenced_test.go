@@ -29,6 +29,7 @@ func fenced(s agentapi.Status) bool {
 }
 
 func TestAFencedPrimaryHandsOverAndStaysStopped(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -54,6 +55,7 @@ func TestAFencedPrimaryHandsOverAndStaysStopped(t *testing.T) {
 }
 
 func TestAFencedReplicaIsStoppedInOrder(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -67,6 +69,7 @@ func TestAFencedReplicaIsStoppedInOrder(t *testing.T) {
 }
 
 func TestASingleInstanceThatIsFencedStopsAndComesBack(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()

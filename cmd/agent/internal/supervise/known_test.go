@@ -14,6 +14,7 @@ import (
 )
 
 func TestTheVolumeSaysWhatItKnowsOfTheData(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	i := &instance{Options: Options{Paths: p.Paths, Log: slog.New(slog.DiscardHandler)}}

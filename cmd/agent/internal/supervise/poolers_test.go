@@ -30,6 +30,7 @@ func (p *pod) answers(request agentapi.PoolerRequest, what string, right func(ag
 func serving(a agentapi.PoolerAnswer) bool { return a.Serving && a.Handover == "" }
 
 func TestPoolersPauseBeforeAPrimaryHandsOverAndGoOnAtTheNextOne(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -59,6 +60,7 @@ func TestPoolersPauseBeforeAPrimaryHandsOverAndGoOnAtTheNextOne(t *testing.T) {
 }
 
 func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	p.run()
@@ -76,6 +78,7 @@ func TestPoolersPauseWhileAnInstanceRestartsForAParameter(t *testing.T) {
 }
 
 func TestASwitchoverIsTakenBackWhereAPoolerAsksForThatAndItsTransactionsDontEnd(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()

@@ -29,6 +29,7 @@ func (p *pod) reinit(token string) agentapi.ReinitStatus {
 }
 
 func TestAReplicaIsClonedAgainOnRequestOnceForEachToken(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -62,6 +63,7 @@ func TestAReplicaIsClonedAgainOnRequestOnceForEachToken(t *testing.T) {
 }
 
 func TestARequestedCloneGoesOnAfterTheAgentWasEnded(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -76,6 +78,7 @@ func TestARequestedCloneGoesOnAfterTheAgentWasEnded(t *testing.T) {
 }
 
 func TestAPrimaryIsNotClonedOnRequest(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()

@@ -41,6 +41,7 @@ func (p *pod) killForGood() {
 }
 
 func TestAReplicaThatEndedIsNotStartedAgainWhileRepairsArePaused(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -62,6 +63,7 @@ func TestAReplicaThatEndedIsNotStartedAgainWhileRepairsArePaused(t *testing.T) {
 }
 
 func TestAPrimaryThatEndedWhileRepairsArePausedIsReplacedAndNotRewound(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()
@@ -82,6 +84,7 @@ func TestAPrimaryThatEndedWhileRepairsArePausedIsReplacedAndNotRewound(t *testin
 }
 
 func TestAPrimaryKeepsTheLeaseWhileRepairsAndFailoverArePaused(t *testing.T) {
+	t.Parallel()
 	pgtest.OneVersionIsEnough(t)
 	two, _ := newPair(t)
 	two.run()

@@ -68,9 +68,9 @@ func TestARestoreWithANameThatWasUsedBeforeWaitsForWhatIsLeftOfIt(t *testing.T) 
 	if !strings.Contains(message, "Job r-restore of a former owner is being deleted") {
 		t.Error(message)
 	}
-	l.jobEnds(success(restore))
 	if err := l.Delete(context.Background(), left, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
+	l.jobEnds(success(restore)) // only now: the pod of the one that is left would stay, as nothing collects garbage here
 	l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
 }
