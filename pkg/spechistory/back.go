@@ -20,18 +20,46 @@ func Back(cluster *v1alpha1.PostgresCluster, kept *v1alpha1.PostgresClusterSpec)
 		stays = append(stays, fmt.Sprintf("spec.storage.size stays %s, because volumes can't shrink.", now.Storage.Size.String()))
 		to.Storage.Size = now.Storage.Size
 	}
-	databases := to.Databases[:0]
-	for _, d := range to.Databases {
-		present := slices.IndexFunc(now.Databases, func(n v1alpha1.Database) bool { return n.Name == d.Name })
-		if d.Ensure == v1alpha1.Absent && (present < 0 || now.Databases[present].Ensure != v1alpha1.Absent) {
-			stays = append(stays, fmt.Sprintf("Database %s is not dropped, although that spec has ensure: Absent for it.", d.Name))
-			if present < 0 {
-				continue
-			}
-			d = now.Databases[present]
+	u := undropped{}
+	to.Roles = dropNone(&u, "Role", to.Roles, now.Roles, func(r *v1alpha1.Role) (string, v1alpha1.Presence) { return r.Name, r.Ensure })
+	to.ReplicationSlots = dropNone(&u, "Replication slot", to.ReplicationSlots, now.ReplicationSlots, func(s *v1alpha1.ReplicationSlot) (string, v1alpha1.Presence) { return s.Name, s.Ensure })
+	to.Databases = dropNone(&u, "Database", to.Databases, now.Databases, ofDatabase)
+	for i := range to.Databases {
+		d, current := &to.Databases[i], v1alpha1.Database{}
+		if at := slices.IndexFunc(now.Databases, func(n v1alpha1.Database) bool { return n.Name == d.Name }); at >= 0 {
+			current = now.Databases[at]
 		}
-		databases = append(databases, d)
+		d.Publications = dropNone(&u, "Publication", d.Publications, current.Publications, func(p *v1alpha1.Publication) (string, v1alpha1.Presence) { return p.Name, p.Ensure })
+		d.Subscriptions = dropNone(&u, "Subscription", d.Subscriptions, current.Subscriptions, func(s *v1alpha1.Subscription) (string, v1alpha1.Presence) { return s.Name, s.Ensure })
 	}
-	to.Databases = databases
-	return to, stays
+	return to, append(stays, u.stays...)
+}
+
+func ofDatabase(d *v1alpha1.Database) (string, v1alpha1.Presence) { return d.Name, d.Ensure }
+
+// undropped collects what going back doesn't drop.
+type undropped struct{ stays []string }
+
+// dropNone leaves out of a list what a kept spec drops (ensure: Absent) and the present one doesn't: it may have been created again since. What
+// the present spec says of it stays.
+func dropNone[T any](u *undropped, kind string, to, now []T, of func(*T) (string, v1alpha1.Presence)) []T {
+	kept := to[:0]
+	for i := range to {
+		name, ensure := of(&to[i])
+		at := slices.IndexFunc(now, func(n T) bool { other, _ := of(&n); return other == name })
+		present := at < 0
+		if at >= 0 {
+			_, is := of(&now[at])
+			present = is != v1alpha1.Absent
+		}
+		switch {
+		case ensure != v1alpha1.Absent || !present:
+			kept = append(kept, to[i])
+			continue
+		case at >= 0:
+			kept = append(kept, now[at])
+		}
+		u.stays = append(u.stays, fmt.Sprintf("%s %s is not dropped, although that spec has ensure: Absent for it.", kind, name))
+	}
+	return kept
 }

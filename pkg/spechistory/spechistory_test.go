@@ -113,6 +113,28 @@ func TestWhatCannotGoBackStays(t *testing.T) {
 	}
 }
 
+// A slot that a former spec dropped may have been created again since, and is then all that its client has.
+func TestGoingBackDropsNothingThatThePresentSpecHas(t *testing.T) {
+	in := func(ensure v1alpha1.Presence) *v1alpha1.PostgresCluster {
+		return shop(func(s *v1alpha1.PostgresClusterSpec) {
+			s.Roles = []v1alpha1.Role{{Name: "web", Ensure: ensure}}
+			s.ReplicationSlots = []v1alpha1.ReplicationSlot{{Name: "cdc", Ensure: ensure}}
+			s.Databases = []v1alpha1.Database{{
+				Name: "orders", Ensure: v1alpha1.Present,
+				Publications:  []v1alpha1.Publication{{Name: "all", Ensure: ensure}},
+				Subscriptions: []v1alpha1.Subscription{{Name: "feed", Ensure: ensure}},
+			}}
+		})
+	}
+	to, stays := Back(in(v1alpha1.Present), &in(v1alpha1.Absent).Spec)
+	if changes, err := Changes(to, &in(v1alpha1.Present).Spec); err != nil || len(changes) > 0 || len(stays) != 4 {
+		t.Errorf("%v, %v, %v", changes, stays, err)
+	}
+	if _, stays := Back(in(v1alpha1.Absent), &in(v1alpha1.Absent).Spec); len(stays) > 0 {
+		t.Errorf("what is dropped already is mentioned: %v", stays)
+	}
+}
+
 func TestChangesNameEachField(t *testing.T) {
 	got, err := Changes(&shop(nil).Spec, &shop(func(s *v1alpha1.PostgresClusterSpec) {
 		s.Instances, s.Storage.Size, s.Image = 5, resource.MustParse("2Gi"), "postgres:17"

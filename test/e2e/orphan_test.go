@@ -85,7 +85,7 @@ func TestAReleasedDatabaseFailsOverAndIsTakenOverWithoutARestart(t *testing.T) {
 	if status.Primary != leader || status.Identity != first.UID || status.SystemIdentifier != first.Status.SystemIdentifier {
 		t.Errorf("primary %s, identity %s, system %s", status.Primary, status.Identity, status.SystemIdentifier)
 	}
-	// The repository knows it, too: WAL goes on in the lineage of before, and a backup of it fits.
+	// The repository knows it, too: WAL continues in the same lineage, and a backup fits into it.
 	b.AwaitTrue(second, v1alpha1.ConditionArchiving)
 	if backup := b.Backup("after", "shop"); backup.Status.Plan.Lineage != first.Status.Archive.Lineage {
 		t.Errorf("the backup is in lineage %s, and WAL was in %s", backup.Status.Plan.Lineage, first.Status.Archive.Lineage)

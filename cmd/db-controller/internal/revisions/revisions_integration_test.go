@@ -54,7 +54,7 @@ func (l *lab) must(err error) {
 	}
 }
 
-// scale changes the spec, with a status that is of before.
+// scale changes the spec. The status still speaks of the previous one.
 func (l *lab) scale(instances int32) {
 	l.Helper()
 	before := l.shop.DeepCopy()

@@ -135,7 +135,7 @@ func TestOnlyThePodThatWasRecordedIsDeletedForADrillAndOnlyOnce(t *testing.T) {
 	}
 }
 
-// A controller that was away for long, or comes back with an etcd of before, hits nobody.
+// A controller that was away for long, or comes back to an etcd that was restored, hits nobody.
 func TestAFaultThatWasDecidedOnLongAgoIsNotCaused(t *testing.T) {
 	for _, fault := range []v1alpha1.FailoverFault{{Type: v1alpha1.FaultDeletePrimaryPod}, {Type: v1alpha1.FaultSwitchover}} {
 		o := observedtest.Trio(injecting(fault))
