@@ -2,16 +2,12 @@ package basebackup
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/clienttls"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -35,7 +31,7 @@ func Dialer(host, address, certificates string, major int) func(context.Context)
 }
 
 func connectConfig(host, address, certificates string, major int) (*pgx.ConnConfig, error) {
-	security, err := tlsConfig(host, certificates)
+	security, err := clienttls.Config(host, certificates)
 	if err != nil {
 		return nil, err
 	}
@@ -56,20 +52,4 @@ func sessionSettings(major int) map[string]string {
 	settings := postgres.SessionSettings(major)
 	settings["application_name"] = "howdah-backup"
 	return settings
-}
-
-func tlsConfig(host, certificates string) (*tls.Config, error) {
-	authority, err := os.ReadFile(filepath.Join(certificates, "ca.crt"))
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return nil, errors.New("ca.crt of the client certificate holds no PEM certificate")
-	}
-	client, err := tls.LoadX509KeyPair(filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{RootCAs: roots, ServerName: host, Certificates: []tls.Certificate{client}, MinVersion: tls.VersionTLS12}, nil
 }

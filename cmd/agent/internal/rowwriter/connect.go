@@ -2,14 +2,10 @@ package rowwriter
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"os"
-	"path/filepath"
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/clienttls"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -17,7 +13,7 @@ import (
 // any client gets.
 func Dialer(host, certificates string) func(context.Context) (*pgx.Conn, error) {
 	return func(ctx context.Context) (*pgx.Conn, error) {
-		security, err := tlsConfig(host, certificates)
+		security, err := clienttls.Config(host, certificates)
 		if err != nil {
 			return nil, err
 		}
@@ -32,20 +28,4 @@ func Dialer(host, certificates string) func(context.Context) (*pgx.Conn, error) 
 		config.RuntimeParams = map[string]string{"application_name": "howdah-failover-drill"}
 		return pgx.ConnectConfig(ctx, config)
 	}
-}
-
-func tlsConfig(host, certificates string) (*tls.Config, error) {
-	authority, err := os.ReadFile(filepath.Join(certificates, "ca.crt"))
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(authority) {
-		return nil, errors.New("ca.crt of the client certificate holds no PEM certificate")
-	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
-	if err != nil {
-		return nil, err
-	}
-	return &tls.Config{RootCAs: roots, ServerName: host, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
