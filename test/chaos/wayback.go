@@ -35,7 +35,7 @@ const upgradeVersion = 18
 func WaysBack() []WayBack {
 	ways := []WayBack{{"undo", undo}, {"discard", discard}}
 	for _, step := range upgradeSteps {
-		ways = append(ways, WayBack{"upgrade fails: " + step.name, func(r *round) span { r.failUpgrade(step); return span{} }})
+		ways = append(ways, WayBack{"upgrade fails: " + step.name, func(r *round) span { return r.failUpgrade(step) }})
 	}
 	for _, step := range restoreSteps {
 		ways = append(ways, WayBack{"restore cancelled: " + step.name, func(r *round) span { return r.cancelRestore(step) }})
@@ -216,7 +216,7 @@ func hideFile(r *round) (cleanUp func()) {
 }
 
 // failUpgrade begins an upgrade that fails at a step, and waits until the old version serves again. One that was faster is rolled back.
-func (r *round) failUpgrade(step upgradeStep) {
+func (r *round) failUpgrade(step upgradeStep) span {
 	r.Helper()
 	cleanUp := func() {}
 	if step.prepare != nil {
@@ -232,14 +232,31 @@ func (r *round) failUpgrade(step upgradeStep) {
 		r.Merge(upgrade, `{"spec":{"cancel":true}}`)
 	}
 	r.Await(upgrade, "the Upgrade to end", func() bool { return upgrade.Status.CompletedAt != nil || upgrade.Status.UpAt != nil })
-	if upgrade.Status.UpAt != nil {
+	gone := span{}
+	switch {
+	case upgrade.Status.UpAt != nil && step.cancel == nil:
 		r.Fatalf("the upgrade did not fail at the step %q: the new version serves clients", step.name)
+	case upgrade.Status.UpAt != nil:
+		r.Logf("the new version served clients before the upgrade was cancelled, and is rolled back")
+		gone = r.rolledBack(upgrade)
+	default:
+		r.Logf("it ended with: %s", cmp.Or(failureOf(upgrade), "no failure"))
 	}
-	r.Logf("it ended with: %s", cmp.Or(failureOf(upgrade), "no failure"))
 	r.awaitWhole()
 	cleanUp()
 	r.Must(client.IgnoreNotFound(r.Delete(r.Context(), upgrade)))
 	r.AwaitGone(upgrade)
+	return gone
+}
+
+// rolledBack brings the old version back after clients have written to the new one.
+func (r *round) rolledBack(upgrade *v1alpha1.Upgrade) span {
+	r.Helper()
+	r.AwaitTrue(upgrade, v1alpha1.ConditionSucceeded)
+	r.awaitRows(r.fresh, rows)
+	r.Merge(upgrade, `{"spec":{"decision":"RollBack"}}`)
+	r.AwaitReason(upgrade, v1alpha1.ConditionConfirmed, v1alpha1.ReasonRolledBack, "")
+	return span{upgrade.Status.HandedOverAt.Time, upgrade.Status.SettledAt.Time}
 }
 
 func failureOf(u *v1alpha1.Upgrade) string {
