@@ -236,6 +236,8 @@ type UpgradeJob struct {
 	ToGeneration   string `json:"toGeneration"`
 	// PreloadLibraries is shared_preload_libraries of the cluster, without which some extensions can't be created.
 	PreloadLibraries string `json:"preloadLibraries,omitempty"`
+	// Parameters of the cluster, which the new version has to accept, for the check.
+	Parameters map[string]string `json:"parameters,omitempty"`
 	// DropLogicalSlots: that they are lost is no obstacle, for the check.
 	DropLogicalSlots bool `json:"dropLogicalSlots,omitempty"`
 	// Host that leads to the primary, for the check.

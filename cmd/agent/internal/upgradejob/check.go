@@ -96,6 +96,11 @@ func (w Worker) rehearse(ctx context.Context, task agentapi.UpgradeJob, found pr
 	if err := w.initdb(ctx, found, task.ToVersion, newData, control); err != nil {
 		return nil, err
 	}
+	refused, err := w.parameters(ctx, found, newData, task.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, refused...)
 	var failure *job.Failure
 	switch err := w.pgUpgrade(ctx, phaseChecking, found, oldData, newData, "--link", "--no-sync"); {
 	case errors.As(err, &failure):

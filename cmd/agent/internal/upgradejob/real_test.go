@@ -150,3 +150,28 @@ func TestATransactionThatWasPreparedSinceTheCheckEndsTheUpgradeAtOnce(t *testing
 		}
 	})
 }
+
+func TestTheCheckNamesTheParametersThatTheNewVersionRefuses(t *testing.T) {
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		dir := filepath.Join(shortDir(t), "new")
+		if out, err := postgres.Exec(t.Context(), filepath.Join(pg.BinDir, "initdb"), scratchArguments(dir)...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		findings, err := Worker{Run: postgres.Exec}.parameters(t.Context(), programs{newBin: pg.BinDir}, dir, map[string]string{
+			"work_mem": "8MB", "shared_buffers": "512GB", "pg_stat_statements.max": "100", "log_line_prefix": "%m ",
+			"checkpoint_segments": "3", "wal_level": "full",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var messages []string
+		for _, finding := range findings {
+			messages = append(messages, finding.Message)
+		}
+		if len(findings) != 2 ||
+			!strings.Contains(messages[0], `spec.postgresql.parameters.checkpoint_segments (unrecognized configuration parameter "checkpoint_segments")`) ||
+			!strings.Contains(messages[1], `spec.postgresql.parameters.wal_level (invalid value for parameter "wal_level": "full")`) {
+			t.Errorf("the check found %q", messages)
+		}
+	})
+}

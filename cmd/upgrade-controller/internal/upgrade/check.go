@@ -24,6 +24,7 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 	spec := r.job(o)
 	spec.Host = o.cluster.Status.Connection.Host // whoever is the primary by then
 	spec.DropLogicalSlots = o.upgrade.Spec.DropLogicalSlots
+	spec.Parameters = parameters(o.cluster)
 	job := workload.Job{
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
@@ -34,6 +35,14 @@ func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
 		return o.notEnsured(err)
 	}
 	return flow.Wait(v1alpha1.ReasonChecking, "The Job that checks the upgrade is starting.")
+}
+
+func parameters(of *v1alpha1.PostgresCluster) map[string]string {
+	all := map[string]string{}
+	for name, value := range of.Spec.PostgreSQL.Parameters {
+		all[name] = string(value)
+	}
+	return all
 }
 
 func (r *Reconciler) job(o *observed) agentapi.UpgradeJob {
