@@ -23,6 +23,7 @@
 package volumelock
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -171,7 +172,8 @@ func (l Lock) AwaitRunning(limit time.Duration) flow.Outcome {
 		l.ClusterName, l.Status.Handover.DataGeneration, State(l.Cluster))
 	left := l.TimeLeft()
 	if limit > 0 && l.Status.HandedOverAt != nil {
-		left = min(max(left, limit), max(time.Second, l.Status.HandedOverAt.Add(limit).Sub(l.Now)))
+		until := max(time.Second, l.Status.HandedOverAt.Add(limit).Sub(l.Now))
+		left = min(cmp.Or(left, until), until)
 	}
 	if left == 0 {
 		return flow.Wait(v1alpha1.ReasonAwaitingAdoption, message)

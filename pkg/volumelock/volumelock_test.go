@@ -183,6 +183,26 @@ func TestTheTimeToStartEndsUnlessTheClusterRunsOnWhatWasHandedOver(t *testing.T)
 	}
 }
 
+func TestTheMaximalDowntimeAndTheTimeToStartAreLookedAtWhenTheyEnd(t *testing.T) {
+	for name, c := range map[string]struct{ deadline, limit, after time.Duration }{
+		"the downtime ends first":      {time.Minute, 10 * time.Minute, time.Minute},
+		"the time to start ends first": {time.Hour, 10 * time.Minute, 10 * time.Minute},
+		"no maximal downtime":          {0, 10 * time.Minute, 10 * time.Minute},
+		"no time to start":             {time.Minute, 0, time.Minute},
+		"neither":                      {0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lock := offered()
+			if c.deadline > 0 {
+				lock.Cluster.Status.VolumeLocks[0].Deadline = &metav1.Time{Time: noon.Add(c.deadline)}
+			}
+			if got := lock.AwaitRunning(c.limit); got.After != c.after {
+				t.Errorf("it looks again after %s, and not after %s", got.After, c.after)
+			}
+		})
+	}
+}
+
 func TestDataThatHasServedRunsWhateverTheRequesterHandedOverSince(t *testing.T) {
 	lock := offered()
 	adopts(lock, "g1", metav1.ConditionFalse)
