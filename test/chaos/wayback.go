@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -165,6 +168,8 @@ type upgradeStep struct {
 	name string
 	// prepare the cluster, and say how to clear up.
 	prepare func(*round) (cleanUp func())
+	// during it, something is done.
+	during func(*round, *v1alpha1.Upgrade)
 	// cancel it when this holds; nil: never.
 	cancel func(*v1alpha1.Upgrade) bool
 }
@@ -177,15 +182,7 @@ var upgradeSteps = []upgradeStep{
 	{name: "cancelled when volumes are requested", cancel: func(u *v1alpha1.Upgrade) bool { return u.Status.VolumeLockRequest != nil }},
 	{name: "cancelled when the cluster is stopped", cancel: func(u *v1alpha1.Upgrade) bool { return u.Status.Previous != nil }},
 	{name: "pg_upgrade", prepare: hideFile},
-	{name: "the new version does not start", prepare: func(r *round) func() {
-		cluster := &v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}
-		r.Merge(cluster, `{"spec":{"postgresql":{"parameters":{"vacuum_defer_cleanup_age":"7"}}}}`) // 15 knows it, and 18 doesn't
-		r.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
-		return func() {
-			r.Merge(cluster, `{"spec":{"postgresql":{"parameters":{"vacuum_defer_cleanup_age":null}}}}`)
-			r.AwaitTrue(cluster, v1alpha1.ConditionUpToDate)
-		}
-	}},
+	{name: "the new version does not start", during: forbidPods},
 	{name: "cancelled when handed over", cancel: func(u *v1alpha1.Upgrade) bool { return u.Status.Handover != nil }},
 }
 
@@ -215,6 +212,22 @@ func hideFile(r *round) (cleanUp func()) {
 	}
 }
 
+// forbidPods has a quota refuse every pod from the time when that of the upgrade's Job runs, until the upgrade is given up.
+func forbidPods(r *round, upgrade *v1alpha1.Upgrade) {
+	r.Helper()
+	pods := &corev1.PodList{}
+	r.Await(upgrade, "its Job to have a pod", func() bool {
+		r.Must(r.List(r.Context(), pods, client.InNamespace(r.Namespace), client.MatchingLabels{batchv1.JobNameLabel: upgrade.Name + "-upgrade"}))
+		return len(pods.Items) > 0
+	})
+	quota := &corev1.ResourceQuota{ObjectMeta: r.Meta("no-pods"), Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")},
+	}}
+	r.Must(r.Create(r.Context(), quota))
+	r.Await(upgrade, "the upgrade to be given up", func() bool { return upgrade.Status.Failure != nil || upgrade.Status.UpAt != nil })
+	r.Must(r.Delete(r.Context(), quota))
+}
+
 // failUpgrade begins an upgrade that fails at a step, and waits until the old version serves again. One that was faster is rolled back.
 func (r *round) failUpgrade(step upgradeStep) span {
 	r.Helper()
@@ -227,6 +240,9 @@ func (r *round) failUpgrade(step upgradeStep) span {
 		Cluster: v1alpha1.LocalReference{Name: name}, Version: upgradeVersion, MaxDowntime: &metav1.Duration{Duration: time.Minute},
 	}}
 	r.Must(r.Create(r.Context(), upgrade))
+	if step.during != nil {
+		step.during(r, upgrade)
+	}
 	if step.cancel != nil {
 		r.Await(upgrade, step.name, func() bool { return step.cancel(upgrade) || upgrade.Status.CompletedAt != nil })
 		r.Merge(upgrade, `{"spec":{"cancel":true}}`)
