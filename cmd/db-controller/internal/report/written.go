@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
@@ -10,6 +11,13 @@ import (
 
 // writtenInterval is how often it is published at most how much was written.
 const writtenInterval = time.Minute
+
+// isStopping: PostgreSQL is being stopped for a requester, which may be about to give up what was written.
+func isStopping(locks []v1alpha1.VolumeLock) bool {
+	return slices.ContainsFunc(locks, func(lock v1alpha1.VolumeLock) bool {
+		return lock.State == v1alpha1.VolumeLockQueued && lock.StoppingSince != nil
+	})
+}
 
 // reportWritten publishes how much was written since the data generation was adopted, for as long as somebody may want the previous one
 // back. What a primary says that doesn't answer at the moment stays.
@@ -23,7 +31,10 @@ func reportWritten(o *observed.Cluster) {
 	if known != nil && known.DataGeneration != status.DataGeneration {
 		known, status.Written = nil, nil
 	}
-	if agent == nil || agent.LSN == 0 || agent.DataGeneration != status.DataGeneration || known != nil && o.Now.Sub(known.Time.Time) < writtenInterval {
+	if agent == nil || agent.LSN == 0 || agent.DataGeneration != status.DataGeneration {
+		return
+	}
+	if known != nil && o.Now.Sub(known.Time.Time) < writtenInterval && !isStopping(status.VolumeLocks) {
 		return
 	}
 	now := postgres.LSN(agent.LSN)

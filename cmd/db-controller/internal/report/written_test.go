@@ -33,6 +33,11 @@ func TestHowMuchWasWrittenIsPublishedWhileThePreviousDataIsKept(t *testing.T) {
 	if same := look(4*time.Minute, 0x4000000); same != later {
 		t.Errorf("nothing was written: %+v", same)
 	}
+	look(4*time.Minute+time.Second, 0x4000100)
+	o.Cluster.Status.VolumeLocks = []v1alpha1.VolumeLock{{State: v1alpha1.VolumeLockQueued, StoppingSince: observed.TimeOf(o.Now)}}
+	if last := look(4*time.Minute+2*time.Second, 0x5000000); last.LSN != "0/5000000" || last.WALBytes != 1<<25 {
+		t.Errorf("while it is being stopped for a requester: %+v", last)
+	}
 	o.Cluster.Status.PreviousDataGeneration = ""
 	if gone := look(6*time.Minute, 0x9000000); gone != nil {
 		t.Errorf("without previous data: %+v", gone)
