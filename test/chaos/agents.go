@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +48,30 @@ func agentUpgrade(r *round) {
 		r.awaitWhole()
 	}
 	heal()
+}
+
+// renewalChange has the primary keep its lease in the other way, and back. Each time its pod is killed at any moment of the change.
+func renewalChange(r *round) {
+	original := cmp.Or(r.Renewal, v1alpha1.RenewalAPIServer)
+	other := v1alpha1.RenewalMembers
+	if original == other {
+		other = v1alpha1.RenewalAPIServer
+	}
+	cluster := &v1alpha1.PostgresCluster{ObjectMeta: r.Meta(name)}
+	change := func(to Renewal) { r.Merge(cluster, fmt.Sprintf(`{"spec":{"failover":{"renewal":%q}}}`, to)) }
+	heal := r.healing(func() { change(original) })
+	r.strike()
+	for _, to := range []Renewal{other, original} {
+		r.primary = r.Subject.primary()
+		before := r.started(r.primary)
+		change(to)
+		r.pass(rand.N(5 * time.Second))
+		r.Kube("signal", id(r.primary), "KILL")
+		r.awaitServer(before)
+		r.awaitWhole()
+	}
+	heal()
+	r.awaitRenewal()
 }
 
 // replaceAll asks for something that every instance gets with a new pod.

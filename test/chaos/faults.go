@@ -51,9 +51,11 @@ func Faults() []Fault {
 		{Name: "packet-loss", do: packetLoss, Steady: true},
 		{Name: "api-away", do: apiAway, Steady: true},
 		{Name: "api-flapping", do: apiFlapping},
+		{Name: "api-slow", do: apiSlow, Steady: true},
 		{Name: "controllers-down", do: controllersDown, Attended: true},
 		{Name: "disk-full", do: diskFull, Volumes: Limited},
 		{Name: "disk-stall", do: diskStall, Volumes: Stalling},
+		{Name: "renewal-change", do: renewalChange},
 		{Name: "agent-upgrade", do: agentUpgrade, Attended: true, TwoAgents: true},
 		{Name: "double", do: double},
 	}

@@ -88,6 +88,19 @@ func apiFlapping(r *round) {
 	}
 }
 
+// apiSlow has every request to the API server wait for up to slowFor, as one that is overloaded does.
+func apiSlow(r *round) {
+	const slowFor, quick, times = 3 * time.Second, time.Second, 12
+	r.strike()
+	for range times {
+		heal := r.healing(func() { r.Kube("exec", "cp", "pkill", "-CONT", "-x", "kube-apiserver") })
+		r.Kube("exec", "cp", "pkill", "-STOP", "-x", "kube-apiserver")
+		r.pass(slowFor)
+		heal()
+		r.pass(quick)
+	}
+}
+
 // controllersDown takes every controller of the suite away, and then the primary.
 func controllersDown(r *round) {
 	heal := r.healing(r.stopControllers())
