@@ -208,6 +208,12 @@ chaos-random: cluster deploy ## Do random things to a cluster for MINUTES=60, se
 bench-lifecycle: cluster deploy ## Measure what making and changing clusters takes (ROUNDS=5)
 	$(CHAOS) -run=TestLifecycle -rounds=$(ROUNDS)
 
+# TestHowFilesAreTransferred takes about four times the size of each database in space on the disk, with two instances.
+.PHONY: bench-upgrade
+bench-upgrade: INSTANCES = 2
+bench-upgrade: cluster deploy ## Measure what clients notice of a major upgrade that copies files, and of one that links them (SCALE=1,5 ROUNDS=3)
+	$(CHAOS) -run=TestHowFilesAreTransferred -rounds=$(ROUNDS) -scale=$(if $(filter command\ line environment,$(origin SCALE)),$(SCALE),1,5)
+
 .PHONY: chaos-soak
 chaos-soak: cluster deploy ## Keep all processors busy for MINUTES=60; no failover may come of it
 	$(CHAOS) -run=TestNoFailoverHappensOnABusyMachine -minutes=$(MINUTES)

@@ -20,6 +20,9 @@ type VolumeLockRequest struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	MaxDowntime *metav1.Duration `json:"maxDowntime,omitempty"`
+	// ReplicasLast has the replicas stopped after the primary, so that each that follows has every commit of it when all is stopped.
+	// +optional
+	ReplicasLast bool `json:"replicasLast,omitempty"`
 }
 
 // VolumeLockMode is the state in which the requester needs the cluster.
@@ -51,6 +54,9 @@ type VolumeLock struct {
 	// again. Empty if the request has no maxDowntime.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// ReplicasLast: the request has it. The agents are told before anything is stopped.
+	// +optional
+	ReplicasLast bool `json:"replicasLast,omitempty"`
 	// Volumes that belong to the requester while the state is Granted. The first one has the data, and must contain the
 	// data generation that is handed over.
 	// +optional

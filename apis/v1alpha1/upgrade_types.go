@@ -46,6 +46,8 @@ type UpgradeList struct {
 // +kubebuilder:validation:XValidation:rule="self.cluster == oldSelf.cluster && self.version == oldSelf.version && self.checkOnly == oldSelf.checkOnly && has(self.image) == has(oldSelf.image) && (!has(self.image) || self.image == oldSelf.image) && (has(self.dropLogicalSlots) && self.dropLogicalSlots) == (has(oldSelf.dropLogicalSlots) && oldSelf.dropLogicalSlots)",message="spec.cluster, spec.version, spec.image, spec.checkOnly and spec.dropLogicalSlots can't be changed: create another Upgrade"
 // +kubebuilder:validation:XValidation:rule="has(self.rehearsal) == has(oldSelf.rehearsal) && (!has(self.rehearsal) || self.rehearsal == oldSelf.rehearsal)",message="spec.rehearsal can't be changed: create another Upgrade, since a rehearsal never becomes an upgrade of the cluster itself"
 // +kubebuilder:validation:XValidation:rule="!has(self.rehearsal) || !self.checkOnly && !has(self.decision) && !has(self.confirmWithin) && !has(self.maxDowntime) && !(has(self.safetyBackup) && self.safetyBackup)",message="spec.rehearsal upgrades a copy, which is deleted afterwards: remove spec.checkOnly, spec.decision, spec.confirmWithin, spec.maxDowntime and spec.safetyBackup, or spec.rehearsal"
+// +kubebuilder:validation:XValidation:rule="(has(self.transfer) && self.transfer == 'Link') == (has(oldSelf.transfer) && oldSelf.transfer == 'Link')",message="spec.transfer can't be changed: create another Upgrade"
+// +kubebuilder:validation:XValidation:rule="!has(self.rehearsal) || !has(self.transfer) || self.transfer != 'Link'",message="spec.rehearsal upgrades a copy with one instance, and spec.transfer: Link needs a replica to go back to: remove spec.transfer, and the rehearsal copies files"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.decision) || has(self.decision) && self.decision == oldSelf.decision",message="spec.decision can't be changed once it is made: create another Upgrade to go the other way"
 // +kubebuilder:validation:XValidation:rule="(has(self.automatic) && self.automatic) == (has(oldSelf.automatic) && oldSelf.automatic)",message="spec.automatic can't be changed: create another Upgrade"
 // +kubebuilder:validation:XValidation:rule="!(has(self.automatic) && self.automatic) || !has(self.rehearsal)",message="spec.automatic applies to an upgrade of the cluster itself: remove it, or spec.rehearsal"
@@ -77,6 +79,11 @@ type UpgradeSpec struct {
 	// subscriber has to start over. Without it, the check refuses such an upgrade.
 	// +optional
 	DropLogicalSlots bool `json:"dropLogicalSlots,omitempty"`
+	// Transfer is how files of tables and indexes come into the new data. Link shares them with the old data, so that the downtime
+	// doesn't grow with the size of the database on a filesystem without reflinks. The way back is then the volume of a replica, which has to
+	// be there. The default is Copy, which clones files where the filesystem can do that.
+	// +optional
+	Transfer UpgradeTransfer `json:"transfer,omitempty"`
 	// MaxDowntime bounds how long the cluster accepts no connections, such as 30m, from when it is being stopped until it runs on
 	// the new data. After that it goes on with its previous data. By default, only the start on the new data is bounded.
 	// +optional
@@ -110,6 +117,17 @@ type UpgradeSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
+
+// UpgradeTransfer is how an upgrade brings files over.
+// +kubebuilder:validation:Enum=Copy;Link
+type UpgradeTransfer string
+
+const (
+	// TransferCopy writes new files, and leaves the old ones as they are.
+	TransferCopy UpgradeTransfer = "Copy"
+	// TransferLink shares the files. The old data can't be used on that volume any more.
+	TransferLink UpgradeTransfer = "Link"
+)
 
 // UpgradeDecision is the decision about an upgrade.
 // +kubebuilder:validation:Enum=Confirm;RollBack
@@ -152,6 +170,9 @@ type UpgradeStatus struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// VolumeLockStatus says how far the work on the volumes of the cluster is.
 	VolumeLockStatus `json:",inline"`
+	// Link says how the way back was found, with spec.transfer Link.
+	// +optional
+	Link *LinkStatus `json:"link,omitempty"`
 	// BackupRequest requests the prior backup, the first backup of the new lineage, or the safety backup, from the backup-controller.
 	// +optional
 	BackupRequest *BackupRequest `json:"backupRequest,omitempty"`
@@ -194,6 +215,20 @@ type UpgradeStatus struct {
 	// CompletedAt is when it ended, successfully or not.
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+}
+
+// LinkStatus is how a linked upgrade has found the volume to go back to, which is that of status.previous.
+type LinkStatus struct {
+	// Volumes whose data is compared, that of the primary first. It is recorded before they are looked at.
+	// +listType=atomic
+	Volumes []LockedVolume `json:"volumes"`
+	// Timeline that the primary was on.
+	// +optional
+	Timeline int64 `json:"timeline,omitempty"`
+	// Checkpoint is the LSN of the one with which the primary was shut down, and which the replica has that is the way back. It is
+	// recorded before anything is linked; from then on the previous data on the volume of the primary is not used any more.
+	// +optional
+	Checkpoint string `json:"checkpoint,omitempty"`
 }
 
 // SuccessorUpgrade is the Upgrade that does what an automatic one has checked.
@@ -271,6 +306,8 @@ const (
 	ReasonRolledBack = "RolledBack"
 	// ReasonAwaitingWindow: an automatic upgrade waits until the policy of its cluster lets it begin, and the message says for what.
 	ReasonAwaitingWindow = "AwaitingWindow"
+	// ReasonNoWayBack: spec.transfer is Link, and there is no replica to go back to. Nothing was linked.
+	ReasonNoWayBack = "NoWayBack"
 	// ReasonFinishing: the new version runs; extensions and statistics are being updated.
 	ReasonFinishing = "Finishing"
 )

@@ -33,6 +33,12 @@ func upgradeCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
+			Use: "inspect", Short: "Say where the data on the held volume ends", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				return exit(job.Run(cmd.Context(), job.PodFiles(), inspectForUpgrade))
+			},
+		},
+		&cobra.Command{
 			Use: "copy-image", Short: "Copy what the upgrade needs of the image that this container runs in", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return upgradejob.CopyImage("/", agentapi.OldImageDir) },
 		},
@@ -64,6 +70,11 @@ func runUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.Upgrade
 	}
 	defer done()
 	return worker.Upgrade(ctx, task)
+}
+
+// inspectForUpgrade has no access to the API server: it is done in a moment.
+func inspectForUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.UpgradeInspection, error) {
+	return upgradejob.Worker{Volume: agentapi.VolumeDir, Run: postgres.Exec}.Inspect(ctx, task)
 }
 
 func checkUpgrade(ctx context.Context, task agentapi.UpgradeJob) (agentapi.UpgradeCheckResult, error) {

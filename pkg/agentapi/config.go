@@ -65,6 +65,8 @@ type Config struct {
 	ReplicationSlots []ReplicationSlot `json:"replicationSlots,omitempty"`
 	// FailoverDrill is the UID of the one that writes rows; empty: none does, so its role and schema are removed.
 	FailoverDrill string `json:"failoverDrill,omitempty"`
+	// ReplicasLast: all instances are about to be stopped, and a replica ends only when it has all that its primary has written.
+	ReplicasLast bool `json:"replicasLast,omitempty"`
 }
 
 // Synchronous says on how many replicas a commit has to be before it is acknowledged.

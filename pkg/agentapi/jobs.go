@@ -227,7 +227,8 @@ type RestoreResult struct {
 
 // UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.
 // `agent upgrade check` connects to the running cluster (ConnectionDir, ClientTLSDir of UpgradeRole) and works on a copy
-// of its schema in the pod's own scratch space; `agent upgrade run` works on the held volume at VolumeDir.
+// of its schema in the pod's own scratch space; `agent upgrade run` works on the held volume at VolumeDir. `agent upgrade inspect`, in the old
+// image, only reads that.
 type UpgradeJob struct {
 	Object         Object `json:"object"`
 	FromVersion    int    `json:"fromVersion"`
@@ -242,6 +243,31 @@ type UpgradeJob struct {
 	DropLogicalSlots bool `json:"dropLogicalSlots,omitempty"`
 	// Host that leads to the primary, for the check.
 	Host string `json:"host,omitempty"`
+	// Link has files of the old data linked instead of copied, after which it can't be run here any more. The old data has to end there,
+	// as a replica's has that is the way back. Nil: they are copied.
+	Link *WALEnd `json:"link,omitempty"`
+}
+
+// WALEnd is where the WAL of a primary ends that was shut down in order: the last checkpoint in its control file, and in that of each
+// replica that has everything.
+type WALEnd struct {
+	SystemIdentifier string `json:"systemIdentifier"`
+	Timeline         uint32 `json:"timeline"`
+	Checkpoint       string `json:"checkpoint"` // LSN
+}
+
+// UpgradeInspection is what `agent upgrade inspect` has found on one volume of a cluster that is stopped.
+type UpgradeInspection struct {
+	WALEnd
+	// MajorVersion of the data.
+	MajorVersion int `json:"majorVersion"`
+	// Primary: the data was shut down in order by a primary. Replica: by a replica. Neither: it was not.
+	Primary bool `json:"primary,omitempty"`
+	Replica bool `json:"replica,omitempty"`
+	// State is that of the control file, for a person.
+	State string `json:"state"`
+	// Bytes that the data takes on the volume.
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
 // UpgradeCheckResult is what the check has found.

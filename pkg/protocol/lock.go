@@ -70,7 +70,7 @@ func VolumeLocks(previous []v1alpha1.VolumeLock, requests []LockRequest, facts L
 	holder := currentHolder(previous, requests)
 	var locks []v1alpha1.VolumeLock
 	for _, request := range requests {
-		lock := v1alpha1.VolumeLock{Kind: request.Kind, Name: request.Name, RequesterUID: request.UID, Token: request.Request.Token}
+		lock := v1alpha1.VolumeLock{Kind: request.Kind, Name: request.Name, RequesterUID: request.UID, Token: request.Request.Token, ReplicasLast: request.Request.ReplicasLast}
 		old := findLock(previous, request)
 		if old != nil {
 			lock.StoppingSince, lock.Deadline = old.StoppingSince, old.Deadline

@@ -238,3 +238,15 @@ func TestARequesterWaitsForTheLockAhead(t *testing.T) {
 		}
 	}
 }
+
+func TestALockSaysInWhichOrderInstancesEnd(t *testing.T) {
+	request := LockRequest{Kind: "Upgrade", Name: "up", UID: "u", Request: v1alpha1.VolumeLockRequest{Token: "t", ReplicasLast: true}}
+	locks := VolumeLocks(nil, []LockRequest{request}, LockFacts{Obstacle: "They are being told.", Now: time.Now()})
+	if len(locks) != 1 || !locks[0].ReplicasLast || locks[0].StoppingSince != nil || MustBeStopped(locks, []LockRequest{request}) {
+		t.Errorf("%+v", locks)
+	}
+	locks = VolumeLocks(locks, []LockRequest{request}, LockFacts{Stopped: true, Now: time.Now()})
+	if locks[0].State != v1alpha1.VolumeLockGranted || !locks[0].ReplicasLast {
+		t.Errorf("%+v", locks)
+	}
+}

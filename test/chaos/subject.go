@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,9 +49,10 @@ type Options struct {
 	Number      int32 // of replicas that a commit waits for, where replication is synchronous; 0: one
 	Preferred   bool  // commits go on where too few are there
 	Volumes     Volumes
-	OldAgent    string // an image of another version
-	Logical     bool   // it has a slot for Follow
-	Memory      string // of an instance; empty: no limit
+	OldAgent    string             // an image of another version
+	Logical     bool               // it has a slot for Follow
+	Memory      string             // of an instance; empty: no limit
+	Storage     *resource.Quantity // of a volume; nil: as ever
 }
 
 // Volumes of a cluster: what can be done to them.
@@ -102,6 +104,9 @@ func New(t *testing.T, options Options) *Subject {
 	}
 	if options.Logical {
 		logical(&cluster.Spec)
+	}
+	if options.Storage != nil {
+		cluster.Spec.Storage.Size = *options.Storage
 	}
 	switch options.Volumes {
 	case Limited:
@@ -251,9 +256,11 @@ func (s *Subject) until(what string, limit time.Duration, holds func(context.Con
 
 // awaitWhole waits until status says that all is well, where there is somebody to say it, and every instance has a row that
 // is written now.
-func (s *Subject) awaitWhole() {
+func (s *Subject) awaitWhole() { s.Helper(); s.awaitWholeWithin(mend) }
+
+func (s *Subject) awaitWholeWithin(patience time.Duration) {
 	s.Helper()
-	s.until("the cluster to be whole", mend, func(ctx context.Context) error {
+	s.until("the cluster to be whole", patience, func(ctx context.Context) error {
 		if !s.alone {
 			if err := s.saysWhole(ctx); err != nil {
 				return err

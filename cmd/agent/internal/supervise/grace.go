@@ -48,6 +48,14 @@ func (g *gracePeriod) checkpoint() time.Duration {
 // shutdown is how long a fast shutdown may take.
 func (g *gracePeriod) shutdown() time.Duration { return max(g.left()-stopMargin, g.left()/2) }
 
+// rest is how long a replica may wait for the last of its primary's WAL.
+func (g *gracePeriod) rest() time.Duration {
+	if g.length == 0 {
+		return leaveTime
+	}
+	return max(g.left()-2*stopMargin, g.left()/2)
+}
+
 // leave is how long the lease may take to be given up.
 func (g *gracePeriod) leave() time.Duration {
 	if g.length == 0 {

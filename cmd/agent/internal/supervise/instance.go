@@ -47,6 +47,9 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	if major != 0 && g.MajorVersion != major {
 		return nil, fmt.Errorf("data generation %s is of PostgreSQL %d, and the cluster is to run %d", g.ID, g.MajorVersion, major)
 	}
+	if i.Volume.Rewinding(g.ID) {
+		return nil, fmt.Errorf("copy %s of the data was given up on this volume: it is half rewound, or an upgrade has linked its files", g.ID)
+	}
 	a := &adopted{generation: g, pgdata: i.Volume.PGData(g.ID)}
 	binDir, control, err := i.inspect(ctx, g)
 	if err != nil {

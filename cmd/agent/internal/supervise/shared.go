@@ -31,6 +31,9 @@ func (l *latest) set(config agentapi.Config) { l.newest.Store(&config) }
 // elects says whether there is anybody to elect.
 func (l *latest) elects() bool { return l.config().Instances > 1 }
 
+// replicasLast says whether a replica ends only when it has all that its primary has written.
+func (l *latest) replicasLast() bool { return l.config().ReplicasLast }
+
 // wakeups wake services when what they are for has changed.
 type wakeups struct {
 	// credentials is for who keeps the roles, when a password has changed.

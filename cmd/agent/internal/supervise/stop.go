@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -18,6 +19,9 @@ func (s *server) stop() error {
 	if s.as == primaryMode && s.latest.elects() {
 		s.checkpoint(context.Background())
 		s.noteDeserted(context.Background())
+	}
+	if s.as == replicaMode && s.latest.replicasLast() {
+		awaitRest(context.Background(), s)
 	}
 	err := s.end()
 	s.set(func(status *agentapi.Status) { status.State = agentapi.StateStopped })
@@ -31,13 +35,43 @@ func (s *server) stop() error {
 
 // noteDeserted looks whether any replica is left to take over, after the election was told which. Where all pods end at one time
 // they are gone by now: nobody is waited for then, and clients are told at once that there is no primary, rather than when a
-// connection to this pod hangs.
+// connection to this pod hangs. Replicas that end after it stay connected until they have everything, and take over nothing.
 func (s *server) noteDeserted(ctx context.Context) {
-	if connected, err := s.replicas.tell(ctx); err != nil || connected > 0 {
+	connected, err := s.replicas.tell(ctx)
+	if (err != nil || connected > 0) && !s.latest.replicasLast() {
 		return
 	}
 	s.withdraw(ctx)
 	s.election.report(func(server *elect.Server) { server.Deserted = true })
+}
+
+// awaitRest waits until the primary has ended and all that it has sent is replayed here, as far as the grace period allows. The checkpoint
+// of its shutdown is then the last one of this replica as well, by which anybody can tell that it has everything.
+func awaitRest(ctx context.Context, s *server) {
+	ctx, cancel := context.WithTimeout(ctx, s.grace.rest())
+	defer cancel()
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for {
+		rest := true
+		err := s.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			p, err := replicate.LocalPosition(ctx, conn)
+			rest = p.Streaming || !p.Settled || p.Replayed < p.LSN
+			return err
+		})
+		if err == nil && !rest {
+			s.Log.Info("the primary has ended, and everything of it is here")
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.postmaster.Done():
+			return
+		case <-ctx.Done():
+			s.Log.Warn("this replica ends before its primary, or without the last of its WAL", "error", err)
+			return
+		}
+	}
 }
 
 // handOver ends the server because the election wants that: the replicas get everything before.

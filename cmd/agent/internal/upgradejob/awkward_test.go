@@ -83,6 +83,20 @@ func TestAnAwkwardClusterIsUpgradedTwoImagesApart(t *testing.T) {
 	if err != nil || result.MajorVersion != major {
 		t.Errorf("%+v: %v", result, err)
 	}
+	found, err := w.programs(t.Context(), 15, major)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, err := postgres.ReadControlData(t.Context(), w.Run, found.oldBin, w.Volume.PGData("g1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := walEnd(control)
+	task.Link, task.ToGeneration = &end, "g3"
+	result, err = w.Upgrade(t.Context(), task)
+	if err != nil || result.MajorVersion != major || shared(t, w.Volume.PGData("g3")) == 0 || w.Volume.Whole("g1") {
+		t.Errorf("linked: %+v: %v", result, err)
+	}
 }
 
 // fillAwkward makes an awkward data generation of PostgreSQL 15 on the volume.

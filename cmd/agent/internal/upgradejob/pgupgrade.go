@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -22,6 +23,7 @@ const (
 	modeCopy  = "--copy"
 	modeClone = "--clone"
 	modeRange = "--copy-file-range" // within the kernel; from 17 on
+	modeLink  = "--link"            // shared, if a person has asked for that
 )
 
 // Phases that pg_upgrade runs in.
@@ -150,6 +152,14 @@ func reports(newData string) string {
 		return strings.ToValidUTF8(all.String()[:limit], "") + " …"
 	}
 	return all.String()
+}
+
+// modeFor a task.
+func (w Worker) modeFor(task agentapi.UpgradeJob) (string, error) {
+	if task.Link != nil {
+		return modeLink, nil
+	}
+	return transferMode(w.Volume.Dir(task.ToGeneration), task.ToVersion)
 }
 
 // transferMode clones where the filesystem of dir can, else copies, without leaving the kernel where pg_upgrade of that version

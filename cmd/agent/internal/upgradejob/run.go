@@ -25,6 +25,7 @@ const (
 	ReasonNoSpace       = "InsufficientSpace"
 	ReasonUpgradeFailed = "UpgradeFailed"
 	ReasonBadImage      = "BadImage"
+	ReasonNoWayBack     = "NoWayBack"
 )
 
 // Worker does the work of upgrade Jobs.
@@ -80,7 +81,7 @@ func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.
 		return none, err
 	}
 	defer lock.Close()
-	if err := refusePrepared(w.Volume.PGData(old.ID)); err != nil {
+	if err := errors.Join(w.refuseGivenUp(old.ID), refusePrepared(w.Volume.PGData(old.ID))); err != nil {
 		return none, err
 	}
 	found, err := w.programs(ctx, task.FromVersion, task.ToVersion)
@@ -90,6 +91,11 @@ func (w Worker) make(ctx context.Context, task agentapi.UpgradeJob) (generation.
 	pgdata, err := w.Volume.Begin(task.ToGeneration)
 	if err != nil {
 		return none, err
+	}
+	if task.Link != nil {
+		if err := w.giveUp(ctx, found, old, *task.Link); err != nil {
+			return none, errors.Join(err, w.Volume.Remove(task.ToGeneration))
+		}
 	}
 	if err := w.fill(ctx, task, found, pgdata); err != nil {
 		return none, errors.Join(err, w.Volume.Remove(task.ToGeneration))
@@ -115,7 +121,7 @@ func (w Worker) fill(ctx context.Context, task agentapi.UpgradeJob, found progra
 	if err != nil {
 		return err
 	}
-	mode, err := transferMode(w.Volume.Dir(task.ToGeneration), task.ToVersion)
+	mode, err := w.modeFor(task)
 	if err != nil {
 		return err
 	}
@@ -212,7 +218,7 @@ func (w Worker) complete(ctx context.Context, task agentapi.UpgradeJob, found pr
 }
 
 func (w Worker) checkSpace(oldData, mode string) error {
-	if mode == modeClone {
+	if mode == modeClone || mode == modeLink {
 		return nil
 	}
 	need, free, err := space(oldData)

@@ -81,7 +81,7 @@ func (p parts) run() steps {
 		p.instances.Initialize,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
-		p.instances.RefreshConfig, p.instances.Resize, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,
+		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
+	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/flow"
@@ -131,10 +132,43 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	facts.Now, facts.Stopped = o.Now, o.Vacated() && Fenced(o) && len(facts.Volumes) > 0
 	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
+	if facts.Obstacle == "" {
+		facts.Obstacle = untold(o)
+	}
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."
 	}
 	return facts
+}
+
+// untold says which instance does not know yet that replicas end after their primary, where the lock that is next asks for that; empty: each
+// one does. An agent that has no use for the configuration has said why, and whoever asked looks at the data afterwards.
+func untold(o *observed.Cluster) string {
+	holder := protocol.Holder(o.Cluster.Status.VolumeLocks, o.Requests)
+	if holder == nil || !holder.Request.ReplicasLast || o.ToldInstances() < 2 {
+		return ""
+	}
+	told := desired.AgentConfig(o)
+	for i := range o.Pods {
+		pod := &o.Pods[i]
+		agent := o.Agent(o.Names.Ordinal(pod.Name))
+		if agent == nil && !observed.PodReady(pod) { // it may be down for long, and what it lacks is found out afterwards
+			continue
+		}
+		if !told.ReplicasLast || agent == nil || !desired.ConfigApplied(agent, told.Hash()) {
+			return fmt.Sprintf("Instance %s does not know yet that replicas end after their primary, and nothing is stopped before. "+
+				"If this lasts, its agent is that of an earlier suite: delete the pod, and it comes back with the present one.", pod.Name)
+		}
+	}
+	return ""
+}
+
+// AwaitTold looks again soon, as no watch tells of what an agent knows.
+func AwaitTold(_ context.Context, o *observed.Cluster) flow.Outcome {
+	if why := untold(o); why != "" && !MustBeStopped(o) {
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, why)
+	}
+	return flow.Next
 }
 
 // Fenced says whether no db-controller can start an instance that has not seen the lock which is to be granted: the StatefulSet carries

@@ -1,6 +1,7 @@
 package volumegrant
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -199,5 +200,49 @@ func TestAHandoverOfAVolumeThatWasDeletedIsRefusedAndTheClusterGoesOn(t *testing
 				t.Error("it stays down for nothing")
 			}
 		})
+	}
+}
+
+// asksReplicasLast has an Upgrade request the volumes of a cluster that runs, with the replicas stopped last.
+func asksReplicasLast(o *observed.Cluster) {
+	observedtest.HandsOver(o, "g2", v1alpha1.VolumeLockQueued)
+	o.Requests[0].Handover, o.Requests[0].Request.ReplicasLast = nil, true
+	o.Cluster.Status.VolumeLocks = nil
+}
+
+func TestNothingIsStoppedBeforeTheReplicasKnowThatTheyEndLast(t *testing.T) {
+	o := observedtest.Trio(asksReplicasLast)
+	Respond(t.Context(), o)
+	lock := o.Cluster.Status.VolumeLocks[0]
+	if lock.State != v1alpha1.VolumeLockQueued || !lock.ReplicasLast || lock.StoppingSince != nil || MustBeStopped(o) {
+		t.Fatalf("nobody was told yet: %+v", lock)
+	}
+	if outcome := AwaitTold(t.Context(), o); outcome.After == 0 {
+		t.Errorf("nobody looks again: %+v", outcome)
+	}
+	if told := desired.AgentConfig(o); !told.ReplicasLast {
+		t.Fatalf("they are told %+v", told)
+	}
+	observedtest.Tell(o)
+	o.Agents["shop-2"].ConfigHash = "before"
+	Respond(t.Context(), o)
+	if lock := o.Cluster.Status.VolumeLocks[0]; lock.StoppingSince != nil || !strings.Contains(lock.Message, "shop-2") {
+		t.Fatalf("shop-2 was not told yet: %+v", lock)
+	}
+	delete(o.Agents, "shop-2")
+	o.Pod(2).Status.Conditions[0].Status = corev1.ConditionFalse
+	Respond(t.Context(), o)
+	if lock := o.Cluster.Status.VolumeLocks[0]; lock.StoppingSince == nil || !MustBeStopped(o) {
+		t.Errorf("one that is down is waited for: %+v", lock)
+	}
+	if outcome := AwaitTold(t.Context(), o); !outcome.Finished() {
+		t.Errorf("%+v", outcome)
+	}
+	if !desired.AgentConfig(o).ReplicasLast {
+		t.Error("they are told otherwise while they end")
+	}
+	o.Cluster.Status.VolumeLocks[0].State = v1alpha1.VolumeLockAdopted
+	if desired.AgentConfig(o).ReplicasLast {
+		t.Error("who starts on the new data is told so as well")
 	}
 }

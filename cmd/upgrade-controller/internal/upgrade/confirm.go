@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -124,6 +125,9 @@ func awaitingConfirmation(u *v1alpha1.Upgrade) string {
 	space := ""
 	if status.PreviousBytes > 0 {
 		space = fmt.Sprintf(", which takes %s on each volume", resource.NewQuantity(status.PreviousBytes>>20<<20, resource.BinarySI))
+	}
+	if u.Spec.Transfer == v1alpha1.TransferLink {
+		space = fmt.Sprintf(" on the volume of %s%s", status.Previous.Instance, strings.Replace(space, "on each volume", "there and on each other replica", 1))
 	}
 	text := fmt.Sprintf("The data of PostgreSQL %d is kept%s, until %s. Set spec.decision to Confirm to delete it. RollBack brings it back, without "+
 		"anything that was written since %s%s", status.Plan.FromVersion, space, volumelock.ConfirmBy(*status.UpAt, u.Spec.ConfirmWithin).UTC().Format(time.RFC3339),

@@ -232,6 +232,44 @@ var stories = map[string]story{
 		c.asBefore()
 		c.released(c.generation())
 	}},
+	"files are linked, and its Job fails": {change: links, tell: func(c *crashed) {
+		c.set(func() { c.work = failed() })
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
+		c.asBefore()
+		c.on("shop-1")
+	}},
+	"files are linked, and it is deleted while its Job runs": {change: links, at: workName, act: (*crashed).delete, tell: func(c *crashed) {
+		c.endsDeleted()
+		c.on("shop-1")
+	}},
+	"files are linked, and the new version doesn't start in time": {change: links, tell: func(c *crashed) {
+		c.neverStarts()
+		c.ahead.Store(int64(startLimit + time.Minute))
+		mortal.Wake(c.Client, c.upgrade)
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
+		c.asBefore()
+		c.on("shop-1")
+	}},
+	"files are linked, and it is rolled back": {change: links, tell: func(c *crashed) {
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.on("shop-0")
+		c.patch(`{"spec":{"decision":"RollBack"}}`)
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
+		c.asBefore()
+		c.on("shop-1")
+		c.released(c.generation())
+	}},
+	"files are to be linked, and no replica has everything": {change: links, checking: true, tell: func(c *crashed) {
+		c.set(func() { c.lags, c.check = true, result(agentapi.UpgradeCheckResult{}) })
+		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
+		c.asBefore()
+		c.on("")
+		if f := c.upgrade.Status.Failure; f == nil || f.Reason != v1alpha1.ReasonNoWayBack {
+			c.Errorf("%+v", f)
+		}
+	}},
 	"the new version doesn't start in time": {tell: func(c *crashed) {
 		c.neverStarts()
 		c.ahead.Store(int64(startLimit + time.Minute))
@@ -239,6 +277,16 @@ var stories = map[string]story{
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
 		c.asBefore()
 	}},
+}
+
+func links(s *v1alpha1.UpgradeSpec) { s.Transfer = v1alpha1.TransferLink }
+
+// on expects whose volume the cluster has begun its data on last; empty: the one that it had.
+func (c *crashed) on(instance string) {
+	c.Helper()
+	if !c.there(c.shop) || c.shop.Status.DataInstance != instance {
+		c.Errorf("its data began on %q, and not on %q", c.shop.Status.DataInstance, instance)
+	}
 }
 
 func failed() *agentapi.Outcome {

@@ -25,7 +25,7 @@ func (r *Reconciler) stopJobs(ctx context.Context, o *observed) flow.Outcome {
 	if outcome := r.deleteJobs(ctx, o); !outcome.Finished() {
 		return outcome
 	}
-	if o.check.Exists || o.work.Exists {
+	if o.check.Exists || o.work.Exists || o.inspecting() {
 		message := "Waiting until the pods of the Jobs are deleted."
 		if o.work.Lost(o.now) {
 			message += " " + workload.LostMessage
@@ -40,10 +40,16 @@ func (r *Reconciler) deleteJobs(ctx context.Context, o *observed) flow.Outcome {
 	if err := workload.Delete(ctx, r.Client, o.upgrade, checkJob(o.upgrade), o.check); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Retry(workload.Delete(ctx, r.Client, o.upgrade, workJob(o.upgrade), o.work))
+	if err := workload.Delete(ctx, r.Client, o.upgrade, workJob(o.upgrade), o.work); err != nil {
+		return flow.Retry(err)
+	}
+	return linker{r}.deleteInspections(ctx, o)
 }
 
 func takeBack(_ context.Context, o *observed) flow.Outcome {
+	if outcome := o.leadBack(); !outcome.Finished() {
+		return outcome
+	}
 	return o.lock().TakeBack()
 }
 
@@ -79,9 +85,9 @@ func (r *Reconciler) conclude(_ context.Context, o *observed) flow.Outcome {
 	case status.DownAt == nil:
 		return flow.Stop(failure.Reason, notTouched(failure.Message, o.cluster.Name))
 	case failure.Reason == v1alpha1.ReasonCancelled:
-		return flow.Stop(failure.Reason, fmt.Sprintf("%s PostgreSQL %d runs on the previous data.", failure.Message, status.Plan.FromVersion))
+		return flow.Stop(failure.Reason, fmt.Sprintf("%s PostgreSQL %d runs on the previous data%s.", failure.Message, status.Plan.FromVersion, o.ledBackBy()))
 	}
-	return flow.Stop(v1alpha1.ReasonRolledBack, fmt.Sprintf("PostgreSQL %d runs on the previous data. %s", status.Plan.FromVersion, failure.Message))
+	return flow.Stop(v1alpha1.ReasonRolledBack, fmt.Sprintf("PostgreSQL %d runs on the previous data%s. %s", status.Plan.FromVersion, o.ledBackBy(), failure.Message))
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {

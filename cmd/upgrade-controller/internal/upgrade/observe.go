@@ -28,6 +28,8 @@ type observed struct {
 	backup      *v1alpha1.Backup // that status.backupRequest leads to; nil: it doesn't exist
 	// restorable: a backup of the new version has succeeded. It is looked for once the previous data is to be given up.
 	restorable bool
+	// inspections look at the volumes of the stopped cluster, where files are to be linked.
+	inspections []inspection
 	// rehearsal is what exists of it, where only a copy is upgraded.
 	rehearsal rehearsal
 	// others are the Upgrades and Restores of the namespace, where an automatic upgrade is about to stop the cluster.
@@ -60,7 +62,7 @@ func (r *Reconciler) observe(ctx context.Context, upgrade *v1alpha1.Upgrade) (*o
 	if err := r.observeCluster(ctx, o); err != nil {
 		return o, err
 	}
-	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o), r.observeWriters(ctx, o), r.observeOthers(ctx, o), rehearser{r}.observe(ctx, o))
+	return o, errors.Join(r.observeBackup(ctx, o), r.observeRestorable(ctx, o), r.observeWriters(ctx, o), r.observeOthers(ctx, o), linker{r}.observeInspections(ctx, o), rehearser{r}.observe(ctx, o))
 }
 
 // observeCluster reads past the cache: whoever trusts a lock that has ended writes beside PostgreSQL.

@@ -25,7 +25,7 @@ func (r *Reconciler) preflight(_ context.Context, o *observed) flow.Outcome {
 		return flow.Next
 	}
 	for _, policy := range []func(*observed, manager.Images) flow.Outcome{
-		clusterExists, clusterRemains, clusterIsOwner, versionIsHigher, imageIsKnown, clusterIsReady, nobodyElseWorks,
+		clusterExists, clusterRemains, clusterIsOwner, versionIsHigher, imageIsKnown, clusterIsReady, replicaIsThere, nobodyElseWorks,
 	} {
 		if outcome := policy(o, r.Images); !outcome.Finished() {
 			return outcome

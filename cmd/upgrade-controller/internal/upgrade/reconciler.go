@@ -79,7 +79,11 @@ func (r *Reconciler) upgradesOf(ctx context.Context, cluster client.Object) []re
 
 // worksFor is the Upgrade whose work a pod does: that its containers have ended shows there before it shows in the Job.
 func worksFor(_ context.Context, pod client.Object) []reconcile.Request {
-	upgrade, works := strings.CutSuffix(pod.GetLabels()[batchv1.JobNameLabel], workSuffix)
+	name := pod.GetLabels()[batchv1.JobNameLabel]
+	upgrade, works := strings.CutSuffix(name, workSuffix)
+	if !works {
+		upgrade, _, works = strings.Cut(name, "-data-")
+	}
 	if !works || pod.GetLabels()[v1alpha1.LabelComponent] != workload.ComponentUpgrade {
 		return nil
 	}
@@ -132,7 +136,7 @@ func (r *Reconciler) plan(o *observed) []step {
 		return steps
 	}
 	return append(steps,
-		requestPriorBackup, awaitPriorBackup, awaitPermission, requestLock, withdrawQueued, awaitLock, pinPrevious,
-		r.runUpgrade, r.awaitUpgrade, r.handOver, awaitRunning,
+		requestPriorBackup, awaitPriorBackup, awaitPermission, awaitReplica, requestLock, withdrawQueued, awaitLock,
+		pinVolumes, linker{r}.runInspections, linker{r}.pinWayBack, pinPrevious, r.runUpgrade, r.awaitUpgrade, r.handOver, awaitRunning,
 	)
 }

@@ -49,12 +49,12 @@ func (l *lab) asDBController(ctx context.Context, shop *v1alpha1.PostgresCluster
 	status.ObservedGeneration = shop.Generation
 	asks := protocol.LockRequests(shop, nil, upgrades)
 	status.VolumeLocks = protocol.VolumeLocks(status.VolumeLocks, asks, protocol.LockFacts{
-		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: shop.Name + "-0", ClaimName: "data-" + shop.Name + "-0"}},
+		Stopped: true, Now: time.Now(), Volumes: []v1alpha1.LockedVolume{{Instance: shop.Name + "-0", ClaimName: "data-" + shop.Name + "-0"}, {Instance: shop.Name + "-1", ClaimName: "data-" + shop.Name + "-1"}},
 	})
 	if ask := protocol.PendingHandover(status.VolumeLocks, asks); ask != nil {
 		status.VolumeLocks = protocol.Adopt(status.VolumeLocks, ask)
 		status.DataGeneration, status.MajorVersion, status.Image = ask.Handover.DataGeneration, ask.Handover.MajorVersion, ask.Handover.Image
-		status.SystemIdentifier = ask.Handover.SystemIdentifier
+		status.SystemIdentifier, status.DataInstance = ask.Handover.SystemIdentifier, ask.Handover.Instance
 	}
 	status.ReleasedDataGenerations = protocol.Release(shop, protocol.ReleaseRequests(shop, nil, upgrades), asks)
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning}
@@ -107,6 +107,12 @@ func (l *lab) outcome(job *batchv1.Job) (outcome *agentapi.Outcome) {
 			outcome = l.check
 		case strings.HasSuffix(job.Name, "-check"):
 			outcome = l.look
+		case strings.HasSuffix(job.Name, "-data-0"):
+			outcome = result(ended("shut down", "0/5", 2))
+		case strings.HasSuffix(job.Name, "-data-1") && l.lags:
+			outcome = result(ended("shut down in recovery", "0/4", 2))
+		case strings.HasSuffix(job.Name, "-data-1"):
+			outcome = result(ended("shut down in recovery", "0/5", 2))
 		}
 	})
 	return outcome

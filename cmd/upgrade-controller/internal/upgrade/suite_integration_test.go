@@ -38,6 +38,8 @@ type lab struct {
 	mu sync.Mutex
 	// check and work are how the Jobs end; nil: they run on.
 	check, work *agentapi.Outcome
+	// lags: the replica lacks something when all is stopped.
+	lags bool
 	// look is how the Job ends that checks the copy of a rehearsal; fails: that can't be restored, and why; lineage of the backup, if
 	// not that of the cluster.
 	look           *agentapi.Outcome
@@ -74,7 +76,7 @@ func (l *lab) running() *v1alpha1.PostgresCluster {
 
 // begins makes a cluster that runs PostgreSQL 17 on data generation g0.
 func (l *lab) begins(ctx context.Context, shop *v1alpha1.PostgresCluster) error {
-	shop.Spec = v1alpha1.PostgresClusterSpec{Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}}
+	shop.Spec = v1alpha1.PostgresClusterSpec{Version: 17, Instances: 2, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}}
 	if _, copied := shop.Annotations[v1alpha1.AnnotationRestoredBy]; !copied {
 		shop.Spec.Archive = &v1alpha1.ArchiveSpec{Repository: v1alpha1.LocalReference{Name: "repo"}}
 	}
@@ -84,7 +86,9 @@ func (l *lab) begins(ctx context.Context, shop *v1alpha1.PostgresCluster) error 
 	before := shop.DeepCopy()
 	shop.Status = v1alpha1.PostgresClusterStatus{
 		ObservedGeneration: shop.Generation, DataGeneration: "g0", SystemIdentifier: "7", MajorVersion: 17, Image: "postgres:17",
-		Primary: shop.Name + "-0", Instances: []v1alpha1.InstanceStatus{{Name: shop.Name + "-0"}},
+		Primary: shop.Name + "-0", Instances: []v1alpha1.InstanceStatus{
+			{Name: shop.Name + "-0", Role: v1alpha1.RolePrimary, Ready: true}, {Name: shop.Name + "-1", Role: v1alpha1.RoleReplica, Ready: true, Streaming: true},
+		},
 		Connection: &v1alpha1.ConnectionStatus{Host: shop.Name + "-rw", ConfigMap: shop.Name + "-connection", UpgradeSecret: shop.Name + "-upgrade", SuperuserSecret: shop.Name + "-superuser"},
 	}
 	meta.SetStatusCondition(&shop.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunning})

@@ -11,7 +11,11 @@ import (
 )
 
 func requestLock(_ context.Context, o *observed) flow.Outcome {
-	return o.lock().Request(0, o.upgrade.Spec.MaxDowntime)
+	outcome := o.lock().Request(0, o.upgrade.Spec.MaxDowntime)
+	if request := o.status().VolumeLockRequest; request != nil && !outcome.Finished() {
+		request.ReplicasLast = o.links()
+	}
+	return outcome
 }
 
 func awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Await() }
@@ -25,7 +29,11 @@ func (r *Reconciler) runUpgrade(ctx context.Context, o *observed) flow.Outcome {
 	if o.upgrade.Status.Handover != nil || o.work.Exists {
 		return flow.Next
 	}
+	if outcome := (linker{r}).deleteInspections(ctx, o); !outcome.Finished() {
+		return outcome
+	}
 	spec, plan := r.job(o), o.upgrade.Status.Plan
+	spec.Link = o.link()
 	job := workload.Job{
 		Name: workJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
@@ -54,7 +62,9 @@ func (r *Reconciler) handOver(ctx context.Context, o *observed) flow.Outcome {
 	if !o.work.Result(&result) {
 		return r.again(ctx, o, workJob(o.upgrade), o.work)
 	}
-	o.upgrade.Status.PreviousBytes = result.PreviousBytes
+	if !o.links() { // what is linked takes no space here, and was seen on the replica
+		o.upgrade.Status.PreviousBytes = result.PreviousBytes
+	}
 	return o.lock().HandOver(v1alpha1.Handover{
 		DataGeneration: result.DataGeneration, SystemIdentifier: result.SystemIdentifier,
 		MajorVersion: int32(result.MajorVersion), Image: o.upgrade.Status.Plan.ToImage, // there are few versions

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -68,6 +69,9 @@ func electing(cluster *v1alpha1.PostgresCluster, instances int, config *agentapi
 			Degrade: synchronous.Durability != v1alpha1.DurabilityPreferred && synchronous.DuringRebuild == v1alpha1.RebuildDegrade,
 		}
 	}
+	config.ReplicasLast = slices.ContainsFunc(cluster.Status.VolumeLocks, func(lock v1alpha1.VolumeLock) bool {
+		return lock.ReplicasLast && (lock.State == v1alpha1.VolumeLockQueued || lock.State == v1alpha1.VolumeLockGranted)
+	})
 }
 
 func parameters(cluster *v1alpha1.PostgresCluster) map[string]string {
