@@ -25,6 +25,9 @@ const (
 	// ConditionReplicationSlotsReady says whether the slots in spec.replicationSlots are there for their clients. A cluster that
 	// declares none does not have it.
 	ConditionReplicationSlotsReady = "ReplicationSlotsReady"
+	// ConditionMonitoringReady says whether queries for metrics and the PodMonitor are as spec.monitoring wants them. A cluster without
+	// spec.monitoring does not have it.
+	ConditionMonitoringReady = "MonitoringReady"
 
 	// ReasonRunning (see Backup): the cluster accepts connections.
 
@@ -120,6 +123,11 @@ const (
 	ReasonSlotLost = "SlotLost"
 	// ReasonNotAsDeclared: a role, a database, an extension or a replication slot can't be brought to what spec declares.
 	ReasonNotAsDeclared = "NotAsDeclared"
+
+	// ReasonQueriesRefused: a query for metrics is not served, because it is wrong or its ConfigMap is missing.
+	ReasonQueriesRefused = "QueriesRefused"
+	// ReasonPodMonitorsMissing: the Prometheus operator is not installed, so there can't be a PodMonitor.
+	ReasonPodMonitorsMissing = "PodMonitorsMissing"
 
 	// ReasonArchived: WAL is being archived.
 	ReasonArchived = "Archived"

@@ -11,7 +11,7 @@ type PostgresClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
-	// LogicalSlotsSynchronized (with wal_level=logical too), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), ReplicationSlotsReady
+	// LogicalSlotsSynchronized (with wal_level=logical too), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), MonitoringReady (with spec.monitoring), ReplicationSlotsReady
 	// (with replicationSlots).
 	// +optional
 	// +listType=map
@@ -63,6 +63,9 @@ type PostgresClusterStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Poolers []string `json:"poolers,omitempty"`
+	// PodMonitor is the name of the PodMonitor of the cluster, beside which there is a Secret <name>-metrics.
+	// +optional
+	PodMonitor string `json:"podMonitor,omitempty"`
 	// Written says how much was written to the data generation since it was adopted, while the previous one is kept. It is
 	// updated about once a minute.
 	// +optional

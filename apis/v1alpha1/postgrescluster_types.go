@@ -191,6 +191,10 @@ type PostgresClusterSpec struct {
 	// +optional
 	PostgreSQL PostgreSQLSpec `json:"postgresql,omitempty"`
 
+	// Monitoring says which metrics there are beside those of every instance, and how Prometheus finds them.
+	// +optional
+	Monitoring *Monitoring `json:"monitoring,omitempty"`
+
 	// Roles beside the application's role. A role that is removed from this list stays in the database as it is.
 	// +optional
 	// +listType=map

@@ -24,6 +24,7 @@ const (
 	ConfigFile     = "/etc/howdah/config/agent.json"
 	WindowFile     = "/etc/howdah/config/window.json"     // where there is a maintenance window
 	RepositoryFile = "/etc/howdah/config/repository.json" // where it is known which repository is at the place that WAL goes to
+	QueriesFile    = "/etc/howdah/config/queries.json"    // []customqueries.Query, where there are some
 	InstanceDir    = "/etc/howdah/instance"               // Secret <cluster>-instance, in database pods
 	TLSDir         = "/etc/howdah/instance/tls"           // certificate of the server and of the agent
 	PeerTLSDir     = "/etc/howdah/instance/peer-tls"      // client certificate of ReplicationRole
@@ -74,4 +75,5 @@ const (
 	ReplicationRole      = "howdah_replication" // agents among each other, and replicas at their primary
 	PoolerRole           = "howdah_pooler"      // poolers, at agents and to look passwords up
 	FailoverDrillRole    = "howdah_failoverdrill"
+	MetricsCommonName    = "howdah-metrics" // Prometheus; there is no role of this name
 )

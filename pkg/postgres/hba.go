@@ -9,7 +9,7 @@ import (
 )
 
 // Roles that Howdah's own work connects as, each by a client certificate with the role as its
-// common name.
+// common name, unless it says otherwise.
 const (
 	RoleSuperuser   = "postgres"
 	RoleBackup      = "howdah_backup"
@@ -18,7 +18,15 @@ const (
 	RolePooler      = "howdah_pooler"
 	// RoleFailoverDrill exists while a failover drill writes rows, and owns a schema of its own name.
 	RoleFailoverDrill = "howdah_failoverdrill"
+	// RoleMonitor runs a person's own queries for metrics. It connects over the socket only, and has no certificate.
+	RoleMonitor = "howdah_monitor"
 )
+
+// identMap lets the agent, which is the operating system's user postgres, connect as RoleMonitor.
+const identMap = "howdah"
+
+// RenderIdent writes pg_ident.conf.
+func RenderIdent() string { return identMap + " " + RoleSuperuser + " " + RoleMonitor + "\n" }
 
 // PoolerLookup is the function in database postgres that gives RolePooler the verifier of a role.
 const PoolerLookup = RolePooler + ".lookup"
@@ -48,7 +56,8 @@ func RenderHBA(h HBA) (string, error) {
 	var file strings.Builder
 	line := func(fields ...string) { fmt.Fprintln(&file, strings.Join(fields, " ")) }
 	line("local", "all", RoleSuperuser, "peer")
-	var roles []string
+	line("local", "all", RoleMonitor, "peer", "map="+identMap)
+	roles := []string{RoleMonitor}
 	for _, c := range certificateRoles {
 		line("hostssl", c.databases, c.role, "all", "cert")
 		roles = append(roles, c.role)

@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -38,6 +39,8 @@ func TestWhoMayConnectHow(t *testing.T) {
 		{says: "the replication role with a password only, as a replica", role: "howdah_replication", tls: "require", password: password, replication: true},
 		{says: "the replication role with another's certificate", role: "howdah_replication", tls: "require", cert: "howdah_backup", replication: true},
 		{says: "the backup role as a replica", role: "howdah_backup", tls: "require", cert: "howdah_backup", replication: true},
+		{says: "the role of queries for metrics with a password", role: "howdah_monitor", tls: "require", password: password},
+		{says: "the role of queries for metrics with a certificate", role: "howdah_monitor", tls: "require", cert: "howdah_monitor"},
 		{says: "the superuser from outside", role: "postgres", tls: "require", password: password},
 		{says: "the superuser from outside where it is asked for", role: "postgres", tls: "require", password: password, superuser: true, want: true},
 		{says: "the superuser from outside without TLS", role: "postgres", tls: "disable", password: password, superuser: true},
@@ -74,7 +77,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 		t.Fatal(err)
 	}
 	ca, certificates, port := authority.New(t), pgtest.Dir(t), strconv.Itoa(pgtest.Port(t))
-	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication} {
+	for _, name := range []string{"server", postgres.RoleBackup, postgres.RoleUpgrade, postgres.RoleReplication, postgres.RoleMonitor} {
 		ca.Fill(t, filepath.Join(certificates, name), name)
 	}
 	pgtest.Own(t, certificates)
@@ -92,6 +95,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	admin("CREATE ROLE howdah_backup LOGIN PASSWORD 'pencil'")
 	admin("CREATE ROLE howdah_upgrade LOGIN")
 	admin("CREATE ROLE howdah_replication LOGIN REPLICATION PASSWORD 'pencil'")
+	admin("CREATE ROLE howdah_monitor LOGIN PASSWORD 'pencil'")
 	admin("ALTER ROLE howdah_backup REPLICATION")
 	admin("ALTER ROLE postgres PASSWORD 'pencil'")
 	out := s.Run(t, "psql", "--no-psqlrc", "--no-align", "--tuples-only", "--dbname="+s.DSN()+" port="+port,
@@ -100,4 +104,32 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 		t.Errorf("pg_hba.conf: %s", out)
 	}
 	return &tlsServer{Server: s, certificates: certificates, port: port}
+}
+
+func TestTheAgentsUserComesOverTheSocketAsTheRoleOfQueriesForMetrics(t *testing.T) {
+	hba, err := postgres.RenderHBA(postgres.HBA{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ident := filepath.Join(pgtest.Dir(t), "pg_ident.conf")
+	if err := os.WriteFile(ident, []byte(postgres.RenderIdent()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
+		s := pgtest.Start(t, pgtest.Options{Major: pg.Major, HBA: hba, Params: map[string]string{"ident_file": ident}})
+		s.SQL("CREATE ROLE howdah_monitor LOGIN; CREATE ROLE howdah_backup LOGIN")
+		as := func(role, sql string) (string, error) {
+			out, err := s.Command(t.Context(), t, "psql", "-XAtw", "--dbname=host="+s.SocketDir+" dbname=template1 user="+role, "--command="+sql).CombinedOutput()
+			return strings.TrimSpace(string(out)), err
+		}
+		if got, err := as(postgres.RoleMonitor, "SELECT session_user"); err != nil || got != postgres.RoleMonitor {
+			t.Errorf("%s %v", got, err)
+		}
+		if got, err := as(postgres.RoleMonitor, "SET SESSION AUTHORIZATION postgres"); err == nil {
+			t.Errorf("it becomes the superuser: %s", got)
+		}
+		if got, err := as(postgres.RoleBackup, "SELECT 1"); err == nil {
+			t.Errorf("other roles come over the socket: %s", got)
+		}
+	})
 }

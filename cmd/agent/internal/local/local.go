@@ -78,17 +78,32 @@ func (s Server) major() int {
 
 // Connect opens a session in a database. It has no statement timeout: ctx bounds what it does.
 func (s Server) Connect(ctx context.Context, database string) (*pgx.Conn, error) {
+	return s.connect(ctx, postgres.RoleSuperuser, database, session(s.major(), s.LockTimeout))
+}
+
+// ConnectMonitor opens a session of the role that runs a person's own queries, which may only read, and each for so long.
+func (s Server) ConnectMonitor(ctx context.Context, database string, each time.Duration) (*pgx.Conn, error) {
+	settings := postgres.SessionSettings(s.major())
+	limit := strconv.FormatInt(each.Milliseconds(), 10)
+	maps.Copy(settings, map[string]string{
+		"application_name": "howdah monitoring", "default_transaction_read_only": "on", "statement_timeout": limit, "lock_timeout": limit,
+		"idle_in_transaction_session_timeout": limit, "max_parallel_workers_per_gather": "0",
+	})
+	return s.connect(ctx, postgres.RoleMonitor, database, settings)
+}
+
+func (s Server) connect(ctx context.Context, role, database string, settings map[string]string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig("sslmode=disable")
 	if err != nil {
 		return nil, err
 	}
 	config.Host, config.Port = s.SocketDir, uint16(s.Port)
-	config.User, config.Password, config.Database = postgres.RoleSuperuser, "", database
+	config.User, config.Password, config.Database = role, "", database
 	config.Fallbacks = nil
 	config.ConnectTimeout = connectTime
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // our statements are run once
 	config.StatementCacheCapacity, config.DescriptionCacheCapacity = 0, 0
-	config.RuntimeParams = session(s.major(), s.LockTimeout)
+	config.RuntimeParams = settings
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL over its socket: %w", Plain(err))

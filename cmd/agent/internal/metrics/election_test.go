@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -48,7 +49,7 @@ func TestTheMetricsSayWhoLeadsAndHowFarAReplicaIs(t *testing.T) {
 		"howdah_disk_stalled 1":                           hung,
 	} {
 		answer := httptest.NewRecorder()
-		Handler(instance{status}, "").ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+		Handler(instance{status}, Files{}, slog.Default()).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 		if !strings.Contains(answer.Body.String(), want+"\n") {
 			t.Errorf("%q is missing", want)
 		}

@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -20,10 +21,18 @@ type Source interface {
 	Server() local.Server
 }
 
-// Handler answers with the metrics of source, whose server has this certificate.
-func Handler(source Source, certificate string) http.Handler {
+// Files that metrics come from.
+type Files struct {
+	Certificate string // of the server
+	Queries     string // a person's own; it may be missing
+}
+
+// Handler answers with the metrics of source.
+func Handler(source Source, files Files, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&collector{source: source, certificate: certificate, queries: newQuerier(source.Server(), allQueries())}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(&collector{
+		source: source, certificate: files.Certificate, queries: newQuerier(source.Server(), allQueries()), custom: newCustom(source.Server(), files.Queries, log),
+	}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: askTime + time.Second})
 }
 
@@ -60,6 +69,7 @@ type collector struct {
 	source      Source
 	certificate string // a file
 	queries     *querier
+	custom      *custom // nil: none
 }
 
 // Describe describes nothing: which metrics there are depends on the instance.
@@ -112,6 +122,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	election(status, gauge)
 	if running {
 		c.queries.collect(out)
+		if c.custom != nil {
+			c.custom.collect(status.Role == "primary", out)
+		}
 	}
 }
 

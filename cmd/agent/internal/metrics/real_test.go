@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,7 +65,7 @@ func await(t *testing.T, handler http.Handler, wanted ...string) string {
 
 func TestTheServerIsAskedForAllMetrics(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
-		handler := Handler(newRunning(pgtest.Start(t, pgtest.Options{Major: pg.Major})), "")
+		handler := Handler(newRunning(pgtest.Start(t, pgtest.Options{Major: pg.Major})), Files{}, slog.Default())
 		wanted := []string{`howdah_database_size_bytes{database="postgres"}`, `howdah_sessions{state="active"} 1`, "howdah_max_sessions 100", "howdah_oldest_xid_age ",
 			`howdah_checkpoints{kind="timed"}`}
 		for _, q := range allQueries() {
@@ -82,7 +83,7 @@ func TestAQueryThatFailsTakesNoOtherAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(damaged, 0o700) })
-	await(t, Handler(newRunning(server), ""), "howdah_oldest_xid_age ", "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`,
+	await(t, Handler(newRunning(server), Files{}, slog.Default()), "howdah_oldest_xid_age ", "howdah_max_sessions ", `howdah_query_failed{query="sessions"} 0`,
 		`howdah_query_failed{query="database_size"} 1`)
 }
 
@@ -120,7 +121,7 @@ func TestTheMetricsShowWhoWaitsForWhomAndWhatKeepsWAL(t *testing.T) {
 		t.Fatal(err)
 	}
 	connect("UPDATE public.t SET n = 4") // waits for it
-	got := await(t, Handler(newRunning(server), ""), "howdah_blocked_sessions 1", "howdah_blocking_sessions 1", "howdah_prepared_transactions 1",
+	got := await(t, Handler(newRunning(server), Files{}, slog.Default()), "howdah_blocked_sessions 1", "howdah_blocking_sessions 1", "howdah_prepared_transactions 1",
 		`pg_stat_activity_count{datname="postgres",state="idle in transaction",usename="postgres"} 1`,
 		`pg_replication_slot_slot_is_active{slot_name="forgotten",slot_type="physical"} 0`,
 		`pg_replication_slot_wal_status{slot_name="forgotten",slot_type="physical",wal_status="reserved"} 1`,
@@ -140,6 +141,6 @@ func TestTheTablesWithMostDeadRowsAreShownInEachDatabase(t *testing.T) {
 	}
 	dir := t.TempDir()
 	authority.New(t).Fill(t, dir, "server")
-	await(t, Handler(newRunning(server), filepath.Join(dir, "tls.crt")), `howdah_table_dead_rows{datname="shop",relname="orders",schemaname="public"} 3000`,
+	await(t, Handler(newRunning(server), Files{Certificate: filepath.Join(dir, "tls.crt")}, slog.Default()), `howdah_table_dead_rows{datname="shop",relname="orders",schemaname="public"} 3000`,
 		`howdah_table_xid_age{datname="shop",relname="orders",schemaname="public"} `, "howdah_certificate_expiry_timestamp_seconds ")
 }

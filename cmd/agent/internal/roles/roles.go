@@ -30,7 +30,7 @@ type Wanted struct {
 func Ensure(ctx context.Context, server local.Server, wanted Wanted) error {
 	err := server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		for _, step := range []func(context.Context, *pgx.Conn, Wanted) error{
-			ensureInternal, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase, ensurePooler, ensureFailoverDrill,
+			ensureInternal, ensureMonitor, ensureReplication, ensureOwner, ensureSuperuserPassword, ensureDatabase, ensurePooler, ensureFailoverDrill,
 		} {
 			if err := step(ctx, conn, wanted); err != nil {
 				return err
@@ -117,6 +117,18 @@ func ensureInternal(ctx context.Context, conn *pgx.Conn, wanted Wanted) error {
 		grants = append(grants, "GRANT EXECUTE ON FUNCTION pg_catalog."+function+" TO "+postgres.RoleBackup)
 	}
 	return execAll(ctx, conn, grants)
+}
+
+// ensureMonitor makes the role that runs a person's own queries for metrics: it sees statistics and settings, and what a person grants
+// to it or to pg_monitor. It keeps few sessions, and not those that are reserved.
+func ensureMonitor(ctx context.Context, conn *pgx.Conn, _ Wanted) error {
+	if err := ensureRole(ctx, conn, postgres.RoleMonitor); err != nil {
+		return err
+	}
+	return execAll(ctx, conn, []string{
+		"ALTER ROLE " + postgres.RoleMonitor + " " + plain + " PASSWORD NULL CONNECTION LIMIT 4",
+		"GRANT pg_monitor TO " + postgres.RoleMonitor,
+	})
 }
 
 func execAll(ctx context.Context, conn *pgx.Conn, statements []string) error {

@@ -135,7 +135,7 @@ func ConfFile(paths Paths) string { return filepath.Join(paths.Dir, confFile) }
 
 // Write replaces the configuration files in the folder of paths, which has to exist.
 func (f Files) Write(paths Paths) error {
-	for name, content := range map[string]string{confFile: f.Conf, hbaFile: f.HBA, identFile: ""} {
+	for name, content := range map[string]string{confFile: f.Conf, hbaFile: f.HBA, identFile: postgres.RenderIdent()} {
 		if err := generation.WriteFile(filepath.Join(paths.Dir, name), []byte(content), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}

@@ -84,7 +84,7 @@ func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outc
 
 // EnsureConfigMaps writes what the agents are told, and what clients need to connect.
 func (s *Steps) EnsureConfigMaps(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	agent, err := config.AgentMap(o.Cluster, desired.AgentConfig(o), config.Beside{Window: window.Period(o), Repository: desired.KnownRepository(o)})
+	agent, err := config.AgentMap(o.Cluster, desired.AgentConfig(o), config.Beside{Window: window.Period(o), Repository: desired.KnownRepository(o), Queries: o.Queries})
 	if err != nil {
 		return flow.Retry(err)
 	}

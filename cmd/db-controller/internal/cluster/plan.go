@@ -62,8 +62,8 @@ func (p parts) components() steps {
 	return steps{
 		instances.SettleBeginning, // recorded before there is a Lease to take
 		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates, p.access.EnsurePoolerCertificate,
-		p.access.EnsureFailoverDrillCertificate,
-		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease,
+		p.access.EnsureFailoverDrillCertificate, p.access.EnsureMetricsCertificate,
+		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease, p.access.EnsurePodMonitor,
 		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
 	}
 }

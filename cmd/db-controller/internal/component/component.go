@@ -105,9 +105,15 @@ func (n Names) Pooler() string { return protocol.PoolerSecret(n.cluster) }
 // FailoverDrill is the Secret with the client certificate of the role howdah_failoverdrill.
 func (n Names) FailoverDrill() string { return protocol.FailoverDrillSecret(n.cluster) }
 
+// Metrics is the Secret with the client certificate of Prometheus.
+func (n Names) Metrics() string { return n.cluster + "-metrics" }
+
+// PodMonitor for Prometheus.
+func (n Names) PodMonitor() string { return n.cluster }
+
 // Secrets are the names of all of them.
 func (n Names) Secrets() []string {
-	return []string{n.Authority(), n.InstanceSecret(), n.App(), n.Superuser(), n.Backup(), n.Upgrade(), n.Pooler(), n.FailoverDrill()}
+	return []string{n.Authority(), n.InstanceSecret(), n.App(), n.Superuser(), n.Backup(), n.Upgrade(), n.Pooler(), n.FailoverDrill(), n.Metrics()}
 }
 
 // Lease is what the agents elect over.

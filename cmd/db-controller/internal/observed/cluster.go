@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/orphan"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/customqueries"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
 	"howdah.dev/howdah/pkg/workload"
@@ -82,6 +83,11 @@ type Cluster struct {
 	Poolers []string
 	// FailoverDrill that is responded to; nil: none requests anything.
 	FailoverDrill *v1alpha1.FailoverDrill
+	// Queries for metrics that spec.monitoring names, and a sentence for each that is not served.
+	Queries        []customqueries.Query
+	RefusedQueries []string
+	// NoPodMonitors: the API server has no such kind.
+	NoPodMonitors bool
 	// Passwords of declared roles, by role, and a sentence for each that isn't available, and for each certificate.
 	Passwords      map[string][]byte
 	NoPasswords    []string

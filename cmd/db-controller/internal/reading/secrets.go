@@ -26,6 +26,9 @@ func (r *Reader) readSecrets(ctx context.Context, o *observed.Cluster) error {
 	if o.FailoverDrill == nil && o.Cluster.Status.FailoverDrill == nil {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.FailoverDrill() })
 	}
+	if podMonitor(o.Cluster) == nil && o.Cluster.Status.PodMonitor == "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == o.Names.Metrics() })
+	}
 	for _, name := range names {
 		if o.Own.Complete() {
 			if known := r.Secrets.Get(o.Cluster, name, o.Now); known != nil {

@@ -49,6 +49,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportDeclared(o, conditions)
 	reportSlots(o, conditions)
 	reportUpdates(o, conditions)
+	reportMonitoring(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)
 	}

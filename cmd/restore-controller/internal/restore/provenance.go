@@ -66,6 +66,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 	keep(d, "spec.runAs", &admitted.RunAs, spec.RunAs, live.RunAs)
 	keep(d, "spec.networkPolicy", &admitted.NetworkPolicy, spec.NetworkPolicy, live.NetworkPolicy)
 	keep(d, "spec.services", &admitted.Services, spec.Services, live.Services)
+	keep(d, "spec.monitoring", &admitted.Monitoring, spec.Monitoring, live.Monitoring)
 	keep(d, "spec.tls", &admitted.TLS, spec.TLS, live.TLS)
 	admitted.Roles = d.roles(spec.Roles, live.Roles)
 	admitted.PostgreSQL.Parameters = d.parameters(spec.PostgreSQL.Parameters, live.PostgreSQL.Parameters)

@@ -30,6 +30,7 @@ func planted() v1alpha1.PostgresClusterSpec {
 	spec.NetworkPolicy = &v1alpha1.NetworkPolicy{Clients: []v1alpha1.NetworkPeer{{CIDR: "0.0.0.0/0"}}}
 	spec.Services.RW.Type = "LoadBalancer"
 	spec.TLS.DNSNames = []v1alpha1.DNSName{"bank.example"}
+	spec.Monitoring = &v1alpha1.Monitoring{PodMonitor: &v1alpha1.PodMonitor{}}
 	spec.Scheduling = v1alpha1.Scheduling{
 		NodeSelector: map[string]string{"evil": "true"}, TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "evil"}},
 		NodeAffinity: &corev1.NodeAffinity{}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -63,7 +64,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 	want := []string{
 		"spec.image", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
 		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.runAs",
-		"spec.networkPolicy", "spec.services", "spec.tls",
+		"spec.networkPolicy", "spec.services", "spec.monitoring", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.roles[web].parameters", "spec.postgresql.parameters.jit_provider",
 		"spec.postgresql.parameters.session_preload_libraries", "spec.postgresql.parameters.shared_preload_libraries",
 	}
@@ -101,7 +102,7 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	admitted := []string{
 		"Version", "Image", "Instances", "Synchronous", "MaxLagOnFailover", "Failover", "Switchover", "Reinit", "Repair", "Hibernate", "MaintenanceWindow", "Scheduling",
 		"Storage", "Resources", "PostgreSQL", "Roles", "Databases", "Bootstrap", "SuperuserAccess", "Archive", "DeletionPolicy",
-		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots", "Updates", "DelayedReplicas",
+		"ImagePullSecrets", "Services", "TLS", "Pods", "StopTimeoutSeconds", "RunAs", "NetworkPolicy", "ReplicationSlots", "Updates", "DelayedReplicas", "Monitoring",
 	}
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {

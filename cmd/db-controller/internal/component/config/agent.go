@@ -13,6 +13,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/customqueries"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -104,6 +105,8 @@ type Beside struct {
 	Window *agentapi.Period
 	// Repository: it is known which one is at the place that WAL goes to.
 	Repository *agentapi.Repository
+	// Queries for metrics of a person's own.
+	Queries []customqueries.Query
 }
 
 // AgentMap is the ConfigMap with agent.json and what lies beside it.
@@ -123,6 +126,11 @@ func AgentMap(cluster *v1alpha1.PostgresCluster, config agentapi.Config, beside 
 	}
 	if beside.Repository != nil {
 		if err := addFile(object, agentapi.RepositoryFile, beside.Repository); err != nil {
+			return nil, err
+		}
+	}
+	if len(beside.Queries) > 0 {
+		if err := addFile(object, agentapi.QueriesFile, beside.Queries); err != nil {
 			return nil, err
 		}
 	}
