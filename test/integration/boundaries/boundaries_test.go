@@ -333,3 +333,13 @@ func TestOthersAreNotHeldToTheBoundaries(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The upgrade-controller looks at each volume in a Job of another name before an upgrade links files.
+func TestTheUpgradeControllerLooksAtVolumes(t *testing.T) {
+	apiserver.InstallBoundaries(t)
+	look := controllers(apiserver.Namespace(t, apiserver.Client(t)))["upgrade-controller"].normal()
+	look.Name, look.OldImage, look.DataReadOnly, look.Progress, look.Inline, look.Node = "u-data-1", "", true, nil, true, ""
+	if err := look.Ensure(t.Context(), apiserver.ClientAs(t, "upgrade-controller")); err != nil {
+		t.Errorf("its own Job is refused: %v", err)
+	}
+}
