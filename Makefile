@@ -64,6 +64,11 @@ test-orders: kube ## Have two Restores and an Upgrade want one cluster in ORDERS
 	KUBEBUILDER_ASSETS=$$($(BIN)/kube assets) HOWDAH_ORDERS=$(or $(ORDERS),100) HOWDAH_SEED=$(SEED) \
 		go test -tags integration -count=1 -timeout 1h -v ./test/integration/together
 
+.PHONY: simulate
+simulate: ## Run the controllers in WORLDS=1000 random simulated worlds, from SEED=1 on (STORY=1 tells each one)
+	HOWDAH_WORLDS=$(or $(WORLDS),1000) HOWDAH_SEED=$(SEED) HOWDAH_STORY=$(STORY) \
+		go test -count=1 -timeout 24h -v -run NoWorld ./test/worlds
+
 .PHONY: verify
 verify: verify-generated verify-lint verify-chart verify-docs verify-build verify-vulnerabilities ## Check generated files, lint, import rules, chart and documents
 

@@ -38,8 +38,8 @@ func (s *Steps) EnsureAuthority(ctx context.Context, o *observed.Cluster) flow.O
 // EnsureCertificates creates the Secrets by which Jobs come to the database.
 func (s *Steps) EnsureCertificates(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	var objects []client.Object
-	for name, role := range map[string]string{o.Names.Backup(): agentapi.BackupRole, o.Names.Upgrade(): agentapi.UpgradeRole} {
-		certificate, err := secret.ClientTLS(o.Cluster, name, role, o.Secret(name), o.Authority, o.Now)
+	for _, login := range []struct{ name, role string }{{o.Names.Backup(), agentapi.BackupRole}, {o.Names.Upgrade(), agentapi.UpgradeRole}} {
+		certificate, err := secret.ClientTLS(o.Cluster, login.name, login.role, o.Secret(login.name), o.Authority, o.Now)
 		if err != nil {
 			return flow.Retry(err)
 		}

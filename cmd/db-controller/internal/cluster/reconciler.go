@@ -43,10 +43,16 @@ type Reconciler struct {
 
 // New makes the reconciler of PostgresClusters.
 func New(dependencies manager.Dependencies, all Agents) *Reconciler {
+	return NewWith(dependencies, all, rand.Float64, func(types.NamespacedName) {})
+}
+
+// NewWith makes one whose jitter, from 0 to 1, is that of random. Until a manager starts it, wake is called with a cluster whose agents
+// have something new to say.
+func NewWith(dependencies manager.Dependencies, all Agents, random func() float64, wake func(types.NamespacedName)) *Reconciler {
 	dependencies.Client = guardedClient{dependencies.Client}
-	return &Reconciler{
-		Dependencies: dependencies, Agents: guardedAgents{all}, pool: agents.NewPool(all, dependencies.Now, rand.Float64),
-	}
+	r := &Reconciler{Dependencies: dependencies, Agents: guardedAgents{all}, pool: agents.NewPool(all, dependencies.Now, random)}
+	r.pool.WakeBy(wake)
+	return r
 }
 
 // Reconcile brings one PostgresCluster nearer to its spec. plan is the algorithm; everything else serves it.

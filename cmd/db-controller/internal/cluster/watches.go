@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"reflect"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -10,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -57,19 +60,49 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, kind := range owned() {
 		b = b.Owns(kind)
 	}
-	for _, kind := range labelled() {
-		b = b.Watches(kind, handler.EnqueueRequestsFromMapFunc(byLabel))
+	for _, watched := range mapped() {
+		b = b.Watches(watched.kind, handler.EnqueueRequestsFromMapFunc(watched.clusters))
 	}
 	return b.
-		Watches(&v1alpha1.Restore{}, handler.EnqueueRequestsFromMapFunc(ofRestore)).
-		Watches(&v1alpha1.Upgrade{}, handler.EnqueueRequestsFromMapFunc(ofUpgrade)).
-		Watches(&v1alpha1.Pooler{}, handler.EnqueueRequestsFromMapFunc(ofPooler)).
-		Watches(&v1alpha1.FailoverDrill{}, handler.EnqueueRequestsFromMapFunc(ofFailoverDrill)).
-		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup)).
 		Watches(&v1alpha1.BackupRepository{}, handler.EnqueueRequestsFromMapFunc(r.ofRepository)).
 		Watches(&v1alpha1.PostgresCluster{}, unreadyFirst()).
 		WatchesRawSource(source.Func(r.wakeByAgents)).
 		Complete(r)
+}
+
+// watched kind, and whom a change of an object wakes.
+type watched struct {
+	kind     client.Object
+	clusters handler.MapFunc
+}
+
+// mapped kinds tell by what they say whom they wake.
+func mapped() []watched {
+	all := []watched{
+		{&v1alpha1.Restore{}, ofRestore}, {&v1alpha1.Upgrade{}, ofUpgrade}, {&v1alpha1.Pooler{}, ofPooler},
+		{&v1alpha1.FailoverDrill{}, ofFailoverDrill}, {&v1alpha1.Backup{}, ofBackup},
+	}
+	for _, kind := range labelled() {
+		all = append(all, watched{kind, byLabel})
+	}
+	return all
+}
+
+// Woken are the PostgresClusters that a change of an object wakes, as SetupWithManager has it, but for those of a BackupRepository.
+func Woken(ctx context.Context, object client.Object) []reconcile.Request {
+	for _, watched := range mapped() {
+		if reflect.TypeOf(watched.kind) == reflect.TypeOf(object) {
+			return watched.clusters(ctx, object)
+		}
+	}
+	if _, is := object.(*v1alpha1.PostgresCluster); is {
+		return request(object.GetNamespace(), object.GetName())
+	}
+	owns := slices.ContainsFunc(owned(), func(kind client.Object) bool { return reflect.TypeOf(kind) == reflect.TypeOf(object) })
+	if owner := metav1.GetControllerOf(object); owns && owner != nil && owner.Kind == v1alpha1.KindPostgresCluster {
+		return request(object.GetNamespace(), owner.Name)
+	}
+	return nil
 }
 
 func request(namespace, name string) []reconcile.Request {

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -59,6 +60,31 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.PostgresCluster{}, handler.EnqueueRequestsFromMapFunc(r.upgradesOf)).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.requesterOf)).
 		Complete(r)
+}
+
+// Woken are the Upgrades that a change of an object wakes, as SetupWithManager has it.
+func (r *Reconciler) Woken(ctx context.Context, object client.Object) []reconcile.Request {
+	owner := metav1.GetControllerOf(object)
+	owned := owner != nil && owner.Kind == v1alpha1.KindUpgrade
+	switch object.(type) {
+	case *v1alpha1.PostgresCluster:
+		return r.upgradesOf(ctx, object)
+	case *v1alpha1.Backup:
+		return r.requesterOf(ctx, object)
+	case *corev1.Pod:
+		return worksFor(ctx, object)
+	case *v1alpha1.Upgrade:
+		woken := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+		if owned {
+			woken = append(woken, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: owner.Name}})
+		}
+		return woken
+	case *batchv1.Job, *v1alpha1.Restore:
+		if owned {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: owner.Name}}}
+		}
+	}
+	return nil
 }
 
 // upgradesOf are the Upgrades of a cluster.

@@ -1,0 +1,114 @@
+package worlds
+
+import (
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// row that a client was told to be safe.
+type row struct {
+	number     int
+	generation string
+}
+
+// rows are what clients have written.
+type rows struct {
+	world *World
+	last  int
+	acked []row
+	// givenUp says why a row that was acknowledged may be lost.
+	givenUp map[int]string
+}
+
+// write a row to each server that takes it: that to which the Service leads, and any that believes to be primary, since clients keep
+// their connections.
+func (r *rows) write() {
+	slice := &discoveryv1.EndpointSlice{}
+	if r.world.get(clusterName+"-rw", slice) != nil {
+		return
+	}
+	var primaries []*server
+	for _, s := range r.world.pg.all {
+		led := len(slice.Endpoints) == 1 && slices.Equal(slice.Endpoints[0].Addresses, []string{s.ip}) && !s.node.cut
+		if s.leads && (led || r.world.chance(3)) {
+			primaries = append(primaries, s)
+		}
+	}
+	for _, s := range primaries {
+		r.to(s)
+	}
+}
+
+// to a primary, which acknowledges the row once it is where it has to be.
+func (r *rows) to(s *server) {
+	d := s.data()
+	r.excuseDecided(s.generation)
+	if lost := r.missing(d); len(lost) > 0 {
+		r.world.breaks("%s serves clients on data generation %s without rows %v, which were acknowledged", s.pod, short(s.generation), lost)
+		return
+	}
+	r.last++
+	d.rows = append(d.rows, r.last)
+	if wanted := s.config.Synchronous; wanted != nil {
+		copies := 0
+		for _, other := range r.world.pg.all {
+			if other != s && other.streams && !other.node.cut && !s.node.cut && other.generation == s.generation {
+				other.volume.data[s.generation] = d.copied()
+				copies++
+			}
+		}
+		if copies < wanted.Number {
+			return
+		}
+	}
+	r.acked = append(r.acked, row{r.last, s.generation})
+}
+
+// missing are the rows that were acknowledged, were not given up, and are not in the data.
+func (r *rows) missing(d *data) (lost []int) {
+	for _, row := range r.acked {
+		if r.givenUp[row.number] == "" && !slices.Contains(d.rows, row.number) {
+			lost = append(lost, row.number)
+		}
+	}
+	return lost
+}
+
+// giveUpBut gives up all rows but these.
+func (r *rows) giveUpBut(kept []int, why string) {
+	for _, row := range r.acked {
+		if r.givenUp[row.number] == "" && !slices.Contains(kept, row.number) {
+			r.givenUp[row.number] = why
+		}
+	}
+}
+
+// excuseDecided gives up what a person has decided to give up, once the cluster serves on what was brought back.
+func (r *rows) excuseDecided(serving string) {
+	for i := range r.acked {
+		row := r.acked[i]
+		if r.givenUp[row.number] == "" && row.generation != serving && r.world.people.rolledBack(row.generation, serving) {
+			r.givenUp[row.number] = "a person rolled the upgrade back"
+		}
+	}
+}
+
+// nowhere are the rows that no volume has.
+func (r *rows) nowhere() (lost []int) {
+	for _, row := range r.acked {
+		if r.givenUp[row.number] != "" {
+			continue
+		}
+		found := false
+		for _, v := range r.world.kube.volumes {
+			for _, d := range v.data {
+				found = found || slices.Contains(d.rows, row.number)
+			}
+		}
+		if !found {
+			lost = append(lost, row.number)
+		}
+	}
+	return lost
+}
