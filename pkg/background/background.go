@@ -63,6 +63,20 @@ func (r *Runner[R]) Source() source.Source {
 	return source.Channel(r.wake, &handler.EnqueueRequestForObject{})
 }
 
+// WakeBy calls wake with each object whose work has ended, where no Source is started. It ends with the Runner.
+func (r *Runner[R]) WakeBy(wake func(client.Object)) {
+	go func() {
+		for {
+			select {
+			case woken := <-r.wake:
+				wake(woken.Object)
+			case <-r.ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
 // Do returns the result of work for this object under this key. It starts the work when there is no result, or when
 // the one there is older than maxAge; meanwhile it returns the older one. A new key means other work: what runs under
 // the old one is cancelled and its result forgotten. False: there is no result yet.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -19,11 +20,16 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/dbcontroller"
+	"howdah.dev/howdah/cmd/restore-controller/restorecontroller"
 	"howdah.dev/howdah/cmd/upgrade-controller/upgradecontroller"
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/memapi"
 )
+
+// controllers are all of them.
+var controllers = []string{dbController, upgradeController, restoreController}
 
 // errDead is what a dead process gets of every request.
 var errDead = errors.New("this process is dead")
@@ -31,6 +37,7 @@ var errDead = errors.New("this process is dead")
 const (
 	dbController      = "db-controller"
 	upgradeController = "upgrade-controller"
+	restoreController = "restore-controller"
 )
 
 // reconciler is what a process runs.
@@ -79,7 +86,7 @@ func newControl(w *World) *control { return &control{world: w, numbers: map[stri
 
 func (c *control) start(ctx context.Context) {
 	c.ctx = ctx
-	for _, name := range []string{dbController, upgradeController} {
+	for _, name := range controllers {
 		c.launch(name, 0)
 	}
 }
@@ -107,6 +114,14 @@ func (c *control) launch(name string, after time.Duration) {
 	case upgradeController:
 		u := upgradecontroller.New(dependencies)
 		p.reconciler, p.woken, first = u, u.Woken, &v1alpha1.UpgradeList{}
+	case restoreController:
+		open := func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+			return w.bucket, nil
+		}
+		r := restorecontroller.New(c.ctx, dependencies, open, func(restore client.Object) {
+			p.wake(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(restore)}, 0)
+		})
+		p.reconciler, p.woken, first = r, r.Woken, &v1alpha1.RestoreList{}
 	}
 	c.processes = append(c.processes, p)
 	p.wakeAll(first)
@@ -120,18 +135,13 @@ func (quiet) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
 // wakeAll has a process look at everything, as with its first list.
 func (p *process) wakeAll(list client.ObjectList) {
-	switch l := list.(type) {
-	case *v1alpha1.PostgresClusterList:
-		_ = p.world.api.List(p.world.control.ctx, l)
-		for i := range l.Items {
-			p.wake(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])}, 0)
-		}
-	case *v1alpha1.UpgradeList:
-		_ = p.world.api.List(p.world.control.ctx, l)
-		for i := range l.Items {
-			p.wake(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&l.Items[i])}, 0)
-		}
+	if p.world.api.List(p.world.control.ctx, list) != nil {
+		return
 	}
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		p.wake(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))}, 0)
+		return nil
+	})
 }
 
 func (p *process) wake(request reconcile.Request, after time.Duration) {
@@ -334,7 +344,7 @@ func (c *control) trouble() {
 // leave has a controller be away for long: no process of it is elected before.
 func (c *control) leave() {
 	p := c.processes[c.world.random.IntN(len(c.processes))]
-	if p.ghost || p.held != nil {
+	if p.ghost || p.held != nil || c.world.people.busy() && p.name == dbController {
 		return
 	}
 	p.dead = true
@@ -353,7 +363,7 @@ func (c *control) resume(p *process) {
 // present is for how long each controller has had a process that acts.
 func (c *control) present() time.Duration {
 	all := time.Since(c.world.began)
-	for _, name := range []string{dbController, upgradeController} {
+	for _, name := range controllers {
 		longest := time.Duration(0)
 		for _, p := range c.processes {
 			if p.name == name && !p.dead && !p.ghost && p.held == nil {

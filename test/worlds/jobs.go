@@ -157,7 +157,7 @@ func (k *kube) done(w *worker, spec jobSpec) agentapi.Outcome {
 	fate := k.world.people.fateOf(w.pod)
 	switch w.kind {
 	case workload.ComponentInit:
-		w.volume.data[spec.DataGeneration] = &data{whole: true, clean: true, system: "7000", major: spec.MajorVersion}
+		w.volume.data[spec.DataGeneration] = &data{whole: true, clean: true, system: "7", major: spec.MajorVersion}
 		return agentapi.Outcome{}
 	case workload.ComponentUpgradeCheck:
 		result := agentapi.UpgradeCheckResult{}
@@ -167,6 +167,8 @@ func (k *kube) done(w *worker, spec jobSpec) agentapi.Outcome {
 		return outcome(result)
 	case workload.ComponentUpgrade:
 		return k.upgraded(w, spec, fate)
+	case workload.ComponentRestore:
+		return k.restored(w, spec, fate)
 	}
 	return agentapi.Outcome{Error: &agentapi.JobError{Reason: "Unknown", Message: "nobody knows what " + w.kind + " is", Final: true}}
 }
@@ -182,7 +184,21 @@ func (k *kube) upgraded(w *worker, spec jobSpec, fate *fate) agentapi.Outcome {
 		d = before // its result was lost, and its work wasn't
 	}
 	w.volume.data[spec.ToGeneration] = d
+	k.world.rows.parent[spec.ToGeneration] = spec.FromGeneration
 	return outcome(agentapi.UpgradeResult{DataGeneration: spec.ToGeneration, SystemIdentifier: d.system, MajorVersion: spec.ToVersion})
+}
+
+// restored is the backup, which has no rows.
+func (k *kube) restored(w *worker, spec jobSpec, fate *fate) agentapi.Outcome {
+	if fate.fails {
+		return agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonDataCorrupt, Message: "The backup is damaged.", Final: true}}
+	}
+	if before := w.volume.data[spec.DataGeneration]; before == nil || !before.whole {
+		w.volume.data[spec.DataGeneration] = &data{whole: true, clean: true, system: "7", major: 17}
+	}
+	return outcome(agentapi.RestoreResult{
+		DataGeneration: spec.DataGeneration, SystemIdentifier: "7", MajorVersion: 17, ReachedLSN: "0/7000000", Timeline: 2,
+	})
 }
 
 func outcome(result any) agentapi.Outcome {

@@ -28,6 +28,7 @@ func (w *World) check() {
 		}
 		leaders[s.generation] = s.pod
 	}
+	w.people.note()
 	if lost := w.rows.nowhere(); len(lost) > 0 {
 		w.breaks("no volume has rows %v any more, which were acknowledged", lost)
 	}
@@ -46,9 +47,9 @@ func (w *World) checkLocks(cluster *v1alpha1.PostgresCluster) {
 	}
 }
 
-func (w *World) handedOver(upgrade string) bool {
-	u := &v1alpha1.Upgrade{}
-	return w.get(upgrade, u) == nil && u.Status.Handover != nil
+func (w *World) handedOver(requester string) bool {
+	u, r := &v1alpha1.Upgrade{}, &v1alpha1.Restore{}
+	return w.get(requester, u) == nil && u.Status.Handover != nil || w.get(requester, r) == nil && r.Status.Handover != nil
 }
 
 // satisfied: the cluster is ready, and each Upgrade has ended or waits for a person's word alone.
@@ -66,6 +67,12 @@ func (w *World) unsatisfied() string {
 		ended := u.Status.SettledAt != nil || u.Status.CompletedAt != nil && u.Status.UpAt == nil
 		if u.DeletionTimestamp != nil || !ended && !awaits || u.Status.VolumeLockRequest != nil {
 			all = append(all, fmt.Sprintf("Upgrade %s says %s", u.Name, told(u.Status.Conditions, v1alpha1.ConditionSucceeded)))
+		}
+	}
+	for _, r := range each[*v1alpha1.Restore](w) {
+		ended := r.Status.CompletedAt != nil || r.Status.RestoredAt != nil && r.Spec.Decision == ""
+		if r.DeletionTimestamp != nil || !ended || r.Status.VolumeLockRequest != nil {
+			all = append(all, fmt.Sprintf("Restore %s says %s", r.Name, told(r.Status.Conditions, v1alpha1.ConditionSucceeded)))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -86,6 +93,11 @@ func (w *World) count() {
 	for _, u := range each[*v1alpha1.Upgrade](w) {
 		if c := meta.FindStatusCondition(u.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
 			w.ends["Upgrade "+c.Reason]++
+		}
+	}
+	for _, r := range each[*v1alpha1.Restore](w) {
+		if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+			w.ends["Restore "+c.Reason]++
 		}
 	}
 }

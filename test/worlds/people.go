@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 // fate is what becomes of an Upgrade.
@@ -21,11 +22,17 @@ type people struct {
 	upgrades int
 	fates    map[string]*fate
 	// undone are the data generations that were decided to be given up, by what is to come back.
-	undone map[string]string
+	undone   map[string]string
+	restores int
+	// records of Restores, by name.
+	records map[string]*record
 }
 
+// record of a Restore: what it wrote, in place of what, and what was decided about it.
+type record struct{ wrote, previous, decision string }
+
 func newPeople(w *World) *people {
-	return &people{world: w, fates: map[string]*fate{}, undone: map[string]string{}}
+	return &people{world: w, fates: map[string]*fate{}, undone: map[string]string{}, records: map[string]*record{}}
 }
 
 // begin with a cluster.
@@ -38,6 +45,7 @@ func (p *people) begin() {
 	if cluster.Spec.Instances == 3 && p.world.chance(2) {
 		cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1}
 	}
+	p.backup()
 	_ = p.world.api.Create(p.world.control.ctx, cluster)
 	p.world.say("A cluster of %d is created", cluster.Spec.Instances)
 }
@@ -57,17 +65,29 @@ func (p *people) cluster() *v1alpha1.PostgresCluster {
 	return cluster
 }
 
+// busy: somebody has the volumes, or is about to. That is when trouble hurts most.
+func (p *people) busy() bool {
+	cluster := p.cluster()
+	return cluster != nil && len(cluster.Status.VolumeLocks) > 0
+}
+
 // act as people do.
 func (p *people) act() {
 	cluster := p.cluster()
 	if cluster == nil || cluster.Status.SystemIdentifier == "" {
 		return
 	}
-	upgrades := each[*v1alpha1.Upgrade](p.world)
-	switch p.world.random.IntN(8) {
+	upgrades, restores := each[*v1alpha1.Upgrade](p.world), each[*v1alpha1.Restore](p.world)
+	switch p.world.random.IntN(10) {
 	case 0, 1:
-		if p.upgrades < 2 {
+		if p.world.chance(2) && p.upgrades < 2 {
 			p.upgrade()
+		} else if p.restores < 2 {
+			p.restore()
+		}
+	case 8, 9:
+		if len(restores) > 0 {
+			p.decideRestore(restores[p.world.random.IntN(len(restores))].DeepCopy())
 		}
 	case 2, 3, 7:
 		if len(upgrades) > 0 {
@@ -123,8 +143,105 @@ func (p *people) decide(u *v1alpha1.Upgrade) {
 	_ = p.world.api.Patch(p.world.control.ctx, u, client.MergeFrom(before))
 }
 
-// rolledBack: a person has decided to give up the one data generation for the other.
-func (p *people) rolledBack(from, to string) bool { return p.undone[from] == to }
+// decided: a person has decided to give up the one data generation for the other.
+func (p *people) decided(from, to string) bool {
+	for _, r := range p.records {
+		if r.wrote == to || r.decision == string(v1alpha1.DecisionUndo) && r.previous == to && p.world.rows.contains(from, r.wrote) {
+			return true
+		}
+	}
+	return p.undone[from] == to
+}
+
+// abandoned: a person has decided that a data generation may be deleted.
+func (p *people) abandoned(generation string) bool {
+	rows := p.world.rows
+	for _, r := range p.records {
+		restored := rows.contains(rows.serving, r.wrote)
+		switch {
+		case r.decision == string(v1alpha1.DecisionUndo) && rows.contains(generation, r.wrote):
+			return true
+		case r.decision != "" && restored && rows.contains(r.previous, generation) && !rows.contains(rows.serving, generation):
+			return true
+		}
+	}
+	return p.undone[generation] != ""
+}
+
+// note what Restores write, before they are deleted.
+func (p *people) note() {
+	for _, restore := range each[*v1alpha1.Restore](p.world) {
+		r := p.records[restore.Name]
+		if r != nil && restore.Status.Plan != nil && restore.Status.Previous != nil {
+			r.wrote, r.previous = restore.Status.Plan.DataGeneration, restore.Status.Previous.DataGeneration
+		}
+	}
+}
+
+// restore in place, from a backup of before there were rows.
+func (p *people) restore() {
+	name := fmt.Sprint("re", p.restores)
+	p.restores++
+	p.fates[name], p.records[name] = &fate{fails: p.world.chance(4)}, &record{}
+	restore := &v1alpha1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: v1alpha1.RestoreSpec{
+			Source:      v1alpha1.RestoreSource{Backup: &v1alpha1.LocalReference{Name: "base"}},
+			Destination: v1alpha1.RestoreDestination{InPlace: &v1alpha1.InPlace{Name: clusterName}}, Mode: v1alpha1.RestoreExecute,
+		},
+	}
+	if p.world.chance(2) {
+		restore.Spec.MaxDowntime = &metav1.Duration{Duration: time.Duration(1+p.world.random.IntN(20)) * time.Minute}
+	}
+	_ = p.world.api.Create(p.world.control.ctx, restore)
+	p.world.say("Restore %s is created: %+v", name, *p.fates[name])
+}
+
+// decideRestore cancels a Restore or deletes it, or, once its data runs, confirms or undoes it.
+func (p *people) decideRestore(restore *v1alpha1.Restore) {
+	before, r := restore.DeepCopy(), p.records[restore.Name]
+	switch {
+	case restore.DeletionTimestamp != nil:
+		return
+	case restore.Status.RestoredAt != nil && restore.Spec.Decision == "":
+		restore.Spec.Decision = []v1alpha1.RestoreDecision{v1alpha1.DecisionConfirm, v1alpha1.DecisionUndo}[p.world.random.IntN(2)]
+		r.decision = string(restore.Spec.Decision)
+	case p.world.chance(6):
+		p.world.say("Restore %s is deleted by a person", restore.Name)
+		if r.decision == "" {
+			r.decision = "Delete"
+		}
+		_ = p.world.api.Delete(p.world.control.ctx, restore)
+		return
+	case p.world.chance(5) && !restore.Spec.Cancel:
+		restore.Spec.Cancel = true
+	default:
+		return
+	}
+	p.world.say("Restore %s: decision %q, cancel %t", restore.Name, restore.Spec.Decision, restore.Spec.Cancel)
+	_ = p.world.api.Patch(p.world.control.ctx, restore, client.MergeFrom(before))
+}
+
+// backup is one of the cluster in a repository.
+func (p *people) backup() {
+	repository := &v1alpha1.BackupRepository{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "repo"},
+		Spec:       v1alpha1.BackupRepositorySpec{S3: v1alpha1.S3Spec{Bucket: "bucket"}},
+	}
+	backup := &v1alpha1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "base"}, Spec: v1alpha1.BackupSpec{Cluster: v1alpha1.LocalReference{Name: clusterName}},
+	}
+	ready := func(kind, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.Now()}}
+	}
+	_ = p.world.api.Create(p.world.control.ctx, repository)
+	repository.Status.ObservedGeneration, repository.Status.Conditions = 1, ready(v1alpha1.ConditionReady, v1alpha1.ReasonAvailable)
+	_ = p.world.api.Status().Update(p.world.control.ctx, repository)
+	_ = p.world.api.Create(p.world.control.ctx, backup)
+	backup.Status.ObservedGeneration, backup.Status.Conditions = 1, ready(v1alpha1.ConditionSucceeded, v1alpha1.ReasonCompleted)
+	backup.Status.Plan = &v1alpha1.BackupPlan{ID: "b", Repository: "repo", Lineage: buckettest.Lineage, ClusterUID: "u"}
+	_ = p.world.api.Status().Update(p.world.control.ctx, backup)
+}
 
 // disturb deletes a pod.
 func (p *people) disturb(cluster *v1alpha1.PostgresCluster) {
@@ -194,8 +311,13 @@ func (p *people) settleDown() {
 // leave deletes everything.
 func (p *people) leave() {
 	p.world.say("Everything is deleted")
-	for _, upgrade := range each[*v1alpha1.Upgrade](p.world) {
-		_ = p.world.api.Delete(p.world.control.ctx, upgrade.DeepCopy())
+	for _, object := range p.world.server.All() {
+		switch object.(type) {
+		case *v1alpha1.Upgrade, *v1alpha1.Restore, *v1alpha1.Backup, *v1alpha1.BackupRepository, *v1alpha1.PostgresCluster:
+			if r := p.records[object.GetName()]; r != nil && r.decision == "" {
+				r.decision = "Delete"
+			}
+			_ = p.world.api.Delete(p.world.control.ctx, object.DeepCopyObject().(client.Object))
+		}
 	}
-	_ = p.world.api.Delete(p.world.control.ctx, p.cluster())
 }

@@ -17,8 +17,15 @@ type rows struct {
 	world *World
 	last  int
 	acked []row
+	// serving is the data generation that clients were led to last, and parent of what a data generation was made, with all its rows.
+	serving string
+	parent  map[string]string
 	// givenUp says why a row that was acknowledged may be lost.
 	givenUp map[int]string
+}
+
+func newRows(w *World) *rows {
+	return &rows{world: w, parent: map[string]string{}, givenUp: map[int]string{}}
 }
 
 // write a row to each server that takes it: that to which the Service leads, and any that believes to be primary, since clients keep
@@ -43,8 +50,10 @@ func (r *rows) write() {
 // to a primary, which acknowledges the row once it is where it has to be.
 func (r *rows) to(s *server) {
 	d := s.data()
-	r.excuseDecided(s.generation)
-	if lost := r.missing(d); len(lost) > 0 {
+	if r.turnsTo(s.generation); r.world.broken != "" {
+		return
+	}
+	if lost := r.missing(d, s.generation); len(lost) > 0 {
 		r.world.breaks("%s serves clients on data generation %s without rows %v, which were acknowledged", s.pod, short(s.generation), lost)
 		return
 	}
@@ -65,39 +74,47 @@ func (r *rows) to(s *server) {
 	r.acked = append(r.acked, row{r.last, s.generation})
 }
 
-// missing are the rows that were acknowledged, were not given up, and are not in the data.
-func (r *rows) missing(d *data) (lost []int) {
+// turnsTo another data generation than before: one that was made of it, or that a person has decided for.
+func (r *rows) turnsTo(generation string) {
+	if r.serving != "" && r.serving != generation && !r.contains(generation, r.serving) && !r.world.people.decided(r.serving, generation) {
+		r.world.breaks("clients wrote to data generation %s, and are led to %s, which nobody has decided", short(r.serving), short(generation))
+	}
+	r.serving = generation
+}
+
+// contains: a data generation is another, or was made of it.
+func (r *rows) contains(generation, other string) bool {
+	for ; generation != ""; generation = r.parent[generation] {
+		if generation == other {
+			return true
+		}
+	}
+	return false
+}
+
+// missing are the rows that were acknowledged on a data generation, were not given up, and are not in the data.
+func (r *rows) missing(d *data, generation string) (lost []int) {
 	for _, row := range r.acked {
-		if r.givenUp[row.number] == "" && !slices.Contains(d.rows, row.number) {
+		if r.givenUp[row.number] == "" && r.contains(generation, row.generation) && !slices.Contains(d.rows, row.number) {
 			lost = append(lost, row.number)
 		}
 	}
 	return lost
 }
 
-// giveUpBut gives up all rows but these.
-func (r *rows) giveUpBut(kept []int, why string) {
+// giveUpBut gives up all rows of a data generation but these.
+func (r *rows) giveUpBut(generation string, kept []int, why string) {
 	for _, row := range r.acked {
-		if r.givenUp[row.number] == "" && !slices.Contains(kept, row.number) {
+		if r.givenUp[row.number] == "" && r.contains(generation, row.generation) && !slices.Contains(kept, row.number) {
 			r.givenUp[row.number] = why
 		}
 	}
 }
 
-// excuseDecided gives up what a person has decided to give up, once the cluster serves on what was brought back.
-func (r *rows) excuseDecided(serving string) {
-	for i := range r.acked {
-		row := r.acked[i]
-		if r.givenUp[row.number] == "" && row.generation != serving && r.world.people.rolledBack(row.generation, serving) {
-			r.givenUp[row.number] = "a person rolled the upgrade back"
-		}
-	}
-}
-
-// nowhere are the rows that no volume has.
+// nowhere are the rows that no volume has, although nobody gave them up.
 func (r *rows) nowhere() (lost []int) {
 	for _, row := range r.acked {
-		if r.givenUp[row.number] != "" {
+		if r.givenUp[row.number] != "" || r.world.people.abandoned(row.generation) {
 			continue
 		}
 		found := false

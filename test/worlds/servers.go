@@ -123,6 +123,15 @@ func (p *servers) everyone() {
 	}
 }
 
+// beat is what agents do all the time: who holds the lease renews it, or stops accepting writes in time.
+func (p *servers) beat() {
+	for _, s := range slices.Clone(p.all) {
+		if s.leads && s.holds {
+			p.tick(s)
+		}
+	}
+}
+
 // tick is a moment in the life of an agent.
 func (p *servers) tick(s *server) {
 	if s.node.cut {
@@ -275,7 +284,7 @@ func (p *servers) stand(s *server, lease *coordinationv1.Lease, record electionR
 		return
 	}
 	if wanted == nil {
-		p.world.rows.giveUpBut(s.data().rows, fmt.Sprintf("%s, which had been primary, failed, and replication is asynchronous", silent))
+		p.world.rows.giveUpBut(s.generation, s.data().rows, fmt.Sprintf("%s, which had been primary, failed, and replication is asynchronous", silent))
 	}
 	p.take(s, lease, record, true)
 }

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"howdah.dev/howdah/pkg/manager"
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/test/testkit/memapi"
 )
 
@@ -35,6 +36,8 @@ type World struct {
 	began  time.Time
 	server *memapi.Server
 	api    *memapi.Client
+	// bucket has one backup of the cluster, from before it had rows.
+	bucket objstore.Store
 
 	kube    *kube
 	pg      *servers
@@ -51,11 +54,11 @@ type World struct {
 func init() { ctrl.SetLogger(logr.Discard()) }
 
 // newWorld is called within a bubble of synctest, whose clock is that of the world.
-func newWorld(seed uint64) *World {
-	w := &World{random: rand.New(rand.NewPCG(seed, 19)), began: time.Now(), ends: map[string]int{}}
+func newWorld(seed uint64, bucket objstore.Store) *World {
+	w := &World{bucket: bucket, random: rand.New(rand.NewPCG(seed, 19)), began: time.Now(), ends: map[string]int{}}
 	w.server = memapi.New(manager.Scheme(), time.Now)
 	w.api = w.server.Client(nil, nil)
-	w.kube, w.pg, w.rows, w.people = newKube(w), newServers(w), &rows{world: w, givenUp: map[int]string{}}, newPeople(w)
+	w.kube, w.pg, w.rows, w.people = newKube(w), newServers(w), newRows(w), newPeople(w)
 	w.control = newControl(w)
 	return w
 }
@@ -85,6 +88,7 @@ func (w *World) chance(in int) bool { return w.random.IntN(in) == 0 }
 func (w *World) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+	w.pg.beat()
 }
 
 // run a world to its end, and say which promise it broke; empty: none.
@@ -124,7 +128,7 @@ func (w *World) event() {
 		w.rows.write()
 	case n < 90:
 		w.people.act()
-	case n < 91:
+	case n < 91, n < 93 && w.people.busy():
 		w.trouble()
 	default:
 		w.pass(time.Duration(w.random.IntN(2000)) * time.Millisecond)

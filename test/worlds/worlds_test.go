@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
 // number is a setting of the run.
@@ -25,7 +27,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 func TestNoWorldBreaksAPromise(t *testing.T) {
-	worlds, seed := number(t, "HOWDAH_WORLDS", 15), number(t, "HOWDAH_SEED", 1)
+	worlds, seed := number(t, "HOWDAH_WORLDS", 10), number(t, "HOWDAH_SEED", 1)
 	began, ends := time.Now(), map[string]int{}
 	for n := range worlds {
 		if broken, story := simulate(t, seed+n, ends); broken != "" {
@@ -51,8 +53,10 @@ func TestASeedRepeatsItsWorld(t *testing.T) {
 // simulate a world.
 func simulate(t *testing.T, seed uint64, ends map[string]int) (broken, story string) {
 	t.Helper()
+	bucket := buckettest.New(t, 4, 5, 6)
 	synctest.Test(t, func(*testing.T) {
-		w := newWorld(seed)
+		time.Sleep(time.Until(buckettest.Minute(60))) // the bucket is of before
+		w := newWorld(seed, bucket)
 		broken = w.run()
 		lines := 400
 		if os.Getenv("HOWDAH_STORY") != "" {

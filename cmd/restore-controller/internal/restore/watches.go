@@ -5,6 +5,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +42,27 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.reports.Source()).
 		WatchesRawSource(r.headers.Source()).
 		Complete(r)
+}
+
+// Woken are the Restores that a change of an object wakes, as SetupWithManager has it.
+func (r *Reconciler) Woken(ctx context.Context, object client.Object) []reconcile.Request {
+	switch object.(type) {
+	case *v1alpha1.Restore:
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+	case *v1alpha1.PostgresCluster, *v1alpha1.BackupRepository, *v1alpha1.Backup:
+		return r.goingOn(ctx, object)
+	case *batchv1.Job:
+		if owner := metav1.GetControllerOf(object); owner != nil && owner.Kind == v1alpha1.KindRestore {
+			return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: owner.Name}}}
+		}
+	}
+	return nil
+}
+
+// WakeBy has wake called with each Restore for which a bucket was read, where no manager does that.
+func (r *Reconciler) WakeBy(wake func(client.Object)) {
+	r.reports.WakeBy(wake)
+	r.headers.WakeBy(wake)
 }
 
 // beyondProgress tells a change from one that is only the worker's report of its progress.
