@@ -25,6 +25,9 @@ const (
 	// ConditionReplicationSlotsReady says whether the slots in spec.replicationSlots are there for their clients. A cluster that
 	// declares none does not have it.
 	ConditionReplicationSlotsReady = "ReplicationSlotsReady"
+	// ConditionMaintained says whether extensions and statistics are up to date after a restore or a major upgrade, and indexes after a
+	// change of collations. A cluster that never had such work does not have it.
+	ConditionMaintained = "Maintained"
 	// ConditionMonitoringReady says whether queries for metrics and the PodMonitor are as spec.monitoring wants them. A cluster without
 	// spec.monitoring does not have it.
 	ConditionMonitoringReady = "MonitoringReady"
@@ -123,6 +126,11 @@ const (
 	ReasonSlotLost = "SlotLost"
 	// ReasonNotAsDeclared: a role, a database, an extension or a replication slot can't be brought to what spec declares.
 	ReasonNotAsDeclared = "NotAsDeclared"
+
+	// ReasonMaintaining: extensions, statistics or indexes are being brought up to date.
+	ReasonMaintaining = "Maintaining"
+	// ReasonMaintenanceIncomplete: some extensions, statistics or indexes could not be brought up to date.
+	ReasonMaintenanceIncomplete = "MaintenanceIncomplete"
 
 	// ReasonQueriesRefused: a query for metrics is not served, because it is wrong or its ConfigMap is missing.
 	ReasonQueriesRefused = "QueriesRefused"

@@ -11,7 +11,7 @@ type PostgresClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
-	// LogicalSlotsSynchronized (with wal_level=logical too), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), MonitoringReady (with spec.monitoring), ReplicationSlotsReady
+	// LogicalSlotsSynchronized (with wal_level=logical too), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
 	// (with replicationSlots).
 	// +optional
 	// +listType=map

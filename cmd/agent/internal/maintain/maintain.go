@@ -46,6 +46,30 @@ var ErrLater = errors.New("waiting for the maintenance window")
 type marker struct {
 	Done     []string `json:"done,omitempty"`
 	Messages []string `json:"messages,omitempty"`
+	// Problems are those of the messages that come of work which is tried again with the next start of a primary, by work.
+	Problems map[string][]string `json:"problems,omitempty"`
+}
+
+// note what came of work. What it could not do is tried again with the next start of a primary, so that a message doesn't outlive its cause.
+func (m *marker) note(work string, messages []string) {
+	former := m.Problems[work]
+	m.Messages = slices.DeleteFunc(m.Messages, func(message string) bool { return slices.Contains(former, message) })
+	for _, message := range messages {
+		if !slices.Contains(m.Messages, message) {
+			m.Messages = append(m.Messages, message)
+		}
+	}
+	delete(m.Problems, work)
+	switch {
+	case work == Collations:
+	case len(messages) == 0:
+		m.Done = append(m.Done, work)
+	default:
+		if m.Problems == nil {
+			m.Problems = map[string][]string{}
+		}
+		m.Problems[work] = messages
+	}
 }
 
 // Run does what is left to do. What ctx interrupts is done again the next time. An error means that a later try may
@@ -81,14 +105,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", todo[0], local.Plain(err))
 		}
 		m.Log.Info("maintenance is done", "work", todo[0], "problems", len(messages))
-		for _, message := range messages {
-			if !slices.Contains(done.Messages, message) {
-				done.Messages = append(done.Messages, message)
-			}
-		}
-		if todo[0] != Collations {
-			done.Done = append(done.Done, todo[0])
-		}
+		done.note(todo[0], messages)
 		if err := m.write(done); err != nil {
 			return err
 		}

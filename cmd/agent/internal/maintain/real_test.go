@@ -128,3 +128,23 @@ func TestAnIndexThatCanOnlyBeRebuiltWhileWritesWaitIsRebuiltWhenTheyMay(t *testi
 		t.Error("in the window, it and nothing else is to be rebuilt")
 	}
 }
+
+func TestStatisticsThatCouldNotBeCollectedAreTriedAgainAndTheirMessageGoesWithThem(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	b := newBed(t, "CREATE INDEX words_index ON words (word)")
+	b.Generation.Maintenance = []string{generation.MaintainStatistics}
+	b.SQL("CREATE FUNCTION public.shorten(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1'; CREATE TABLE names (name text); INSERT INTO names VALUES ('x');" +
+		"CREATE INDEX ON names (public.shorten(name)); CREATE OR REPLACE FUNCTION public.shorten(text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RAISE ''broken''; END'")
+	for range 2 {
+		if err := b.Maintainer.Run(t.Context()); err != nil || len(b.left) > 0 || len(b.messages) != 1 || !strings.Contains(b.messages[0], "statistics could not be collected everywhere") {
+			t.Fatal(err, b.left, b.messages)
+		}
+	}
+	b.SQL("CREATE OR REPLACE FUNCTION public.shorten(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT $1'")
+	if err := b.Maintainer.Run(t.Context()); err != nil || len(b.messages) > 0 {
+		t.Fatal(err, b.messages)
+	}
+	if left, messages := b.Pending(); len(left)+len(messages) > 0 {
+		t.Error(left, messages)
+	}
+}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -50,6 +51,7 @@ const (
 	slotRows     = "50"
 	ioRows       = "100"
 	tableRows    = "5" // of each database
+	topRows      = "50"
 )
 
 var (
@@ -146,11 +148,22 @@ var exporterQueries = []query{
 		temp_bytes::float8, deadlocks::float8, blk_read_time, blk_write_time FROM pg_stat_database WHERE datname IS NOT NULL ORDER BY xact_commit DESC LIMIT ` + databaseRows},
 }
 
+// statementsInterval is how often the statements that take most are looked for.
+const statementsInterval = 2 * time.Minute
+
 // perDatabase are asked in each database, seldom.
 var perDatabase = []query{
 	{name: "vacuum_debt", labels: 3, measures: gauges(tableDead, tableXIDAge), every: sizesInterval, everywhere: true,
 		sql: `SELECT current_database()::text, s.schemaname::text, s.relname::text, s.n_dead_tup::float8, age(c.relfrozenxid)::float8
 			FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid WHERE c.relkind IN ('r', 'm') AND s.n_dead_tup >= 1000 ORDER BY 4 DESC LIMIT ` + tableRows},
+	// Without their text, in which there may be literals, and which would have to be read from a file.
+	{name: "statements", labels: 3, every: statementsInterval, extension: "pg_stat_statements", function: "pg_stat_statements", measures: counters(
+		exporter("stat_statements_calls_total", "How often a statement was run.", "user", byDatabase, "queryid"),
+		exporter("stat_statements_seconds_total", "Time that it took.", "user", byDatabase, "queryid"),
+		exporter("stat_statements_rows_total", "Rows that it returned or changed.", "user", byDatabase, "queryid"),
+	), sql: `SELECT coalesce(pg_get_userbyid(s.userid)::text, ''), d.datname::text, s.queryid::text, sum(s.calls)::float8, (sum(s.total_exec_time) / 1000)::float8, sum(s.rows)::float8
+			FROM %s.pg_stat_statements(false) AS s JOIN pg_database AS d ON d.oid = s.dbid WHERE s.queryid IS NOT NULL AND s.userid <> 10
+			GROUP BY 1, 2, 3 ORDER BY 5 DESC LIMIT ` + topRows},
 }
 
 func allQueries() []query { return slices.Concat(queries, exporterQueries, perDatabase) }

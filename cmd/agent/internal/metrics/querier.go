@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -126,9 +127,12 @@ func (r *rarely) begin(server local.Server) {
 		ctx, cancel := context.WithTimeout(context.Background(), rareTime+askTime)
 		defer cancel()
 		_ = inSession(ctx, server, "postgres", rareTime, func(conn *pgx.Conn) error { // the answer says that it is none
-			if r.everywhere {
+			switch {
+			case r.extension != "":
+				last = r.askWhereExtended(ctx, server, conn)
+			case r.everywhere:
 				last = r.askEverywhere(ctx, server, conn)
-			} else {
+			default:
 				last = r.ask(ctx, conn)
 			}
 			return nil
@@ -174,6 +178,43 @@ func (q query) askEverywhere(ctx context.Context, server local.Server, conn *pgx
 		all.failed = all.failed || err != nil
 	}
 	return all
+}
+
+// schemaOfFunction is where a function of an extension is, as long as it belongs to that.
+const schemaOfFunction = `SELECT p.pronamespace::regnamespace::text FROM pg_extension AS e JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass
+	AND d.refobjid = e.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e' JOIN pg_proc AS p ON p.oid = d.objid WHERE e.extname = $1 AND p.proname = $2 LIMIT 1`
+
+// askWhereExtended asks in the first database that has the extension. Where none has it, there is nothing to say.
+func (q query) askWhereExtended(ctx context.Context, server local.Server, conn *pgx.Conn) *answer {
+	rows, err := conn.Query(ctx, busiest)
+	if err != nil {
+		return &answer{failed: true}
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return &answer{failed: true}
+	}
+	for _, name := range append([]string{"postgres"}, names...) {
+		schema, last := "", &answer{}
+		err := inSession(ctx, server, name, queryTime, func(conn *pgx.Conn) error {
+			err := conn.QueryRow(ctx, schemaOfFunction, q.extension, q.function).Scan(&schema)
+			if err != nil {
+				return err
+			}
+			there := q
+			there.sql = strings.ReplaceAll(q.sql, "%s", schema)
+			last = there.ask(ctx, conn)
+			return nil
+		})
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+		case err != nil:
+			return &answer{failed: true}
+		default:
+			return last
+		}
+	}
+	return &answer{}
 }
 
 func (q query) rows(ctx context.Context, conn *pgx.Conn) ([]prometheus.Metric, error) {

@@ -27,6 +27,8 @@ type query struct {
 	every time.Duration
 	// everywhere: it is asked in each database, of the busiest ones.
 	everywhere bool
+	// function of an extension that it calls; its schema replaces %s. It is asked in the first database that has the extension.
+	extension, function string
 }
 
 // sizesInterval is long because the sizes of databases are a look at each of their files.

@@ -144,3 +144,28 @@ func TestTheTablesWithMostDeadRowsAreShownInEachDatabase(t *testing.T) {
 	await(t, Handler(newRunning(server), Files{Certificate: filepath.Join(dir, "tls.crt")}, slog.Default()), `howdah_table_dead_rows{datname="shop",relname="orders",schemaname="public"} 3000`,
 		`howdah_table_xid_age{datname="shop",relname="orders",schemaname="public"} `, "howdah_certificate_expiry_timestamp_seconds ")
 }
+
+func TestTheStatementsThatTakeMostAreShownWithoutTheirText(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	server := pgtest.Start(t, pgtest.Options{Params: map[string]string{"shared_preload_libraries": "pg_stat_statements"}})
+	server.SQL("CREATE DATABASE shop")
+	server.SQL("CREATE ROLE clerk LOGIN")
+	in := func(role, statement string) {
+		server.Run(t, "psql", "-XAtq", "--dbname=host="+server.SocketDir+" user="+role+" dbname=shop", "--command="+statement)
+	}
+	in("postgres", "CREATE SCHEMA extensions")
+	in("postgres", "CREATE EXTENSION pg_stat_statements SCHEMA extensions")
+	in("postgres", "CREATE SCHEMA other; CREATE FUNCTION other.pg_stat_statements(bool) RETURNS int LANGUAGE sql AS 'SELECT 1/0'")
+	for range 3 {
+		in("clerk", "SELECT 'confidential' FROM generate_series(1, 7)")
+	}
+	got := await(t, Handler(newRunning(server), Files{}, slog.Default()), `howdah_query_failed{query="statements"} 0`, `pg_stat_statements_seconds_total{datname="shop",queryid="`)
+	for _, line := range strings.Split(got, "\n") {
+		if strings.HasPrefix(line, "pg_stat_statements_rows_total") && (!strings.Contains(line, `user="clerk"`) || !strings.HasSuffix(line, " 21")) {
+			t.Error(line)
+		}
+	}
+	if strings.Contains(got, "confidential") {
+		t.Error("a literal is in the metrics")
+	}
+}

@@ -32,7 +32,10 @@ func TestASubscriptionIsKeptAndItsPasswordIsNowhereToBeSeen(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		publisher, b := newPublisher(t, pg), newBed(t, pg)
 		b.SQL("ALTER SYSTEM SET log_statement = 'all'")
-		b.SQL("SELECT pg_reload_conf()")
+		b.Stop()
+		b.Configure(map[string]string{"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_utility": "on"})
+		b.Start()
+		b.SQL("CREATE EXTENSION pg_stat_statements")
 		orders := agentapi.Subscription{
 			Name: "orders", Publications: []string{"orders"},
 			Publisher: []agentapi.ConnectionOption{{Keyword: "host", Value: publisher.SocketDir}, {Keyword: "dbname", Value: "postgres"}, {Keyword: "user", Value: "reader"}},
@@ -64,6 +67,9 @@ func TestASubscriptionIsKeptAndItsPasswordIsNowhereToBeSeen(t *testing.T) {
 		}
 		b.expect("SELECT subname, pg_get_userbyid(subowner), subenabled, subslotname FROM pg_subscription", "orders|app|t|orders")
 		b.awaitRows("1")
+
+		// Statements that don't have the password are there, so the others would be.
+		b.expect("SELECT count(*) > 0, count(*) FILTER (WHERE query ~* 'password=') FROM pg_stat_statements WHERE query ~ 'SUBSCRIPTION|pg_subscription'", "t|0")
 
 		// In a copy of this cluster the subscription is disabled. Dropping it there takes the slot from nobody.
 		declared.Databases[0].Subscriptions[0].Disabled = true

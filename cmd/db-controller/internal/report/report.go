@@ -50,6 +50,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportSlots(o, conditions)
 	reportUpdates(o, conditions)
 	reportMonitoring(o, conditions)
+	reportMaintenance(o, conditions)
 	for kind, found := range conditions {
 		flow.SetCondition(&status.Conditions, o.Cluster, kind, found.Status, found.Reason, found.Message)
 	}
