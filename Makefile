@@ -252,6 +252,12 @@ bench-pooler: kube ## Measure pgbench directly, by way of PgBouncer alone, and b
 	@$(BIN)/kube images pgbouncer >/dev/null
 	HOWDAH_BENCH_RUNS=$(RUNS) HOWDAH_BENCH_SECONDS=$(or $(SECONDS_EACH),10) go test -tags postgres -count=1 -timeout 0 -v -run TestWhatAPoolerCosts ./cmd/agent/internal/pgbouncer
 
+.PHONY: bench-settings
+bench-settings: ## Measure pgbench and a bulk load with PostgreSQL's own settings, CloudNativePG's and ours, in turn (RUNS=5 SECONDS_EACH=60 MEMORY=2, in GiB)
+	@test/debian-packages
+	HOWDAH_BENCH_RUNS=$(RUNS) HOWDAH_BENCH_SECONDS=$(or $(SECONDS_EACH),60) HOWDAH_BENCH_MEMORY=$(or $(MEMORY),2) \
+		go test -tags postgres -count=1 -timeout 0 -v -run TestWhatTheDefaultsAreWorth ./cmd/agent/internal/settings
+
 # N are numbers of clusters, one run each.
 N ?= 100
 
