@@ -246,3 +246,20 @@ func TestNothingIsStoppedBeforeTheReplicasKnowThatTheyEndLast(t *testing.T) {
 		t.Error("who starts on the new data is told so as well")
 	}
 }
+
+// A linked upgrade that fails hands over the data that the cluster runs on, on the volume of a replica.
+func TestTheSameDataBeginsOnTheReplicaThatLeadsBack(t *testing.T) {
+	o := observedtest.Trio(func(o *observed.Cluster) {
+		observedtest.HandsOver(o, "g1", v1alpha1.VolumeLockGranted, "shop-0", "shop-1", "shop-2")
+		o.Requests[0].Handover.Instance, o.Cluster.Status.VolumeLocks[0].AdoptedGeneration = "shop-1", ""
+		o.Cluster.Status.Adoptions, o.Cluster.Status.PreviousDataGeneration = 3, "g0"
+		observedtest.AllGone(o)
+	})
+	outcome, status := AdoptHandover(t.Context(), o), &o.Cluster.Status
+	if outcome.Kind != flow.KindSave || status.DataGeneration != "g1" || status.PreviousDataGeneration != "g0" || status.DataInstance != "shop-1" || status.Adoptions != 4 {
+		t.Errorf("%+v: %+v", outcome, status)
+	}
+	if lock := status.VolumeLocks[0]; lock.State != v1alpha1.VolumeLockAdopted || lock.AdoptedGeneration != "g1" || MustBeStopped(o) {
+		t.Errorf("%+v", lock)
+	}
+}
