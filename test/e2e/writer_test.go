@@ -87,3 +87,16 @@ func (w *writer) judge() time.Duration {
 	}
 	return gap
 }
+
+// missing counts the rows that were acknowledged before a time, and those of them that are not present.
+func (w *writer) missing(acks []writes.Ack, present map[string]bool, until time.Time) (before, lost int) {
+	for _, ack := range acks {
+		if !ack.At.Before(until) {
+			continue
+		}
+		if before++; !present[strconv.FormatInt(ack.Row.N, 10)] {
+			lost++
+		}
+	}
+	return before, lost
+}
