@@ -36,6 +36,8 @@ const (
 
 	// ReasonInitializing: the init Job runs.
 	ReasonInitializing = "Initializing"
+	// ReasonImporting: databases are imported from another server, and nothing is served yet.
+	ReasonImporting = "Importing"
 	// ReasonAwaitingRestore: the volume waits for the data of its Restore.
 	ReasonAwaitingRestore = "AwaitingRestore"
 	// ReasonStarting: PostgreSQL is starting or recovering.

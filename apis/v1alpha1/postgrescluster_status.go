@@ -144,6 +144,9 @@ type PostgresClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	MaintenanceMessages []string `json:"maintenanceMessages,omitempty"`
+	// Import is what came of spec.bootstrap.import.
+	// +optional
+	Import *ImportStatus `json:"import,omitempty"`
 	// VolumeLocks has the response to every Restore and Upgrade that requests the volumes of this cluster.
 	// +optional
 	// +listType=map

@@ -49,8 +49,8 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed, because the data exists already: create a new PostgresCluster, or a Restore"
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place for the backup: set spec.archive.repository.name to a BackupRepository, or set finalBackup: false"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, because the primary does not count: use a smaller number or more instances, or remove spec.synchronous"
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
-// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 // +kubebuilder:validation:XValidation:rule="self.instances == 1 || !has(self.failover) || !has(self.failover.instances) || self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances).size() < self.instances",message="spec.failover.instances: at least one instance must be able to become primary; remove never: true from one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || has(self.archive)",message="spec.delayedReplicas needs spec.archive, because a delayed replica that starts again finds older WAL only there: set spec.archive.repository.name, or remove spec.delayedReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || self.delayedReplicas.filter(d, d.name.matches('-[0-8]$') && int(d.name.substring(size(d.name) - 1)) < self.instances).size() + (has(self.failover) && has(self.failover.instances) ? self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances && !self.delayedReplicas.exists(d, d.name == i.name)).size() : 0) < self.instances",message="spec.delayedReplicas: at least one instance must be able to become primary; remove one of them, or never: true from spec.failover.instances"
@@ -325,7 +325,7 @@ type ParameterValue string
 type HBARule string
 
 // Bootstrap says where the first data of a cluster comes from.
-// +kubebuilder:validation:XValidation:rule="has(self.initdb) != has(self.restore)",message="spec.bootstrap must have exactly one of initdb and restore"
+// +kubebuilder:validation:XValidation:rule="[has(self.initdb), has(self.restore), has(self.__import__)].filter(x, x).size() == 1",message="spec.bootstrap must have exactly one of initdb, restore and import"
 type Bootstrap struct {
 	// Initdb creates a new, empty database.
 	// +optional
@@ -333,6 +333,9 @@ type Bootstrap struct {
 	// Restore leaves the volume to a Restore.
 	// +optional
 	Restore *BootstrapRestore `json:"restore,omitempty"`
+	// Import takes databases from a PostgreSQL server that runs elsewhere.
+	// +optional
+	Import *BootstrapImport `json:"import,omitempty"`
 }
 
 // BootstrapRestore says that a Restore provides the data. The Restore creates the cluster with this field set.
