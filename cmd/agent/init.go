@@ -17,7 +17,9 @@ func initCommand() *cobra.Command {
 		Short: "Make the first data generation of a cluster (in an init Job)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			worker := initialize.Worker{Volume: agentapi.VolumeDir, Run: postgres.Exec, Now: time.Now}
+			worker := initialize.Worker{
+				Volume: agentapi.VolumeDir, Run: postgres.Exec, Now: time.Now, Reports: initialize.InCluster, Secrets: agentapi.SecretsDir,
+			}
 			return exit(job.Run(cmd.Context(), job.PodFiles(), worker.Init))
 		},
 	}

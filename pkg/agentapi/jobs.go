@@ -18,6 +18,8 @@ type InitJob struct {
 	SQL      []SQLFile `json:"sql,omitempty"`
 	Database string    `json:"database,omitempty"`
 	Owner    string    `json:"owner,omitempty"`
+	// Import says what is taken from another server; nil: nothing.
+	Import *ImportJob `json:"import,omitempty"`
 }
 
 // SQLFile is a key of a ConfigMap, which is mounted at SQLDir in a folder of its number.
@@ -64,6 +66,9 @@ type ImageJob struct {
 type ImageResult struct {
 	Version string `json:"version"`
 }
+
+// KindConfigMap is the kind of an Object that is a ConfigMap.
+const KindConfigMap = "ConfigMap"
 
 // Object is the custom resource that a Job works for; it patches this object's status.progress.
 type Object struct {

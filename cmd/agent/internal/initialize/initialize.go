@@ -32,6 +32,9 @@ type Worker struct {
 	Now    func() time.Time
 	// SQLPath says where a file of SQL is; nil: where a Job has it.
 	SQLPath func(number int, file agentapi.SQLFile) string
+	// Reports opens what a Job that imports reports to. Secrets is the folder of its Secrets.
+	Reports func(ctx context.Context, object agentapi.Object) (Reports, error)
+	Secrets string
 }
 
 // Init makes the generation that the job asks for and adopts it. One that is whole is only adopted.
@@ -73,13 +76,17 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 			return generation.Generation{}, err
 		}
 	}
+	g := generation.Generation{ID: task.DataGeneration, MajorVersion: task.MajorVersion, Origin: generation.Initdb}
+	if task.Import != nil {
+		if err := w.runImport(ctx, task, binDir, pgdata); err != nil {
+			return generation.Generation{}, err
+		}
+		g.From = task.Import.Source.Host
+	}
 	control, err := postgres.ReadControlData(ctx, w.Run, binDir, pgdata)
 	if err != nil {
 		return generation.Generation{}, err
 	}
-	g := generation.Generation{
-		ID: task.DataGeneration, SystemIdentifier: strconv.FormatUint(control.SystemIdentifier, 10),
-		MajorVersion: task.MajorVersion, Origin: generation.Initdb, CreatedAt: w.Now().UTC(),
-	}
+	g.SystemIdentifier, g.CreatedAt = strconv.FormatUint(control.SystemIdentifier, 10), w.Now().UTC()
 	return g, w.Volume.Complete(g)
 }

@@ -44,7 +44,7 @@ func (w Worker) runSQL(ctx context.Context, task agentapi.InitJob, binDir, pgdat
 		return err
 	}
 	defer os.RemoveAll(dir)
-	stop, err := w.start(ctx, binDir, pgdata, dir)
+	stop, err := w.start(ctx, binDir, pgdata, dir, "")
 	if err != nil {
 		return err
 	}
@@ -87,18 +87,18 @@ func (w Worker) readSQL(files []agentapi.SQLFile) (texts []string, err error) {
 	return texts, nil
 }
 
-// start runs a server whose socket is in dir, until stop is called.
-func (w Worker) start(ctx context.Context, binDir, pgdata, dir string) (stop func(context.Context) error, err error) {
+// start runs a server whose socket is in dir, with more options, until stop is called.
+func (w Worker) start(ctx context.Context, binDir, pgdata, dir, more string) (stop func(context.Context) error, err error) {
 	hba := filepath.Join(dir, "pg_hba.conf")
 	if err := os.WriteFile(hba, []byte(onlyHere), 0o600); err != nil {
 		return nil, err
 	}
 	ctl := filepath.Join(binDir, "pg_ctl")
 	log := filepath.Join(dir, "server.log")
-	options := fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories=%s -c hba_file=%s -c port=%d -c huge_pages=off -c lc_messages=C", dir, hba, sqlPort)
+	options := fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories=%s -c hba_file=%s -c port=%d -c huge_pages=off -c lc_messages=C %s", dir, hba, sqlPort, more)
 	if _, err := w.Run(ctx, ctl, "-D", pgdata, "-w", "-t", "600", "-l", log, "-o", options, "start"); err != nil {
 		said, _ := os.ReadFile(log) // what there is of it
-		return nil, fmt.Errorf("start a server for spec.bootstrap.initdb.postInitSQL: %w: %s", err, strings.Join(strings.Fields(string(said)), " "))
+		return nil, fmt.Errorf("start a server on the new data: %w: %s", err, strings.Join(strings.Fields(string(said)), " "))
 	}
 	return func(ctx context.Context) error {
 		_, err := w.Run(ctx, ctl, "-D", pgdata, "-w", "-t", "600", "-m", "fast", "stop")

@@ -15,7 +15,9 @@ import (
 const (
 	progressManager  = "howdah-worker"
 	progressInterval = 2 * time.Second
-	apiVersion       = "howdah.dev/v1alpha1"
+	// configMapInterval is longer: a controller copies each report into a status.
+	configMapInterval = 5 * time.Second
+	apiVersion        = "howdah.dev/v1alpha1"
 )
 
 // Progress is how far the work is.
@@ -67,6 +69,32 @@ func NewHearingReporter(ctx context.Context, client *kube.Client, object agentap
 		return nil
 	}
 	return startReporter(ctx, object, apply, time.Now, progressInterval)
+}
+
+// NewConfigMapReporter is NewReporter for an object that is a ConfigMap: progress is the value of a key. It is for a Job whose object is
+// read by others, who must not take from the Job what its controller alone knows.
+func NewConfigMapReporter(ctx context.Context, client *kube.Client, object agentapi.Object, key string) *Reporter {
+	apply := func(ctx context.Context, body any) error {
+		return ApplyKey(ctx, client, object, progressManager, key, body.(applyBody).Status.Progress)
+	}
+	return startReporter(ctx, object, apply, time.Now, configMapInterval)
+}
+
+// ApplyKey writes a value as JSON into a key of a ConfigMap, as its manager. The other keys stay.
+func ApplyKey(ctx context.Context, client *kube.Client, object agentapi.Object, manager, key string, value any) error {
+	if client == nil {
+		return nil
+	}
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	metadata := map[string]string{"name": object.Name}
+	if object.UID != "" {
+		metadata["uid"] = object.UID
+	}
+	body := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]string{key: string(content)}}
+	return client.Apply(ctx, "/api/v1/namespaces/"+object.Namespace+"/configmaps/"+object.Name, manager, body)
 }
 
 func statusPath(object agentapi.Object) string {

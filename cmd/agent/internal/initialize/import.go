@@ -1,0 +1,81 @@
+package initialize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"howdah.dev/howdah/cmd/agent/internal/importjob"
+	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/kube"
+	"howdah.dev/howdah/cmd/agent/internal/local"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Reports are where an import says how far it is.
+type Reports struct {
+	Progress  func(job.Progress)
+	Preflight func(context.Context, agentapi.ImportPreflight) error
+	Close     func()
+}
+
+// preflightManager writes what was found, beside the progress, which has a manager of its own.
+const preflightManager = "howdah-worker-preflight"
+
+// InCluster reports into the ConfigMap of the Job.
+func InCluster(ctx context.Context, object agentapi.Object) (Reports, error) {
+	client, err := kube.InCluster()
+	if err != nil {
+		return Reports{}, err
+	}
+	reporter := job.NewConfigMapReporter(ctx, client, object, agentapi.ImportProgressKey)
+	return Reports{
+		Progress: reporter.Report, Close: reporter.Close,
+		Preflight: func(ctx context.Context, found agentapi.ImportPreflight) error {
+			return job.ApplyKey(ctx, client, object, preflightManager, agentapi.ImportPreflightKey, found)
+		},
+	}, nil
+}
+
+// runImport fills a server that nobody else reaches, and stops it. What it writes is made durable with the data generation.
+func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pgdata string) (err error) {
+	reports, err := w.Reports(ctx, task.Import.Object)
+	if err != nil {
+		return err
+	}
+	defer reports.Close()
+	dir, err := os.MkdirTemp("", "import")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	_, free, err := w.Volume.Space()
+	if err != nil {
+		return err
+	}
+	options := importjob.Settings(free) + " -c maintenance_work_mem=" + maintenanceMemory(job.MemoryLimit(job.Cgroup), task.Import.Connections)
+	if libraries := task.Import.PreloadLibraries; libraries != "" {
+		options += " -c shared_preload_libraries='" + strings.ReplaceAll(libraries, "'", `'\''`) + "'"
+	}
+	stop, err := w.start(ctx, binDir, pgdata, dir, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop(context.WithoutCancel(ctx))) }()
+	importing := importjob.Worker{
+		Task: *task.Import, Major: task.MajorVersion, BinDir: binDir, Target: local.Server{SocketDir: dir, Port: sqlPort},
+		Scratch: dir, Secrets: w.Secrets, Free: free, Report: reports.Progress, Preflighted: reports.Preflight,
+	}
+	return importing.Run(ctx)
+}
+
+// maintenanceMemory for each index that is built at the same time: a quarter of the pod's memory for all of them.
+func maintenanceMemory(limit int64, connections int) string {
+	const usual, most = 256, 1024
+	if limit == 0 {
+		return fmt.Sprintf("%dMB", usual)
+	}
+	return fmt.Sprintf("%dMB", min(max(limit>>20/4/int64(max(connections, 1)), 16), most))
+}
