@@ -53,7 +53,9 @@ type Job struct {
 	// Inline: it stands in an annotation of the pod, so that there is no ConfigMap to make, to watch and to remove. For a Spec
 	// of a fixed, small size.
 	Inline bool
-	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server.
+	// Progress is the object whose status.progress the pod may patch; nil gives the pod no access to the API server. One that is a
+	// ConfigMap is created with the Job, empty, and the pod may patch nothing else: for an object whose status others act on. The Job
+	// has to be Inline then.
 	Progress *agentapi.Object
 	// ClusterSpec says where pods of the cluster run, how their images are pulled, and what they all have; nil: the cluster doesn't exist.
 	ClusterSpec *v1alpha1.PostgresClusterSpec
@@ -111,6 +113,9 @@ func (j Job) objects() ([]client.Object, error) {
 	if j.Progress != nil {
 		objects = append(objects, j.identity()...)
 	}
+	if j.reportsApart() {
+		objects = append(objects, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: j.Progress.Name, Namespace: j.Owner.GetNamespace(), Labels: j.labels()}})
+	}
 	job := j.job()
 	if j.Inline {
 		metav1.SetMetaDataAnnotation(&job.Spec.Template.ObjectMeta, annotationSpec, string(spec))
@@ -152,14 +157,23 @@ func (j Job) labels() map[string]string {
 	}
 }
 
-// identity may patch the status of one object, and nothing else.
+// reportsApart: progress goes into a ConfigMap.
+func (j Job) reportsApart() bool {
+	return j.Progress != nil && j.Progress.Kind == agentapi.KindConfigMap
+}
+
+// identity may patch the status of one object, or one ConfigMap, and nothing else.
 func (j Job) identity() []client.Object {
+	rule := rbacv1.PolicyRule{
+		APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{j.Progress.Resource + "/status"},
+		ResourceNames: []string{j.Progress.Name}, Verbs: []string{"patch"},
+	}
+	if j.reportsApart() {
+		rule.APIGroups, rule.Resources = []string{""}, []string{j.Progress.Resource}
+	}
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: j.account(), AutomountServiceAccountToken: ptr.To(true)},
-		&rbacv1.Role{ObjectMeta: j.meta(), Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{j.Progress.Resource + "/status"},
-			ResourceNames: []string{j.Progress.Name}, Verbs: []string{"patch"},
-		}}},
+		&rbacv1.Role{ObjectMeta: j.meta(), Rules: []rbacv1.PolicyRule{rule}},
 		&rbacv1.RoleBinding{
 			ObjectMeta: j.meta(),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: j.Name},

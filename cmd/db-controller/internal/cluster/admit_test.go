@@ -41,6 +41,11 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 			o.Cluster.Spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "metrics", Env: []v1alpha1.EnvVar{{Name: "A", ValueFrom: from}}}}
 		}, "SecretReserved", "spec.pods.containers[metrics] has Secret shop-superuser, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
 			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
+		"one that an import would send away": {func(o *observed.Cluster) {
+			source := v1alpha1.ImportSource{PasswordSecret: &v1alpha1.ImportSecretKey{Name: "shop-ca", Key: "tls.key"}}
+			o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{Source: source}}
+		}, "SecretReserved", "spec.bootstrap.import.source.passwordSecret has Secret shop-ca, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
+			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
 		"the application's Secret is none": {func(o *observed.Cluster) {
 			o.Cluster.Spec.Pods.Volumes = []v1alpha1.PodVolume{{Name: "login", Secret: &v1alpha1.SecretVolume{SecretName: "shop-app"}}}
 		}, "", ""},

@@ -53,7 +53,7 @@ func (r *Reconciler) all(o *observed.Cluster) steps {
 		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, r.pinBeginning},
 		p.components(),
 		p.run(),
-		steps{instances.AwaitReady, p.instances.ReleaseInitJob},
+		steps{instances.AwaitReady, p.instances.ReleaseInitJob, p.instances.ReleaseImportReport},
 	)
 }
 
@@ -79,6 +79,7 @@ func (p parts) run() steps {
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.images.Change,
 		p.instances.Initialize,
+		instances.RecordImport, // recorded before PostgreSQL serves it
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
 		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,

@@ -60,6 +60,9 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 	if o.BootstrapsByRestore() {
 		return flow.Wait(v1alpha1.ReasonAwaitingRestore, awaitedRestore(o))
 	}
+	if o.Imports() {
+		return flow.Wait(v1alpha1.ReasonImporting, importing(o))
+	}
 	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job creates the database.")
 }
 
@@ -81,7 +84,7 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 	if len(task.SQL) > 0 {
 		task.Database, task.Owner = o.Cluster.Spec.Bootstrap.Initdb.Database, o.Cluster.Spec.Bootstrap.Initdb.Owner
 	}
-	return workload.Job{
+	job := workload.Job{
 		Name: o.Names.InitJob(), Owner: o.Cluster, Cluster: o.Cluster.Name, Component: workload.ComponentInit,
 		Image: o.Cluster.Status.Image, Agent: s.Agent, Args: []string{"init"},
 		Spec:        task,
@@ -91,6 +94,11 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 		DataClaim:   o.Names.Volume(0),
 		Resources:   corev1.ResourceRequirements{Requests: resources.Requests, Limits: resources.Limits},
 	}
+	if o.Imports() {
+		task.Import = importTask(o)
+		job.Spec, job.Progress, job.Secrets = task, &task.Import.Object, importSecrets(task.Import.Source)
+	}
+	return job
 }
 
 // initdb is what spec says about the data directory.

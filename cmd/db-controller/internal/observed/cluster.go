@@ -71,6 +71,8 @@ type Cluster struct {
 	// InitJob is looked at until the cluster is initialized. initializing: it runs, as far as the cache shows.
 	InitJob      workload.State
 	Initializing bool
+	// ImportReport is the ConfigMap in which an init Job that imports says how far it is; nil: there is none.
+	ImportReport *corev1.ConfigMap
 	// ImageJob tries the image that is wanted.
 	ImageJob workload.State
 
@@ -127,6 +129,11 @@ func (o *Cluster) HasRun() bool { return o.Cluster.Status.SystemIdentifier != ""
 // BootstrapsByRestore says whether the first data comes from a Restore.
 func (o *Cluster) BootstrapsByRestore() bool {
 	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Restore != nil
+}
+
+// Imports says whether the first data comes from a server that runs elsewhere.
+func (o *Cluster) Imports() bool {
+	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Import != nil
 }
 
 // Initialized says whether there is data to start on.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
@@ -73,6 +74,19 @@ func (r *Reader) readInit(ctx context.Context, o *observed.Cluster) (err error) 
 	}
 	o.Initializing = o.InitJob.Exists && !o.InitJob.Deleting && !o.InitJob.Complete && !o.InitJob.Failed && !o.InitJob.Done
 	return nil
+}
+
+// readImport looks for what the init Job reports. The cache is enough: it is shown, and what is decided is decided by how the Job ends.
+func (r *Reader) readImport(ctx context.Context, o *observed.Cluster) error {
+	if !o.Imports() {
+		return nil
+	}
+	report := &corev1.ConfigMap{}
+	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.InitJob(), report)
+	if found && !observed.Foreign(report, o.Cluster) {
+		o.ImportReport = report
+	}
+	return err
 }
 
 // readImageTrial looks at the Job that tries an image. The cache is enough: what it says of an image stays true.

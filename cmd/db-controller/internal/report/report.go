@@ -30,6 +30,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 		}).String()
 		status.Connection = config.Connection(o.Cluster)
 	}
+	reportImport(o)
 	reportArchive(o)
 	reportWritten(o)
 	conditions := map[string]condition.Finding{

@@ -37,6 +37,9 @@ func summary(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
 	if a := status.Archive; a != nil {
 		fmt.Fprintf(out, "Archive\t%s\n", archive(a, now))
 	}
+	if i := status.Import; i != nil && i.CompletedAt == nil && i.Progress != nil {
+		fmt.Fprintf(out, "Import\t%s\n", importing(i.Progress))
+	}
 	if s := status.Switchover; s != nil && s.State == v1alpha1.SwitchoverRunning {
 		fmt.Fprintf(out, "Switchover\tto %s: %s\n", or(s.To), s.Message)
 	}
@@ -54,6 +57,18 @@ func archive(a *v1alpha1.ArchiveStatus, now time.Time) string {
 		text += fmt.Sprintf(", failing for %s with %d segments waiting", age(now, a.FailingSince.Time), a.Waiting)
 	}
 	return text
+}
+
+// importing is how far an import is.
+func importing(p *v1alpha1.Progress) string {
+	text := p.Phase
+	if p.TotalBytes > 0 {
+		text += fmt.Sprintf(", %d of %d MiB (%d%%)", p.DoneBytes>>20, p.TotalBytes>>20, p.Percent)
+	}
+	if p.SecondsLeft > 0 {
+		text += ", " + duration.HumanDuration(time.Duration(p.SecondsLeft)*time.Second) + " left"
+	}
+	return strings.TrimSpace(text + ". " + p.Message)
 }
 
 func conditions(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {

@@ -124,3 +124,17 @@ func TestADelayedReplicaIsShownAsSuch(t *testing.T) {
 		}
 	}
 }
+
+func TestAnImportIsShownUntilItIsComplete(t *testing.T) {
+	cluster := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Import: &v1alpha1.ImportStatus{
+		Progress: &v1alpha1.Progress{Phase: "Copying", DoneBytes: 1 << 20, TotalBytes: 4 << 20, Percent: 25, SecondsLeft: 90, Message: "Database shop: table 2 of 9."},
+	}}}
+	if got := print(t, cluster); !strings.Contains(got, "Copying, 1 of 4 MiB (25%), 90s left. Database shop: table 2 of 9.\n") {
+		t.Errorf("got\n%s", got)
+	}
+	at := ago(time.Minute)
+	cluster.Status.Import.CompletedAt = &at
+	if got := print(t, cluster); strings.Contains(got, "Import") {
+		t.Errorf("got\n%s", got)
+	}
+}

@@ -149,6 +149,8 @@ func bootstrap(previous *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRes
 		now.Database, now.Owner = previous.Initdb.Database, previous.Initdb.Owner
 	case previous.Restore != nil:
 		now.Database, now.Owner = previous.Restore.Database, previous.Restore.Owner
+	case previous.Import != nil:
+		now.Database, now.Owner = previous.Import.Database, previous.Import.Owner
 	}
 	return now
 }

@@ -2,6 +2,8 @@
 package network
 
 import (
+	"net/netip"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,6 +101,9 @@ func egress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy) [
 		}},
 		{Ports: ports(apiServerPorts...)},
 	}
+	if source := sourceOf(cluster); source != nil {
+		rules = append(rules, *source)
+	}
 	for _, destination := range wanted.Egress {
 		var numbers []int32
 		for _, port := range destination.Ports {
@@ -109,6 +114,20 @@ func egress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy) [
 		})
 	}
 	return rules
+}
+
+// sourceOf lets the init Job reach the server that it imports from, until the cluster has run. Where that is a name, nothing is known of its
+// address, so only the port is.
+func sourceOf(cluster *v1alpha1.PostgresCluster) *networkingv1.NetworkPolicyEgressRule {
+	bootstrap := cluster.Spec.Bootstrap
+	if bootstrap == nil || bootstrap.Import == nil || cluster.Status.SystemIdentifier != "" {
+		return nil
+	}
+	rule := &networkingv1.NetworkPolicyEgressRule{Ports: ports(bootstrap.Import.Source.Port)}
+	if address, err := netip.ParseAddr(bootstrap.Import.Source.Host); err == nil {
+		rule.To = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: netip.PrefixFrom(address, address.BitLen()).String()}}}
+	}
+	return rule
 }
 
 func peers(from []v1alpha1.NetworkPeer) (all []networkingv1.NetworkPolicyPeer) {

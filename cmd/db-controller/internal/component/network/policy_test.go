@@ -74,6 +74,26 @@ policyTypes:
 	}
 }
 
+func TestTheSourceOfAnImportCanBeReachedUntilTheClusterHasRun(t *testing.T) {
+	cluster := shop(&v1alpha1.NetworkPolicy{Egress: []v1alpha1.NetworkDestination{{NetworkPeer: v1alpha1.NetworkPeer{CIDR: "10.9.0.0/16"}}}})
+	rules := len(Policy(cluster, "").Spec.Egress)
+	cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{Source: v1alpha1.ImportSource{Host: "db.example.com", Port: 5433}}}
+	opened := Policy(cluster, "").Spec.Egress
+	if len(opened) != rules+1 || len(opened[3].To) != 0 || len(opened[3].Ports) != 1 || opened[3].Ports[0].Port.IntVal != 5433 {
+		t.Errorf("by a name: %+v", opened)
+	}
+	for host, cidr := range map[string]string{"192.0.2.7": "192.0.2.7/32", "2001:db8::7": "2001:db8::7/128"} {
+		cluster.Spec.Bootstrap.Import.Source.Host = host
+		if opened = Policy(cluster, "").Spec.Egress; len(opened[3].To) != 1 || opened[3].To[0].IPBlock.CIDR != cidr {
+			t.Errorf("by an address: %+v", opened[3])
+		}
+	}
+	cluster.Status.SystemIdentifier = "7"
+	if closed := Policy(cluster, "").Spec.Egress; len(closed) != rules {
+		t.Errorf("it stays open: %+v", closed)
+	}
+}
+
 func TestWhoIsNamedIsLetInOrMayBeReached(t *testing.T) {
 	cluster := shop(&v1alpha1.NetworkPolicy{
 		Clients: []v1alpha1.NetworkPeer{

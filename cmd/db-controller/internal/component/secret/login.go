@@ -30,7 +30,7 @@ const (
 // Database and role of an application whose cluster names none.
 const defaultName = "app"
 
-// Application is the database and the role that owns it: of a new database, or of the one that a Restore brings.
+// Application is the database and the role that owns it: of a new database, or of the one that a Restore or an import brings.
 func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
 	bootstrap := cluster.Spec.Bootstrap
 	switch {
@@ -39,6 +39,8 @@ func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
 		database, owner = bootstrap.Initdb.Database, bootstrap.Initdb.Owner
 	case bootstrap.Restore != nil:
 		database, owner = bootstrap.Restore.Database, bootstrap.Restore.Owner
+	case bootstrap.Import != nil:
+		database, owner = bootstrap.Import.Database, bootstrap.Import.Owner
 	}
 	return cmp.Or(database, defaultName), cmp.Or(owner, defaultName)
 }

@@ -1,0 +1,30 @@
+package observed
+
+import (
+	"encoding/json"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// ImportProgress is how far the import is, as its Job has said; nil: it has said nothing that can be read.
+func (o *Cluster) ImportProgress() *v1alpha1.Progress {
+	progress := &v1alpha1.Progress{}
+	if !o.importSaid(agentapi.ImportProgressKey, progress) || progress.Phase == "" {
+		return nil
+	}
+	return progress
+}
+
+// ImportPreflight is what the Job has found on the source; nil: it has said nothing that can be read.
+func (o *Cluster) ImportPreflight() *agentapi.ImportPreflight {
+	found := &agentapi.ImportPreflight{}
+	if !o.importSaid(agentapi.ImportPreflightKey, found) {
+		return nil
+	}
+	return found
+}
+
+func (o *Cluster) importSaid(key string, into any) bool {
+	return o.ImportReport != nil && json.Unmarshal([]byte(o.ImportReport.Data[key]), into) == nil
+}
