@@ -101,3 +101,14 @@ func TestOfALineageThatWasGivenUpOnlyWhatIsHeldStays(t *testing.T) {
 		}
 	}
 }
+
+// TestClocksOfInstancesThatDifferCostNoWAL: of two backups that were taken by different instances, the older one can have the later time.
+func TestClocksOfInstancesThatDifferCostNoWAL(t *testing.T) {
+	first, second := at(2), at(1.9)
+	second.Time = first.Time.Add(-time.Minute)
+	for name, policy := range map[string]Policy{"a window": {RecoveryWindow: 7 * days}, "an age": {KeepWithin: 7 * days}} {
+		if plan := Make(Lineage{Living: true, End: now, Backups: []Backup{first, second}}, policy, now); plan.KeepWAL != first.First {
+			t.Errorf("%s: WAL stays from %d on, and the first backup begins at %d", name, plan.KeepWAL, first.First)
+		}
+	}
+}

@@ -257,6 +257,7 @@ func (p *planner) keepWindow() {
 	for _, b := range p.good {
 		if b.Time.After(since) {
 			p.keep(b, Window)
+			p.bases = append(p.bases, b) // clocks of instances differ: what is younger by its time may begin with earlier WAL
 		}
 	}
 }

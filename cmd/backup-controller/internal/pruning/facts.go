@@ -74,6 +74,11 @@ func damaged(b *v1alpha1.Backup) bool {
 	return verified != nil && verified.Status == metav1.ConditionFalse && verified.Reason == v1alpha1.ReasonDataCorrupt
 }
 
+// goes says that the backup's data is being deleted, or will be once the Backup is let go: it can't be counted on when others are removed.
+func goes(b *v1alpha1.Backup) bool {
+	return !b.DeletionTimestamp.IsZero() && (b.Spec.DeletionPolicy != v1alpha1.BackupRetain || b.Annotations[v1alpha1.AnnotationExpired] != "")
+}
+
 // planning is how long a Restore that has no plan yet is waited for.
 const planning = time.Hour
 

@@ -94,7 +94,7 @@ func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Li
 	for i := range retained.Backups {
 		b := &retained.Backups[i]
 		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {
-			b.Held, b.Damaged = object.Spec.Hold, b.Damaged || damaged(object)
+			b.Held, b.Damaged = object.Spec.Hold, b.Damaged || damaged(object) || goes(object)
 		}
 	}
 	return retained

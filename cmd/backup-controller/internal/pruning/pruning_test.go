@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -113,6 +115,36 @@ func TestWhatABucketKeepsIsSaid(t *testing.T) {
 	} {
 		if got := describeKept(test.kept); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestABackupThatIsBeingDeletedKeepsNoOtherFromStaying: its deletion may wait for days, and it is not the last copy then.
+func TestABackupThatIsBeingDeletedKeepsNoOtherFromStaying(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.Backup)
+		goes   bool
+	}{
+		"one that stays":                       {func(b *v1alpha1.Backup) { b.DeletionTimestamp = nil }, false},
+		"one that is deleted with its data":    {func(b *v1alpha1.Backup) { b.Spec.DeletionPolicy = v1alpha1.BackupDelete }, true},
+		"one that is deleted without its data": {func(b *v1alpha1.Backup) { b.Spec.DeletionPolicy = v1alpha1.BackupRetain }, false},
+		"one that no rule keeps": {func(b *v1alpha1.Backup) {
+			b.Spec.DeletionPolicy, b.Annotations = v1alpha1.BackupRetain, map[string]string{v1alpha1.AnnotationExpired: "minio"}
+		}, true},
+	} {
+		object := v1alpha1.Backup{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: stamp(now)}}
+		object.Status.Plan = &v1alpha1.BackupPlan{Repository: "minio", Lineage: "7-g1", ID: "newest"}
+		test.change(&object)
+		r := &run{repo: &v1alpha1.BackupRepository{}, facts: &facts{repo: "minio", backups: []v1alpha1.Backup{object}}}
+		last := int32(1)
+		r.repo.Spec.Retention = &v1alpha1.RetentionSpec{KeepLast: &last}
+		l := inventory.Lineage{Lineage: layout.Lineage{Lineage: "7-g1"}, LastWritten: now}
+		l.Backups = []inventory.Backup{
+			{ID: "newest", Stopped: now, Timeline: 1, Stop: 0x5000000, First: 5}, {ID: "older", Stopped: now.Add(-48 * time.Hour), Timeline: 1, Stop: 0x3000000, First: 3},
+		}
+		plan := retention.Make(r.retained(&l, ownership.Living), policyOf(r.repo.Spec.Retention), now)
+		if stays := !plan.Verdicts[1].Goes(); stays != test.goes {
+			t.Errorf("%s: the older one stays: %t; %+v", name, stays, plan)
 		}
 	}
 }
