@@ -90,6 +90,9 @@ func (h *Header) validate() error {
 	if h.Encryption != "" {
 		return fmt.Errorf("%w: the backup is encrypted by %q, and this version knows none", ErrFormat, h.Encryption)
 	}
+	if first, last, err := h.WAL.Segments(); err == nil && first.Compare(last) > 0 {
+		return fmt.Errorf("%w: the WAL that it needs ends with %s, before it begins with %s", errManifest, h.WAL.Last, h.WAL.First)
+	}
 	return checkNames(h.Lineage, h.ID)
 }
 

@@ -35,7 +35,7 @@ func database(store objstore.Store, dir string) backup.Source {
 		},
 		Stop: func(ctx context.Context) (backup.Stopped, error) {
 			segment := postgres.Segment{Timeline: 1, Number: 2, SegSize: postgres.DefaultSegSize}
-			err := wal.New(store).Put(ctx, lineage, segment.Name(), []byte("records"), wal.Info{Writer: "shop", StartLSN: segment.Start(), EndLSN: 0x2000100})
+			err := wal.New(store).Put(ctx, lineage, segment.Name(), make([]byte, segment.SegSize), wal.Info{Writer: "shop", StartLSN: segment.Start(), EndLSN: 0x2000100})
 			return backup.Stopped{LSN: 0x2000100, Time: noon.Add(time.Minute), BackupLabel: "START WAL LOCATION: 0/2000028\n"}, err
 		},
 	}

@@ -196,7 +196,7 @@ func TestAVerificationSaysUntilWhenEverythingIsLocked(t *testing.T) {
 	b.next(20, b.last.ID)
 	look := func() *Locked {
 		t.Helper()
-		seen, err := VerifyBackup(t.Context(), b.bucket, testLineage, b.last.ID, VerifyOptions{Now: func() time.Time { return b.now }})
+		seen, err := VerifyBackup(t.Context(), b.bucket, testLineage, b.last.ID, VerifyOptions{shortWAL: true, Now: func() time.Time { return b.now }})
 		must(t, err)
 		return seen.Locked
 	}
@@ -208,7 +208,7 @@ func TestAVerificationSaysUntilWhenEverythingIsLocked(t *testing.T) {
 	plain := mem.New()
 	archive := newDatabaseIn(t, plain, 1, false)
 	m, _ := archive.backup("")
-	seen, err := VerifyBackup(t.Context(), plain, testLineage, m.ID, VerifyOptions{})
+	seen, err := VerifyBackup(t.Context(), plain, testLineage, m.ID, VerifyOptions{shortWAL: true})
 	if err != nil || seen.Locked != nil || m.Locked != nil {
 		t.Errorf("a bucket without locks: %+v, %+v, %v", seen.Locked, m.Locked, err)
 	}

@@ -24,7 +24,24 @@ func realWAL(t *testing.T, store objstore.Store) {
 		key, err := wal.Key(testLineage, name)
 		must(t, err)
 		must(t, store.Delete(t.Context(), key))
-		must(t, wal.New(store).Put(t.Context(), testLineage, name, randomBytes(64<<10, number), wal.Info{Writer: "test"}))
+		must(t, wal.New(store).Put(t.Context(), testLineage, name, append(randomBytes(64<<10, number), make([]byte, testSeg-64<<10)...), wal.Info{Writer: "test"}))
+	}
+}
+
+func TestASegmentOfAnotherSizeIsWrong(t *testing.T) {
+	store := mem.New()
+	mustWrite(t, store, pgdata(t), "b1")
+	realWAL(t, store)
+	name := postgres.Segment{Timeline: 1, Number: 2, SegSize: testSeg}.Name()
+	key, err := wal.Key(testLineage, name)
+	must(t, err)
+	for _, size := range []uint64{1, testSeg / 2, 2 * testSeg} {
+		must(t, store.Delete(t.Context(), key))
+		must(t, wal.New(store).Put(t.Context(), testLineage, name, make([]byte, size), wal.Info{Writer: "test"}))
+		verified, err := VerifyBackup(t.Context(), store, testLineage, "b1", VerifyOptions{})
+		if !errors.Is(err, ErrCorrupt) || verified.WrongObjects != 1 || !strings.Contains(verified.Wrong[0].Detail, "a segment has 16777216") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
 	}
 }
 

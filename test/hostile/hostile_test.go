@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -18,14 +17,19 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/folder"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/retry"
+	"howdah.dev/howdah/pkg/pitr"
+	"howdah.dev/howdah/pkg/pitr/bucket"
+	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/hostiletest"
 )
 
 // The variables by which a child knows what to read.
@@ -35,30 +39,115 @@ const (
 	targetVariable = "HOSTILE_TARGET"
 )
 
-// readers are the ways in which a bucket is read. Each fails on a hostile one.
-var readers = map[string]func(ctx context.Context, store objstore.Store, target string) error{
-	"inventory of the backup-controller": func(ctx context.Context, store objstore.Store, _ string) error {
-		lineages, err := inventory.NewReader().Read(ctx, store)
-		if err == nil && len(lineages) == 1 && len(lineages[0].Damaged) == 1 {
-			return errors.New("the backup is damaged")
-		}
+// reader is a way in which a bucket is read. It fails on a hostile one.
+type reader func(ctx context.Context, store objstore.Store, target string) error
+
+// readers, and what each reads of a backup.
+var readers = map[string]struct {
+	do    reader
+	reads func(hostiletest.Buckets) []map[string]string
+}{
+	"inventory of the backup-controller": {inventoried, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.WAL) }},
+	"header for the restore-controller":  {headed, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers) }},
+	"plan of the restore-controller":     {planned, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.WAL) }},
+	"retention of the backup-controller": {retained, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Claims) }},
+	"Job of a verification":              {verified, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Files, b.WAL) }},
+	"Job of a restore":                   {restored, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Files) }},
+	"Job of an incremental backup":       {backedUp, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Files) }},
+	"restore_command":                    {fetched, func(b hostiletest.Buckets) []map[string]string { return of(b.WAL) }},
+	"archive_command":                    {archived, func(b hostiletest.Buckets) []map[string]string { return of(b.WAL) }},
+	"inventory of a bucket as of a time": {inventoried, func(hostiletest.Buckets) []map[string]string { return nil }},
+	"Job of a restore as of a time":      {restored, func(hostiletest.Buckets) []map[string]string { return nil }},
+}
+
+func of(some ...map[string]string) []map[string]string { return some }
+
+func inventoried(ctx context.Context, store objstore.Store, _ string) error {
+	lineages, err := inventory.NewReader().Read(ctx, store)
+	if err == nil && len(lineages) == 1 && len(lineages[0].Damaged) == 1 {
+		return errors.New("the backup is damaged")
+	}
+	return err
+}
+
+func headed(ctx context.Context, store objstore.Store, _ string) error {
+	_, err := backup.ReadHeader(ctx, store, hostiletest.Lineage, hostiletest.ID)
+	return err
+}
+
+func planned(ctx context.Context, store objstore.Store, _ string) error {
+	owner, err := layout.ReadLineage(ctx, store, hostiletest.Lineage)
+	if err != nil {
 		return err
-	},
-	"header for the restore-controller": func(ctx context.Context, store objstore.Store, _ string) error {
-		_, err := backup.ReadHeader(ctx, store, lineage, id)
+	}
+	found, err := bucket.Examine(ctx, store, []layout.Lineage{owner}, "", pitr.Target{})
+	if err == nil && len(found.Candidates) == 1 && found.Candidates[0].Reach == nil {
+		return errors.New("the backup is damaged")
+	}
+	return err
+}
+
+// retained removes another backup than that of the bucket, and all WAL that nobody needs.
+func retained(ctx context.Context, store objstore.Store, _ string) error {
+	_, err := backup.Delete(ctx, store, hostiletest.Lineage, "another")
+	if err == nil {
+		_, err = backup.ExpireWAL(ctx, store, hostiletest.Lineage, retention.NoWAL)
+	}
+	return err
+}
+
+func verified(ctx context.Context, store objstore.Store, _ string) error {
+	verified, err := backup.VerifyBackup(ctx, store, hostiletest.Lineage, hostiletest.ID, backup.VerifyOptions{})
+	if err == nil && verified.WrongObjects > 0 {
+		return verified.Wrong[0]
+	}
+	return err
+}
+
+func restored(ctx context.Context, store objstore.Store, target string) error {
+	m, err := backup.ReadManifest(ctx, store, hostiletest.Lineage, hostiletest.ID)
+	if err != nil {
 		return err
-	},
-	"Job of a verification": func(ctx context.Context, store objstore.Store, _ string) error {
-		verified, err := backup.VerifyBackup(ctx, store, lineage, id, backup.VerifyOptions{})
-		return errors.Join(err, asError(verified))
-	},
-	"Job of a restore": func(ctx context.Context, store objstore.Store, target string) error {
-		m, err := backup.ReadManifest(ctx, store, lineage, id)
-		if err != nil {
-			return err
-		}
-		return backup.Restore(ctx, store, m, target, backup.RestoreOptions{})
-	},
+	}
+	return backup.Restore(ctx, store, m, target, backup.RestoreOptions{})
+}
+
+// backedUp builds on the backup of the bucket, if it can: else it is a full one.
+func backedUp(ctx context.Context, store objstore.Store, target string) error {
+	if err := errors.Join(os.MkdirAll(filepath.Join(target, "global"), 0o700), os.WriteFile(filepath.Join(target, "PG_VERSION"), []byte("17\n"), 0o600),
+		os.WriteFile(filepath.Join(target, "global/pg_control"), make([]byte, 8192), 0o600)); err != nil {
+		return err
+	}
+	const begin, size = 9 << 24, 16 << 20
+	if err := wal.New(store).Put(ctx, hostiletest.Lineage, postgres.SegmentOf(1, begin, size).Name(), []byte("x"), wal.Info{}); err != nil {
+		return err
+	}
+	m, err := backup.Write(ctx, store, backup.Source{
+		DataDir: target, Lineage: hostiletest.Lineage, SystemIdentifier: "7412345678901234567", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: size,
+		Start: func(context.Context) (backup.Started, error) {
+			return backup.Started{LSN: begin + 40, Timeline: 1, Time: time.Now()}, nil
+		},
+		Stop: func(context.Context) (backup.Stopped, error) {
+			return backup.Stopped{LSN: begin + 100, Time: time.Now(), BackupLabel: "x"}, nil
+		},
+	}, backup.Options{ID: fmt.Sprint("on-top-", time.Now().UnixNano()), Parent: hostiletest.ID})
+	if err == nil && m.Type == backup.Full {
+		return errors.New(m.Why)
+	}
+	return err
+}
+
+func fetched(ctx context.Context, store objstore.Store, _ string) error {
+	content, _, err := wal.New(store).Get(ctx, hostiletest.Lineage, "00000002.history")
+	if err == nil { // PostgreSQL does that
+		_, err = postgres.ParseTimelineHistory(2, content)
+	}
+	return err
+}
+
+// archived archives a file that is there already, with other content.
+func archived(ctx context.Context, store objstore.Store, _ string) error {
+	return wal.New(store).Put(ctx, hostiletest.Lineage, "00000002.history", []byte("1\t0/2000100\tby hand\n"), wal.Info{Writer: "test"})
 }
 
 func TestMain(m *testing.M) {
@@ -67,7 +156,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	debug.SetGCPercent(25) // as controllers do
-	err := read(readers[name])
+	err := read(readers[name].do)
 	status, errStatus := os.ReadFile("/proc/self/status")
 	peak := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
 	if errStatus != nil || peak == nil {
@@ -78,20 +167,29 @@ func TestMain(m *testing.M) {
 }
 
 // read is what the child does.
-func read(reader func(context.Context, objstore.Store, string) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+func read(do reader) error {
+	place, patience := os.Getenv(bucketVariable), time.Minute
+	if strings.HasPrefix(place, "http://") {
+		patience = 5 * time.Second // whoever reads a bucket sets a limit to that
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	store, err := openBucket(ctx, os.Getenv(bucketVariable))
+	store, err := openBucket(ctx, place)
 	if err != nil {
 		return err
 	}
-	return reader(ctx, store, os.Getenv(targetVariable))
+	return do(ctx, store, os.Getenv(targetVariable))
 }
 
 func openBucket(ctx context.Context, place string) (objstore.Store, error) {
 	if strings.HasPrefix(place, "http://") {
+		var at *time.Time
+		if strings.HasSuffix(os.Getenv(readerVariable), "as of a time") {
+			yesterday := time.Now().Add(-24 * time.Hour)
+			at = &yesterday
+		}
 		return open.With(ctx, objstore.Config{
-			Driver: objstore.DriverAWS, Endpoint: place, Insecure: true, Region: "us-east-1", Bucket: "bucket", PathStyle: true,
+			AsOf: at, ReadOnly: at != nil, Driver: objstore.DriverAWS, Endpoint: place, Insecure: true, Region: "us-east-1", Bucket: "bucket", PathStyle: true,
 			Credentials: &objstore.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"},
 		}, retry.Policy{MaxElapsed: time.Nanosecond})
 	}
@@ -99,27 +197,7 @@ func openBucket(ctx context.Context, place string) (objstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys *objstore.Encryption
-	if _, err := os.Stat(filepath.Join(place, "keys")); err == nil {
-		keys = &objstore.Encryption{Entries: objstore.KeyEntries{"k1": []byte(keyHex)}}
-	}
-	return open.Sealed(store, keys), nil
-}
-
-// limit of the memory of a controller, in KiB, as the chart says.
-func limit(t *testing.T) int {
-	t.Helper()
-	content, err := os.ReadFile("../../charts/howdah/values.yaml")
-	must(t, err)
-	values := struct {
-		Controllers map[string]struct {
-			Resources struct{ Limits struct{ Memory string } }
-		}
-	}{}
-	must(t, yaml.Unmarshal(content, &values))
-	mebibytes, err := strconv.Atoi(strings.TrimSuffix(values.Controllers["backup-controller"].Resources.Limits.Memory, "Mi"))
-	must(t, err)
-	return mebibytes << 10
+	return open.Sealed(store, hostiletest.Keys(place)), nil
 }
 
 // refuses says that a reader takes nothing of a bucket.
@@ -144,7 +222,7 @@ func run(t *testing.T, reader, place string) string {
 	if err != nil || found == nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if peak, _ := strconv.Atoi(found[1]); peak > limit(t) {
+	if peak, _ := strconv.Atoi(found[1]); peak > hostiletest.Limit(t) {
 		t.Errorf("it took %d MiB of memory", peak>>10)
 	}
 	for _, outside := range []string{"outside", "x/outside"} {
@@ -157,76 +235,30 @@ func run(t *testing.T, reader, place string) string {
 
 // What the others have in common with this one is not why they are refused.
 func TestABucketThatMeansNoHarmIsRead(t *testing.T) {
-	place := bucket(t, manifest(t, header(""), `{"path":"base","kind":"dir","mode":"0700","mtime":"2026-03-04T05:06:07Z"}`+"\n"))
-	for reader := range readers {
-		if reader == "Job of a verification" {
-			continue // it misses the WAL
+	place := hostiletest.Harmless(t)
+	for name := range readers {
+		if strings.HasSuffix(name, "as of a time") {
+			continue // a folder has no versions
 		}
-		if out := run(t, reader, place); !strings.Contains(out, "refused=false") {
-			t.Errorf("%s: %s", reader, out)
+		if out := run(t, name, place); !strings.Contains(out, "refused=false") {
+			t.Errorf("%s: %s", name, out)
 		}
 	}
 }
 
 func TestEveryReaderRefusesAHostileBucketInLittleMemory(t *testing.T) {
-	places := hostileBuckets(t)
-	places["a repository that was moved"] = transplanted(t)
-	for name, place := range places {
-		for reader := range readers {
-			if listsOnly(reader) && headIsFine(name) {
-				continue // it doesn't read what is wrong
-			}
-			t.Run(name+"/"+reader, func(t *testing.T) { refuses(t, reader, place) })
-		}
-	}
-}
-
-// listsOnly says whether a reader reads headers only.
-func listsOnly(reader string) bool { return !strings.HasPrefix(reader, "Job") }
-
-// headIsFine says whether only the list of files means harm.
-func headIsFine(name string) bool {
-	for _, of := range []string{"a list", "a line", "a link", "a file"} {
-		if strings.HasPrefix(name, of) {
-			return true
-		}
-	}
-	return false
-}
-
-// servers answer for the store.
-var servers = map[string]http.HandlerFunc{
-	"an endless body": func(w http.ResponseWriter, _ *http.Request) {
-		for filling := []byte(strings.Repeat("x", 64<<10)); ; {
-			if _, err := w.Write(filling); err != nil {
-				return
+	buckets := hostiletest.New(t)
+	for name, r := range readers {
+		for _, some := range r.reads(buckets) {
+			for kind, place := range some {
+				t.Run(kind+"/"+name, func(t *testing.T) { refuses(t, name, place) })
 			}
 		}
-	},
-	"an endless list": func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("list-type") != "2" {
-			http.Error(w, "<Error><Code>AccessDenied</Code></Error>", http.StatusForbidden)
-			return
-		}
-		from, _ := strconv.Atoi(r.URL.Query().Get("continuation-token"))
-		fmt.Fprint(w, `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>`+strconv.Itoa(from+1000)+`</NextContinuationToken>`)
-		for number := range 1000 {
-			fmt.Fprintf(w, `<CommonPrefixes><Prefix>lineages/l%09d/</Prefix></CommonPrefixes>`, from+number)
-		}
-		fmt.Fprint(w, `</ListBucketResult>`)
-	},
-	"a slow answer": func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusOK)
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-	},
-	"a redirect": func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data", http.StatusTemporaryRedirect)
-	},
+	}
 }
 
 func TestEveryReaderRefusesAHostileServerInLittleMemory(t *testing.T) {
-	for name, handler := range servers {
+	for name, handler := range hostiletest.Servers() {
 		for reader := range readers {
 			t.Run(name+"/"+reader, func(t *testing.T) {
 				t.Parallel()
@@ -235,5 +267,12 @@ func TestEveryReaderRefusesAHostileServerInLittleMemory(t *testing.T) {
 				refuses(t, reader, server.URL)
 			})
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
-	"howdah.dev/howdah/pkg/postgres"
 )
 
 // stored is the meta data of an object: what callers see, and what guards the compressed bytes.
@@ -122,7 +121,7 @@ func parseHeader(object []byte, name string) (stored, int, error) {
 	if header.Name != name {
 		return stored{}, 0, fmt.Errorf("%w: it holds %q", ErrCorrupt, header.Name)
 	}
-	if header.RawSize < 0 || header.RawSize > postgres.MaxSegSize {
+	if header.RawSize < 0 || header.RawSize > most(name) {
 		return stored{}, 0, fmt.Errorf("%w: content of %d bytes", ErrCorrupt, header.RawSize)
 	}
 	if header.MinLZ < 0 || header.MinLZ > mostPasses {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,6 +93,17 @@ func New(store objstore.Store) *Archive { return &Archive{store: store} }
 // maxStored bounds an archived object: a segment of the largest size, and its header.
 const maxStored = postgres.MaxSegSize + 2<<20
 
+// maxSmall bounds the content of what is not a segment: the history of a timeline has a line of some bytes for each failover.
+const maxSmall = 1 << 20
+
+// most is how large the content of a file may be, by its name. Readers hold that of small ones.
+func most(name string) int64 {
+	if strings.HasSuffix(name, ".history") || strings.HasSuffix(name, ".backup") {
+		return maxSmall
+	}
+	return postgres.MaxSegSize
+}
+
 // Key is where a file is archived. Names of files that PostgreSQL doesn't archive are refused with
 // repository.ErrName.
 func Key(lineage, name string) (string, error) {
@@ -130,6 +142,9 @@ func (a *Archive) PutFrom(ctx context.Context, lineage, name string, size int64,
 }
 
 func (a *Archive) put(ctx context.Context, lineage, key, name string, size int64, effort Effort, write func(io.Writer) (Info, error)) error {
+	if size > most(name) {
+		return fmt.Errorf("%s has %d bytes, and no reader takes more than %d", name, size, most(name))
+	}
 	o := a.object()
 	o.begin(effort, size)
 	info, err := write(o)
@@ -180,7 +195,7 @@ func (a *Archive) Release() {
 
 // read gets an object, and returns its header and its frame, which is what was stored.
 func (a *Archive) read(ctx context.Context, key, name string) ([]byte, Header, error) {
-	object, err := a.store.Get(ctx, key, maxStored)
+	object, err := a.store.Get(ctx, key, most(name)+maxStored-postgres.MaxSegSize)
 	if err != nil {
 		return nil, Header{}, err
 	}

@@ -82,6 +82,9 @@ func newest(versions []objstore.Version, among func(objstore.Version) bool) (cho
 	return chosen, found
 }
 
+// maxVersions bounds what is held of one object: a bucket is not trusted, and a list of it may go on for ever.
+const maxVersions = 1 << 16
+
 // each calls visit for each key that was there.
 func (s *Store) each(ctx context.Context, prefix, after string, visit func(objstore.Version) bool) error {
 	if err := s.check(ctx); err != nil {
@@ -102,6 +105,9 @@ func (s *Store) each(ctx context.Context, prefix, after string, visit func(objst
 		}
 		if len(same) > 0 && same[0].Key != v.Key && !flush() {
 			return nil
+		}
+		if len(same) == maxVersions {
+			return fmt.Errorf("there are more than %d versions of %s, which is more than is read", maxVersions, v.Key)
 		}
 		same = append(same, v)
 	}

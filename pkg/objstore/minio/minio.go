@@ -199,6 +199,10 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 				return
 			}
 			key := client.Relative(s.config, o.Key)
+			if err := client.Listed(key, prefix); err != nil {
+				yield(objstore.Info{}, err)
+				return
+			}
 			if !yield(objstore.Info{Key: key, Size: o.Size, Modified: o.LastModified}, nil) {
 				return
 			}
@@ -218,7 +222,12 @@ func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, er
 				yield("", s.fail("list", prefix, o.Err))
 				return
 			}
-			name, isFolder := strings.CutSuffix(client.Relative(s.config, o.Key)[len(prefix):], "/")
+			key := client.Relative(s.config, o.Key)
+			if err := client.Listed(key, prefix); err != nil {
+				yield("", err)
+				return
+			}
+			name, isFolder := strings.CutSuffix(key[len(prefix):], "/")
 			if isFolder && !yield(name, nil) {
 				return
 			}

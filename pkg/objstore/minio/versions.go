@@ -33,6 +33,10 @@ func (s *Store) Versions(ctx context.Context, prefix, after string) iter.Seq2[ob
 			if key <= after {
 				continue
 			}
+			if err := client.Listed(key, prefix); err != nil {
+				yield(objstore.Version{}, err)
+				return
+			}
 			version := objstore.Version{
 				Info: objstore.Info{Key: key, Size: o.Size, Modified: o.LastModified}, ID: o.VersionID, Latest: o.IsLatest, Deleted: o.IsDeleteMarker,
 			}

@@ -236,6 +236,10 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 			}
 			for _, o := range page.Contents {
 				key := client.Relative(s.config, aws.ToString(o.Key))
+				if err := client.Listed(key, prefix); err != nil {
+					yield(objstore.Info{}, err)
+					return
+				}
 				if !yield(objstore.Info{Key: key, Size: aws.ToInt64(o.Size), Modified: aws.ToTime(o.LastModified)}, nil) {
 					return
 				}
@@ -255,6 +259,10 @@ func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, er
 			}
 			for _, folder := range page.CommonPrefixes {
 				name := client.Relative(s.config, aws.ToString(folder.Prefix))
+				if err := client.Listed(name, prefix); err != nil {
+					yield("", err)
+					return
+				}
 				if !yield(strings.TrimSuffix(name[len(prefix):], "/"), nil) {
 					return
 				}

@@ -41,6 +41,10 @@ func (s *Store) Versions(ctx context.Context, prefix, after string) iter.Seq2[ob
 				return
 			}
 			for _, version := range s.versionsOf(page) {
+				if err := client.Listed(version.Key, prefix); err != nil {
+					yield(objstore.Version{}, err)
+					return
+				}
 				if version.Key > after && !yield(version, nil) {
 					return
 				}

@@ -84,3 +84,11 @@ func kindOfStatus(status int) error {
 func Relative(config objstore.Config, key string) string {
 	return strings.TrimPrefix(key, config.Key(""))
 }
+
+// Listed is an error if a server lists a key that does not begin with the prefix that was asked for.
+func Listed(key, prefix string) error {
+	if strings.HasPrefix(key, prefix) {
+		return nil
+	}
+	return &objstore.Error{Op: "list", Key: prefix, Kind: objstore.ErrCorrupt, Err: errors.New("the server lists objects that were not asked for")}
+}
