@@ -16,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/restorejob"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/open"
 	"howdah.dev/howdah/pkg/objstore/retry"
@@ -31,7 +32,7 @@ func restoreCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// The page cache needs the rest of the pod's memory more.
 			debug.SetGCPercent(50)
-			debug.SetMemoryLimit(max(208<<20, job.MemoryLimit(job.Cgroup)/16*11))
+			debug.SetMemoryLimit(restoreMemory(job.MemoryLimit(job.Cgroup)))
 			files := job.PodFiles()
 			files.Job, files.TerminationLog = filepath.Join(root, files.Job), filepath.Join(root, files.TerminationLog)
 			return exit(job.Run(cmd.Context(), files, func(ctx context.Context, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
@@ -42,6 +43,15 @@ func restoreCommand() *cobra.Command {
 	cmd.Flags().StringVar(&root, "root", "/", "where the folders of the pod are, to measure a restore outside of one")
 	_ = cmd.Flags().MarkHidden("root") // fails for a flag that isn't there
 	return cmd
+}
+
+// restoreMemory is where the garbage collector of a restore's worker starts to work hard, in a pod with that limit; 0 is none.
+func restoreMemory(limit int64) int64 {
+	const usual = 208 << 20
+	if share := limit / 16 * 11; limit > 0 && limit < 256<<20 || share > usual {
+		return share
+	}
+	return usual
 }
 
 func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agentapi.RestoreResult, error) {
@@ -61,6 +71,7 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
 		Memory: job.MemoryLimit(job.Cgroup),
 	}
+	task.MemoryLimit = backup.BuffersFor(worker.Memory, task.MemoryLimit)
 	return worker.Restore(ctx, task)
 }
 

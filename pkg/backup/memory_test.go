@@ -176,7 +176,7 @@ func TestWhatManyFilesNeedIsKnownBefore(t *testing.T) {
 	t.Setenv(limitEnv, strconv.FormatInt(lack.Need, 10))
 	t.Logf("%v", lack)
 	place := measureMemory(t, dir, int(lack.Need>>20), "write")
-	measureMemoryIn(t, place, dir, int(lack.Need>>20), "verify")
+	measureMemoryIn(t, place, dir, int(lack.Need>>20), "verify", "restore")
 }
 
 // measureMemory does works on a directory, and returns where.
@@ -232,7 +232,8 @@ func TestWorkerForTheMeasurementOfMemory(t *testing.T) {
 	case "restore":
 		manifest, err := decodeManifest(readFile(t, saved))
 		must(t, err)
-		must(t, Restore(t.Context(), store, manifest, filepath.Join(place, "restored"), RestoreOptions{}))
+		limit, _ := strconv.ParseInt(os.Getenv(limitEnv), 10, 64)
+		must(t, Restore(t.Context(), store, manifest, filepath.Join(place, "restored"), RestoreOptions{MemoryLimit: BuffersFor(limit, 96<<20)}))
 	case "delta-restore":
 		manifest, err := decodeManifest(readFile(t, saved))
 		must(t, err)

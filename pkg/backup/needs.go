@@ -32,13 +32,13 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
 
 // checkMemory refuses what would not fit: have is what the process may use, 0 if nothing bounds that, and known what it will
-// know of files.
+// know of files. Who has less than usual has less room for them.
 func checkMemory(have int64, files int, known int64) error {
-	if have == 0 || known <= usualFiles {
+	if have == 0 || known <= min(usualFiles, have/16*5) {
 		return nil
 	}
 	const unit = 16 << 20
-	need := usualMemory + (known-usualFiles)*5/4
+	need := usualMemory + max(0, known-usualFiles)*5/4
 	if need = (need + unit - 1) / unit * unit; need <= have {
 		return nil
 	}
@@ -47,6 +47,15 @@ func checkMemory(have int64, files int, known int64) error {
 
 // known is about how much memory the list of files takes once it is read.
 func (h *Header) known() int64 { return h.listSize*9/10 + h.listStored }
+
+// BuffersFor is how much of its memory a process may take for its buffers, of which it takes usual ones where it has the memory that
+// is usual, or more.
+func BuffersFor(have, usual int64) int64 {
+	if have == 0 || have >= usualMemory {
+		return usual
+	}
+	return min(usual, have/8*3)
+}
 
 // CheckMemory says before a manifest is read whether it fits: have is what the process may use, in bytes, 0 if nothing bounds
 // that.

@@ -14,12 +14,20 @@ func TestAMillionFilesFitWhatIsSaidToBeNeeded(t *testing.T) {
 		need, has bool
 	}{
 		{100_000, 256 << 20, false, true}, {1_000_000, 0, false, true}, {1_000_000, 256 << 20, true, false},
-		{1_000_000, 1 << 30, false, true}, {3_000, 64 << 20, false, true},
+		{1_000_000, 1 << 30, false, true}, {3_000, 64 << 20, false, true}, {100_000, 64 << 20, true, false},
 	} {
 		err := checkMemory(test.have, test.files, int64(test.files)*bytesPerFile)
 		lack := &MemoryError{}
 		if errors.As(err, &lack) != test.need || (err == nil) != test.has || test.need && checkMemory(lack.Need, test.files, int64(test.files)*bytesPerFile) != nil {
 			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+func TestWhoHasLittleMemoryTakesLittleForBuffers(t *testing.T) {
+	for have, want := range map[int64]int64{0: 96, 4 << 30: 96, 256 << 20: 96, 128 << 20: 48, 64 << 20: 24} {
+		if got := BuffersFor(have, 96<<20); got != want<<20 {
+			t.Errorf("of %d MiB, %d MiB", have>>20, got>>20)
 		}
 	}
 }

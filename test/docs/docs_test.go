@@ -193,3 +193,31 @@ func TestGeneratedPagesAreOnePerKind(t *testing.T) {
 		t.Errorf("%d CRDs, %d pages", len(crds), len(pages))
 	}
 }
+
+// TestEveryTestThatIsNamedIsThere: the threat model names what shows its claims.
+func TestEveryTestThatIsNamedIsThere(t *testing.T) {
+	named, tests := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]+)`"), map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, name := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(content), -1) {
+			tests[name[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range documents(t) {
+		for _, name := range named.FindAllStringSubmatch(content, -1) {
+			if !tests[name[1]] {
+				t.Errorf("%s names %s, which is not there", path, name[1])
+			}
+		}
+	}
+	if !named.MatchString(documents(t)[filepath.Join(root, "docs/threat-model.md")]) {
+		t.Error("the threat model names no test")
+	}
+}

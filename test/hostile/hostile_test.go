@@ -270,6 +270,23 @@ func TestEveryReaderRefusesAHostileServerInLittleMemory(t *testing.T) {
 	}
 }
 
+func TestAServerWhoseCertificateNobodyKnowsIsNotTrusted(t *testing.T) {
+	server := httptest.NewTLSServer(hostiletest.Servers()["a list of what was not asked for"])
+	defer server.Close()
+	for _, driver := range []string{objstore.DriverAWS, objstore.DriverMinIO} {
+		for _, insecure := range []bool{false, true} { // that is of http://
+			store, err := open.With(t.Context(), objstore.Config{
+				Driver: driver, Endpoint: server.URL, Region: "us-east-1", Bucket: "bucket", PathStyle: true, Insecure: insecure,
+				Credentials: &objstore.Credentials{AccessKeyID: "id", SecretAccessKey: "secret"},
+			}, retry.Policy{MaxElapsed: time.Nanosecond})
+			must(t, err)
+			if _, err := store.Get(t.Context(), layout.MarkerKey, 1<<10); err == nil || !strings.Contains(err.Error(), "certificate") {
+				t.Errorf("%s, insecure %t: %v", driver, insecure, err)
+			}
+		}
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
