@@ -341,16 +341,17 @@ func (c *control) trouble() {
 	}
 }
 
-// leave has a controller be away for long: no process of it is elected before.
-func (c *control) leave() {
-	p := c.processes[c.world.random.IntN(len(c.processes))]
+// leave has a controller be away for long: no process of it is elected before. It returns for how long.
+func (c *control) leave() time.Duration {
+	p, away := c.processes[c.world.random.IntN(len(c.processes))], time.Duration(1+c.world.random.IntN(15))*time.Minute
 	if p.ghost || p.held != nil || c.world.people.busy() && p.name == dbController {
-		return
+		return away
 	}
 	p.dead = true
 	c.processes = without(c.processes, p)
 	c.world.say("%s dies, and is away for long", p)
-	c.launch(p.name, time.Duration(1+c.world.random.IntN(11))*time.Minute)
+	c.launch(p.name, away)
+	return away
 }
 
 func (c *control) resume(p *process) {

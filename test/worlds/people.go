@@ -94,7 +94,7 @@ func (p *people) act() {
 			p.decide(upgrades[p.world.random.IntN(len(upgrades))].DeepCopy())
 		}
 	case 4:
-		p.disturb(cluster)
+		p.disturb()
 		p.replace(cluster)
 	case 5:
 		p.edit(cluster)
@@ -157,11 +157,10 @@ func (p *people) decided(from, to string) bool {
 func (p *people) abandoned(generation string) bool {
 	rows := p.world.rows
 	for _, r := range p.records {
-		restored := rows.contains(rows.serving, r.wrote)
 		switch {
 		case r.decision == string(v1alpha1.DecisionUndo) && rows.contains(generation, r.wrote):
 			return true
-		case r.decision != "" && restored && rows.contains(r.previous, generation) && !rows.contains(rows.serving, generation):
+		case r.decision != "" && rows.served[r.wrote] && rows.contains(r.previous, generation) && !rows.contains(rows.serving, generation):
 			return true
 		}
 	}
@@ -244,9 +243,9 @@ func (p *people) backup() {
 }
 
 // disturb deletes a pod.
-func (p *people) disturb(cluster *v1alpha1.PostgresCluster) {
+func (p *people) disturb() {
 	pod := &corev1.Pod{}
-	name := fmt.Sprintf("%s-%d", clusterName, p.world.random.IntN(int(cluster.Spec.Instances)))
+	name := fmt.Sprintf("%s-%d", clusterName, p.world.random.IntN(3))
 	if p.world.get(name, pod) == nil {
 		p.world.say("pod %s is deleted by a person", name)
 		_ = p.world.api.Delete(p.world.control.ctx, pod)

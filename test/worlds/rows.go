@@ -20,12 +20,14 @@ type rows struct {
 	// serving is the data generation that clients were led to last, and parent of what a data generation was made, with all its rows.
 	serving string
 	parent  map[string]string
+	// served are the data generations that clients were led to at some time.
+	served map[string]bool
 	// givenUp says why a row that was acknowledged may be lost.
 	givenUp map[int]string
 }
 
 func newRows(w *World) *rows {
-	return &rows{world: w, parent: map[string]string{}, givenUp: map[int]string{}}
+	return &rows{world: w, parent: map[string]string{}, served: map[string]bool{}, givenUp: map[int]string{}}
 }
 
 // write a row to each server that takes it: that to which the Service leads, and any that believes to be primary, since clients keep
@@ -79,7 +81,7 @@ func (r *rows) turnsTo(generation string) {
 	if r.serving != "" && r.serving != generation && !r.contains(generation, r.serving) && !r.world.people.decided(r.serving, generation) {
 		r.world.breaks("clients wrote to data generation %s, and are led to %s, which nobody has decided", short(r.serving), short(generation))
 	}
-	r.serving = generation
+	r.serving, r.served[generation] = generation, true
 }
 
 // contains: a data generation is another, or was made of it.

@@ -141,16 +141,18 @@ func (w *World) trouble() {
 	case 0, 1:
 		w.kube.trouble()
 	case 2:
-		w.control.leave()
-		w.long()
+		w.long(w.control.leave())
+		if w.chance(2) {
+			w.people.disturb()
+		}
 	default:
 		w.control.trouble()
 	}
 }
 
-// long is some minutes in which no more goes wrong, so that what waits for its time sees it come.
-func (w *World) long() {
-	for until := time.Now().Add(time.Duration(1+w.random.IntN(12)) * time.Minute); time.Now().Before(until) && w.broken == ""; {
+// long is a time in which no more goes wrong, so that what waits for its time sees it come.
+func (w *World) long(lasts time.Duration) {
+	for until := time.Now().Add(lasts); time.Now().Before(until) && w.broken == ""; {
 		w.turn()
 		w.pass(max(3*time.Second, w.control.idle()))
 	}
