@@ -61,7 +61,7 @@ func (s *Store) ReadVersionAt(ctx context.Context, key, id string, p []byte, off
 }
 
 func (s *Store) get(ctx context.Context, key string, options minio.GetObjectOptions, limit int64) ([]byte, error) {
-	body, info, _, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Key(key), options)
+	body, info, _, err := s.client.GetObject(client.Want(ctx, limit+1), s.config.Bucket, s.config.Key(key), options)
 	if err != nil {
 		return nil, s.fail("get", key, err)
 	}
@@ -77,7 +77,7 @@ func (s *Store) readAt(ctx context.Context, key string, options minio.GetObjectO
 	if err := options.SetRange(off, off+int64(len(p))-1); err != nil {
 		return 0, s.fail("read", key, err)
 	}
-	body, info, _, err := s.client.GetObject(ctx, s.config.Bucket, s.config.Key(key), options)
+	body, info, _, err := s.client.GetObject(client.Want(ctx, int64(len(p))+1), s.config.Bucket, s.config.Key(key), options)
 	if err != nil {
 		return 0, s.fail("read", key, err)
 	}

@@ -126,3 +126,29 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 		}
 	}
 }
+
+// TestAnObjectWithoutEndIsCutOff: the clients read an answer to its end that they can't make out.
+func TestAnObjectWithoutEndIsCutOff(t *testing.T) {
+	for header, value := range map[string]string{"Date": "", "Last-Modified": "never", "X-Amz-Tagging-Count": "many", "Expires": "never"} {
+		for _, driver := range bothDrivers {
+			var sent atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Last-Modified", "Wed, 04 Mar 2026 05:06:07 GMT")
+				w.Header().Set(header, value)
+				var err error
+				for filling := []byte(strings.Repeat("x", 16<<10)); err == nil && sent.Load() < 256<<20; sent.Add(int64(len(filling))) {
+					_, err = w.Write(filling)
+				}
+			}))
+			store := at(t, driver, server.URL, objstore.DialPolicy{})
+			if _, err := store.Get(t.Context(), "x", 100); err == nil {
+				t.Errorf("%s took it for an object", driver)
+			}
+			_, _ = store.ReadAt(t.Context(), "x", make([]byte, 10), 0) // a part of it may be taken
+			server.Close()                                             // waits for the handlers
+			if sent.Load() > 64<<20 {
+				t.Errorf("%s, %s: %d MiB were read", driver, header, sent.Load()>>20)
+			}
+		}
+	}
+}

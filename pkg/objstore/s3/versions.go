@@ -94,12 +94,16 @@ func (s *Store) open(ctx context.Context, key, id, bytesRange string) (*s3.GetOb
 }
 
 func (s *Store) get(ctx context.Context, key, id string, limit int64) ([]byte, error) {
-	output, err := s.open(ctx, key, id, "")
+	output, err := s.open(client.Want(ctx, limit+1), key, id, "")
 	if err != nil {
 		return nil, s.fail("get", key, err)
 	}
 	defer output.Body.Close()
-	body, err := client.ReadWhole(output.Body, aws.ToInt64(output.ContentLength), limit)
+	size := int64(-1)
+	if output.ContentLength != nil {
+		size = *output.ContentLength
+	}
+	body, err := client.ReadWhole(output.Body, size, limit)
 	return body, s.fail("get", key, err)
 }
 
@@ -107,7 +111,7 @@ func (s *Store) readAt(ctx context.Context, key, id string, p []byte, off int64)
 	if len(p) == 0 {
 		return 0, nil
 	}
-	output, err := s.open(ctx, key, id, fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1))
+	output, err := s.open(client.Want(ctx, int64(len(p))+1), key, id, fmt.Sprintf("bytes=%d-%d", off, off+int64(len(p))-1))
 	if err != nil {
 		return 0, s.fail("read", key, err)
 	}

@@ -14,7 +14,8 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// maxAnswer bounds what is read of an answer that is no object: a list has a thousand keys at most, and an error is short.
+// maxAnswer bounds what is read of an answer: a list has a thousand keys at most, and an error is short. Who reads an object says with Want
+// how much of it may be more. The clients read answers that they can't make out to their end.
 const maxAnswer = 16 << 20
 
 // Guard makes of a transport one for requests to the endpoint of the config, which may be a tenant's: it doesn't dial what the
@@ -49,23 +50,11 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err == nil && response.StatusCode/100 == 3 {
 		sent.wait(request.Context())
 	}
-	if err == nil && !isObject(request, response) {
-		response.Body = &bounded{response.Body, maxAnswer}
+	if err == nil {
+		limit := wanted(request.Context())
+		response.Body = &bounded{response.Body, limit, limit}
 	}
 	return response, err
-}
-
-// isObject says whether an answer is the content of an object, of which readers know how much they want.
-func isObject(request *http.Request, response *http.Response) bool {
-	if request.Method != http.MethodGet || response.StatusCode/100 != 2 {
-		return false
-	}
-	for parameter := range request.URL.Query() {
-		if parameter != "x-id" && parameter != "versionId" {
-			return false
-		}
-	}
-	return true
 }
 
 // body of a request, of which is known when the transport is done with it. An http.Client that is redirected closes it as well, and
@@ -109,12 +98,12 @@ func (b *body) wait(ctx context.Context) {
 // bounded is a body of which only this many bytes are read.
 type bounded struct {
 	io.ReadCloser
-	left int64
+	limit, left int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("%w: the answer is larger than %d MiB", objstore.ErrTooLarge, maxAnswer>>20)
+		return 0, fmt.Errorf("%w: the answer is larger than %d MiB", objstore.ErrTooLarge, b.limit>>20)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
