@@ -347,7 +347,7 @@ func TestWALIsListedAndFetched(t *testing.T) {
 	}
 	to := filepath.Join(t.TempDir(), "seg ment")
 	b.wants(exitDone, nil, "wal", "get", sample.Segment(3), to)
-	if content, _ := os.ReadFile(to); string(content) != "content of "+sample.Segment(3) {
+	if content, _ := os.ReadFile(to); string(content) != sample.Content(3) {
 		t.Errorf("%s", content)
 	}
 	b.wants(exitNotArchived, nil, "wal", "get", sample.Segment(9), to)

@@ -50,8 +50,8 @@ func TestARestoreIsWhole(t *testing.T) {
 		t.Errorf("others may look into the folder: %v, %v", info.Mode(), err)
 	}
 	for name, want := range map[string]string{
-		"global/pg_control": "control", "sch\u00f6ne Daten/\u6570\u636e 1.conf": "x = 1\n", "pg_wal/" + sample.Segment(2): "content of " + sample.Segment(2),
-		"pg_wal/" + sample.Segment(3): "content of " + sample.Segment(3), "recovery.signal": "", "tablespace_map": "16385 " + place + "\n",
+		"global/pg_control": "control", "sch\u00f6ne Daten/\u6570\u636e 1.conf": "x = 1\n", "pg_wal/" + sample.Segment(2): sample.Content(2),
+		"pg_wal/" + sample.Segment(3): sample.Content(3), "recovery.signal": "", "tablespace_map": "16385 " + place + "\n",
 	} {
 		if got := read(t, j.Dir, name); got != want {
 			t.Errorf("%s is %q", name, got)

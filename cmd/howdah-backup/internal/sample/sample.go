@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,12 @@ func Segment(n uint64) string {
 	return postgres.Segment{Timeline: 1, Number: n, SegSize: SegSize}.Name()
 }
 
+// Content of a segment, which has as many bytes as a segment has.
+func Content(n uint64) string {
+	text := "content of " + Segment(n)
+	return text + strings.Repeat("\x00", SegSize-len(text))
+}
+
 // Claim makes a lineage of a cluster of namespace demo.
 func Claim(t testing.TB, store objstore.Store, lineage, cluster string) {
 	t.Helper()
@@ -53,7 +60,7 @@ func Archive(t testing.TB, store objstore.Store, lineage string, n uint64, commi
 	if !commit.IsZero() {
 		info.LastCommit = &commit
 	}
-	if err := wal.New(store).Put(t.Context(), lineage, segment.Name(), []byte("content of "+segment.Name()), info); err != nil {
+	if err := wal.New(store).Put(t.Context(), lineage, segment.Name(), []byte(Content(n)), info); err != nil {
 		t.Fatal(err)
 	}
 }
