@@ -214,6 +214,11 @@ func run(t *testing.T, reader, place string) string {
 	self, err := os.Executable()
 	must(t, err)
 	above := t.TempDir()
+	if !strings.HasPrefix(place, "http://") { // some readers write, and are not to be what another one refuses
+		own := filepath.Join(t.TempDir(), "bucket")
+		must(t, os.CopyFS(own, os.DirFS(place)))
+		place = own
+	}
 	child := exec.CommandContext(t.Context(), self)
 	child.Env = append(os.Environ(), readerVariable+"="+reader, bucketVariable+"="+place, targetVariable+"="+filepath.Join(above, "x", "pgdata"))
 	must(t, os.Mkdir(filepath.Join(above, "x"), 0o700))
