@@ -94,7 +94,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 	}
 	var later error
 	for len(todo) > 0 {
-		m.Report(todo, done.Messages)
+		m.Report(todo, slices.Clone(done.Messages))
 		m.Log.Info("maintenance begins", "work", todo[0])
 		messages, err := work[todo[0]](ctx)
 		if errors.Is(err, ErrLater) {
@@ -115,7 +115,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 		m.Report(nil, append(slices.Clone(done.Messages), later.Error()))
 		return later
 	}
-	m.Report(nil, done.Messages)
+	m.Report(nil, slices.Clone(done.Messages))
 	return nil
 }
 
