@@ -128,6 +128,9 @@ func (l *lab) jobEnds(outcome agentapi.Outcome) {
 
 // standIn does what the db-controller, the Job controller and the agent would do now. What fails is tried again.
 func (l *lab) standIn(ctx context.Context) {
+	l.mu.Lock()
+	outcome := l.outcome // ahead of the Jobs: what was deleted before it was set is not among them
+	l.mu.Unlock()
 	clusters, restores, all := &v1alpha1.PostgresClusterList{}, &v1alpha1.RestoreList{}, &batchv1.JobList{}
 	for _, list := range []client.ObjectList{clusters, restores, all} {
 		if l.List(ctx, list, client.InNamespace(l.ns)) != nil {
@@ -137,9 +140,6 @@ func (l *lab) standIn(ctx context.Context) {
 	for i := range clusters.Items {
 		l.asDBController(ctx, &clusters.Items[i], restores.Items)
 	}
-	l.mu.Lock()
-	outcome := l.outcome
-	l.mu.Unlock()
 	for i := range all.Items {
 		jobs.Run(ctx, l, &all.Items[i], outcome)
 	}
