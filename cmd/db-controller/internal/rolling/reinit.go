@@ -19,13 +19,19 @@ import (
 )
 
 // AdmitReinit records that spec.reinit begins, or why it can't, once for each token. A request waits while another one runs, and
-// while there is no primary to clone from.
+// while there is no primary to clone from. What an agent has yet to say is no reason to refuse one.
 func AdmitReinit(_ context.Context, o *observed.Cluster) flow.Outcome {
 	request, status := o.Cluster.Spec.Reinit, o.Cluster.Status.Reinit
 	if request == nil || o.Deleting() || status != nil && (status.Token == request.Token || status.State == v1alpha1.ReinitRunning) {
 		return flow.Next
 	}
 	refused := refuseReinit(o, request)
+	if refused == "" {
+		refused = tooFew(o, request)
+		if refused != "" && unheard(o) {
+			return flow.Next
+		}
+	}
 	if refused == "" && (o.Primary() < 0 || !o.Electing()) {
 		return flow.Next
 	}
@@ -37,7 +43,7 @@ func AdmitReinit(_ context.Context, o *observed.Cluster) flow.Outcome {
 	return flow.Save(v1alpha1.ReasonCloning, cloningMessage(request.Instance))
 }
 
-// refuseReinit says why an instance can't be cloned again now; empty: it can, as soon as there is a primary.
+// refuseReinit says why an instance can't be cloned again now, whoever else streams; empty: it can, as soon as there is a primary.
 func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 	name, ordinal := request.Instance, o.Names.Ordinal(request.Instance)
 	_, locked := volumegrant.LockedBy(o)
@@ -60,11 +66,12 @@ func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 		return fmt.Sprintf("%s is the primary, and there is nobody whose data it could take. Switch over to another instance first: kubectl howdah switchover %s.",
 			name, o.Cluster.Name)
 	}
-	return tooFew(o, request, ordinal)
+	return ""
 }
 
 // tooFew says that not enough replicas stream without an instance that does.
-func tooFew(o *observed.Cluster, request *v1alpha1.Reinit, ordinal int) string {
+func tooFew(o *observed.Cluster, request *v1alpha1.Reinit) string {
+	ordinal := o.Names.Ordinal(request.Instance)
 	if request.AllowFewerReplicas || !streams(o, ordinal) || availability.Delayed(o, request.Instance) {
 		return ""
 	}
@@ -83,6 +90,16 @@ func tooFew(o *observed.Cluster, request *v1alpha1.Reinit, ordinal int) string {
 		return fmt.Sprintf("Without %s, %d of the replicas stream that spec.synchronous.number: %d asks for. Wait for another one.%s", request.Instance, others, sync.Number, unless)
 	}
 	return ""
+}
+
+// unheard: an instance that is ready has not said whether it streams. Its agent says so soon, or it isn't ready any more.
+func unheard(o *observed.Cluster) bool {
+	for ordinal := range o.Wanted() {
+		if pod := o.Pod(ordinal); pod != nil && observed.PodReady(pod) && o.Agent(ordinal) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func streams(o *observed.Cluster, ordinal int) bool {

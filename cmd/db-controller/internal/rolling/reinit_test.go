@@ -62,6 +62,7 @@ func TestWhichReplicaMayBeClonedAgain(t *testing.T) {
 			from, until := metav1.NewTime(observedtest.Noon), metav1.NewTime(observedtest.Noon.Add(time.Hour))
 			o.Cluster.Spec.Repair = &v1alpha1.Repair{PausedFrom: &from, PausedUntil: &until}
 		}), v1alpha1.ReinitRefused, "Nothing is cloned while spec.repair pauses that."},
+		"while the agent of the other replica is silent": {observedtest.All(asks("shop-1"), func(o *observed.Cluster) { delete(o.Agents, "shop-2") }), "", ""},
 		"while there is no primary": {observedtest.All(asks("shop-1"), func(o *observed.Cluster) {
 			o.Agents["shop-0"].Role = "replica"
 		}), "", ""},
