@@ -46,6 +46,8 @@ func Main(m *testing.M) {
 	}
 	// The default has room for 254 Services, of which every cluster has three.
 	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.96.0.0/16")
+	environment.ControlPlane.Etcd = &envtest.Etcd{}
+	environment.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true") // nothing of it outlives the machine
 	started, err := environment.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start the API server:", err)
