@@ -13,7 +13,17 @@ func (o *Cluster) ImportProgress() *v1alpha1.Progress {
 	if !o.importSaid(agentapi.ImportProgressKey, progress) || progress.Phase == "" {
 		return nil
 	}
+	const phase, message = 64, 300
+	progress.Phase, progress.Message = Bounded(progress.Phase, phase), Bounded(progress.Message, message)
 	return progress
+}
+
+// Bounded is a text of a pod that is not trusted, cut off after so many characters.
+func Bounded(text string, most int) string {
+	if characters := []rune(text); len(characters) > most {
+		return string(characters[:most-1]) + "…"
+	}
+	return text
 }
 
 // ImportPreflight is what the Job has found on the source; nil: it has said nothing that can be read.

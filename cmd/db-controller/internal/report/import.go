@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
@@ -9,6 +11,8 @@ import (
 const (
 	mostImportLines     = 64
 	mostImportDatabases = 256
+	// Names and warnings are so long at most, in characters: the pod runs what the source has in its schemas, and could say anything.
+	longestImportName, longestImportText = 64, 1000
 )
 
 // reportImport shows what the init Job has said of an import, until that is complete: then it was recorded.
@@ -26,11 +30,19 @@ func reportImport(o *observed.Cluster) {
 	status := o.Cluster.Status.Import
 	status.Progress = progress
 	if found != nil {
-		status.SourceVersion = found.SourceVersion
-		status.Databases = found.Databases[:min(len(found.Databases), mostImportDatabases)]
-		status.Warnings = found.Warnings[:min(len(found.Warnings), mostImportLines)]
-		status.RolesWithoutPassword = found.RolesWithoutPassword[:min(len(found.RolesWithoutPassword), mostImportLines)]
+		status.SourceVersion = observed.Bounded(found.SourceVersion, longestImportName)
+		status.Databases = bounded(found.Databases, mostImportDatabases, longestImportName)
+		status.Warnings = bounded(found.Warnings, mostImportLines, longestImportText)
+		status.RolesWithoutPassword = bounded(found.RolesWithoutPassword, mostImportLines, longestImportName)
 	}
+}
+
+func bounded(texts []string, most, longest int) []string {
+	texts = slices.Clone(texts[:min(len(texts), most)])
+	for i := range texts {
+		texts[i] = observed.Bounded(texts[i], longest)
+	}
+	return texts
 }
 
 // Import is the record of an import that is complete.

@@ -1,0 +1,51 @@
+package report
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// TestWhatThePodOfAnImportSaysFitsIntoTheStatus whatever it says: a status that the API server refuses would stop the cluster.
+func TestWhatThePodOfAnImportSaysFitsIntoTheStatus(t *testing.T) {
+	long := strings.Repeat("é", 5_000)
+	many := slices.Repeat([]string{long}, 300)
+	said := func(value any) string {
+		content, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	o := observedtest.Running(func(o *observed.Cluster) {
+		o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{}}
+		o.Cluster.Status.SystemIdentifier = ""
+		o.ImportReport = &corev1.ConfigMap{Data: map[string]string{
+			agentapi.ImportProgressKey:  said(v1alpha1.Progress{Phase: long, Message: long}),
+			agentapi.ImportPreflightKey: said(agentapi.ImportPreflight{SourceVersion: long, Databases: many, Warnings: many, RolesWithoutPassword: many}),
+		}}
+	})
+	if o.HasRun() {
+		t.Fatal("it has run, so that nothing is shown")
+	}
+	reportImport(o)
+	status := o.Cluster.Status.Import
+	if status == nil || status.Progress == nil || len(status.Databases) != mostImportDatabases || len(status.Warnings) != mostImportLines {
+		t.Fatalf("status.import is not what was said: %t", status == nil)
+	}
+	texts := slices.Concat(status.Databases, status.Warnings, status.RolesWithoutPassword, []string{status.SourceVersion, status.Progress.Phase, status.Progress.Message})
+	for _, text := range texts {
+		if n := utf8.RuneCountInString(text); n > longestImportText {
+			t.Fatalf("there is a text of %d characters", n)
+		}
+	}
+}
