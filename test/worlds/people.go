@@ -177,7 +177,7 @@ func (p *people) note() {
 	}
 }
 
-// restore in place, from a backup of before there were rows.
+// restore in place, from a backup that was taken before there were rows.
 func (p *people) restore() {
 	name := fmt.Sprint("re", p.restores)
 	p.restores++

@@ -186,7 +186,7 @@ func (w *world) verify(store objstore.Store) {
 	}
 }
 
-// robbed: whoever has all rights deletes all. In a bucket with versions everything is there as of before, and in one with locks, what
+// robbed: whoever has all rights deletes all. In a bucket with versions everything is still there as of an earlier time, and in one with locks, what
 // backups have promised stays when everything is deleted for good that is not locked.
 func (w *world) robbed() {
 	if w.versions == nil {
@@ -207,11 +207,11 @@ func (w *world) robbed() {
 	}
 	past := asof.New(w.versions, at)
 	if after := w.restorable(past); len(after) != len(before) {
-		w.fail("%d points could be restored, and %d as of then", len(before), len(after))
+		w.fail("%d points could be restored, and %d as of that time", len(before), len(after))
 	}
 	w.verify(past)
 	if lineages, err := inventory.NewReader().Read(w.Context(), past); err != nil || len(lineages) != len(w.databases) {
-		w.fail("%d lineages as of then: %v", len(lineages), err)
+		w.fail("%d lineages as of that time: %v", len(lineages), err)
 	}
 	if w.locked == nil {
 		return
