@@ -84,15 +84,23 @@ type FailoverDrillSpec struct {
 
 // FailoverFault is one fault.
 // +kubebuilder:validation:XValidation:rule="!has(self.force) || !self.force || self.type == 'DeletePrimaryPod'",message="spec.fault.force applies to the fault DeletePrimaryPod: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.instance) || self.type == 'StopReplica'",message="spec.fault.instance applies to the fault StopReplica, since the other faults hit the primary: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.to) || self.type == 'Switchover'",message="spec.fault.to applies to the fault Switchover: remove it"
 type FailoverFault struct {
-	// Type of the fault. Switchover hands the primary's role over in order; DeletePrimaryPod deletes the pod of the primary.
+	// Type of the fault. Switchover hands the primary's role over in order; DeletePrimaryPod deletes the pod of the primary; KillPostmaster
+	// kills the postmaster of the primary, and FreezePostmaster stops it by a signal, for 30 s at most; StopReplica deletes the pod of a
+	// replica.
 	Type FailoverFaultType `json:"type"`
 	// To is the instance that takes over in a Switchover, such as shop-1. By default, the one that is furthest ahead does.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	To string `json:"to,omitempty"`
+	// Instance is the replica that StopReplica hits, such as shop-2. By default, it is the last one that is no delayed replica.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Instance string `json:"instance,omitempty"`
 	// Force gives the pod that DeletePrimaryPod deletes no time to end. Without it, the primary hands over before it ends. It is refused
 	// for a cluster without spec.synchronous, which could lose acknowledged commits.
 	// +optional
@@ -100,7 +108,7 @@ type FailoverFault struct {
 }
 
 // FailoverFaultType is what a drill does to a cluster.
-// +kubebuilder:validation:Enum=Switchover;DeletePrimaryPod
+// +kubebuilder:validation:Enum=Switchover;DeletePrimaryPod;KillPostmaster;FreezePostmaster;StopReplica
 type FailoverFaultType string
 
 const (
@@ -108,6 +116,12 @@ const (
 	FaultSwitchover FailoverFaultType = "Switchover"
 	// FaultDeletePrimaryPod deletes the pod of the primary.
 	FaultDeletePrimaryPod FailoverFaultType = "DeletePrimaryPod"
+	// FaultKillPostmaster kills the postmaster of the primary.
+	FaultKillPostmaster FailoverFaultType = "KillPostmaster"
+	// FaultFreezePostmaster stops the postmaster of the primary by a signal, for a while.
+	FaultFreezePostmaster FailoverFaultType = "FreezePostmaster"
+	// FaultStopReplica deletes the pod of a replica.
+	FaultStopReplica FailoverFaultType = "StopReplica"
 )
 
 // FailoverDrillLimits are what clients may notice of a fault.
@@ -216,7 +230,7 @@ type ClusterFailoverDrill struct {
 	UID types.UID `json:"uid"`
 	// State of the response.
 	State ClusterFailoverDrillState `json:"state"`
-	// Instance that was the primary when the fault was about to be caused, and that is hit.
+	// Instance that is hit: for all faults but StopReplica, it was the primary when the fault was about to be caused.
 	// +optional
 	Instance string `json:"instance,omitempty"`
 	// PodUID of its pod.

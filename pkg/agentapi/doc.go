@@ -60,6 +60,7 @@ const (
 
 	RouteSwitchover = "/v1/switchover" // POST SwitchoverRequest: give the primary's role to another instance
 	RouteReinit     = "/v1/reinit"     // POST ReinitRequest: clone the data of this replica again
+	RouteFault      = "/v1/fault"      // POST FaultRequest: cause a fault for a failover drill
 	RouteFollow     = "/v1/follow"     // POST FollowRequest, from another agent: a replica tells how far it is
 	RoutePosition   = "/v1/position"   // GET, from another agent: Position
 	RouteFailsafe   = "/v1/failsafe"   // POST FailsafeRequest, from another agent: does it still follow?

@@ -52,6 +52,8 @@ type Status struct {
 	HeldBack string `json:"heldBack,omitempty"`
 	// Reinit is the last clone that was requested of this instance.
 	Reinit *ReinitStatus `json:"reinit,omitempty"`
+	// Fault is the last one that was caused for a failover drill.
+	Fault *FaultStatus `json:"fault,omitempty"`
 	// Adoption is the last one that the volume was told of.
 	Adoption *Adoption `json:"adoption,omitempty"`
 	// Copies of data generations on the volume.

@@ -68,3 +68,9 @@ func NextFault(known []metav1.Time, most int32, now time.Time) time.Time {
 	}
 	return recent[len(recent)-int(most)].Add(week)
 }
+
+// FaultMayLose says that a fault takes a primary down before its replicas have everything: where commits don't wait for replicas, those of
+// applications could be lost.
+func FaultMayLose(fault v1alpha1.FailoverFault) bool {
+	return fault.Force || fault.Type == v1alpha1.FaultKillPostmaster || fault.Type == v1alpha1.FaultFreezePostmaster
+}

@@ -57,3 +57,25 @@ func TestAFailoverDrillMeasuresTheDeletionOfThePrimarysPodAndLeavesNothing(t *te
 		return len(second.Status.Conditions) > 0 && second.Status.CompletedAt != nil && second.Status.Conditions[0].Reason == v1alpha1.ReasonBudgetSpent
 	})
 }
+
+// TestFailoverDrillsKillFreezeAndStopProcessesWithoutALoss has each of the faults once, and none may cost an acknowledged row.
+func TestFailoverDrillsKillFreezeAndStopProcessesWithoutALoss(t *testing.T) {
+	onlyInFull(t, "what an agent does for a drill is tried with real servers, and a drill as a whole with the deletion of a pod")
+	t.Parallel()
+	b := newBed(t, "minio")
+	cluster := b.NewCluster("shop", 17)
+	cluster.Spec.Instances, cluster.Spec.Synchronous = 3, &v1alpha1.Synchronous{Number: 1}
+	b.Must(b.Create(b.Context(), cluster))
+	b.awaitInstances(cluster, 3)
+	for name, fault := range map[string]v1alpha1.FailoverFaultType{
+		"kill": v1alpha1.FaultKillPostmaster, "freeze": v1alpha1.FaultFreezePostmaster, "stop": v1alpha1.FaultStopReplica,
+	} {
+		drill := &v1alpha1.FailoverDrill{ObjectMeta: b.Meta(name), Spec: v1alpha1.FailoverDrillSpec{
+			Cluster: v1alpha1.LocalReference{Name: cluster.Name}, Fault: v1alpha1.FailoverFault{Type: fault},
+			Limits: &v1alpha1.FailoverDrillLimits{MaxLostRows: ptr.To[int64](0)}, MaxPerWeek: 3,
+		}}
+		b.Must(b.Create(b.Context(), drill))
+		b.AwaitTrue(drill, v1alpha1.ConditionSucceeded)
+		t.Logf("%s: %+v", name, drill.Status.Result)
+	}
+}

@@ -126,3 +126,9 @@ func (w wire) Reinit(ctx context.Context, target dbcontroller.Target, request ag
 	}
 	return err
 }
+
+// Fault is of failover drills, of which there are none here.
+func (w wire) Fault(ctx context.Context, target dbcontroller.Target, _ agentapi.FaultRequest) error {
+	_, err := w.reach(ctx, target)
+	return err
+}

@@ -31,6 +31,8 @@ type Agent interface {
 	Restart(ctx context.Context, request agentapi.RestartRequest) (bool, error)
 	// Reinit takes note of a request to clone the data again, and says what came of it so far.
 	Reinit(request agentapi.ReinitRequest) (agentapi.ReinitStatus, error)
+	// Fault causes a fault for a failover drill, once for each token.
+	Fault(ctx context.Context, request agentapi.FaultRequest) (agentapi.FaultStatus, error)
 	// Election is this instance's part in it; nil: it has none yet.
 	Election() Election
 	// Attend answers a pooler, when what it knows is no longer true, or after a while.
@@ -73,6 +75,7 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	}))
 	mux.Handle("POST "+agentapi.RouteSwitchover, controllerOnly(elected(agent, Election.Switchover)))
 	mux.Handle("POST "+agentapi.RouteReinit, controllerOnly(func(w http.ResponseWriter, r *http.Request) { reinit(w, r, agent) }))
+	mux.Handle("POST "+agentapi.RouteFault, controllerOnly(func(w http.ResponseWriter, r *http.Request) { fault(w, r, agent) }))
 	// These are for the agents of the same cluster.
 	mux.Handle("GET "+agentapi.RoutePosition, peerOnly(func(w http.ResponseWriter, r *http.Request) { locate(w, r, agent) }))
 	mux.Handle("POST "+agentapi.RouteFollow, peerOnly(elected(agent, Election.Followed)))
@@ -227,6 +230,24 @@ func reinit(w http.ResponseWriter, r *http.Request, agent Agent) {
 		return
 	}
 	status, err := agent.Reinit(request)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	answer(w, status)
+}
+
+func fault(w http.ResponseWriter, r *http.Request, agent Agent) {
+	request := agentapi.FaultRequest{}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
+		http.Error(w, "the request can't be read: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if request.Token == "" {
+		http.Error(w, "the request has no token", http.StatusBadRequest)
+		return
+	}
+	status, err := agent.Fault(r.Context(), request)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

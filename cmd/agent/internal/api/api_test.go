@@ -23,6 +23,7 @@ type agent struct {
 	ready          error
 	asked          []agentapi.RestartRequest
 	reinits        []agentapi.ReinitRequest
+	faults         []agentapi.FaultRequest
 	full           error
 }
 
@@ -52,6 +53,11 @@ func (a *agent) Restart(_ context.Context, r agentapi.RestartRequest) (bool, err
 func (a *agent) Reinit(r agentapi.ReinitRequest) (agentapi.ReinitStatus, error) {
 	a.reinits = append(a.reinits, r)
 	return agentapi.ReinitStatus{Token: r.Token, State: agentapi.ReinitRunning}, a.full
+}
+
+func (a *agent) Fault(_ context.Context, r agentapi.FaultRequest) (agentapi.FaultStatus, error) {
+	a.faults = append(a.faults, r)
+	return agentapi.FaultStatus{Token: r.Token, State: agentapi.FaultRunning}, a.full
 }
 
 // serve serves a and returns the server's URL.
@@ -211,5 +217,37 @@ func TestAReinitIsPassedOnAndAnswered(t *testing.T) {
 	a.full = errors.New("the volume is full")
 	if code, _ := post(agentapi.ControllerCommonName, `{"token":"c"}`); code != http.StatusServiceUnavailable {
 		t.Errorf("a request that can't be recorded: %d", code)
+	}
+}
+
+func TestAFaultIsCausedOnlyForTheController(t *testing.T) {
+	ca := authority.New(t)
+	a := &agent{}
+	url := serve(t, a, ca)
+	post := func(name, body string) int {
+		response, err := client(t, ca, ca, name).Post(url+agentapi.RouteFault, "application/json", bytes.NewBufferString(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	const kill = `{"token":"a","fault":"KillPostmaster"}`
+	for _, name := range []string{agentapi.ReplicationRole, agentapi.FailoverDrillRole, agentapi.PoolerRole, agentapi.MetricsCommonName} {
+		if code := post(name, kill); code != http.StatusForbidden || len(a.faults) > 0 {
+			t.Errorf("%s: %d, and %d requests passed", name, code, len(a.faults))
+		}
+	}
+	for body, name := range map[string]string{"?": "nonsense", `{"fault":"KillPostmaster"}`: "no token"} {
+		if code := post(agentapi.ControllerCommonName, body); code != http.StatusBadRequest {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
+	if code := post(agentapi.ControllerCommonName, kill); code != http.StatusOK || len(a.faults) != 1 || a.faults[0].Fault != agentapi.FaultKill {
+		t.Errorf("%d, %+v", code, a.faults)
+	}
+	a.full = errors.New("the volume is full")
+	if code := post(agentapi.ControllerCommonName, kill); code != http.StatusServiceUnavailable {
+		t.Errorf("a fault that can't be recorded: %d", code)
 	}
 }

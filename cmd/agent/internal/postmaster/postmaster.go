@@ -213,3 +213,16 @@ func (s *Server) Frozen() bool {
 	state, _, err := readStat(s.PID())
 	return err == nil && state == "T"
 }
+
+// Kill kills the postmaster, and leaves its processes to whoever notices.
+func (s *Server) Kill() error { return s.signal(syscall.SIGKILL) }
+
+// Freeze stops the postmaster by a signal, until a limit at most: then it goes on, unless it has ended. Should this process end before,
+// the container ends with it, and outside of one the watchdog kills the server.
+func (s *Server) Freeze(limit time.Duration) error {
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	time.AfterFunc(limit, func() { _ = s.signal(syscall.SIGCONT) })
+	return nil
+}

@@ -27,6 +27,7 @@ type instance struct {
 	*State
 	grace   *gracePeriod
 	reinits *reinits
+	faults  *faults
 	poolers *poolers.Desk
 }
 

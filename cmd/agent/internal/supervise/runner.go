@@ -295,7 +295,10 @@ func (r *runner) live(ctx context.Context, s *server) error {
 	s.up()
 	s.conf.lower(ctx, s.postmaster)
 	s.startServices(ctx)
-	defer func() { s.settle() }()
+	defer func() {
+		s.settle()
+		r.faults.ended()
+	}()
 	if s.as == primaryMode && r.conf.replication.Closed {
 		admitted, end := context.WithCancel(ctx)
 		defer end()
@@ -326,6 +329,8 @@ func (r *runner) oversee(ctx context.Context, s *server) error {
 			}
 		case in := <-r.newest:
 			r.renew(ctx, s, in)
+		case order := <-r.faults.orders:
+			r.faults.cause(order, s.as, s.postmaster)
 		case request := <-r.restarts:
 			// It may have waited while the server was restarted for another one.
 			if r.restartWanted(request) && r.conf.mayRestart(ctx) {

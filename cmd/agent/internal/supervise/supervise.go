@@ -109,6 +109,7 @@ func New(options Options) *Supervisor {
 	i.probe = local.NewProbe(i.server)
 	i.poolers = poolers.New(i.poolerFacts)
 	i.reinits = newReinits(options.Volume, i.State, options.Log)
+	i.faults = newFaults(options.Volume, i.State, options.Log)
 	return &Supervisor{instance: i, restarts: make(chan agentapi.RestartRequest)}
 }
 

@@ -109,6 +109,15 @@ func (c *Client) Reinit(ctx context.Context, target Target, request agentapi.Rei
 	return c.act(ctx, target, agentapi.RouteReinit, body)
 }
 
+// Fault has the primary's agent cause a fault for a failover drill. Its status says what came of it.
+func (c *Client) Fault(ctx context.Context, target Target, request agentapi.FaultRequest) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return fmt.Errorf("marshal request: %w", err)
+	}
+	return c.act(ctx, target, agentapi.RouteFault, body)
+}
+
 // act requests something of an agent, which only takes note of it.
 func (c *Client) act(ctx context.Context, target Target, route string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, suspectTimeLimit)

@@ -186,3 +186,10 @@ func (a guardedAgents) Reinit(ctx context.Context, target agents.Target, request
 	}
 	return a.Agents.Reinit(ctx, target, request)
 }
+
+func (a guardedAgents) Fault(ctx context.Context, target agents.Target, request agentapi.FaultRequest) error {
+	if err := check(ctx); err != nil {
+		return err
+	}
+	return a.Agents.Fault(ctx, target, request)
+}

@@ -113,3 +113,12 @@ func (s *standIn) Reinit(_ context.Context, target agents.Target, request agenta
 	s.reinits[pod] = append(s.reinits[pod], request.Token)
 	return nil
 }
+
+// Fault takes note of what is asked, and it is done.
+func (s *standIn) Fault(_ context.Context, target agents.Target, request agentapi.FaultRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, _, _ := strings.Cut(target.Host, ".")
+	s.faults = append(s.faults, pod+" "+request.Fault+" "+request.Token)
+	return nil
+}

@@ -59,6 +59,8 @@ type standIn struct {
 	// restarts that agents were asked for, by pod, and switchovers.
 	restarts    []string
 	switchovers []agentapi.SwitchoverRequest
+	// faults that agents were asked for: the pod, the fault and the token of each.
+	faults []string
 	// reinits that agents were asked for, by pod, and what becomes of them; empty: they are done.
 	reinits    map[string][]string
 	reinitEnds string

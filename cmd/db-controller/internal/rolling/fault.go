@@ -2,15 +2,19 @@ package rolling
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -35,8 +39,11 @@ func (s *Steps) CauseFault(ctx context.Context, o *observed.Cluster) flow.Outcom
 	case v1alpha1.FailoverDrillPrepared:
 		return beginFault(o)
 	case v1alpha1.FailoverDrillInjecting:
-		if o.FailoverDrill.Spec.Fault.Type == v1alpha1.FaultDeletePrimaryPod {
-			return s.deletePrimaryPod(ctx, o)
+		switch o.FailoverDrill.Spec.Fault.Type {
+		case v1alpha1.FaultDeletePrimaryPod, v1alpha1.FaultStopReplica:
+			return s.deleteForDrill(ctx, o)
+		case v1alpha1.FaultKillPostmaster, v1alpha1.FaultFreezePostmaster:
+			return s.faultByAgent(ctx, o)
 		}
 		return s.drillSwitchover(ctx, o)
 	}
@@ -57,15 +64,20 @@ func beginFault(o *observed.Cluster) flow.Outcome {
 
 // refuseFault says why the cluster is in no state for a fault; empty: it is. It is pure.
 func refuseFault(o *observed.Cluster, inject *v1alpha1.FailoverInjection) string {
-	fault, primary := o.FailoverDrill.Spec.Fault, o.Primary()
+	fault := o.FailoverDrill.Spec.Fault
 	for _, look := range []func(*observed.Cluster) string{refuseByPlan, refuseByLoss, refuseByWork, refuseByReplicas} {
 		if why := look(o); why != "" {
 			return why
 		}
 	}
-	switch pod := o.PrimaryPod(); {
-	case o.Names.Instance(primary) != inject.Instance || pod == nil || pod.UID != inject.PodUID || !pod.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("%s is no longer the primary in the same pod as when the fault was decided on.", inject.Instance)
+	ordinal, role := o.Names.Ordinal(inject.Instance), "the primary"
+	if fault.Type == v1alpha1.FaultStopReplica {
+		role = "a replica"
+	}
+	isPrimary := ordinal == o.Primary()
+	switch pod := o.Pod(ordinal); {
+	case isPrimary == (fault.Type == v1alpha1.FaultStopReplica) || pod == nil || pod.UID != inject.PodUID || !pod.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("%s is no longer %s in the same pod as when the fault was decided on.", inject.Instance, role)
 	case fault.To == inject.Instance:
 		return fmt.Sprintf("%s is the primary already.", fault.To)
 	case fault.To != "" && availability.Delayed(o, fault.To):
@@ -99,8 +111,8 @@ func refuseByPlan(o *observed.Cluster) string {
 
 // refuseByLoss is what the fault could cost: a primary that has no time to hand over takes with it what no replica has confirmed.
 func refuseByLoss(o *observed.Cluster) string {
-	if o.FailoverDrill.Spec.Fault.Force && o.Cluster.Spec.Synchronous == nil {
-		return "The cluster replicates asynchronously, so a forced deletion could lose acknowledged commits."
+	if fault := o.FailoverDrill.Spec.Fault; protocol.FaultMayLose(fault) && o.Cluster.Spec.Synchronous == nil {
+		return fmt.Sprintf("The cluster replicates asynchronously, so the fault %s could lose acknowledged commits.", fault.Type)
 	}
 	return ""
 }
@@ -146,8 +158,8 @@ func refuseByReplicas(o *observed.Cluster) string {
 	return ""
 }
 
-// deletePrimaryPod deletes the pod that was recorded, unless it is gone or going.
-func (s *Steps) deletePrimaryPod(ctx context.Context, o *observed.Cluster) flow.Outcome {
+// deleteForDrill deletes the pod that was recorded, unless it is gone or going.
+func (s *Steps) deleteForDrill(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	response, force := o.Cluster.Status.FailoverDrill, o.FailoverDrill.Spec.Fault.Force
 	pod := o.Pod(o.Names.Ordinal(response.Instance))
 	if pod == nil || pod.UID != response.PodUID || !pod.DeletionTimestamp.IsZero() && !force {
@@ -160,10 +172,55 @@ func (s *Steps) deletePrimaryPod(ctx context.Context, o *observed.Cluster) flow.
 	if force {
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	log.FromContext(ctx).Info("Deleting the pod of the primary for a failover drill", "pod", pod.Name, "drill", response.Name, "force", force)
+	log.FromContext(ctx).Info("Deleting a pod for a failover drill", "pod", pod.Name, "drill", response.Name, "force", force)
 	err := s.Client.Delete(ctx, pod, append(options, client.PropagationPolicy(metav1.DeletePropagationBackground))...)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 		return flow.Retry(fmt.Errorf("delete pod %s: %w", pod.Name, err))
+	}
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, response.Message)
+}
+
+// faultByAgent has the agent of the instance that was recorded cause the fault, and hears what came of it. The fault counts as caused once
+// the server that it hit has ended, so that the status that says so does not describe a cluster that is still whole.
+func (s *Steps) faultByAgent(ctx context.Context, o *observed.Cluster) flow.Outcome {
+	response := o.Cluster.Status.FailoverDrill
+	ordinal := o.Names.Ordinal(response.Instance)
+	pod, agent := o.Pod(ordinal), o.Agent(ordinal)
+	switch {
+	case pod == nil || pod.UID != response.PodUID: // whether it was hit before is not known, and on doubt it was
+		return endFault(o, v1alpha1.FailoverDrillInjected, fmt.Sprintf("The pod of %s was replaced meanwhile.", response.Instance))
+	case agent == nil: // it may have caused the fault
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, fmt.Sprintf("The agent of %s does not respond.", response.Instance))
+	case agent.Fault == nil || agent.Fault.Token != string(response.UID):
+		if expired(o) {
+			return refuseExpired(o)
+		}
+		return s.requestFault(ctx, o, pod)
+	}
+	switch message := phrase.Sentence(agent.Fault.Message); agent.Fault.State {
+	case agentapi.FaultDone:
+		return endFault(o, v1alpha1.FailoverDrillInjected, message)
+	case agentapi.FaultRefused:
+		return endFault(o, v1alpha1.FailoverDrillRefused, message)
+	}
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, response.Message)
+}
+
+func (s *Steps) requestFault(ctx context.Context, o *observed.Cluster, pod *corev1.Pod) flow.Outcome {
+	response, fault := o.Cluster.Status.FailoverDrill, o.FailoverDrill.Spec.Fault.Type
+	target, ok := o.AgentTarget(pod)
+	if !ok {
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, fmt.Sprintf("The agent of %s can't be reached yet.", response.Instance))
+	}
+	log.FromContext(ctx).Info("Requesting a fault for a failover drill", "pod", pod.Name, "drill", response.Name, "fault", fault)
+	err := s.Agents.Fault(ctx, target, agentapi.FaultRequest{Token: string(response.UID), Fault: string(fault)})
+	switch {
+	case errors.Is(err, agents.ErrUnknownRoute):
+		return endFault(o, v1alpha1.FailoverDrillRefused, fmt.Sprintf(
+			"The agent of %s is of a version that can't do this. Create another FailoverDrill once its pod has been replaced.", response.Instance))
+	case err != nil:
+		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", pod.Name, "reason", err.Error())
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", response.Instance))
 	}
 	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonFailoverDrill, response.Message)
 }
@@ -206,7 +263,16 @@ func refuseExpired(o *observed.Cluster) flow.Outcome {
 		"The fault was not caused within %s after it had been decided on, and the cluster may have changed since.", injectWithin))
 }
 
+// endFault records how it ended. A fault that was refused after all was not caused, and counts in no budget.
 func endFault(o *observed.Cluster, state v1alpha1.ClusterFailoverDrillState, message string) flow.Outcome {
-	o.Cluster.Status.FailoverDrill.State, o.Cluster.Status.FailoverDrill.Message = state, message
+	status := &o.Cluster.Status
+	response := status.FailoverDrill
+	response.State, response.Message = state, message
+	if at := response.InjectedAt; state == v1alpha1.FailoverDrillRefused && at != nil {
+		if i := slices.IndexFunc(status.DrilledFaults, func(counted metav1.Time) bool { return counted.Unix() == at.Unix() }); i >= 0 {
+			status.DrilledFaults = slices.Delete(slices.Clone(status.DrilledFaults), i, i+1)
+		}
+		response.InjectedAt = nil
+	}
 	return flow.Save(v1alpha1.ReasonFailoverDrill, message)
 }

@@ -1,6 +1,7 @@
 package rolling
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/agents"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -65,7 +68,14 @@ func TestAFaultOfADrillIsRefusedOnDoubt(t *testing.T) {
 		"a forced deletion where commits wait": {v1alpha1.FailoverFault{Type: v1alpha1.FaultDeletePrimaryPod, Force: true}, func(o *observed.Cluster) {
 			o.Cluster.Spec.Synchronous = &v1alpha1.Synchronous{Number: 1}
 		}, ""},
-		"while it hibernates": {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
+		"a kill that could lose commits":   {v1alpha1.FailoverFault{Type: v1alpha1.FaultKillPostmaster}, func(*observed.Cluster) {}, "KillPostmaster could lose acknowledged commits"},
+		"a freeze that could lose commits": {v1alpha1.FailoverFault{Type: v1alpha1.FaultFreezePostmaster}, func(*observed.Cluster) {}, "FreezePostmaster could lose acknowledged commits"},
+		"the stop of a replica": {v1alpha1.FailoverFault{Type: v1alpha1.FaultStopReplica}, func(o *observed.Cluster) {
+			inject := o.FailoverDrill.Status.Request.Inject
+			inject.Instance, inject.PodUID = "shop-2", "uid-shop-2"
+		}, ""},
+		"the stop of a replica that is the primary": {v1alpha1.FailoverFault{Type: v1alpha1.FaultStopReplica}, func(*observed.Cluster) {}, "shop-0 is no longer a replica in the same pod"},
+		"while it hibernates":                       {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
 		"while failover is paused": {pod, func(o *observed.Cluster) {
 			o.Cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: &metav1.Time{Time: o.Now.Add(time.Hour)}}
 		}, "spec.failover.pausedUntil"},
@@ -88,7 +98,7 @@ func TestAFaultOfADrillIsRefusedOnDoubt(t *testing.T) {
 			}
 			continue
 		}
-		if outcome.Kind != flow.KindSave || response.State != v1alpha1.FailoverDrillInjecting || response.PodUID != "uid-shop-0" || response.InjectedAt == nil || len(faults) != 1 {
+		if outcome.Kind != flow.KindSave || response.State != v1alpha1.FailoverDrillInjecting || response.PodUID != types.UID("uid-"+response.Instance) || response.InjectedAt == nil || len(faults) != 1 {
 			t.Errorf("%s: %+v", name, response)
 		}
 	}
@@ -137,13 +147,18 @@ func TestOnlyThePodThatWasRecordedIsDeletedForADrillAndOnlyOnce(t *testing.T) {
 
 // A controller that was away for long, or comes back to an etcd that was restored, hits nobody.
 func TestAFaultThatWasDecidedOnLongAgoIsNotCaused(t *testing.T) {
-	for _, fault := range []v1alpha1.FailoverFault{{Type: v1alpha1.FaultDeletePrimaryPod}, {Type: v1alpha1.FaultSwitchover}} {
+	for _, fault := range []v1alpha1.FailoverFault{
+		{Type: v1alpha1.FaultDeletePrimaryPod}, {Type: v1alpha1.FaultSwitchover}, {Type: v1alpha1.FaultKillPostmaster}, {Type: v1alpha1.FaultStopReplica},
+	} {
 		o := observedtest.Trio(injecting(fault))
 		long := metav1.NewTime(o.Now.Add(-injectWithin - time.Second))
-		o.Cluster.Status.FailoverDrill.InjectedAt = &long
+		o.Cluster.Status.FailoverDrill.InjectedAt, o.Cluster.Status.DrilledFaults = &long, []metav1.Time{long}
 		(&Steps{}).CauseFault(t.Context(), o) // which has nobody to ask, and nothing to delete with
 		if response := o.Cluster.Status.FailoverDrill; response.State != v1alpha1.FailoverDrillRefused || !strings.Contains(response.Message, "not caused within 2m0s") {
 			t.Errorf("%s: %+v", fault.Type, response)
+		}
+		if counted := o.Cluster.Status.DrilledFaults; len(counted) > 0 {
+			t.Errorf("%s: it counts in the budget: %v", fault.Type, counted)
 		}
 	}
 }
@@ -167,6 +182,43 @@ func TestADrillsSwitchoverEndsWithAnotherPrimaryOrIsRefused(t *testing.T) {
 		(&Steps{}).CauseFault(t.Context(), o)
 		if got := o.Cluster.Status.FailoverDrill.State; got != c.state {
 			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func (a *asked) Fault(_ context.Context, _ agents.Target, request agentapi.FaultRequest) error {
+	a.faults = append(a.faults, request.Fault+" "+request.Token)
+	return a.err
+}
+
+func TestAnAgentIsAskedForAFaultUntilItSaysWhatCameOfIt(t *testing.T) {
+	said := func(state, token string) func(*observed.Cluster) {
+		return func(o *observed.Cluster) {
+			o.Agents["shop-0"].Fault = &agentapi.FaultStatus{Token: token, State: state, Message: "so it is"}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*observed.Cluster)
+		err    error
+		asks   bool
+		state  v1alpha1.ClusterFailoverDrillState
+	}{
+		"it has not heard of it":        {func(*observed.Cluster) {}, nil, true, v1alpha1.FailoverDrillInjecting},
+		"it has done that of another":   {said(agentapi.FaultDone, "c"), nil, true, v1alpha1.FailoverDrillInjecting},
+		"it did not accept the request": {func(*observed.Cluster) {}, agents.ErrResponse, true, v1alpha1.FailoverDrillInjecting},
+		"it is too old":                 {func(*observed.Cluster) {}, agents.ErrUnknownRoute, true, v1alpha1.FailoverDrillRefused},
+		"it goes on":                    {said(agentapi.FaultRunning, "d"), nil, false, v1alpha1.FailoverDrillInjecting},
+		"it is done":                    {said(agentapi.FaultDone, "d"), nil, false, v1alpha1.FailoverDrillInjected},
+		"it refuses":                    {said(agentapi.FaultRefused, "d"), nil, false, v1alpha1.FailoverDrillRefused},
+		"it does not respond":           {func(o *observed.Cluster) { delete(o.Agents, "shop-0") }, nil, false, v1alpha1.FailoverDrillInjecting},
+		"its pod is another one":        {func(o *observed.Cluster) { o.Pod(0).UID = "new" }, nil, false, v1alpha1.FailoverDrillInjected},
+	} {
+		told := &asked{err: c.err}
+		o := observedtest.Trio(observedtest.All(injecting(v1alpha1.FailoverFault{Type: v1alpha1.FaultFreezePostmaster}), c.change))
+		o.Authority = &certificate.Authority{}
+		(&Steps{Agents: told}).CauseFault(t.Context(), o)
+		if got := o.Cluster.Status.FailoverDrill.State; got != c.state || (len(told.faults) == 1) != c.asks || c.asks && told.faults[0] != "FreezePostmaster d" {
+			t.Errorf("%s: %s, asked for %v", name, got, told.faults)
 		}
 	}
 }

@@ -96,6 +96,7 @@ func TestWhichReplicaMayBeClonedAgain(t *testing.T) {
 type asked struct {
 	Agents
 	reinits []string
+	faults  []string
 	err     error
 }
 

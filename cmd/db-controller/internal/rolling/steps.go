@@ -15,6 +15,7 @@ type Agents interface {
 	Restart(ctx context.Context, target agents.Target, configHash string) error
 	Switchover(ctx context.Context, target agents.Target, request agentapi.SwitchoverRequest) error
 	Reinit(ctx context.Context, target agents.Target, request agentapi.ReinitRequest) error
+	Fault(ctx context.Context, target agents.Target, request agentapi.FaultRequest) error
 }
 
 // Steps that restart, replace and switch over. Each is a step of a plan.

@@ -62,6 +62,15 @@ func TestAFaultIsCausedOnlyWhereItIsSafe(t *testing.T) {
 		"a forced deletion where they do": {func(o *observed) {
 			o.drill.Spec.Fault.Force, o.cluster.Spec.Synchronous = true, &v1alpha1.Synchronous{Number: 1}
 		}, flow.KindNext, "", ""},
+		"a kill where commits don't wait": {func(o *observed) {
+			o.drill.Spec.Fault = v1alpha1.FailoverFault{Type: v1alpha1.FaultKillPostmaster}
+		}, flow.KindStop, v1alpha1.ReasonInvalidSpec, "the fault KillPostmaster could lose acknowledged commits"},
+		"the stop of a replica that is the primary": {func(o *observed) {
+			o.drill.Spec.Fault = v1alpha1.FailoverFault{Type: v1alpha1.FaultStopReplica, Instance: "shop-0"}
+		}, flow.KindStop, v1alpha1.ReasonInvalidSpec, "shop-0 is the primary"},
+		"the stop of a replica that isn't": {func(o *observed) {
+			o.drill.Spec.Fault = v1alpha1.FailoverFault{Type: v1alpha1.FaultStopReplica, Instance: "shop-7"}
+		}, flow.KindStop, v1alpha1.ReasonInvalidSpec, "has no instance shop-7"},
 		"a cluster that hibernates": {func(o *observed) { o.cluster.Spec.Hibernate = true }, flow.KindWait, v1alpha1.ReasonUnsafe, "is hibernated"},
 		"failover that is paused":   {func(o *observed) { o.cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: at(time.Hour)} }, flow.KindWait, v1alpha1.ReasonUnsafe, "spec.failover.pausedUntil"},
 		"an instance that is fenced": {func(o *observed) {
@@ -236,5 +245,33 @@ func TestAResultIsTakenFromTheJob(t *testing.T) {
 	if got == nil || got.RowsAcknowledged != 900 || got.RowsLost != 2 || got.LongestGap.Duration != 1234*time.Millisecond || got.LongestGapKept.Duration != 2345*time.Millisecond ||
 		got.TimeToWhole.Duration != 42*time.Second || got.Primary != "shop-0" {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestAFaultHitsThePrimaryOrTheReplicaThatIsMeant(t *testing.T) {
+	delayed := func(o *observed) {
+		o.cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: "shop-2", Delay: metav1.Duration{Duration: time.Hour}}}
+	}
+	stop := func(instance string) func(*observed) {
+		return func(o *observed) {
+			o.drill.Spec.Fault = v1alpha1.FailoverFault{Type: v1alpha1.FaultStopReplica, Instance: instance}
+		}
+	}
+	for name, c := range map[string]struct {
+		changes []func(*observed)
+		hits    string
+	}{
+		"the primary":               {nil, "shop-0"},
+		"the last replica":          {[]func(*observed){stop("")}, "shop-2"},
+		"the last that follows":     {[]func(*observed){stop(""), delayed}, "shop-1"},
+		"a replica that is named":   {[]func(*observed){stop("shop-1")}, "shop-1"},
+		"a delayed one by its name": {[]func(*observed){stop("shop-2"), delayed}, "shop-2"},
+	} {
+		o := world(c.changes...)
+		o.drill.Status.Request = &v1alpha1.FailoverDrillRequest{ClusterUID: "c"}
+		decide(t.Context(), o)
+		if inject := o.drill.Status.Request.Inject; inject == nil || inject.Instance != c.hits {
+			t.Errorf("%s: %+v", name, inject)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package failoverdrill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +83,23 @@ func (o *observed) instance(name string) *v1alpha1.InstanceStatus {
 	for i := range o.cluster.Status.Instances {
 		if o.cluster.Status.Instances[i].Name == name {
 			return &o.cluster.Status.Instances[i]
+		}
+	}
+	return nil
+}
+
+// victim is the instance that the fault is to hit; nil: it is not known.
+func (o *observed) victim() *v1alpha1.InstanceStatus {
+	fault := o.drill.Spec.Fault
+	switch {
+	case fault.Type != v1alpha1.FaultStopReplica:
+		return o.instance(o.cluster.Status.Primary)
+	case fault.Instance != "":
+		return o.instance(fault.Instance)
+	}
+	for _, instance := range slices.Backward(o.cluster.Status.Instances) {
+		if instance.Name != o.cluster.Status.Primary && o.cluster.Spec.Delay(instance.Name) == 0 {
+			return o.instance(instance.Name)
 		}
 	}
 	return nil

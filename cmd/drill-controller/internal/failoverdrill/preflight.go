@@ -76,24 +76,33 @@ func clusterExists(o *observed) flow.Outcome {
 }
 
 func clusterHasReplicas(o *observed) flow.Outcome {
-	to := o.drill.Spec.Fault.To
+	to, replica := o.drill.Spec.Fault.To, o.drill.Spec.Fault.Instance
 	switch {
 	case o.cluster.Spec.Instances < 2:
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf(
 			"PostgresCluster %s has one instance, so nobody could take over. Set spec.instances: 3 there, and create another FailoverDrill.", o.cluster.Name))
 	case to != "" && to == o.cluster.Status.Primary:
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s is the primary already. Create a FailoverDrill with another spec.fault.to, or without it.", to))
+	case replica != "" && replica == o.cluster.Status.Primary:
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s is the primary, and the fault StopReplica hits a replica. Create a FailoverDrill with another spec.fault.instance, or without it.", replica))
+	case replica != "" && len(o.cluster.Status.Instances) > 0 && o.instance(replica) == nil:
+		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("PostgresCluster %s has no instance %s. Create a FailoverDrill with another spec.fault.instance, or without it.", o.cluster.Name, replica))
 	}
 	return flow.Next
 }
 
 // nothingIsLost: a primary that has no time to hand over takes with it what no replica has confirmed.
 func nothingIsLost(o *observed) flow.Outcome {
-	if o.drill.Spec.Fault.Force && o.cluster.Spec.Synchronous == nil {
-		return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("PostgresCluster %s replicates asynchronously, so a forced deletion could lose acknowledged commits, "+
-			"those of applications as well. Set spec.synchronous there, and create another FailoverDrill, or create one without spec.fault.force.", o.cluster.Name))
+	fault := o.drill.Spec.Fault
+	if !protocol.FaultMayLose(fault) || o.cluster.Spec.Synchronous != nil {
+		return flow.Next
 	}
-	return flow.Next
+	what, instead := fmt.Sprintf("the fault %s", fault.Type), fmt.Sprintf("with spec.fault.type: %s", v1alpha1.FaultDeletePrimaryPod)
+	if fault.Force {
+		what, instead = "a forced deletion", "without spec.fault.force"
+	}
+	return flow.Stop(v1alpha1.ReasonInvalidSpec, fmt.Sprintf("PostgresCluster %s replicates asynchronously, so %s could lose acknowledged commits, "+
+		"those of applications as well. Set spec.synchronous there, and create another FailoverDrill, or create one %s.", o.cluster.Name, what, instead))
 }
 
 func nothingIsPaused(o *observed) flow.Outcome {

@@ -91,14 +91,14 @@ func decide(_ context.Context, o *observed) flow.Outcome {
 	if o.decided() {
 		return flow.Next
 	}
-	primary := o.instance(o.cluster.Status.Primary)
 	outcome := safe(o)
+	victim := o.victim()
 	switch {
-	case outcome.Finished() && primary != nil && primary.PodUID != "":
-		status.Request.Inject = &v1alpha1.FailoverInjection{Instance: primary.Name, PodUID: primary.PodUID, DecidedAt: metav1.Time{Time: o.now}}
-		return flow.Save(v1alpha1.ReasonInjecting, fmt.Sprintf("The fault %s is to hit %s.", o.drill.Spec.Fault.Type, primary.Name))
+	case outcome.Finished() && victim != nil && victim.PodUID != "":
+		status.Request.Inject = &v1alpha1.FailoverInjection{Instance: victim.Name, PodUID: victim.PodUID, DecidedAt: metav1.Time{Time: o.now}}
+		return flow.Save(v1alpha1.ReasonInjecting, fmt.Sprintf("The fault %s is to hit %s.", o.drill.Spec.Fault.Type, victim.Name))
 	case outcome.Finished():
-		outcome = unsafe("The pod of the primary of PostgresCluster %s is not known.", o.cluster.Name)
+		outcome = unsafe("The pod that the fault %s is to hit in PostgresCluster %s is not known.", o.drill.Spec.Fault.Type, o.cluster.Name)
 	}
 	status.Failure = &v1alpha1.Failure{Reason: v1alpha1.ReasonUnsafe, Message: "No fault was caused, because the cluster changed while the drill was prepared. " + outcome.Message}
 	return flow.Save(v1alpha1.ReasonUnsafe, status.Failure.Message)
@@ -137,7 +137,7 @@ func recovering(o *observed) string {
 	inject := o.drill.Status.Request.Inject
 	hit := o.instance(inject.Instance)
 	switch fault := o.drill.Spec.Fault.Type; {
-	case hit == nil || fault == v1alpha1.FaultDeletePrimaryPod && hit.PodUID == inject.PodUID:
+	case hit == nil || (fault == v1alpha1.FaultDeletePrimaryPod || fault == v1alpha1.FaultStopReplica) && hit.PodUID == inject.PodUID:
 		return fmt.Sprintf("The pod of %s has not been replaced yet.", inject.Instance)
 	case fault == v1alpha1.FaultSwitchover && o.cluster.Status.Primary == inject.Instance:
 		return fmt.Sprintf("Nobody has taken over from %s yet.", inject.Instance)
