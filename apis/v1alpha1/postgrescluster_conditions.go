@@ -66,6 +66,8 @@ const (
 	ReasonStatusOutdated = "StatusOutdated"
 	// ReasonUnschedulable: no node can run the pod.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonImageVolumesUnsupported: spec names images of extensions, and the nodes are not known to be able to mount images.
+	ReasonImageVolumesUnsupported = "ImageVolumesUnsupported"
 	// ReasonImageUnavailable: an image can't be pulled.
 	ReasonImageUnavailable = "ImageUnavailable"
 

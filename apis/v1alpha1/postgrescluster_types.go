@@ -63,6 +63,8 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.bootstrap) || !has(self.bootstrap.initdb) || !has(self.bootstrap.initdb.walSegmentSize) || quantity(self.storage.size).asApproximateFloat() >= 20.0 * quantity(self.bootstrap.initdb.walSegmentSize).asApproximateFloat() || self.bootstrap.initdb.walSegmentSize in ['1Mi','2Mi','4Mi','8Mi','16Mi']",message="spec.storage.size must be at least 20 times spec.bootstrap.initdb.walSegmentSize, because PostgreSQL keeps several segments: use smaller segments or a larger volume"
 // +kubebuilder:validation:XValidation:rule="has(self.runAs) == has(oldSelf.runAs) && (!has(self.runAs) || self.runAs == oldSelf.runAs)",message="spec.runAs can't be changed, because PostgreSQL's files belong to the user: create a new PostgresCluster, and move the data with a Restore"
 // +kubebuilder:validation:XValidation:rule="!has(self.replicationSlots) || self.replicationSlots.all(s, s.ensure == 'Absent') || (has(self.postgresql) && has(self.postgresql.parameters) && 'wal_level' in self.postgresql.parameters && self.postgresql.parameters['wal_level'] == 'logical')",message="spec.replicationSlots needs logical decoding: set spec.postgresql.parameters.wal_level to logical"
+// +kubebuilder:validation:XValidation:rule="self.version >= 18 || !has(self.postgresql) || !has(self.postgresql.extensionImages) || size(self.postgresql.extensionImages) == 0",message="spec.postgresql.extensionImages needs spec.version 18 or later, because earlier servers look for extensions only in their own image: set spec.image to an image that has the extensions"
+// +kubebuilder:validation:XValidation:rule="!has(self.postgresql) || !has(self.postgresql.extensionImages) || !has(self.postgresql.parameters) || !['extension_control_path','dynamic_library_path'].exists(n, n in self.postgresql.parameters)",message="spec.postgresql.parameters can't set extension_control_path and dynamic_library_path beside spec.postgresql.extensionImages, which Howdah sets them from: remove them"
 type PostgresClusterSpec struct {
 	// Version is the desired major version of PostgreSQL. status.version is what runs. The first version is taken from
 	// here, a higher one is reached by an Upgrade, and a lower one is never acted on.
@@ -293,6 +295,27 @@ type PostgreSQLSpec struct {
 	// Log configures what the agent writes of the server's log.
 	// +optional
 	Log *PostgreSQLLog `json:"log,omitempty"`
+	// ExtensionImages have extensions that spec.image lacks. Kubernetes mounts them into the pods, and the server finds the extensions
+	// there by extension_control_path and dynamic_library_path. They need version 18 or later, and nodes that can mount images. A change
+	// restarts the instances, replicas first. spec.databases[].extensions creates the extensions in databases.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ExtensionImages []ExtensionImage `json:"extensionImages,omitempty"`
+}
+
+// ExtensionImage is an image with extensions.
+type ExtensionImage struct {
+	// Name of the image in this list, such as pgvector.
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// Image has share/extension and lib, or the files of a Debian package. It is pulled with spec.imagePullSecrets. Tag each build, and never
+	// push another content under a tag.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image"`
 }
 
 // PostgreSQLLog configures what the agent writes of the server's log.

@@ -254,6 +254,13 @@ type NewCluster struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	// ExtensionImages instead of spec.postgresql.extensionImages of the cluster that was backed up, which are taken over if it exists
+	// or the repository is encrypted.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	ExtensionImages []ExtensionImage `json:"extensionImages,omitempty"`
 	// RunAs is the user of its pods. By default, that of the cluster that was backed up.
 	// +optional
 	RunAs *RunAs `json:"runAs,omitempty"`

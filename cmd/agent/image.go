@@ -7,6 +7,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/imagetrial"
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -20,7 +21,7 @@ func imageCommand() *cobra.Command {
 			if err := os.MkdirAll(scratch, 0o700); err != nil {
 				return err
 			}
-			worker := imagetrial.Worker{Scratch: scratch, Run: postgres.Exec}
+			worker := imagetrial.Worker{Scratch: scratch, Run: postgres.Exec, ExtensionsDir: agentapi.ExtensionsDir}
 			return exit(job.Run(cmd.Context(), job.PodFiles(), worker.Try))
 		},
 	}

@@ -19,6 +19,7 @@ func initCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			worker := initialize.Worker{
 				Volume: agentapi.VolumeDir, Run: postgres.Exec, Now: time.Now, Reports: initialize.InCluster, Secrets: agentapi.SecretsDir,
+				ExtensionsDir: agentapi.ExtensionsDir,
 			}
 			return exit(job.Run(cmd.Context(), job.PodFiles(), worker.Init))
 		},

@@ -69,7 +69,7 @@ func restore(ctx context.Context, root string, task agentapi.RestoreJob) (agenta
 		Volume: generation.Volume(filepath.Join(root, agentapi.VolumeDir)), SocketDir: filepath.Join(root, agentapi.SocketDir),
 		RunDir: filepath.Join(root, agentapi.RunDir), WAL: filepath.Join(root, agentapi.WALPath),
 		Run: postgres.Exec, Now: time.Now, OpenStore: openPatiently, Report: reporter.Report, Log: slog.Default(),
-		Memory: job.MemoryLimit(job.Cgroup),
+		Memory: job.MemoryLimit(job.Cgroup), ExtensionsDir: filepath.Join(root, agentapi.ExtensionsDir),
 	}
 	task.MemoryLimit = backup.BuffersFor(worker.Memory, task.MemoryLimit)
 	return worker.Restore(ctx, task)

@@ -16,8 +16,9 @@ const StopTimeoutSeconds int64 = 120
 const (
 	VolumeDir      = "/var/lib/howdah"
 	RunDir         = "/run/howdah"
-	BinDir         = "/run/howdah/bin"    // the agent is copied there, or its image is mounted there
-	PasswdFile     = "/run/howdah/passwd" // is mounted as /etc/passwd where the image doesn't know the user
+	BinDir         = "/run/howdah/bin"        // the agent is copied there, or its image is mounted there
+	ExtensionsDir  = "/run/howdah/extensions" // images of spec.postgresql.extensionImages, a folder each
+	PasswdFile     = "/run/howdah/passwd"     // is mounted as /etc/passwd where the image doesn't know the user
 	AgentPath      = "/run/howdah/bin/agent"
 	WALPath        = "/run/howdah/bin/wal" // archive_command and restore_command
 	SocketDir      = "/var/run/postgresql"

@@ -269,6 +269,9 @@ func (j Job) pod() corev1.PodSpec {
 	}
 	if j.binary() == agentapi.AgentPath {
 		Agent{Image: j.Agent.Image, Mounted: j.mountsImages()}.Bring(&pod)
+		if j.ClusterSpec != nil {
+			BringExtensions(&pod, j.ClusterSpec)
+		}
 	}
 	if j.OldImage != "" && !j.mountsImages() {
 		pod.InitContainers = append(pod.InitContainers, j.copyOldImage())

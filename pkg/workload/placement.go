@@ -70,6 +70,7 @@ func (j Job) Fits(live *batchv1.Job) bool {
 	have, want := live.Spec.Template.Spec, j.pod()
 	return have.Containers[0].Image == want.Containers[0].Image &&
 		equality.Semantic.DeepEqual(have.Containers[0].Resources, want.Containers[0].Resources) &&
+		slices.Equal(ExtensionImages(&have), ExtensionImages(&want)) &&
 		equality.Semantic.DeepEqual(fitting(have), fitting(want)) && adorned(live.Spec.Template.ObjectMeta, j.template())
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -23,6 +24,8 @@ const ReasonBadImage = "BadImage"
 type Worker struct {
 	Scratch string // an empty folder; its path must be short, as a socket lies in it
 	Run     postgres.Run
+	// ExtensionsDir has the images of extensions that the cluster has.
+	ExtensionsDir string
 }
 
 // Format is what the programs that run on a data directory must have been built for.
@@ -58,7 +61,11 @@ func (w Worker) Try(ctx context.Context, task agentapi.ImageJob) (agentapi.Image
 	if _, err := initialize.Initdb(ctx, w.Run, binDir, task.MajorVersion, args...); err != nil {
 		return none, w.refuse(ctx, fmt.Errorf("initdb fails: %w", err))
 	}
-	if err := w.start(ctx, binDir, pgdata, task.PreloadLibraries); err != nil {
+	found, err := extensions.Find(w.ExtensionsDir, task.MajorVersion)
+	if err != nil {
+		return none, w.refuse(ctx, err)
+	}
+	if err := w.start(ctx, binDir, pgdata, task.PreloadLibraries, found); err != nil {
 		return none, w.refuse(ctx, err)
 	}
 	control, err := postgres.ReadControlData(ctx, w.Run, binDir, pgdata)
@@ -92,11 +99,11 @@ func (w Worker) refuse(ctx context.Context, err error) error {
 }
 
 // start has a server start and stop with the libraries of the cluster.
-func (w Worker) start(ctx context.Context, binDir, pgdata, libraries string) error {
-	lines, err := postgres.RenderConf([]postgres.Parameter{
+func (w Worker) start(ctx context.Context, binDir, pgdata, libraries string, found extensions.Folders) error {
+	lines, err := postgres.RenderConf(append(found.Parameters(), []postgres.Parameter{
 		{Name: "listen_addresses"}, {Name: "unix_socket_directories", Value: w.Scratch}, {Name: "fsync", Value: "off"},
 		{Name: "shared_buffers", Value: "16MB"}, {Name: "shared_preload_libraries", Value: libraries},
-	})
+	}...))
 	if err != nil {
 		return err
 	}

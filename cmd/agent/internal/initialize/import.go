@@ -59,7 +59,11 @@ func (w Worker) runImport(ctx context.Context, task agentapi.InitJob, binDir, pg
 	if libraries := task.Import.PreloadLibraries; libraries != "" {
 		options += " -c shared_preload_libraries='" + strings.ReplaceAll(libraries, "'", `'\''`) + "'"
 	}
-	stop, err := w.start(ctx, binDir, pgdata, dir, options)
+	found, err := w.findExtensions(task.MajorVersion)
+	if err != nil {
+		return err
+	}
+	stop, err := w.start(ctx, binDir, pgdata, dir, options+found.Options())
 	if err != nil {
 		return err
 	}

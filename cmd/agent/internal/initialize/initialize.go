@@ -18,6 +18,9 @@ import (
 // ReasonNoPrograms is the reason of a Job whose image has another PostgreSQL than it should.
 const ReasonNoPrograms = "UnknownVersion"
 
+// ReasonBadImage is the reason of a Job that has the image of an extension with nothing in it.
+const ReasonBadImage = "BadImage"
+
 // Result is what an init Job hands over.
 type Result struct {
 	DataGeneration   string `json:"dataGeneration"`
@@ -35,6 +38,8 @@ type Worker struct {
 	// Reports opens what a Job that imports reports to. Secrets is the folder of its Secrets.
 	Reports func(ctx context.Context, object agentapi.Object) (Reports, error)
 	Secrets string
+	// ExtensionsDir has the images of extensions that the cluster has.
+	ExtensionsDir string
 }
 
 // Init makes the generation that the job asks for and adopts it. One that is whole is only adopted.

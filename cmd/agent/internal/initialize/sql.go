@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
@@ -39,12 +40,16 @@ func (w Worker) runSQL(ctx context.Context, task agentapi.InitJob, binDir, pgdat
 	if err != nil {
 		return err
 	}
+	found, err := w.findExtensions(task.MajorVersion)
+	if err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "sql")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	stop, err := w.start(ctx, binDir, pgdata, dir, "")
+	stop, err := w.start(ctx, binDir, pgdata, dir, found.Options())
 	if err != nil {
 		return err
 	}
@@ -85,6 +90,15 @@ func (w Worker) readSQL(files []agentapi.SQLFile) (texts []string, err error) {
 		texts = append(texts, string(text))
 	}
 	return texts, nil
+}
+
+// findExtensions of mounted images. Another attempt would find the same.
+func (w Worker) findExtensions(major int) (extensions.Folders, error) {
+	found, err := extensions.Find(w.ExtensionsDir, major)
+	if err != nil {
+		return found, job.Final(ReasonBadImage, err)
+	}
+	return found, nil
 }
 
 // start runs a server whose socket is in dir, with more options, until stop is called.

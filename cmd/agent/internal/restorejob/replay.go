@@ -202,7 +202,7 @@ func (r *restoring) configure(ctx context.Context, target agentapi.RestoreTarget
 	if err != nil {
 		return err
 	}
-	conf, err := postgres.RenderConf(parameters(r, control, target))
+	conf, err := postgres.RenderConf(append(parameters(r, control, target), r.extensions.Parameters()...))
 	if err != nil {
 		return err
 	}

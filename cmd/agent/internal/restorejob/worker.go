@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -64,20 +65,23 @@ type Worker struct {
 	Log    *slog.Logger
 	// Memory of the Job's container, in bytes; 0: without limit.
 	Memory int64
+	// ExtensionsDir has the images of extensions that the cluster has.
+	ExtensionsDir string
 }
 
 // restoring is one run of a worker.
 type restoring struct {
 	Worker
-	task     agentapi.RestoreJob
-	store    objstore.Store
-	manifest *backup.Manifest
-	binDir   string
-	pgdata   string
-	last     postgres.Segment
-	toTheEnd bool // replay had no target to stop at
-	fetched  time.Duration
-	taken    int64 // bytes that were not fetched, because the previous data still held them
+	task       agentapi.RestoreJob
+	extensions extensions.Folders
+	store      objstore.Store
+	manifest   *backup.Manifest
+	binDir     string
+	pgdata     string
+	last       postgres.Segment
+	toTheEnd   bool // replay had no target to stop at
+	fetched    time.Duration
+	taken      int64 // bytes that were not fetched, because the previous data still held them
 	// before is the copy of the previous data that is given up; empty: none is whole, as a former run had begun with it.
 	before string
 	// lacks is what the previous data lacks of the backup.
@@ -158,6 +162,9 @@ const (
 // open finds the programs, the store and the backup.
 func (r *restoring) open(ctx context.Context) (err error) {
 	if r.binDir, err = postgres.BinDir(ctx, r.Run, r.task.MajorVersion); err != nil {
+		return job.Final(ReasonWrongPrograms, err)
+	}
+	if r.extensions, err = extensions.Find(r.ExtensionsDir, r.task.MajorVersion); err != nil {
 		return job.Final(ReasonWrongPrograms, err)
 	}
 	if r.store, err = r.OpenStore(ctx, r.task.Repository); err != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -14,6 +15,8 @@ type Image struct {
 	Statements bool
 	// LZ4 compresses WAL for a fraction of the CPU time of PostgreSQL's own method.
 	LZ4 bool
+	// Extensions are those of mounted images.
+	Extensions extensions.Folders
 }
 
 // libraryFolders are where an image has its libraries, beside the programs.
@@ -40,5 +43,5 @@ func (i Image) parameters() []postgres.Parameter {
 	if i.Statements {
 		params["shared_preload_libraries"] = "pg_stat_statements"
 	}
-	return postgres.ParameterList(params)
+	return append(postgres.ParameterList(params), i.Extensions.Parameters()...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/imagetrial"
 	"howdah.dev/howdah/cmd/agent/internal/poolers"
@@ -58,6 +59,9 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	}
 	a.binDir, a.segSize = binDir, control.SegSize
 	a.paths, a.image = i.configPaths(g.ID), settings.Inspect(ctx, postgres.Exec, a.binDir, a.pgdata)
+	if a.image.Extensions, err = extensions.Find(filepath.Join(i.Paths.RunDir, filepath.Base(agentapi.ExtensionsDir)), g.MajorVersion); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(a.paths.Dir, 0o700); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -40,8 +41,13 @@ func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pg
 		return none, err
 	}
 	w.Report(job.Progress{Phase: "Asking"}) // last: what comes and goes, such as prepared transactions, is to be true when the cluster is stopped
+	images, err := extensions.Find(w.ExtensionsDir, task.ToVersion)
+	if err != nil {
+		return none, job.Final(ReasonBadImage, err)
+	}
 	findings, err := inspect(ctx, connect, target{
-		major: task.ToVersion, share: shareDir(found.newBin), lib: libDir(found.newBin), dropsSlots: task.DropLogicalSlots,
+		major: task.ToVersion, share: append([]string{shareDir(found.newBin)}, filepath.SplitList(images.Share)...),
+		lib: append([]string{libDir(found.newBin)}, filepath.SplitList(images.Lib)...), dropsSlots: task.DropLogicalSlots,
 	})
 	if err != nil {
 		return none, err

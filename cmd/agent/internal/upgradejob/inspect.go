@@ -17,8 +17,8 @@ import (
 // target is the new version, as far as the inspection needs it.
 type target struct {
 	major int
-	share string // its share folder, with extension/*.control
-	lib   string // its $libdir
+	share []string // its share folders, with extension/*.control
+	lib   []string // its $libdir, and where else it looks for libraries
 	// dropsSlots: a person consents to the loss of logical slots.
 	dropsSlots bool
 }
@@ -182,7 +182,7 @@ func missingFiles(ctx context.Context, conn *pgx.Conn, database string, to targe
 	}
 	var findings []agentapi.Finding
 	for _, extension := range extensions {
-		if !exists(filepath.Join(to.share, "extension", extension+".control")) {
+		if !anyHas(to.share, filepath.Join("extension", extension+".control")) {
 			findings = append(findings, agentapi.Finding{
 				Severity: severityError, Check: "ExtensionMissing", Database: database,
 				Message: fmt.Sprintf("extension %s is not in the image of PostgreSQL %d: DROP EXTENSION it first, or set spec.image to an image that has it", extension, to.major),
@@ -191,7 +191,7 @@ func missingFiles(ctx context.Context, conn *pgx.Conn, database string, to targe
 	}
 	for _, library := range libraries {
 		name := strings.TrimSuffix(strings.TrimPrefix(library, "$libdir/"), ".so")
-		if !exists(filepath.Join(to.lib, name+".so")) {
+		if !anyHas(to.lib, name+".so") {
 			findings = append(findings, agentapi.Finding{
 				Severity: severityError, Check: "LibraryMissing", Database: database,
 				Message: fmt.Sprintf("functions use the library %s, which is not in the image of PostgreSQL %d: set spec.image to an image that has it", name, to.major),
@@ -201,9 +201,11 @@ func missingFiles(ctx context.Context, conn *pgx.Conn, database string, to targe
 	return findings, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+func anyHas(folders []string, path string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		_, err := os.Stat(filepath.Join(folder, path))
+		return err == nil
+	})
 }
 
 func column(ctx context.Context, conn *pgx.Conn, query string, args ...any) ([]string, error) {

@@ -31,7 +31,7 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.User = "checker"
-		said := saidOf(t, config, target{major: 18, share: "/nowhere", lib: "/nowhere"})
+		said := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: []string{"/nowhere"}})
 		want := map[string]string{
 			"PreparedTransactions": "Error: the prepared transaction half in postgres",
 			"InPlaceTablespace":    "Error: pg_upgrade can't upgrade the tablespace cold",
@@ -46,7 +46,7 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 				t.Errorf("%s says %q, want %q", check, said[check], text)
 			}
 		}
-		if consented := saidOf(t, config, target{major: 18, share: "/nowhere", lib: "/nowhere", dropsSlots: true})["LogicalSlots"]; strings.HasPrefix(consented, "Error") {
+		if consented := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: []string{"/nowhere"}, dropsSlots: true})["LogicalSlots"]; strings.HasPrefix(consented, "Error") {
 			t.Errorf("with consent: %s", consented)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -34,7 +35,11 @@ const (
 
 // pgUpgrade runs pg_upgrade, and reports what it is busy with. What it has found wrong is in the error.
 func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, oldData, newData string, more ...string) error {
-	options, err := w.serverOptions(oldData)
+	oldOptions, err := w.serverOptions(oldData)
+	if err != nil {
+		return err
+	}
+	newOptions, err := w.optionsFor(oldData, newData)
 	if err != nil {
 		return err
 	}
@@ -43,7 +48,7 @@ func (w Worker) pgUpgrade(ctx context.Context, phase string, found programs, old
 		return err
 	}
 	args := append([]string{
-		"--old-options=" + durable + options, "--new-options=" + options,
+		"--old-options=" + durable + oldOptions, "--new-options=" + newOptions,
 		"--old-bindir=" + found.oldBin, "--new-bindir=" + found.newBin,
 		"--old-datadir=" + oldData, "--new-datadir=" + newData,
 		"--username=postgres", "--socketdir=" + w.Scratch,
@@ -78,7 +83,10 @@ const durable = "-c fsync=on -c full_page_writes=on "
 // initdb's configuration, not the cluster's. A server with more slots or a lower wal_level than they need refuses to start, some
 // extensions can't be created without their library, and pg_dump and pg_restore lock every table in one transaction. Huge pages are not
 // for a Job, which requests none.
-func (w Worker) serverOptions(oldData string) (string, error) {
+func (w Worker) serverOptions(oldData string) (string, error) { return w.optionsFor(oldData, oldData) }
+
+// optionsFor a server on data that takes over, or is, the old data.
+func (w Worker) optionsFor(oldData, data string) (string, error) {
 	slots, err := os.ReadDir(filepath.Join(oldData, "pg_replslot"))
 	if err != nil {
 		return "", fmt.Errorf("count the replication slots: %w", err)
@@ -92,16 +100,28 @@ func (w Worker) serverOptions(oldData string) (string, error) {
 	if n := len(slots); n > 0 {
 		options += fmt.Sprintf(" -c wal_level=logical -c max_replication_slots=%d -c max_wal_senders=%[1]d", max(n, 10))
 	}
-	if w.PreloadLibraries == "" {
+	major, err := majorOf(data)
+	if err != nil {
+		return "", err
+	}
+	found, err := extensions.Find(w.ExtensionsDir, major)
+	if err != nil {
+		return "", job.Final(ReasonBadImage, err)
+	}
+	settings := found.Parameters()
+	if w.PreloadLibraries != "" {
+		settings = append(settings, postgres.Parameter{Name: "shared_preload_libraries", Value: w.PreloadLibraries})
+	}
+	if len(settings) == 0 {
 		return options, nil
 	}
-	conf := filepath.Join(w.Scratch, "server.conf")
-	return options + " -c config_file=" + conf, w.writeConf(conf)
+	conf := filepath.Join(w.Scratch, fmt.Sprintf("server-%d.conf", major))
+	return options + " -c config_file=" + conf, writeConf(conf, settings)
 }
 
 // writeConf writes what must not be said on a command line, which goes through shells.
-func (w Worker) writeConf(path string) error {
-	lines, err := postgres.RenderConf([]postgres.Parameter{{Name: "shared_preload_libraries", Value: w.PreloadLibraries}})
+func writeConf(path string, settings []postgres.Parameter) error {
+	lines, err := postgres.RenderConf(settings)
 	if err != nil {
 		return err
 	}
@@ -111,15 +131,21 @@ func (w Worker) writeConf(path string) error {
 // environment is that of pg_upgrade and of what it runs: no setting of a role or a database, which the new server gets as well,
 // reaches their sessions. A limit that only the new version knows is set nowhere before it runs.
 func environment(oldData string) ([]string, error) {
-	content, err := os.ReadFile(filepath.Join(oldData, "PG_VERSION"))
+	major, err := majorOf(oldData)
 	if err != nil {
 		return nil, err
 	}
-	old, err := postgres.ParseVersion(string(content))
+	return []string{"LC_ALL=C", "TZ=UTC", "PGOPTIONS=" + postgres.SessionOptions(postgres.SessionSettings(major))}, nil
+}
+
+// majorOf a data directory.
+func majorOf(data string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(data, "PG_VERSION"))
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return []string{"LC_ALL=C", "TZ=UTC", "PGOPTIONS=" + postgres.SessionOptions(postgres.SessionSettings(old.Major))}, nil
+	version, err := postgres.ParseVersion(string(content))
+	return version.Major, err
 }
 
 // follow collects the output, and shows its lines as they come.

@@ -38,6 +38,8 @@ type Worker struct {
 	Run              postgres.Run
 	Now              func() time.Time
 	Report           func(job.Progress)
+	// ExtensionsDir has the images of extensions that the new version gets.
+	ExtensionsDir string
 }
 
 func (w Worker) binDir(ctx context.Context, major int) (string, error) {

@@ -184,6 +184,9 @@ func TestTheLockTableHasRoomForEveryTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("17\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	options, err := Worker{}.serverOptions(data)
 	if err != nil || !strings.Contains(options, "-c max_locks_per_transaction=84") {
 		t.Errorf("%s: %v", options, err)

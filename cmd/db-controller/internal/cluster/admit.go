@@ -23,7 +23,7 @@ import (
 type policy func(o *observed.Cluster, images manager.Images) (reason, refused string)
 
 // policies in the order in which they are asked.
-var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere}
+var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere, imagesMountable}
 
 // admit stops before anything is touched when something stands in the way.
 func (r *Reconciler) admit(_ context.Context, o *observed.Cluster) flow.Outcome {
@@ -79,6 +79,16 @@ func credentialsThere(o *observed.Cluster, _ manager.Images) (string, string) {
 		return "", ""
 	}
 	return v1alpha1.ReasonSecretNotFound, report.MissingCredentials(o)
+}
+
+// imagesMountable: an API server that knows no image volumes mounts an empty folder instead.
+func imagesMountable(o *observed.Cluster, _ manager.Images) (string, string) {
+	if len(o.Cluster.Spec.PostgreSQL.ExtensionImages) == 0 || o.AgentOfPods.Mounted || o.AgentOfPods.MountedInJobs {
+		return "", ""
+	}
+	return v1alpha1.ReasonImageVolumesUnsupported, "spec.postgresql.extensionImages needs nodes that can mount images, and it isn't known that they can: " +
+		"they need Kubernetes 1.35 or later, and a container runtime that mounts images. If they have both, set agent.imageVolume: jobs in the values of " +
+		"Howdah's chart; if not, remove extensionImages, and set spec.image to an image that has the extensions."
 }
 
 // namesFree: nothing that the cluster needs to create is somebody else's already. Of a cluster that this process has begun, most

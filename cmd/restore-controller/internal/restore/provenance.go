@@ -55,6 +55,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 		admitted.Image = spec.Image
 	}
 	keep(d, "spec.postgresql.log", &admitted.PostgreSQL.Log, spec.PostgreSQL.Log, live.PostgreSQL.Log)
+	keep(d, "spec.postgresql.extensionImages", &admitted.PostgreSQL.ExtensionImages, spec.PostgreSQL.ExtensionImages, live.PostgreSQL.ExtensionImages)
 	keep(d, "spec.imagePullSecrets", &admitted.ImagePullSecrets, spec.ImagePullSecrets, live.ImagePullSecrets)
 	keep(d, "spec.scheduling.nodeSelector", &admitted.Scheduling.NodeSelector, spec.Scheduling.NodeSelector, live.Scheduling.NodeSelector)
 	keep(d, "spec.scheduling.nodeAffinity", &admitted.Scheduling.NodeAffinity, spec.Scheduling.NodeAffinity, live.Scheduling.NodeAffinity)

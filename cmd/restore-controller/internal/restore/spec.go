@@ -69,6 +69,12 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 	if wanted.SuperuserAccess != nil {
 		spec.SuperuserAccess = *wanted.SuperuserAccess
 	}
+	if spec.Version < 18 { // the cluster waits for its Upgrade to a version that has them
+		spec.PostgreSQL.ExtensionImages = nil
+	}
+	if wanted.ExtensionImages != nil {
+		spec.PostgreSQL.ExtensionImages = wanted.ExtensionImages
+	}
 	if wanted.RunAs != nil {
 		spec.RunAs = wanted.RunAs
 	}

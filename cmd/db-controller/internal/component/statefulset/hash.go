@@ -26,14 +26,27 @@ type userInputs struct {
 	S3Secret        string              `json:"s3Secret,omitempty"`
 	KeysSecret      string              `json:"keysSecret,omitempty"`
 	Pods            string              `json:"pods,omitempty"`
+	// Extensions are the images of extensions.
+	Extensions []v1alpha1.ExtensionImage `json:"extensions,omitempty"`
 }
 
 // Hash of what can only change with a new pod.
 func Hash(cluster *v1alpha1.PostgresCluster, in Inputs) string {
 	return hashOf(userInputs{
 		cluster.Status.Image, cluster.Status.DataGeneration, cluster.Spec.Resources.Requests, cluster.Spec.Resources.Limits,
-		cluster.Spec.SuperuserAccess, in.S3Secret, in.KeysSecret, podsHash(cluster),
+		cluster.Spec.SuperuserAccess, in.S3Secret, in.KeysSecret, podsHash(cluster), extensionsOf(cluster),
 	})
+}
+
+// extensionsSince is the first version that finds extensions in mounted images.
+const extensionsSince = 18
+
+// extensionsOf the pods of a cluster. Those of an earlier version, which waits for its Upgrade, mount none.
+func extensionsOf(cluster *v1alpha1.PostgresCluster) []v1alpha1.ExtensionImage {
+	if cluster.Status.MajorVersion < extensionsSince {
+		return nil
+	}
+	return cluster.Spec.PostgreSQL.ExtensionImages
 }
 
 func hashOf(v any) string {
@@ -61,6 +74,9 @@ func Changes(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs) stri
 	}
 	if pod.Annotations[annotationPods] != podsHash(cluster) {
 		changes = append(changes, "what spec.pods says")
+	}
+	if !slices.Equal(workload.ExtensionImages(&pod.Spec), extensionsOf(cluster)) {
+		changes = append(changes, "other images of extensions")
 	}
 	if len(changes) == 0 {
 		return "other resources or mounted Secrets"

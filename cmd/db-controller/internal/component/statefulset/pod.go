@@ -72,6 +72,9 @@ func template(cluster *v1alpha1.PostgresCluster, in Inputs) corev1.PodTemplateSp
 	}
 	workload.Fit(&template.Spec, &cluster.Spec)
 	in.Agent.Bring(&template.Spec)
+	if len(extensionsOf(cluster)) > 0 {
+		workload.BringExtensions(&template.Spec, &cluster.Spec)
+	}
 	extend(&template, cluster)
 	return template
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 const (
@@ -83,7 +84,7 @@ func resourcesOnly(pod *corev1.Pod, cluster *v1alpha1.PostgresCluster, in Inputs
 	container := postgresOf(pod)
 	return container != nil && len(outgrown(pod, cluster, in)) == 0 && pod.Annotations[v1alpha1.AnnotationTemplateHash] != Hash(cluster, in) &&
 		container.Image == cluster.Status.Image && pod.Annotations[AnnotationDataGeneration] == cluster.Status.DataGeneration &&
-		pod.Annotations[annotationPods] == podsHash(cluster) && mounts(pod, superuserVolume) == cluster.Spec.SuperuserAccess &&
+		pod.Annotations[annotationPods] == podsHash(cluster) && slices.Equal(workload.ExtensionImages(&pod.Spec), extensionsOf(cluster)) && mounts(pod, superuserVolume) == cluster.Spec.SuperuserAccess &&
 		secretOf(pod.Spec.Volumes, s3Volume) == in.S3Secret && secretOf(pod.Spec.Volumes, keysVolume) == in.KeysSecret
 }
 
