@@ -268,6 +268,30 @@ func imagesOf(spec corev1.PodSpec) map[string]string {
 	return images
 }
 
+func TestAJobInPostgreSQLsImageHasTheImagesOfExtensionsAndIsMadeAnewForOthers(t *testing.T) {
+	spec := &v1alpha1.PostgresClusterSpec{}
+	spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "pgvector", Image: "pgvector:1"}}
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "owner"}}
+	j := Job{Name: "shop-init", Owner: owner, Image: "postgres:18", Agent: Agent{Image: "agent:1", MountedInJobs: true}, ClusterSpec: spec, Spec: 1}
+	pod := j.pod()
+	if got := ExtensionImages(&pod); !slices.Equal(got, spec.PostgreSQL.ExtensionImages) {
+		t.Errorf("it mounts %v", got)
+	}
+	live := j.job()
+	if !j.Fits(live) {
+		t.Error("it doesn't fit itself")
+	}
+	spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "pgvector", Image: "pgvector:2"}}
+	if j.Fits(live) {
+		t.Error("another tag fits")
+	}
+	j.Image = j.Agent.Image // a backup needs no server
+	pod = j.pod()
+	if got := ExtensionImages(&pod); len(got) > 0 {
+		t.Errorf("a Job in the agent's image mounts %v", got)
+	}
+}
+
 func TestASpecThatIsInlineNeedsNoConfigMapAndStandsInTheSameFile(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {

@@ -47,7 +47,7 @@ func (w Worker) Check(ctx context.Context, task agentapi.UpgradeJob, connect *pg
 	}
 	findings, err := inspect(ctx, connect, target{
 		major: task.ToVersion, share: append([]string{shareDir(found.newBin)}, filepath.SplitList(images.Share)...),
-		lib: append([]string{libDir(found.newBin)}, filepath.SplitList(images.Lib)...), dropsSlots: task.DropLogicalSlots,
+		lib: libDir(found.newBin), mounted: filepath.SplitList(images.Lib), dropsSlots: task.DropLogicalSlots,
 	})
 	if err != nil {
 		return none, err

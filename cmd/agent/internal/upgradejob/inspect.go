@@ -18,7 +18,9 @@ import (
 type target struct {
 	major int
 	share []string // its share folders, with extension/*.control
-	lib   []string // its $libdir, and where else it looks for libraries
+	lib   string   // its $libdir
+	// mounted are the folders of libraries in images of extensions. The new server finds them there, and pg_upgrade does not.
+	mounted []string
 	// dropsSlots: a person consents to the loss of logical slots.
 	dropsSlots bool
 }
@@ -191,10 +193,14 @@ func missingFiles(ctx context.Context, conn *pgx.Conn, database string, to targe
 	}
 	for _, library := range libraries {
 		name := strings.TrimSuffix(strings.TrimPrefix(library, "$libdir/"), ".so")
-		if !anyHas(to.lib, name+".so") {
+		if !anyHas([]string{to.lib}, name+".so") {
+			remedy := "set spec.image to an image that has it"
+			if anyHas(to.mounted, name+".so") {
+				remedy = "pg_upgrade doesn't look into spec.postgresql.extensionImages, so " + remedy + ". After the upgrade it may come from there"
+			}
 			findings = append(findings, agentapi.Finding{
 				Severity: severityError, Check: "LibraryMissing", Database: database,
-				Message: fmt.Sprintf("functions use the library %s, which is not in the image of PostgreSQL %d: set spec.image to an image that has it", name, to.major),
+				Message: fmt.Sprintf("functions use the library %s, which is not in the image of PostgreSQL %d: %s", name, to.major, remedy),
 			})
 		}
 	}

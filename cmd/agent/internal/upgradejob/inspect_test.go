@@ -3,6 +3,9 @@
 package upgradejob
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,6 +26,14 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 		server.SQL("ALTER SYSTEM SET work_mem = '8MB'")
 		server.SQL("ALTER SYSTEM SET archive_mode = 'on'") // has no effect in a cluster
 		server.SQL("CREATE TABLE t (n int)")
+		server.SQL("CREATE EXTENSION pg_trgm")
+		images := t.TempDir()
+		for _, file := range []string{"share/extension/pg_trgm.control", "lib/pg_trgm.so"} {
+			path := filepath.Join(images, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		server.SQL("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'half'")
 		server.SQL("SELECT pg_reload_conf()")
 		server.SQL("CREATE ROLE checker LOGIN IN ROLE pg_monitor, pg_read_all_data") // as the agent creates it
@@ -31,7 +42,7 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		config.User = "checker"
-		said := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: []string{"/nowhere"}})
+		said := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: "/nowhere"})
 		want := map[string]string{
 			"PreparedTransactions": "Error: the prepared transaction half in postgres",
 			"InPlaceTablespace":    "Error: pg_upgrade can't upgrade the tablespace cold",
@@ -46,7 +57,14 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 				t.Errorf("%s says %q, want %q", check, said[check], text)
 			}
 		}
-		if consented := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: []string{"/nowhere"}, dropsSlots: true})["LogicalSlots"]; strings.HasPrefix(consented, "Error") {
+		if text := said["ExtensionMissing"] + said["LibraryMissing"]; !strings.Contains(text, "pg_trgm is not in the image") || !strings.Contains(text, "set spec.image to an image that has it") {
+			t.Errorf("of an extension that is nowhere it says %q", text)
+		}
+		said = saidOf(t, config, target{major: 18, share: []string{"/nowhere", filepath.Join(images, "share")}, lib: "/nowhere", mounted: []string{filepath.Join(images, "lib")}})
+		if strings.Contains(said["ExtensionMissing"], "pg_trgm") || !strings.Contains(said["LibraryMissing"], "pg_upgrade doesn't look into spec.postgresql.extensionImages") {
+			t.Errorf("of an extension in an image of its own it says %q, %q", said["ExtensionMissing"], said["LibraryMissing"])
+		}
+		if consented := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: "/nowhere", dropsSlots: true})["LogicalSlots"]; strings.HasPrefix(consented, "Error") {
 			t.Errorf("with consent: %s", consented)
 		}
 	})

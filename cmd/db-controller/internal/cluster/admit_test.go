@@ -46,6 +46,15 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 			o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{Source: source}}
 		}, "SecretReserved", "spec.bootstrap.import.source.passwordSecret has Secret shop-ca, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
 			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
+		"images of extensions where nodes mount none": {func(o *observed.Cluster) {
+			o.Cluster.Spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "pgvector", Image: "pgvector:1"}}
+		}, "ImageVolumesUnsupported", "spec.postgresql.extensionImages needs nodes that can mount images, and it isn't known that they can: they need Kubernetes 1.35 or later, " +
+			"and a container runtime that mounts images. If they have both, set agent.imageVolume: jobs in the values of Howdah's chart; if not, remove extensionImages, " +
+			"and set spec.image to an image that has the extensions."},
+		"images of extensions where Jobs mount the agent": {func(o *observed.Cluster) {
+			o.AgentOfPods.MountedInJobs = true
+			o.Cluster.Spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "pgvector", Image: "pgvector:1"}}
+		}, "", ""},
 		"the application's Secret is none": {func(o *observed.Cluster) {
 			o.Cluster.Spec.Pods.Volumes = []v1alpha1.PodVolume{{Name: "login", Secret: &v1alpha1.SecretVolume{SecretName: "shop-app"}}}
 		}, "", ""},

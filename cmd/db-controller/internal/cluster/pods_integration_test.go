@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/workload"
 	"howdah.dev/howdah/test/testkit/apiserver"
 )
 
@@ -94,6 +95,39 @@ func TestSpecPodsReachesReplicasFirstAndGoesAgain(t *testing.T) {
 	l.there(pod, "shop-0")
 	if l.there(account, "shop-instance"); len(pod.Spec.Containers) != 1 || pod.Labels["team"] != "" || account.Annotations["example.com/role"] != "" {
 		t.Errorf("something stays: %v, %v, %v", containersOf(pod), pod.Labels, account.Annotations)
+	}
+}
+
+// TestImagesOfExtensionsReachReplicasFirstOnceNodesCanMountThem: until then the cluster says what is missing, and nothing is replaced.
+func TestImagesOfExtensionsReachReplicasFirstOnceNodesCanMountThem(t *testing.T) {
+	l := newLab(t)
+	l.bound()
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) { three(c); c.Spec.Version = 18 })
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) { s.made = nil })
+	images := []v1alpha1.ExtensionImage{{Name: "pgvector", Image: "pgvector:1"}}
+	l.change(shop, func() { shop.Spec.PostgreSQL.ExtensionImages = images })
+	l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonImageVolumesUnsupported)
+	l.stop()
+	l.kube.set(func(s *standIn) {
+		if len(s.made) > 0 {
+			t.Errorf("replaced: %v", s.made)
+		}
+	})
+	l.agent.MountedInJobs = true
+	l.startController()
+	l.awaitReplicated(shop)
+	l.kube.set(func(s *standIn) {
+		if !slices.Equal(s.made, []string{"shop-2", "shop-1", "shop-0"}) || len(s.switchovers) != 1 {
+			t.Errorf("replaced in the order %v, switched over %+v", s.made, s.switchovers)
+		}
+	})
+	pod := &corev1.Pod{}
+	for _, name := range []string{"shop-0", "shop-1", "shop-2"} {
+		l.there(pod, name)
+		if got := workload.ExtensionImages(&pod.Spec); !slices.Equal(got, images) {
+			t.Errorf("%s mounts %v", name, got)
+		}
 	}
 }
 

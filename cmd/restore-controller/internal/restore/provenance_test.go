@@ -17,6 +17,7 @@ import (
 func planted() v1alpha1.PostgresClusterSpec {
 	spec := shopSpec()
 	spec.Image = "evil:17"
+	spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "evil", Image: "evil:18"}}
 	spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{
 		"work_mem": "8MB", "shared_preload_libraries": "evil", "session_preload_libraries": "evil", "jit_provider": "evil",
 	}
@@ -62,7 +63,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 		t.Errorf("roles %+v", r)
 	}
 	want := []string{
-		"spec.image", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
+		"spec.image", "spec.postgresql.extensionImages", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
 		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.runAs",
 		"spec.networkPolicy", "spec.services", "spec.monitoring", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.roles[web].parameters", "spec.postgresql.parameters.jit_provider",
