@@ -132,9 +132,9 @@ type RestorePlan struct {
 	// restored database has them, too, unless replayed WAL replaces them.
 	// +optional
 	DamagedPages int64 `json:"damagedPages,omitempty"`
-	// Dropped are the fields of the recorded PostgresCluster that are not taken from a repository that is not encrypted: what
-	// loads code, names a Secret or chooses nodes. They can be set in the new PostgresCluster; the image and the parameters also
-	// in spec.destination.newCluster.
+	// Dropped are the fields of the recorded PostgresCluster that are not taken from a repository that is neither encrypted nor
+	// signed: what loads code, names a Secret or chooses nodes. They can be set in the new PostgresCluster; the image and the
+	// parameters also in spec.destination.newCluster. The entry secrets stands for all Secrets that the backup has.
 	// +optional
 	// +listType=atomic
 	Dropped []string `json:"dropped,omitempty"`

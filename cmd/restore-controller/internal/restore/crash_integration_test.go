@@ -119,7 +119,7 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	}
 	for name, way := range ways {
 		for caches, behind := range mortal.Draw(caches) {
-			t.Run(name+", "+caches, func(t *testing.T) { (&crashed{lab: newLab(t)}).try(way, behind) })
+			t.Run(name+", "+caches, func(t *testing.T) { (&crashed{lab: newLab(t, encrypted)}).try(way, behind) })
 		}
 	}
 }

@@ -110,6 +110,6 @@ func notTaken(plan *v1alpha1.RestorePlan) string {
 	if len(plan.Dropped) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" The repository is neither encrypted nor signed, so these fields of the recorded PostgresCluster are not taken from it: %s. "+
+	return fmt.Sprintf(" The repository is neither encrypted nor signed, so these parts of what it records of the PostgresCluster are not used: %s. "+
 		"Set in spec.destination.newCluster, or in the new PostgresCluster, what is yours.", strings.Join(plan.Dropped, ", "))
 }

@@ -17,9 +17,15 @@ import (
 	"howdah.dev/howdah/pkg/volumelock"
 )
 
-// secretsOf names the Secrets that a backup has for the new cluster. It has that of a superuser only if it may log in.
-func secretsOf(header *backup.Header, restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) []string {
-	var names []string
+// secretsOf names the Secrets that a backup has for the new cluster. It has that of a superuser only if it may log in. Honest backups have
+// none in a repository without encryption; what is there anyway could be anybody's, and is not taken.
+func (p provenance) secretsOf(header *backup.Header, restore *v1alpha1.Restore, spec *v1alpha1.PostgresClusterSpec) (names, dropped []string) {
+	if !p.trusted {
+		if len(header.Cluster.Secrets) > 0 {
+			dropped = []string{"secrets"}
+		}
+		return nil, dropped
+	}
 	cluster, into := restore.Spec.Destination.ClusterName(), restore.Spec.Destination.NewCluster
 	for _, secret := range repostore.Secrets(header, restore.Namespace, cluster) {
 		if into != nil && into.Temporary && secret.Name != protocol.AppSecret(cluster) && secret.Name != protocol.SuperuserSecret(cluster) {
@@ -29,7 +35,7 @@ func secretsOf(header *backup.Header, restore *v1alpha1.Restore, spec *v1alpha1.
 			names = append(names, secret.Name)
 		}
 	}
-	return names
+	return names, nil
 }
 
 // ownLogins are the names that the new cluster needs for itself; with those of other Secrets of the backup, of declared

@@ -26,6 +26,11 @@ func keptLogins() []backup.Secret {
 	}
 }
 
+// encrypted is a repository from which logins come back.
+func encrypted(spec *v1alpha1.BackupRepositorySpec) {
+	spec.Encryption = &v1alpha1.EncryptionSpec{SecretName: "keys"}
+}
+
 // fromBucket is a Restore that knows nothing but the bucket.
 func (l *lab) fromBucket(path string, change func(*v1alpha1.RestoreSpec)) *v1alpha1.Restore {
 	l.Helper()
@@ -51,7 +56,7 @@ func (l *lab) password(name string) (password string, controlled, owned bool) {
 func TestARestoreFromABareBucketBringsTheLoginsBack(t *testing.T) {
 	for _, path := range []string{"", "lineages/7-g0", "lineages/7-g0/backups/b/manifest.zst"} {
 		t.Run("path "+path, func(t *testing.T) {
-			l := newLab(t)
+			l := newLab(t, encrypted)
 			l.store = buckettest.WithLogins(t, keptLogins(), 4, 5, 6)
 			restore := l.fromBucket(path, nil)
 			l.jobEnds(success(restore))
@@ -72,9 +77,26 @@ func TestARestoreFromABareBucketBringsTheLoginsBack(t *testing.T) {
 	}
 }
 
+// TestABucketWithoutEncryptionBringsNoSecrets, whatever its manifests have: anybody with access to it may have written them.
+func TestABucketWithoutEncryptionBringsNoSecrets(t *testing.T) {
+	l := newLab(t)
+	l.store = buckettest.WithLogins(t, append(keptLogins(), backup.Secret{Purpose: backup.SecretRole, Name: "of-another-program"}), 4, 5, 6)
+	restore := l.fromBucket("", nil)
+	l.jobEnds(success(restore))
+	message := l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	if plan := restore.Status.Plan; len(plan.Secrets) > 0 || !slices.Contains(plan.Dropped, "secrets") || !strings.Contains(message, "secrets") {
+		t.Errorf("the plan has Secrets %q, and drops %q: %s", plan.Secrets, plan.Dropped, message)
+	}
+	for _, name := range []string{"copy-app", "reporting", "of-another-program"} {
+		if l.there(&corev1.Secret{ObjectMeta: l.meta(name)}) {
+			t.Errorf("Secret %s was created", name)
+		}
+	}
+}
+
 // TestLoginsAreThereBeforeTheVolumeIsAskedFor crashes the controller at each new word of the Restore until then.
 func TestLoginsAreThereBeforeTheVolumeIsAskedFor(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, encrypted)
 	l.store = buckettest.WithLogins(t, keptLogins(), 4)
 	restore := l.fromBucket("", nil)
 	last := ""
@@ -99,7 +121,7 @@ func TestLoginsAreThereBeforeTheVolumeIsAskedFor(t *testing.T) {
 }
 
 func TestASecretOfSomebodyElseEndsARestoreBeforeAnythingIsCreated(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, encrypted)
 	l.store = buckettest.WithLogins(t, keptLogins(), 4)
 	theirs := &corev1.Secret{ObjectMeta: l.meta("copy-app"), Data: map[string][]byte{"password": []byte("theirs")}}
 	if err := l.Create(context.Background(), theirs); err != nil {
@@ -113,7 +135,7 @@ func TestASecretOfSomebodyElseEndsARestoreBeforeAnythingIsCreated(t *testing.T) 
 }
 
 func TestASecretOfADeclaredRoleThatIsThereStays(t *testing.T) {
-	l := newLab(t)
+	l := newLab(t, encrypted)
 	l.store = buckettest.WithLogins(t, keptLogins(), 4)
 	theirs := &corev1.Secret{ObjectMeta: l.meta("reporting"), Data: map[string][]byte{"password": []byte("theirs")}}
 	if err := l.Create(context.Background(), theirs); err != nil {

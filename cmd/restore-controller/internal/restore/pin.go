@@ -263,7 +263,8 @@ func (r *Reconciler) takes(o *observed, header *backup.Header) (taker, flow.Outc
 	if err != nil {
 		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
-	into.secrets, into.dropped = secretsOf(header, o.restore, spec), dropped
+	secrets, planted := by.secretsOf(header, o.restore, spec)
+	into.secrets, into.dropped = secrets, append(dropped, planted...)
 	return into, flow.Next
 }
 

@@ -72,6 +72,10 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 	if !reflect.DeepEqual(dropped, want) {
 		t.Errorf("dropped %q", dropped)
 	}
+	hostile := &backup.Header{Cluster: backup.Cluster{Secrets: []backup.Secret{{Purpose: backup.SecretRole, Name: "evil"}}}}
+	if names, dropped := (provenance{}).secretsOf(hostile, restoreInto(v1alpha1.NewCluster{Name: "copy"}), spec); names != nil || len(dropped) != 1 {
+		t.Errorf("Secrets %q are created, and %q dropped", names, dropped)
+	}
 	r := &Reconciler{Dependencies: manager.Dependencies{}}
 	if image, err := r.imageFor(&backup.Header{PGMajor: 17, Cluster: backup.Cluster{Image: "evil:17"}}, spec, provenance{}); err == nil {
 		t.Errorf("image %s is taken from the bucket", image)

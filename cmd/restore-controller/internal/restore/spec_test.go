@@ -260,7 +260,7 @@ func TestATemporaryClusterMakesNoSecretsOfDeclaredRoles(t *testing.T) {
 		{Purpose: backup.SecretApplication, Name: "shop-app"}, {Purpose: backup.SecretRole, Name: "reporting"},
 	}}}
 	for temporary, want := range map[bool]string{true: "copy-app", false: "copy-app reporting"} {
-		names := secretsOf(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: temporary}), &v1alpha1.PostgresClusterSpec{})
+		names, _ := provenance{trusted: true}.secretsOf(header, restoreInto(v1alpha1.NewCluster{Name: "copy", Temporary: temporary}), &v1alpha1.PostgresClusterSpec{})
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("temporary %t: %s, not %s", temporary, got, want)
 		}

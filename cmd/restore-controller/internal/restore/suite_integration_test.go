@@ -50,17 +50,21 @@ type lab struct {
 	ahead atomic.Int64
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T, change ...func(*v1alpha1.BackupRepositorySpec)) *lab {
 	t.Helper()
 	t.Parallel()
 	c := apiserver.Client(t)
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), store: buckettest.New(t, 4, 5, 6), patience: time.Minute}
 	apiserver.StandIn(t, l.standIn)
 	l.startController()
-	l.createWithStatus(&v1alpha1.BackupRepository{
+	repo := &v1alpha1.BackupRepository{
 		ObjectMeta: l.meta("repo"),
 		Spec:       v1alpha1.BackupRepositorySpec{S3: v1alpha1.S3Spec{Bucket: "bucket", Credentials: &v1alpha1.S3Credentials{SecretName: "s3"}}},
-	}, func(o client.Object) {
+	}
+	for _, do := range change {
+		do(&repo.Spec)
+	}
+	l.createWithStatus(repo, func(o client.Object) {
 		status := &o.(*v1alpha1.BackupRepository).Status
 		status.ObservedGeneration = 1
 		status.Conditions = conditions(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAvailable)
