@@ -113,13 +113,13 @@ func (e expiry) run(ctx context.Context) (Removed, error) {
 			name = open // a piece of it, which whoever wrote it has left
 		}
 		file, err := postgres.ParseWALFile(name, e.segSize)
-		if err != nil || file.Kind != postgres.WALSegment && file.Kind != postgres.WALPartial {
+		if err != nil || file.Kind == postgres.WALHistory {
 			continue
 		}
-		if file.Segment.Number >= e.before {
-			break
+		if file.Segment.Number >= e.before && file.Kind != postgres.WALBackupHistory {
+			break // of its timeline all that follows stays; histories of backups of all timelines are in one folder
 		}
-		if e.needs(file.Segment.Number) {
+		if file.Segment.Number >= e.before || e.needs(file.Segment.Number) {
 			continue
 		}
 		keys = append(keys, info.Key)
