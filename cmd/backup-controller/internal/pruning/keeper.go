@@ -217,8 +217,7 @@ func (r *run) announce(message string) {
 	r.Events.Eventf(r.repo, nil, corev1.EventTypeNormal, v1alpha1.ReasonCleanedUp, "Retention", "%s", message)
 }
 
+// waitFor notes in a sentence why something stays for now.
 func (r *run) waitFor(format string, args ...any) {
-	if r.result.waits == "" {
-		r.result.waits = fmt.Sprintf(format, args...)
-	}
+	r.result.waits = append(r.result.waits, fmt.Sprintf(format, args...))
 }

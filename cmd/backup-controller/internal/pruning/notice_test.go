@@ -42,3 +42,14 @@ func TestAPolicyRemovesNothingBeforeItWasShownForADay(t *testing.T) {
 		}
 	}
 }
+
+// TestTheMessageSaysOfSeveralLineagesWhyNothingIsRemoved, and of many how many there are.
+func TestTheMessageSaysOfSeveralLineagesWhyNothingIsRemoved(t *testing.T) {
+	for want, waits := range map[string][]string{
+		"": nil, "One waits. Two waits.": {"One waits.", "Two waits."}, "1. 2. 3. And 2 more.": {"1.", "2.", "3.", "4.", "5."},
+	} {
+		if got := (Result{waits: waits}).message(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package pruning
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +31,7 @@ type Result struct {
 	since       time.Time // when the policy was first seen
 	wouldRemove []string
 	wouldCount  int
-	waits       string
+	waits       []string // sentences about what stays for now
 	removed     removed
 }
 
@@ -52,6 +53,7 @@ const (
 	maxLineages    = 50
 	maxWouldRemove = 50
 	maxDamaged     = 10
+	maxWaits       = 3
 )
 
 // going notes what a plan removes.
@@ -163,9 +165,18 @@ func (r Result) Report(repo *v1alpha1.BackupRepository, explain func(error) stri
 	r.reportRetention(status.Retention)
 }
 
+// message says why something stays for now. Each lineage can have its own reason, and there may be many lineages.
+func (r Result) message() string {
+	message := strings.Join(r.waits[:min(maxWaits, len(r.waits))], " ")
+	if more := len(r.waits) - maxWaits; more > 0 {
+		message += fmt.Sprintf(" And %d more.", more)
+	}
+	return message
+}
+
 func (r Result) reportRetention(status *v1alpha1.RetentionStatus) {
 	status.NextRun = stamp(r.Began.Add(Interval))
-	status.Message = r.waits
+	status.Message = r.message()
 	if r.Err == nil {
 		status.Policy, status.PolicySince = r.policy, stamp(r.since)
 		status.LastRun = stamp(r.Began)
