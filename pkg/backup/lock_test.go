@@ -27,13 +27,18 @@ type lockBed struct {
 	kept   string
 }
 
+// commonInLineage are objects of a lineage that each of its backups needs.
+var commonInLineage = []string{"lineage.json", "wal/history/00000002.history"}
+
 func newLockBed(t *testing.T, seed uint64) *lockBed {
 	t.Helper()
 	b := &lockBed{now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	b.bucket = mem.NewLocked(func() time.Time { return b.now }, objstore.LockRule{Mode: objstore.LockCompliance, For: 30 * lockDay})
 	must(t, b.bucket.Put(t.Context(), "howdah.json", []byte("{}"), objstore.PutOptions{}))
 	must(t, b.bucket.Put(t.Context(), "keys/k1/main", []byte("{}"), objstore.PutOptions{}))
-	must(t, b.bucket.Put(t.Context(), "lineages/"+testLineage+"/wal/history/00000002.history", []byte("x"), objstore.PutOptions{}))
+	for _, name := range commonInLineage {
+		must(t, b.bucket.Put(t.Context(), "lineages/"+testLineage+"/"+name, []byte("x"), objstore.PutOptions{}))
+	}
 	b.database = newDatabaseIn(t, b.bucket, seed, false)
 	write(t, b.dir, bigRelation, relationPages(1000, 0, 0x2000050, 8), 0o600)
 	return b
@@ -64,7 +69,11 @@ func (b *lockBed) survives(at time.Time) error {
 	b.now = at
 	b.bucket.Rob()
 	past := asof.New(b.bucket, committed)
-	for _, needed := range []string{"howdah.json", "keys/k1/main", "lineages/" + testLineage + "/wal/history/00000002.history"} {
+	needed := []string{"howdah.json", "keys/k1/main"}
+	for _, name := range commonInLineage {
+		needed = append(needed, "lineages/"+testLineage+"/"+name)
+	}
+	for _, needed := range needed {
 		if _, err := past.Get(b.Context(), needed, 1<<10); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // wayOut is what a person can do about a repository that is another one than before.
-const wayOut = "Nothing is deleted there, and no backup begins. If the bucket has versions, put the earlier version of %[1]s back; a second BackupRepository with spec.readOnly and spec.asOf shows what was there. If the repository was replaced on purpose, create another BackupRepository."
+const wayOut = "Retention deletes nothing there, and no backup begins. If the bucket has versions, put the earlier version of %[1]s back; a second BackupRepository with spec.readOnly and spec.asOf shows what was there. If the repository was replaced on purpose, create another BackupRepository."
 
 // sameAsBefore compares the repository with the one that status remembers. Whoever replaced a bucket or its marker is noticed by that;
 // nothing else would tell an emptied place from a new one.
