@@ -293,8 +293,7 @@ func integration(ctx context.Context, t *tally, full bool) error {
 	if err != nil {
 		return err
 	}
-	// API servers and controllers of tests have small heaps, and would collect garbage for a quarter of their time.
-	env := []string{"KUBEBUILDER_ASSETS=" + assets, "GOGC=400"}
+	env := []string{"KUBEBUILDER_ASSETS=" + assets}
 	// The detector runs where the controllers run together; each alone has it in its unit tests.
 	return withDetector(ctx, t, goSuite{
 		name: "integration", tags: "integration", parallel: waiting, short: !full, timeout: 20 * time.Minute, env: env,

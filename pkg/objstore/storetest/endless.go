@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"howdah.dev/howdah/pkg/objstore"
@@ -38,6 +39,7 @@ func (e *Endless) List(ctx context.Context, prefix, after string) iter.Seq2[objs
 
 // Held is what reading leaves in memory at its largest, in bytes: what has been allocated and not collected when it ends.
 func Held(read func()) uint64 {
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // GOGC may let garbage count
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
