@@ -95,3 +95,14 @@ func (d *FailoverDrill) SetConditions(conditions []metav1.Condition) {
 
 // GetStatus is a pointer to the status.
 func (d *FailoverDrill) GetStatus() any { return &d.Status }
+
+// GetConditions are the conditions of the status.
+func (s *FailoverDrillSchedule) GetConditions() []metav1.Condition { return s.Status.Conditions }
+
+// SetConditions replaces the conditions of the status.
+func (s *FailoverDrillSchedule) SetConditions(conditions []metav1.Condition) {
+	s.Status.Conditions = conditions
+}
+
+// GetStatus is a pointer to the status.
+func (s *FailoverDrillSchedule) GetStatus() any { return &s.Status }

@@ -25,6 +25,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&Upgrade{}, &UpgradeList{},
 		&Pooler{}, &PoolerList{},
 		&FailoverDrill{}, &FailoverDrillList{},
+		&FailoverDrillSchedule{}, &FailoverDrillScheduleList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
@@ -40,6 +41,8 @@ const (
 	KindUpgrade          = "Upgrade"
 	KindPooler           = "Pooler"
 	KindFailoverDrill    = "FailoverDrill"
+
+	KindFailoverDrillSchedule = "FailoverDrillSchedule"
 )
 
 // Labels and annotations on objects that Howdah makes.
@@ -58,7 +61,7 @@ const (
 	ManagedBy = "howdah"
 	// LabelPooler names the Pooler that an object or pod belongs to.
 	LabelPooler = "howdah.dev/pooler"
-	// LabelSchedule names the BackupSchedule that made a Backup.
+	// LabelSchedule names the BackupSchedule that made a Backup, or the FailoverDrillSchedule that made a FailoverDrill.
 	LabelSchedule = "howdah.dev/schedule"
 	// AnnotationConfigHash on a database pod is the hash of the configuration the agent shall apply.
 	AnnotationConfigHash = "howdah.dev/config-hash"

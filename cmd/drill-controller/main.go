@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"howdah.dev/howdah/cmd/drill-controller/internal/drillschedule"
 	"howdah.dev/howdah/cmd/drill-controller/internal/failoverdrill"
 	"howdah.dev/howdah/pkg/manager"
 )
@@ -27,5 +28,8 @@ func setup(_ context.Context, mgr ctrl.Manager, dependencies manager.Dependencie
 	if err := metrics.Registry.Register(failoverdrill.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return manager.Register(mgr, failoverdrill.New(dependencies))
+	if err := metrics.Registry.Register(drillschedule.Metrics(mgr.GetClient())); err != nil {
+		return err
+	}
+	return manager.Register(mgr, failoverdrill.New(dependencies), drillschedule.New(dependencies))
 }

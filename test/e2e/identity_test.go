@@ -27,7 +27,7 @@ var writers = map[string][]string{
 	"restore-controller": {v1alpha1.KindRestore},
 	"upgrade-controller": {v1alpha1.KindUpgrade},
 	"pooler-controller":  {v1alpha1.KindPooler},
-	"drill-controller":   {v1alpha1.KindFailoverDrill},
+	"drill-controller":   {v1alpha1.KindFailoverDrill, v1alpha1.KindFailoverDrillSchedule},
 }
 
 // TestAControllerCanWriteTheStatusOfItsOwnKindsOnly lets each controller's ServiceAccount try every kind. The API server
@@ -85,6 +85,10 @@ func oneOfEachKind(t *testing.T, admin client.Client) map[string]client.Object {
 		v1alpha1.KindPooler:  &v1alpha1.Pooler{ObjectMeta: named, Spec: v1alpha1.PoolerSpec{Cluster: nowhere, Instances: 1}},
 		v1alpha1.KindFailoverDrill: &v1alpha1.FailoverDrill{ObjectMeta: named, Spec: v1alpha1.FailoverDrillSpec{
 			Cluster: nowhere, Fault: v1alpha1.FailoverFault{Type: v1alpha1.FaultSwitchover}, MaxPerWeek: 1,
+		}},
+		v1alpha1.KindFailoverDrillSchedule: &v1alpha1.FailoverDrillSchedule{ObjectMeta: named, Spec: v1alpha1.FailoverDrillScheduleSpec{
+			ClusterSelector: metav1.LabelSelector{MatchLabels: map[string]string{"drill": "nowhere"}}, Suspend: true,
+			Template: v1alpha1.FailoverDrillTemplate{Fault: v1alpha1.FailoverFault{Type: v1alpha1.FaultSwitchover}},
 		}},
 	}
 	for _, object := range objects {

@@ -17,10 +17,10 @@ var owners = map[string][]string{
 	"restore-controller": {"restores"},
 	"upgrade-controller": {"upgrades"},
 	"pooler-controller":  {"poolers"},
-	"drill-controller":   {"failoverdrills"},
+	"drill-controller":   {"failoverdrills", "failoverdrillschedules"},
 }
 
-var kinds = []string{"postgresclusters", "backuprepositories", "backups", "backupschedules", "restores", "upgrades", "poolers", "failoverdrills"}
+var kinds = []string{"postgresclusters", "backuprepositories", "backups", "backupschedules", "restores", "upgrades", "poolers", "failoverdrills", "failoverdrillschedules"}
 
 func role(t *testing.T, controller string) *rbacv1.ClusterRole {
 	t.Helper()

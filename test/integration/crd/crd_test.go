@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { apiserver.Main(m) }
 
 // kinds that have to have cases of both sorts.
-var kinds = []string{"postgrescluster", "backuprepository", "backup", "backupschedule", "restore", "upgrade", "pooler", "failoverdrill"}
+var kinds = []string{"postgrescluster", "backuprepository", "backup", "backupschedule", "restore", "upgrade", "pooler", "failoverdrill", "failoverdrillschedule"}
 
 // A file is one object, or several of one name: the first is created, each later one replaces it. What is refused is the
 // last of them, with what stands after "# says:" in the message.

@@ -74,7 +74,7 @@ func (c *Cache) show(kind string, change Change) bool {
 // kept: the caches of the controllers keep of Kubernetes' own kinds only what Howdah has made.
 func kept(object client.Object) bool {
 	switch object.(type) {
-	case *v1alpha1.PostgresCluster, *v1alpha1.Restore, *v1alpha1.Upgrade, *v1alpha1.Backup, *v1alpha1.BackupRepository, *v1alpha1.Pooler, *v1alpha1.FailoverDrill:
+	case *v1alpha1.PostgresCluster, *v1alpha1.Restore, *v1alpha1.Upgrade, *v1alpha1.Backup, *v1alpha1.BackupRepository, *v1alpha1.Pooler, *v1alpha1.FailoverDrill, *v1alpha1.FailoverDrillSchedule:
 		return true
 	}
 	return object.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
 	"howdah.dev/howdah/pkg/clustercopy"
+	"howdah.dev/howdah/pkg/cron"
 	"howdah.dev/howdah/pkg/workload"
 )
 

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/backup-controller/internal/cron"
+	"howdah.dev/howdah/pkg/cron"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
 )
