@@ -5,6 +5,8 @@ package ownership
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,6 +45,7 @@ type Writers struct {
 	namespace, repository string
 	clusters              map[string]*v1alpha1.PostgresCluster // by the identity that they write under
 	hidden                map[string]string                    // those that could not be looked for, with the reason
+	others                map[string]bool                      // BackupRepositories of the namespace that are the same place; those that are not read-only
 }
 
 // Look looks for the clusters that write to lineages of a repository. The reader must not be a cache: what is not known here may be
@@ -50,6 +53,10 @@ type Writers struct {
 func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository, lineages ...layout.Lineage) (*Writers, error) {
 	w := &Writers{
 		namespace: repo.Namespace, repository: repo.Name, clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{},
+		others: map[string]bool{},
+	}
+	if err := w.lookForOthers(ctx, reader, repo); err != nil {
+		return nil, err
 	}
 	clusters := &v1alpha1.PostgresClusterList{}
 	if err := reader.List(ctx, clusters, client.InNamespace(repo.Namespace)); err != nil {
@@ -64,6 +71,38 @@ func Look(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupReposi
 		}
 	}
 	return w, nil
+}
+
+// lookForOthers looks for other names that the same place has.
+func (w *Writers) lookForOthers(ctx context.Context, reader client.Reader, repo *v1alpha1.BackupRepository) error {
+	repositories := &v1alpha1.BackupRepositoryList{}
+	if err := reader.List(ctx, repositories, client.InNamespace(repo.Namespace)); err != nil {
+		return fmt.Errorf("list BackupRepositories: %w", err)
+	}
+	for i := range repositories.Items {
+		if other := &repositories.Items[i]; other.Name != repo.Name && samePlace(repo, other) {
+			w.others[other.Name] = !other.Spec.ReadOnly
+		}
+	}
+	return nil
+}
+
+// samePlace says whether two BackupRepositories are one repository. A server can have several addresses: then their identity says it.
+func samePlace(a, b *v1alpha1.BackupRepository) bool {
+	one, other, identity := a.Spec.S3, b.Spec.S3, a.Status.Identity
+	if one.Bucket != other.Bucket || strings.Trim(one.Prefix, "/") != strings.Trim(other.Prefix, "/") {
+		return false
+	}
+	return strings.TrimRight(one.Endpoint, "/") == strings.TrimRight(other.Endpoint, "/") || identity != "" && identity == b.Status.Identity
+}
+
+// Same says whether a BackupRepository is another name of the same place, and whether something can be deleted there by that.
+func (w *Writers) Same(repository string) (same, writable bool) {
+	if w == nil {
+		return false, false
+	}
+	writable, same = w.others[repository]
+	return same, writable
 }
 
 // lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for.
@@ -102,6 +141,9 @@ func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, s
 		return Elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s/%s. Its backups are managed in that namespace.", name, cluster.Namespace, cluster.Name)
 	case cluster != nil && w.writes(cluster, name):
 		return Living, ""
+	case cluster != nil && w.writesBy(cluster, name) != "":
+		return Elsewhere, fmt.Sprintf("Lineage %s belongs to PostgresCluster %s, which archives to BackupRepository %s, the same place. Its backups are managed there.",
+			name, cluster.Name, w.writesBy(cluster, name))
 	case cluster != nil:
 		return Past, ""
 	case w.hidden[writer.UID] != "":
@@ -115,10 +157,31 @@ func (w *Writers) Owner(lineage layout.Lineage, lately, now time.Time) (Owner, s
 
 // writes says that a cluster may write to a lineage of the repository now.
 func (w *Writers) writes(cluster *v1alpha1.PostgresCluster, lineage string) bool {
-	if archive := cluster.Spec.Archive; archive != nil && archive.Repository.Name != w.repository &&
-		(cluster.Status.Archive == nil || cluster.Status.Archive.Repository != w.repository) {
-		return false
+	return mayWrite(cluster, lineage) && (cluster.Spec.Archive == nil || slices.Contains(repositoriesOf(cluster), w.repository))
+}
+
+// writesBy is the other name of the repository by which a cluster may write to a lineage now; empty: it doesn't.
+func (w *Writers) writesBy(cluster *v1alpha1.PostgresCluster, lineage string) string {
+	for _, repository := range repositoriesOf(cluster) {
+		if w.others[repository] && mayWrite(cluster, lineage) {
+			return repository
+		}
 	}
+	return ""
+}
+
+// repositoriesOf a cluster are those that it archives to, or is about to.
+func repositoriesOf(cluster *v1alpha1.PostgresCluster) (names []string) {
+	if cluster.Spec.Archive != nil {
+		names = append(names, cluster.Spec.Archive.Repository.Name)
+	}
+	if cluster.Status.Archive != nil {
+		names = append(names, cluster.Status.Archive.Repository)
+	}
+	return names
+}
+
+func mayWrite(cluster *v1alpha1.PostgresCluster, lineage string) bool {
 	now := protocol.Lineage(cluster.Status.SystemIdentifier, cluster.Status.DataGeneration)
 	return now == "" || now == lineage
 }

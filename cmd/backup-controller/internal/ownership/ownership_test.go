@@ -38,6 +38,8 @@ func TestWhoseALineageIs(t *testing.T) {
 		"of a cluster that is here":                  {cluster("demo", nil), 0, "", Living},
 		"of one that has not begun":                  {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Status.SystemIdentifier = "" }), 0, "", Living},
 		"of one that has other data since":           {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Status.DataGeneration = "g2" }), 0, "", Past},
+		"of one that archives by another name":       {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Spec.Archive.Repository.Name = "same" }), 0, "", Elsewhere},
+		"of one that archived by another name":       {cluster("demo", formerly), 9 * days, "", Past},
 		"of one that archives elsewhere since":       {cluster("demo", func(c *v1alpha1.PostgresCluster) { c.Spec.Archive.Repository.Name = "other" }), 0, "", Past},
 		"of one that only wants to go elsewhere":     {cluster("demo", leaving), 0, "", Living},
 		"of a cluster in another namespace":          {cluster("prod", nil), 9 * days, "", Elsewhere},
@@ -52,6 +54,7 @@ func TestWhoseALineageIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &Writers{
 				namespace: "demo", repository: "minio", clusters: map[string]*v1alpha1.PostgresCluster{}, hidden: map[string]string{"u1": test.hidden},
+				others: map[string]bool{"same": true, "readonly": false},
 			}
 			if test.cluster != nil {
 				w.clusters[string(test.cluster.Identity())] = test.cluster
@@ -105,4 +108,32 @@ func TestOnlyAWriterThatWasLookedForCanBeGone(t *testing.T) {
 func leaving(c *v1alpha1.PostgresCluster) {
 	c.Spec.Archive.Repository.Name = "other"
 	c.Status.Archive = &v1alpha1.ArchiveStatus{Repository: "minio"}
+}
+
+func formerly(c *v1alpha1.PostgresCluster) {
+	c.Spec.Archive.Repository.Name, c.Status.DataGeneration = "same", "g2"
+}
+
+func TestARepositoryCanHaveSeveralNames(t *testing.T) {
+	place := func(bucket, prefix, endpoint, identity string) *v1alpha1.BackupRepository {
+		repo := &v1alpha1.BackupRepository{}
+		repo.Spec.S3, repo.Status.Identity = v1alpha1.S3Spec{Bucket: bucket, Prefix: prefix, Endpoint: endpoint}, identity
+		return repo
+	}
+	one := place("backups", "shop", "https://a.example", "id1")
+	for name, test := range map[string]struct {
+		other *v1alpha1.BackupRepository
+		want  bool
+	}{
+		"the same":                                    {place("backups", "/shop/", "https://a.example/", ""), true},
+		"another address of the server":               {place("backups", "shop", "https://b.example", "id1"), true},
+		"another server":                              {place("backups", "shop", "https://b.example", "id2"), false},
+		"a server of which nothing is known":          {place("backups", "shop", "https://b.example", ""), false},
+		"another prefix":                              {place("backups", "stock", "https://a.example", ""), false},
+		"a copy in another bucket, with the identity": {place("copies", "shop", "https://a.example", "id1"), false},
+	} {
+		if got := samePlace(one, test.other); got != test.want || samePlace(test.other, one) != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
 }

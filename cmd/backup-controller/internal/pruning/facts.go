@@ -54,18 +54,41 @@ func (f *facts) hasWritten(l *inventory.Lineage) bool {
 	return f.writers != nil && f.writers.Known(l.Lineage.Writer)
 }
 
-// object is the Backup of a backup in this repository, or nil.
-func (f *facts) object(lineage, id string) *v1alpha1.Backup {
-	for i := range f.backups {
-		b := &f.backups[i]
-		if plan := b.Status.Plan; plan != nil && plan.Repository == f.repo && plan.Lineage == lineage && plan.ID == id {
+// object is the Backup of a backup in this repository, or nil. One by another name of the repository is its object, too.
+func (f *facts) object(lineage, id string) (object *v1alpha1.Backup) {
+	for _, b := range f.objects(lineage, id) {
+		repository := repositoryOf(b)
+		if repository == f.repo {
 			return b
 		}
-		if found := b.Spec.Found; found != nil && found.Repository == f.repo && found.Lineage == lineage && found.ID == id {
-			return b
+		if _, writable := f.writers.Same(repository); writable {
+			object = b
 		}
 	}
-	return nil
+	return object
+}
+
+// objects are all Backups of a backup, by whatever name of the repository.
+func (f *facts) objects(lineage, id string) (objects []*v1alpha1.Backup) {
+	for i := range f.backups {
+		b := &f.backups[i]
+		plan, found := b.Status.Plan, b.Spec.Found
+		if (plan == nil || plan.Lineage != lineage || plan.ID != id) && (found == nil || found.Lineage != lineage || found.ID != id) {
+			continue
+		}
+		if same, _ := f.writers.Same(repositoryOf(b)); same || repositoryOf(b) == f.repo {
+			objects = append(objects, b)
+		}
+	}
+	return objects
+}
+
+// repositoryOf is the BackupRepository of a Backup that has a plan or was found.
+func repositoryOf(b *v1alpha1.Backup) string {
+	if b.Status.Plan != nil {
+		return b.Status.Plan.Repository
+	}
+	return b.Spec.Found.Repository
 }
 
 // damaged says that a check has found the backup's data wrong.

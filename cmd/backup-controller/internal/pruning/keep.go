@@ -94,7 +94,10 @@ func (r *run) retained(l *inventory.Lineage, owner ownership.Owner) retention.Li
 	for i := range retained.Backups {
 		b := &retained.Backups[i]
 		if object := r.facts.object(l.Lineage.Lineage, b.ID); object != nil {
-			b.Held, b.Damaged = object.Spec.Hold, b.Damaged || damaged(object) || goes(object)
+			b.Damaged = b.Damaged || damaged(object) || goes(object)
+		}
+		for _, object := range r.facts.objects(l.Lineage.Lineage, b.ID) {
+			b.Held = b.Held || object.Spec.Hold
 		}
 	}
 	return retained

@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,7 @@ const soon = 10 * time.Second
 // look has the bucket looked through and cleaned up beside this pass, and takes over what the last look has found.
 func (r *Reconciler) look(_ context.Context, o *observed) flow.Outcome {
 	repo := o.repo.DeepCopy()
+	repo.Status.Identity = cmp.Or(repo.Status.Identity, o.checked.Identity) // status has it after this pass
 	work := func(ctx context.Context) pruning.Result { return r.Pruner.Run(ctx, repo, o.mark) }
 	key := fmt.Sprintf("%d/%s", repo.Generation, o.secret)
 	found, known := r.Looks.Do(o.repo, key, pruning.Interval, work)
