@@ -102,6 +102,12 @@ type PostgresClusterStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	DrilledFaults []metav1.Time `json:"drilledFaults,omitempty"`
+	// Findings are settings that do not fit what the primary does, and other things that a person should look at, one of each reason.
+	// +optional
+	// +listType=map
+	// +listMapKey=reason
+	// +kubebuilder:validation:MaxItems=20
+	Findings []ClusterFinding `json:"findings,omitempty"`
 	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
 	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional

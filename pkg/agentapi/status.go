@@ -54,6 +54,8 @@ type Status struct {
 	Reinit *ReinitStatus `json:"reinit,omitempty"`
 	// Fault is the last one that was caused for a failover drill.
 	Fault *FaultStatus `json:"fault,omitempty"`
+	// Findings of a primary; nil: it has not looked yet.
+	Findings *Findings `json:"findings,omitempty"`
 	// Adoption is the last one that the volume was told of.
 	Adoption *Adoption `json:"adoption,omitempty"`
 	// Copies of data generations on the volume.

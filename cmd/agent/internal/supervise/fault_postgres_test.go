@@ -32,6 +32,10 @@ func TestAPostmasterIsKilledOrFrozenOnceForEachDrillAndComesBack(t *testing.T) {
 	two, _ := newPair(t)
 	two.first.crash = time.Minute // a busy machine takes its time
 	two.run()
+	two.first.await("hear of the clock of its replica, which is its own", func() bool {
+		s := two.first.look()
+		return s.ClockInstance == "shop-1" && s.ClockAhead.Abs() < 5*time.Second
+	})
 	if got := two.second.fault("r", agentapi.FaultKill); got.State != agentapi.FaultRefused {
 		t.Errorf("a replica: %+v", got)
 	}

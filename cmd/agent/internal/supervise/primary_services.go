@@ -49,6 +49,7 @@ func (s *primaryServices) run(ctx context.Context) {
 	beside.Go(func() { s.runDeclared(ctx) })
 	beside.Go(func() { s.runDeclaredSlots(ctx) })
 	beside.Go(func() { s.shipOpenSegment(ctx) })
+	beside.Go(func() { s.judge(ctx) })
 	defer beside.Wait()
 	tick := time.NewTicker(factsInterval)
 	defer tick.Stop()

@@ -16,6 +16,8 @@ var (
 		"1 while the condition of the PostgresCluster is True.", []string{"namespace", "cluster", "condition", "reason"}, nil)
 	infoMetric = prometheus.NewDesc("howdah_cluster_info",
 		"1, with the major version and the image of PostgreSQL that run.", []string{"namespace", "cluster", "version", "image"}, nil)
+	findingMetric = prometheus.NewDesc("howdah_cluster_finding",
+		"1 while status.findings of the PostgresCluster has this reason.", []string{"namespace", "cluster", "reason"}, nil)
 	updateMetric = prometheus.NewDesc("howdah_cluster_update_pending",
 		"1 while the PostgresCluster doesn't run what it could: the suite's image of its version (minor), or spec.version (major).",
 		[]string{"namespace", "cluster", "update"}, nil)
@@ -34,6 +36,9 @@ func measure(cluster *v1alpha1.PostgresCluster, send statusmetrics.Send) {
 		send(conditionMetric, statusmetrics.Bool(c.Status == metav1.ConditionTrue), cluster.Namespace, cluster.Name, c.Type, c.Reason)
 	}
 	status := &cluster.Status
+	for i := range status.Findings {
+		send(findingMetric, 1, cluster.Namespace, cluster.Name, status.Findings[i].Reason)
+	}
 	if status.MajorVersion == 0 {
 		return // nothing has run yet
 	}

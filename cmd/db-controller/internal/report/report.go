@@ -33,6 +33,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportImport(o)
 	reportArchive(o)
 	reportWritten(o)
+	reportFindings(o)
 	conditions := map[string]condition.Finding{
 		v1alpha1.ConditionReady:          ready(o, outcome),
 		v1alpha1.ConditionUpToDate:       upToDate(o, outcome),

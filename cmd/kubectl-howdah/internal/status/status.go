@@ -20,6 +20,7 @@ func Print(out io.Writer, cluster *v1alpha1.PostgresCluster, poolers []v1alpha1.
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	summary(table, cluster, now)
 	conditions(table, cluster, now)
+	findings(table, cluster, now)
 	instances(table, cluster)
 	showPoolers(table, cluster, poolers, now)
 	return table.Flush()
@@ -79,6 +80,17 @@ func conditions(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time)
 			message += " (about an older spec)"
 		}
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, age(now, c.LastTransitionTime.Time), message)
+	}
+}
+
+// findings are shown where there are some.
+func findings(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
+	for i := range cluster.Status.Findings {
+		f := &cluster.Status.Findings[i]
+		if i == 0 {
+			fmt.Fprint(out, "\nFINDING\tFOR\tEVIDENCE AND ADVICE\n")
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s %s\n", f.Reason, age(now, f.Since.Time), f.Evidence, f.Advice)
 	}
 }
 

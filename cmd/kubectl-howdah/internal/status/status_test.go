@@ -67,6 +67,18 @@ shop-2    replica  no     w3    0         not streaming  no             Clone fr
 	}
 }
 
+func TestFindingsAreShownWithWhatToDo(t *testing.T) {
+	cluster := &v1alpha1.PostgresCluster{Status: v1alpha1.PostgresClusterStatus{Findings: []v1alpha1.ClusterFinding{
+		{Reason: "TemporaryFiles", Since: ago(4 * time.Hour), Evidence: "9 files.", Advice: "Set spec.postgresql.parameters.work_mem."},
+	}}}
+	if got := print(t, cluster); !strings.Contains(got, "FINDING") || !strings.Contains(got, "TemporaryFiles  4h   9 files. Set spec.postgresql.parameters.work_mem.") {
+		t.Errorf("got\n%s", got)
+	}
+	if got := print(t, &v1alpha1.PostgresCluster{}); strings.Contains(got, "FINDING") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestThePoolersOfTheClusterAreShown(t *testing.T) {
 	pooler := func(name, cluster string, access v1alpha1.PoolAccess) v1alpha1.Pooler {
 		return v1alpha1.Pooler{

@@ -1,0 +1,40 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClusterFinding is a setting that does not fit what the primary does, or something else that a person should look at. Written by the db-controller, from
+// what the agent of the primary says.
+type ClusterFinding struct {
+	// Reason of the finding, such as CheckpointsRequested. The runbook has an entry for each.
+	Reason string `json:"reason"`
+	// Since when it has been found.
+	Since metav1.Time `json:"since"`
+	// Evidence has the numbers, as they were within the last hour.
+	Evidence string `json:"evidence"`
+	// Advice says what to do, with the path of the field to set and an example.
+	Advice string `json:"advice"`
+}
+
+// Reasons of findings.
+const (
+	// ReasonCheckpointsRequested: most checkpoints come early, because max_wal_size is reached.
+	ReasonCheckpointsRequested = "CheckpointsRequested"
+	// ReasonTemporaryFiles: queries write large temporary files.
+	ReasonTemporaryFiles = "TemporaryFiles"
+	// ReasonAutovacuumBusy: all workers of autovacuum run all the time.
+	ReasonAutovacuumBusy = "AutovacuumBusy"
+	// ReasonConnectionsNearLimit: clients have nearly all sessions that they can have.
+	ReasonConnectionsNearLimit = "ConnectionsNearLimit"
+	// ReasonWraparoundAge: transaction IDs of a database are old, although autovacuum should have frozen them.
+	ReasonWraparoundAge = "WraparoundAge"
+	// ReasonSlotRetainsWAL: a replication slot retains much WAL.
+	ReasonSlotRetainsWAL = "SlotRetainsWAL"
+	// ReasonChecksumFailures: PostgreSQL has read pages with a wrong checksum.
+	ReasonChecksumFailures = "ChecksumFailures"
+	// ReasonClockSkew: the clocks of two instances differ.
+	ReasonClockSkew = "ClockSkew"
+	// ReasonCertificateExpires: the certificate of the server ends soon.
+	ReasonCertificateExpires = "CertificateExpires"
+)

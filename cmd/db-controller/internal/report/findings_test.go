@@ -1,0 +1,54 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+func TestFindingsAreThoseOfThePrimaryAndKeepTheTimeOfTheFirst(t *testing.T) {
+	o := observedtest.Running(nil)
+	begun := o.Now
+	found := func(reason string) agentapi.LoadFinding {
+		return agentapi.LoadFinding{Reason: reason, Evidence: "9 of 10.", Advice: "Set it."}
+	}
+	for _, c := range []struct {
+		said *agentapi.Findings
+		want string
+	}{
+		{nil, "[]"},
+		{&agentapi.Findings{Found: []agentapi.LoadFinding{found("b"), found("a"), found("a"), found("")}}, "[a 1m0s b 1m0s]"},
+		{nil, "[a 1m0s b 1m0s]"}, // nobody has looked
+		{&agentapi.Findings{Found: []agentapi.LoadFinding{found("b"), found("c")}}, "[b 1m0s c 3m0s]"},
+		{&agentapi.Findings{Undecided: []string{"b"}}, "[b 1m0s]"}, // another agent has just begun to look
+		{&agentapi.Findings{}, "[]"},
+	} {
+		o.PrimaryAgent().Findings = c.said
+		reportFindings(o)
+		var got []string
+		for _, f := range o.Cluster.Status.Findings {
+			got = append(got, fmt.Sprint(f.Reason, " ", f.Since.Sub(begun).Round(time.Second)))
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%v, and not %s", got, c.want)
+		}
+		o.Now = o.Now.Add(time.Minute)
+	}
+}
+
+func TestAnAgentCanNotFillTheStatusWithFindings(t *testing.T) {
+	o := observedtest.Running(nil)
+	said := &agentapi.Findings{}
+	for i := range 100 {
+		said.Found = append(said.Found, agentapi.LoadFinding{Reason: fmt.Sprint("r", i), Evidence: strings.Repeat("é", 1e5)})
+	}
+	o.PrimaryAgent().Findings = said
+	reportFindings(o)
+	if got := o.Cluster.Status.Findings; len(got) != mostFindings || len([]rune(got[0].Evidence)) != longestEvidence {
+		t.Errorf("%d findings", len(got))
+	}
+}
