@@ -14,7 +14,7 @@ import (
 func TestPoliciesHoldTheAccountsOfThisReleaseToTheirWork(t *testing.T) {
 	objects := render(t, "watchNamespaces={one,two}", "agent.image=registry.example:5000/mine/agent:v9@sha256:00")
 	policies := ofKind(objects, "ValidatingAdmissionPolicy")
-	want := []string{"howdah-access", "howdah-copies", "howdah-deletion", "howdah-namespaces", "howdah-objects", "howdah-secrets", "howdah-workloads"}
+	want := []string{"howdah-access", "howdah-copies", "howdah-deletion", "howdah-drills", "howdah-namespaces", "howdah-objects", "howdah-secrets", "howdah-workloads"}
 	if got := names(policies); !slices.Equal(got, want) || !slices.Equal(names(ofKind(objects, "ValidatingAdmissionPolicyBinding")), want) {
 		t.Fatalf("the policies are %v", got)
 	}

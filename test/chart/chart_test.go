@@ -168,7 +168,7 @@ func TestWatchingSomeNamespacesTakesRolesThereAndNothingElsewhere(t *testing.T) 
 
 func TestEveryCRDIsInTheReleaseAndStaysWhenItGoes(t *testing.T) {
 	crds := ofKind(render(t), "CustomResourceDefinition")
-	if len(crds) != 8 {
+	if len(crds) != 9 {
 		t.Errorf("%d CRDs", len(crds))
 	}
 	for _, crd := range crds {
