@@ -208,7 +208,10 @@ func (s *State) ends(pod *corev1.Pod) bool {
 		return false
 	}
 	s.LivePods++
-	s.Message = PodWaitingFor(pod)
+	if s.Message = PodWaitingFor(pod); s.Message == "" && NodeLost(pod) {
+		s.Message = fmt.Sprintf("Node %s of pod %s doesn't answer. If it is lost for good, delete the node, or give it the taint node.kubernetes.io/out-of-service; "+
+			"nothing goes on before the pod is known to have ended.", pod.Spec.NodeName, pod.Name)
+	}
 	return true
 }
 
@@ -297,6 +300,15 @@ func outcomeOf(pod *corev1.Pod) *agentapi.Outcome {
 		}
 	}
 	return nil
+}
+
+// NodeLost says that Kubernetes has not heard from the node of a pod for a while. It then makes the pod not ready by itself, while
+// kubelet's last word, which is about the containers, stays.
+func NodeLost(pod *corev1.Pod) bool {
+	has := func(kind corev1.PodConditionType, status corev1.ConditionStatus) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == status })
+	}
+	return has(corev1.ContainersReady, corev1.ConditionTrue) && (has(corev1.PodReady, corev1.ConditionFalse) || has(corev1.PodReady, corev1.ConditionUnknown)) && len(pod.Spec.ReadinessGates) == 0
 }
 
 // PodWaitingFor says for a person what a pod that doesn't run yet is waiting for; empty if it runs.

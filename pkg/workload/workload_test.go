@@ -347,6 +347,20 @@ func TestAPodThatWasToldToGoAndIsStillThereIsLost(t *testing.T) {
 	}
 }
 
+func TestAPodOnANodeThatDoesNotAnswerIsNamed(t *testing.T) {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "up-upgrade-x"}, Spec: corev1.PodSpec{NodeName: "w1"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	says := func(ready, containers corev1.ConditionStatus) string {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}, {Type: corev1.ContainersReady, Status: containers}}
+		return stateOf(job(), []corev1.Pod{pod}).Trouble()
+	}
+	if got := says(corev1.ConditionFalse, corev1.ConditionTrue); !strings.Contains(got, "Node w1 of pod up-upgrade-x doesn't answer") || !strings.Contains(got, corev1.TaintNodeOutOfService) {
+		t.Errorf("it says %q", got)
+	}
+	if got := says(corev1.ConditionTrue, corev1.ConditionTrue) + says(corev1.ConditionFalse, corev1.ConditionFalse); got != "" {
+		t.Errorf("it says %q", got)
+	}
+}
+
 func TestWhatBelongsToSomebodyElseIsNeverUsedByAJob(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {

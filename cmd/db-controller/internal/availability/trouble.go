@@ -120,7 +120,7 @@ func Unstoppable(o *observed.Cluster) string {
 		switch {
 		case !pod.DeletionTimestamp.IsZero():
 			return fmt.Sprintf("Pod %s is being deleted; nothing is stopped before it has ended.%s", pod.Name, Stuck(o))
-		case observed.NodeLost(pod):
+		case workload.NodeLost(pod):
 			return fmt.Sprintf("Node %s of pod %s doesn't answer, so the pod could not be stopped; nothing is stopped before it answers.", pod.Spec.NodeName, pod.Name)
 		}
 	}

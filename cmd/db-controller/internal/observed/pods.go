@@ -113,15 +113,6 @@ func PodReady(pod *corev1.Pod) bool {
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// NodeLost says that Kubernetes has not heard from the node of a pod for a while. It then makes the pod not ready by itself, while
-// kubelet's last word, which is about the containers, stays.
-func NodeLost(pod *corev1.Pod) bool {
-	containers := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.ContainersReady && c.Status == corev1.ConditionTrue
-	})
-	return containers && ReadyCondition(pod) != nil && !PodReady(pod) && len(pod.Spec.ReadinessGates) == 0
-}
-
 // ReadyCondition of a pod; nil until kubelet has written one.
 func ReadyCondition(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
