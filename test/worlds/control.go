@@ -316,37 +316,45 @@ func (c *control) trouble() {
 	p := c.processes[c.world.random.IntN(len(c.processes))]
 	switch n := 1 + c.world.random.IntN(6); {
 	case p.ghost || p.held != nil || p.lives > 0 || p.holdAt > 0 || p.holdKind != "":
+	case p.name == dbController && c.world.chance(2):
+		p.holdKind = "StatefulSet"
+		c.world.people.wishForParameters()
 	case c.world.chance(3):
 		p.lives = n
 	case c.world.chance(3):
 		p.holdAt = n
-	case c.world.chance(2) && p.name == dbController:
-		p.holdKind = "StatefulSet"
-		c.world.people.wishForParameters()
 	default:
 		c.world.say("%s has a successor, and has yet to notice", p)
 		p.ghost, p.passes = true, n
 		c.launch(p.name, 0)
 	}
+}
+
+// succeed has whoever is held up get a successor, and go on at some time: mostly while somebody else has what it would write to. Meanwhile
+// somebody wants the volumes.
+func (c *control) succeed() {
 	for _, held := range slices.Clone(c.processes) {
-		if held.held == nil {
-			continue
-		}
-		if !held.ghost {
+		switch {
+		case held.held == nil:
+		case !held.ghost:
 			held.ghost, held.passes = true, 1
 			c.launch(held.name, time.Duration(c.world.random.IntN(5))*time.Second)
-		} else if c.world.chance(4) {
+		case c.world.kube.written() && c.world.chance(8), c.world.chance(200):
 			c.resume(held)
+		case c.world.chance(30) && !c.world.people.busy():
+			c.world.people.request()
 		}
 	}
 }
 
 // leave has a controller be away for long: no process of it is elected before. It returns for how long.
-func (c *control) leave() time.Duration {
-	p, away := c.processes[c.world.random.IntN(len(c.processes))], time.Duration(1+c.world.random.IntN(15))*time.Minute
-	if p.ghost || p.held != nil || c.world.people.busy() && p.name == dbController {
+func (c *control) leave(name string) time.Duration {
+	away := time.Duration(1+c.world.random.IntN(15)) * time.Minute
+	at := slices.IndexFunc(c.processes, func(p *process) bool { return p.name == name && !p.ghost })
+	if at < 0 || c.processes[at].held != nil || c.world.people.busy() && name == dbController {
 		return away
 	}
+	p := c.processes[at]
 	p.dead = true
 	c.processes = without(c.processes, p)
 	c.world.say("%s dies, and is away for long", p)

@@ -25,11 +25,11 @@ const (
 	silence, eviction = 40 * time.Second, 5 * time.Minute
 )
 
-// node on which pods run. One that is cut off reaches nobody, but what runs there goes on.
+// node on which pods run. One that is cut off reaches nobody, but what runs there goes on. One that is tainted gets no new pods.
 type node struct {
-	name     string
-	off, cut bool
-	since    time.Time
+	name              string
+	off, cut, tainted bool
+	since             time.Time
 }
 
 func (n *node) lost() bool { return n.off || n.cut }
@@ -191,19 +191,28 @@ func (k *kube) schedule() {
 		}
 		var fit []*node
 		for _, n := range k.nodes {
-			if !n.lost() || time.Since(n.since) < silence {
+			if !n.tainted && (!n.lost() || time.Since(n.since) < silence) {
 				fit = append(fit, n)
 			}
 		}
+		changed := pod.DeepCopy()
 		if len(fit) == 0 {
+			k.unschedulable(changed)
 			continue
 		}
-		changed := pod.DeepCopy()
 		changed.Spec.NodeName = fit[k.world.random.IntN(len(fit))].name
 		_ = k.world.api.Update(k.world.control.ctx, changed)
 		if claim != nil && claim.Status.Phase != corev1.ClaimBound {
 			k.bind(claim)
 		}
+	}
+}
+
+// unschedulable says of a pod that it fits nowhere.
+func (k *kube) unschedulable(pod *corev1.Pod) {
+	if setCondition(pod, corev1.PodScheduled, false) {
+		pod.Status.Conditions[len(pod.Status.Conditions)-1].Message = "0/3 nodes are available: 3 node(s) had untolerated taint(s)."
+		_ = k.world.api.Status().Update(k.world.control.ctx, pod)
 	}
 }
 
@@ -253,6 +262,7 @@ func (k *kube) start(pod *corev1.Pod, n *node, v *volume) {
 	changed := pod.DeepCopy()
 	ip := fmt.Sprintf("10.0.%d.%d", k.world.server.Version()/250%250, k.world.server.Version()%250)
 	k.ips[ip] = n
+	setCondition(changed, corev1.PodScheduled, true)
 	changed.Status.Phase, changed.Status.PodIP, changed.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
 	changed.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: pod.Spec.Containers[0].Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
@@ -297,7 +307,8 @@ func (k *kube) readyPods() {
 	}
 }
 
-func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, is bool) {
+// setCondition returns whether it was not there before.
+func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, is bool) (added bool) {
 	status := corev1.ConditionFalse
 	if is {
 		status = corev1.ConditionTrue
@@ -307,10 +318,11 @@ func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, is bool) {
 			if c.Status != status {
 				c.Status, c.LastTransitionTime = status, metav1.Now()
 			}
-			return
+			return false
 		}
 	}
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: metav1.Now()})
+	return true
 }
 
 // endPods is kubelet with pods that are told to end: first the process, then what is left of the pod.
@@ -404,10 +416,12 @@ func (k *kube) evict() {
 	}
 }
 
-// trouble with a node: it is lost, or comes back.
+// trouble with a node: it is lost, or comes back, or all of them are tainted.
 func (k *kube) trouble() {
 	n := k.nodes[k.world.random.IntN(len(k.nodes))]
 	switch {
+	case n.tainted, k.world.chance(4):
+		k.taint(!n.tainted)
 	case n.lost():
 		k.comeBack(n)
 	case slices.ContainsFunc(k.nodes, (*node).lost):
@@ -419,6 +433,16 @@ func (k *kube) trouble() {
 		n.off, n.since = true, time.Now()
 		k.endProcesses(n)
 	}
+}
+
+// written: a Job writes to a volume.
+func (k *kube) written() bool {
+	for _, worker := range k.workers {
+		if worker.volume != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // endProcesses of a node that has lost its power.
@@ -472,9 +496,18 @@ func (k *kube) restart(pod *corev1.Pod, n *node, v *volume) {
 	k.world.pg.all = append(k.world.pg.all, &server{pod: pod.Name, ip: pod.Status.PodIP, uid: pod.UID, node: n, volume: v, state: "Starting"})
 }
 
+// taint all nodes, or remove the taint: what runs goes on, and nothing new is scheduled.
+func (k *kube) taint(all bool) {
+	k.world.say("all nodes are tainted: %t", all)
+	for _, n := range k.nodes {
+		n.tainted = all
+	}
+}
+
 // heal has all nodes come back, and what was refused be granted.
 func (k *kube) heal() {
 	k.quota = false
+	k.taint(false)
 	for _, n := range k.nodes {
 		if n.lost() {
 			k.comeBack(n)

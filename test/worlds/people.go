@@ -24,6 +24,8 @@ type people struct {
 	// undone are the data generations that were decided to be given up, by what is to come back.
 	undone   map[string]string
 	restores int
+	// replaced is the instance whose volume was replaced last.
+	replaced string
 	// records of Restores, by name.
 	records map[string]*record
 }
@@ -78,13 +80,16 @@ func (p *people) act() {
 		return
 	}
 	upgrades, restores := each[*v1alpha1.Upgrade](p.world), each[*v1alpha1.Restore](p.world)
+	if instance := p.wayBack(upgrades, restores); instance != "" && p.world.chance(3) {
+		p.endanger(cluster, instance)
+		return
+	} else if instance != "" && instance == p.replaced && p.world.chance(2) {
+		p.goBack(upgrades, restores)
+		return
+	}
 	switch p.world.random.IntN(10) {
 	case 0, 1:
-		if p.world.chance(2) && p.upgrades < 2 {
-			p.upgrade()
-		} else if p.restores < 2 {
-			p.restore()
-		}
+		p.request()
 	case 8, 9:
 		if len(restores) > 0 {
 			p.decideRestore(restores[p.world.random.IntN(len(restores))].DeepCopy())
@@ -95,12 +100,62 @@ func (p *people) act() {
 		}
 	case 4:
 		p.disturb()
-		p.replace(cluster)
+		p.replace(cluster, fmt.Sprintf("%s-%d", clusterName, p.world.random.IntN(3)))
 	case 5:
 		p.edit(cluster)
+		p.decideData()
 	case 6:
 		p.world.kube.quota = !p.world.kube.quota
 		p.world.say("the quota of claims is used up: %t", p.world.kube.quota)
+	}
+}
+
+// request the volumes, with an Upgrade or a Restore.
+func (p *people) request() {
+	if p.world.chance(2) && p.upgrades < 2 {
+		p.upgrade()
+	} else if p.restores < 2 {
+		p.restore()
+	}
+}
+
+// wayBack is the instance that has the previous data of whom a person has yet to decide about; empty: there is none.
+func (p *people) wayBack(upgrades []*v1alpha1.Upgrade, restores []*v1alpha1.Restore) string {
+	for _, u := range upgrades {
+		if u.Status.UpAt != nil && u.Spec.Decision == "" && u.Status.Previous != nil {
+			return u.Status.Previous.Instance
+		}
+	}
+	for _, r := range restores {
+		if r.Status.RestoredAt != nil && r.Spec.Decision == "" && r.Status.Previous != nil {
+			return r.Status.Previous.Instance
+		}
+	}
+	return ""
+}
+
+// endanger a way back: have another instance be primary than the one that has the previous data, or replace its volume.
+func (p *people) endanger(cluster *v1alpha1.PostgresCluster, instance string) {
+	if s := p.world.pg.of(instance); s != nil && s.leads {
+		p.deletePod(instance)
+		return
+	}
+	p.replace(cluster, instance)
+}
+
+// goBack decides to have the previous data again, although it may be gone.
+func (p *people) goBack(upgrades []*v1alpha1.Upgrade, restores []*v1alpha1.Restore) {
+	for _, u := range upgrades {
+		if u.Status.UpAt != nil && u.Spec.Decision == "" {
+			p.decideFor(u.DeepCopy(), v1alpha1.UpgradeRollBack)
+			return
+		}
+	}
+	for _, r := range restores {
+		if r.Status.RestoredAt != nil && r.Spec.Decision == "" {
+			p.decideRestoreFor(r.DeepCopy(), v1alpha1.DecisionUndo)
+			return
+		}
 	}
 }
 
@@ -113,7 +168,10 @@ func (p *people) upgrade() {
 		Spec:       v1alpha1.UpgradeSpec{Cluster: v1alpha1.LocalReference{Name: clusterName}, Version: 18},
 	}
 	if p.world.chance(2) {
-		upgrade.Spec.MaxDowntime = &metav1.Duration{Duration: time.Duration(1+p.world.random.IntN(20)) * time.Minute}
+		upgrade.Spec.MaxDowntime = p.minutes()
+	}
+	if p.world.chance(3) {
+		upgrade.Spec.ConfirmWithin = p.minutes()
 	}
 	_ = p.world.api.Create(p.world.control.ctx, upgrade)
 	p.world.say("Upgrade %s is created: %+v", name, *p.fates[name])
@@ -126,10 +184,8 @@ func (p *people) decide(u *v1alpha1.Upgrade) {
 	case u.DeletionTimestamp != nil:
 		return
 	case u.Status.UpAt != nil && u.Spec.Decision == "":
-		u.Spec.Decision = []v1alpha1.UpgradeDecision{v1alpha1.UpgradeConfirm, v1alpha1.UpgradeRollBack}[p.world.random.IntN(2)]
-		if u.Spec.Decision == v1alpha1.UpgradeRollBack {
-			p.undone[u.Status.Plan.ToGeneration] = u.Status.Plan.FromGeneration
-		}
+		p.decideFor(u, []v1alpha1.UpgradeDecision{v1alpha1.UpgradeConfirm, v1alpha1.UpgradeRollBack}[p.world.random.IntN(2)])
+		return
 	case p.world.chance(6):
 		p.world.say("Upgrade %s is deleted by a person", u.Name)
 		_ = p.world.api.Delete(p.world.control.ctx, u)
@@ -140,6 +196,16 @@ func (p *people) decide(u *v1alpha1.Upgrade) {
 		return
 	}
 	p.world.say("Upgrade %s: decision %q, cancel %t", u.Name, u.Spec.Decision, u.Spec.Cancel)
+	_ = p.world.api.Patch(p.world.control.ctx, u, client.MergeFrom(before))
+}
+
+// decideFor what becomes of the new version.
+func (p *people) decideFor(u *v1alpha1.Upgrade, decision v1alpha1.UpgradeDecision) {
+	before := u.DeepCopy()
+	if u.Spec.Decision = decision; decision == v1alpha1.UpgradeRollBack {
+		p.undone[u.Status.Plan.ToGeneration] = u.Status.Plan.FromGeneration
+	}
+	p.world.say("Upgrade %s: decision %q", u.Name, decision)
 	_ = p.world.api.Patch(p.world.control.ctx, u, client.MergeFrom(before))
 }
 
@@ -167,14 +233,24 @@ func (p *people) abandoned(generation string) bool {
 	return p.undone[generation] != ""
 }
 
-// note what Restores write, before they are deleted.
+// note what Restores write, before they are deleted, and that the time is over in which somebody may decide.
 func (p *people) note() {
 	for _, restore := range each[*v1alpha1.Restore](p.world) {
 		r := p.records[restore.Name]
 		if r != nil && restore.Status.Plan != nil && restore.Status.Previous != nil {
 			r.wrote, r.previous = restore.Status.Plan.DataGeneration, restore.Status.Previous.DataGeneration
+			within, since := restore.Spec.ConfirmWithin, restore.Status.RestoredAt
+			if r.decision == "" && within != nil && since != nil && time.Since(since.Time) >= within.Duration {
+				r.decision = string(v1alpha1.DecisionConfirm)
+				p.world.say("The time to undo Restore %s is over", restore.Name)
+			}
 		}
 	}
+}
+
+// minutes are some, of which there may be that many while a controller is away.
+func (p *people) minutes() *metav1.Duration {
+	return &metav1.Duration{Duration: time.Duration(1+p.world.random.IntN(20)) * time.Minute}
 }
 
 // restore in place, from a backup that was taken before there were rows.
@@ -190,7 +266,10 @@ func (p *people) restore() {
 		},
 	}
 	if p.world.chance(2) {
-		restore.Spec.MaxDowntime = &metav1.Duration{Duration: time.Duration(1+p.world.random.IntN(20)) * time.Minute}
+		restore.Spec.MaxDowntime = p.minutes()
+	}
+	if p.world.chance(3) {
+		restore.Spec.ConfirmWithin = p.minutes()
 	}
 	_ = p.world.api.Create(p.world.control.ctx, restore)
 	p.world.say("Restore %s is created: %+v", name, *p.fates[name])
@@ -203,8 +282,8 @@ func (p *people) decideRestore(restore *v1alpha1.Restore) {
 	case restore.DeletionTimestamp != nil:
 		return
 	case restore.Status.RestoredAt != nil && restore.Spec.Decision == "":
-		restore.Spec.Decision = []v1alpha1.RestoreDecision{v1alpha1.DecisionConfirm, v1alpha1.DecisionUndo}[p.world.random.IntN(2)]
-		r.decision = string(restore.Spec.Decision)
+		p.decideRestoreFor(restore, []v1alpha1.RestoreDecision{v1alpha1.DecisionConfirm, v1alpha1.DecisionUndo}[p.world.random.IntN(2)])
+		return
 	case p.world.chance(6):
 		p.world.say("Restore %s is deleted by a person", restore.Name)
 		if r.decision == "" {
@@ -218,6 +297,14 @@ func (p *people) decideRestore(restore *v1alpha1.Restore) {
 		return
 	}
 	p.world.say("Restore %s: decision %q, cancel %t", restore.Name, restore.Spec.Decision, restore.Spec.Cancel)
+	_ = p.world.api.Patch(p.world.control.ctx, restore, client.MergeFrom(before))
+}
+
+// decideRestoreFor what becomes of the restored data.
+func (p *people) decideRestoreFor(restore *v1alpha1.Restore, decision v1alpha1.RestoreDecision) {
+	before := restore.DeepCopy()
+	restore.Spec.Decision, p.records[restore.Name].decision = decision, string(decision)
+	p.world.say("Restore %s: decision %q", restore.Name, decision)
 	_ = p.world.api.Patch(p.world.control.ctx, restore, client.MergeFrom(before))
 }
 
@@ -244,8 +331,11 @@ func (p *people) backup() {
 
 // disturb deletes a pod.
 func (p *people) disturb() {
+	p.deletePod(fmt.Sprintf("%s-%d", clusterName, p.world.random.IntN(3)))
+}
+
+func (p *people) deletePod(name string) {
 	pod := &corev1.Pod{}
-	name := fmt.Sprintf("%s-%d", clusterName, p.world.random.IntN(3))
 	if p.world.get(name, pod) == nil {
 		p.world.say("pod %s is deleted by a person", name)
 		_ = p.world.api.Delete(p.world.control.ctx, pod)
@@ -253,17 +343,19 @@ func (p *people) disturb() {
 }
 
 // replace the volume of a replica: a person deletes its claim and its pod, while a primary has every row and nobody works on the volumes.
-func (p *people) replace(cluster *v1alpha1.PostgresCluster) {
+func (p *people) replace(cluster *v1alpha1.PostgresCluster, instance string) {
 	if len(cluster.Status.VolumeLocks) > 0 {
 		return
 	}
-	replica := p.world.pg.of(fmt.Sprintf("%s-%d", clusterName, p.world.random.IntN(3)))
-	if replica == nil || replica.leads || !replica.streams {
+	replica := p.world.pg.of(instance)
+	if replica == nil || !replica.streams || !p.world.pg.led(replica.generation) {
 		return
 	}
 	claim, pod := &corev1.PersistentVolumeClaim{}, &corev1.Pod{}
 	if p.world.get(replica.volume.claim, claim) == nil && p.world.get(replica.pod, pod) == nil {
 		p.world.say("claim %s is deleted by a person, with its pod", claim.Name)
+		p.world.rows.giveUpOn(replica.volume)
+		p.replaced = instance
 		_ = p.world.api.Delete(p.world.control.ctx, claim)
 		_ = p.world.api.Delete(p.world.control.ctx, pod)
 	}

@@ -119,15 +119,30 @@ func (r *rows) nowhere() (lost []int) {
 		if r.givenUp[row.number] != "" || r.world.people.abandoned(row.generation) {
 			continue
 		}
-		found := false
-		for _, v := range r.world.kube.volumes {
-			for _, d := range v.data {
-				found = found || slices.Contains(d.rows, row.number)
-			}
-		}
-		if !found {
+		if !r.beside(nil, row.number) {
 			lost = append(lost, row.number)
 		}
 	}
 	return lost
+}
+
+// beside a volume, there is one that has a row.
+func (r *rows) beside(one *volume, number int) bool {
+	for _, v := range r.world.kube.volumes {
+		for _, d := range v.data {
+			if v != one && slices.Contains(d.rows, number) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// giveUpOn what only this volume has, since a person deletes it: that is previous data.
+func (r *rows) giveUpOn(v *volume) {
+	for _, row := range r.acked {
+		if r.givenUp[row.number] == "" && !r.beside(v, row.number) {
+			r.givenUp[row.number] = "a person deleted the volume"
+		}
+	}
 }

@@ -43,9 +43,11 @@ func (d *data) copied() *data {
 
 // volume behind a claim.
 type volume struct {
-	claim    string
-	data     map[string]*data
+	claim string
+	data  map[string]*data
+	// adoption is the last one that was accepted, of data generation adopted.
 	adoption int64
+	adopted  string
 	// writers may write to it: processes by the UID of their pod.
 	writers map[types.UID]string
 	// node that it is attached to; empty: none.
@@ -111,6 +113,11 @@ func (p *servers) byUID(uid types.UID) *server {
 	return nil
 }
 
+// led: a data generation has a primary, to which clients are led.
+func (p *servers) led(generation string) bool {
+	return slices.ContainsFunc(p.all, func(s *server) bool { return s.leads && s.generation == generation && !s.stopping && !s.node.cut })
+}
+
 func (p *servers) step() {
 	if len(p.all) > 0 {
 		p.tick(p.all[p.world.random.IntN(len(p.all))])
@@ -145,11 +152,14 @@ func (p *servers) tick(s *server) {
 	if config == nil || s.stopping {
 		return
 	}
-	s.config = config
-	if config.Adoptions < s.volume.adoption {
-		s.state, s.message = agentapi.StateFailed, fmt.Sprintf("the volume knows of adoption %d, and the configuration is of %d", s.volume.adoption, config.Adoptions)
+	if v := s.volume; config.Adoptions < v.adoption || config.Adoptions == v.adoption && v.adopted != "" && config.DataGeneration != v.adopted {
+		s.state, s.message = agentapi.StateFailed, fmt.Sprintf("the volume knows of adoption %d, and the configuration is of %d", v.adoption, config.Adoptions)
+		if s.config == nil {
+			s.config, s.generation = config, v.adopted
+		}
 		return
 	}
+	s.config, s.volume.adoption, s.volume.adopted = config, config.Adoptions, config.DataGeneration
 	if s.generation != config.DataGeneration && !s.leads {
 		s.generation, s.streams, s.state = config.DataGeneration, false, agentapi.StateStarting
 	}
@@ -194,7 +204,6 @@ func (p *servers) alone(s *server) {
 // lead has a server be the primary.
 func (p *servers) lead(s *server, term int64) {
 	s.leads, s.streams, s.term, s.state, s.message, s.renewed = true, false, term, agentapi.StateRunning, "", time.Now()
-	s.volume.adoption = s.config.Adoptions
 	s.data().clean = false
 	p.world.say("%s is primary on data generation %s with %d rows", s.pod, short(s.generation), len(s.data().rows))
 }
@@ -306,7 +315,6 @@ func (p *servers) follow(s, primary *server) {
 		}
 	}
 	s.volume.data[s.generation] = primary.data().copied()
-	s.volume.adoption = s.config.Adoptions
 	s.state, s.message, s.streams, s.term = agentapi.StateRunning, "", true, primary.term
 }
 

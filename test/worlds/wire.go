@@ -47,7 +47,10 @@ func (w wire) Status(ctx context.Context, target dbcontroller.Target) (*agentapi
 	}
 	status := &agentapi.Status{
 		Pod: s.pod, DataGeneration: s.generation, State: s.state, Message: s.message, ConfigHash: s.config.Hash(), Role: "replica",
-		Timeline: s.term, Reinit: s.reinit, Adoption: &agentapi.Adoption{Number: s.volume.adoption, DataGeneration: s.generation},
+		Timeline: s.term, Reinit: s.reinit, Adoption: &agentapi.Adoption{Number: s.volume.adoption, DataGeneration: s.volume.adopted},
+	}
+	if d := s.volume.data[s.volume.adopted]; d != nil {
+		status.Adoption.Whole, status.Adoption.SystemIdentifier, status.Adoption.MajorVersion = d.whole, d.system, d.major
 	}
 	if s.config.Declared != nil {
 		status.Declared = &agentapi.DeclaredStatus{Hash: s.config.Declared.Hash()}

@@ -45,7 +45,17 @@ type World struct {
 	people  *people
 	control *control
 
-	ends   map[string]int // how much of what came about
+	ends map[string]int // how much of what came about
+	// moment is what was decided last, and tense for how many events that is still fresh.
+	moment string
+	tense  int
+
+	// backup of the API server's store, with the adoptions and volumes that there were, and whether it was restored.
+	backup    *memapi.Backup
+	adoptions int64
+	volumes   string
+	restored  bool
+
 	trace  []string
 	broken string
 	calm   bool // there are no more faults
@@ -115,6 +125,13 @@ func (w *World) run() string {
 
 // event is one thing that happens next.
 func (w *World) event() {
+	w.look()
+	w.control.succeed()
+	w.keepOrRestore()
+	if w.tense > 0 && w.chance(12) {
+		w.strike()
+		return
+	}
 	switch n := w.random.IntN(100); {
 	case n < 34:
 		w.control.pass()
@@ -126,9 +143,9 @@ func (w *World) event() {
 		w.pg.step()
 	case n < 88:
 		w.rows.write()
-	case n < 90:
+	case n < 92:
 		w.people.act()
-	case n < 91, n < 93 && w.people.busy():
+	case n < 93, n < 95 && w.people.busy():
 		w.trouble()
 	default:
 		w.pass(time.Duration(w.random.IntN(2000)) * time.Millisecond)
@@ -141,10 +158,7 @@ func (w *World) trouble() {
 	case 0, 1:
 		w.kube.trouble()
 	case 2:
-		w.long(w.control.leave())
-		if w.chance(2) {
-			w.people.disturb()
-		}
+		w.away(controllers[w.random.IntN(len(controllers))])
 	default:
 		w.control.trouble()
 	}
@@ -154,7 +168,7 @@ func (w *World) trouble() {
 func (w *World) long(lasts time.Duration) {
 	for until := time.Now().Add(lasts); time.Now().Before(until) && w.broken == ""; {
 		w.turn()
-		w.pass(max(3*time.Second, w.control.idle()))
+		w.pass(max(8*time.Second, w.control.idle())) // often enough for the lease
 	}
 }
 
@@ -167,6 +181,9 @@ func (w *World) turn() {
 	w.kube.everything()
 	w.pg.everyone()
 	w.rows.write()
+	if w.calm {
+		w.people.decideData()
+	}
 	w.check()
 }
 

@@ -183,3 +183,35 @@ func TestAProcessMayDieBeforeOrAfterItsWrite(t *testing.T) {
 		t.Errorf("%v, %v", err, server.All())
 	}
 }
+
+func TestARestoredServerHasWhatItHadUnderVersionsThatNobodyHasSeen(t *testing.T) {
+	server := newServer()
+	c := server.Client(nil, nil)
+	u := upgrade(t, c)
+	cache := server.NewCache()
+	backup := server.Backup()
+	u.Spec.Cancel = true
+	must(t, c.Update(t.Context(), u))
+	later := &v1alpha1.Upgrade{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "later"}}
+	must(t, c.Create(t.Context(), later))
+	stays := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "stays"}}
+	must(t, c.Create(t.Context(), stays))
+
+	server.Restore(backup, func(object client.Object) bool { return object.GetName() == "stays" })
+	seen := &v1alpha1.Upgrade{}
+	cache.CatchUp()
+	for _, reader := range []client.Client{c, server.Client(cache, nil)} {
+		must(t, reader.Get(t.Context(), client.ObjectKeyFromObject(u), seen))
+		if seen.Spec.Cancel || seen.ResourceVersion == u.ResourceVersion {
+			t.Errorf("it has %+v, version %s", seen.Spec, seen.ResourceVersion)
+		}
+		if err := reader.Get(t.Context(), client.ObjectKeyFromObject(later), seen); !apierrors.IsNotFound(err) {
+			t.Errorf("what was created later: %v", err)
+		}
+		must(t, reader.Get(t.Context(), client.ObjectKeyFromObject(stays), stays))
+	}
+	u.Spec.Version = 17
+	if err := c.Update(t.Context(), u); !apierrors.IsConflict(err) {
+		t.Errorf("update of what was there before: %v", err)
+	}
+}

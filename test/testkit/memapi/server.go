@@ -31,6 +31,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	objects map[key]client.Object
+	// sorted are the keys of the objects; nil: one came or went since they were sorted.
+	sorted []key
 	// applied are the fields that each manager has applied.
 	applied map[key]map[string]map[string]any
 	// changes of each kind, in order.
@@ -85,8 +87,16 @@ func (s *Server) All() []client.Object {
 	return all
 }
 
+// keys of all objects, in order. Nobody changes the list.
 func (s *Server) keys() []key {
-	return slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int {
+	if s.sorted == nil {
+		s.sorted = sortedKeys(s.objects)
+	}
+	return s.sorted
+}
+
+func sortedKeys(objects map[key]client.Object) []key {
+	return slices.SortedFunc(maps.Keys(objects), func(a, b key) int {
 		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	})
 }
@@ -145,6 +155,9 @@ func (s *Server) give(stored, into client.Object) error {
 func (s *Server) put(k key, object client.Object) {
 	old := s.objects[k]
 	s.version++
+	if old == nil || object == nil {
+		s.sorted = nil
+	}
 	if object == nil {
 		delete(s.objects, k)
 		delete(s.applied, k)
