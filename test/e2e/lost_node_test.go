@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,4 +68,59 @@ func (b *bed) awaitNotReady(node *corev1.Node) {
 			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 		})
 	})
+}
+
+// awaitWorking waits until the pod of a Job works on a node, and Kubernetes knows that.
+func (b *bed) awaitWorking(job string) (node string) {
+	b.Helper()
+	pods := &corev1.PodList{}
+	b.Await(&v1alpha1.PostgresCluster{ObjectMeta: b.Meta("shop")}, "Job "+job+" to work", func() bool {
+		b.Must(b.List(b.Context(), pods, client.InNamespace(b.Namespace), client.MatchingLabels{batchv1.JobNameLabel: job}))
+		for _, pod := range pods.Items {
+			if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+				node = pod.Spec.NodeName
+			}
+		}
+		return node != ""
+	})
+	return node
+}
+
+// TestAJobOnALostNodeIsReplacedOrGivenUp is not parallel: it breaks nodes. The Job works on the volume of the last primary, so nothing
+// goes on before its pod is known to have ended: the node is back, or a person says that it is lost for good. Then the cluster waits for the
+// last primary, which alone is known to have every row. No row is lost.
+func TestAJobOnALostNodeIsReplacedOrGivenUp(t *testing.T) {
+	onlyInFull(t, "it breaks nodes, and the tests of the controllers have Jobs on lost nodes")
+	place.NeedKube(t)
+	b := newBed(t, "minio")
+	shop := b.replicated(15)
+	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 200000) AS n")
+	node := b.Pod(shop.Status.Primary).Spec.NodeName
+	w := b.writerBeside(node)
+
+	upgrade := b.upgradeTo("up", 18, false)
+	start := b.loseNode(b.awaitWorking("up-upgrade"))
+	b.AwaitSaid(upgrade, "doesn't answer")
+	start()
+	b.AwaitTrue(upgrade, v1alpha1.ConditionSucceeded)
+	w.judge()
+	b.awaitInstances(shop, 3)
+	if shop.Status.MajorVersion != 18 || b.Pod(shop.Status.Primary).Spec.NodeName != node {
+		t.Fatalf("it runs %d, with primary %s", shop.Status.MajorVersion, shop.Status.Primary)
+	}
+
+	restore := b.inPlace("back", &v1alpha1.RestoreTarget{Immediate: true})
+	restore.Spec.MaxDowntime = &metav1.Duration{Duration: time.Minute}
+	b.Must(b.Create(t.Context(), restore))
+	start = b.loseNode(b.awaitWorking("back-restore"))
+	lost := time.Now()
+	b.AwaitSaid(restore, corev1.TaintNodeOutOfService)
+	t.Logf("said after %s", time.Since(lost).Round(time.Second))
+	untaint := b.taint(node, corev1.TaintNodeOutOfService)
+	b.AwaitReason(restore, v1alpha1.ConditionSucceeded, v1alpha1.ReasonMaxDowntimeExceeded, "")
+	b.AwaitReason(shop, v1alpha1.ConditionReady, v1alpha1.ReasonElecting, shop.Status.Primary) // or a person chooses another instance
+	untaint()
+	start()
+	b.awaitInstances(shop, 3)
+	w.judge()
 }
