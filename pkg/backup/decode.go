@@ -93,7 +93,22 @@ func (h *Header) validate() error {
 	if first, last, err := h.WAL.Segments(); err == nil && first.Compare(last) > 0 {
 		return fmt.Errorf("%w: the WAL that it needs ends with %s, before it begins with %s", errManifest, h.WAL.Last, h.WAL.First)
 	}
-	return checkNames(h.Lineage, h.ID)
+	return errors.Join(checkNames(h.Lineage, h.ID), h.checkTexts())
+}
+
+// maxText is as long as a name in Kubernetes can be.
+const maxText = 253
+
+// checkTexts refuses what is longer than the text that it stands for can be: readers keep and show it.
+func (h *Header) checkTexts() error {
+	for _, text := range []string{
+		h.Parent, h.SystemIdentifier, h.PGVersion, h.Cluster.Namespace, h.Cluster.Name, h.Cluster.UID, h.Cluster.Instance, h.Cluster.Generation,
+	} {
+		if len(text) > maxText {
+			return fmt.Errorf("%w: a name has %d bytes, and the longest that there can be has %d", errManifest, len(text), maxText)
+		}
+	}
+	return nil
 }
 
 // decodeManifest reads a whole object.

@@ -133,3 +133,22 @@ func TestTheMemoryLimitIsDividedSoThatItHolds(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesThatNoClusterHasAreRefused: they are shown in messages and kept in memory for each backup.
+func TestNamesThatNoClusterHasAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*Cluster, string){
+		"name": func(c *Cluster, s string) { c.Name = s }, "namespace": func(c *Cluster, s string) { c.Namespace = s },
+		"uid": func(c *Cluster, s string) { c.UID = s }, "instance": func(c *Cluster, s string) { c.Instance = s },
+		"generation": func(c *Cluster, s string) { c.Generation = s },
+	} {
+		for length, refused := range map[int]bool{253: false, 254: true, 1 << 20: true} {
+			m := sampleManifest()
+			change(&m.Cluster, strings.Repeat("x", length))
+			object, err := encodeManifest(m)
+			must(t, err)
+			if _, err := decodeManifest(object); (err != nil) != refused {
+				t.Errorf("%s of %d bytes: %v", name, length, err)
+			}
+		}
+	}
+}

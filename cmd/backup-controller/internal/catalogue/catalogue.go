@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -111,10 +112,7 @@ func made(b *v1alpha1.Backup, repo *v1alpha1.BackupRepository) bool {
 
 // object is the Backup of an entry.
 func object(repo *v1alpha1.BackupRepository, where v1alpha1.FoundBackup, entry Entry) *v1alpha1.Backup {
-	cluster, kind := entry.Cluster, v1alpha1.BackupFull
-	if cluster == "" {
-		cluster = "unknown"
-	}
+	cluster, kind := cmp.Or(clusterOf(entry), "unknown"), v1alpha1.BackupFull
 	if entry.Type == backup.Incremental {
 		kind = v1alpha1.BackupIncremental
 	}
@@ -132,12 +130,20 @@ func object(repo *v1alpha1.BackupRepository, where v1alpha1.FoundBackup, entry E
 	}
 }
 
+// clusterOf is the name of the cluster that was backed up. It comes from the bucket: what can't be the name of a PostgresCluster is none.
+func clusterOf(entry Entry) string {
+	if len(validation.IsDNS1123Subdomain(entry.Cluster)) > 0 {
+		return ""
+	}
+	return entry.Cluster
+}
+
 // Name is always the same for one backup: the cluster, the time, and something of lineage and id.
 func Name(entry Entry) string {
 	sum := sha256.Sum256([]byte(entry.Lineage + "/" + entry.ID))
 	cluster := "found"
-	if entry.Cluster != "" {
-		cluster = strings.TrimRight(entry.Cluster[:min(len(entry.Cluster), 28)], "-.")
+	if name := clusterOf(entry); name != "" {
+		cluster = strings.TrimRight(name[:min(len(name), 28)], "-.")
 	}
 	return fmt.Sprintf("%s-%s-%s", cluster, strings.ToLower(entry.Stopped.UTC().Format("20060102T150405Z")), hex.EncodeToString(sum[:4]))
 }

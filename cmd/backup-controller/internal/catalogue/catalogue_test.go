@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,11 +79,15 @@ func TestNamesCanBeReadAndAreAlwaysTheSameAndShortEnough(t *testing.T) {
 	if got := Name(entry("b1", 0, true)); got != "shop-20260304t050607z-b4c407b8" {
 		t.Errorf("got %s", got)
 	}
-	for _, cluster := range []string{"", "a", "a-cluster-with-a-name-that-is-far.too-long-for-anybody-to-read"} {
+	for _, cluster := range []string{"", "a", "Evil!", "ünï", "-a", strings.Repeat("a", 300), "a-cluster-with-a-name-that-is-far.too-long-for-anybody-to-read"} {
 		e := entry("b1", 0, true)
 		e.Cluster = cluster
 		if name := Name(e); len(name) > 56 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			t.Errorf("%q makes %q", cluster, name)
+		}
+		made := object(&v1alpha1.BackupRepository{}, v1alpha1.FoundBackup{}, e)
+		if name := made.Spec.Cluster.Name; len(validation.IsDNS1123Subdomain(name)) > 0 {
+			t.Errorf("%q makes a Backup of cluster %q", cluster, name)
 		}
 	}
 }
