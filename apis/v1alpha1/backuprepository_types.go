@@ -65,6 +65,12 @@ type BackupRepositorySpec struct {
 	// data of one cluster since it was created, restored or upgraded. By default, nothing is deleted.
 	// +optional
 	Retention *RetentionSpec `json:"retention,omitempty"`
+	// MaxConcurrentBackups is how many Backups may be stored in the repository at a time. The others wait in the condition Succeeded with
+	// the reason Queued; those that the suite requests, such as before an Upgrade, go first. By default, only the limits of the suite
+	// apply.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 1",message="spec.maxConcurrentBackups must be 1 or more; remove it for no limit, and set spec.suspend of BackupSchedules for no backups"
+	MaxConcurrentBackups *int32 `json:"maxConcurrentBackups,omitempty"`
 	// Catalogue says for which backups in the bucket Backup objects are created, if there are none. With Auto, for those of
 	// clusters that are not in this Kubernetes cluster, or for all if the repository is readOnly. At most a hundred are
 	// created, for the newest backups. Deleting one keeps its data, and it is found again.

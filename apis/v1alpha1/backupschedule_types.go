@@ -53,6 +53,11 @@ type BackupScheduleSpec struct {
 	// +kubebuilder:default=UTC
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
+	// JitterSeconds delays each Backup by a number of seconds from 0 to this one, so that the schedules of many clusters don't come due in
+	// one moment. It is always the same for one schedule. By default, there is no delay.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self >= 0 && self <= 43200",message="spec.jitterSeconds must be from 0 to 43200 (12 hours), such as 3600 to spread Backups over an hour"
+	JitterSeconds int64 `json:"jitterSeconds,omitempty"`
 	// Type of the Backups that it creates. If there is nothing yet that an Incremental could build on, it becomes a Full
 	// one.
 	// +optional
@@ -117,7 +122,7 @@ type BackupScheduleStatus struct {
 	// LastBackup is the name of that Backup.
 	// +optional
 	LastBackup string `json:"lastBackup,omitempty"`
-	// NextScheduleTime is when the next Backup is due.
+	// NextScheduleTime is when the next Backup is due, after the delay of spec.jitterSeconds.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
 	// MissedRuns is the number of times that passed without a Backup.

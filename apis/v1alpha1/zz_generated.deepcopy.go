@@ -264,6 +264,11 @@ func (in *BackupRepositorySpec) DeepCopyInto(out *BackupRepositorySpec) {
 		*out = new(RetentionSpec)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.MaxConcurrentBackups != nil {
+		in, out := &in.MaxConcurrentBackups, &out.MaxConcurrentBackups
+		*out = new(int32)
+		**out = **in
+	}
 	if in.Verify != nil {
 		in, out := &in.Verify, &out.Verify
 		*out = new(RepositoryVerify)

@@ -9,6 +9,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"howdah.dev/howdah/cmd/backup-controller/internal/queue"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/pkg/workload"
@@ -30,7 +31,7 @@ func TestTheControllerRunsAheadOfItsTime(t *testing.T) {
 	dependencies := manager.NewDependencies(mgr, name, manager.Settings{Agent: workload.Agent{Image: os.Getenv("HOWDAH_TEST_AGENT")}})
 	dependencies.Now = func() time.Time { return time.Now().Add(ahead) }
 	ctx := ctrl.SetupSignalHandler()
-	if err := setup(ctx, mgr, dependencies, repostore.Opening(nil)); err != nil {
+	if err := setup(ctx, mgr, dependencies, repostore.Opening(nil), queue.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := mgr.Start(ctx); err != nil {

@@ -149,6 +149,42 @@ func TestOneBackupOfAClusterRunsAtATimeAndTheNextFollows(t *testing.T) {
 	b.job("second-backup")
 }
 
+func TestARepositoryTakesAsManyBackupsAtATimeAsItSays(t *testing.T) {
+	b := newBed(t)
+	repo, one := b.repository("minio"), int32(1)
+	repo.Spec.MaxConcurrentBackups = &one
+	b.make(repo)
+	for _, name := range []string{"shop", "blog", "wiki"} {
+		b.cluster(name)
+	}
+	first, firstJob := b.underWay("first", "shop")
+	second := b.backup("second", "blog")
+	if condition := b.awaitReason(second, metav1.ConditionUnknown, v1alpha1.ReasonQueued); condition.Message !=
+		"BackupRepository minio takes 1 backups at a time (its spec.maxConcurrentBackups)." || second.Status.StartedAt != nil {
+		t.Errorf("message %s, started at %v", condition.Message, second.Status.StartedAt)
+	}
+	requested := &v1alpha1.Backup{}
+	requested.Name, requested.Spec.Cluster.Name = "requested", "wiki"
+	requested.Spec.RequestedBy = &v1alpha1.Requester{Kind: v1alpha1.KindUpgrade, Name: "to-18", UID: "u", Purpose: v1alpha1.PurposeSafety}
+	b.make(requested)
+	b.awaitReason(requested, metav1.ConditionUnknown, v1alpha1.ReasonQueued)
+
+	b.end(firstJob, success())
+	b.awaitReason(first, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	requestedJob := b.job("requested-backup") // what an Upgrade waits for goes first
+	b.awaitReason(second, metav1.ConditionUnknown, v1alpha1.ReasonQueued)
+	b.change(requested, func() { requested.Spec.Cancel = true })
+	b.eventuallyGone(requestedJob)
+	secondJob := b.job("second-backup")
+
+	third := b.backup("third", "shop")
+	b.awaitReason(third, metav1.ConditionUnknown, v1alpha1.ReasonQueued)
+	b.change(repo, func() { repo.Spec.MaxConcurrentBackups = nil })
+	b.job("third-backup")
+	b.end(secondJob, success())
+	b.awaitReason(second, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+}
+
 func TestACancelledBackupStopsItsJobAndRemovesWhatItLeft(t *testing.T) {
 	b := newBed(t)
 	b.archived("shop")

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/drill"
 	"howdah.dev/howdah/cmd/backup-controller/internal/pruning"
+	"howdah.dev/howdah/cmd/backup-controller/internal/queue"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/cmd/backup-controller/internal/request"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
@@ -36,10 +38,15 @@ const name = "backup-controller"
 var version = "dev"
 
 func main() {
+	limits := queue.Limits{}
 	manager.Program{
 		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(), CloudIdentity: true,
+		Flags: func(flags *pflag.FlagSet) {
+			flags.IntVar(&limits.All, "max-concurrent-backups", 0, "how many backups may run at a time; 0 is no limit")
+			flags.IntVar(&limits.Node, "max-concurrent-backups-per-node", 0, "how many backups may run on one node at a time; 0 is no limit")
+		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
-			return setup(ctx, mgr, dependencies, repostore.Opening(dependencies.Grants))
+			return setup(ctx, mgr, dependencies, repostore.Opening(dependencies.Grants), limits)
 		},
 	}.Main()
 }
@@ -64,9 +71,10 @@ func throttled(open repostore.Opener) repostore.Opener {
 }
 
 // setup registers all that this process does.
-func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies, open repostore.Opener) error {
+func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies, open repostore.Opener, limits queue.Limits) error {
+	backups := queue.New(limits, dependencies.Now)
 	for _, collector := range []prometheus.Collector{
-		repository.Metrics(dependencies.Client), verify.Metrics(dependencies.Client), drill.Metrics(dependencies.Client),
+		repository.Metrics(dependencies.Client), verify.Metrics(dependencies.Client), drill.Metrics(dependencies.Client), queue.Metrics(backups),
 	} {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return err
@@ -76,7 +84,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 	pruner := &pruning.Pruner{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
 	return manager.Register(mgr, append(request.NewAll(dependencies),
 		repository.New(ctx, dependencies, open, pruner),
-		backup.New(ctx, dependencies, throttled(open), deletions),
+		backup.New(ctx, dependencies, throttled(open), deletions, backups),
 		schedule.New(dependencies),
 		verify.New(dependencies), verify.NewRepositories(dependencies),
 		drill.New(dependencies),

@@ -23,6 +23,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/queue"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
@@ -71,7 +72,7 @@ var start = sync.OnceValue(func() error {
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err == nil {
-		err = setup(apiserver.Context(), mgr, manager.NewDependencies(mgr, name, manager.Settings{Agent: workload.Agent{Image: "agent:test"}}), buckets.open)
+		err = setup(apiserver.Context(), mgr, manager.NewDependencies(mgr, name, manager.Settings{Agent: workload.Agent{Image: "agent:test"}}), buckets.open, queue.Limits{All: 1000})
 	}
 	if err != nil {
 		return err

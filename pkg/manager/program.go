@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,8 @@ type Program struct {
 	PgBouncerImage bool
 	// CloudIdentity: it takes --cloud-identity-grants.
 	CloudIdentity bool
+	// Flags adds flags of its own; nil: it has none.
+	Flags func(*pflag.FlagSet)
 	// Setup registers all that the process does.
 	Setup func(ctx context.Context, mgr ctrl.Manager, dependencies Dependencies) error
 }
@@ -80,6 +83,9 @@ func (p Program) command() *cobra.Command {
 	}
 	if p.CloudIdentity {
 		cmd.Flags().StringVar(&grants, "cloud-identity-grants", "", `which BackupRepositories without credentials may use the cloud identity of this process, such as [{"namespace":"shop","bucket":"backups","prefix":"shop/"}]; none if not set`)
+	}
+	if p.Flags != nil {
+		p.Flags(cmd.Flags())
 	}
 	if err := cmd.MarkFlagRequired("agent-image"); err != nil {
 		panic(err) // the flag is registered some lines above

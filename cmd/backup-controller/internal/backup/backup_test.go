@@ -70,7 +70,7 @@ func names(steps steps) []string {
 }
 
 func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
-	begin := "ensureFinalizer requireCluster requireArchive awaitTurn awaitRepository awaitCluster pinPlan"
+	begin := "ensureFinalizer requireCluster requireArchive awaitTurn awaitRepository awaitCluster awaitPlace pinPlan"
 	final := &agentapi.Outcome{Error: &agentapi.JobError{Reason: "DataCorrupt", Final: true}}
 	for name, test := range map[string]struct {
 		observed *observed
@@ -78,16 +78,16 @@ func TestThePlanFollowsFromWhatWasSeen(t *testing.T) {
 	}{
 		"a new one waits until it may begin":             {&observed{backup: newBackup("a")}, begin},
 		"a planned one has its Job":                      {&observed{backup: newBackup("a", planned)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
-		"one whose data went elsewhere is planned anew":  {&observed{backup: newBackup("a", planned), outdated: "moved"}, "stopJob settle requireSameCluster requireAttempts " + begin},
-		"one whose Job failed is tried again":            {&observed{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true}}, "settle requireAttempts " + begin},
-		"one whose Job failed for good has failed":       {&observed{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true, Outcome: final}}, "tidy concludeFailed"},
-		"a cancelled one stops":                          {&observed{backup: newBackup("a", planned, cancelled)}, "stopJob tidy concludeCancelled"},
-		"one that has ended only clears away":            {&observed{backup: newBackup("a", planned, ended)}, "removeJob"},
-		"cancelling after the end changes nothing":       {&observed{backup: newBackup("a", planned, ended, cancelled)}, "removeJob"},
-		"a deleted one takes its data along":             {&observed{backup: newBackup("a", planned, ended, deleted)}, "stopJob deleteData removeFinalizer"},
-		"a deleted one that is held waits":               {&observed{backup: newBackup("a", planned, ended, deleted, held)}, "removeJob awaitRelease"},
+		"one whose data went elsewhere is planned anew":  {&observed{backup: newBackup("a", planned), outdated: "moved"}, "stopJob leaveQueue settle requireSameCluster requireAttempts " + begin},
+		"one whose Job failed is tried again":            {&observed{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true}}, "leaveQueue settle requireAttempts " + begin},
+		"one whose Job failed for good has failed":       {&observed{backup: newBackup("a", planned), job: workload.State{Exists: true, Failed: true, Outcome: final}}, "leaveQueue tidy concludeFailed"},
+		"a cancelled one stops":                          {&observed{backup: newBackup("a", planned, cancelled)}, "stopJob leaveQueue tidy concludeCancelled"},
+		"one that has ended only clears away":            {&observed{backup: newBackup("a", planned, ended)}, "leaveQueue removeJob"},
+		"cancelling after the end changes nothing":       {&observed{backup: newBackup("a", planned, ended, cancelled)}, "leaveQueue removeJob"},
+		"a deleted one takes its data along":             {&observed{backup: newBackup("a", planned, ended, deleted)}, "stopJob leaveQueue deleteData removeFinalizer"},
+		"a deleted one that is held waits":               {&observed{backup: newBackup("a", planned, ended, deleted, held)}, "leaveQueue removeJob awaitRelease"},
 		"one that is held goes on when it is deleted":    {&observed{backup: newBackup("a", planned, deleted, held)}, "ensureJob awaitJob takeResult settle requireAttempts " + begin},
-		"one that is deleted while it runs stops before": {&observed{backup: newBackup("a", planned, deleted)}, "stopJob deleteData removeFinalizer"},
+		"one that is deleted while it runs stops before": {&observed{backup: newBackup("a", planned, deleted)}, "stopJob leaveQueue deleteData removeFinalizer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := strings.Join(names((&Reconciler{}).plan(test.observed)), " "); got != test.want {

@@ -26,6 +26,7 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 	case o.job.Taken():
 		return flow.Poll(storeRetry, v1alpha1.ReasonNameConflict, o.job.Message)
 	case o.job.Exists:
+		r.keepPlace(o)
 		return flow.Next
 	case o.planned == nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonRepositoryNotFound, repositoryGone(o))
@@ -38,6 +39,9 @@ func (r *Reconciler) ensureJob(ctx context.Context, o *observed) flow.Outcome {
 			return flow.Retry(err)
 		}
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, fmt.Sprintf("Job %s of the previous attempt is being deleted.", jobName(o.backup, o.backup.Status.Plan.Attempt-1)))
+	}
+	if outcome := r.awaitPlace(ctx, o); outcome.Kind != flow.Next.Kind {
+		return outcome // a new process may not know that it had one
 	}
 	job, err := r.job(o)
 	if err == nil {

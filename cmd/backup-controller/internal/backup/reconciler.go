@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
+	"howdah.dev/howdah/cmd/backup-controller/internal/queue"
 	"howdah.dev/howdah/pkg/background"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/manager"
@@ -49,11 +50,13 @@ type Reconciler struct {
 	Stores *background.Runner[found]
 	// Deletions keeps Jobs from starting while something is deleted from their lineage.
 	Deletions *deletionlock.Locks
+	// Queue bounds how many Jobs run at a time.
+	Queue *queue.Queue
 }
 
 // New makes the reconciler of Backups. Its work in stores ends with ctx.
-func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener, deletions *deletionlock.Locks) *Reconciler {
-	return &Reconciler{Dependencies: dependencies, Open: open, Stores: Stores(ctx), Deletions: deletions}
+func New(ctx context.Context, dependencies manager.Dependencies, open repostore.Opener, deletions *deletionlock.Locks, queue *queue.Queue) *Reconciler {
+	return &Reconciler{Dependencies: dependencies, Open: open, Stores: Stores(ctx), Deletions: deletions, Queue: queue}
 }
 
 // Stores makes the Runner of work in object stores.
@@ -75,27 +78,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) plan(o *observed) steps {
 	switch {
 	case o.deleting() && (!o.backup.Spec.Hold || o.namespaceGoes):
-		return steps{r.stopJob, r.deleteData, r.removeFinalizer}
+		return steps{r.stopJob, r.leaveQueue, r.deleteData, r.removeFinalizer}
 	case o.deleting() && o.ended():
-		return steps{r.removeJob, awaitRelease}
+		return steps{r.leaveQueue, r.removeJob, awaitRelease}
 	case o.ended():
-		return steps{r.removeJob}
+		return steps{r.leaveQueue, r.removeJob}
 	case o.backup.Spec.Cancel:
-		return steps{r.stopJob, r.tidy, concludeCancelled}
+		return steps{r.stopJob, r.leaveQueue, r.tidy, concludeCancelled}
 	}
 	if o.backup.Spec.Found != nil {
 		return steps{r.ensureFinalizer, r.describeFound}
 	}
-	begin := steps{r.ensureFinalizer, requireCluster, requireArchive, awaitTurn, awaitRepository, awaitCluster, pinPlan}
+	begin := steps{r.ensureFinalizer, requireCluster, requireArchive, awaitTurn, awaitRepository, awaitCluster, r.awaitPlace, pinPlan}
 	switch {
 	case o.backup.Status.Plan == nil:
 		return begin
 	case o.outdated != "":
-		return append(steps{r.stopJob, r.settle, requireSameCluster, requireAttempts}, begin...)
+		return append(steps{r.stopJob, r.leaveQueue, r.settle, requireSameCluster, requireAttempts}, begin...)
 	case o.failedForGood() && o.needsMemory() == 0:
-		return steps{r.tidy, concludeFailed}
+		return steps{r.leaveQueue, r.tidy, concludeFailed}
 	case o.job.Failed:
-		return append(steps{r.settle, requireAttempts}, begin...)
+		return append(steps{r.leaveQueue, r.settle, requireAttempts}, begin...)
 	}
 	return append(steps{r.ensureJob, awaitJob, takeResult, r.settle, requireAttempts}, begin...)
 }

@@ -33,6 +33,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return backup.Status.CompletedAt == nil && backup.UID != other.UID && backup.Spec.Cluster == other.Spec.Cluster
 		}), builder.WithPredicates(notOnlyProgress())).
 		WatchesRawSource(r.Stores.Source()).
+		WatchesRawSource(r.Queue.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 }

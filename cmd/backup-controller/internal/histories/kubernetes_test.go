@@ -21,6 +21,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/backup"
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/pruning"
+	"howdah.dev/howdah/cmd/backup-controller/internal/queue"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
@@ -95,7 +96,7 @@ func (k *kubernetes) restart() {
 	}
 	locks := &deletionlock.Locks{}
 	p.repositories = repository.New(ctx, dependencies, open, &pruning.Pruner{Dependencies: dependencies, Open: open, Deletions: locks})
-	p.backups = backup.New(ctx, dependencies, open, locks)
+	p.backups = backup.New(ctx, dependencies, open, locks, queue.New(queue.Limits{All: 1}, dependencies.Now))
 	k.process = p
 }
 

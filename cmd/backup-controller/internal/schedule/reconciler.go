@@ -157,7 +157,7 @@ func (r *Reconciler) arm(_ context.Context, o *observed) flow.Outcome {
 	if planned != nil && (!planned.After(o.now) || status.ObservedGeneration == o.schedule.Generation) {
 		return flow.Next
 	}
-	next, err := o.cron.Next(o.now)
+	next, err := o.next()
 	if err != nil {
 		status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")
@@ -171,7 +171,7 @@ func (r *Reconciler) fire(ctx context.Context, o *observed) flow.Outcome {
 	if o.schedule.Status.NextScheduleTime.After(o.now) {
 		return flow.Next
 	}
-	latest, missed, next, err := o.cron.Due(o.schedule.Status.NextScheduleTime.Time, o.now)
+	latest, missed, next, err := o.due()
 	if err != nil {
 		o.schedule.Status.NextScheduleTime = nil
 		return flow.Stop(v1alpha1.ReasonInvalidSchedule, err.Error()+".")

@@ -1,0 +1,26 @@
+package queue
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are how many backups run and how many wait.
+func Metrics(q *Queue) prometheus.Collector { return collector{q} }
+
+var (
+	runningMetric = prometheus.NewDesc("howdah_backups_running", "Backups that run now.", nil, nil)
+	queuedMetric  = prometheus.NewDesc("howdah_backups_queued", "Backups that wait until few enough run.", nil, nil)
+)
+
+type collector struct{ queue *Queue }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- runningMetric
+	descriptions <- queuedMetric
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	running, waiting := c.queue.Counts()
+	metrics <- prometheus.MustNewConstMetric(runningMetric, prometheus.GaugeValue, float64(running))
+	metrics <- prometheus.MustNewConstMetric(queuedMetric, prometheus.GaugeValue, float64(waiting))
+}
