@@ -55,7 +55,7 @@ func TestADelayedReplicaStaysLateThroughHibernationAndAMajorUpgrade(t *testing.T
 	t.Parallel()
 	onlyInFull(t, "the agent's own tests and the simulations have delayed replicas, too")
 	b := newBed(t, "minio")
-	cluster := b.NewCluster("shop", 17)
+	cluster := b.NewCluster("shop", 15)
 	cluster.Spec.Instances = 2
 	cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: "shop-1", Delay: metav1.Duration{Duration: time.Hour}}}
 	b.Must(b.Create(t.Context(), cluster))
@@ -83,10 +83,10 @@ func TestADelayedReplicaStaysLateThroughHibernationAndAMajorUpgrade(t *testing.T
 		t.Errorf("%s is primary; the primary has %q rows, and the delayed replica %q", b.Primary("shop"), rows("shop-0", "orders"), rows("shop-1", "orders"))
 	}
 
-	b.Merge(cluster, `{"spec":{"version":18}}`)
-	upgrade := b.upgradeTo("up", 18, false)
+	b.Merge(cluster, `{"spec":{"version":17}}`)
+	upgrade := b.upgradeTo("up", 17, false)
 	b.AwaitTrue(upgrade, v1alpha1.ConditionSucceeded)
-	b.Await(cluster, "a delayed replica after the upgrade", func() bool { return cluster.Status.MajorVersion == 18 && isLate() })
+	b.Await(cluster, "a delayed replica after the upgrade", func() bool { return cluster.Status.MajorVersion == 17 && isLate() })
 	if got := rows("shop-0", "orders"); got != "100" || b.Primary("shop") != "shop-0" {
 		t.Errorf("%s is primary, with %q rows", b.Primary("shop"), got)
 	}

@@ -5,6 +5,7 @@ package e2e
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -135,7 +135,9 @@ func TestWhatAPodMonitorLeadsToIsScrapedByItsPortNameAndCertificate(t *testing.T
 	object.SetAPIVersion("monitoring.coreos.com/v1")
 	object.SetKind("PodMonitor")
 	b.Must(b.Get(t.Context(), client.ObjectKey{Namespace: b.Namespace, Name: "shop"}, object))
-	b.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &monitor))
+	content, err := json.Marshal(object.Object)
+	b.Must(err)
+	b.Must(json.Unmarshal(content, &monitor))
 	pods := &corev1.PodList{}
 	b.Must(b.List(t.Context(), pods, client.InNamespace(b.Namespace), client.MatchingLabels(monitor.Spec.Selector.MatchLabels)))
 	if len(pods.Items) != 2 || len(monitor.Spec.Endpoints) != 1 {

@@ -16,7 +16,7 @@ import (
 
 // typed is what a chapter has a person type that changes nothing for others, in the order of the page.
 func typed(chapter string) (commands []string) {
-	for _, found := range regexp.MustCompile("(?s)```sql\n(.*?)```|`((?:SELECT|kubectl) [^`]*)`").FindAllStringSubmatch(chapter, -1) {
+	for _, found := range regexp.MustCompile("(?s)```sql\n(.*?)```|`((?:SELECT|kubectl (?:get|describe|exec)) [^`]*)`").FindAllStringSubmatch(chapter, -1) {
 		for _, statement := range strings.SplitAfter(found[1], ";\n") {
 			commands = append(commands, statement)
 		}
@@ -26,7 +26,7 @@ func typed(chapter string) (commands []string) {
 	for _, command := range commands {
 		command = strings.Join(strings.Fields(command), " ")
 		isPlaceholder := strings.Contains(command, "…") || strings.HasPrefix(command, "SELECT pg_terminate_backend(pid)") && !strings.Contains(command, "FROM")
-		if command != "" && !isPlaceholder && !strings.HasPrefix(command, "kubectl howdah") && !strings.HasSuffix(command, "-- psql") {
+		if command != "" && !isPlaceholder && !strings.HasSuffix(command, "-- psql") {
 			harmless = append(harmless, command)
 		}
 	}

@@ -45,6 +45,10 @@ func (w Request) Ask(ctx context.Context, c client.Client, key client.ObjectKey,
 	if answer.State == v1alpha1.SwitchoverRefused {
 		return fmt.Errorf("refused: %s", answer.Message)
 	}
+	if answer.From == answer.To {
+		fmt.Fprintf(out, "%s is the primary already.\n", answer.To)
+		return nil
+	}
 	fmt.Fprintf(out, "%s is now the primary instead of %s. It took %s.\n", answer.To, answer.From, time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
