@@ -71,6 +71,15 @@ func TestAPersonIsToldWhoIsThePrimaryNow(t *testing.T) {
 	}
 }
 
+func TestAPersonIsToldThatNothingHadToChange(t *testing.T) {
+	out, err := ask(t, Request{To: "shop-0", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
+		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", From: "shop-0", To: "shop-0", State: v1alpha1.SwitchoverDone}
+	})
+	if err != nil || out != "shop-0 is the primary already.\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
 	_, err := ask(t, Request{To: "shop-9", Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Status.Switchover = &v1alpha1.SwitchoverStatus{Token: "one", State: v1alpha1.SwitchoverRefused, Message: "there is no shop-9"}
