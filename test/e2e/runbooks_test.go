@@ -65,7 +65,7 @@ func TestWhatRunbooksSayToTypeRunsAsItIsWritten(t *testing.T) {
 		var out string
 		switch {
 		case strings.HasPrefix(command, "kubectl "):
-			out, err = b.kubectl(strings.ReplaceAll(command, "pgrepo minio", "pgrepo repo"))
+			out, err = b.typeIn(strings.ReplaceAll(command, "pgrepo minio", "pgrepo repo"))
 		default:
 			if out, err = psql("shop-0", command); err != nil && strings.Contains(err.Error()+out, "recovery is not in progress") {
 				out, err = psql("shop-1", command)
@@ -77,8 +77,8 @@ func TestWhatRunbooksSayToTypeRunsAsItIsWritten(t *testing.T) {
 	}
 }
 
-// kubectl runs a command line in the namespace.
-func (b *bed) kubectl(line string) (string, error) {
+// typeIn runs a command line of kubectl in the namespace.
+func (b *bed) typeIn(line string) (string, error) {
 	b.Helper()
 	shell := exec.CommandContext(b.Context(), "bash", "-euo", "pipefail", "-c", `kubectl() { "$PROGRAM" -n "$NAMESPACE" "$@"; }; `+line)
 	shell.Env = append(os.Environ(), "PROGRAM="+place.Kubectl(b.T), "NAMESPACE="+b.Namespace)
