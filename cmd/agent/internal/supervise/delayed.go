@@ -51,6 +51,14 @@ func lateBy(s *server, want elect.Want) int64 {
 	return delay
 }
 
+// slotAt the primary, of this replica; empty: the primary keeps none for a delayed replica, also while that is not late yet.
+func slotAt(s *server, want elect.Want) string {
+	if s.delayOf(want) > 0 {
+		return ""
+	}
+	return replicate.SlotName(s.Pod)
+}
+
 // keepDelay has a running replica replay as late as a person wants by now.
 func keepDelay(s *server) {
 	want := s.election.Want()

@@ -77,18 +77,10 @@ func (s *server) followWith(want elect.Want) {
 		upstream = s.upstream(s.latest.config(), leader)
 	}
 	s.conf.replication = settings.Replication{
-		Pod: s.Pod, Slot: s.slotFor(want), Synchronous: synchronousNames(want.Sync), StandbySlots: s.memberSlots(),
+		Pod: s.Pod, Slot: slotAt(s, want), Synchronous: synchronousNames(want.Sync), StandbySlots: s.memberSlots(),
 		VolumeBytes: volumeBytes(string(s.Volume)), ReadOnly: s.disk.full(), FromArchive: reads, Upstream: upstream,
 		DelaySeconds: lateBy(s, want),
 	}
-}
-
-// slotFor the replica at its primary; empty: the primary keeps none for a delayed replica, also while that is not late yet.
-func (s *server) slotFor(want elect.Want) string {
-	if s.delayOf(want) > 0 {
-		return ""
-	}
-	return replicate.SlotName(s.Pod)
 }
 
 // endReading is for a replica that doesn't read the archive, or not the WAL that it read before.
