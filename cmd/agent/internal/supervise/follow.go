@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
-	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/postgres"
 )
