@@ -191,8 +191,10 @@ func (j Job) deadline() *int64 {
 }
 
 func (j Job) job() *batchv1.Job {
+	meta := j.meta()
+	metav1.SetMetaDataAnnotation(&meta, annotationPlacement, j.placement())
 	return &batchv1.Job{
-		ObjectMeta: j.meta(),
+		ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
 			BackoffLimit: ptr.To[int32](4),
 			// A pod on a lost node is replaced only when it is known to be gone: two must never write at once.

@@ -1,6 +1,9 @@
 package workload
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -94,6 +97,26 @@ func fitting(pod corev1.PodSpec) corev1.PodSpec {
 		NodeSelector: pod.NodeSelector, Affinity: pod.Affinity, Tolerations: pod.Tolerations, PriorityClassName: pod.PriorityClassName,
 		ImagePullSecrets: pod.ImagePullSecrets, RuntimeClassName: pod.RuntimeClassName,
 	}
+}
+
+// annotationPlacement of a Job has a digest of what decides where its pods run and whether there is room for them.
+const annotationPlacement = "howdah.dev/placement"
+
+// placement is that digest. What a webhook makes of a Job doesn't matter to it.
+func (j Job) placement() string {
+	pod := j.pod()
+	content, err := json.Marshal([]any{fitting(pod), pod.Containers[0].Resources})
+	if err != nil {
+		panic(err) // both are types of Kubernetes' API
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Misplaced says whether the Job of a state waits for a node, or for room, with other settings than this one has: it can be deleted, and
+// created as this one is.
+func (j Job) Misplaced(state State) bool {
+	return state.unplaced && !state.Deleting && state.placement != "" && state.placement != j.placement()
 }
 
 func onNode(node string) *corev1.Affinity {

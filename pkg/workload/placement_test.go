@@ -3,8 +3,11 @@ package workload
 import (
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
@@ -53,6 +56,38 @@ func TestAJobRunsWhereItsClusterDoes(t *testing.T) {
 	}
 	if len(spec.Scheduling.Tolerations) != 1 {
 		t.Errorf("the cluster itself tolerates %v now", spec.Scheduling.Tolerations)
+	}
+}
+
+func TestAJobThatWaitsForANodeIsMisplacedOnceItsClusterRunsElsewhere(t *testing.T) {
+	job := Job{Owner: &v1alpha1.PostgresCluster{}, Image: "postgres", ClusterSpec: picky()}
+	moved := Job{Owner: job.Owner, Image: "postgres", ClusterSpec: picky()}
+	moved.ClusterSpec.Scheduling.Tolerations = nil
+	larger := job
+	larger.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}}
+	pending := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	bound := corev1.Pod{Spec: corev1.PodSpec{NodeName: "w1"}, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	retried, deleting, formerly := job.job(), job.job(), job.job()
+	retried.Status.Failed = 1
+	deleting.DeletionTimestamp = ptr.To(metav1.Now())
+	delete(formerly.Annotations, annotationPlacement)
+	for name, test := range map[string]struct {
+		live *batchv1.Job
+		pods []corev1.Pod
+		now  Job
+		want bool
+	}{
+		"it waits, and nothing has changed":     {job.job(), []corev1.Pod{pending}, job, false},
+		"it waits, and the cluster moves":       {job.job(), []corev1.Pod{pending}, moved, true},
+		"it has no pod, and needs another room": {job.job(), nil, larger, true},
+		"its pod has a node":                    {job.job(), []corev1.Pod{bound}, moved, false},
+		"a former pod of it had one":            {retried, []corev1.Pod{pending}, moved, false},
+		"it is being deleted":                   {deleting, []corev1.Pod{pending}, moved, false},
+		"an earlier version has created it":     {formerly, []corev1.Pod{pending}, moved, false},
+	} {
+		if got := test.now.Misplaced(stateOf(test.live, test.pods)); got != test.want {
+			t.Errorf("%s: misplaced is %t", name, got)
+		}
 	}
 }
 

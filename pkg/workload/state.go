@@ -47,6 +47,9 @@ type State struct {
 	Sidecars string
 	// podless: it runs, and has no pod.
 	podless bool
+	// unplaced: it runs, and none of its pods has ever had a node. placement is what it was created with.
+	unplaced  bool
+	placement string
 	// Message for a person while it runs or after it failed: why the pod waits, or what the last one said.
 	Message string
 }
@@ -165,7 +168,10 @@ func stateOf(job *batchv1.Job, pods []corev1.Pod) State {
 	state := State{
 		Exists: true, UID: job.UID, Deleting: !job.DeletionTimestamp.IsZero(),
 		Complete: jobHas(job, batchv1.JobComplete), Failed: jobHas(job, batchv1.JobFailed),
+		placement: job.Annotations[annotationPlacement],
 	}
+	state.unplaced = !state.Complete && !state.Failed && job.Status.Failed == 0 && job.Status.Succeeded == 0 &&
+		!slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName != "" || pod.Status.Phase != corev1.PodPending })
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	told := true
 	done, busy := 0, 0

@@ -17,10 +17,7 @@ import (
 // typed is what a chapter has a person type that changes nothing for others, in the order of the page.
 func typed(chapter string) (commands []string) {
 	for _, found := range regexp.MustCompile("(?s)```sql\n(.*?)```|`((?:SELECT|kubectl (?:get|describe|exec)) [^`]*)`").FindAllStringSubmatch(chapter, -1) {
-		for _, statement := range strings.SplitAfter(found[1], ";\n") {
-			commands = append(commands, statement)
-		}
-		commands = append(commands, found[2])
+		commands = append(append(commands, strings.SplitAfter(found[1], ";\n")...), found[2])
 	}
 	var harmless []string
 	for _, command := range commands {

@@ -82,6 +82,11 @@ func awaitLock(_ context.Context, o *observed) flow.Outcome { return o.lock().Aw
 // runJob starts the Job that writes the data.
 func (r *Reconciler) runJob(ctx context.Context, o *observed) flow.Outcome {
 	switch {
+	case o.restore.Status.Handover == nil && o.job.Exists && o.repository != nil && r.job(o).Misplaced(o.job):
+		if err := workload.Delete(ctx, r.Client, o.restore, jobName(o.restore), o.job); err != nil {
+			return flow.Retry(err)
+		}
+		return flow.Wait(v1alpha1.ReasonRunning, "The Job waited for a node, and is being created again with the new settings of the cluster.")
 	case o.restore.Status.Handover != nil || o.job.Exists && !o.job.Deleting:
 		return flow.Next
 	case o.job.Deleting:

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,27 +15,35 @@ import (
 
 // runCheck starts the Job that checks on a copy of the schema, while the cluster serves.
 func (r *Reconciler) runCheck(ctx context.Context, o *observed) flow.Outcome {
-	if o.upgrade.Status.CheckedAt != nil || o.check.Exists {
+	switch {
+	case o.upgrade.Status.CheckedAt != nil:
+		return flow.Next
+	case o.check.Exists && o.cluster.Status.Connection != nil && r.checkJob(o).Misplaced(o.check):
+		return r.again(ctx, o, checkJob(o.upgrade), o.check, placedAnew)
+	case o.check.Exists:
 		return flow.Next
 	}
 	if outcome := clusterIsReady(o, r.Images); !outcome.Finished() {
 		return outcome
 	}
+	if err := r.checkJob(o).Ensure(ctx, r.Client); err != nil {
+		return o.notEnsured(err)
+	}
+	return flow.Wait(v1alpha1.ReasonChecking, "The Job that checks the upgrade is starting.")
+}
+
+func (r *Reconciler) checkJob(o *observed) workload.Job {
 	plan := o.upgrade.Status.Plan
 	spec := r.job(o)
 	spec.Host = o.cluster.Status.Connection.Host // whoever is the primary by then
 	spec.DropLogicalSlots = o.upgrade.Spec.DropLogicalSlots
 	spec.Parameters = parameters(o.cluster)
-	job := workload.Job{
+	return workload.Job{
 		Name: checkJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgradeCheck,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "check"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, ConnectionConfigMap: o.cluster.Status.Connection.ConfigMap,
 		ClientTLSSecret: o.cluster.Status.Connection.UpgradeSecret,
 	}
-	if err := job.Ensure(ctx, r.Client); err != nil {
-		return o.notEnsured(err)
-	}
-	return flow.Wait(v1alpha1.ReasonChecking, "The Job that checks the upgrade is starting.")
 }
 
 func parameters(of *v1alpha1.PostgresCluster) map[string]string {
@@ -69,19 +78,25 @@ func (r *Reconciler) awaitCheck(ctx context.Context, o *observed) flow.Outcome {
 	}
 	var result agentapi.UpgradeCheckResult
 	if !o.check.Result(&result) {
-		return r.again(ctx, o, checkJob(o.upgrade), o.check)
+		return r.again(ctx, o, checkJob(o.upgrade), o.check, resultLost)
 	}
 	status.Findings = findings(result)
 	status.CheckedAt = &metav1.Time{Time: o.now}
 	return flow.Save(v1alpha1.ReasonChecking, "The check has ended.")
 }
 
-// again deletes a Job that has ended but whose result is lost, so that it is created anew; what it did stays done.
-func (r *Reconciler) again(ctx context.Context, o *observed, name string, state workload.State) flow.Outcome {
+// Why a Job is created again.
+const (
+	resultLost = "The result of Job %s can't be read, so it runs again."
+	placedAnew = "Job %s waited for a node, and is being created again with the new settings of the cluster."
+)
+
+// again deletes a Job, so that it is created anew; what it did stays done.
+func (r *Reconciler) again(ctx context.Context, o *observed, name string, state workload.State, why string) flow.Outcome {
 	if err := workload.Delete(ctx, r.Client, o.upgrade, name, state); err != nil {
 		return flow.Retry(err)
 	}
-	return flow.Wait(v1alpha1.ReasonRunning, "The result of Job "+name+" can't be read, so it runs again.")
+	return flow.Wait(v1alpha1.ReasonRunning, fmt.Sprintf(why, name))
 }
 
 // underWay says what a Job does, or what keeps it from doing it.

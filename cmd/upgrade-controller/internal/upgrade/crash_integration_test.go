@@ -5,11 +5,13 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,6 +96,25 @@ func (c *crashed) patch(spec string) {
 	if err := c.Patch(context.Background(), c.upgrade, client.RawPatch(types.MergePatchType, []byte(spec))); err != nil {
 		c.Fatal(err)
 	}
+}
+
+// tolerate has the cluster tolerate a taint, which keeps the pods of Jobs from their nodes: they have none in these tests.
+func (c *crashed) tolerate() {
+	c.Helper()
+	const scheduling = `{"spec":{"scheduling":{"tolerations":[{"key":"dedicated","operator":"Exists"}]}}}`
+	if err := c.Patch(context.Background(), c.shop, client.RawPatch(types.MergePatchType, []byte(scheduling))); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// tolerates waits until a Job has what the cluster tolerates.
+func (c *crashed) tolerates(name string) {
+	c.Helper()
+	job := c.job(name)
+	c.eventually("Job "+name+" tolerates what the cluster does", func() bool {
+		return c.there(job) && job.DeletionTimestamp.IsZero() && slices.ContainsFunc(job.Spec.Template.Spec.Tolerations,
+			func(t corev1.Toleration) bool { return t.Key == "dedicated" })
+	}, func() string { return fmt.Sprintf("%v", job.Spec.Template.Spec.Tolerations) })
 }
 
 func (c *crashed) cancel() { c.Helper(); c.patch(`{"spec":{"cancel":true}}`) }
@@ -187,6 +208,21 @@ var stories = map[string]story{
 		c.set(func() { c.work = failed() })
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonRolledBack)
 		c.asBefore()
+	}},
+	"its check waits for a node that the cluster tolerates only then": {checking: true, at: checkName, act: (*crashed).tolerate, tell: func(c *crashed) {
+		c.tolerates(checkName)
+		c.set(func() { c.check = result(agentapi.UpgradeCheckResult{}) })
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.asAsked()
+	}},
+	"its Job waits for a node that the cluster tolerates only then": {at: workName, act: (*crashed).tolerate, tell: func(c *crashed) {
+		c.tolerates(workName)
+		c.works()
+		c.backsUpNow()
+		c.completed()
+		c.asAsked()
 	}},
 	"it is cancelled while it checks":    {checking: true, at: checkName, act: (*crashed).cancel, tell: (*crashed).endsCancelled},
 	"it is cancelled while its Job runs": {at: workName, act: (*crashed).cancel, tell: (*crashed).endsCancelled},

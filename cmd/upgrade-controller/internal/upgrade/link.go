@@ -146,7 +146,7 @@ func (r linker) pinWayBack(ctx context.Context, o *observed) flow.Outcome {
 	}
 	for _, i := range o.inspections {
 		if result := (agentapi.UpgradeInspection{}); i.state.Ended() && !i.state.Failed && !i.state.Result(&result) {
-			return r.again(ctx, o, i.job, i.state)
+			return r.again(ctx, o, i.job, i.state, resultLost)
 		}
 	}
 	found := findWayBack(o.inspections)

@@ -26,23 +26,31 @@ func pinPrevious(_ context.Context, o *observed) flow.Outcome {
 
 // runUpgrade starts the Job that writes the new data generation.
 func (r *Reconciler) runUpgrade(ctx context.Context, o *observed) flow.Outcome {
-	if o.upgrade.Status.Handover != nil || o.work.Exists {
+	switch {
+	case o.upgrade.Status.Handover != nil:
+		return flow.Next
+	case o.work.Exists && r.upgradeJob(o).Misplaced(o.work):
+		return r.again(ctx, o, workJob(o.upgrade), o.work, placedAnew)
+	case o.work.Exists:
 		return flow.Next
 	}
 	if outcome := (linker{r}).deleteInspections(ctx, o); !outcome.Finished() {
 		return outcome
 	}
+	if err := r.upgradeJob(o).Ensure(ctx, r.Client); err != nil {
+		return o.notEnsured(err)
+	}
+	return flow.Wait(v1alpha1.ReasonUpgrading, "The Job that runs pg_upgrade is starting.")
+}
+
+func (r *Reconciler) upgradeJob(o *observed) workload.Job {
 	spec, plan := r.job(o), o.upgrade.Status.Plan
 	spec.Link = o.link()
-	job := workload.Job{
+	return workload.Job{
 		Name: workJob(o.upgrade), Owner: o.upgrade, Cluster: o.cluster.Name, Component: workload.ComponentUpgrade,
 		Image: plan.ToImage, Agent: r.Agent, Args: []string{"upgrade", "run"}, Spec: spec, Progress: &spec.Object,
 		OldImage: plan.FromImage, ClusterSpec: &o.cluster.Spec, DataClaim: o.lock().Volume().ClaimName, Limit: o.lock().TimeLeft(),
 	}
-	if err := job.Ensure(ctx, r.Client); err != nil {
-		return o.notEnsured(err)
-	}
-	return flow.Wait(v1alpha1.ReasonUpgrading, "The Job that runs pg_upgrade is starting.")
 }
 
 // awaitUpgrade waits until the Job has written the new data. Its failure is failure's.
@@ -60,7 +68,7 @@ func (r *Reconciler) handOver(ctx context.Context, o *observed) flow.Outcome {
 	}
 	var result agentapi.UpgradeResult
 	if !o.work.Result(&result) {
-		return r.again(ctx, o, workJob(o.upgrade), o.work)
+		return r.again(ctx, o, workJob(o.upgrade), o.work, resultLost)
 	}
 	if !o.links() { // what is linked takes no space here, and was seen on the replica
 		o.upgrade.Status.PreviousBytes = result.PreviousBytes
