@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 const slotsOfReplicas = "SELECT count(*)::text FROM pg_replication_slots WHERE slot_type = 'physical'"
@@ -63,6 +64,29 @@ func TestADelayedReplicaReplaysLateAndNeverLeads(t *testing.T) {
 		return two.second.sql("SELECT count(*)::text FROM public.orders") == "1" && !two.second.public.delayed()
 	})
 	two.first.awaitStatus("have a member again", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
+}
+
+// A copy of a delayed replica is level with its primary, and follows at once until it is: without a slot, as there is none for it.
+func TestADelayedReplicaIsLateAgainAfterItWasCloned(t *testing.T) {
+	t.Parallel()
+	pgtest.OneVersionIsEnough(t)
+	two, _ := newPair(t)
+	two.run()
+	two.delay(map[string]int64{"shop-1": 3600})
+	isLate := func() bool {
+		return two.second.sql("SHOW recovery_min_apply_delay") == "1h" && two.second.public.delayed()
+	}
+	two.second.await("replay late", isLate)
+	two.first.await("keep nothing for it", func() bool { // as it does by itself after a while
+		return two.first.sql("SELECT count(*)::text FROM (SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active) AS dropped") == "0" && two.first.sql(slotsOfReplicas) == "0"
+	})
+	two.second.reinit("a")
+	two.second.awaitReinit("a", agentapi.ReinitDone)
+	two.second.await("replay late after the clone", isLate)
+	two.first.sql("CREATE TABLE public.later (id int)")
+	two.second.await("wait with what it receives", func() bool {
+		return two.second.sql("SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'RecoveryApplyDelay'") == "1"
+	})
 }
 
 // delay has replicas replay late.

@@ -42,7 +42,7 @@ func (s *replicaServices) run(ctx context.Context) {
 		if turn == 1 { // mostly the pod is Ready by now, so that the -ro Service takes it in once, instead of as one that isn't first
 			s.publisher.Role(roleReplica, s.late.is)
 		}
-		s.lookForDelay(turn > 1)
+		s.lookForDelay(turn > 0)
 		leader, answers := s.election.Leader()
 		if err := s.look(ctx, leader, answers); err != nil && ctx.Err() == nil {
 			s.Log.Debug("the replica doesn't say where it is", "error", err)
