@@ -15,8 +15,6 @@ import (
 const (
 	// heard is how long a pooler that asks no question still counts as connected.
 	heard = 2 * time.Second
-	// acknowledge is how long one may take to say that it has begun to pause. One that is frozen or cut off delays nothing longer.
-	acknowledge = time.Second
 	// Patience is how long the server may wait for transactions to end.
 	Patience = 5 * time.Second
 )
@@ -31,6 +29,10 @@ type Facts struct {
 
 // Desk answers the poolers of a cluster. Any goroutine may use it.
 type Desk struct {
+	// Acknowledge is how long a pooler may take to say that it has begun to pause. One that is frozen or cut off delays nothing longer.
+	// It is a second, if nobody sets it before the Desk is used.
+	Acknowledge time.Duration
+
 	facts func() Facts
 	epoch int64 // tells the handovers of this process from those of an earlier one
 
@@ -65,7 +67,7 @@ func (p *pooler) connected() bool { return p.open > 0 || time.Since(p.last) < he
 
 // New makes a desk.
 func New(facts func() Facts) *Desk {
-	return &Desk{facts: facts, epoch: time.Now().UnixNano(), changed: make(chan struct{}), poolers: map[string]*pooler{}}
+	return &Desk{Acknowledge: time.Second, facts: facts, epoch: time.Now().UnixNano(), changed: make(chan struct{}), poolers: map[string]*pooler{}}
 }
 
 // Serve says whether clients may come here. It ends a handover. Who streamed from here before is forgotten.
@@ -198,11 +200,11 @@ func (d *Desk) Pause(ctx context.Context) (paused, late int) {
 	d.handover, d.ends = handover, begin.Add(Patience)
 	d.change()
 	d.mu.Unlock()
-	silent := time.NewTimer(acknowledge)
+	silent := time.NewTimer(d.Acknowledge)
 	defer silent.Stop()
 	for {
 		paused, pausing, mute, changed := d.progress(handover)
-		if pausing == 0 && (mute == 0 || time.Since(begin) >= acknowledge) {
+		if pausing == 0 && (mute == 0 || time.Since(begin) >= d.Acknowledge) {
 			return paused, mute
 		}
 		select {

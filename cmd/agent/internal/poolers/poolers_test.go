@@ -86,7 +86,7 @@ func TestAPoolerThatSaysNothingDelaysAHandoverByASecond(t *testing.T) {
 			d.Attend(ctx, agentapi.PoolerRequest{Pooler: "b", Known: answer.Version})
 		}()
 	})
-	if paused != 1 || late != 1 || took != acknowledge {
+	if paused != 1 || late != 1 || took != time.Second {
 		t.Errorf("%d paused, %d late, after %v", paused, late, took)
 	}
 }
