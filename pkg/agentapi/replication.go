@@ -42,7 +42,7 @@ type ReplicationStatus struct {
 	LagSeconds float64 `json:"lagSeconds"`
 	// OverdueBytes are those of LagBytes that the primary wrote more than a moment ago; nil: the primary's agent doesn't tell.
 	OverdueBytes *int64 `json:"overdueBytes,omitempty"`
-	// DelaySeconds is how late the replica replays WAL, as a person has asked for; 0: at once. It doesn't lag then.
+	// DelaySeconds is how late the replica replays WAL, as a person has asked for, and as it does by now; 0: at once. A late one doesn't lag.
 	DelaySeconds int64 `json:"delaySeconds,omitempty"`
 	// ReplayPaused: somebody has paused the replay of a delayed replica.
 	ReplayPaused bool `json:"replayPaused,omitempty"`

@@ -27,6 +27,8 @@ type Position struct {
 	Paused bool
 	// Waiting: a delayed replica has WAL that it is not to replay yet. It asks for no more before it has replayed that.
 	Waiting bool
+	// DelaySeconds is how late a replica replays, by its own settings.
+	DelaySeconds int64
 	// Streaming from Upstream, a pod.
 	Streaming bool
 	Upstream  string
@@ -67,14 +69,15 @@ const replicaQuery = `SELECT coalesce(pg_last_wal_receive_lsn(), '0/0')::text, c
 	coalesce(receiver.status = 'streaming' AND receiver.last_msg_send_time <> receiver.last_msg_receipt_time, false), coalesce(receiver.sender_host, ''),
 	pg_size_bytes(current_setting('wal_segment_size')), (SELECT timeline_id FROM pg_control_checkpoint()),
 	CASE WHEN pg_is_in_recovery() THEN pg_get_wal_replay_pause_state() = 'paused' ELSE false END,
-	EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryApplyDelay')
+	EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryApplyDelay'),
+	extract(epoch FROM current_setting('recovery_min_apply_delay')::interval)::bigint
 	FROM (VALUES (1)) AS one LEFT JOIN pg_stat_wal_receiver AS receiver ON true`
 
 func replicaPosition(ctx context.Context, conn *pgx.Conn) (Position, error) {
 	p := Position{Replica: true}
 	var received, replayed, host string
 	var segSize, timeline int64
-	err := conn.QueryRow(ctx, replicaQuery).Scan(&received, &replayed, &p.Settled, &p.Streaming, &host, &segSize, &timeline, &p.Paused, &p.Waiting)
+	err := conn.QueryRow(ctx, replicaQuery).Scan(&received, &replayed, &p.Settled, &p.Streaming, &host, &segSize, &timeline, &p.Paused, &p.Waiting, &p.DelaySeconds)
 	if err != nil {
 		return Position{}, err
 	}

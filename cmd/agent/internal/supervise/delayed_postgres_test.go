@@ -82,6 +82,10 @@ func TestADelayedReplicaIsLateAgainAfterItWasCloned(t *testing.T) {
 	})
 	two.second.reinit("a")
 	two.second.awaitReinit("a", agentapi.ReinitDone)
+	two.second.awaitStatus("say that it replays late", func(s agentapi.Status) bool { return s.Replication != nil && s.Replication.DelaySeconds == 3600 })
+	if delay := two.second.sql("SHOW recovery_min_apply_delay"); delay != "1h" {
+		t.Errorf("it says that it replays late, and its delay is %s", delay)
+	}
 	two.second.await("replay late after the clone", isLate)
 	two.first.sql("CREATE TABLE public.later (id int)")
 	two.second.await("wait with what it receives", func() bool {

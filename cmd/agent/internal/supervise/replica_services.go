@@ -123,7 +123,7 @@ func (s *replicaServices) publishLag(found replicate.Position, leader agentapi.F
 		status.Replication = &agentapi.ReplicationStatus{
 			Streaming: found.Streaming, ReceivedLSN: found.LSN.String(), ReplayedLSN: found.Replayed.String(),
 			LagBytes: lag, LagSeconds: since.Seconds(), OverdueBytes: overdue, FromArchive: s.progress.readsFor(s.election.Want()),
-			DelaySeconds: delay, ReplayPaused: delay > 0 && found.Paused,
+			DelaySeconds: min(delay, found.DelaySeconds), ReplayPaused: delay > 0 && found.Paused,
 		}
 	})
 }
