@@ -99,7 +99,30 @@ func (r *Reconciler) observe(ctx context.Context, schedule *v1alpha1.FailoverDri
 			o.drills[drills.Items[i].Name] = &drills.Items[i]
 		}
 	}
-	return o, nil
+	return o, r.observeMissing(ctx, o)
+}
+
+// observeMissing asks the API server itself for drills that run and that the cache doesn't show: one that was just created isn't there yet, and
+// taken for a deleted one, the next cluster would be drilled beside it.
+func (r *Reconciler) observeMissing(ctx context.Context, o *observed) error {
+	round := o.schedule.Status.Round
+	if round == nil || round.CompletedAt != nil {
+		return nil
+	}
+	for _, c := range round.Clusters {
+		if c.FailoverDrill == "" || c.Result != "" || o.drills[c.FailoverDrill] != nil {
+			continue
+		}
+		drill := &v1alpha1.FailoverDrill{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: o.schedule.Namespace, Name: c.FailoverDrill}, drill)
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("read FailoverDrill %s: %w", c.FailoverDrill, err)
+		case err == nil && metav1.IsControlledBy(drill, o.schedule):
+			o.drills[drill.Name] = drill
+		}
+	}
+	return nil
 }
 
 // again is when the next round is due, if that is earlier than what the outcome says.
