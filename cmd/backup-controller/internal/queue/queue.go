@@ -179,7 +179,7 @@ func (q *Queue) waitsFor(uid types.UID) string {
 		case entry.UID != uid && full == "":
 			seats.take(entry)
 		case entry.UID == uid && full != "" && ahead > 0:
-			return fmt.Sprintf("%s Before it in the queue of all backups: %d.", full, ahead)
+			return fmt.Sprintf("%s Backups ahead in the queue: %d.", full, ahead)
 		case entry.UID == uid:
 			return full
 		}
@@ -229,11 +229,11 @@ func (s *seats) take(entry Entry) {
 func (q *Queue) full(taken *seats, entry Entry) string {
 	switch {
 	case q.limits.All > 0 && taken.all >= q.limits.All:
-		return fmt.Sprintf("The suite runs %d backups at a time (backups.maxConcurrent of the chart's values).", q.limits.All)
+		return fmt.Sprintf("As many backups run as may at a time: %d in the suite (backups.maxConcurrent of the chart's values).", q.limits.All)
 	case q.limits.Node > 0 && taken.nodes[entry.Node] >= q.limits.Node:
-		return fmt.Sprintf("Node %s runs %d backups at a time (backups.maxConcurrentPerNode of the chart's values).", entry.Node, q.limits.Node)
+		return fmt.Sprintf("As many backups run as may at a time: %d on node %s (backups.maxConcurrentPerNode of the chart's values).", q.limits.Node, entry.Node)
 	case entry.RepositoryLimit > 0 && taken.repositories[entry.Repository] >= entry.RepositoryLimit:
-		return fmt.Sprintf("BackupRepository %s takes %d backups at a time (its spec.maxConcurrentBackups).", entry.Repository.Name, entry.RepositoryLimit)
+		return fmt.Sprintf("As many backups run as may at a time: %d in BackupRepository %s (its spec.maxConcurrentBackups).", entry.RepositoryLimit, entry.Repository.Name)
 	}
 	return ""
 }

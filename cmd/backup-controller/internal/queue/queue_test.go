@@ -69,9 +69,9 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		third   Entry
 		because string
 	}{
-		"of all":                {Limits{All: 2}, backup("3", "n3", "c", 0), "The suite runs 2 backups at a time (backups.maxConcurrent"},
-		"of the node":           {Limits{Node: 1}, backup("3", "n1", "c", 0), "Node n1 runs 1 backups at a time (backups.maxConcurrentPerNode"},
-		"of the repository":     {Limits{}, backup("3", "n3", "b", 1), "BackupRepository b takes 1 backups at a time (its spec.maxConcurrentBackups)"},
+		"of all":                {Limits{All: 2}, backup("3", "n3", "c", 0), "at a time: 2 in the suite (backups.maxConcurrent "},
+		"of the node":           {Limits{Node: 1}, backup("3", "n1", "c", 0), "at a time: 1 on node n1 (backups.maxConcurrentPerNode "},
+		"of the repository":     {Limits{}, backup("3", "n3", "b", 1), "at a time: 1 in BackupRepository b (its spec.maxConcurrentBackups)"},
 		"no limit":              {Limits{}, backup("3", "n1", "b", 0), ""},
 		"none that is reached":  {Limits{All: 3, Node: 2}, backup("3", "n1", "b", 2), ""},
 		"another's small limit": {Limits{}, backup("3", "n1", "a", 3), ""},
@@ -93,15 +93,15 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 func TestWhoWaitsBeginsInOrder(t *testing.T) {
 	f := newFixture(t, Limits{All: 1})
 	f.begins(backup("1", "n1", "a", 0))
-	f.waits(backup("4", "n1", "a", 0), "The suite runs 1")
-	f.waits(backup("3", "n1", "a", 0), "The suite runs 1")
-	f.waits(backup("4", "n1", "a", 0), "Before it in the queue of all backups: 1.")
+	f.waits(backup("4", "n1", "a", 0), "1 in the suite")
+	f.waits(backup("3", "n1", "a", 0), "1 in the suite")
+	f.waits(backup("4", "n1", "a", 0), "Backups ahead in the queue: 1.")
 	upgrade := backup("5", "n1", "a", 0)
 	upgrade.Requested = true
-	f.waits(upgrade, "The suite runs 1")
+	f.waits(upgrade, "1 in the suite")
 	f.Leave("1")
 	f.wakes("5")
-	f.waits(backup("3", "n1", "a", 0), "The suite runs 1") // the seat is the upgrade's
+	f.waits(backup("3", "n1", "a", 0), "1 in the suite") // the seat is the upgrade's
 	f.begins(upgrade)
 	f.Leave("5")
 	f.wakes("3")
@@ -117,7 +117,7 @@ func TestWhoWaitsForAFullRepositoryKeepsNobodyElseWaiting(t *testing.T) {
 	f.begins(backup("1", "n1", "a", 1))
 	f.waits(backup("2", "n1", "a", 1), "BackupRepository a")
 	f.begins(backup("3", "n1", "b", 0))
-	f.waits(backup("4", "n1", "b", 0), "The suite runs 2")
+	f.waits(backup("4", "n1", "b", 0), "2 in the suite")
 	f.Leave("3")
 	f.wakes("4")
 }
@@ -136,9 +136,9 @@ func TestARunningBackupBeginsAgainWhateverTheLimits(t *testing.T) {
 func TestABackupOfWhichNothingIsHeardKeepsNoSeat(t *testing.T) {
 	f := newFixture(t, Limits{All: 1})
 	f.begins(backup("1", "n1", "a", 0))
-	f.waits(backup("2", "n1", "a", 0), "The suite")
+	f.waits(backup("2", "n1", "a", 0), "in the suite")
 	f.now = f.now.Add(forgetAfter / 2)
-	f.waits(backup("3", "n1", "a", 0), "The suite")
+	f.waits(backup("3", "n1", "a", 0), "in the suite")
 	f.now = f.now.Add(forgetAfter/2 + time.Second)
 	f.begins(backup("3", "n1", "a", 0)) // 2 didn't ask again either
 }

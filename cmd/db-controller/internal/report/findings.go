@@ -11,8 +11,8 @@ import (
 
 // Bounds of what an agent may have written into the status.
 const (
-	mostFindings    = 20
-	longestEvidence = 512
+	mostFindings = 20
+	longestText  = 512
 )
 
 // reportFindings takes over what the agent of the primary has found. While it says nothing, or can't judge a reason yet, what was found stays:
@@ -44,14 +44,12 @@ func of(reason string) func(v1alpha1.ClusterFinding) bool {
 }
 
 func finding(found agentapi.LoadFinding, before []v1alpha1.ClusterFinding, o *observed.Cluster) v1alpha1.ClusterFinding {
-	f := v1alpha1.ClusterFinding{Reason: cut(found.Reason), Since: *observed.TimeOf(o.Now), Evidence: cut(found.Evidence), Advice: cut(found.Advice)}
+	f := v1alpha1.ClusterFinding{
+		Reason: observed.Bounded(found.Reason, longestText), Since: *observed.TimeOf(o.Now),
+		Evidence: observed.Bounded(found.Evidence, longestText), Advice: observed.Bounded(found.Advice, longestText),
+	}
 	if i := slices.IndexFunc(before, of(f.Reason)); i >= 0 {
 		f.Since = before[i].Since
 	}
 	return f
-}
-
-func cut(text string) string {
-	runes := []rune(text)
-	return string(runes[:min(len(runes), longestEvidence)])
 }

@@ -48,7 +48,7 @@ func TestAnAgentCanNotFillTheStatusWithFindings(t *testing.T) {
 	}
 	o.PrimaryAgent().Findings = said
 	reportFindings(o)
-	if got := o.Cluster.Status.Findings; len(got) != mostFindings || len([]rune(got[0].Evidence)) != longestEvidence {
+	if got := o.Cluster.Status.Findings; len(got) != mostFindings || len([]rune(got[0].Evidence)) != longestText {
 		t.Errorf("%d findings", len(got))
 	}
 }
