@@ -50,7 +50,12 @@ func stages(full bool) []*stage {
 		{
 			name: "kube-unit", about: "the test bed's own tests",
 			run: func(ctx context.Context, t *tally) error {
-				return goTest(ctx, t, goSuite{name: "kube-unit", dir: "test/kube", packages: []string{"./..."}, env: []string{"GOWORK=off"}, race: full})
+				for _, module := range []string{"test/kube", "test/kube/assets/policies"} {
+					if err := goTest(ctx, t, goSuite{name: "kube-unit", dir: module, packages: []string{"./..."}, env: []string{"GOWORK=off"}, race: full}); err != nil {
+						return err
+					}
+				}
+				return nil
 			},
 		},
 		{

@@ -51,6 +51,7 @@ var (
 	CoreDNS     = Component{Module: "coredns", Packages: []string{"."}}
 	Pause       = Component{Module: "pause", Packages: []string{"."}}
 	Provisioner = Component{Module: "provisioner", Packages: []string{"."}}
+	Policies    = Component{Module: "policies", Packages: []string{"."}}
 	MinIO       = Component{Module: "minio", Packages: []string{"github.com/minio/minio"}, Takes: "about 2 minutes"}
 	VersityGW   = Component{Module: "versitygw", Packages: []string{"github.com/versity/versitygw/cmd/versitygw"}}
 )
@@ -76,7 +77,7 @@ func ForNodes(minor string) ([]Component, error) {
 	if kubernetesReleases[minor] == "" {
 		return nil, fmt.Errorf("no Kubernetes %q: write %s", minor, strings.Join(KubernetesVersions(), ", "))
 	}
-	return []Component{Etcd, Containerd, CoreDNS, Pause, Provisioner, kubernetes(minor)}, nil
+	return []Component{Etcd, Containerd, CoreDNS, Pause, Provisioner, Policies, kubernetes(minor)}, nil
 }
 
 // ForTests are the components that a test of a single controller needs (the KUBEBUILDER_ASSETS of envtest).

@@ -28,6 +28,7 @@ func identities(cluster topology.Cluster) map[string]pki.Identity {
 		"kube-scheduler":          {CommonName: "system:kube-scheduler"},
 		"kube-proxy":              {CommonName: "system:kube-proxy"},
 		"provisioner":             {CommonName: "local-provisioner"},
+		"policies":                {CommonName: "policies"},
 	}
 	for _, n := range cluster.Nodes() {
 		all["node-"+n.Name] = pki.Identity{

@@ -82,7 +82,7 @@ func TestTheControlPlaneRunsWhatWorkersDoAndItsOwn(t *testing.T) {
 		}
 		return names
 	}
-	workers := []string{"containerd", "kubelet", "kube-proxy"}
+	workers := []string{"containerd", "kubelet", "kube-proxy", "policies"}
 	if got := names("w1"); !slices.Equal(got, workers) {
 		t.Errorf("a worker runs %v", got)
 	}

@@ -43,6 +43,7 @@ func nodeProcesses(cluster topology.Cluster, node topology.Node) []nodeinit.Proc
 			"--conntrack-tcp-timeout-established=0",
 			"--conntrack-tcp-timeout-close-wait=0",
 		}},
+		{Name: "policies", Args: []string{"policies", "--kubeconfig=" + Kubeconfig(cluster, "policies"), "--node=" + node.Name}},
 	}
 }
 
