@@ -168,6 +168,12 @@ const (
 	ReasonSpaceUnknown = "SpaceUnknown"
 	// ReasonVolumesGrowing: volumes are growing to the desired size.
 	ReasonVolumesGrowing = "VolumesGrowing"
+	// ReasonStorageMovePlanned: a move to other volumes is planned, and waits for a person to approve it.
+	ReasonStorageMovePlanned = "StorageMovePlanned"
+	// ReasonStorageMoveRefused: a move to other volumes can't begin as things are, because the data doesn't fit, say.
+	ReasonStorageMoveRefused = "StorageMoveRefused"
+	// ReasonStorageMoving: the instances are moved to other volumes, one after the other.
+	ReasonStorageMoving = "StorageMoving"
 	// ReasonExpansionNotAllowed: the StorageClass does not let volumes grow.
 	ReasonExpansionNotAllowed = "ExpansionNotAllowed"
 	// ReasonExpansionFailed: Kubernetes or the storage refuses to let a volume grow.

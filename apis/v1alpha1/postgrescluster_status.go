@@ -130,6 +130,9 @@ type PostgresClusterStatus struct {
 	// Storage says how large the volumes should be, once they have grown automatically.
 	// +optional
 	Storage *StorageStatus `json:"storage,omitempty"`
+	// StorageMove is the move of the instances to smaller volumes, or to those of another StorageClass, that spec.storage.move lets plan.
+	// +optional
+	StorageMove *StorageMoveStatus `json:"storageMove,omitempty"`
 	// Connection says how to connect.
 	// +optional
 	Connection *ConnectionStatus `json:"connection,omitempty"`

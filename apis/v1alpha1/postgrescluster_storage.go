@@ -3,18 +3,20 @@ package v1alpha1
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // StorageSpec describes a volume.
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="spec.storage.storageClassName can't be changed: restore a backup into a new PostgresCluster with the other class"
+// +kubebuilder:validation:XValidation:rule="has(self.move) || (has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName))",message="spec.storage.storageClassName can be changed only together with spec.storage.move, which moves the instances to new volumes: set move: {}, and status.storageMove shows the plan before anything happens"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) || !has(oldSelf.storageClassName)",message="spec.storage.storageClassName can't be removed: name the class that the volumes are to have, such as standard"
+// +kubebuilder:validation:XValidation:rule="has(self.move) || quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",message="spec.storage.size can be reduced only together with spec.storage.move, because volumes can't shrink: use the previous size or a larger one, or set move: {}, and status.storageMove shows the plan for a move to smaller volumes before anything happens"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || quantity(self.autoGrow.limit).compareTo(quantity(self.size)) >= 0",message="spec.storage.autoGrow.limit must be at least spec.storage.size, from which the volume grows; for example: size: 10Gi, autoGrow: {limit: 50Gi}"
 type StorageSpec struct {
 	// Size of the volume, such as 10Gi. It may be increased, without a restart, if the StorageClass allows that. A volume
-	// never shrinks.
+	// never shrinks; move replaces it by a smaller one.
 	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity('256Mi')) >= 0",message="spec.storage.size must be at least 256Mi: an empty PostgreSQL with its WAL needs that much; for example: 10Gi"
-	// +kubebuilder:validation:XValidation:rule="quantity(self).compareTo(quantity(oldSelf)) >= 0",message="spec.storage.size can't be reduced, because volumes can't shrink: use the previous size or a larger one; for a smaller one, restore a backup into a new PostgresCluster"
 	Size resource.Quantity `json:"size"`
-	// StorageClassName of the volume. By default, the default class of the Kubernetes cluster.
+	// StorageClassName of the volume. By default, the default class of the Kubernetes cluster. It can be changed together with move.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	StorageClassName *string `json:"storageClassName,omitempty"`
@@ -22,6 +24,118 @@ type StorageSpec struct {
 	// default, volumes grow only with size.
 	// +optional
 	AutoGrow *AutoGrow `json:"autoGrow,omitempty"`
+	// Move lets the instances move to new volumes, one after the other, where theirs are larger than size or of another
+	// StorageClass. The plan is in status.storageMove, and nothing happens until plan here names it. It takes at least two instances.
+	// +optional
+	Move *StorageMove `json:"move,omitempty"`
+}
+
+// StorageMove is a person's consent to a move to new volumes.
+type StorageMove struct {
+	// Plan that is approved: status.storageMove.plan. While it is empty, or names another plan, no further instance is moved.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Plan string `json:"plan,omitempty"`
+	// AllowFewerReplicas lets a replica be moved although no other one streams, as in a cluster of two instances: until its new copy
+	// follows, the primary's volume is the only copy of the data.
+	// +optional
+	AllowFewerReplicas bool `json:"allowFewerReplicas,omitempty"`
+}
+
+// StorageMoveStatus is a move of the instances to new volumes.
+type StorageMoveStatus struct {
+	// Plan identifies the move. spec.storage.move.plan approves it by this.
+	Plan string `json:"plan"`
+	// State of the move.
+	State StorageMoveState `json:"state"`
+	// From which volumes, and To which.
+	From VolumeShape `json:"from"`
+	To   VolumeShape `json:"to"`
+	// Used is how much of its volume the primary used when the plan was last computed, and Needed how large a new volume must be at least.
+	// +optional
+	Used *resource.Quantity `json:"used,omitempty"`
+	// +optional
+	Needed *resource.Quantity `json:"needed,omitempty"`
+	// Instances of the cluster, and which of them have a volume as in To.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=9
+	Instances []StorageMoveInstance `json:"instances,omitempty"`
+	// Current is the instance that is being moved.
+	// +optional
+	Current *CurrentStorageMove `json:"current,omitempty"`
+	// Message says what happens, what is waited for, or why the move can't begin.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// StartedAt is when the first instance could be moved, CompletedAt when the last one was.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// +optional
+	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
+}
+
+// VolumeShape is what is asked of a volume.
+type VolumeShape struct {
+	// Size of the volume.
+	Size resource.Quantity `json:"size"`
+	// StorageClassName of the volume; empty: the default class.
+	// +optional
+	StorageClassName string `json:"storageClassName,omitempty"`
+}
+
+// StorageMoveInstance is what has become of one instance.
+type StorageMoveInstance struct {
+	// Name of the instance.
+	Name string `json:"name"`
+	// State of the instance.
+	State InstanceMoveState `json:"state"`
+}
+
+// CurrentStorageMove is the instance that is being moved.
+type CurrentStorageMove struct {
+	// Instance that is being moved.
+	Instance string `json:"instance"`
+	// VolumeUID of the PersistentVolumeClaim that it leaves.
+	VolumeUID types.UID `json:"volumeUID"`
+	// State of the instance: Leaving or Cloning.
+	State InstanceMoveState `json:"state"`
+}
+
+// StorageMoveState is the state of a move.
+// +kubebuilder:validation:Enum=Planned;Moving;Completed
+type StorageMoveState string
+
+const (
+	// StorageMovePlanned means that nothing has been done: the plan can't be carried out as things are, or waits for approval.
+	StorageMovePlanned StorageMoveState = "Planned"
+	// StorageMoveMoving means that it was approved, and some instances still have their previous volumes.
+	StorageMoveMoving StorageMoveState = "Moving"
+	// StorageMoveCompleted means that all instances have new volumes.
+	StorageMoveCompleted StorageMoveState = "Completed"
+)
+
+// InstanceMoveState is what has become of one instance in a move.
+// +kubebuilder:validation:Enum=Pending;Leaving;Cloning;Moved
+type InstanceMoveState string
+
+const (
+	// InstanceMovePending means that the instance has its previous volume.
+	InstanceMovePending InstanceMoveState = "Pending"
+	// InstanceMoveLeaving means that its PostgreSQL is stopped; its previous volume is deleted once the primary no longer counts on it.
+	InstanceMoveLeaving InstanceMoveState = "Leaving"
+	// InstanceMoveCloning means that it is copied from the primary to its new volume.
+	InstanceMoveCloning InstanceMoveState = "Cloning"
+	// InstanceMoveMoved means that it has its new volume.
+	InstanceMoveMoved InstanceMoveState = "Moved"
+)
+
+// Leaving is the instance whose PostgreSQL is stopped because it is about to leave its volume; empty: none.
+func (m *StorageMoveStatus) Leaving() string {
+	if m == nil || m.Current == nil || m.Current.State != InstanceMoveLeaving {
+		return ""
+	}
+	return m.Current.Instance
 }
 
 // AutoGrow says when volumes grow automatically, and how far.

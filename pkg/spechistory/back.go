@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"howdah.dev/apis/v1alpha1"
 )
 
@@ -17,8 +19,12 @@ func Back(cluster *v1alpha1.PostgresCluster, kept *v1alpha1.PostgresClusterSpec)
 		to.Version, to.Image = now.Version, now.Image
 	}
 	if to.Storage.Size.Cmp(now.Storage.Size) < 0 {
-		stays = append(stays, fmt.Sprintf("spec.storage.size stays %s, because volumes can't shrink.", now.Storage.Size.String()))
+		stays = append(stays, fmt.Sprintf("spec.storage.size stays %s, because volumes can't shrink. To move to smaller ones, use spec.storage.move.", now.Storage.Size.String()))
 		to.Storage.Size = now.Storage.Size
+	}
+	if is := ptr.Deref(now.Storage.StorageClassName, ""); ptr.Deref(to.Storage.StorageClassName, "") != is {
+		stays = append(stays, fmt.Sprintf("spec.storage.storageClassName stays %q. To move to the previous class, use spec.storage.move.", is))
+		to.Storage.StorageClassName = now.Storage.StorageClassName
 	}
 	u := undropped{}
 	to.Roles = dropNone(&u, "Role", to.Roles, now.Roles, func(r *v1alpha1.Role) (string, v1alpha1.Presence) { return r.Name, r.Ensure })

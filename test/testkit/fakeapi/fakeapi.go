@@ -1,5 +1,5 @@
 // Package fakeapi is a fake client that refuses a deletion whose preconditions don't hold, as the API server does: the one of
-// controller-runtime looks at no UID.
+// controller-runtime looks at no UID and no version.
 package fakeapi
 
 import (
@@ -39,6 +39,10 @@ func remove(ctx context.Context, c client.WithWatch, object client.Object, opts 
 	if want := given.Preconditions; want != nil && want.UID != nil && *want.UID != now.GetUID() {
 		return apierrors.NewConflict(schema.GroupResource{}, object.GetName(),
 			fmt.Errorf("the UID in the precondition is %s, the one of the object is %s", *want.UID, now.GetUID()))
+	}
+	if want := given.Preconditions; want != nil && want.ResourceVersion != nil && *want.ResourceVersion != now.GetResourceVersion() {
+		return apierrors.NewConflict(schema.GroupResource{}, object.GetName(),
+			fmt.Errorf("the version in the precondition is %s, the one of the object is %s", *want.ResourceVersion, now.GetResourceVersion()))
 	}
 	return c.Delete(ctx, object, opts...)
 }

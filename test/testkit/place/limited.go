@@ -21,9 +21,21 @@ const ownSize = "512Mi"
 // the machine's disk: they are memory.
 func (p *Place) LimitVolumes(cluster *v1alpha1.PostgresCluster, workers int) {
 	p.Helper()
-	p.ownVolumes(cluster, workers, func(node, folder string) {
-		p.Kube("exec", node, "mount", "-t", "tmpfs", "-o", "mode=0777,size="+strings.TrimSuffix(ownSize, "i"), "limited", folder)
-	})
+	p.ownVolumes(cluster, workers, func(node, folder string) { p.mountLimited(node, folder, ownSize) })
+}
+
+func (p *Place) mountLimited(node, folder, size string) {
+	p.Helper()
+	p.Kube("exec", node, "mount", "-t", "tmpfs", "-o", "mode=0777,size="+strings.TrimSuffix(size, "i"), "limited", folder)
+}
+
+// LimitedClass is a StorageClass with a volume of that size on each of this many workers, to which the instances of a cluster that has
+// LimitVolumes can move.
+func (p *Place) LimitedClass(size string, workers int) string {
+	p.Helper()
+	name := p.Namespace + "-other"
+	p.ownClass(name, "/run/"+name, size, workers, func(node, folder string) { p.mountLimited(node, folder, size) })
+	return name
 }
 
 // StallVolumes gives a cluster volumes that StallVolume can make hang, one on each of this many workers: each is an ext4 file system in
@@ -49,30 +61,36 @@ func (p *Place) ownFolder() string { return "/run/" + p.Namespace }
 // ownVolumes gives a cluster volumes that are file systems of their own, as mount mounts them.
 func (p *Place) ownVolumes(cluster *v1alpha1.PostgresCluster, workers int, mount func(node, folder string)) {
 	p.Helper()
+	p.ownClass(p.Namespace, p.ownFolder(), ownSize, workers, mount)
+	cluster.Spec.Storage = v1alpha1.StorageSpec{Size: resource.MustParse(ownSize), StorageClassName: ptr.To(p.Namespace)}
+}
+
+// ownClass is a StorageClass with such volumes.
+func (p *Place) ownClass(name, folder, size string, workers int, mount func(node, folder string)) {
+	p.Helper()
 	class := &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}, Provisioner: "kubernetes.io/no-provisioner",
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "kubernetes.io/no-provisioner",
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
 	p.Must(p.Create(p.Context(), class))
 	p.Cleanup(func() { _ = p.Delete(context.Background(), class) })
 	for i := range workers {
 		node := fmt.Sprintf("w%d", i+1)
-		p.Kube("exec", node, "mkdir", "-p", p.ownFolder())
-		mount(node, p.ownFolder())
-		p.Cleanup(func() { p.Kube("exec", node, "umount", "--lazy", p.ownFolder()) })
-		p.ownVolume(class.Name, node)
+		p.Kube("exec", node, "mkdir", "-p", folder)
+		mount(node, folder)
+		p.Cleanup(func() { p.Kube("exec", node, "umount", "--lazy", folder) })
+		p.ownVolume(name, node, folder, size)
 	}
-	cluster.Spec.Storage = v1alpha1.StorageSpec{Size: resource.MustParse(ownSize), StorageClassName: &class.Name}
 }
 
-func (p *Place) ownVolume(class, node string) {
+func (p *Place) ownVolume(class, node, folder, size string) {
 	p.Helper()
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: class + "-" + node},
 		Spec: corev1.PersistentVolumeSpec{
 			StorageClassName: class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(ownSize)},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: p.ownFolder()}},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: folder}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 			}}}},

@@ -112,6 +112,7 @@ func spec(o *observed) (agentapi.BackupJob, error) {
 	if grown := cluster.Status.Storage; grown != nil && grown.Size.Cmp(recorded.Storage.Size) > 0 {
 		recorded.Storage.Size = grown.Size // as a restored volume has to take as much
 	}
+	recorded.Storage.Move = nil // what is restored has new volumes anyway
 	clusterSpec, err := json.Marshal(recorded)
 	if err != nil {
 		return agentapi.BackupJob{}, fmt.Errorf("marshal the spec of the cluster: %w", err)

@@ -65,6 +65,22 @@ func ReadsArchive(agent *agentapi.Status) bool {
 	return agent != nil && agent.Replication != nil && agent.Replication.FromArchive
 }
 
+// Streams says whether a replica receives WAL from the primary.
+func Streams(o *observed.Cluster, ordinal int) bool {
+	agent := o.Agent(ordinal)
+	return agent != nil && agent.State == agentapi.StateRunning && agent.Replication != nil && agent.Replication.Streaming
+}
+
+// StreamingBeside is how many replicas stream beside one, and could take over.
+func StreamingBeside(o *observed.Cluster, ordinal int) (count int) {
+	for other := range o.Wanted() {
+		if other != ordinal && other != o.Primary() && Streams(o, other) && !Delayed(o, o.Names.Instance(other)) {
+			count++
+		}
+	}
+	return count
+}
+
 // Heir is the instance below an ordinal that should be primary after the one that is; negative: none is fit.
 func Heir(o *observed.Cluster, below int) int {
 	best := -1

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumemove"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -27,17 +28,20 @@ type parts struct {
 	rolling   *rolling.Steps
 	images    *imagechange.Steps
 	releases  *disconnect.Steps
+	moves     *volumemove.Steps
 }
 
 func (r *Reconciler) parts() parts {
 	applier := &apply.Applier{Client: r.Client, Secrets: &r.secrets}
+	roll := &rolling.Steps{Applier: applier, Agents: r.Agents}
 	return parts{
 		access:    &access.Steps{Applier: applier, Namespace: r.Namespace},
 		instances: &instances.Steps{Applier: applier, Agent: r.Agent},
 		storage:   &storage.Steps{Applier: applier},
 		images:    &imagechange.Steps{Applier: applier, Agent: r.Agent},
 		releases:  &disconnect.Steps{Applier: applier},
-		rolling:   &rolling.Steps{Applier: applier, Agents: r.Agents},
+		rolling:   roll,
+		moves:     &volumemove.Steps{Applier: applier, Rolling: roll},
 	}
 }
 
@@ -64,6 +68,7 @@ func (p parts) components() steps {
 		p.access.EnsureAuthority, p.access.EnsureLogins, p.access.EnsureInstanceSecret, p.access.EnsureCertificates, p.access.EnsureRoleCertificates, p.access.EnsurePoolerCertificate,
 		p.access.EnsureFailoverDrillCertificate, p.access.EnsureMetricsCertificate,
 		p.access.EnsureIdentity, p.access.EnsureConfigMaps, p.access.EnsureServices, p.access.EnsureNetworkPolicy, p.instances.EnsureLease, p.access.EnsurePodMonitor,
+		volumemove.Plan,                                                      // recorded before a volume is created or grows
 		storage.GrowByItself, p.storage.EnsureVolumes, p.storage.GrowVolumes, // last: where a name is taken, no volume is created
 	}
 }
@@ -82,7 +87,8 @@ func (p parts) run() steps {
 		instances.RecordImport, // recorded before PostgreSQL serves it
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
-		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll, p.storage.ReleaseRemoved,
+		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.moves.Continue, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll,
+		p.moves.Next, p.storage.ReleaseRemoved,
 	}
 }
 

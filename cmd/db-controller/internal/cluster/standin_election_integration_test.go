@@ -69,7 +69,7 @@ func (s *standIn) elected(cluster string, config *agentapi.Config, status *agent
 		status.Reinit = &agentapi.ReinitStatus{Token: tokens[len(tokens)-1], State: cmp.Or(s.reinitEnds, agentapi.ReinitDone), Message: "The new copy is g1.c2"}
 	}
 	for ordinal := range config.Instances {
-		if name := fmt.Sprintf("%s-%d", cluster, ordinal); name != leader {
+		if name := fmt.Sprintf("%s-%d", cluster, ordinal); name != leader && (config.Failover == nil || !slices.Contains(config.Failover.Fenced, name)) {
 			status.Election.Members = append(status.Election.Members, name)
 		}
 	}

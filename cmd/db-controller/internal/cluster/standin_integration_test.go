@@ -122,7 +122,7 @@ func (s *standIn) runSet(ctx context.Context, set *appsv1.StatefulSet, pods []co
 		name := fmt.Sprintf("%s-%d", set.Name, ordinal)
 		there := slices.IndexFunc(mine, func(pod corev1.Pod) bool { return pod.Name == name })
 		switch {
-		case ordinal < replicas && there < 0:
+		case ordinal < replicas && there < 0 && !s.leaves(ctx, "data-"+name):
 			if s.client.Create(ctx, s.podOf(set, name)) == nil {
 				s.made = append(s.made, name)
 			}
@@ -163,7 +163,7 @@ func (s *standIn) runPod(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	ready := corev1.ConditionTrue
-	if s.notReady {
+	if s.notReady || s.fenced(ctx, pod.Labels["howdah.dev/cluster"], pod.Name) {
 		ready = corev1.ConditionFalse
 	}
 	if pod.Labels["app.kubernetes.io/component"] == "instance" && s.broken != "" && pod.Spec.Containers[0].Image == s.broken {
@@ -263,6 +263,9 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 	}
 	if config.Declared != nil {
 		status.Declared = &agentapi.DeclaredStatus{Hash: config.Declared.Hash()}
+	}
+	if config.Failover != nil && slices.Contains(config.Failover.Fenced, name) {
+		status.State, status.Replication = agentapi.StateStopped, nil
 	}
 	if s.answer != nil {
 		s.answer(status)

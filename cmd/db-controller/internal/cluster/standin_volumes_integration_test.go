@@ -5,9 +5,11 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,36 @@ type volumes struct {
 	bind bool
 	// resize volumes when their claims ask for more.
 	resize bool
+	// gone are the claims that went with their data, and wrong those of them that an instance might have needed.
+	gone, wrong []string
+}
+
+// fenced says whether the agents are told that the PostgreSQL of an instance is to be stopped.
+func (s *standIn) fenced(ctx context.Context, cluster, instance string) bool {
+	config := s.config(ctx, cluster)
+	return config != nil && config.Failover != nil && slices.Contains(config.Failover.Fenced, instance)
+}
+
+// leaves says whether a claim is being deleted.
+func (s *standIn) leaves(ctx context.Context, name string) bool {
+	claim := &corev1.PersistentVolumeClaim{}
+	return s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: name}, claim) == nil && !claim.DeletionTimestamp.IsZero()
+}
+
+// release does what Kubernetes does with a claim that was deleted, once no pod uses it.
+func (s *standIn) release(ctx context.Context, claim *corev1.PersistentVolumeClaim) {
+	instance := strings.TrimPrefix(claim.Name, "data-")
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: instance}, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+		return
+	}
+	claim.Finalizers = nil
+	if s.client.Update(ctx, claim) != nil {
+		return
+	}
+	s.volumes.gone = append(s.volumes.gone, instance)
+	if cluster := claim.Labels["howdah.dev/cluster"]; s.leaders[cluster] == instance || !s.fenced(ctx, cluster, instance) {
+		s.volumes.wrong = append(s.volumes.wrong, instance)
+	}
 }
 
 // runClaims does what binds claims to volumes, and what enlarges them.
@@ -29,6 +61,10 @@ func (s *standIn) runClaims(ctx context.Context) {
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
+		if !claim.DeletionTimestamp.IsZero() {
+			s.release(ctx, claim)
+			continue
+		}
 		asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 		if claim.Status.Phase == corev1.ClaimBound && (!s.volumes.resize || asked.Cmp(has) <= 0) {
 			continue

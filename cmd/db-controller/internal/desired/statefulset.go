@@ -3,6 +3,7 @@ package desired
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
@@ -10,11 +11,15 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
-// ClaimsSized says whether new claims of a StatefulSet would have the size that is wanted.
-func ClaimsSized(o *observed.Cluster, set *appsv1.StatefulSet) bool {
+// ClaimsShaped says whether new claims of a StatefulSet would have the size and the class that are wanted.
+func ClaimsShaped(o *observed.Cluster, set *appsv1.StatefulSet) bool {
 	for i := range set.Spec.VolumeClaimTemplates {
-		size := volume.Requested(&set.Spec.VolumeClaimTemplates[i])
+		template := &set.Spec.VolumeClaimTemplates[i]
+		size := volume.Requested(template)
 		if size.Cmp(volume.Size(o.Cluster)) != 0 {
+			return false
+		}
+		if volume.ClassSettled(o.Cluster) && ptr.Deref(template.Spec.StorageClassName, "") != ptr.Deref(volume.Class(o.Cluster), "") {
 			return false
 		}
 	}
@@ -29,7 +34,9 @@ func StatefulSet(o *observed.Cluster, replicas int) *appsv1.StatefulSet {
 		return wanted
 	}
 	for i := range live.Spec.VolumeClaimTemplates {
-		wanted.Spec.VolumeClaimTemplates[i].Spec.Resources.Requests[corev1.ResourceStorage] = volume.Requested(&live.Spec.VolumeClaimTemplates[i])
+		template := &wanted.Spec.VolumeClaimTemplates[i].Spec
+		template.Resources.Requests[corev1.ResourceStorage] = volume.Requested(&live.Spec.VolumeClaimTemplates[i])
+		template.StorageClassName = live.Spec.VolumeClaimTemplates[i].Spec.StorageClassName
 	}
 	wanted.Spec.ServiceName = live.Spec.ServiceName
 	return wanted

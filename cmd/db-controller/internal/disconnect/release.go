@@ -43,6 +43,8 @@ func Obstacle(o *observed.Cluster) string {
 		return fmt.Sprintf("The database is released when nothing leads back from %s any more. To decide that now, set spec.decision: Confirm there.", o.Undoable)
 	case len(o.Requests) > 0 || len(status.VolumeLocks) > 0:
 		return "The database is released when the volume lock is released."
+	case status.StorageMove != nil && status.StorageMove.Current != nil:
+		return fmt.Sprintf("The database is released when %s has its new volume.", status.StorageMove.Current.Instance)
 	case o.StatefulSet() == nil:
 		return fmt.Sprintf("The database is released when StatefulSet %s was created again.", o.Names.StatefulSet())
 	}

@@ -76,13 +76,13 @@ func (s *Steps) RefreshConfig(ctx context.Context, o *observed.Cluster) flow.Out
 	return flow.Next
 }
 
-// RenewStatefulSet takes a StatefulSet away whose claims have another size than is wanted, or that another Service governs
+// RenewStatefulSet takes a StatefulSet away whose claims have another size or class than is wanted, or that another Service governs
 // (one of an earlier suite), as neither can be changed in it, and leaves its pods alone. It is then created again and adopts
 // them, so that nothing is restarted. Should we end in between, there is a cluster with pods and without a StatefulSet, which
 // is created as ever: see observed.Cluster.Orphaned. While it fences a volume lock, it stays.
 func (s *Steps) RenewStatefulSet(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	set := o.StatefulSet()
-	if set == nil || volumegrant.MustBeStopped(o) || desired.ClaimsSized(o, set) && set.Spec.ServiceName == o.Names.Any() {
+	if set == nil || volumegrant.MustBeStopped(o) || desired.ClaimsShaped(o, set) && set.Spec.ServiceName == o.Names.Any() {
 		return flow.Next
 	}
 	if set.DeletionTimestamp.IsZero() {
@@ -92,11 +92,14 @@ func (s *Steps) RenewStatefulSet(ctx context.Context, o *observed.Cluster) flow.
 		}
 		log.FromContext(ctx).Info("Deleted object and left its pods", "kind", "StatefulSet", "name", set.Name)
 	}
-	if desired.ClaimsSized(o, set) {
+	if desired.ClaimsShaped(o, set) {
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, fmt.Sprintf("StatefulSet %s is being created again; its pods keep running.", set.Name))
 	}
-	size := volume.Size(o.Cluster)
-	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonVolumesGrowing,
+	size, reason := volume.Size(o.Cluster), v1alpha1.ReasonVolumesGrowing
+	if move := o.Cluster.Status.StorageMove; move != nil && move.State == v1alpha1.StorageMoveMoving {
+		reason = v1alpha1.ReasonStorageMoving
+	}
+	return flow.Poll(pace.BusyInterval, reason,
 		fmt.Sprintf("StatefulSet %s is being created again with volumes of %s; its pods keep running.", set.Name, size.String()))
 }
 

@@ -61,6 +61,8 @@ type Cluster struct {
 	// Pods of the instances, workers that write to a volume and have not ended.
 	Pods    []corev1.Pod
 	Workers []corev1.Pod
+	// BackingUp is a pod that takes a backup of the cluster; empty: there is none.
+	BackingUp string
 	// Agents that answered, by pod. Passes share their answers.
 	Agents map[string]*agentapi.Status
 	// AgentsOld: not all agents were asked for this pass. It goes by older answers, and writes nothing.
@@ -76,7 +78,7 @@ type Cluster struct {
 	// ImageJob tries the image that is wanted.
 	ImageJob workload.State
 
-	// Classes of the volumes that are to grow, by name; nil: there is none of that name.
+	// Classes of the volumes that are to grow, or to be moved to, by name; nil: there is none of that name.
 	Classes map[string]*storagev1.StorageClass
 	// Refused is why Kubernetes did not let a claim be created or grow in this pass, by the claim's name.
 	Refused map[string]string

@@ -17,12 +17,20 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// readClasses reads the StorageClasses of volumes that are to grow.
+// readClasses reads the StorageClasses of volumes that are to grow, and of those that instances are to move to.
 func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 	o.Classes = map[string]*storagev1.StorageClass{}
+	var names []string
 	for _, claim := range o.CurrentClaims() {
-		name := ptr.Deref(claim.Spec.StorageClassName, "")
-		if _, known := o.Classes[name]; known || name == "" || !storage.TooSmall(o, claim) && !storage.Filling(o) {
+		if storage.TooSmall(o, claim) || storage.Filling(o) {
+			names = append(names, ptr.Deref(claim.Spec.StorageClassName, ""))
+		}
+	}
+	if o.Cluster.Spec.Storage.Move != nil && o.Begun() {
+		names = append(names, ptr.Deref(o.Cluster.Spec.Storage.StorageClassName, ""))
+	}
+	for _, name := range names {
+		if _, known := o.Classes[name]; known || name == "" {
 			continue
 		}
 		class := &storagev1.StorageClass{}

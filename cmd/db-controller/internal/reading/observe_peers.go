@@ -158,6 +158,8 @@ func (r *Reader) readPods(ctx context.Context, reader client.Reader, o *observed
 		switch kind := pod.Labels[v1alpha1.LabelComponent]; {
 		case kind == workload.ComponentInstance:
 			o.Pods = append(o.Pods, pod)
+		case kind == workload.ComponentBackup && !observed.PodEnded(&pod):
+			o.BackingUp = pod.Name
 		case workload.EndedWell(&pod): // it has written all that it will
 		case slices.Contains(workload.WritingComponents, kind) && !observed.PodEnded(&pod):
 			o.Workers = append(o.Workers, pod)

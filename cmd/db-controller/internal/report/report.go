@@ -15,6 +15,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumemove"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
 )
@@ -31,6 +32,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 		status.Connection = config.Connection(o.Cluster)
 	}
 	reportImport(o)
+	volumemove.Report(o)
 	reportArchive(o)
 	reportWritten(o)
 	reportFindings(o)

@@ -102,6 +102,8 @@ func commitsWaiting(o *observed.Cluster) condition.Finding {
 // follows says what is wrong with a replica; an empty reason: nothing.
 func follows(o *observed.Cluster, ordinal int, replica *v1alpha1.InstanceStatus) condition.Finding {
 	switch rejoin := replica.Rejoin; {
+	case o.Cluster.Status.StorageMove.Leaving() == replica.Name:
+		return condition.False(v1alpha1.ReasonStorageMoving, fmt.Sprintf("%s leaves its volume for a new one.", replica.Name))
 	case replica.Fenced:
 		return condition.False(v1alpha1.ReasonFenced, fmt.Sprintf("%s is fenced: its PostgreSQL is stopped until it is removed from spec.failover.fenced.", replica.Name))
 	case rejoin != nil && rejoin.Method == "Clone":

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/cmd/db-controller/internal/updates"
+	"howdah.dev/howdah/cmd/db-controller/internal/volumemove"
 	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -27,7 +28,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		return condition.False(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*observed.Cluster) condition.Finding{
-		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, window.Condition, restartPending, Resizing, replacementPending, configurationPending,
+		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, volumemove.Condition, window.Condition, restartPending, Resizing, replacementPending, configurationPending,
 	} {
 		if found := look(o); found.Reason != "" {
 			return withProgress(o, found, outcome)

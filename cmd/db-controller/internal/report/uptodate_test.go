@@ -40,7 +40,7 @@ func TestUpToDateSaysHowVolumesGrow(t *testing.T) {
 			observedtest.WantSize(o, "20Gi")
 			o.Classes["fast"].AllowVolumeExpansion = nil
 		},
-			v1alpha1.ReasonExpansionNotAllowed, "set allowVolumeExpansion: true there. Otherwise delete the claim and the pod of one replica"},
+			v1alpha1.ReasonExpansionNotAllowed, "set allowVolumeExpansion: true there. Otherwise move the instances to another class"},
 		"a class that is gone": {func(o *observed.Cluster) { observedtest.WantSize(o, "20Gi"); o.Classes["fast"] = nil }, v1alpha1.ReasonExpansionNotAllowed, "its StorageClass fast, which alone could let it grow, was deleted"},
 		"a quota that is used": {func(o *observed.Cluster) {
 			observedtest.WantSize(o, "20Gi")

@@ -132,6 +132,8 @@ func refuseByWork(o *observed.Cluster) string {
 		return fmt.Sprintf("%s is being cloned again.", status.Reinit.Instance)
 	case status.ImageChange != nil:
 		return "A change of image has not reached every instance."
+	case status.StorageMove != nil && status.StorageMove.State == v1alpha1.StorageMoveMoving:
+		return "The instances are being moved to other volumes."
 	}
 	return ""
 }
@@ -146,7 +148,7 @@ func refuseByReplicas(o *observed.Cluster) string {
 	for ordinal := range o.Wanted() {
 		switch name := o.Names.Instance(ordinal); {
 		case ordinal == primary || availability.Delayed(o, name):
-		case !streams(o, ordinal):
+		case !availability.Streams(o, ordinal):
 			return fmt.Sprintf("%s does not follow the primary.", name)
 		default:
 			heirs++

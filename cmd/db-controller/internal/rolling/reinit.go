@@ -58,6 +58,8 @@ func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 		return locked + " Request the clone again once the volumes belong to the cluster."
 	case o.Operation != "":
 		return fmt.Sprintf("%s has not ended. Request the clone again after it.", o.Operation)
+	case o.Cluster.Status.StorageMove != nil && o.Cluster.Status.StorageMove.Current != nil:
+		return fmt.Sprintf("%s is being moved to a new volume. Request the clone again after it.", o.Cluster.Status.StorageMove.Current.Instance)
 	case o.Cluster.Spec.Failover.IsFenced(name):
 		return fmt.Sprintf("spec.failover.fenced names %s, so PostgreSQL stays stopped there. Remove it from there first.", name)
 	case o.Cluster.Spec.Repair.Paused(o.Now):
@@ -72,15 +74,10 @@ func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 // tooFew says that not enough replicas stream without an instance that does.
 func tooFew(o *observed.Cluster, request *v1alpha1.Reinit) string {
 	ordinal := o.Names.Ordinal(request.Instance)
-	if request.AllowFewerReplicas || !streams(o, ordinal) || availability.Delayed(o, request.Instance) {
+	if request.AllowFewerReplicas || !availability.Streams(o, ordinal) || availability.Delayed(o, request.Instance) {
 		return ""
 	}
-	others := 0
-	for other := range o.Wanted() {
-		if other != ordinal && other != o.Primary() && streams(o, other) && !availability.Delayed(o, o.Names.Instance(other)) {
-			others++
-		}
-	}
+	others := availability.StreamingBeside(o, ordinal)
 	const unless = " To clone it all the same, set spec.reinit.allowFewerReplicas: true and another token."
 	sync := o.Cluster.Spec.Synchronous
 	switch {
@@ -100,11 +97,6 @@ func unheard(o *observed.Cluster) bool {
 		}
 	}
 	return false
-}
-
-func streams(o *observed.Cluster, ordinal int) bool {
-	agent := o.Agent(ordinal)
-	return agent != nil && agent.State == agentapi.StateRunning && agent.Replication != nil && agent.Replication.Streaming
 }
 
 // Reinit has the agent of the instance carry out what was admitted, and hears how it goes. While it doesn't answer, the pass goes on:

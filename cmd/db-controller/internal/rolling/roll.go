@@ -31,7 +31,7 @@ func (s *Steps) Roll(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	case MoveRestart:
 		return s.restartPostgres(ctx, o, next)
 	case moveSwitch:
-		return s.giveAway(ctx, o, "roll", next.Instance, fmt.Sprintf("%s has to be restarted for %s.", o.Names.Instance(o.Primary()), next.Why))
+		return s.GiveAway(ctx, o, "roll", next.Instance, fmt.Sprintf("%s has to be restarted for %s.", o.Names.Instance(o.Primary()), next.Why))
 	case moveWait:
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonApplying, fmt.Sprintf("%s is next, and waits: %s", name, next.Why))
 	}
@@ -96,5 +96,5 @@ func (s *Steps) FreeInstances(ctx context.Context, o *observed.Cluster) flow.Out
 	if heir < 0 {
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonScaling, why+" It waits until an instance that stays can take over: "+scaling.WhyNoHeir(o))
 	}
-	return s.giveAway(ctx, o, "scale", heir, why)
+	return s.GiveAway(ctx, o, "scale", heir, why)
 }

@@ -105,9 +105,9 @@ func lastSwitchover(agent *agentapi.Status) *agentapi.SwitchoverStatus {
 	return agent.Election.Switchover
 }
 
-// giveAway has the primary's role given to an instance, for a reason of ours. A try that was refused is repeated under
+// GiveAway has the primary's role given to an instance, for a reason of ours. A try that was refused is repeated under
 // another token.
-func (s *Steps) giveAway(ctx context.Context, o *observed.Cluster, purpose string, heir int, why string) flow.Outcome {
+func (s *Steps) GiveAway(ctx context.Context, o *observed.Cluster, purpose string, heir int, why string) flow.Outcome {
 	prefix := fmt.Sprintf("%s.%s.", purpose, o.PrimaryPod().UID)
 	from, to := o.Names.Instance(o.Primary()), o.Names.Instance(heir)
 	response := lastSwitchover(o.PrimaryAgent())

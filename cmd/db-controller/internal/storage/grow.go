@@ -13,10 +13,10 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 )
 
-// TooSmall says that a claim requests less than is desired.
+// TooSmall says that a claim requests less than is desired, and that its instance is to keep it.
 func TooSmall(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
 	requested := volume.Requested(claim)
-	return requested.Cmp(volume.Size(o.Cluster)) < 0
+	return requested.Cmp(volume.Size(o.Cluster)) < 0 && !volume.Outgoing(o.Cluster, claim)
 }
 
 // barrier says in a sentence why a claim can't be enlarged; empty: it can.
@@ -57,7 +57,7 @@ func barred(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.
 	requested, size := volume.Requested(claim), volume.Size(o.Cluster)
 	otherwise := "Otherwise restore a backup into a new PostgresCluster with another class"
 	if o.Wanted() > 1 {
-		otherwise = "Otherwise delete the claim and the pod of one replica, which is then created again with a larger volume, and go on with the next one once it follows"
+		otherwise = "Otherwise move the instances to another class: set spec.storage.storageClassName, and spec.storage.move: {}"
 	}
 	return condition.False(v1alpha1.ReasonExpansionNotAllowed, fmt.Sprintf("PersistentVolumeClaim %s has %s instead of %s: %s. %s.",
 		claim.Name, requested.String(), size.String(), why, otherwise))
@@ -78,7 +78,7 @@ func refusedGrowth(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) con
 // lacksSpace says that a claim has a volume, and one that is smaller than is wanted.
 func lacksSpace(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) bool {
 	capacity := volume.Capacity(claim)
-	return !capacity.IsZero() && capacity.Cmp(volume.Size(o.Cluster)) < 0
+	return !capacity.IsZero() && capacity.Cmp(volume.Size(o.Cluster)) < 0 && !volume.Outgoing(o.Cluster, claim)
 }
 
 func onItsWay(o *observed.Cluster, claim *corev1.PersistentVolumeClaim) condition.Finding {

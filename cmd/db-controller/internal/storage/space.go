@@ -96,7 +96,7 @@ func Space(o *observed.Cluster) condition.Finding {
 	}
 	endangered := availability.Endangered(o)
 	switch {
-	case endangered != "":
+	case endangered != "" && o.Cluster.Status.StorageMove.Leaving() == "":
 		return condition.False(v1alpha1.ReasonClaimDeleted, endangered)
 	case refusedClaim(o) != "":
 		return condition.False(v1alpha1.ReasonClaimRefused, refusedClaim(o))

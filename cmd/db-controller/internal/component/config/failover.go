@@ -5,11 +5,14 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// failover is what the agents are told of spec.failover. What says nothing but the default is not told: an older agent still computes the
+// failover is what the agents are told of spec.failover, and of an instance that is about to leave its volume: it is fenced. What says nothing but the default is not told: an older agent still computes the
 // hash that the controller waits for.
-func failover(spec *v1alpha1.Failover) *agentapi.Failover {
+func failover(spec *v1alpha1.Failover, leaving string) *agentapi.Failover {
 	if spec == nil {
-		return nil
+		if leaving == "" {
+			return nil
+		}
+		spec = &v1alpha1.Failover{}
 	}
 	told := agentapi.Failover{IsolationSeconds: int(spec.IsolationTimeoutSeconds)}
 	if spec.Profile != v1alpha1.FailoverDefault {
@@ -35,6 +38,9 @@ func failover(spec *v1alpha1.Failover) *agentapi.Failover {
 	}
 	for _, name := range spec.Fenced {
 		told.Fenced = append(told.Fenced, string(name))
+	}
+	if leaving != "" && !spec.IsFenced(leaving) {
+		told.Fenced = append(told.Fenced, leaving)
 	}
 	if told.Profile == "" && told.Renewal == "" && told.IsolationSeconds == 0 && told.PausedUntil.IsZero() && told.Priorities == nil && told.Never == nil && told.Fenced == nil {
 		return nil

@@ -3,17 +3,81 @@ package volume
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 )
 
-// Size that each volume of a cluster is to have: what spec asks for, or what it has grown to by itself.
+// Size that each volume of a cluster is to have: what spec asks for, or what it has grown to by itself. In a move it is that of the plan:
+// until the move begins, what the volumes have; from then on, what was approved.
 func Size(cluster *v1alpha1.PostgresCluster) resource.Quantity {
-	size := cluster.Spec.Storage.Size
+	return grown(cluster, shape(cluster).Size)
+}
+
+// Class that each volume of a cluster is to have; nil: the default class.
+func Class(cluster *v1alpha1.PostgresCluster) *string {
+	if class := shape(cluster).StorageClassName; class != "" {
+		return &class
+	}
+	return nil
+}
+
+// ClassSettled says whether new volumes have the class that spec asks for, or that was approved.
+func ClassSettled(cluster *v1alpha1.PostgresCluster) bool {
+	return !moveIs(cluster, v1alpha1.StorageMovePlanned)
+}
+
+func shape(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumeShape {
+	switch {
+	case moveIs(cluster, v1alpha1.StorageMovePlanned):
+		return cluster.Status.StorageMove.From
+	case moveIs(cluster, v1alpha1.StorageMoveMoving):
+		return cluster.Status.StorageMove.To
+	}
+	return Asked(cluster)
+}
+
+func moveIs(cluster *v1alpha1.PostgresCluster, state v1alpha1.StorageMoveState) bool {
+	move := cluster.Status.StorageMove
+	return move != nil && move.State == state
+}
+
+func grown(cluster *v1alpha1.PostgresCluster, size resource.Quantity) resource.Quantity {
 	if grown := cluster.Status.Storage; grown != nil && grown.Size.Cmp(size) > 0 {
 		return grown.Size
 	}
 	return size
+}
+
+// Asked is what spec asks of the volumes.
+func Asked(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumeShape {
+	storage := &cluster.Spec.Storage
+	return v1alpha1.VolumeShape{Size: storage.Size, StorageClassName: ptr.Deref(storage.StorageClassName, "")}
+}
+
+// Wanted is what spec asks of the volumes, whether that has to be approved or not. What they have grown to by themselves counts, unless
+// spec asks for a move, and no longer for growth.
+func Wanted(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumeShape {
+	wanted, storage := Asked(cluster), &cluster.Spec.Storage
+	if storage.Move == nil || storage.AutoGrow != nil || moveIs(cluster, v1alpha1.StorageMoveMoving) {
+		wanted.Size = grown(cluster, wanted.Size)
+	}
+	return wanted
+}
+
+// Unlike says whether a claim can't come to what spec asks for, because it is larger, or of another class.
+func Unlike(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeClaim) bool {
+	wanted, requested := Wanted(cluster), Requested(claim)
+	return requested.Cmp(wanted.Size) > 0 || otherClass(claim, wanted.StorageClassName)
+}
+
+// Outgoing says whether a claim is of a class from which its instance is being moved, so that it needs to grow no more.
+func Outgoing(cluster *v1alpha1.PostgresCluster, claim *corev1.PersistentVolumeClaim) bool {
+	return moveIs(cluster, v1alpha1.StorageMoveMoving) && otherClass(claim, shape(cluster).StorageClassName)
+}
+
+func otherClass(claim *corev1.PersistentVolumeClaim, class string) bool {
+	return class != "" && ptr.Deref(claim.Spec.StorageClassName, "") != class
 }
 
 // Requested is the size that a claim requests.

@@ -29,7 +29,7 @@ func Template(cluster *v1alpha1.PostgresCluster) corev1.PersistentVolumeClaim {
 		ObjectMeta: metav1.ObjectMeta{Name: TemplateName, Labels: labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			StorageClassName: cluster.Spec.Storage.StorageClassName,
+			StorageClassName: Class(cluster),
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: Size(cluster)},
 			},
