@@ -20,7 +20,9 @@ type VolumeLockRequest struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	MaxDowntime *metav1.Duration `json:"maxDowntime,omitempty"`
-	// ReplicasLast has the replicas stopped after the primary, so that each that follows has every commit of it when all is stopped.
+	// ReplicasLast says that a replica with every commit of the primary is needed when all is stopped. Nothing is stopped before each
+	// instance knows that replicas end after their primary, and a replica replays the rest for as long as its grace period allows.
+	// Without it, replicas end last if they hear of it within seconds, and replay the rest for some seconds.
 	// +optional
 	ReplicasLast bool `json:"replicasLast,omitempty"`
 }
@@ -54,7 +56,10 @@ type VolumeLock struct {
 	// again. Empty if the request has no maxDowntime.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
-	// ReplicasLast: the request has it. The agents are told before anything is stopped.
+	// TellingSince is since when the instances are being told that replicas end after their primary.
+	// +optional
+	TellingSince *metav1.Time `json:"tellingSince,omitempty"`
+	// ReplicasLast: the request has it.
 	// +optional
 	ReplicasLast bool `json:"replicasLast,omitempty"`
 	// Volumes that belong to the requester while the state is Granted. The first one has the data, and must contain the

@@ -5003,6 +5003,10 @@ func (in *VolumeLock) DeepCopyInto(out *VolumeLock) {
 		in, out := &in.Deadline, &out.Deadline
 		*out = (*in).DeepCopy()
 	}
+	if in.TellingSince != nil {
+		in, out := &in.TellingSince, &out.TellingSince
+		*out = (*in).DeepCopy()
+	}
 	if in.Volumes != nil {
 		in, out := &in.Volumes, &out.Volumes
 		*out = make([]LockedVolume, len(*in))

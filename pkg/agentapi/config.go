@@ -67,6 +67,8 @@ type Config struct {
 	FailoverDrill string `json:"failoverDrill,omitempty"`
 	// ReplicasLast: all instances are about to be stopped, and a replica ends only when it has all that its primary has written.
 	ReplicasLast bool `json:"replicasLast,omitempty"`
+	// ReplayLimitSeconds is how long such a replica replays at most once its primary has ended; 0: as long as its grace period allows.
+	ReplayLimitSeconds int `json:"replayLimitSeconds,omitempty"`
 }
 
 // Synchronous says on how many replicas a commit has to be before it is acknowledged.

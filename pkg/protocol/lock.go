@@ -56,6 +56,8 @@ type LockFacts struct {
 	// Obstacle is why a stop would not come to an end, such as a pod on a lost node: nothing is stopped before it is gone. Empty:
 	// there is none.
 	Obstacle string
+	// Untold is which instance doesn't know yet that replicas end after their primary. Empty: each one does.
+	Untold string
 	// Stuck is why a stop that has begun does not come to an end. Empty: it may.
 	Stuck string
 	// Now is the time of the response.
@@ -73,7 +75,7 @@ func VolumeLocks(previous []v1alpha1.VolumeLock, requests []LockRequest, facts L
 		lock := v1alpha1.VolumeLock{Kind: request.Kind, Name: request.Name, RequesterUID: request.UID, Token: request.Request.Token, ReplicasLast: request.Request.ReplicasLast}
 		old := findLock(previous, request)
 		if old != nil {
-			lock.StoppingSince, lock.Deadline = old.StoppingSince, old.Deadline
+			lock.StoppingSince, lock.Deadline, lock.TellingSince = old.StoppingSince, old.Deadline, old.TellingSince
 		}
 		switch {
 		case old != nil && overdue(old, facts.Now):
@@ -102,12 +104,27 @@ func nextInTurn(lock v1alpha1.VolumeLock, request v1alpha1.VolumeLockRequest, fa
 	case stopping && facts.Stuck != "":
 		lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Stuck
 	case !stopping && facts.Obstacle != "":
-		lock.State, lock.Message = v1alpha1.VolumeLockQueued, facts.Obstacle
+		lock.State, lock.Message, lock.TellingSince = v1alpha1.VolumeLockQueued, facts.Obstacle, nil
+	case !stopping && facts.Untold != "" && !toldLongEnough(&lock, facts.Now):
+		lock.State, lock.Message = v1alpha1.VolumeLockQueued, facts.Untold
 	default:
 		begin(&lock, request, facts.Now)
 		lock.State, lock.Message = v1alpha1.VolumeLockQueued, "PostgreSQL is being stopped."
 	}
 	return lock
+}
+
+// tellTime is how long an instance that doesn't learn that replicas end after their primary keeps a requester waiting that can do without.
+// It is longer than a kubelet takes to bring a file up to date, and an agent to read it.
+const tellTime = 15 * time.Second
+
+// toldLongEnough records since when the instances are being told in which order they end, and says whether that has taken too long for a
+// requester that can do without.
+func toldLongEnough(lock *v1alpha1.VolumeLock, now time.Time) bool {
+	if lock.TellingSince == nil {
+		lock.TellingSince = &metav1.Time{Time: now.Truncate(time.Second)}
+	}
+	return !lock.ReplicasLast && now.Sub(lock.TellingSince.Time) > tellTime
 }
 
 // begin records that the cluster is stopped for a requester from now on, and for how long.

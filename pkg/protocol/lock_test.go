@@ -240,13 +240,38 @@ func TestARequesterWaitsForTheLockAhead(t *testing.T) {
 }
 
 func TestALockSaysInWhichOrderInstancesEnd(t *testing.T) {
-	request := LockRequest{Kind: "Upgrade", Name: "up", UID: "u", Request: v1alpha1.VolumeLockRequest{Token: "t", ReplicasLast: true}}
-	locks := VolumeLocks(nil, []LockRequest{request}, LockFacts{Obstacle: "They are being told.", Now: time.Now()})
-	if len(locks) != 1 || !locks[0].ReplicasLast || locks[0].StoppingSince != nil || MustBeStopped(locks, []LockRequest{request}) {
-		t.Errorf("%+v", locks)
-	}
-	locks = VolumeLocks(locks, []LockRequest{request}, LockFacts{Stopped: true, Now: time.Now()})
-	if locks[0].State != v1alpha1.VolumeLockGranted || !locks[0].ReplicasLast {
-		t.Errorf("%+v", locks)
+	now := time.Now()
+	for name, c := range map[string]struct {
+		needed  bool
+		facts   LockFacts
+		begins  bool
+		telling bool
+	}{
+		"they are told first":                        {needed: true, facts: LockFacts{Untold: "shop-2"}, telling: true},
+		"also if nobody needs it":                    {facts: LockFacts{Untold: "shop-2"}, telling: true},
+		"who needs it waits for one that never says": {needed: true, facts: LockFacts{Untold: "shop-2", Now: now.Add(time.Hour)}, telling: true},
+		"who doesn't need it goes on":                {facts: LockFacts{Untold: "shop-2", Now: now.Add(tellTime + 2*time.Second)}, telling: true, begins: true},
+		"all know":                                   {needed: true, telling: true, begins: true},
+		"something keeps it from being stopped, and they end as ever": {facts: LockFacts{Untold: "shop-2", Obstacle: "a lost node"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := LockRequest{Kind: "Upgrade", Name: "up", UID: "u", Request: v1alpha1.VolumeLockRequest{Token: "t", ReplicasLast: c.needed}}
+			requests := []LockRequest{request}
+			locks := VolumeLocks(nil, requests, LockFacts{Untold: "all", Now: now})
+			if locks[0].TellingSince == nil || locks[0].StoppingSince != nil || locks[0].ReplicasLast != c.needed || MustBeStopped(locks, requests) {
+				t.Fatalf("%+v", locks)
+			}
+			if c.facts.Now.IsZero() {
+				c.facts.Now = now
+			}
+			locks = VolumeLocks(locks, requests, c.facts)
+			if begins, telling := locks[0].StoppingSince != nil, locks[0].TellingSince != nil; begins != c.begins || telling != c.telling {
+				t.Errorf("%+v", locks)
+			}
+			locks = VolumeLocks(locks, requests, LockFacts{Stopped: true, Now: now})
+			if locks[0].State != v1alpha1.VolumeLockGranted || (locks[0].TellingSince != nil) != c.telling {
+				t.Errorf("%+v", locks)
+			}
+		})
 	}
 }

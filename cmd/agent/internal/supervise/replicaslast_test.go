@@ -71,6 +71,33 @@ func TestAReplicaThatEndsLastHasEverythingAndLeadsBack(t *testing.T) {
 	}
 }
 
+// What a replica has yet to replay delays an end by no more than the limit that it is told.
+func TestAReplicaThatHasMuchToReplayDoesNotEndMuchLater(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
+	t.Parallel()
+	two, _ := newPair(t)
+	two.second.grace = 2 * time.Minute
+	two.run()
+	two.second.sql("SELECT pg_wal_replay_pause()")
+	two.first.sql("CREATE TABLE public.late AS SELECT 1 AS n")
+	config := two.first.config
+	config.ReplicasLast, config.ReplayLimitSeconds = true, 1
+	for _, p := range []*pod{two.first, two.second} {
+		p.configure(config)
+		p.awaitStatus("know in which order to end", func(s agentapi.Status) bool { return s.ConfigHash == config.Hash() })
+	}
+	two.second.stop()
+	if err := two.first.terminate(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.second.terminate(30 * time.Second); err != nil { // its grace period is longer
+		t.Fatal(err)
+	}
+	if primary, replica := two.first.control(), two.second.control(); primary.Checkpoint == replica.Checkpoint {
+		t.Error("the replica replayed everything, so nothing was tested")
+	}
+}
+
 // A cluster of one has nobody to clone from, and its instance leads whatever it has.
 func TestDataThatWasGivenUpIsNotStartedByASingleInstance(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)

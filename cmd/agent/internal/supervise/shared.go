@@ -1,7 +1,9 @@
 package supervise
 
 import (
+	"math"
 	"sync/atomic"
+	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -33,6 +35,14 @@ func (l *latest) elects() bool { return l.config().Instances > 1 }
 
 // replicasLast says whether a replica ends only when it has all that its primary has written.
 func (l *latest) replicasLast() bool { return l.config().ReplicasLast }
+
+// replayLimit is how long such a replica replays at most once its primary has ended.
+func (l *latest) replayLimit() time.Duration {
+	if limit := l.config().ReplayLimitSeconds; limit > 0 {
+		return time.Duration(limit) * time.Second
+	}
+	return math.MaxInt64
+}
 
 // wakeups wake services when what they are for has changed.
 type wakeups struct {

@@ -20,7 +20,7 @@ func (s *server) stop() error {
 		s.checkpoint(context.Background())
 		s.noteDeserted(context.Background())
 	}
-	if s.as == replicaMode && s.latest.replicasLast() {
+	if s.as == replicaMode && s.latest.replicasLast() && !delayed(s.latest.config(), s.Pod) {
 		awaitRest(context.Background(), s)
 	}
 	err := s.end()
@@ -45,22 +45,27 @@ func (s *server) noteDeserted(ctx context.Context) {
 	s.election.report(func(server *elect.Server) { server.Deserted = true })
 }
 
-// awaitRest waits until the primary has ended and all that it has sent is replayed here, as far as the grace period allows. The checkpoint
-// of its shutdown is then the last one of this replica as well, by which anybody can tell that it has everything.
+// awaitRest waits until the primary has ended and all that it has sent is replayed here, as far as the grace period and the limit for the
+// replay allow. The checkpoint of its shutdown is then the last one of this replica as well, by which anybody can tell that it has everything.
 func awaitRest(ctx context.Context, s *server) {
 	ctx, cancel := context.WithTimeout(ctx, s.grace.rest())
 	defer cancel()
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
+	streamed := time.Now()
 	for {
-		rest := true
-		err := s.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-			p, err := replicate.LocalPosition(ctx, conn)
-			rest = p.Streaming || !p.Settled || p.Replayed < p.LSN
+		var p replicate.Position
+		err := s.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+			p, err = replicate.LocalPosition(ctx, conn)
 			return err
 		})
-		if err == nil && !rest {
+		if err != nil || p.Streaming {
+			streamed = time.Now()
+		} else if p.Settled && p.Replayed >= p.LSN {
 			s.Log.Info("the primary has ended, and everything of it is here")
+			return
+		} else if time.Since(streamed) > s.latest.replayLimit() {
+			s.Log.Warn("this replica ends without having replayed all of its WAL")
 			return
 		}
 		select {

@@ -132,20 +132,16 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	facts.Now, facts.Stopped = o.Now, o.Vacated() && Fenced(o) && len(facts.Volumes) > 0
 	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
-	if facts.Obstacle == "" {
-		facts.Obstacle = untold(o)
-	}
+	facts.Untold = untold(o)
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."
 	}
 	return facts
 }
 
-// untold says which instance does not know yet that replicas end after their primary, where the lock that is next asks for that; empty: each
-// one does. An agent that has no use for the configuration has said why, and whoever asked looks at the data afterwards.
+// untold says which instance does not know yet that replicas end after their primary; empty: each one does. An agent that has no use for the configuration has said why, and whoever asked looks at the data afterwards.
 func untold(o *observed.Cluster) string {
-	holder := protocol.Holder(o.Cluster.Status.VolumeLocks, o.Requests)
-	if holder == nil || !holder.Request.ReplicasLast || o.ToldInstances() < 2 {
+	if protocol.Holder(o.Cluster.Status.VolumeLocks, o.Requests) == nil || o.ToldInstances() < 2 {
 		return ""
 	}
 	told := desired.AgentConfig(o)

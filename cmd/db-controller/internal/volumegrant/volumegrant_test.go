@@ -229,6 +229,10 @@ func TestNothingIsStoppedBeforeTheReplicasKnowThatTheyEndLast(t *testing.T) {
 	if lock := o.Cluster.Status.VolumeLocks[0]; lock.StoppingSince != nil || !strings.Contains(lock.Message, "shop-2") {
 		t.Fatalf("shop-2 was not told yet: %+v", lock)
 	}
+	o.Now = o.Now.Add(time.Hour)
+	if Respond(t.Context(), o); MustBeStopped(o) {
+		t.Fatal("it is stopped although shop-2 never said that it knows")
+	}
 	delete(o.Agents, "shop-2")
 	o.Pod(2).Status.Conditions[0].Status = corev1.ConditionFalse
 	Respond(t.Context(), o)
@@ -244,6 +248,28 @@ func TestNothingIsStoppedBeforeTheReplicasKnowThatTheyEndLast(t *testing.T) {
 	o.Cluster.Status.VolumeLocks[0].State = v1alpha1.VolumeLockAdopted
 	if desired.AgentConfig(o).ReplicasLast {
 		t.Error("who starts on the new data is told so as well")
+	}
+}
+
+// Whoever can do without a replica that has everything doesn't wait for an agent that never says that it knows, as an older one's hash of
+// the configuration is another, nor for what a replica has yet to replay.
+func TestAnAgentThatKnowsNoOrderDelaysAStopForSecondsOnly(t *testing.T) {
+	o := observedtest.Trio(asksReplicasLast)
+	o.Requests[0].Request.ReplicasLast = false
+	Respond(t.Context(), o)
+	if told := desired.AgentConfig(o); MustBeStopped(o) || !told.ReplicasLast || told.ReplayLimitSeconds == 0 {
+		t.Fatalf("%+v, told %+v", o.Cluster.Status.VolumeLocks[0], told)
+	}
+	o.Now = o.Now.Add(5 * time.Second)
+	if Respond(t.Context(), o); MustBeStopped(o) {
+		t.Fatal("no agent had the time to hear of it")
+	}
+	o.Now = o.Now.Add(time.Minute)
+	if Respond(t.Context(), o); !MustBeStopped(o) {
+		t.Errorf("%+v", o.Cluster.Status.VolumeLocks[0])
+	}
+	if outcome := AwaitTold(t.Context(), o); !outcome.Finished() {
+		t.Errorf("%+v", outcome)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -70,9 +70,24 @@ func electing(cluster *v1alpha1.PostgresCluster, instances int, config *agentapi
 			Degrade: synchronous.Durability != v1alpha1.DurabilityPreferred && synchronous.DuringRebuild == v1alpha1.RebuildDegrade,
 		}
 	}
-	config.ReplicasLast = slices.ContainsFunc(cluster.Status.VolumeLocks, func(lock v1alpha1.VolumeLock) bool {
-		return lock.ReplicasLast && (lock.State == v1alpha1.VolumeLockQueued || lock.State == v1alpha1.VolumeLockGranted)
-	})
+	endOrder(cluster.Status.VolumeLocks, config)
+}
+
+// replayLimit is how long a replica may keep a cluster from being stopped by what it has not replayed, where nobody needs it to.
+const replayLimit = 5 * time.Second
+
+// endOrder says that replicas end after their primary, as long as the cluster is to be stopped for somebody. If the node of the primary
+// is lost then, those that have everything can lead back.
+func endOrder(locks []v1alpha1.VolumeLock, config *agentapi.Config) {
+	needed := false
+	for _, lock := range locks {
+		if lock.TellingSince != nil && (lock.State == v1alpha1.VolumeLockQueued || lock.State == v1alpha1.VolumeLockGranted) {
+			config.ReplicasLast, needed = true, needed || lock.ReplicasLast
+		}
+	}
+	if config.ReplicasLast && !needed {
+		config.ReplayLimitSeconds = int(replayLimit.Seconds())
+	}
 }
 
 func parameters(cluster *v1alpha1.PostgresCluster) map[string]string {
