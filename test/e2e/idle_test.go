@@ -21,6 +21,7 @@ import (
 // An idle cluster of three writes its Lease, which it renews every 3.4 seconds. One that keeps it by its members' word writes it once in
 // two minutes, and a single one writes nothing at all. All are looked at in the same minute.
 func TestIdleClustersWriteTheLeaseOfReplicasAndNothingElse(t *testing.T) {
+	onlyInFull(t, "it takes four minutes, in which fewer of the other tests may run, and budgets of a quiet pass have tests of their own")
 	t.Parallel()
 	log := audit.Log(t)
 	single, three, byWord := newIdle(t, 1, ""), newIdle(t, 3, v1alpha1.RenewalAPIServer), newIdle(t, 3, v1alpha1.RenewalMembers)

@@ -83,7 +83,7 @@ func stages(full bool) []*stage {
 		},
 		{
 			name: "e2e", about: "the suite on a real cluster, through its chart",
-			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce, short: !full, timeout: time.Hour, env: clusterEnv()}),
+			needs: suite, run: tagged(goSuite{name: "e2e", tags: "e2e", parallel: clustersAtOnce(full), short: !full, timeout: time.Hour, env: clusterEnv()}),
 		},
 	}
 	if !usersCluster() {
@@ -100,9 +100,17 @@ func stages(full bool) []*stage {
 	return all
 }
 
-// waiting is how many tests may run at a time that wait for servers more than they compute. Fewer end-to-end tests do: with
-// four at work on two processors, an idle cluster has news, and a drill outlasts what it is waited for.
-const waiting, clustersAtOnce = 4, 3
+// waiting is how many tests may run at a time that wait for servers more than they compute.
+const waiting = 4
+
+// clustersAtOnce is how many end-to-end tests may. With four at work on two processors an idle cluster has news, so `make test-full`, which
+// looks at one, has fewer.
+func clustersAtOnce(full bool) int {
+	if full {
+		return 3
+	}
+	return 4
+}
 
 // concurrent are the folders of what does several things at a time, whose tests always run with the race detector. The
 // others' don't, because that takes a build of its own and several times as long.
