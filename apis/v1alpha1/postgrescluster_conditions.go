@@ -54,7 +54,11 @@ const (
 	ReasonAwaitingFinalBackup = "AwaitingFinalBackup"
 	// ReasonAwaitingRelease: the cluster is being deleted, and its database can't be released yet.
 	ReasonAwaitingRelease = "AwaitingRelease"
-	// ReasonTakingOver: the cluster takes over a database that was released.
+	// ReasonInspectingVolumes: the volumes that spec.bootstrap.volumes speaks of are looked at, and nobody is served yet.
+	ReasonInspectingVolumes = "InspectingVolumes"
+	// ReasonVolumesRefused: the volumes that spec.bootstrap.volumes speaks of are not what they should be, and nothing of them was changed.
+	ReasonVolumesRefused = "VolumesRefused"
+	// ReasonTakingOver: the cluster takes over a database that was released, or the volumes of one that was deleted.
 	ReasonTakingOver = "TakingOver"
 	// ReasonTakeoverRefused: a database that was released under the name of the cluster can't be taken over as spec has it.
 	ReasonTakeoverRefused = "TakeoverRefused"

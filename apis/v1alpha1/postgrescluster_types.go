@@ -26,6 +26,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label that begins with a letter (a-z, 0-9 and '-'), because Services are named after it; for example: shop"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.failover) || ((!has(self.spec.failover.fenced) || self.spec.failover.fenced.all(n, n.substring(0, size(n) - 2) == self.metadata.name)) && (!has(self.spec.failover.instances) || self.spec.failover.instances.all(i, i.name.substring(0, size(i.name) - 2) == self.metadata.name)))",messageExpression="'spec.failover must name instances of this cluster: write ' + self.metadata.name + '-0 for the first one'"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.delayedReplicas) || self.spec.delayedReplicas.all(d, d.name.substring(0, size(d.name) - 2) == self.metadata.name)",messageExpression="'spec.delayedReplicas must name instances of this cluster: write ' + self.metadata.name + '-2 for the third one'"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.bootstrap) || !has(self.spec.bootstrap.volumes) || !has(self.spec.bootstrap.volumes.instance) || (self.spec.bootstrap.volumes.instance.matches('-[0-8]$') && self.spec.bootstrap.volumes.instance.substring(0, size(self.spec.bootstrap.volumes.instance) - 2) == self.metadata.name)",messageExpression="'spec.bootstrap.volumes.instance must name an instance of this cluster: write ' + self.metadata.name + '-0 for the first one'"
 // +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !self.metadata.name.startsWith('howdah-')",optionalOldSelf=true,message="metadata.name must not begin with howdah-, which is reserved for the objects of Howdah itself; choose another name, such as shop"
 type PostgresCluster struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -49,8 +50,8 @@ type PostgresClusterList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",message="spec.bootstrap can't be changed, because the data exists already: create a new PostgresCluster, or a Restore"
 // +kubebuilder:validation:XValidation:rule="!has(self.deletionPolicy) || !has(self.deletionPolicy.finalBackup) || !self.deletionPolicy.finalBackup || has(self.archive)",message="spec.deletionPolicy.finalBackup: true needs a place for the backup: set spec.archive.repository.name to a BackupRepository, or set finalBackup: false"
 // +kubebuilder:validation:XValidation:rule="!has(self.synchronous) || self.synchronous.number < self.instances",message="spec.synchronous.number must be less than spec.instances, because the primary does not count: use a smaller number or more instances, or remove spec.synchronous"
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
-// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.all(r, r.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.owner : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.owner : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.owner : has(self.bootstrap) && has(self.bootstrap.volumes) ? self.bootstrap.volumes.owner : 'app') || (r.ensure != 'Absent' && !has(r.passwordSecret) && r.login))",message="spec.roles: the application's role logs in with the password in Secret <name>-app; remove its passwordSecret, login and ensure"
+// +kubebuilder:validation:XValidation:rule="!has(self.databases) || self.databases.all(d, d.name != (has(self.bootstrap) && has(self.bootstrap.initdb) ? self.bootstrap.initdb.database : has(self.bootstrap) && has(self.bootstrap.restore) ? self.bootstrap.restore.database : has(self.bootstrap) && has(self.bootstrap.__import__) ? self.bootstrap.__import__.database : has(self.bootstrap) && has(self.bootstrap.volumes) ? self.bootstrap.volumes.database : 'app') || d.ensure != 'Absent')",message="spec.databases: the application's database can't be dropped here; delete the PostgresCluster instead"
 // +kubebuilder:validation:XValidation:rule="self.instances == 1 || !has(self.failover) || !has(self.failover.instances) || self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances).size() < self.instances",message="spec.failover.instances: at least one instance must be able to become primary; remove never: true from one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || has(self.archive)",message="spec.delayedReplicas needs spec.archive, because a delayed replica that starts again finds older WAL only there: set spec.archive.repository.name, or remove spec.delayedReplicas"
 // +kubebuilder:validation:XValidation:rule="!has(self.delayedReplicas) || self.delayedReplicas.filter(d, d.name.matches('-[0-8]$') && int(d.name.substring(size(d.name) - 1)) < self.instances).size() + (has(self.failover) && has(self.failover.instances) ? self.failover.instances.filter(i, has(i.never) && i.never && i.name.matches('-[0-8]$') && int(i.name.substring(size(i.name) - 1)) < self.instances && !self.delayedReplicas.exists(d, d.name == i.name)).size() : 0) < self.instances",message="spec.delayedReplicas: at least one instance must be able to become primary; remove one of them, or never: true from spec.failover.instances"
@@ -349,7 +350,7 @@ type ParameterValue string
 type HBARule string
 
 // Bootstrap says where the first data of a cluster comes from.
-// +kubebuilder:validation:XValidation:rule="[has(self.initdb), has(self.restore), has(self.__import__)].filter(x, x).size() == 1",message="spec.bootstrap must have exactly one of initdb, restore and import"
+// +kubebuilder:validation:XValidation:rule="[has(self.initdb), has(self.restore), has(self.__import__), has(self.volumes)].filter(x, x).size() == 1",message="spec.bootstrap must have exactly one of initdb, restore, import and volumes"
 type Bootstrap struct {
 	// Initdb creates a new, empty database.
 	// +optional
@@ -360,6 +361,9 @@ type Bootstrap struct {
 	// Import takes databases from a PostgreSQL server that runs elsewhere.
 	// +optional
 	Import *BootstrapImport `json:"import,omitempty"`
+	// Volumes has the cluster begin with volumes that exist already.
+	// +optional
+	Volumes *BootstrapVolumes `json:"volumes,omitempty"`
 }
 
 // BootstrapRestore says that a Restore provides the data. The Restore creates the cluster with this field set.

@@ -19,6 +19,7 @@ var version = "dev"
 var commands = []func() *cobra.Command{
 	installCommand,
 	initCommand,
+	inspectCommand,
 	imageCommand,
 	runCommand,
 	backupCommand,

@@ -317,3 +317,45 @@ type JobError struct {
 
 // ExitFinal is the exit status of a pod whose error is final; the Job's podFailurePolicy fails the Job on it at once.
 const ExitFinal = 3
+
+// InspectionJob is job.json of a Job that looks at a volume before anything is started on it: `agent inspect`. The volume is mounted
+// read-only at VolumeDir.
+type InspectionJob struct {
+	// Identity of the cluster whose volume it is.
+	Identity string `json:"identity"`
+	// DataGeneration to look for, if the volume was told of none.
+	DataGeneration string `json:"dataGeneration"`
+	// MajorVersion of the programs that read it.
+	MajorVersion int `json:"majorVersion"`
+}
+
+// VolumeInspection is what `agent inspect` has found on a volume.
+type VolumeInspection struct {
+	// DataGeneration that the volume belongs to, and the number of its adoption.
+	DataGeneration string `json:"dataGeneration"`
+	Adoptions      int64  `json:"adoptions,omitempty"`
+	// Unusable says in a sentence why no server can be started on that; empty: one can.
+	Unusable string `json:"unusable,omitempty"`
+	// SystemIdentifier and MajorVersion of the data. What follows is known only where the programs are of that version.
+	SystemIdentifier string `json:"systemIdentifier,omitempty"`
+	MajorVersion     int    `json:"majorVersion,omitempty"`
+	// State is that of the control file, for a person.
+	State string `json:"state,omitempty"`
+	// Primary: the last server on the data was a primary.
+	Primary bool `json:"primary,omitempty"`
+	// Timeline is the latest that the volume knows of.
+	Timeline int64 `json:"timeline,omitempty"`
+	// Position that it has reached at least.
+	Position VolumePosition `json:"position,omitzero"`
+}
+
+// VolumePosition is a place in the WAL.
+type VolumePosition struct {
+	Timeline int64  `json:"timeline"`
+	LSN      uint64 `json:"lsn"`
+}
+
+// Before says whether a position comes before another one.
+func (p VolumePosition) Before(other VolumePosition) bool {
+	return p.Timeline < other.Timeline || p.Timeline == other.Timeline && p.LSN < other.LSN
+}

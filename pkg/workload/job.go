@@ -31,6 +31,7 @@ const (
 	ComponentUpgrade       = "upgrade"
 	ComponentUpgradeCheck  = "upgrade-check"
 	ComponentImage         = "image"
+	ComponentInspection    = "inspection"
 	ComponentFailoverDrill = "failover-drill"
 )
 

@@ -2,10 +2,9 @@ package supervise
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
+	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -34,22 +33,7 @@ func (i *instance) known(ctx context.Context, wanted string) known {
 		return known{}
 	}
 	return known{
-		whole: true, timeline: max(int64(control.Timeline), int64(control.MinRecoveryTimeline), latestHistory(pgdata)),
+		whole: true, timeline: max(int64(control.Timeline), int64(control.MinRecoveryTimeline), generation.LatestTimeline(pgdata)),
 		checkpoint: elect.End{Timeline: int64(control.Timeline), LSN: uint64(control.Checkpoint)},
 	}
-}
-
-// latestHistory is the latest timeline whose history is in pg_wal. Numbers that were skipped have an empty one, and count as well: the
-// Lease names the timeline before any of them is written.
-func latestHistory(pgdata string) (latest int64) {
-	entries, err := os.ReadDir(filepath.Join(pgdata, "pg_wal"))
-	if err != nil {
-		return 0
-	}
-	for _, entry := range entries {
-		if file, err := postgres.ParseWALName(entry.Name()); err == nil && file.Kind == postgres.WALHistory {
-			latest = max(latest, int64(file.Timeline))
-		}
-	}
-	return latest
 }

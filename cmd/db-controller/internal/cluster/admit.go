@@ -97,6 +97,9 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Live)) {
 		object := o.Live[name]
 		if claim, ok := object.(*corev1.PersistentVolumeClaim); ok {
+			if o.BeginsWithVolumes() && !o.Begun() {
+				continue // they are looked at more closely
+			}
 			if !volume.Belongs(claim, o.Cluster) {
 				return v1alpha1.ReasonNameConflict, foreignClaim(claim)
 			}
@@ -119,7 +122,8 @@ func conflict(kind, name string) string {
 
 func foreignClaim(claim *corev1.PersistentVolumeClaim) string {
 	if from := claim.Labels[component.LabelRetainedFrom]; from != "" {
-		return fmt.Sprintf("PersistentVolumeClaim %s was left behind by PostgresCluster %s, which was deleted, and may hold its data. Delete the claim, or create the cluster under another name.",
+		return fmt.Sprintf("PersistentVolumeClaim %s was left behind by PostgresCluster %s, which was deleted, and may hold its data. To begin with that data, create the cluster with spec.bootstrap.volumes.from: DeletedCluster; "+
+			"otherwise delete the claim, or create the cluster under another name.",
 			claim.Name, from)
 	}
 	return conflict("PersistentVolumeClaim", claim.Name)

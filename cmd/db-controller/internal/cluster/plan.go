@@ -11,6 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/retained"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
@@ -29,6 +30,7 @@ type parts struct {
 	images    *imagechange.Steps
 	releases  *disconnect.Steps
 	moves     *volumemove.Steps
+	retained  *retained.Steps
 }
 
 func (r *Reconciler) parts() parts {
@@ -42,6 +44,7 @@ func (r *Reconciler) parts() parts {
 		releases:  &disconnect.Steps{Applier: applier},
 		rolling:   roll,
 		moves:     &volumemove.Steps{Applier: applier, Rolling: roll},
+		retained:  &retained.Steps{Applier: applier, Agent: r.Agent},
 	}
 }
 
@@ -54,10 +57,10 @@ func (r *Reconciler) all(o *observed.Cluster) steps {
 		return r.deletion(p, o)
 	}
 	return slices.Concat(
-		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, r.pinBeginning},
+		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, p.retained.Begin, r.pinBeginning},
 		p.components(),
 		p.run(),
-		steps{instances.AwaitReady, p.instances.ReleaseInitJob, p.instances.ReleaseImportReport},
+		steps{instances.AwaitReady, p.instances.ReleaseInitJob, p.instances.ReleaseImportReport, p.retained.ReleaseInspections},
 	)
 }
 

@@ -29,6 +29,9 @@ const LabelClusterUID = "howdah.dev/cluster-uid"
 // LabelRetainedFrom is on a volume that was left behind by the deletion of the cluster that it names.
 const LabelRetainedFrom = "howdah.dev/retained-from"
 
+// AnnotationRetainedData on a volume that was left behind says what the cluster had, as JSON of a volume.Record.
+const AnnotationRetainedData = "howdah.dev/retained-data"
+
 // Names of the objects of a cluster.
 type Names struct{ cluster string }
 
@@ -55,6 +58,11 @@ func (n Names) Volume(ordinal int) string { return protocol.PVCName(n.Instance(o
 
 // InitJob creates the first data generation.
 func (n Names) InitJob() string { return n.cluster + "-init" }
+
+// InspectionJob reads the volume of an instance, by its ordinal, before anything is started on it.
+func (n Names) InspectionJob(ordinal int) string {
+	return fmt.Sprintf("%s-volume-%d", n.cluster, ordinal)
+}
 
 // ImageJob tries an image before an instance runs in it.
 func (n Names) ImageJob() string { return n.cluster + "-image" }

@@ -69,7 +69,7 @@ func (s *Steps) EnsureLease(ctx context.Context, o *observed.Cluster) flow.Outco
 // has ended well, and another one would find the data whole and leave it. That there is no StatefulSet is found out by the
 // attempt to create it. Who has requested the volumes a moment ago and isn't seen yet is not answered yet, either.
 func FirstStart(o *observed.Cluster) bool {
-	return o.Own.Complete() && o.StatefulSet() == nil && !o.BootstrapsByRestore() && o.Initialized() &&
+	return o.Own.Complete() && o.StatefulSet() == nil && !o.BootstrapsByRestore() && !o.BeginsWithVolumes() && o.Initialized() &&
 		len(o.Requests) == 0 && len(o.Cluster.Status.VolumeLocks) == 0
 }
 

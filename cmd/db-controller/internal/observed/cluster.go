@@ -75,6 +75,8 @@ type Cluster struct {
 	Initializing bool
 	// ImportReport is the ConfigMap in which an init Job that imports says how far it is; nil: there is none.
 	ImportReport *corev1.ConfigMap
+	// Volumes that spec.bootstrap.volumes may speak of, by ordinal. They are read until the cluster has begun.
+	Volumes []Volume
 	// ImageJob tries the image that is wanted.
 	ImageJob workload.State
 
@@ -136,6 +138,11 @@ func (o *Cluster) BootstrapsByRestore() bool {
 // Imports says whether the first data comes from a server that runs elsewhere.
 func (o *Cluster) Imports() bool {
 	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Import != nil
+}
+
+// BeginsWithVolumes says whether the first data is on volumes that are there already.
+func (o *Cluster) BeginsWithVolumes() bool {
+	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Volumes != nil
 }
 
 // Initialized says whether there is data to start on.

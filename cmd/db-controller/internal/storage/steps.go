@@ -11,6 +11,8 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/lease"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/finalbackup"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -96,12 +98,27 @@ func (s *Steps) releaseVolume(ctx context.Context, o *observed.Cluster, claim *c
 	if claim.Labels[v1alpha1.LabelCluster] == "" {
 		return nil
 	}
-	err := s.Client.Patch(ctx, volume.Retained(claim), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
+	err := s.Client.Patch(ctx, volume.Retained(claim, recordOf(o)), client.MergeFrom(claim), client.FieldOwner(apply.FieldManager))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("leave PersistentVolumeClaim %s behind: %w", claim.Name, err)
 	}
 	log.FromContext(ctx).Info("Left volume behind", "name", claim.Name)
 	return nil
+}
+
+// recordOf a cluster that is deleted, for a PostgresCluster that begins with its volumes; nil: it goes on, or has no data. It is the same in every
+// pass, as nobody writes the Lease any more.
+func recordOf(o *observed.Cluster) *volume.Record {
+	if !o.Deleting() || !o.HasRun() {
+		return nil
+	}
+	status := o.Cluster.Status
+	record := &volume.Record{
+		DeletedAt: *o.Cluster.DeletionTimestamp, Primary: o.Names.Instance(o.LastPrimary()), Position: lease.Reached(o.Lease, status.DataGeneration),
+		DataGeneration: status.DataGeneration, Adoptions: status.Adoptions, SystemIdentifier: status.SystemIdentifier,
+	}
+	record.Database, record.Owner = secret.Application(o.Cluster)
+	return record
 }
 
 // GrowVolumes requests larger volumes. It is done whatever state the database is in: a full volume may be why it is down.

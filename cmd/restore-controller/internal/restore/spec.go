@@ -157,6 +157,8 @@ func bootstrap(previous *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRes
 		now.Database, now.Owner = previous.Restore.Database, previous.Restore.Owner
 	case previous.Import != nil:
 		now.Database, now.Owner = previous.Import.Database, previous.Import.Owner
+	case previous.Volumes != nil:
+		now.Database, now.Owner = previous.Volumes.Database, previous.Volumes.Owner
 	}
 	return now
 }

@@ -10,6 +10,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/workload"
 )
 
@@ -43,4 +44,22 @@ func LastHolder(lease *coordinationv1.Lease, generation string) string {
 		return ""
 	}
 	return cmp.Or(ptr.Deref(lease.Spec.HolderIdentity, ""), election.LastHolder)
+}
+
+// Reached is how far the volume of LastHolder had come at least; zero: it isn't known.
+func Reached(lease *coordinationv1.Lease, generation string) agentapi.VolumePosition {
+	if LastHolder(lease, generation) == "" {
+		return agentapi.VolumePosition{}
+	}
+	var election struct {
+		Checkpoint agentapi.VolumePosition `json:"checkpoint"`
+		End        agentapi.VolumePosition `json:"end"`
+	}
+	if json.Unmarshal([]byte(lease.Annotations[AnnotationElection]), &election) != nil {
+		return agentapi.VolumePosition{}
+	}
+	if election.Checkpoint.Before(election.End) {
+		return election.End
+	}
+	return election.Checkpoint
 }

@@ -51,14 +51,19 @@ func IsRetained(claim *corev1.PersistentVolumeClaim) bool {
 func Reclaimed(claim *corev1.PersistentVolumeClaim, cluster *v1alpha1.PostgresCluster) *corev1.PersistentVolumeClaim {
 	reclaimed := claim.DeepCopy()
 	delete(reclaimed.Labels, component.LabelRetainedFrom)
+	delete(reclaimed.Annotations, component.AnnotationRetainedData)
 	reclaimed.Labels[v1alpha1.LabelCluster] = cluster.Name
 	return reclaimed
 }
 
-// Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was.
-func Retained(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+// Retained is the claim as it is left behind: no longer a part of the cluster, and labelled with whose it was. The record is that of a cluster
+// that is deleted; nil: it goes on without this volume.
+func Retained(claim *corev1.PersistentVolumeClaim, record *Record) *corev1.PersistentVolumeClaim {
 	retained := claim.DeepCopy()
 	retained.Labels[component.LabelRetainedFrom] = retained.Labels[v1alpha1.LabelCluster]
 	delete(retained.Labels, v1alpha1.LabelCluster)
+	if record != nil {
+		metav1.SetMetaDataAnnotation(&retained.ObjectMeta, component.AnnotationRetainedData, record.String())
+	}
 	return retained
 }
