@@ -3,7 +3,9 @@ package reading
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,6 +13,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
@@ -26,7 +29,7 @@ func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 			names = append(names, ptr.Deref(claim.Spec.StorageClassName, ""))
 		}
 	}
-	if o.Cluster.Spec.Storage.Move != nil && o.Begun() {
+	if moves(o) {
 		names = append(names, ptr.Deref(o.Cluster.Spec.Storage.StorageClassName, ""))
 	}
 	for _, name := range names {
@@ -44,6 +47,15 @@ func (r *Reader) readClasses(ctx context.Context, o *observed.Cluster) error {
 		}
 	}
 	return nil
+}
+
+// moves says whether instances have other volumes than spec asks for, and may move to such.
+func moves(o *observed.Cluster) bool {
+	if move := o.Cluster.Status.StorageMove; move != nil && move.State != v1alpha1.StorageMoveCompleted {
+		return true
+	}
+	unlike := func(claim *corev1.PersistentVolumeClaim) bool { return volume.Unlike(o.Cluster, claim) }
+	return o.Cluster.Spec.Storage.Move != nil && o.Begun() && slices.ContainsFunc(o.CurrentClaims(), unlike)
 }
 
 // Observe reads all that a pass needs. No step reads anything.

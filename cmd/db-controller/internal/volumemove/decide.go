@@ -113,10 +113,13 @@ func needs(o *observed.Cluster) (used, needed *resource.Quantity) {
 
 // waits says why the next instance isn't taken up now; empty: it is.
 func waits(o *observed.Cluster, next int) string {
-	for _, look := range []func(*observed.Cluster) string{obstacle, byPlan, byWork, unsettled} {
+	for _, look := range []func(*observed.Cluster) string{obstacle, byPlan, byWork} {
 		if why := look(o); why != "" {
 			return why
 		}
+	}
+	if why := unsettled(o, next); why != "" {
+		return why
 	}
 	if next != o.Primary() {
 		return tooFew(o, next)
@@ -177,17 +180,23 @@ func byWork(o *observed.Cluster) string {
 	return ""
 }
 
-// unsettled says which instance isn't well. One whose claim was deleted is, as long as its pod runs.
-func unsettled(o *observed.Cluster) string {
+// unsettled says which instance isn't well. The next one need not be where it never got a volume, as of a class that provides none.
+func unsettled(o *observed.Cluster, next int) string {
 	if o.Primary() < 0 || !o.Electing() || o.Reach() != o.Wanted() {
 		return "It goes on when all instances run, with a primary."
 	}
 	for ordinal := range o.Wanted() {
-		if why := availability.Unsettled(o, ordinal); why != "" {
+		if why := availability.Unsettled(o, ordinal); why != "" && (ordinal != next || !unbound(o, next)) {
 			return why
 		}
 	}
 	return ""
+}
+
+// unbound: the claim of an instance has no volume yet, so there is nothing on it.
+func unbound(o *observed.Cluster, ordinal int) bool {
+	claim := o.Claim(ordinal)
+	return claim != nil && claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName == ""
 }
 
 // tooFew says that not enough replicas stream without an instance.
@@ -227,6 +236,8 @@ func returns(o *observed.Cluster, ordinal int) string {
 func counted(o *observed.Cluster, ordinal int) string {
 	name, agent := o.Names.Instance(ordinal), o.Agent(ordinal)
 	switch {
+	case unbound(o, ordinal) && o.Pod(ordinal) != nil:
+		return ""
 	case o.Pod(ordinal) == nil:
 		return fmt.Sprintf("Pod %s is being created.", name)
 	case agent == nil:

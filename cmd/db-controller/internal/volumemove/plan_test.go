@@ -173,6 +173,41 @@ func TestOneInstanceMovesAtATimeAndThePrimaryLast(t *testing.T) {
 	}
 }
 
+// A class that provides no volume keeps nobody there: the way back is another plan, and nothing is on a claim without a volume.
+func TestAnInstanceLeavesAClassThatGivesItNoVolume(t *testing.T) {
+	o := asked(approve)
+	o.Cluster.Status.StorageMove.Current = &v1alpha1.CurrentStorageMove{Instance: "shop-2", VolumeUID: "before", State: v1alpha1.InstanceMoveCloning}
+	moved(2)(o)
+	o.Claim(2).Status.Phase = corev1.ClaimPending
+	observedtest.Unready(o, 2)
+	o.Pod(2).Status.Phase = corev1.PodPending
+	delete(o.Agents, "shop-2")
+	if said := message(o); said != "shop-2 is cloned to its new volume. Pod shop-2 is being started." {
+		t.Error(said)
+	}
+	if outcome := Plan(t.Context(), o); !outcome.Finished() || o.Cluster.Status.StorageMove.Current == nil {
+		t.Fatalf("%+v", outcome)
+	}
+	o.Cluster.Spec.Storage.Size, o.Cluster.Spec.Storage.StorageClassName = resource.MustParse("10Gi"), ptr.To("fast")
+	for range 2 { // it is planned, and begins
+		Plan(t.Context(), o)
+		o.Cluster.Spec.Storage.Move.Plan = o.Cluster.Status.StorageMove.Plan
+	}
+	o.StatefulSet().Spec.VolumeClaimTemplates[0] = volume.Template(o.Cluster)
+	observedtest.Tell(o)
+	if (&Steps{}).Next(t.Context(), o); o.Cluster.Status.StorageMove.Leaving() != "shop-2" {
+		t.Fatalf("%s, %+v", message(o), o.Cluster.Status.StorageMove)
+	}
+	observedtest.Tell(o)
+	if why := returns(o, 2) + counted(o, 2); why != "" {
+		t.Error(why)
+	}
+	o.Claim(2).Status.Phase, o.Claim(2).Spec.VolumeName = corev1.ClaimBound, "v"
+	if counted(o, 2) == "" {
+		t.Error("nobody knows what is on its volume")
+	}
+}
+
 func TestWhatAMoveWaitsFor(t *testing.T) {
 	two := func(o *observed.Cluster) {
 		observedtest.Lose(o, "shop-2")

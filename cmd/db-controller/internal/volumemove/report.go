@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
@@ -48,7 +49,7 @@ func message(o *observed.Cluster) string {
 	case current != nil && current.State == v1alpha1.InstanceMoveLeaving:
 		return leaving(current.Instance)
 	case current != nil:
-		return fmt.Sprintf("%s is cloned to its new volume.", current.Instance)
+		return cloning(o, current.Instance)
 	case !approved(o):
 		return fmt.Sprintf("No further instance is moved, because spec.storage.move.plan isn't %s any more. Set it again to go on.", move.Plan)
 	}
@@ -60,6 +61,16 @@ func message(o *observed.Cluster) string {
 		return fmt.Sprintf("%s is next, and waits: %s", o.Names.Instance(next), why)
 	}
 	return fmt.Sprintf("%s is next.", o.Names.Instance(next))
+}
+
+// cloning says what keeps the instance from being cloned, where it doesn't run.
+func cloning(o *observed.Cluster, instance string) string {
+	text, ordinal := fmt.Sprintf("%s is cloned to its new volume.", instance), o.Names.Ordinal(instance)
+	if pod := o.Pod(ordinal); pod == nil || observed.PodRuns(pod) || !pod.DeletionTimestamp.IsZero() {
+		return text
+	}
+	_, why := availability.InstanceTrouble(o, ordinal)
+	return text + " " + why
 }
 
 // planned is the plan in words, and what is in its way or leads on.

@@ -34,8 +34,11 @@ type Steps struct {
 // changed before: until it begins, new volumes are as they were.
 func Plan(_ context.Context, o *observed.Cluster) flow.Outcome {
 	move := o.Cluster.Status.StorageMove
-	if !o.Begun() || o.Deleting() || move != nil && move.Current != nil {
+	if !o.Begun() || o.Deleting() || move.Leaving() != "" {
 		return flow.Next
+	}
+	if move != nil && move.Current != nil && same(move.To, volume.Asked(o.Cluster)) {
+		return flow.Next // what was approved is what is asked for, and is being done
 	}
 	rest := unlike(o)
 	switch {
