@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FailoverDrill causes one fault in a running PostgresCluster, and measures what clients notice of it. It is no drill of a backup, which
+// FailoverDrill causes one fault in a running PostgresCluster, and measures what clients notice of it. It is not a drill of a backup, which
 // BackupRepository.spec.drill describes.
 //
 // +kubebuilder:object:root=true
@@ -96,7 +96,7 @@ type FailoverFault struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	To string `json:"to,omitempty"`
-	// Instance is the replica that StopReplica hits, such as shop-2. By default, it is the last one that is no delayed replica.
+	// Instance is the replica that StopReplica hits, such as shop-2. By default, it is the last one that is not a delayed replica.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

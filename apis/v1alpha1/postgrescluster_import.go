@@ -77,7 +77,7 @@ type ImportDatabase struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	ExcludeTables []ImportTable `json:"excludeTables,omitempty"`
-	// ExcludeTableData are tables that come over empty. Each partition is a table.
+	// ExcludeTableData are tables that are imported empty. Each partition is a table.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -162,7 +162,7 @@ type ImportStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Databases []string `json:"databases,omitempty"`
-	// Warnings say what doesn't come over, or otherwise than it was.
+	// Warnings say what isn't imported, or is imported with changes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

@@ -18,7 +18,7 @@ import (
 )
 
 func upgradeCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "upgrade", Short: "Take data to a higher major version, in a Job"}
+	cmd := &cobra.Command{Use: "upgrade", Short: "Upgrade data to a higher major version, in a Job"}
 	cmd.AddCommand(
 		&cobra.Command{
 			Use: "check", Short: "Find out whether the upgrade would work, while the database serves", Args: cobra.NoArgs,
@@ -27,13 +27,13 @@ func upgradeCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "run", Short: "Write an upgraded data generation on the held volume", Args: cobra.NoArgs,
+			Use: "run", Short: "Write an upgraded data generation on the locked volume", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return exit(job.Run(cmd.Context(), job.PodFiles(), runUpgrade))
 			},
 		},
 		&cobra.Command{
-			Use: "inspect", Short: "Say where the data on the held volume ends", Args: cobra.NoArgs,
+			Use: "inspect", Short: "Say where the data on the locked volume ends", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				return exit(job.Run(cmd.Context(), job.PodFiles(), inspectForUpgrade))
 			},

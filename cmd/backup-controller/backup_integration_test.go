@@ -160,7 +160,7 @@ func TestARepositoryTakesAsManyBackupsAtATimeAsItSays(t *testing.T) {
 	first, firstJob := b.underWay("first", "shop")
 	second := b.backup("second", "blog")
 	if condition := b.awaitReason(second, metav1.ConditionUnknown, v1alpha1.ReasonQueued); condition.Message !=
-		"As many backups run as may at a time: 1 in BackupRepository minio (its spec.maxConcurrentBackups)." || second.Status.StartedAt != nil {
+		"The limit of concurrent backups is reached: 1 in BackupRepository minio (its spec.maxConcurrentBackups)." || second.Status.StartedAt != nil {
 		t.Errorf("message %s, started at %v", condition.Message, second.Status.StartedAt)
 	}
 	requested := &v1alpha1.Backup{}

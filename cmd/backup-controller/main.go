@@ -40,10 +40,10 @@ var version = "dev"
 func main() {
 	limits := queue.Limits{}
 	manager.Program{
-		Name: name, Short: "Backs PostgresClusters up", Version: version, Cached: cached(), CloudIdentity: true,
+		Name: name, Short: "Backs up PostgresClusters", Version: version, Cached: cached(), CloudIdentity: true,
 		Flags: func(flags *pflag.FlagSet) {
-			flags.IntVar(&limits.All, "max-concurrent-backups", 0, "how many backups may run at a time; 0 is no limit")
-			flags.IntVar(&limits.Node, "max-concurrent-backups-per-node", 0, "how many backups may run on one node at a time; 0 is no limit")
+			flags.IntVar(&limits.All, "max-concurrent-backups", 0, "how many backups may run at a time; 0 means unlimited")
+			flags.IntVar(&limits.Node, "max-concurrent-backups-per-node", 0, "how many backups may run on one node at a time; 0 means unlimited")
 		},
 		Setup: func(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependencies) error {
 			return setup(ctx, mgr, dependencies, repostore.Opening(dependencies.Grants), limits)

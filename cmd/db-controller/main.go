@@ -23,7 +23,7 @@ var version = "dev"
 
 func main() {
 	manager.Program{
-		Name: name, Short: "Keeps PostgresClusters as they are wanted", Version: version,
+		Name: name, Short: "Manages PostgresClusters", Version: version,
 		Cached: cached(), PostgresImages: true, Setup: setup,
 	}.Main()
 }

@@ -242,7 +242,7 @@ func (r *restore) say(result restored) error {
 		fmt.Fprintf(r.out, "Tablespace %s is in %s.\n", t.OID, printable(t.Location))
 	}
 	if len(result.Dropped) > 0 {
-		fmt.Fprintf(r.out, "These settings load code or run commands, and were left out because the repository is not encrypted: %s. Set those that are yours.\n",
+		fmt.Fprintf(r.out, "These settings load code or run commands, and were left out because the repository is not encrypted: %s. Set again those that you need.\n",
 			strings.Join(result.Dropped, ", "))
 	}
 	if os.Geteuid() == 0 {

@@ -57,7 +57,7 @@ func (a *app) verifyCommand() *cobra.Command {
 	}
 	command.Flags().BoolVar(&all, "all", false, "verify every backup (of --cluster, --lineage)")
 	command.Flags().BoolVar(&withWAL, "wal", false, "also read all archived WAL of these lineages, and look for gaps")
-	command.Flags().Int64Var(&rate, "rate", 0, "limit of what is read from the bucket, in MiB/s; 0 is no limit")
+	command.Flags().Int64Var(&rate, "rate", 0, "limit of what is read from the bucket, in MiB/s; 0 means unlimited")
 	bounds(command, &v.options.Workers, &megabytes)
 	return command
 }

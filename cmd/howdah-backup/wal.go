@@ -117,8 +117,8 @@ func (a *app) walGetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   walGetName + " NAME PATH",
 		Short: "Fetch one file of the archive (restore_command)",
-		Long: "Fetch one file of the archive to PATH, as restore_command must. Exit status 1 says that the file is not in the archive, which ends " +
-			"there. 200 says that this is unknown: PostgreSQL then stops recovery with an error, instead of taking it for the end.",
+		Long: "Fetch one file of the archive to PATH, as restore_command must. Exit status 1 says that the file is not in the archive: PostgreSQL " +
+			"takes that for the end of the archive. 200 says that this is unknown: PostgreSQL then stops recovery with an error, instead of taking it for the end.",
 		Args: cobra.ExactArgs(2),
 		RunE: a.run(func(ctx context.Context, store objstore.Store, args []string) error {
 			// A crash of this program must not look like a status that PostgreSQL takes for the end: a signal doesn't.

@@ -186,7 +186,7 @@ func pauseCommand(access *access) *cobra.Command {
 	request := pause.Request{}
 	command := &cobra.Command{
 		Use:   "pause CLUSTER",
-		Short: "Have the instances of a cluster not restarted, rewound or cloned for a while",
+		Short: "Pause automatic repair of a cluster",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, key, err := access.cluster(args[0])

@@ -19,7 +19,7 @@ var version = "dev"
 
 func main() {
 	manager.Program{
-		Name: "restore-controller", Short: "Brings PostgresClusters back to a point in time", Version: version,
+		Name: "restore-controller", Short: "Restores PostgresClusters to a point in time", Version: version,
 		Cached: manager.OnlyOurs(&batchv1.Job{}, &corev1.Pod{}), PostgresImages: true, CloudIdentity: true, Setup: setup,
 	}.Main()
 }

@@ -18,7 +18,7 @@ var version = "dev"
 
 func main() {
 	manager.Program{
-		Name: "upgrade-controller", Short: "Takes PostgresClusters to a higher major version", Version: version,
+		Name: "upgrade-controller", Short: "Runs major upgrades", Version: version,
 		Cached: manager.OnlyOurs(&batchv1.Job{}, &corev1.Pod{}), PostgresImages: true, Setup: setup,
 	}.Main()
 }

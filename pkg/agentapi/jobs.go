@@ -155,7 +155,7 @@ type DamagedPage struct {
 	Block uint32 `json:"block"`
 }
 
-// RestoreJob is job.json of a restore Job: `agent restore`, in the PostgreSQL image of the plan, with the held volume at
+// RestoreJob is job.json of a restore Job: `agent restore`, in the PostgreSQL image of the plan, with the locked volume at
 // VolumeDir.
 type RestoreJob struct {
 	Object     Object          `json:"object"`
@@ -232,7 +232,7 @@ type RestoreResult struct {
 
 // UpgradeJob is job.json of both upgrade Jobs, in the new PostgreSQL image, with the old image's root at OldImageDir.
 // `agent upgrade check` connects to the running cluster (ConnectionDir, ClientTLSDir of UpgradeRole) and works on a copy
-// of its schema in the pod's own scratch space; `agent upgrade run` works on the held volume at VolumeDir. `agent upgrade inspect`, in the old
+// of its schema in the pod's own scratch space; `agent upgrade run` works on the locked volume at VolumeDir. `agent upgrade inspect`, in the old
 // image, only reads that.
 type UpgradeJob struct {
 	Object         Object `json:"object"`

@@ -113,7 +113,7 @@ func (c Config) Validate() error {
 	case c.Driver == DriverMinIO && c.Endpoint == "":
 		return fmt.Errorf("%w: the driver %s needs an endpoint, such as https://minio.example.com:9000", ErrConfig, DriverMinIO)
 	case c.AsOf != nil && !c.ReadOnly:
-		return fmt.Errorf("%w: what a bucket was at a time can only be read: set spec.readOnly: true beside spec.asOf", ErrConfig)
+		return fmt.Errorf("%w: a bucket at a past time is read-only: set spec.readOnly: true beside spec.asOf", ErrConfig)
 	}
 	return errors.Join(c.validateEndpoint(), c.validateCA(), c.validatePrefix())
 }

@@ -56,7 +56,7 @@ func RenderConf(params []Parameter) (string, error) {
 
 func checkSyntax(p Parameter) error {
 	if !parameterName.MatchString(p.Name) {
-		return fmt.Errorf("%w: %q is no name of a parameter: write lower case letters, digits, _ and a dot for an extension's", ErrParameter, p.Name)
+		return fmt.Errorf("%w: %q is not a parameter name: write lower case letters, digits, _ and a dot for an extension's", ErrParameter, p.Name)
 	}
 	if strings.ContainsAny(p.Value, "\x00\n\r") {
 		return fmt.Errorf("%w: the value of %s has more than one line: write it on one", ErrParameter, p.Name)

@@ -106,7 +106,7 @@ func CheckHBARule(rule string) error {
 		return fmt.Errorf("%w: %q: %w", ErrHBA, rule, err)
 	}
 	if !slices.Contains(hbaMethods, method) {
-		return fmt.Errorf("%w: %q: %s is no method that may be used: write one of %s", ErrHBA, rule, method, strings.Join(hbaMethods, ", "))
+		return fmt.Errorf("%w: %q: %s is not an allowed method: write one of %s", ErrHBA, rule, method, strings.Join(hbaMethods, ", "))
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func hbaMethod(fields []string) (string, error) {
 	address := fields[3]
 	if strings.Contains(address, "/") {
 		if _, err := netip.ParsePrefix(address); err != nil {
-			return "", fmt.Errorf("%s is no network: write it like 10.0.0.0/8", address)
+			return "", fmt.Errorf("%s is not a network: write it like 10.0.0.0/8", address)
 		}
 	}
 	if _, err := netip.ParseAddr(address); err == nil {
@@ -124,7 +124,7 @@ func hbaMethod(fields []string) (string, error) {
 	}
 	for _, option := range fields[5:] {
 		if !strings.Contains(option, "=") {
-			return "", fmt.Errorf("%s is no option of a method: write NAME=VALUE", option)
+			return "", fmt.Errorf("%s is not an option of a method: write NAME=VALUE", option)
 		}
 	}
 	return fields[4], nil

@@ -30,7 +30,7 @@ func ParsePostmasterPID(content []byte) (PostmasterPID, error) {
 	}
 	pid, err := strconv.Atoi(line(0))
 	if err != nil || pid == 0 {
-		return PostmasterPID{}, fmt.Errorf("%w postmaster.pid: first line %q is no process id", ErrSyntax, line(0))
+		return PostmasterPID{}, fmt.Errorf("%w postmaster.pid: first line %q is not a process ID", ErrSyntax, line(0))
 	}
 	p := PostmasterPID{PID: pid, DataDir: line(1), SocketDir: line(4), Listen: line(5), Status: line(7)}
 	if started, err := strconv.ParseInt(line(2), 10, 64); err == nil {

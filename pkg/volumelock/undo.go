@@ -104,11 +104,11 @@ func (u Undo) possibleAfter() flow.Outcome {
 	way := protocol.FindWayBack(now.DataGeneration, u.Wrote, u.Writers)
 	switch {
 	case slices.Contains(now.ReleasedDataGenerations, u.Wrote):
-		return u.never("as what replaced it was confirmed")
+		return u.never("what replaced it was confirmed")
 	case way.Blocked != nil:
-		return u.never(fmt.Sprintf("as %s %s replaced it and can no longer be undone", way.Blocked.Kind, way.Blocked.Name))
+		return u.never(fmt.Sprintf("%s %s replaced it and can no longer be undone", way.Blocked.Kind, way.Blocked.Name))
 	case way.Reached != u.Wrote && Ready(u.Cluster): // where it runs on nothing, a person may still choose what it runs on
-		return u.never(fmt.Sprintf("as no Restore or Upgrade leads back from data generation %s", way.Reached))
+		return u.never(fmt.Sprintf("no Restore or Upgrade can undo data generation %s", way.Reached))
 	}
 	return flow.Poll(lookAgain, u.Reason, fmt.Sprintf("The data of PostgresCluster %s was replaced since, and it runs on data generation %s. %s",
 		u.ClusterName, now.DataGeneration, undoFirst(way.Next)))
@@ -130,7 +130,7 @@ func undoFirst(next *protocol.Writer) string {
 // never refuses for good what could only be undone after something else that can't be.
 func (u Undo) never(why string) flow.Outcome {
 	return flow.Stop(v1alpha1.ReasonUndoImpossible, fmt.Sprintf(
-		"The data that this %s wrote can't come back, %s. The previous data is still on the volume of %s, and is removed with this %[1]s.",
+		"The data that this %s wrote can't be restored, because %s. The previous data is still on the volume of %s, and is removed with this %[1]s.",
 		u.Kind, why, u.Status.Previous.Instance))
 }
 

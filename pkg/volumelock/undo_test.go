@@ -68,12 +68,12 @@ func TestAnUndoWaitsForLaterOnesOnlyAsLongAsTheyLeadBack(t *testing.T) {
 		"an Upgrade":                         {"g2", false, []protocol.Writer{upgrade}, "first set spec.decision: RollBack of Upgrade to-19.", true},
 		"a Restore after an Upgrade":         {"g3", false, []protocol.Writer{upgrade, restore}, "first set spec.decision: Undo of Restore later.", true},
 		"that is already being undone":       {"g3", false, []protocol.Writer{upgrade, decided}, "Waiting until Restore later is undone.", true},
-		"an Upgrade that was settled":        {"g2", false, []protocol.Writer{settled}, "as Upgrade to-19 replaced it and can no longer be undone.", false},
-		"a Restore after such an Upgrade":    {"g3", false, []protocol.Writer{settled, restore}, "as Upgrade to-19 replaced it and can no longer be undone.", false},
-		"a Restore of other data":            {"g3", false, []protocol.Writer{upgrade, unknown}, "as no Restore or Upgrade leads back from data generation g9.", false},
-		"one that no longer exists":          {"g3", false, []protocol.Writer{upgrade}, "as no Restore or Upgrade leads back from data generation g3.", false},
+		"an Upgrade that was settled":        {"g2", false, []protocol.Writer{settled}, "because Upgrade to-19 replaced it and can no longer be undone.", false},
+		"a Restore after such an Upgrade":    {"g3", false, []protocol.Writer{settled, restore}, "because Upgrade to-19 replaced it and can no longer be undone.", false},
+		"a Restore of other data":            {"g3", false, []protocol.Writer{upgrade, unknown}, "because no Restore or Upgrade can undo data generation g9.", false},
+		"one that no longer exists":          {"g3", false, []protocol.Writer{upgrade}, "because no Restore or Upgrade can undo data generation g3.", false},
 		"nobody, while a person may decide":  {"g3", true, nil, "Waiting until it accepts connections.", true},
-		"one that leads back to itself":      {"g3", false, []protocol.Writer{{Kind: "Restore", Wrote: "g3", Previous: "g3", Undoable: true}}, "leads back from data generation g3.", false},
+		"one that leads back to itself":      {"g3", false, []protocol.Writer{{Kind: "Restore", Wrote: "g3", Previous: "g3", Undoable: true}}, "can undo data generation g3.", false},
 		"two of the same data, whatever for": {"g2", false, []protocol.Writer{upgrade, upgrade}, "RollBack of Upgrade to-19.", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (j job) backUp(ctx context.Context, store objstore.Store) error {
 		return err
 	}
 	if j.Parent != "" && manifest.Type != backup.Incremental {
-		return fmt.Errorf("the backup is no incremental one: %s", manifest.Why)
+		return fmt.Errorf("the backup is not incremental: %s", manifest.Why)
 	}
 	return json.NewEncoder(os.Stdout).Encode(manifest.Totals)
 }

@@ -25,7 +25,7 @@ func TestMoreMemoryReachesARunningPodAndLessTakesANewOne(t *testing.T) {
 	w, pod, buffers := b.startWriter("shop"), b.Pod("shop-0"), b.sharedBuffers()
 
 	b.Merge(cluster, `{"spec":{"resources":{"limits":{"memory":"1Gi"}}}}`)
-	b.AwaitSaid(cluster, "shared_buffers follows the memory at the next restart")
+	b.AwaitSaid(cluster, "shared_buffers takes its value for the new memory at the next restart")
 	if same := b.Pod("shop-0"); same.UID != pod.UID || same.Status.ContainerStatuses[0].RestartCount > 0 || memoryOf(same) != "1Gi" {
 		t.Errorf("it is pod %s instead of %s, restarted %d times, with %s", same.UID, pod.UID, same.Status.ContainerStatuses[0].RestartCount, memoryOf(same))
 	}

@@ -273,7 +273,7 @@ func (p *servers) take(s *server, lease *coordinationv1.Lease, record electionRe
 	s.holds = true
 }
 
-// stand for election after the holder has been silent for too long.
+// campaign after the holder has been silent for too long.
 func (p *servers) stand(s *server, lease *coordinationv1.Lease, record electionRecord, silent string) {
 	reachable := 0
 	for _, other := range p.all {

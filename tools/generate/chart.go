@@ -47,7 +47,7 @@ func describeValues(values []byte) (string, error) {
 		return "", err
 	}
 	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
-		return "", fmt.Errorf("it is no mapping")
+		return "", fmt.Errorf("it is not a mapping")
 	}
 	var text strings.Builder
 	err := describe(&text, "", document.Content[0])

@@ -134,7 +134,7 @@ func ParseKeys(entries map[string][]byte, current string) (Keys, error) {
 		}
 		key := decodeKey(text)
 		if key == nil || !keyName.MatchString(entry) {
-			return Keys{}, failf(ErrWrongKey, "the entry %q of the encryption keys is none: write 32 random bytes in hexadecimal or base64 there, "+
+			return Keys{}, failf(ErrWrongKey, "entry %q is not a valid encryption key: write 32 random bytes in hexadecimal or base64 there, "+
 				"as `openssl rand -hex 32` makes them, under a name of letters, digits, dots, dashes and underscores", entry)
 		}
 		keys.byName[entry] = key

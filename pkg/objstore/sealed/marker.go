@@ -107,13 +107,13 @@ func refuseData(ctx context.Context, store objstore.Store, kind state) error {
 }
 
 func errPlain() error {
-	return failf(ErrPlain, "the repository is not encrypted, and can't become so: objects that are there would stay as they are. "+
-		"Use another prefix for the encrypted one, or take spec.encryption away")
+	return failf(ErrPlain, "the repository is not encrypted, and can't be encrypted later: existing objects would stay unencrypted. "+
+		"Use another prefix for the encrypted one, or remove spec.encryption")
 }
 
 func errUnsigned() error {
-	return failf(ErrUnsigned, "the repository is not signed, and can't become so: objects that are there would stay as they are. "+
-		"Use another prefix for the signed one, or take spec.authentication away")
+	return failf(ErrUnsigned, "the repository is not signed, and can't be signed later: existing objects would stay unsigned. "+
+		"Use another prefix for the signed one, or remove spec.authentication")
 }
 
 func errSigned() error {

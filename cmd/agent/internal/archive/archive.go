@@ -213,7 +213,7 @@ func (a *Archiver) Close() { a.SetTarget(nil) }
 // primary has had it acknowledged. walsocket.ErrGivenUp: the server ends, and shall not wait for it.
 func (a *Archiver) Archive(ctx context.Context, path string) error {
 	if filepath.Dir(path) != a.walDir {
-		return fmt.Errorf("%s is no file of this server's %s", path, a.walDir)
+		return fmt.Errorf("%s is not a file of this server's %s", path, a.walDir)
 	}
 	name := filepath.Base(path)
 	ctx, cancel := context.WithTimeout(ctx, a.limits.Patience+time.Second)

@@ -38,7 +38,7 @@ func (w *Worker) checkVolume(task agentapi.BackupJob, facts facts) (string, erro
 		return "", fmt.Errorf("%w: the volume has adopted data generation %s instead of %s", errInstanceChanged, of, task.DataGeneration)
 	}
 	if facts.inRecovery {
-		return "", fmt.Errorf("%w: the server is in recovery, so it is no primary", errInstanceChanged)
+		return "", fmt.Errorf("%w: the server is in recovery, so it is not a primary", errInstanceChanged)
 	}
 	if lineage := facts.systemIdentifier + "-" + task.DataGeneration; lineage != task.Lineage {
 		return "", fmt.Errorf("%w: its lineage is %s instead of %s", errInstanceChanged, lineage, task.Lineage)

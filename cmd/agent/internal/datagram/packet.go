@@ -43,7 +43,7 @@ type packet struct {
 }
 
 var (
-	errForeign = errors.New("this is no question for a word and no answer to one")
+	errForeign = errors.New("this is neither a request for an acknowledgment nor an answer to one")
 	errForged  = errors.New("the datagram is not signed with the key that was agreed on")
 )
 

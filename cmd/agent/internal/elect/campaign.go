@@ -156,11 +156,11 @@ func (c *candidate) mayBegin() (bool, string) {
 	case begins == "" && c.self.Original && !c.passed:
 		return true, ""
 	case begins == "":
-		return false, fmt.Sprintf("The instance with the original of data generation %s begins.", c.self.Generation)
+		return false, fmt.Sprintf("Waiting for the instance with the original copy of data generation %s to become primary.", c.self.Generation)
 	case begins != c.self.Name:
-		return false, fmt.Sprintf("%s begins with data generation %s.", begins, c.self.Generation)
+		return false, fmt.Sprintf("Waiting for %s to become primary on data generation %s.", begins, c.self.Generation)
 	case !c.self.Whole:
-		return false, fmt.Sprintf("This instance is to begin with data generation %s, and there is no whole copy of it on its volume.", c.self.Generation)
+		return false, fmt.Sprintf("This instance should start the cluster on data generation %s, but its volume has no complete copy of it.", c.self.Generation)
 	case c.passed:
 		return false, "Another instance has been primary since, and it is not known who has every commit."
 	}
@@ -190,7 +190,7 @@ const decide = "a person has to decide which instance goes on: see \"When a pers
 func (c *candidate) mayReturn() (bool, string) {
 	r := c.record
 	if !c.self.Whole {
-		return false, fmt.Sprintf("%s was primary last, and there is no whole copy of the data on its volume now. "+
+		return false, fmt.Sprintf("%s was primary last, but its volume no longer has a complete copy of the data. "+
 			"If that is lost for good, %s", c.self.Name, decide)
 	}
 	if why := c.rolledBack(); why != "" {
@@ -201,7 +201,10 @@ func (c *candidate) mayReturn() (bool, string) {
 			return true, ""
 		}
 		c.wait(c.seen + c.limits.Grace)
-		return false, "Somebody else is to take over."
+		if r.Successor != "" {
+			return false, fmt.Sprintf("%s was chosen to take over.", r.Successor)
+		}
+		return false, "Waiting for another instance to take over."
 	}
 	c.question(r.Members)
 	for _, m := range r.Members {
@@ -223,21 +226,21 @@ func (c *candidate) mayReplace() (bool, string) {
 		return false, why
 	}
 	if c.server.Mode != Replica {
-		return false, "PostgreSQL is not up here, so this instance can't take over."
+		return false, "PostgreSQL is not running here, so this instance can't take over."
 	}
 	if c.server.Position.Timeline == 0 {
-		return false, "PostgreSQL has not read all of its WAL yet, so it is not known how far it is."
+		return false, "PostgreSQL has not read all of its WAL yet, so its position is unknown."
 	}
 	if own, _ := r.member(c.self.Name); own.Replayed.beyond(c.server.Position) {
 		return false, fmt.Sprintf("This instance has less of the data than it had: its volume was rolled back, or replaced. "+
 			"It can't take over until it has followed a primary. If there is no other, %s", decide)
 	}
 	if !r.End.reached(c.server.Position) {
-		return false, "This instance lacks some of what was acknowledged before an orderly end of a primary."
+		return false, "This instance is missing commits that were acknowledged before a primary shut down cleanly."
 	}
 	if r.Holder == "" && r.Successor != "" && r.Successor != c.self.Name && c.now < c.seen+c.limits.Grace {
 		c.wait(c.seen + c.limits.Grace)
-		return false, fmt.Sprintf("%s is to take over.", r.Successor)
+		return false, fmt.Sprintf("%s was chosen to take over.", r.Successor)
 	}
 	if c.complete(r) || r.Holder == "" && r.Successor == c.self.Name && r.Complete {
 		return true, ""
@@ -274,15 +277,15 @@ func (c *candidate) compare() (bool, string) {
 	listened := c.positions.since + c.limits.Listen
 	switch {
 	case answers < needed:
-		return false, fmt.Sprintf("%d of %d members have to say how far they are, and %d do: an acknowledged commit could be lost.",
+		return false, fmt.Sprintf("%d of %d members must report their WAL position before one can take over without losing a commit; %d have.",
 			needed, len(r.Members), answers)
 	case better != "" && (r.Quorum > 0 || c.now < listened+c.limits.Grace):
-		return false, fmt.Sprintf("%s is ahead of this instance and is to take over.%s", better, c.config.Failover.unwilling(better))
+		return false, fmt.Sprintf("%s is ahead of this instance and takes precedence.%s", better, c.config.Failover.unwilling(better))
 	case missing > 0 && c.now < listened:
 		c.wait(listened)
-		return false, "The other members are being asked how far they are."
+		return false, "The other members are being asked for their WAL position."
 	case equal != "" && c.now < listened+c.limits.Grace:
-		return false, fmt.Sprintf("%s is as far as this instance and is to take over.", equal)
+		return false, fmt.Sprintf("%s has the same position and takes precedence.", equal)
 	}
 	return true, ""
 }

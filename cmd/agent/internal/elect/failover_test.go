@@ -35,7 +35,7 @@ func TestPriorityOrdersThoseThatHaveTheSame(t *testing.T) {
 	preferred := with(required(1), Failover{Priorities: map[string]int{"c": 90}})
 	b := outlasts(t, "b", preferred, held(1, "b", "c")).hears("c", 1, 100)
 	b.waits()
-	b.explains("c is as far as this instance")
+	b.explains("c has the same position and takes precedence")
 	b.passes(limits.Listen+limits.Grace).hears("c", 1, 100).takes()
 	outlasts(t, "c", preferred, held(1, "b", "c")).hears("b", 1, 100).takes()
 }

@@ -59,7 +59,7 @@ func (c *Core) refusal(to string) string {
 	case to == "" && !slices.ContainsFunc(c.lease.record.Members, func(m Member) bool { return c.replicas.stream(m.Name) && !c.config.Failover.never(m.Name) }):
 		return "no replica follows closely enough to take over"
 	case to != "" && !slices.Contains(c.config.Peers, to):
-		return fmt.Sprintf("%s is no instance of this cluster: write one of %v", to, c.config.Peers)
+		return fmt.Sprintf("%s is not an instance of this cluster: write one of %v", to, c.config.Peers)
 	case c.config.Failover.delayed(to):
 		return fmt.Sprintf("%s is a delayed replica: remove it from spec.delayedReplicas first", to)
 	case to != "" && c.config.Failover.fenced(to):

@@ -29,7 +29,7 @@ func stopped(t *testing.T) *instance {
 
 func TestASwitchoverIsRefusedWithAReason(t *testing.T) {
 	for _, test := range []struct{ name, to, want string }{
-		{"no instance", "x", "is no instance of this cluster"},
+		{"no instance", "x", "is not an instance of this cluster"},
 		{"no member", "c", "doesn't follow closely enough"},
 	} {
 		a := leader(t, asynchronous(), held(0, "b"))

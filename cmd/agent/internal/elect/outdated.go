@@ -12,8 +12,8 @@ func (c *candidate) outdated() string {
 	case c.firstborn || c.solo || r.blank() || r.Generation != c.self.Generation:
 		return ""
 	case c.restored:
-		return fmt.Sprintf("The Lease is older than what this instance has read of it, which was of term %d: the API server's store was restored, "+
-			"or the Lease was edited. The primary writes it again. If there is none, %s", r.Term, decide)
+		return fmt.Sprintf("The Lease is older than the one this instance last read (term %d): etcd was restored, or the Lease was edited. "+
+			" The primary writes it again. If there is none, %s", r.Term, decide)
 	case r.Timeline > 0 && c.self.Timeline > r.Timeline:
 		return fmt.Sprintf("The Lease is older than the data of this instance: it knows timeline %d, and there is timeline %d on the volume. "+
 			"If no primary writes the Lease again, %s", r.Timeline, c.self.Timeline, decide)

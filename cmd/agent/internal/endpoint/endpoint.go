@@ -134,7 +134,7 @@ func (p *Publisher) Vacate(ctx context.Context) (stragglers bool) {
 		select {
 		case <-time.After(vacateTime):
 		case <-ctx.Done():
-			p.Log.Warn("clients may still be led to this pod, which is no primary any more", "slice", p.Slice, "error", err)
+			p.Log.Warn("clients may still be routed to this pod, which is no longer the primary", "slice", p.Slice, "error", err)
 			return true
 		}
 	}

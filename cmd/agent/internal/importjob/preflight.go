@@ -24,7 +24,7 @@ type target struct {
 	Free       int64
 	Extensions []string // that can be created
 	Collations []string // of the system
-	// Missing are locales of the C library that a collation needs and that the image hasn't, as database.collation.
+	// Missing are locales of the C library that a collation needs and that the image doesn't have, as database.collation.
 	Missing []string
 }
 
@@ -89,13 +89,13 @@ func (v *verdict) judgeRoles(inv *Inventory) {
 	for _, r := range inv.Roles {
 		switch {
 		case r.Name == postgres.RoleSuperuser && !r.Superuser:
-			v.warn("Role postgres is no superuser on the source and is one here: what it owns, such as functions with SECURITY DEFINER, gets the rights of a superuser.")
+			v.warn("Role postgres is not a superuser on the source, but is one here: what it owns, such as functions with SECURITY DEFINER, gets the rights of a superuser.")
 		case r.Name != postgres.RoleSuperuser && r.Superuser:
 			super = append(super, r.Name)
 		}
 	}
 	if len(super) > 0 {
-		v.warn("These roles come over without SUPERUSER: %s.", some(super))
+		v.warn("These roles are imported without SUPERUSER: %s.", some(super))
 	}
 	for _, m := range inv.Memberships {
 		if slices.Contains(powerful, m.Group) && m.Member != postgres.RoleSuperuser {
@@ -147,7 +147,7 @@ func (v *verdict) judgeRights(d Database, superuser bool) {
 		v.refuse("Database %s has %d large objects that the user of spec.bootstrap.import.source can't read: log in as a superuser or as a member of their owner.", d.Name, d.HiddenLargeObjects)
 	}
 	if d.UserMappings > 0 && !superuser {
-		v.warn("Database %s: user mappings of foreign servers may come over without their passwords, which only a superuser sees.", d.Name)
+		v.warn("Database %s: user mappings of foreign servers may be imported without their passwords, which only a superuser sees.", d.Name)
 	}
 }
 
@@ -159,7 +159,7 @@ func (v *verdict) judgeContents(d Database, task agentapi.ImportJob, t target) {
 		}
 	}
 	if len(missing) > 0 {
-		v.refuse("Database %s uses extensions that the image hasn't: %s; set spec.image to an image that has them, or name them in spec.bootstrap.import.excludeExtensions if nothing needs them.", d.Name, some(missing))
+		v.refuse("Database %s uses extensions that the image doesn't have: %s; set spec.image to an image that has them, or name them in spec.bootstrap.import.excludeExtensions if nothing needs them.", d.Name, some(missing))
 	}
 	var locales []string
 	for _, c := range d.Collations {
@@ -168,15 +168,15 @@ func (v *verdict) judgeContents(d Database, task agentapi.ImportJob, t target) {
 		}
 	}
 	if len(locales) > 0 {
-		v.refuse("Database %s uses collations of locales that the image hasn't: %s; set spec.image to an image that has them.", d.Name, some(locales))
+		v.refuse("Database %s uses collations of locales that the image doesn't have: %s; set spec.image to an image that has them.", d.Name, some(locales))
 	}
 	for _, kind := range []struct {
 		names  []string
 		format string
 	}{
-		{d.Tablespaces, "Database %s: what is in these tablespaces comes onto the one volume: %s."},
-		{d.Subscriptions, "Database %s: these subscriptions stay out, because two servers would take from one slot: %s."},
-		{d.Publications, "Database %s: these publications come over, but not the slots of their subscribers: %s."},
+		{d.Tablespaces, "Database %s: the contents of these tablespaces are imported onto the one volume: %s."},
+		{d.Subscriptions, "Database %s: these subscriptions are not imported, because two servers would consume one slot: %s."},
+		{d.Publications, "Database %s: these publications are imported, but not the slots of their subscribers: %s."},
 	} {
 		if len(kind.names) > 0 {
 			v.warn(kind.format, d.Name, some(kind.names))

@@ -41,9 +41,9 @@ func TestWhatStandsAgainstAnImportIsSaidWithWhatToDo(t *testing.T) {
 		"public.a; grant":                       shop(func(d *Database) { d.Tables[0].Readable = false }),
 		"give it BYPASSRLS":                     shop(func(d *Database) { d.Tables[0].RowSecurity = true }),
 		"3 large objects":                       shop(func(d *Database) { d.HiddenLargeObjects = 3 }),
-		"extensions that the image hasn't: aws": shop(func(d *Database) { d.Extensions = append(d.Extensions, "aws") }),
-		"locales that the image hasn't: de_DE":  shop(func(d *Database) { d.Collations = []Collation{{Name: "de_DE", System: true}} }),
-		"locales that the image hasn't: mine": func(inv *Inventory, _ *agentapi.ImportJob, here *target) {
+		"extensions that the image doesn't have: aws": shop(func(d *Database) { d.Extensions = append(d.Extensions, "aws") }),
+		"locales that the image doesn't have: de_DE":  shop(func(d *Database) { d.Collations = []Collation{{Name: "de_DE", System: true}} }),
+		"locales that the image doesn't have: mine": func(inv *Inventory, _ *agentapi.ImportJob, here *target) {
 			inv.Databases[0].Collations = []Collation{{Name: "mine"}}
 			here.Missing = []string{"shop.mine"}
 		},
@@ -76,7 +76,7 @@ func TestWhatComesOverOtherwiseIsSaid(t *testing.T) {
 	d.Tablespaces, d.Subscriptions, d.Publications, d.UserMappings = []string{"fast"}, []string{"sub"}, []string{"pub"}, 1
 	v := judge(inv, task, here)
 	all := strings.Join(v.Warnings, "\n")
-	for _, says := range []string{"without SUPERUSER: boss", "Role boss is no longer a member of pg_execute", "MD5: clerk, boss", "postgres is no superuser", "fast", "sub", "pub", "user mappings"} {
+	for _, says := range []string{"without SUPERUSER: boss", "Role boss is no longer a member of pg_execute", "MD5: clerk, boss", "postgres is not a superuser", "fast", "sub", "pub", "user mappings"} {
 		if !strings.Contains(all, says) {
 			t.Errorf("nothing says %q:\n%s", says, all)
 		}

@@ -168,7 +168,7 @@ func (w *Worker) applySettings(ctx context.Context, inv *Inventory) (refused []s
 			for _, value := range s.Values {
 				if err := applySetting(ctx, conn, s, value); err != nil {
 					name, _, _ := strings.Cut(value, "=")
-					refused = append(refused, fmt.Sprintf("The setting %s of %s doesn't come over: %s.", name, s.whose(), strings.TrimSuffix(local.Plain(err).Error(), ".")))
+					refused = append(refused, fmt.Sprintf("The setting %s of %s is not imported: %s.", name, s.whose(), strings.TrimSuffix(local.Plain(err).Error(), ".")))
 				}
 				if err := ctx.Err(); err != nil {
 					return err

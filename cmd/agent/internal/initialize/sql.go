@@ -147,5 +147,5 @@ func failed(file agentapi.SQLFile, text string, err error) error {
 	if runes := []rune(text); fault.Position > 0 && int(fault.Position) <= len(runes) {
 		where += fmt.Sprintf(", line %d", strings.Count(string(runes[:fault.Position]), "\n")+1)
 	}
-	return job.Final(ReasonSQLFailed, fmt.Errorf("%s: %w: correct it; it runs as role of the application, which is no superuser", where, local.Plain(err)))
+	return job.Final(ReasonSQLFailed, fmt.Errorf("%s: %w: correct it; it runs as the role of the application, which is not a superuser", where, local.Plain(err)))
 }

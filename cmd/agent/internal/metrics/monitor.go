@@ -240,7 +240,7 @@ func (m *monitorSessions) plainly(err error) error {
 	case errors.As(err, &fault) && fault.Code == "57014", errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("it took longer than %s", m.each)
 	case errors.As(err, &fault) && strings.HasPrefix(fault.Code, "22"):
-		return fmt.Errorf("a value is not what it should be, such as a GAUGE that is no number (SQLSTATE %s)", fault.Code)
+		return fmt.Errorf("a value is not what it should be, such as a GAUGE that is not a number (SQLSTATE %s)", fault.Code)
 	}
 	return local.Plain(err)
 }

@@ -73,7 +73,7 @@ func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end 
 	if lacked != "" {
 		return r.explain(fmt.Errorf("%w: segment %s of lineage %s", errMissing, lacked, r.task.Lineage))
 	}
-	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive goes on to %s: the WAL behind it is damaged (segment %s of lineage %s)",
+	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive goes on to %s: the WAL after that is damaged (segment %s of lineage %s)",
 		end, header.EndLSN, postgres.SegmentOf(r.last.Timeline, end, r.last.SegSize), r.task.Lineage))
 }
 

@@ -132,7 +132,7 @@ func (t *tail) fillGaps(ctx context.Context, rest *archive.Rest, lineage string)
 		err := t.put(ctx, rest, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			return job.Final(ReasonNotArchived, fmt.Errorf("segment %s, which the safety backup needs to lead to the end of the previous data, is neither "+
-				"archived nor on the volume, so nothing was touched: create another Restore, whose safety backup begins behind it", name))
+				"archived nor on the volume, so nothing was touched: create another Restore, whose safety backup begins after it", name))
 		}
 		if err != nil {
 			return err

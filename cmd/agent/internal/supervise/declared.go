@@ -54,7 +54,7 @@ func (s *primaryServices) keepDeclared(ctx context.Context) bool {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Warn("what is declared can't be seen to yet", "error", err)
+			s.Log.Warn("declared roles and databases can't be applied yet", "error", err)
 		}
 		return false
 	}

@@ -43,7 +43,7 @@ func (s *primaryServices) keepDeclaredSlots(ctx context.Context, keeper *logical
 	found, err := keeper.Keep(limited, config.ReplicationSlots)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Warn("declared replication slots can't be seen to yet", "error", err)
+			s.Log.Warn("declared replication slots can't be applied yet", "error", err)
 		}
 		return
 	}

@@ -23,7 +23,7 @@ func (r *runner) follow(ctx context.Context, want elect.Want) error {
 		how = byClone
 	}
 	if want.CampaignAsIs && how != asItIs && r.repair.campaignsAsIs(ctx, config.DataGeneration) {
-		r.Log.Warn("the last server on the data was a primary, and nobody is there to follow; it is started as a replica, to stand for election", "copy", g.ID)
+		r.Log.Warn("the last server on the data was a primary, and there is no primary to follow; starting as a replica to campaign", "copy", g.ID)
 		if err := settings.MarkStandby(r.Volume.PGData(g.ID)); err != nil {
 			return r.unable(ctx, err)
 		}

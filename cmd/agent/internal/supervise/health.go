@@ -15,7 +15,7 @@ import (
 const (
 	knockPause = 5 * time.Second
 	knockTime  = 4 * time.Second
-	// frozenTime is how long a postmaster may be stopped, and deafTime how long it may not answer at the door. The latter is
+	// frozenTime is how long a postmaster may be stopped, and deafTime how long it may accept no connections. The latter is
 	// long: a busy machine is no reason to kill a server.
 	frozenTime = 3 * time.Second
 	deafTime   = 20 * time.Second
@@ -24,7 +24,7 @@ const (
 // health is whether a running server lets anybody in.
 type health struct {
 	*instance
-	answered atomic.Pointer[time.Time] // when it has answered at the door last; any goroutine may use it
+	answered atomic.Pointer[time.Time] // when it has accepted a connection last; any goroutine may use it
 	frozen   time.Time                 // since when it is stopped; zero: it isn't. Only the loop uses it
 }
 
@@ -40,7 +40,7 @@ func (h *health) note() {
 	h.answered.Store(&now)
 }
 
-// knock asks at the door of the server every now and then, until ctx ends.
+// knock connects to the server every now and then, until ctx ends.
 func (h *health) knock(ctx context.Context) {
 	tick := time.NewTicker(knockPause)
 	defer tick.Stop()
@@ -48,7 +48,7 @@ func (h *health) knock(ctx context.Context) {
 		if err := h.knockOnce(ctx); err == nil {
 			h.note()
 		} else if ctx.Err() == nil {
-			h.Log.Warn("PostgreSQL does not answer at the door", "error", err)
+			h.Log.Warn("PostgreSQL does not accept new connections", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -94,7 +94,7 @@ func (h *health) sick(server *postmaster.Server) string {
 		return "the postmaster is stopped by a signal"
 	}
 	if answered := *h.answered.Load(); now.Sub(answered) >= deafTime {
-		return fmt.Sprintf("the postmaster lets nobody in since %s", answered.UTC().Format(time.TimeOnly))
+		return fmt.Sprintf("the postmaster has accepted no connections since %s", answered.UTC().Format(time.TimeOnly))
 	}
 	return ""
 }

@@ -49,7 +49,7 @@ func (s *Supervisor) Reinit(request agentapi.ReinitRequest) (agentapi.ReinitStat
 	default:
 		var err error
 		if g, err = s.Volume.Resolve(s.Status().DataGeneration); err != nil {
-			refusal = fmt.Sprintf("%s has no whole copy of the data, so it is cloned anyway.", s.Pod)
+			refusal = fmt.Sprintf("%s has no complete copy of the data, so it is cloned anyway.", s.Pod)
 		}
 	}
 	return s.reinits.take(request.Token, g, refusal)

@@ -220,7 +220,7 @@ func (r *repair) cloneIn(m method, leader string) (time.Duration, string) {
 	if m != byClone || pause <= 0 {
 		return 0, ""
 	}
-	return pause, fmt.Sprintf("The last clone from %s led nowhere; another one is made in %v. %s", leader, pause.Round(time.Second), r.message)
+	return pause, fmt.Sprintf("The last clone from %s failed. Next attempt in %v. %s", leader, pause.Round(time.Second), r.message)
 }
 
 func (o *Options) replicateInstance(major int, binDir string, paths settings.Paths) replicate.Instance {

@@ -115,7 +115,7 @@ func (s *server) keepReadOnly() {
 	replication := s.conf.replication
 	replication.ReadOnly = full
 	if err := s.conf.rewrite(s.postmaster, replication); err != nil {
-		s.Log.Error("clients can't be kept from writing, or be let", "readOnly", full, "error", err)
+		s.Log.Error("can't switch clients between read-only and read-write", "readOnly", full, "error", err)
 		if errors.Is(err, syscall.ENOSPC) {
 			s.disk.giveReserve()
 		}

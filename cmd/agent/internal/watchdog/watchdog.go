@@ -79,7 +79,7 @@ func read(in io.Reader, lines chan<- permission, failed chan<- error) {
 		until, dir, _ := strings.Cut(scanner.Text(), " ")
 		nanoseconds, err := strconv.ParseInt(until, 10, 64)
 		if err != nil {
-			failed <- fmt.Errorf("a line that is no permission: %w", err)
+			failed <- fmt.Errorf("a line that is not a permission: %w", err)
 			return
 		}
 		lines <- permission{time.Duration(nanoseconds), dir}

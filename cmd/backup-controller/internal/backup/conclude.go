@@ -92,7 +92,7 @@ func damageOf(damaged *v1alpha1.DamagedPages) string {
 	if len(damaged.Pages) > 0 {
 		first = fmt.Sprintf(", such as block %d of %s", damaged.Pages[0].Block, damaged.Pages[0].File)
 	}
-	return fmt.Sprintf("%d pages of the database fail their checksum%s, and the backup has them as they are. Look at the disk, and restore a backup without such pages, or rebuild what they belong to. Retention keeps the last backup without them.",
+	return fmt.Sprintf("%d pages of the database fail their checksum%s, and the backup contains them unchanged. Look at the disk, and restore a backup without such pages, or rebuild what they belong to. Retention keeps the last backup without them.",
 		damaged.Count, first)
 }
 

@@ -43,7 +43,7 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"The data is not deleted, because it may belong to somebody else. %s %s", foreign.why, letGo))
 	case errors.Is(result.err, objstore.ErrLocked):
-		return flow.Poll(lockedRetry, v1alpha1.ReasonRetained, fmt.Sprintf("The data stays for now. %s It is deleted once that is over. %s", explain(result.err), letGo))
+		return flow.Poll(lockedRetry, v1alpha1.ReasonRetained, fmt.Sprintf("The data is kept for now. %s It is deleted afterwards. %s", explain(result.err), letGo))
 	case result.err != nil:
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
 			"The data can't be deleted from BackupRepository %s now: %s The controller tries again. %s", o.planned.Name, explain(result.err), letGo))

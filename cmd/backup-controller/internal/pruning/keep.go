@@ -58,7 +58,7 @@ func (r *run) keep(ctx context.Context) error {
 		}
 		err := r.clean(ctx, l, plan, sweep)
 		if errors.Is(err, objstore.ErrLocked) {
-			r.waitFor("The rest of what no rule keeps in lineage %s stays for now. %s", l.Lineage.Lineage, objstore.Explain(err))
+			r.waitFor("Some data in lineage %s that no rule keeps can't be deleted yet. %s", l.Lineage.Lineage, objstore.Explain(err))
 			continue
 		}
 		if err != nil {

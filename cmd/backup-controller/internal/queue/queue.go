@@ -25,7 +25,7 @@ const AskAgain = 2 * time.Minute
 // one is looked at every 20 seconds.
 const forgetAfter = 3 * AskAgain
 
-// Limits of backups that run at a time; 0 is no limit.
+// Limits of backups that run at a time; 0 means unlimited.
 type Limits struct {
 	All, Node int
 }
@@ -39,7 +39,7 @@ type Entry struct {
 	Requested bool
 	// Node on which it runs.
 	Node string
-	// Repository it is stored in, and how many may be stored there at a time; 0 is no limit.
+	// Repository it is stored in, and how many may be stored there at a time; 0 means unlimited.
 	Repository      types.NamespacedName
 	RepositoryLimit int
 
@@ -229,11 +229,11 @@ func (s *seats) take(entry Entry) {
 func (q *Queue) full(taken *seats, entry Entry) string {
 	switch {
 	case q.limits.All > 0 && taken.all >= q.limits.All:
-		return fmt.Sprintf("As many backups run as may at a time: %d in the suite (backups.maxConcurrent of the chart's values).", q.limits.All)
+		return fmt.Sprintf("The limit of concurrent backups is reached: %d in the suite (backups.maxConcurrent of the chart's values).", q.limits.All)
 	case q.limits.Node > 0 && taken.nodes[entry.Node] >= q.limits.Node:
-		return fmt.Sprintf("As many backups run as may at a time: %d on node %s (backups.maxConcurrentPerNode of the chart's values).", q.limits.Node, entry.Node)
+		return fmt.Sprintf("The limit of concurrent backups is reached: %d on node %s (backups.maxConcurrentPerNode of the chart's values).", q.limits.Node, entry.Node)
 	case entry.RepositoryLimit > 0 && taken.repositories[entry.Repository] >= entry.RepositoryLimit:
-		return fmt.Sprintf("As many backups run as may at a time: %d in BackupRepository %s (its spec.maxConcurrentBackups).", entry.RepositoryLimit, entry.Repository.Name)
+		return fmt.Sprintf("The limit of concurrent backups is reached: %d in BackupRepository %s (its spec.maxConcurrentBackups).", entry.RepositoryLimit, entry.Repository.Name)
 	}
 	return ""
 }

@@ -85,7 +85,7 @@ func Endangered(o *observed.Cluster) string {
 	for ordinal := range o.Reach() {
 		if Endangers(o, ordinal) {
 			name := o.Names.Instance(ordinal)
-			return fmt.Sprintf("PersistentVolumeClaim %s was deleted: it goes, with its data, as soon as pod %s ends, so nothing stops that pod but you. %s",
+			return fmt.Sprintf("PersistentVolumeClaim %s is marked for deletion, and is deleted with its data when pod %s ends. Howdah will not stop that pod. %s",
 				o.Names.Volume(ordinal), name, rescue(o, ordinal))
 		}
 	}

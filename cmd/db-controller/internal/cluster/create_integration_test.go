@@ -243,13 +243,13 @@ func TestARefusedParameterShowsTheAgentsSentence(t *testing.T) {
 	l.kube.set(func(s *standIn) {
 		s.answer = func(status *agentapi.Status) {
 			if status.ConfigHash != good {
-				status.ConfigErrorHash, status.ConfigHash, status.ConfigError = status.ConfigHash, good, "work_mem is no number"
+				status.ConfigErrorHash, status.ConfigHash, status.ConfigError = status.ConfigHash, good, "work_mem is not a number"
 			}
 		}
 	})
 	l.change(shop, func() { shop.Spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{"work_mem": "much"} })
 	message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonConfigurationInvalid)
-	if !strings.Contains(message, "work_mem is no number") {
+	if !strings.Contains(message, "work_mem is not a number") {
 		t.Errorf("message: %s", message)
 	}
 	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)

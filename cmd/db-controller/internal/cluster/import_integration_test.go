@@ -47,7 +47,7 @@ func TestAnImportShowsHowFarItIsAndIsRecordedBeforePostgreSQLStarts(t *testing.T
 	l.change(report, func() {
 		report.Data = map[string]string{
 			agentapi.ImportProgressKey:  `{"phase":"Copying","doneBytes":1048576,"totalBytes":4194304,"bytesPerSecond":1048576,"secondsLeft":3,"message":"Database shop: table 2 of 9."}`,
-			agentapi.ImportPreflightKey: `{"sourceVersion":"15.18","databases":["shop"],"warnings":["Subscriptions stay out."],"rolesWithoutPassword":["old"]}`,
+			agentapi.ImportPreflightKey: `{"sourceVersion":"15.18","databases":["shop"],"warnings":["Subscriptions are not imported."],"rolesWithoutPassword":["old"]}`,
 		}
 	})
 	l.eventually("status says how far it is", func() bool {

@@ -148,7 +148,7 @@ func TestOnlyTheDatabaseThatWasReleasedIsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	message = l.awaitCondition(unlike, v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTakeoverRefused)
-	if !strings.Contains(message, "spec.bootstrap can't be changed of it") {
+	if !strings.Contains(message, "its spec.bootstrap can't be changed") {
 		t.Errorf("message: %s", message)
 	}
 	l.beginDeletion(unlike)

@@ -106,7 +106,7 @@ func (r *Reconciler) runChosen(o *observed.Cluster, chosen choice) (wrong string
 	if chosen.generation != status.DataGeneration {
 		agent := o.Agents[chosen.instance]
 		if agent == nil || agent.Adoption == nil || agent.Adoption.DataGeneration != chosen.generation || !agent.Adoption.Whole {
-			return fmt.Sprintf(" %s has no whole copy of data generation %s; name another instance.", chosen.instance, chosen.generation)
+			return fmt.Sprintf(" %s has no complete copy of data generation %s; name another instance.", chosen.instance, chosen.generation)
 		}
 		if wrong := runOther(o, r.Images, agent.Adoption); wrong != "" {
 			return wrong

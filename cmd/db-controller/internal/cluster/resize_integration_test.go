@@ -83,7 +83,7 @@ func TestMoreMemoryReachesRunningPods(t *testing.T) {
 	})
 	l.eventually("it is said what the next restart brings", func() bool {
 		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
-		return strings.Contains(message, "shared_buffers follows the memory at the next restart")
+		return strings.Contains(message, "shared_buffers takes its value for the new memory at the next restart")
 	})
 	l.settle()
 	set := &appsv1.StatefulSet{}

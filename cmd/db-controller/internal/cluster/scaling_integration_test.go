@@ -112,7 +112,7 @@ func TestAPrimaryThatIsToGoGivesItsRoleAwayFirst(t *testing.T) {
 	l.scale(shop, 2)
 	l.eventually("it is said why nothing happens", func() bool {
 		message := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonScaling)
-		return strings.Contains(message, "shop-2 is primary, and is to be removed. shop-2 didn't hand over to shop-0: no member is fit.")
+		return strings.Contains(message, "shop-2 is the primary and will be removed. shop-2 didn't hand over to shop-0: no member is fit.")
 	})
 	if !l.there(&corev1.Pod{}, "shop-2") {
 		t.Fatal("it was taken away all the same")

@@ -40,7 +40,7 @@ func Obstacle(o *observed.Cluster) string {
 	case o.Operation != "":
 		return fmt.Sprintf("The database is released when %s has ended, as that needs the PostgresCluster. To end it, cancel it with spec.cancel: true, or make its spec.decision.", o.Operation)
 	case o.Undoable != "":
-		return fmt.Sprintf("The database is released when nothing leads back from %s any more. To decide that now, set spec.decision: Confirm there.", o.Undoable)
+		return fmt.Sprintf("The database is released once %s can no longer be undone. To decide that now, set spec.decision: Confirm there.", o.Undoable)
 	case len(o.Requests) > 0 || len(status.VolumeLocks) > 0:
 		return "The database is released when the volume lock is released."
 	case status.StorageMove != nil && status.StorageMove.Current != nil:

@@ -150,7 +150,7 @@ func otherSpec(o *observed.Cluster) string {
 		if err != nil {
 			recorded = []byte("as it was")
 		}
-		return fmt.Sprintf("The database that was released under this name is not taken over, because %s can't be changed of it. It was %s; null means that it was not set. "+
+		return fmt.Sprintf("The database that was released under this name is not taken over, because its %s can't be changed. It was %s; null means that it was not set. "+
 			"Create the PostgresCluster again with that.", field, recorded)
 	}
 	return ""

@@ -55,7 +55,7 @@ func TestOnlyWhatWasReleasedIsTakenOver(t *testing.T) {
 			o.Parts[1].Annotations = map[string]string{lease.AnnotationElection: `{"generation":"g1"}`}
 		}, "", ""},
 		"a StatefulSet was deleted":  {func(o *observed.Cluster) { o.Parts = o.Parts[1:] }, "", ""},
-		"another user":               {func(o *observed.Cluster) { o.Cluster.Spec.RunAs = &v1alpha1.RunAs{UserID: ptr.To[int64](26)} }, v1alpha1.ReasonTakeoverRefused, "spec.runAs can't be changed of it. It was null"},
+		"another user":               {func(o *observed.Cluster) { o.Cluster.Spec.RunAs = &v1alpha1.RunAs{UserID: ptr.To[int64](26)} }, v1alpha1.ReasonTakeoverRefused, "its spec.runAs can't be changed. It was null"},
 		"another class":              {func(o *observed.Cluster) { o.Cluster.Spec.Storage.StorageClassName = ptr.To("fast") }, v1alpha1.ReasonTakeoverRefused, "spec.storage.storageClassName"},
 		"another data generation":    {func(o *observed.Cluster) { o.Orphan.Status.DataGeneration = "g2" }, v1alpha1.ReasonTakeoverRefused, `data generation "g1"`},
 		"another identity":           {func(o *observed.Cluster) { o.Orphan.Identity = "u9" }, v1alpha1.ReasonTakeoverRefused, `identity "u1"`},

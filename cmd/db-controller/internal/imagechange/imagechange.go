@@ -254,7 +254,7 @@ func refusedMessage(o *observed.Cluster) string {
 		return fmt.Sprintf("The suite's image %s can't run this cluster, whose instances stay on %s: %s It isn't tried again. To try it, set spec.image: %[1]s. To run in another image of PostgreSQL %[4]d, set spec.image to that.",
 			refused.Image, status.Image, phrase.Sentence(refused.Message), status.MajorVersion)
 	}
-	return fmt.Sprintf("The image %s was taken back to %s: %s Set spec.image to another image of PostgreSQL %d; to try the same again, set it to %[2]s first.",
+	return fmt.Sprintf("The image was reverted from %s to %s: %s Set spec.image to another image of PostgreSQL %d. To retry, set spec.image to %[2]s first.",
 		status.RefusedImage.Image, status.Image, phrase.Sentence(status.RefusedImage.Message), status.MajorVersion)
 }
 

@@ -105,7 +105,7 @@ func TestAConditionSaysHowTheTrialOfAnImageStands(t *testing.T) {
 		"somebody else's Job": {wants(func(o *observed.Cluster) { o.ImageJob.Foreign = true }), "NameConflict", "Job shop-image already exists"},
 		"it was taken back": {wants(func(o *observed.Cluster) {
 			o.Cluster.Status.RefusedImage = &v1alpha1.RefusedImage{Image: "postgres:17.6", Message: "Container postgres waits"}
-		}), "ImageRefused", "postgres:17.6 was taken back to postgres:17: Container postgres waits. Set spec.image to another image of PostgreSQL 17; to try the same again, set it to postgres:17 first."},
+		}), "ImageRefused", "The image was reverted from postgres:17.6 to postgres:17: Container postgres waits. Set spec.image to another image of PostgreSQL 17. To retry, set spec.image to postgres:17 first."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if found := Condition(observedtest.Running(c.change)); found.Reason != c.reason || !strings.Contains(found.Message, c.says) {

@@ -82,7 +82,7 @@ func underWay(o *observed.Cluster) condition.Finding {
 	message := fmt.Sprintf("%d of %d instances run in the new image %s.", runs, o.Reach(), change.To)
 	if hold := updates.Hold(o); hold != "" {
 		return condition.False(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
-			"%s The others don't follow now: %s To have them follow at once, set spec.image: %s. To go back, set spec.image: %s.", message, phrase.Sentence(hold), change.To, change.From))
+			"%s The others are not updated yet: %s To update them now, set spec.image: %s. To go back, set spec.image: %s.", message, phrase.Sentence(hold), change.To, change.From))
 	}
 	return condition.False(v1alpha1.ReasonApplying, message)
 }

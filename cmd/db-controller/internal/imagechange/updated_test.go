@@ -63,7 +63,7 @@ func TestTheConditionUpdatedSaysWhatAnUpdateWaitsFor(t *testing.T) {
 		}), "False", "ImageRefused", "no such library. It isn't tried again. To try it, set spec.image: postgres:17.6.", true},
 		"under way": {updating(2), "False", "Applying", "1 of 3 instances run in the new image postgres:17.6.", false},
 		"stopped on its way": {observedtest.All(updating(2), func(o *observed.Cluster) { o.Cluster.Spec.Updates.Minor = v1alpha1.UpdateManual }), "False", "UpdatePending",
-			"The others don't follow now: spec.updates.minor is not Automatic. To have them follow at once, set spec.image: postgres:17.6. To go back, set spec.image: postgres:17.", false},
+			"The others are not updated yet: spec.updates.minor is not Automatic. To update them now, set spec.image: postgres:17.6. To go back, set spec.image: postgres:17.", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := observedtest.Trio(c.change)

@@ -23,7 +23,7 @@ func reportFailover(o *observed.Cluster, conditions map[string]condition.Finding
 	found := condition.True(v1alpha1.ReasonEnabled, "Another instance takes over when the primary fails."+renewal(o))
 	if until := failover.PausedUntil; until != nil && o.Now.Before(until.Time) {
 		found = condition.False(v1alpha1.ReasonPaused, fmt.Sprintf(
-			"If the primary fails, no instance takes over before %s, when the pause ends by itself. To end it now, remove spec.failover.pausedUntil.",
+			"Automatic failover is paused until %s: if the primary fails, no instance takes over. To end the pause now, remove spec.failover.pausedUntil.",
 			until.UTC().Format(time.RFC3339)))
 	}
 	conditions[v1alpha1.ConditionAutomaticFailover] = found
@@ -40,7 +40,7 @@ func renewal(o *observed.Cluster) string {
 	case election.Renewal == agentapi.RenewalMembers:
 		return fmt.Sprintf(" %s keeps the lease by the answers of its members.", primary.Pod)
 	case election.Renewal == "":
-		return fmt.Sprintf(" %s renews the lease at the API server: its agent is of a version that doesn't know spec.failover.renewal, until its pod is replaced.", primary.Pod)
+		return fmt.Sprintf(" %s renews the lease at the API server, because its agent is too old for spec.failover.renewal. Replace its pod.", primary.Pod)
 	case len(election.Silent) > 0:
 		return fmt.Sprintf(" %s renews the lease at the API server, because it gets no answer to its datagrams from %s. Let UDP port %d through between the "+
 			"pods of the cluster, and replace pods of an earlier version of the suite.", primary.Pod, strings.Join(election.Silent, " and "), agentapi.AgentPort)

@@ -28,7 +28,7 @@ func TestTheConditionSaysHowThePrimaryKeepsItsLease(t *testing.T) {
 		"all members answer":     {keeps(agentapi.RenewalMembers), "shop-0 keeps the lease by the answers of its members."},
 		"they have yet to":       {keeps(agentapi.RenewalAPIServer), "until all members have answered its datagrams for some seconds."},
 		"some are silent":        {keeps(agentapi.RenewalAPIServer, "shop-1", "shop-2"), "it gets no answer to its datagrams from shop-1 and shop-2. Let UDP port 8443 through"},
-		"the agent is too old":   {keeps(""), "its agent is of a version that doesn't know spec.failover.renewal, until its pod is replaced."},
+		"the agent is too old":   {keeps(""), "because its agent is too old for spec.failover.renewal. Replace its pod."},
 		"the primary is unknown": {observedtest.All(keeps(""), func(o *observed.Cluster) { o.Agents["shop-0"].Election = nil }), "when the primary fails."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,8 +22,8 @@ func reportRepair(o *observed.Cluster, conditions map[string]condition.Finding) 
 	switch found := condition.True(v1alpha1.ReasonEnabled, "Instances are restarted, rewound and cloned where they need it."); {
 	case repair.Paused(o.Now):
 		conditions[v1alpha1.ConditionAutomaticRepair] = condition.False(v1alpha1.ReasonPaused, fmt.Sprintf(
-			"No PostgreSQL that ended by itself is started again, and nothing is rewound or cloned before %s, when the pause ends by itself.%s "+
-				"To end it now, remove spec.repair.pausedFrom and pausedUntil.", until, heldBack(o)))
+			"Automatic repair is paused until %s: an instance that fails is not restarted, rewound or cloned.%s "+
+				"To end the pause now, remove spec.repair.pausedFrom and pausedUntil.", until, heldBack(o)))
 	case o.Now.Before(repair.PausedFrom.Time):
 		found.Message += fmt.Sprintf(" That is paused from %s until %s.", from, until)
 		fallthrough

@@ -23,7 +23,7 @@ func TestMoreMemoryAloneRestartsNothing(t *testing.T) {
 		status string
 		says   string
 	}{
-		"shared_buffers wait for the next restart": {observedtest.Grown("shared_buffers"), rolling.MoveNone, "True", "shared_buffers follows the memory at the next restart"},
+		"shared_buffers wait for the next restart": {observedtest.Grown("shared_buffers"), rolling.MoveNone, "True", "shared_buffers takes its value for the new memory at the next restart"},
 		"an agent is silent for a moment": {observedtest.All(observedtest.Grown("shared_buffers"), func(o *observed.Cluster) {
 			Write(o, flow.Next)
 			o.Agents = nil
@@ -61,7 +61,7 @@ func TestOtherResourcesReachRunningPodsOrTakeNewOnes(t *testing.T) {
 		}
 	}
 	o := observedtest.Trio(observedtest.All(memory("1Gi"), has, memory("2Gi")))
-	if next, found := rolling.NextMove(o), Resizing(o); next.Kind != rolling.MoveNone || found.Message != "Pod shop-0 is given other resources while it runs." {
+	if next, found := rolling.NextMove(o), Resizing(o); next.Kind != rolling.MoveNone || found.Message != "Pod shop-0 is being resized without a restart." {
 		t.Errorf("more: %+v, %+v", next, found)
 	}
 	o = observedtest.Trio(observedtest.All(memory("2Gi"), has, memory("1Gi")))

@@ -34,7 +34,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 			return withProgress(o, found, outcome)
 		}
 	}
-	return condition.True(v1alpha1.ReasonCurrent, "What runs is what spec asks for."+withNextRestart(o))
+	return condition.True(v1alpha1.ReasonCurrent, "Everything in spec is in effect."+withNextRestart(o))
 }
 
 // withProgress adds how far a change is that goes from one instance to the next.
@@ -65,7 +65,7 @@ func desiredVersion(o *observed.Cluster) condition.Finding {
 			advice = fmt.Sprintf("Set version: %d together with image: %s, which runs; the %s of spec.image is of another version.", runs, o.Cluster.Status.Image, image)
 		}
 		return condition.False(v1alpha1.ReasonVersionBehind, fmt.Sprintf(
-			"PostgreSQL %d runs, which can't go back to the %d of spec.version. %s", runs, spec, advice))
+			"PostgreSQL %d is running and can't be downgraded to %d (spec.version). %s", runs, spec, advice))
 	}
 	return condition.Finding{}
 }
@@ -143,7 +143,7 @@ func configurationPending(o *observed.Cluster) condition.Finding {
 func Resizing(o *observed.Cluster) condition.Finding {
 	for i := range o.Pods {
 		if state, _ := desired.ResizeOf(o, &o.Pods[i]); state != statefulset.ResizeNot {
-			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s is given other resources while it runs.", o.Pods[i].Name))
+			return condition.False(v1alpha1.ReasonApplying, fmt.Sprintf("Pod %s is being resized without a restart.", o.Pods[i].Name))
 		}
 	}
 	return condition.Finding{}
@@ -153,7 +153,7 @@ func Resizing(o *observed.Cluster) condition.Finding {
 func withNextRestart(o *observed.Cluster) string {
 	for i := range o.Cluster.Status.Instances {
 		if instance := &o.Cluster.Status.Instances[i]; desired.WaitsForRestart(o, instance) {
-			return fmt.Sprintf(" %s follows the memory at the next restart of PostgreSQL, for which nothing is taken down.", phrase.List(instance.PendingRestart))
+			return fmt.Sprintf(" %s takes its value for the new memory at the next restart; nothing is restarted for it.", phrase.List(instance.PendingRestart))
 		}
 	}
 	return ""

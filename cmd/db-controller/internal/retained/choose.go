@@ -151,7 +151,7 @@ func (s *set) targetFits() string {
 			"If it is lost for good, choose the instance to go on with, and lose what only %[1]s had. %s",
 			s.target, again("spec.bootstrap.volumes.instance: %s", s.example()))
 	case target.Ordinal >= s.wanted:
-		return fmt.Sprintf("%s is to begin, and is not among the %d instances of spec.instances. Set spec.instances to at least %d; it can be reduced "+
+		return fmt.Sprintf("The cluster must start from %s, but spec.instances is only %d. Set spec.instances to at least %d; it can be reduced "+
 			"when the cluster runs.", s.target, s.wanted, target.Ordinal+1)
 	}
 	return ""

@@ -91,10 +91,11 @@ func (s *Steps) FreeInstances(ctx context.Context, o *observed.Cluster) flow.Out
 		return flow.Next
 	}
 	name := o.Names.Instance(primary)
-	why := fmt.Sprintf("%s is primary, and is to be removed.", name)
+	why := fmt.Sprintf("%s is the primary and will be removed.", name)
 	heir := availability.Heir(o, o.Wanted())
 	if heir < 0 {
-		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonScaling, why+" It waits until an instance that stays can take over: "+scaling.WhyNoHeir(o))
+		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonScaling, fmt.Sprintf(
+			"%s is the primary and will be removed once a remaining instance can take over: %s", name, scaling.WhyNoHeir(o)))
 	}
 	return s.GiveAway(ctx, o, "scale", heir, why)
 }

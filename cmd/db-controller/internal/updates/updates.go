@@ -75,7 +75,7 @@ func Obstacle(o *observed.Cluster) string {
 	case o.Operation != "":
 		return fmt.Sprintf("It waits until %s has ended.", o.Operation)
 	case len(o.Requests) > 0 || len(o.Cluster.Status.VolumeLocks) > 0:
-		return "It waits until nobody requests the volumes of the cluster."
+		return "It waits until no Restore or Upgrade requests the volume lock."
 	case change != nil:
 		return fmt.Sprintf("It waits until the change to %s has reached every instance.", change.To)
 	case primary < 0 || o.Reach() != o.Wanted():

@@ -152,8 +152,8 @@ func untold(o *observed.Cluster) string {
 			continue
 		}
 		if !told.ReplicasLast || agent == nil || !desired.ConfigApplied(agent, told.Hash()) {
-			return fmt.Sprintf("Instance %s does not know yet that replicas end after their primary, and nothing is stopped before. "+
-				"If this lasts, its agent is that of an earlier suite: delete the pod, and it comes back with the present one.", pod.Name)
+			return fmt.Sprintf("Waiting for the agent of %s to acknowledge that replicas stop after the primary. Nothing is stopped until then. "+
+				"If this lasts, the agent is that of an earlier suite: delete the pod, and it is created again with the current one.", pod.Name)
 		}
 	}
 	return ""

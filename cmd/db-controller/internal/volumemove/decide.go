@@ -159,7 +159,7 @@ func byWork(o *observed.Cluster) string {
 	case o.Operation != "":
 		return fmt.Sprintf("%s has not ended.", o.Operation)
 	case len(o.Requests) > 0 || len(status.VolumeLocks) > 0:
-		return "Somebody requests the volumes of the cluster."
+		return "A Restore or an Upgrade has requested the volume lock."
 	case o.Undoable != "":
 		return fmt.Sprintf("Its previous data is on these volumes until %s is confirmed or undone: set its spec.decision.", o.Undoable)
 	case o.BackingUp != "":

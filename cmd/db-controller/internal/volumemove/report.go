@@ -76,8 +76,8 @@ func cloning(o *observed.Cluster, instance string) string {
 // planned is the plan in words, and what is in its way or leads on.
 func planned(o *observed.Cluster) string {
 	move := o.Cluster.Status.StorageMove
-	text := fmt.Sprintf("To come from volumes of %s to volumes of %s, each instance has to be cloned to a new one, and its previous volume is deleted: "+
-		"one after the other, the primary last and after a switchover.", describe(move.From), describe(move.To))
+	text := fmt.Sprintf("To move from volumes of %s to volumes of %s, each instance is cloned to a new volume and its old volume is deleted: "+
+		"replicas first, one at a time, then the primary, after a switchover.", describe(move.From), describe(move.To))
 	if used, needed := needs(o); used != nil && shrinks(o) && needed.Cmp(move.To.Size) <= 0 {
 		text += fmt.Sprintf(" The data fits: the primary uses %s, so a new volume needs %s at least.", used.String(), needed.String())
 	}

@@ -48,8 +48,8 @@ func (r Request) Begin(ctx context.Context, c client.Client, key client.ObjectKe
 	if r.Failover {
 		rest = "If the primary ends, no instance takes over either."
 	}
-	fmt.Fprintf(out, "Until %s no PostgreSQL of %s that ended by itself is started again, and nothing is rewound or cloned. %s\n",
-		until.Format(time.RFC3339), key.Name, rest)
+	fmt.Fprintf(out, "Automatic repair of %s is paused until %s: an instance that fails is not restarted, rewound or cloned. %s\n",
+		key.Name, until.Format(time.RFC3339), rest)
 	return nil
 }
 

@@ -42,7 +42,7 @@ func TestAPauseIsWrittenAndTakenBackAndLeavesTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if spec := read(); !spec.Repair.Paused(now.Add(23*time.Hour)) || spec.Repair.Paused(now.Add(24*time.Hour)) || !spec.Repair.KeepReplacedCopies ||
-		spec.Failover.PausedUntil != nil || !strings.HasPrefix(out.String(), "Until 2026-03-02T12:00:00Z no PostgreSQL of shop") {
+		spec.Failover.PausedUntil != nil || !strings.HasPrefix(out.String(), "Automatic repair of shop is paused until 2026-03-02T12:00:00Z: ") {
 		t.Errorf("%+v, %+v, %s", spec.Repair, spec.Failover, out.String())
 	}
 	if err := (Request{For: time.Hour, Failover: true}).Begin(t.Context(), c, key, now, io.Discard); err != nil {

@@ -88,10 +88,10 @@ func planned(plan *v1alpha1.RestorePlan) string {
 	}
 	text += damaged(plan) + notTaken(plan)
 	if plan.DiscardsPrevious {
-		text += " The previous data is given up for it, as discardPrevious requests, so only restoring the safety backup can undo it."
+		text += " It discards the previous data (discardPrevious); only a restore of the safety backup can undo that."
 	}
 	if plan.ExpectedSeconds > 0 {
-		text += fmt.Sprintf(" It takes about %ds, by the last restore.", plan.ExpectedSeconds)
+		text += fmt.Sprintf(" It takes about %ds, judging by the last restore.", plan.ExpectedSeconds)
 	}
 	return text + " Nothing was touched, as spec.mode is Plan."
 }
@@ -111,5 +111,5 @@ func notTaken(plan *v1alpha1.RestorePlan) string {
 		return ""
 	}
 	return fmt.Sprintf(" The repository is neither encrypted nor signed, so these parts of what it records of the PostgresCluster are not used: %s. "+
-		"Set in spec.destination.newCluster, or in the new PostgresCluster, what is yours.", strings.Join(plan.Dropped, ", "))
+		"Set again those that you need, in spec.destination.newCluster or in the new PostgresCluster.", strings.Join(plan.Dropped, ", "))
 }

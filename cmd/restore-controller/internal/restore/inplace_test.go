@@ -299,7 +299,7 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		"nothing leads back from what it runs on": {func(o *observed) {
 			o.cluster.Status.DataGeneration = "g5"
 			o.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
-		}, flow.KindStop, "can't come back, as no Restore or Upgrade leads back from data generation g5. The previous data is still on the volume of shop-1"},
+		}, flow.KindStop, "can't be restored, because no Restore or Upgrade can undo data generation g5. The previous data is still on the volume of shop-1"},
 		"a person may still choose what it runs on": {func(o *observed) {
 			o.cluster.Status.DataGeneration = "g5"
 			o.cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse}}
@@ -310,7 +310,7 @@ func TestWhatCannotBeUndoneIsSaidWhileTheClusterServes(t *testing.T) {
 		}, flow.KindWait, "To undo this as well, first set spec.decision: Undo of Restore later."},
 		"what replaced it was confirmed": {func(o *observed) {
 			o.cluster.Status.DataGeneration, o.cluster.Status.ReleasedDataGenerations = "g5", []string{"g3", "g1"}
-		}, flow.KindStop, "can't come back, as what replaced it was confirmed. The previous data is still on the volume of shop-1, and is removed with this Restore."},
+		}, flow.KindStop, "can't be restored, because what replaced it was confirmed. The previous data is still on the volume of shop-1, and is removed with this Restore."},
 		"the cluster is gone":         {func(o *observed) { o.cluster = nil }, flow.KindStop, "was deleted, and its previous data with it"},
 		"the instance was taken away": {func(o *observed) { o.cluster.Status.Instances = o.cluster.Status.Instances[:1] }, flow.KindStop, "is on the volume of shop-1"},
 	} {

@@ -95,7 +95,7 @@ func unset(names []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" The repository is neither encrypted nor signed, so what loads code or runs a command was removed from postgresql.auto.conf: %s. "+
-		"Set what is yours in spec.postgresql.parameters, or with ALTER SYSTEM.", strings.Join(names, ", "))
+		"Set again those that you need, in spec.postgresql.parameters or with ALTER SYSTEM.", strings.Join(names, ", "))
 }
 
 // unarchived says that the new cluster has no archive, where that is so.

@@ -21,7 +21,7 @@ func signalCommand(options *options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			signal := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(args[1]), "SIG"))
 			if signal == 0 {
-				return fmt.Errorf("%q is no signal: write KILL, STOP, CONT or another one", args[1])
+				return fmt.Errorf("%q is not a signal: write KILL, STOP, CONT or another one", args[1])
 			}
 			return onCluster(cmd.Context(), options, func(_ context.Context, c *cluster.Cluster) error {
 				return c.Signal(args[0], program, signal)
