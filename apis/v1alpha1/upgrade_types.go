@@ -70,7 +70,7 @@ type UpgradeSpec struct {
 	// copy. The cluster itself is not touched. Without it, the cluster is upgraded.
 	// +optional
 	Rehearsal *Rehearsal `json:"rehearsal,omitempty"`
-	// Automatic has the upgrade go by spec.updates of its cluster: the cluster is stopped only while spec.updates.major is Automatic and the
+	// Automatic makes the upgrade follow spec.updates of its cluster: the cluster is stopped only while spec.updates.major is Automatic and the
 	// window is open, and after a backup of what runs if it has a repository. The upgrade-controller sets it in the Upgrades that it
 	// creates because of that policy.
 	// +optional

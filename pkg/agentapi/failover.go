@@ -28,7 +28,7 @@ const (
 	ProfilePatient = "Patient"
 )
 
-// Ways of keeping the lease: by writing it again and again, or by the word of the members, where all of them answer.
+// Ways of renewing the lease: by writing it again and again, or through the members, where all of them answer.
 const (
 	RenewalAPIServer = "APIServer"
 	RenewalMembers   = "Members"

@@ -75,7 +75,7 @@ func Decide(f Facts) Decision {
 	case !check.DeletionTimestamp.IsZero():
 		return Decision{Message: fmt.Sprintf("Upgrade %s is being deleted. After that, another check is made.", check.Name)}
 	case check.Status.CompletedAt == nil:
-		return Decision{Message: fmt.Sprintf("Upgrade %s checks whether it can be upgraded, before anything else is done.", check.Name)}
+		return Decision{Message: fmt.Sprintf("Upgrade %s checks whether PostgresCluster %s can be upgraded, before anything else is done.", check.Name, f.Cluster.Name)}
 	case !meta.IsStatusConditionTrue(check.Status.Conditions, v1alpha1.ConditionSucceeded):
 		return Decision{Message: fmt.Sprintf("The check has failed: %s Nothing more is done. When that is fixed, delete Upgrade %s, and another check is made.", says(check), check.Name)}
 	}
@@ -97,11 +97,11 @@ func (f Facts) image() string {
 // begin has the check made, unless something else goes on.
 func (f Facts) begin() Decision {
 	if obstacle := f.Obstacle(""); obstacle != "" {
-		return Decision{Message: "The upgrade-controller checks first whether it can be upgraded. " + obstacle}
+		return Decision{Message: fmt.Sprintf("The upgrade-controller checks first whether PostgresCluster %s can be upgraded. %s", f.Cluster.Name, obstacle)}
 	}
 	check := f.upgrade(CheckName(f.Cluster))
 	check.Spec.CheckOnly = true
-	return Decision{Create: check, Message: fmt.Sprintf("Upgrade %s is being created, which checks whether it can be upgraded.", check.Name)}
+	return Decision{Create: check, Message: fmt.Sprintf("Upgrade %s is being created, which checks whether PostgresCluster %s can be upgraded.", check.Name, f.Cluster.Name)}
 }
 
 // follow has the upgrade made that was checked, once.
@@ -110,15 +110,15 @@ func (f Facts) follow(check *v1alpha1.Upgrade) Decision {
 	successor, recorded := f.find(name), check.Status.Successor
 	switch {
 	case successor == nil && recorded != nil:
-		return Decision{Message: fmt.Sprintf("Nothing is done, because Upgrade %s was deleted. To have it upgraded all the same, delete Upgrade %s, and it begins with another check.", recorded.Name, check.Name)}
+		return Decision{Message: fmt.Sprintf("Nothing is done, because Upgrade %s was deleted. To upgrade the cluster anyway, delete Upgrade %s, and it begins with another check.", recorded.Name, check.Name)}
 	case successor == nil:
 		return f.upgradeNow(name)
 	case !metav1.IsControlledBy(successor, f.Cluster) || !successor.Spec.Automatic || successor.Spec.CheckOnly:
 		return Decision{Message: fmt.Sprintf("Nothing is done: Upgrade %s was created by somebody else, and the automatic one needs its name. Delete it.", name)}
 	}
-	decision := Decision{Message: fmt.Sprintf("Upgrade %s upgrades it. %s", name, says(successor))}
+	decision := Decision{Message: fmt.Sprintf("Upgrade %s upgrades PostgresCluster %s. %s", name, f.Cluster.Name, says(successor))}
 	if successor.Status.CompletedAt != nil {
-		decision.Message = fmt.Sprintf("Upgrade %s has ended: %s It is not tried again. When you want it to be, delete Upgrade %s, and it begins with another check.", name, says(successor), check.Name)
+		decision.Message = fmt.Sprintf("Upgrade %s has ended: %s It is not tried again. To retry, delete Upgrade %s, and it begins with another check.", name, says(successor), check.Name)
 	}
 	if recorded == nil {
 		decision.Check, decision.Successor = check, successor
@@ -133,9 +133,9 @@ func (f Facts) upgradeNow(name string) Decision {
 		wait = f.Obstacle("")
 	}
 	if wait != "" {
-		return Decision{Message: "The check has found no obstacle, and the upgrade-controller is going to upgrade it. " + wait, Opens: opens}
+		return Decision{Message: fmt.Sprintf("The check has found no obstacle, and the upgrade-controller is going to upgrade PostgresCluster %s. %s", f.Cluster.Name, wait), Opens: opens}
 	}
-	return Decision{Create: f.upgrade(name), Message: fmt.Sprintf("Upgrade %s is being created, which upgrades it.", name)}
+	return Decision{Create: f.upgrade(name), Message: fmt.Sprintf("Upgrade %s is being created, which upgrades PostgresCluster %s.", name, f.Cluster.Name)}
 }
 
 // Wait says until when an automatic upgrade waits, and when that is; empty: its time has come. A window that never opens has no time.
@@ -145,7 +145,7 @@ func (f Facts) Wait() (message string, opens time.Time) {
 	case !Automatic(f.Cluster):
 		return "It waits until spec.updates.major is Automatic.", time.Time{}
 	case err != nil:
-		return "It waits forever: " + flow.Sentence(err.Error()), time.Time{}
+		return "The upgrade can never start: " + flow.Sentence(err.Error()), time.Time{}
 	case earliest.After(f.Now):
 		return fmt.Sprintf("It waits until %s.", earliest.Format("2006-01-02 at 15:04 MST")), earliest
 	}

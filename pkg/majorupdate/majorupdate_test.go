@@ -120,19 +120,19 @@ func TestAVersionByPolicyIsCheckedFirstAndReachedOnceInItsWindow(t *testing.T) {
 		"a check for another image":          {func(f *Facts) { f.checked(); f.Cluster.Spec.Image = "mine:18" }, check, "which checks"},
 		"a check for another version":        {func(f *Facts) { f.checked(); f.Cluster.Spec.Version = 17; f.Images[17] = "postgres:17" }, check, "which checks"},
 		"a check for a former cluster":       {func(f *Facts) { f.checked(); f.Cluster.UID = "c2" }, check, "which checks"},
-		"it was checked, without a window":   {func(f *Facts) { f.checked() }, upgrades, "which upgrades it"},
+		"it was checked, without a window":   {func(f *Facts) { f.checked() }, upgrades, "which upgrades PostgresCluster shop."},
 		"it was checked, before the window":  {func(f *Facts) { sundays(f); f.checked() }, nothing, "It waits until 2026-03-08 at 03:00 UTC"},
-		"it was checked, in the window":      {func(f *Facts) { sundays(f); f.checked(); f.Now = noon.Add(15*time.Hour + 6*24*time.Hour) }, upgrades, "which upgrades it"},
+		"it was checked, in the window":      {func(f *Facts) { sundays(f); f.checked(); f.Now = noon.Add(15*time.Hour + 6*24*time.Hour) }, upgrades, "which upgrades PostgresCluster shop."},
 		"not before a time": {func(f *Facts) {
 			f.checked()
 			f.Cluster.Spec.Updates.NotBefore = &metav1.Time{Time: noon.Add(time.Hour)}
 		}, nothing, "It waits until 2026-03-01 at 13:00 UTC"},
-		"a window that is invalid":         {func(f *Facts) { sundays(f); f.Cluster.Spec.Updates.Window.TimeZone = "Mars"; f.checked() }, nothing, "It waits forever: spec.updates.window.timeZone"},
+		"a window that is invalid":         {func(f *Facts) { sundays(f); f.Cluster.Spec.Updates.Window.TimeZone = "Mars"; f.checked() }, nothing, "The upgrade can never start: spec.updates.window.timeZone"},
 		"it was checked, and made Manual":  {func(f *Facts) { f.checked(); f.Cluster.Spec.Updates.Major = v1alpha1.UpdateManual }, nothing, ""},
-		"its Upgrade exists":               {func(f *Facts) { f.followed() }, records, "upgrades it"},
-		"its Upgrade goes on":              {func(f *Facts) { f.followed(); f.recorded() }, nothing, "upgrades it"},
-		"its Upgrade has failed":           {func(f *Facts) { ended(f.followed(), metav1.ConditionFalse, "PostgreSQL 15 runs"); f.recorded() }, nothing, "PostgreSQL 15 runs. It is not tried again. When you want it to be, delete Upgrade shop-to-18-check-"},
-		"its Upgrade was deleted":          {func(f *Facts) { f.checked(); f.recorded() }, nothing, "was deleted. To have it upgraded all the same, delete Upgrade shop-to-18-check-"},
+		"its Upgrade exists":               {func(f *Facts) { f.followed() }, records, "upgrades PostgresCluster shop."},
+		"its Upgrade goes on":              {func(f *Facts) { f.followed(); f.recorded() }, nothing, "upgrades PostgresCluster shop."},
+		"its Upgrade has failed":           {func(f *Facts) { ended(f.followed(), metav1.ConditionFalse, "PostgreSQL 15 runs"); f.recorded() }, nothing, "PostgreSQL 15 runs. It is not tried again. To retry, delete Upgrade shop-to-18-check-"},
+		"its Upgrade was deleted":          {func(f *Facts) { f.checked(); f.recorded() }, nothing, "was deleted. To upgrade the cluster anyway, delete Upgrade shop-to-18-check-"},
 		"the name of its Upgrade is taken": {func(f *Facts) { f.followed().OwnerReferences = nil }, nothing, "created by somebody else"},
 	} {
 		t.Run(name, func(t *testing.T) {

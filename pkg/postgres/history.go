@@ -60,7 +60,7 @@ func (h TimelineHistory) follows(next TimelineSwitch) error {
 		last = h.Ancestors[n-1].Timeline
 	}
 	if next.Timeline <= last || next.Timeline >= h.Timeline {
-		return fmt.Errorf("history of timeline %d: %w: timeline %d behind %d", h.Timeline, ErrSyntax, next.Timeline, last)
+		return fmt.Errorf("history of timeline %d: %w: timeline %d after %d", h.Timeline, ErrSyntax, next.Timeline, last)
 	}
 	return nil
 }

@@ -248,7 +248,7 @@ func (r *summaryReader) end() error {
 		return r.failed("its checksum is wrong")
 	}
 	if _, err := r.from.ReadByte(); err != io.EOF {
-		return r.failed("it goes on behind its end")
+		return r.failed("there is data after its end")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/test/testkit/audit"
 )
 
-// An idle cluster of three writes its Lease, which it renews every 3.4 seconds. One that keeps it by its members' word writes it once in
+// An idle cluster of three writes its Lease, which it renews every 3.4 seconds. One that renews it through its members writes it once in
 // two minutes, and a single one writes nothing at all. All are looked at in the same minute.
 func TestIdleClustersWriteTheLeaseOfReplicasAndNothingElse(t *testing.T) {
 	onlyInFull(t, "it takes four minutes, in which fewer of the other tests may run, and budgets of a quiet pass have tests of their own")
@@ -39,7 +39,7 @@ func TestIdleClustersWriteTheLeaseOfReplicasAndNothingElse(t *testing.T) {
 	}
 	// On a busy machine an answer may be late, and then the lease is renewed until all answer again.
 	if seen := byWord.judge(log, from); byWord.renewed > 1 || seen.reads > 3 {
-		t.Errorf("by the members' word the lease was renewed %d times in a minute (%d writes), and %d times somebody read something", byWord.renewed, seen.leases, seen.reads)
+		t.Errorf("through the members the lease was renewed %d times in a minute (%d writes), and %d times somebody read something", byWord.renewed, seen.leases, seen.reads)
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *pacing) changing() bool { return p.Limits != p.wanted }
 func (p *pacing) settle() { p.Limits = p.wanted }
 
 // shorten takes shorter ones. A holder does that right after a renewal: its time must not be over at once. The age is that of a lease
-// by renewal, and word of one by the members' word.
+// by renewal, and word of one through the members.
 func (p *pacing) shorten(age, word time.Duration) {
 	if p.wanted.Expire <= p.Expire && p.wanted.Word.Expire <= p.Word.Expire && age < p.wanted.Failsafe && (word == 0 || word < p.wanted.Word.Silent) {
 		p.Limits = p.wanted

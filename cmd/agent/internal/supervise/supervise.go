@@ -82,7 +82,7 @@ type Options struct {
 	Kubernetes member.API
 	// Peers are the agents of the other instances; nil: by HTTPS, as in a pod.
 	Peers member.Peers
-	// Datagrams carry the questions for the members' word, and WordPort is where the other instances get them; nil: nobody is asked.
+	// Datagrams carry the questions to the members, and WordPort is where the other instances get them; nil: nobody is asked.
 	Datagrams net.PacketConn
 	WordPort  uint16
 	// PeerPort is that of the PostgreSQL of another instance; nil: all have the same.

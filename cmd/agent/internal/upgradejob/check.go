@@ -76,7 +76,7 @@ func fit(findings []agentapi.Finding) []agentapi.Finding {
 	}
 	if dropped > 0 {
 		findings = append(findings, agentapi.Finding{
-			Severity: severityWarning, Check: "More", Message: fmt.Sprintf("%d more findings are not shown; fix these first and check again", dropped),
+			Severity: severityWarning, Check: "More", Message: fmt.Sprintf("%d more findings are not shown. Fix these first, and check again.", dropped),
 		})
 	}
 	return findings
@@ -139,7 +139,7 @@ func (w Worker) rehearsalFailed(ctx context.Context, found programs, failure err
 	if errors.Join(errFrom, errTo) == nil {
 		finding.Check = "ReleaseTooOld"
 		finding.Message = fmt.Sprintf("PostgreSQL %s keeps the option %s in its catalogs, which PostgreSQL %s doesn't know: "+
-			"set spec.image to an image with a release that is as new as %[1]s", from, option[1], to)
+			"set spec.image to an image with a release that is as new as %[1]s.", from, option[1], to)
 	}
 	return finding
 }
@@ -168,7 +168,7 @@ func (w Worker) copySchema(ctx context.Context, task agentapi.UpgradeJob, found 
 		})
 	}
 	if err := w.pipe(ctx, found, "postgres", "pg_dumpall", "--globals-only", "--no-role-passwords", "--dbname="+source+" dbname=postgres"); err != nil {
-		warn("", "roles", err)
+		warn("", "Roles", err)
 	}
 	for _, database := range databases {
 		args := []string{"--schema-only", "--dbname=" + source + " dbname=" + postgres.QuoteConnInfo(database)}
@@ -176,7 +176,7 @@ func (w Worker) copySchema(ctx context.Context, task agentapi.UpgradeJob, found 
 			args = append(args, "--create")
 		}
 		if err := w.pipe(ctx, found, "postgres", "pg_dump", args...); err != nil {
-			warn(database, "the schema", err)
+			warn(database, "The schema", err)
 		}
 	}
 	return findings, nil

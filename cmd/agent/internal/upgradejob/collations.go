@@ -195,7 +195,7 @@ func changesIn(ctx context.Context, conn *pgx.Conn, inUse []recorded, versions, 
 	for _, r := range inUse {
 		if why, is := missing[r.Locale]; is {
 			findings = append(findings, agentapi.Finding{Severity: severityError, Check: checkLocaleMissing, Message: fmt.Sprintf(
-				"the collation of %s follows the locale %s, which the new image can't have (%s): set spec.image to an image that has it", r.Name, r.Locale.Name, why)})
+				"The collation of %s follows the locale %s, which the new image doesn't have (%s): set spec.image to an image that has it.", r.Name, r.Locale.Name, why)})
 		} else if version := versions[r.Locale]; version != r.Version {
 			changed = append(changed, r.OID)
 			changes = append(changes, fmt.Sprintf("that of %s from %s to %s", r.Name, r.Version, version))
@@ -204,15 +204,15 @@ func changesIn(ctx context.Context, conn *pgx.Conn, inUse []recorded, versions, 
 	if len(changed) == 0 {
 		return findings, nil
 	}
-	versionsChange := "the version of a collation changes, " + strings.Join(changes, ", ")
+	versionsChange := "The version of a collation changes, " + strings.Join(changes, ", ")
 	indexes, err := dependentIndexes(ctx, conn, changed)
 	if err != nil {
 		return nil, err
 	}
 	if len(indexes) > 0 {
 		findings = append(findings, agentapi.Finding{Severity: severityWarning, Check: checkCollationVersion, Message: fmt.Sprintf(
-			"%s, and with it maybe the order in %d indexes: %s. They are rebuilt as soon as the new version serves, beside clients, "+
-				"whose queries may miss rows until then", versionsChange, len(indexes), some(indexes))})
+			"%s, which may change the sort order of %d indexes: %s. They are rebuilt as soon as the new version serves, while clients work, "+
+				"whose queries may miss rows until then.", versionsChange, len(indexes), some(indexes))})
 	}
 	tables, err := column(ctx, conn, `SELECT partrelid::regclass::text FROM pg_catalog.pg_partitioned_table
 		WHERE partstrat = 'r' AND partcollation::oid[] && $1::oid[] ORDER BY 1`, changed)
@@ -221,8 +221,8 @@ func changesIn(ctx context.Context, conn *pgx.Conn, inUse []recorded, versions, 
 	}
 	if len(tables) > 0 {
 		findings = append(findings, agentapi.Finding{Severity: severityWarning, Check: checkPartitionOrder, Message: fmt.Sprintf(
-			"%s, and with it maybe the partition that a row belongs to, in %d tables that are partitioned by a range of text: %s. "+
-				"Try it with spec.rehearsal, and afterwards move rows that are in the wrong partition", versionsChange, len(tables), some(tables))})
+			"%s, which may change the partition that a row belongs to, in %d tables that are partitioned by a range of text: %s. "+
+				"Try it with spec.rehearsal, and afterwards move rows that are in the wrong partition.", versionsChange, len(tables), some(tables))})
 	}
 	return findings, nil
 }

@@ -60,8 +60,8 @@ func TestTheCheckNamesWhatTheNewImageSortsInAnotherOrder(t *testing.T) {
 		config.User = "checker"
 		found := saidByCollations(t, pg.BinDir, config)
 		for check, parts := range map[string][]string{
-			"Warning CollationVersion postgres": {"that of public.german from 1 to ", "in 2 indexes: ", "public.by_german (", "public.by_expression ("},
-			"Warning CollationVersion austrian": {"that of the database from 2 to ", "in 1 indexes: public.people_name_key ("},
+			"Warning CollationVersion postgres": {"that of public.german from 1 to ", "of 2 indexes: ", "public.by_german (", "public.by_expression ("},
+			"Warning CollationVersion austrian": {"that of the database from 2 to ", "of 1 indexes: public.people_name_key ("},
 			"Warning PartitionOrder postgres":   {"that of public.german from 1 to ", "in 1 tables", "range of text: ranges."},
 		} {
 			for _, part := range parts {
@@ -141,7 +141,7 @@ func TestTheCheckNamesWhatTwoImagesSortDifferently(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := saidByCollations(t, found.newBin, config)
-	if warning := said["Warning CollationVersion postgres"]; !strings.Contains(warning, "in 1 indexes: public.words_german_key (") || len(said) != 1 {
+	if warning := said["Warning CollationVersion postgres"]; !strings.Contains(warning, "of 1 indexes: public.words_german_key (") || len(said) != 1 {
 		t.Errorf("it found %q", said)
 	}
 	t.Logf("%q", said)

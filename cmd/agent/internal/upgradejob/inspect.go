@@ -52,28 +52,28 @@ var inspections = []inspection{
 	{
 		check: "PreparedTransactions", severity: severityError, cluster: true, applies: always,
 		query:   "SELECT gid || ' in ' || database FROM pg_catalog.pg_prepared_xacts ORDER BY 1",
-		message: "the prepared transaction %s would be lost: COMMIT PREPARED or ROLLBACK PREPARED it first",
+		message: "The prepared transaction %s would be lost: COMMIT PREPARED or ROLLBACK PREPARED it first.",
 	}, {
 		check: "InvalidDatabase", severity: severityError, cluster: true, applies: always,
 		query:   "SELECT datname FROM pg_catalog.pg_database WHERE datconnlimit = -2",
-		message: "database %s was dropped half way: DROP DATABASE it again first",
+		message: "Database %s was dropped only in part: DROP DATABASE it again first.",
 	}, {
 		check: "LogicalSlots", severity: severityError, cluster: true, applies: func(from, _ int) bool { return from < 17 },
 		query:     "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical'",
-		message:   "the logical replication slot %s is lost with the upgrade, and its subscriber has to start over: drop it first, or consent with spec.dropLogicalSlots: true",
+		message:   "The logical replication slot %s is lost with the upgrade, and its subscriber has to start over: drop it first, or consent with spec.dropLogicalSlots: true.",
 		consented: func(to target) bool { return to.dropsSlots },
 	}, {
 		check: "Subscriptions", severity: severityWarning, applies: func(from, _ int) bool { return from < 17 },
 		query: `SELECT s.subname::text FROM pg_catalog.pg_subscription s
 			JOIN pg_catalog.pg_database d ON d.oid = s.subdbid AND d.datname = pg_catalog.current_database() ORDER BY 1`,
-		message: "the subscription %s is disabled by the upgrade, and forgets which tables it has copied: run ALTER SUBSCRIPTION ... ENABLE after it, " +
-			"then ALTER SUBSCRIPTION ... REFRESH PUBLICATION WITH (copy_data = false)",
+		message: "The subscription %s is disabled by the upgrade, and forgets which tables it has copied: run ALTER SUBSCRIPTION ... ENABLE after it, " +
+			"then ALTER SUBSCRIPTION ... REFRESH PUBLICATION WITH (copy_data = false).",
 	}, {
 		check: "InPlaceTablespace", severity: severityError, cluster: true, applies: func(_, to int) bool { return to < 19 },
 		query: `SELECT spcname::text FROM pg_catalog.pg_tablespace
 			WHERE pg_catalog.pg_tablespace_location(oid) LIKE 'pg\_tblspc/%' ORDER BY 1`,
-		message: "pg_upgrade can't upgrade the tablespace %s, which is a folder of the data directory, as after a restore: move its tables with " +
-			"ALTER TABLE ALL IN TABLESPACE ... SET TABLESPACE pg_default in each database, its indexes likewise, then DROP TABLESPACE",
+		message: "The tablespace %s is a folder of the data directory, as after a restore, and pg_upgrade can't upgrade it: move its tables with " +
+			"ALTER TABLE ALL IN TABLESPACE ... SET TABLESPACE pg_default in each database, its indexes likewise, then DROP TABLESPACE.",
 	}, {
 		check: "RegTypes", severity: severityError, applies: always,
 		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname || ' (' || t.typname || ')'
@@ -84,7 +84,7 @@ var inspections = []inspection{
 			WHERE NOT a.attisdropped AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_t'
 			AND t.typname IN ('regproc', 'regprocedure', 'regoper', 'regoperator', 'regconfig', 'regdictionary', 'regnamespace', 'regcollation')
 			AND t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace ORDER BY 1`,
-		message: "column %s has a type that stores object ids, which change: ALTER its TYPE to text first",
+		message: "Column %s has a type that stores object IDs, which change: ALTER its TYPE to text first.",
 	}, {
 		check: "ACLItems", severity: severityError, applies: func(from, to int) bool { return from < 16 && to >= 16 },
 		query: `SELECT n.nspname || '.' || c.relname || '.' || a.attname
@@ -93,7 +93,7 @@ var inspections = []inspection{
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 			WHERE NOT a.attisdropped AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 			AND a.atttypid IN ('pg_catalog.aclitem'::pg_catalog.regtype, 'pg_catalog.aclitem[]'::pg_catalog.regtype) ORDER BY 1`,
-		message: "column %s is of type aclitem, whose format changed in 16: ALTER its TYPE to text first",
+		message: "Column %s is of type aclitem, whose format changed in 16: ALTER its TYPE to text first.",
 	},
 }
 
@@ -168,7 +168,7 @@ func alterSystem(ctx context.Context, conn *pgx.Conn) ([]agentapi.Finding, error
 	}
 	return []agentapi.Finding{{Severity: severityError, Check: "AlterSystem", Message: fmt.Sprintf(
 		"ALTER SYSTEM has set %s, and the new version would start without that: write it to spec.postgresql.parameters of the PostgresCluster, "+
-			"and run ALTER SYSTEM RESET for each", strings.Join(names, ", "))}}, nil
+			"and run ALTER SYSTEM RESET for each.", strings.Join(names, ", "))}}, nil
 }
 
 // missingFiles finds extensions and libraries that the new image doesn't have.
@@ -187,20 +187,20 @@ func missingFiles(ctx context.Context, conn *pgx.Conn, database string, to targe
 		if !anyHas(to.share, filepath.Join("extension", extension+".control")) {
 			findings = append(findings, agentapi.Finding{
 				Severity: severityError, Check: "ExtensionMissing", Database: database,
-				Message: fmt.Sprintf("extension %s is not in the image of PostgreSQL %d: DROP EXTENSION it first, or set spec.image to an image that has it", extension, to.major),
+				Message: fmt.Sprintf("Extension %s is not in the image of PostgreSQL %d: DROP EXTENSION it first, or set spec.image to an image that has it.", extension, to.major),
 			})
 		}
 	}
 	for _, library := range libraries {
 		name := strings.TrimSuffix(strings.TrimPrefix(library, "$libdir/"), ".so")
 		if !anyHas([]string{to.lib}, name+".so") {
-			remedy := "set spec.image to an image that has it"
+			remedy := "set spec.image to an image that has it."
 			if anyHas(to.mounted, name+".so") {
-				remedy = "pg_upgrade doesn't look into spec.postgresql.extensionImages, so " + remedy + ". After the upgrade it may come from there"
+				remedy = "pg_upgrade doesn't look into spec.postgresql.extensionImages, so " + remedy + " After the upgrade it may come from there."
 			}
 			findings = append(findings, agentapi.Finding{
 				Severity: severityError, Check: "LibraryMissing", Database: database,
-				Message: fmt.Sprintf("functions use the library %s, which is not in the image of PostgreSQL %d: %s", name, to.major, remedy),
+				Message: fmt.Sprintf("Functions use the library %s, which is not in the image of PostgreSQL %d: %s", name, to.major, remedy),
 			})
 		}
 	}

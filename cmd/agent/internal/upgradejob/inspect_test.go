@@ -44,13 +44,13 @@ func TestTheCheckFindsWhatAnUpgradeWouldLoseOrFailOn(t *testing.T) {
 		config.User = "checker"
 		said := saidOf(t, config, target{major: 18, share: []string{"/nowhere"}, lib: "/nowhere"})
 		want := map[string]string{
-			"PreparedTransactions": "Error: the prepared transaction half in postgres",
-			"InPlaceTablespace":    "Error: pg_upgrade can't upgrade the tablespace cold",
+			"PreparedTransactions": "Error: The prepared transaction half in postgres",
+			"InPlaceTablespace":    "Error: The tablespace cold is a folder of the data directory",
 			"AlterSystem":          "Error: ALTER SYSTEM has set work_mem, and",
 		}
 		if pg.Major < 17 {
-			want["Subscriptions"] = "Warning: the subscription news is disabled by the upgrade"
-			want["LogicalSlots"] = "Error: the logical replication slot changes is lost with the upgrade"
+			want["Subscriptions"] = "Warning: The subscription news is disabled by the upgrade"
+			want["LogicalSlots"] = "Error: The logical replication slot changes is lost with the upgrade"
 		}
 		for check, text := range want {
 			if !strings.Contains(said[check], text) {

@@ -23,7 +23,7 @@ func (w Worker) parameters(ctx context.Context, found programs, dataDir string, 
 		if err != nil {
 			findings = append(findings, agentapi.Finding{
 				Severity: severityError, Check: "ParameterRefused",
-				Message: fmt.Sprintf("the new version refuses spec.postgresql.parameters.%s (%s): remove it, or set a value that both versions accept",
+				Message: fmt.Sprintf("The new version refuses spec.postgresql.parameters.%s (%s): remove it, or set a value that both versions accept.",
 					name, fatal(err.Error())),
 			})
 		}

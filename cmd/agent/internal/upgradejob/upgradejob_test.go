@@ -138,7 +138,7 @@ func TestAReleaseTooOldForTheRunningOneIsNamed(t *testing.T) {
 	found := programs{oldBin: "/old", newBin: "/new"}
 	got := w.rehearsalFailed(t.Context(), found, errors.New(`pg_restore: error: could not execute query: ERROR:  unrecognized parameter "pg_attver"`))
 	if got.Check != "ReleaseTooOld" || got.Message != "PostgreSQL 17.12 keeps the option pg_attver in its catalogs, which PostgreSQL 18.6 doesn't know: "+
-		"set spec.image to an image with a release that is as new as 17.12" {
+		"set spec.image to an image with a release that is as new as 17.12." {
 		t.Errorf("got %+v", got)
 	}
 	got = w.rehearsalFailed(t.Context(), found, errors.New("some other failure"))

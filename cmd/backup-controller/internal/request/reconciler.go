@@ -63,7 +63,7 @@ func NewAll(dependencies manager.Dependencies) []manager.Reconciler {
 // SetupWithManager registers the reconciler and what wakes it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		Named("backup-wanted-by-"+strings.ToLower(r.Kind)).
+		Named("backup-request-"+strings.ToLower(r.Kind)).
 		For(r.New()).
 		Watches(&v1alpha1.Backup{}, handler.EnqueueRequestsFromMapFunc(r.requester)).
 		Complete(r)

@@ -43,7 +43,7 @@ func Updated(o *observed.Cluster) condition.Finding {
 		return condition.False(v1alpha1.ReasonImageRefused, refusedMessage(o))
 	case !updates.Automatic(o):
 		return condition.False(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
-			"The suite's image for PostgreSQL %d is %s, and the cluster runs in %s. To have it rolled out, set spec.updates.minor: Automatic, or spec.image: %[2]s.",
+			"The suite's image for PostgreSQL %d is %s, and the cluster runs in %s. To roll it out, set spec.updates.minor: Automatic, or spec.image: %[2]s.",
 			status.MajorVersion, offered, status.Image))
 	case updates.Invalid(o) != "":
 		return condition.False(v1alpha1.ReasonInvalidWindow, updates.Invalid(o))

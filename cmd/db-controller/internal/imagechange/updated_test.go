@@ -46,7 +46,7 @@ func TestTheConditionUpdatedSaysWhatAnUpdateWaitsFor(t *testing.T) {
 		"spec names one":                         {also(func(o *observed.Cluster) { o.Cluster.Spec.Image = "mine:17" }), "True", "ImagePinned", "remove spec.image", false},
 		"it runs in it":                          {also(func(o *observed.Cluster) { o.Images[17] = "postgres:17" }), "True", "Current", "the suite's image for PostgreSQL 17", false},
 		"by hand": {also(func(o *observed.Cluster) { o.Cluster.Spec.Updates = nil }), "False", "UpdatePending",
-			"is postgres:17.6, and the cluster runs in postgres:17. To have it rolled out, set spec.updates.minor: Automatic, or spec.image: postgres:17.6.", true},
+			"is postgres:17.6, and the cluster runs in postgres:17. To roll it out, set spec.updates.minor: Automatic, or spec.image: postgres:17.6.", true},
 		"its window is shut": {also(func(o *observed.Cluster) {
 			o.Cluster.Spec.Updates.Window = observedtest.WindowOf("0 3 * * *", "UTC", time.Hour)
 		}),

@@ -29,7 +29,7 @@ func reportFailover(o *observed.Cluster, conditions map[string]condition.Finding
 	conditions[v1alpha1.ConditionAutomaticFailover] = found
 }
 
-// renewal says how the primary keeps its lease, where that is to be by the answers of its members.
+// renewal says how the primary renews its lease, where that is to be through its members.
 func renewal(o *observed.Cluster) string {
 	primary := o.Agent(o.Primary())
 	if !o.Cluster.Spec.Failover.ByMembers() || primary == nil || primary.Election == nil {
@@ -38,7 +38,7 @@ func renewal(o *observed.Cluster) string {
 	election := primary.Election
 	switch {
 	case election.Renewal == agentapi.RenewalMembers:
-		return fmt.Sprintf(" %s keeps the lease by the answers of its members.", primary.Pod)
+		return fmt.Sprintf(" %s renews the lease through its members.", primary.Pod)
 	case election.Renewal == "":
 		return fmt.Sprintf(" %s renews the lease at the API server, because its agent is too old for spec.failover.renewal. Replace its pod.", primary.Pod)
 	case len(election.Silent) > 0:

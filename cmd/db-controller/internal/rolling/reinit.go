@@ -78,7 +78,7 @@ func tooFew(o *observed.Cluster, request *v1alpha1.Reinit) string {
 		return ""
 	}
 	others := availability.StreamingBeside(o, ordinal)
-	const unless = " To clone it all the same, set spec.reinit.allowFewerReplicas: true and another token."
+	const unless = " To clone it anyway, set spec.reinit.allowFewerReplicas: true and another token."
 	sync := o.Cluster.Spec.Synchronous
 	switch {
 	case others == 0:

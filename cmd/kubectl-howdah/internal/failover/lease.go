@@ -21,11 +21,11 @@ type election struct {
 	Quorum     int      `json:"quorum,omitempty"`
 	Complete   bool     `json:"complete,omitempty"`
 	End        position `json:"end,omitzero"`
-	// WordSeconds isn't 0 where the holder keeps the lease by the answers of its members.
+	// WordSeconds isn't 0 where the holder renews the lease through its members.
 	WordSeconds int `json:"wordSeconds,omitempty"`
 }
 
-// wordWrites is after what time a holder that keeps the lease by the answers of its members has written it again, whatever happens.
+// wordWrites is after what time a holder that renews the lease through its members has written it again, whatever happens.
 const wordWrites = 130 * time.Second
 
 // lasts is for how long a Lease stays the same at most while its holder is alive.

@@ -111,7 +111,7 @@ func findings(result agentapi.UpgradeCheckResult) []v1alpha1.Finding {
 	var all []v1alpha1.Finding
 	for _, f := range result.Findings {
 		all = append(all, v1alpha1.Finding{
-			Severity: v1alpha1.FindingSeverity(f.Severity), Check: f.Check, Database: f.Database, Message: f.Message,
+			Severity: v1alpha1.FindingSeverity(f.Severity), Check: f.Check, Database: f.Database, Message: flow.Sentence(f.Message), // a part of some is what a program said
 		})
 	}
 	return all[:min(len(all), 100)]

@@ -94,9 +94,9 @@ func (p *Policy) create(ctx context.Context, cluster *v1alpha1.PostgresCluster, 
 	case err != nil:
 		return fmt.Errorf("create Upgrade %s: %w", upgrade.Name, err)
 	}
-	does := "upgrades it"
+	does := "upgrades the cluster"
 	if upgrade.Spec.CheckOnly {
-		does = "checks whether it can be upgraded"
+		does = "checks whether the cluster can be upgraded"
 	}
 	log.FromContext(ctx).Info("Created an Upgrade", "cluster", cluster.Name, "upgrade", upgrade.Name, "checkOnly", upgrade.Spec.CheckOnly)
 	p.Events.Eventf(cluster, upgrade, corev1.EventTypeNormal, reasonUpgradeCreated, reasonUpgradeCreated,
