@@ -18,7 +18,7 @@ import (
 const timeout = 5 * time.Second
 
 var listed = prometheus.NewDesc("howdah_status_listed",
-	"1 if the objects that these metrics are of could be listed for this scrape, 0 if the metrics are missing because they could not.",
+	"1 if the objects that these metrics describe could be listed for this scrape, 0 if not, and the metrics are missing.",
 	[]string{"of"}, nil)
 
 // Send sends a gauge.

@@ -45,7 +45,7 @@ func collector(t *testing.T, listing error) prometheus.Collector {
 }
 
 const aboutListed = `
-# HELP howdah_status_listed 1 if the objects that these metrics are of could be listed for this scrape, 0 if the metrics are missing because they could not.
+# HELP howdah_status_listed 1 if the objects that these metrics describe could be listed for this scrape, 0 if not, and the metrics are missing.
 # TYPE howdah_status_listed gauge
 `
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,23 +21,22 @@ const (
 
 var (
 	metricNames = regexp.MustCompile(`\bhowdah_[a-z_]+`)
-	metricRows  = regexp.MustCompile("(?m)^\\| `(howdah_[a-z_]+)` \\|")
+	metricRows  = regexp.MustCompile("(?m)^\\| `((?:howdah|pg)_[a-z_]+)` \\|.*\\| (.+) \\|$")
 	alertRows   = regexp.MustCompile("(?m)^\\| `(Howdah[A-Za-z]+)` \\| ([a-z]+) \\|")
 	fired       = regexp.MustCompile(`alertname="(Howdah[A-Za-z]+)",alertstate="firing",severity=`)
 	headings    = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	linked      = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	notInAnchor = regexp.MustCompile(`[^a-z0-9 _-]`)
 )
 
-// sources are where metrics are made, each with how a name stands there and what comes before it.
-var sources = []struct {
-	files, prefix string
-	name          *regexp.Regexp
-}{
-	{"cmd/agent/internal/metrics/*.go", "howdah_", regexp.MustCompile(`\bdescribe\("([a-z_]+)"`)},
-	{"cmd/agent/internal/pgbouncer/*.go", "howdah_pooler_", regexp.MustCompile(`\bdescribe\("([a-z_]+)"`)},
-	{"cmd/backup-controller/internal/repository/metrics.go", "howdah_repository_", regexp.MustCompile(`\bdescribeMetric\("([a-z_]+)"`)},
-	{"pkg/statusmetrics/statusmetrics.go", "", regexp.MustCompile(`\bNewDesc\("([a-z_]+)",`)},
-	{"cmd/*-controller/internal/*/metrics.go", "", regexp.MustCompile(`\bNewDesc\("([a-z_]+)",`)},
+// sources are where metrics are made, each with what makes them and what comes before their names.
+var sources = []struct{ files, prefix, constructor string }{
+	{"cmd/agent/internal/metrics/*.go", "howdah_", "describe"},
+	{"cmd/agent/internal/metrics/*.go", "pg_", "exporter"},
+	{"cmd/agent/internal/pgbouncer/*.go", "howdah_pooler_", "describe"},
+	{"cmd/backup-controller/internal/repository/metrics.go", "howdah_repository_", "describeMetric"},
+	{"pkg/statusmetrics/statusmetrics.go", "", "NewDesc"},
+	{"cmd/*-controller/internal/*/metrics.go", "", "NewDesc"},
 }
 
 type alert struct {
@@ -97,24 +97,51 @@ func documentedMetrics(t *testing.T) (names []string) {
 	return names
 }
 
-func TestTheMetricsInTheDocumentsAreThoseThatAreServed(t *testing.T) {
-	var served []string
+// servedMetrics are the help of each metric by its name.
+func servedMetrics(t *testing.T) map[string]string {
+	t.Helper()
+	served := map[string]string{}
 	for _, source := range sources {
+		made := regexp.MustCompile(`\b` + source.constructor + `\(\s*"([a-z_]+)",\s*("(?:[^"\\]|\\.)*")`)
 		files, _ := filepath.Glob(filepath.Join(root, source.files))
 		for _, file := range files {
 			content, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range source.name.FindAllSubmatch(content, -1) {
-				served = append(served, source.prefix+string(name[1]))
+			for _, metric := range made.FindAllSubmatch(content, -1) {
+				help, err := strconv.Unquote(string(metric[2]))
+				if err != nil {
+					t.Fatalf("%s: %s: %v", file, metric[2], err)
+				}
+				served[source.prefix+string(metric[1])] = help
 			}
 		}
 	}
-	slices.Sort(served)
+	return served
+}
+
+func TestTheMetricsInTheDocumentsAreThoseThatAreServed(t *testing.T) {
+	served := slices.Sorted(maps.Keys(servedMetrics(t)))
 	if documented := documentedMetrics(t); !slices.Equal(served, documented) {
 		t.Errorf("served are\n%v\nand documented\n%v", served, documented)
 	}
+}
+
+func TestTheHelpOfAMetricSaysWhatTheDocumentsSay(t *testing.T) {
+	served := servedMetrics(t)
+	for _, row := range metricRows.FindAllSubmatch(contentOf(t, "docs/metrics.md"), -1) {
+		name, meaning := string(row[1]), plainSentence(string(row[2]))
+		if help := served[name]; help != meaning {
+			t.Errorf("the help of %s is %q, and the documents say %q", name, help, meaning)
+		}
+	}
+}
+
+// plainSentence is what a cell of a table says, without Markdown.
+func plainSentence(cell string) string {
+	text := strings.ReplaceAll(linked.ReplaceAllString(cell, "$1"), "`", "")
+	return strings.TrimSuffix(strings.ToUpper(text[:1])+text[1:], ".") + "."
 }
 
 func TestAlertsAndDashboardNameOnlyMetricsThatThereAre(t *testing.T) {

@@ -36,11 +36,11 @@ func TestWhatStandsAgainstAnImportIsSaidWithWhatToDo(t *testing.T) {
 		"no database lost": func(_ *Inventory, task *agentapi.ImportJob, _ *target) {
 			task.Databases = []agentapi.ImportDatabase{{Name: "shop"}, {Name: "lost"}}
 		},
-		"as, such as clerk":                     func(_ *Inventory, task *agentapi.ImportJob, _ *target) { task.Owner = "nope" },
-		"can't connect to database shop":        shop(func(d *Database) { d.Connectable = false }),
-		"public.a; grant":                       shop(func(d *Database) { d.Tables[0].Readable = false }),
-		"give it BYPASSRLS":                     shop(func(d *Database) { d.Tables[0].RowSecurity = true }),
-		"3 large objects":                       shop(func(d *Database) { d.HiddenLargeObjects = 3 }),
+		"as, such as clerk":                           func(_ *Inventory, task *agentapi.ImportJob, _ *target) { task.Owner = "nope" },
+		"can't connect to database shop":              shop(func(d *Database) { d.Connectable = false }),
+		"public.a; grant":                             shop(func(d *Database) { d.Tables[0].Readable = false }),
+		"give it BYPASSRLS":                           shop(func(d *Database) { d.Tables[0].RowSecurity = true }),
+		"3 large objects":                             shop(func(d *Database) { d.HiddenLargeObjects = 3 }),
 		"extensions that the image doesn't have: aws": shop(func(d *Database) { d.Extensions = append(d.Extensions, "aws") }),
 		"locales that the image doesn't have: de_DE":  shop(func(d *Database) { d.Collations = []Collation{{Name: "de_DE", System: true}} }),
 		"locales that the image doesn't have: mine": func(inv *Inventory, _ *agentapi.ImportJob, here *target) {

@@ -29,8 +29,8 @@ const (
 )
 
 var (
-	customFailed  = describe("custom_query_failed", "1 if a query of spec.monitoring failed when it ran last, so that its metrics are missing.", "query")
-	customSeconds = describe("custom_query_seconds", "How long a query of spec.monitoring took when it ran last, in all of its databases.", "query")
+	customFailed  = describe("custom_query_failed", "1 if the query failed when it last ran, so that its metrics are missing.", "query")
+	customSeconds = describe("custom_query_seconds", "How long the query took when it last ran, in all of its databases.", "query")
 )
 
 // custom runs a person's own queries in the background while somebody scrapes, and keeps what they returned.

@@ -55,20 +55,20 @@ const (
 )
 
 var (
-	checksumFailures = describe("checksum_failures_total", "Pages of a database whose checksum was wrong when PostgreSQL read them; of shared catalogs without a name.", byDatabase)
+	checksumFailures = describe("checksum_failures_total", "Pages of a database whose checksum was wrong when PostgreSQL read them; those of shared catalogs have no name.", byDatabase)
 	slotRetained     = describe("slot_retained_bytes", "WAL that a replication slot keeps.", bySlot, bySlotType)
 	slotXminAge      = describe("slot_xmin_age", "Age of the oldest transaction whose rows a replication slot keeps from vacuum.", bySlot, bySlotType)
 	blocked          = describe("blocked_sessions", "Sessions that wait for a lock of another session.")
 	blocking         = describe("blocking_sessions", "Sessions whose locks others wait for.")
 	prepared         = describe("prepared_transactions", "Transactions that are prepared for a two-phase commit.")
-	preparedAge      = describe("oldest_prepared_transaction_seconds", "For how long the oldest of them has been prepared; 0: there is none.")
+	preparedAge      = describe("oldest_prepared_transaction_seconds", "For how long the oldest prepared transaction has been prepared; 0: there is none.")
 	vacuumWorkers    = describe("autovacuum_workers", "Workers of autovacuum that are at work.")
-	vacuumMost       = describe("autovacuum_max_workers", "autovacuum_max_workers.")
-	subscriptionRuns = describe("subscription_running", "1 while the subscription is enabled and brings changes, 0 while it is enabled and doesn't.", byDatabase, "subname")
+	vacuumMost       = describe("autovacuum_max_workers", "Autovacuum_max_workers: when all are at work for hours, autovacuum does not keep up.")
+	subscriptionRuns = describe("subscription_running", "1 while an enabled subscription brings changes, else 0 (on a primary).", byDatabase, "subname")
 	subscriptionErrs = describe("subscription_errors_total", "Changes that a subscription could not apply, and copies of tables that failed.", byDatabase, "subname")
-	ioOperations     = describe("io_operations_total", "Operations on files by kind of process, what it works on, and why (from 17 on).", "backend_type", "object", "context", "operation")
+	ioOperations     = describe("io_operations_total", "Reads, writes, extends and fsyncs of pg_stat_io (from 17 on).", "backend_type", "object", "context", "operation")
 	ioTime           = describe("io_seconds_total", "Time that these operations took, with track_io_timing.", "backend_type", "object", "context", "operation")
-	tableDead        = describe("table_dead_rows", "Dead rows of the tables of a database that have most, which autovacuum has yet to remove.", byDatabase, bySchema, byTable)
+	tableDead        = describe("table_dead_rows", "Dead rows of the five tables of a database that have most, if they are a thousand or more; of 20 databases, every ten minutes.", byDatabase, bySchema, byTable)
 	tableXIDAge      = describe("table_xid_age", "Age of the oldest unfrozen transaction ID of these tables.", byDatabase, bySchema, byTable)
 	walRecords       = describe("wal_records_total", "Records of WAL that were written.")
 	walPages         = describe("wal_full_page_images_total", "Whole pages that were written to WAL.")
@@ -106,7 +106,7 @@ var exporterQueries = []query{
 		GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT ` + sessionRows},
 	{name: "long_transactions", measures: gauges(
 		exporter("long_running_transactions", "Transactions of clients that have run for more than a minute."),
-		exporter("long_running_transactions_oldest_timestamp_seconds", "For how long the oldest of them has run, in seconds."),
+		exporter("long_running_transactions_oldest_timestamp_seconds", "For how long the oldest of these transactions has run, in seconds."),
 	), sql: `SELECT count(*)::float8, coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8 FROM pg_stat_activity
 		WHERE backend_type = 'client backend' AND xact_start < clock_timestamp() - interval '1 minute'`},
 	{name: "blocked_sessions", measures: gauges(blocked, blocking),
@@ -158,9 +158,9 @@ var perDatabase = []query{
 			FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid WHERE c.relkind IN ('r', 'm') AND s.n_dead_tup >= 1000 ORDER BY 4 DESC LIMIT ` + tableRows},
 	// Without their text, in which there may be literals, and which would have to be read from a file.
 	{name: "statements", labels: 3, every: statementsInterval, extension: "pg_stat_statements", function: "pg_stat_statements", measures: counters(
-		exporter("stat_statements_calls_total", "How often a statement was run.", "user", byDatabase, "queryid"),
-		exporter("stat_statements_seconds_total", "Time that it took.", "user", byDatabase, "queryid"),
-		exporter("stat_statements_rows_total", "Rows that it returned or changed.", "user", byDatabase, "queryid"),
+		exporter("stat_statements_calls_total", "How often a statement was run: of the 50 that took most time, every two minutes. The superuser's are left out.", "user", byDatabase, "queryid"),
+		exporter("stat_statements_seconds_total", "Seconds that these statements took.", "user", byDatabase, "queryid"),
+		exporter("stat_statements_rows_total", "Rows that these statements returned or changed.", "user", byDatabase, "queryid"),
 	), sql: `SELECT coalesce(pg_get_userbyid(s.userid)::text, ''), d.datname::text, s.queryid::text, sum(s.calls)::float8, (sum(s.total_exec_time) / 1000)::float8, sum(s.rows)::float8
 			FROM %s.pg_stat_statements(false) AS s JOIN pg_database AS d ON d.oid = s.dbid WHERE s.queryid IS NOT NULL AND s.userid <> 10
 			GROUP BY 1, 2, 3 ORDER BY 5 DESC LIMIT ` + topRows},

@@ -3,13 +3,13 @@ package metrics
 import "time"
 
 var (
-	queryFailed    = describe("query_failed", "1 if the last attempt to ask the server for these metrics failed, so that they are missing.", "query")
-	sessions       = describe("sessions", "Client sessions by state.", "state")
-	maxSessions    = describe("max_sessions", "max_connections.")
-	reserved       = describe("reserved_sessions", "Sessions of max_connections that clients can't have: they are reserved for superusers and Howdah's Jobs.")
+	queryFailed    = describe("query_failed", "1 if the last attempt to ask the server for these metrics failed, such as sessions or replication_slots, so that they are missing.", "query")
+	sessions       = describe("sessions", "Client sessions by their state (active, idle, idle in transaction, …).", "state")
+	maxSessions    = describe("max_sessions", "Max_connections.")
+	reserved       = describe("reserved_sessions", "Sessions of max_connections that clients can't have, as they are reserved for superusers and Howdah's Jobs.")
 	databaseBytes  = describe("database_size_bytes", "Size of a database on disk.", "database")
-	checkpoints    = describe("checkpoints", "Checkpoints since the server's statistics were reset, by what asked for them.", "kind")
-	transactionAge = describe("oldest_xid_age", "Age of the oldest unfrozen transaction ID; writes end at about two thousand million.")
+	checkpoints    = describe("checkpoints", "Checkpoints since the statistics were reset: timed, or requested because too much WAL was written.", "kind")
+	transactionAge = describe("oldest_xid_age", "Age of the oldest unfrozen transaction ID; writes end at about 2,000,000,000.")
 )
 
 // query yields rows of labels and numbers.

@@ -22,15 +22,15 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	upMetric      = describe("up", "1 while PgBouncer's console answers.")
+	upMetric      = describe("up", "1 while the console of PgBouncer answers.")
 	waitingMetric = describe("waiting", "1 while clients wait for a primary, or for the end of a handover.")
 	pausesMetric  = describe("pauses_total", "How many times clients have waited for a primary.")
 	clientsMetric = describe("clients", "Clients of a database and user, by state: active or waiting.", "database", "user", "state")
-	serversMetric = describe("servers", "Connections to the server, by state: active, idle or login.", "database", "user", "state")
+	serversMetric = describe("servers", "Connections to the server of a database and user, by state: active, idle or login.", "database", "user", "state")
 	longestMetric = describe("longest_wait_seconds", "For how long the client that is next has waited for a connection.", "database", "user")
 	xactsMetric   = describe("transactions_total", "Transactions of a database.", "database")
 	queriesMetric = describe("queries_total", "Queries of a database.", "database")
-	waitMetric    = describe("wait_seconds_total", "For how long clients have waited for connections, all together.", "database")
+	waitMetric    = describe("wait_seconds_total", "For how long all clients have waited for connections.", "database")
 )
 
 // Metrics shows a pooler to Prometheus.

@@ -10,11 +10,11 @@ import (
 
 var (
 	labels        = []string{"namespace", "repository"}
-	failedMetric  = prometheus.NewDesc("howdah_drill_failed", "1 if the last drill has failed.", labels, nil)
-	successMetric = prometheus.NewDesc("howdah_drill_last_success_timestamp_seconds", "When a drill succeeded last.", labels, nil)
-	tookMetric    = prometheus.NewDesc("howdah_drill_duration_seconds", "How long the last drill took, until its outcome.", labels, nil)
+	failedMetric  = prometheus.NewDesc("howdah_drill_failed", "1 if the last drill failed, 0 if it succeeded.", labels, nil)
+	successMetric = prometheus.NewDesc("howdah_drill_last_success_timestamp_seconds", "When a drill last succeeded; missing if none has.", labels, nil)
+	tookMetric    = prometheus.NewDesc("howdah_drill_duration_seconds", "How long the last drill took until it had an outcome.", labels, nil)
 	restoreMetric = prometheus.NewDesc("howdah_drill_restore_seconds",
-		"How long the last drill took to restore, until the restored cluster accepted connections.", labels, nil)
+		"How long the last drill took to restore, until the restored cluster accepted connections; missing if it did not.", labels, nil)
 )
 
 // Metrics are of the last drill of every repository.

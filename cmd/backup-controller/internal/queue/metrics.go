@@ -6,8 +6,8 @@ import "github.com/prometheus/client_golang/prometheus"
 func Metrics(q *Queue) prometheus.Collector { return collector{q} }
 
 var (
-	runningMetric = prometheus.NewDesc("howdah_backups_running", "Backups that run now.", nil, nil)
-	queuedMetric  = prometheus.NewDesc("howdah_backups_queued", "Backups that wait until few enough run.", nil, nil)
+	runningMetric = prometheus.NewDesc("howdah_backups_running", "Number of Backups that run.", nil, nil)
+	queuedMetric  = prometheus.NewDesc("howdah_backups_queued", "Number of Backups that wait until few enough run.", nil, nil)
 )
 
 type collector struct{ queue *Queue }

@@ -18,15 +18,15 @@ func describeMetric(name, help string, labels ...string) *prometheus.Desc {
 var (
 	metricReady       = describeMetric("ready", "1 while the repository is usable, else 0.")
 	metricInventory   = describeMetric("last_inventory_timestamp_seconds", "When the last inventory of the bucket was taken.")
-	metricWouldRemove = describeMetric("retention_pending", "Backups that no rule in spec.retention keeps.")
-	metricBackups     = describeMetric("backups", "Readable backups of the lineage.", "lineage", "cluster", "living")
-	metricDamaged     = describeMetric("damaged_backups", "Backups of the lineage whose manifest is unreadable, at most ten.", "lineage", "cluster", "living")
+	metricWouldRemove = describeMetric("retention_pending", "Backups that no rule of spec.retention keeps.")
+	metricBackups     = describeMetric("backups", "Backups of the lineage that can be read.", "lineage", "cluster", "living")
+	metricDamaged     = describeMetric("damaged_backups", "Backups of the lineage whose manifest can't be read; ten at most.", "lineage", "cluster", "living")
 	metricStored      = describeMetric("stored_bytes", "Size of the lineage's backups in the bucket.", "lineage", "cluster", "living")
 	metricWAL         = describeMetric("wal_bytes", "Size of the lineage's WAL in the bucket.", "lineage", "cluster", "living")
-	metricFrom        = describeMetric("recoverable_from_timestamp_seconds", "The earliest time from which every point in time can be restored.", "lineage", "cluster", "living")
+	metricFrom        = describeMetric("recoverable_from_timestamp_seconds", "The earliest time from which every point can be restored; missing if none can.", "lineage", "cluster", "living")
 	metricTo          = describeMetric("recoverable_to_timestamp_seconds", "The latest time that can be restored.", "lineage", "cluster", "living")
 	metricLast        = describeMetric("last_backup_timestamp_seconds", "When the newest backup ended.", "lineage", "cluster", "living")
-	metricFailure     = describeMetric("last_failure_timestamp_seconds", "When a Backup last failed.", "lineage", "cluster", "living")
+	metricFailure     = describeMetric("last_failure_timestamp_seconds", "When the latest of the existing failed Backups failed.", "lineage", "cluster", "living")
 )
 
 // Metrics are of all repositories.

@@ -11,9 +11,9 @@ import (
 var (
 	labels      = []string{"namespace", "backup", "repository"}
 	wrongMetric = prometheus.NewDesc("howdah_backup_wrong_objects",
-		"Objects of the backup that were missing or damaged when all of them were last read.", labels, nil)
+		"Number of objects of the backup that the last complete verification found missing or damaged.", labels, nil)
 	verifiedMetric = prometheus.NewDesc("howdah_backup_verified_timestamp_seconds",
-		"When all objects of the backup were last read.", labels, nil)
+		"When the last complete verification of the backup ended, in seconds since 1970.", labels, nil)
 )
 
 // Metrics are of every backup that was verified.

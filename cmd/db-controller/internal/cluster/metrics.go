@@ -13,13 +13,13 @@ import (
 
 var (
 	conditionMetric = prometheus.NewDesc("howdah_cluster_condition",
-		"1 while the condition of the PostgresCluster is True.", []string{"namespace", "cluster", "condition", "reason"}, nil)
+		"1 while the condition of the PostgresCluster is True, 0 while it is False or Unknown.", []string{"namespace", "cluster", "condition", "reason"}, nil)
 	infoMetric = prometheus.NewDesc("howdah_cluster_info",
 		"1, with the major version and the image of PostgreSQL that run.", []string{"namespace", "cluster", "version", "image"}, nil)
 	findingMetric = prometheus.NewDesc("howdah_cluster_finding",
 		"1 while status.findings of the PostgresCluster has this reason.", []string{"namespace", "cluster", "reason"}, nil)
 	updateMetric = prometheus.NewDesc("howdah_cluster_update_pending",
-		"1 while the PostgresCluster doesn't run what it could: the suite's image of its version (minor), or spec.version (major).",
+		"Minor: 1 while the suite has another image for the version that runs; major: 1 while spec.version is higher than that version.",
 		[]string{"namespace", "cluster", "update"}, nil)
 )
 

@@ -28,7 +28,7 @@ func TestTheMetricsSayWhatTheConditionsSay(t *testing.T) {
 	fresh := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "fresh"}}
 	metrics := Metrics(fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop, fresh).Build())
 	want := `
-# HELP howdah_cluster_condition 1 while the condition of the PostgresCluster is True.
+# HELP howdah_cluster_condition 1 while the condition of the PostgresCluster is True, 0 while it is False or Unknown.
 # TYPE howdah_cluster_condition gauge
 howdah_cluster_condition{cluster="shop",condition="Ready",namespace="demo",reason="Running"} 1
 howdah_cluster_condition{cluster="shop",condition="Replicated",namespace="demo",reason="ReplicaDown"} 0
@@ -36,7 +36,7 @@ howdah_cluster_condition{cluster="shop",condition="UpToDate",namespace="demo",re
 # HELP howdah_cluster_info 1, with the major version and the image of PostgreSQL that run.
 # TYPE howdah_cluster_info gauge
 howdah_cluster_info{cluster="shop",image="postgres:17.5",namespace="demo",version="17"} 1
-# HELP howdah_cluster_update_pending 1 while the PostgresCluster doesn't run what it could: the suite's image of its version (minor), or spec.version (major).
+# HELP howdah_cluster_update_pending Minor: 1 while the suite has another image for the version that runs; major: 1 while spec.version is higher than that version.
 # TYPE howdah_cluster_update_pending gauge
 howdah_cluster_update_pending{cluster="shop",namespace="demo",update="major"} 1
 howdah_cluster_update_pending{cluster="shop",namespace="demo",update="minor"} 0

@@ -12,7 +12,7 @@ import (
 var (
 	conditionMetric = prometheus.NewDesc("howdah_failoverdrillschedule_condition", "1 while the condition of the FailoverDrillSchedule is True, 0 while it is False or Unknown.",
 		[]string{"namespace", "failoverdrillschedule", "condition", "status", "reason"}, nil)
-	lastMetric = prometheus.NewDesc("howdah_failoverdrillschedule_last_timestamp_seconds", "When the last round was due.", []string{"namespace", "failoverdrillschedule"}, nil)
+	lastMetric = prometheus.NewDesc("howdah_failoverdrillschedule_last_timestamp_seconds", "When the last round of the FailoverDrillSchedule was due.", []string{"namespace", "failoverdrillschedule"}, nil)
 )
 
 // Metrics are of every FailoverDrillSchedule that is there.

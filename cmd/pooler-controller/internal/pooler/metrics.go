@@ -13,8 +13,8 @@ var (
 	metricLabels    = []string{"namespace", "pooler", "cluster"}
 	conditionMetric = prometheus.NewDesc("howdah_pooler_condition", "1 while the condition of the Pooler is True, 0 while it is False or Unknown.",
 		append(metricLabels, "condition", "status", "reason"), nil)
-	instancesMetric = prometheus.NewDesc("howdah_pooler_instances", "Pods that a Pooler should have.", metricLabels, nil)
-	readyMetric     = prometheus.NewDesc("howdah_pooler_ready_instances", "Pods of a Pooler that accept clients.", metricLabels, nil)
+	instancesMetric = prometheus.NewDesc("howdah_pooler_instances", "How many pods the Pooler should have.", metricLabels, nil)
+	readyMetric     = prometheus.NewDesc("howdah_pooler_ready_instances", "How many pods of the Pooler accept clients.", metricLabels, nil)
 )
 
 // Metrics are of every Pooler that is there.

@@ -13,12 +13,12 @@ var (
 	metricLabels    = []string{"namespace", "restore", "cluster"}
 	conditionMetric = prometheus.NewDesc("howdah_restore_condition", "1 while the condition of the Restore is True, 0 while it is False or Unknown.",
 		[]string{"namespace", "restore", "cluster", "condition", "status", "reason"}, nil)
-	durationMetric = prometheus.NewDesc("howdah_restore_duration_seconds", "How long a Restore that has ended took.", metricLabels, nil)
+	durationMetric = prometheus.NewDesc("howdah_restore_duration_seconds", "How long the Restore took, once it has ended.", metricLabels, nil)
 	downMetric     = prometheus.NewDesc("howdah_restore_down_seconds",
 		"How long the cluster of a restore in place accepted no connections.", metricLabels, nil)
-	bytesMetric     = prometheus.NewDesc("howdah_restore_bytes", "Bytes of the backup to write to the volume.", metricLabels, nil)
-	doneBytesMetric = prometheus.NewDesc("howdah_restore_done_bytes", "Bytes that the worker has done so far.", metricLabels, nil)
-	successMetric   = prometheus.NewDesc("howdah_restore_success_timestamp_seconds", "When the Restore succeeded.", metricLabels, nil)
+	bytesMetric     = prometheus.NewDesc("howdah_restore_bytes", "Size of the backup on the volume.", metricLabels, nil)
+	doneBytesMetric = prometheus.NewDesc("howdah_restore_done_bytes", "How much of its work the Job has done, in bytes.", metricLabels, nil)
+	successMetric   = prometheus.NewDesc("howdah_restore_success_timestamp_seconds", "When the Restore succeeded; the largest of a cluster is its last success.", metricLabels, nil)
 )
 
 // Metrics are of every Restore that is there.

@@ -35,17 +35,17 @@ func TestTheMetricsSayHowEachRestoreGoes(t *testing.T) {
 howdah_restore_condition{cluster="shop",condition="Succeeded",namespace="demo",reason="Completed",restore="done",status="True"} 1
 howdah_restore_condition{cluster="shop",condition="Succeeded",namespace="demo",reason="NoSpace",restore="failed",status="False"} 0
 howdah_restore_condition{cluster="shop",condition="Succeeded",namespace="demo",reason="Running",restore="runs",status="Unknown"} 0
-# HELP howdah_restore_done_bytes Bytes that the worker has done so far.
+# HELP howdah_restore_done_bytes How much of its work the Job has done, in bytes.
 # TYPE howdah_restore_done_bytes gauge
 howdah_restore_done_bytes{cluster="shop",namespace="demo",restore="runs"} 30
 # HELP howdah_restore_down_seconds How long the cluster of a restore in place accepted no connections.
 # TYPE howdah_restore_down_seconds gauge
 howdah_restore_down_seconds{cluster="shop",namespace="demo",restore="done"} 30
-# HELP howdah_restore_duration_seconds How long a Restore that has ended took.
+# HELP howdah_restore_duration_seconds How long the Restore took, once it has ended.
 # TYPE howdah_restore_duration_seconds gauge
 howdah_restore_duration_seconds{cluster="shop",namespace="demo",restore="done"} 60
 howdah_restore_duration_seconds{cluster="shop",namespace="demo",restore="failed"} 5
-# HELP howdah_restore_success_timestamp_seconds When the Restore succeeded.
+# HELP howdah_restore_success_timestamp_seconds When the Restore succeeded; the largest of a cluster is its last success.
 # TYPE howdah_restore_success_timestamp_seconds gauge
 howdah_restore_success_timestamp_seconds{cluster="shop",namespace="demo",restore="done"} 1060
 `

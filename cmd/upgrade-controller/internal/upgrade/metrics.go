@@ -15,10 +15,10 @@ var (
 	metricLabels    = []string{"namespace", "upgrade", "cluster", "version"}
 	conditionMetric = prometheus.NewDesc("howdah_upgrade_condition", "1 while the condition of the Upgrade is True, 0 while it is False or Unknown.",
 		[]string{"namespace", "upgrade", "cluster", "version", "condition", "status", "reason"}, nil)
-	durationMetric = prometheus.NewDesc("howdah_upgrade_duration_seconds", "How long an Upgrade that has ended took.", metricLabels, nil)
+	durationMetric = prometheus.NewDesc("howdah_upgrade_duration_seconds", "How long the Upgrade took, once it has ended.", metricLabels, nil)
 	downMetric     = prometheus.NewDesc("howdah_upgrade_down_seconds",
 		"How long the cluster accepted no connections, until the new version ran.", metricLabels, nil)
-	doneBytesMetric = prometheus.NewDesc("howdah_upgrade_done_bytes", "Bytes that the worker has done so far.", metricLabels, nil)
+	doneBytesMetric = prometheus.NewDesc("howdah_upgrade_done_bytes", "How much of its work the Job has done, in bytes.", metricLabels, nil)
 	successMetric   = prometheus.NewDesc("howdah_upgrade_success_timestamp_seconds", "When the Upgrade succeeded.", metricLabels, nil)
 )
 

@@ -31,13 +31,13 @@ func TestTheMetricsSayHowEachUpgradeGoes(t *testing.T) {
 # TYPE howdah_upgrade_condition gauge
 howdah_upgrade_condition{cluster="shop",condition="Succeeded",namespace="demo",reason="Completed",status="True",upgrade="done",version="17"} 1
 howdah_upgrade_condition{cluster="shop",condition="Succeeded",namespace="demo",reason="Upgrading",status="Unknown",upgrade="runs",version="17"} 0
-# HELP howdah_upgrade_done_bytes Bytes that the worker has done so far.
+# HELP howdah_upgrade_done_bytes How much of its work the Job has done, in bytes.
 # TYPE howdah_upgrade_done_bytes gauge
 howdah_upgrade_done_bytes{cluster="shop",namespace="demo",upgrade="runs",version="17"} 30
 # HELP howdah_upgrade_down_seconds How long the cluster accepted no connections, until the new version ran.
 # TYPE howdah_upgrade_down_seconds gauge
 howdah_upgrade_down_seconds{cluster="shop",namespace="demo",upgrade="done",version="17"} 7
-# HELP howdah_upgrade_duration_seconds How long an Upgrade that has ended took.
+# HELP howdah_upgrade_duration_seconds How long the Upgrade took, once it has ended.
 # TYPE howdah_upgrade_duration_seconds gauge
 howdah_upgrade_duration_seconds{cluster="shop",namespace="demo",upgrade="done",version="17"} 60
 # HELP howdah_upgrade_success_timestamp_seconds When the Upgrade succeeded.

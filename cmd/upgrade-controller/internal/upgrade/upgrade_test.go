@@ -143,7 +143,9 @@ func TestPassesEndAsWhatIsObservedSays(t *testing.T) {
 				o.check = workload.State{Exists: true, Complete: true, Outcome: result(agentapi.UpgradeCheckResult{
 					Findings: []agentapi.Finding{{Severity: "Error", Check: "PreparedTransactions", Message: "there is one"}}})}
 			}, v1alpha1.ReasonChecking, "",
-			func(s v1alpha1.UpgradeStatus) bool { return s.CheckedAt != nil && len(s.Findings) == 1 && s.Findings[0].Message == "There is one." }},
+			func(s v1alpha1.UpgradeStatus) bool {
+				return s.CheckedAt != nil && len(s.Findings) == 1 && s.Findings[0].Message == "There is one."
+			}},
 		"an obstacle ends it before the cluster is stopped": {
 			func(o *observed) {
 				checked(o)
