@@ -10,8 +10,8 @@ type PostgresClusterStatus struct {
 	// ObservedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too),
-	// LogicalSlotsSynchronized (with wal_level=logical too), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
+	// Conditions: Ready, UpToDate, Replicated (with more than one instance), AutomaticFailover (with spec.failover too), AutomaticRepair
+	// (with a pause in spec.repair), LogicalSlotsSynchronized (with more than one instance and wal_level=logical), Updated, Archiving, StorageHealthy, RolesAndDatabasesReady (with roles or databases), MonitoringReady (with spec.monitoring), Maintained (after a restore or an upgrade), ReplicationSlotsReady
 	// (with replicationSlots).
 	// +optional
 	// +listType=map
@@ -37,7 +37,7 @@ type PostgresClusterStatus struct {
 	// PendingUpdate is the suite's image for the version that runs, while the cluster runs in another one and spec.image names none.
 	// +optional
 	PendingUpdate *PendingUpdate `json:"pendingUpdate,omitempty"`
-	// RefusedImage is an image of spec.image that was taken back, because an instance did not come up in it; or one of an
+	// RefusedImage is an image of spec.image that was reverted, because an instance did not come up in it; or one of an
 	// automatic update, if its trial failed too.
 	// +optional
 	RefusedImage *RefusedImage `json:"refusedImage,omitempty"`
@@ -195,7 +195,7 @@ type ImageChange struct {
 
 // RefusedImage is an image that is not used, because an instance did not come up in it or its trial failed.
 type RefusedImage struct {
-	// Image that was taken back.
+	// Image that was reverted.
 	Image string `json:"image"`
 	// Message says why.
 	Message string `json:"message"`
