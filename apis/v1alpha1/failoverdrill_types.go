@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// FailoverDrill causes one fault in a running PostgresCluster, and measures what clients notice of it. It is not a drill of a backup, which
+// FailoverDrill causes one fault in a running PostgresCluster, and measures what clients notice of it. It is not a restore drill, which
 // BackupRepository.spec.drill describes.
 //
 // +kubebuilder:object:root=true
