@@ -164,7 +164,7 @@ func parseState(s string) (ClusterState, error) {
 func parseSegSize(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err == nil && !ValidSegSize(n) {
-		err = fmt.Errorf("%w: %d is no WAL segment size", ErrSyntax, n)
+		err = fmt.Errorf("%w: %d is not a WAL segment size", ErrSyntax, n)
 	}
 	return n, err
 }

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,7 +34,13 @@ var words = map[string]string{
 	`is no time with its zone`:         "is not a timestamp with a time zone",
 	`(is|are) behind what`:             "lies beyond, lags behind",
 	`at one time`:                      "simultaneously",
-	`hold on (its|the) volumes?|volumes? (is|are) held`: "volume lock",
+	`(led|leads?) nowhere`:             "failed, fails",
+	`members' word`:                    "renewal by the members",
+	`as ever`:                          "as usual",
+	`stands? for election`:             "campaign",
+	`at the door`:                      "connection",
+	`nobody is there`:                  "there is no primary",
+	`hold on (its|the) volumes?|volumes? (is|are) held|held volumes?`: "volume lock",
 }
 
 func TestMessagesAndDocumentsUseTheWordsOfTheField(t *testing.T) {
@@ -41,6 +48,20 @@ func TestMessagesAndDocumentsUseTheWordsOfTheField(t *testing.T) {
 		for word, instead := range words {
 			if pattern(word).MatchString(text) {
 				t.Errorf("%s says %q; write: %s", where, word, instead)
+			}
+		}
+	})
+}
+
+// isNo finds "x is no y". There may be no y, and x may be no longer or no more something.
+var isNo = regexp.MustCompile(`(?i)(\S*)\s+(is|are|was|were)\s+no\s+([a-z]+)`)
+
+func TestMessagesAndDocumentsSayThatSomethingIsNotSomethingElse(t *testing.T) {
+	texts(t, func(where, text string) {
+		for _, found := range isNo.FindAllStringSubmatch(text, -1) {
+			before, after := strings.ToLower(found[1]), strings.ToLower(found[3])
+			if !strings.HasSuffix(before, "there") && !slices.Contains([]string{"longer", "more", "less", "other"}, after) {
+				t.Errorf("%s says %q; write: is not a", where, found[0])
 			}
 		}
 	})

@@ -85,7 +85,7 @@ func Map(cluster *v1alpha1.PostgresCluster, record *Record) (*corev1.ConfigMap, 
 func Parse(configMap *corev1.ConfigMap) (*Record, error) {
 	record := &Record{}
 	if err := json.Unmarshal([]byte(configMap.Data[key]), record); err != nil {
-		return nil, fmt.Errorf("%w: %s is no JSON of a record: %w", ErrUnreadable, key, err)
+		return nil, fmt.Errorf("%w: %s is not JSON of a record: %w", ErrUnreadable, key, err)
 	}
 	switch {
 	case record.Format != format:
