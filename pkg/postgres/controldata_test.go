@@ -53,7 +53,7 @@ func TestBrokenControlDataIsRefusedWithTheLineThatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, want string }{
 		"a missing line":       {"Bytes per WAL segment:", "Bytes per segment:", `no line "Bytes per WAL segment"`},
 		"an unknown state":     {"shut down", "zur Ruhe gekommen", "Database cluster state"},
-		"a size no server has": {"16777216", "16777217", "no WAL segment size"},
+		"a size no server has": {"16777216", "16777217", "is not a WAL segment size"},
 		"a torn file":          {"pg_control version", "WARNING: Calculated CRC checksum does not match value stored in file.\npg_control version", "checksum"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,8 +78,8 @@ func TestARuleOfPgHbaConfCountsAtOnceAndOneThatPostgreSQLCannotReadIsRefused(t *
 	}
 	good := config.Hash()
 	for rule, want := range map[string]string{
-		"hostssl all all all ldap":       "requires argument",          // only PostgreSQL knows
-		"hostssl all all all trust":      "no method that may be used", // we do
+		"hostssl all all all ldap":       "requires argument",        // only PostgreSQL knows
+		"hostssl all all all trust":      "is not an allowed method", // we do
 		"host all all all scram-sha-256": "hostssl",
 	} {
 		config.HBA = []string{"hostssl shop app all reject", rule}

@@ -78,7 +78,7 @@ func TestTheCheckNamesWhatTheNewImageSortsInAnotherOrder(t *testing.T) {
 		server.SQL("UPDATE pg_collation SET collcollate = 'xx_XX.ISO-8859-1', collversion = '1' WHERE collname = 'gone'")
 		const missing = "Error LocaleMissing postgres"
 		found = saidByCollations(t, pg.BinDir, config)
-		if said := found[missing]; !strings.Contains(said, "public.gone follows the locale xx_XX.ISO-8859-1, which the new image can't have") || len(found) != 4 {
+		if said := found[missing]; !strings.Contains(said, "public.gone follows the locale xx_XX.ISO-8859-1, which the new image doesn't have") || len(found) != 4 {
 			t.Errorf("a locale that isn't there: %q", found)
 		}
 	})

@@ -69,9 +69,9 @@ func TestEachLimitIsKeptAndNamed(t *testing.T) {
 		third   Entry
 		because string
 	}{
-		"of all":                {Limits{All: 2}, backup("3", "n3", "c", 0), "at a time: 2 in the suite (backups.maxConcurrent "},
-		"of the node":           {Limits{Node: 1}, backup("3", "n1", "c", 0), "at a time: 1 on node n1 (backups.maxConcurrentPerNode "},
-		"of the repository":     {Limits{}, backup("3", "n3", "b", 1), "at a time: 1 in BackupRepository b (its spec.maxConcurrentBackups)"},
+		"of all":                {Limits{All: 2}, backup("3", "n3", "c", 0), "is reached: 2 in the suite (backups.maxConcurrent "},
+		"of the node":           {Limits{Node: 1}, backup("3", "n1", "c", 0), "is reached: 1 on node n1 (backups.maxConcurrentPerNode "},
+		"of the repository":     {Limits{}, backup("3", "n3", "b", 1), "is reached: 1 in BackupRepository b (its spec.maxConcurrentBackups)"},
 		"no limit":              {Limits{}, backup("3", "n1", "b", 0), ""},
 		"none that is reached":  {Limits{All: 3, Node: 2}, backup("3", "n1", "b", 2), ""},
 		"another's small limit": {Limits{}, backup("3", "n1", "a", 3), ""},

@@ -29,7 +29,7 @@ func TestTheConditionSaysUntilWhenNothingIsRepairedAndWhatWouldBe(t *testing.T) 
 	}{
 		"nothing is said":     {func(o *observed.Cluster) { o.Cluster.Spec.Repair = &v1alpha1.Repair{KeepReplacedCopies: true} }, "", ""},
 		"it is paused":        {pausedIn(-time.Minute), metav1.ConditionFalse, "paused until 2026-03-01T12:59:00Z: an instance that fails is not restarted, rewound or cloned. To end the pause now"},
-		"something is held":   {observedtest.All(pausedIn(-time.Minute), held), metav1.ConditionFalse, "Held back on shop-2: The data is not cloned. To end it now"},
+		"something is held":   {observedtest.All(pausedIn(-time.Minute), held), metav1.ConditionFalse, "Held back on shop-2: The data is not cloned. To end the pause now"},
 		"it will be paused":   {pausedIn(time.Minute), metav1.ConditionTrue, "That is paused from 2026-03-01T12:01:00Z until 2026-03-01T13:01:00Z."},
 		"the pause has ended": {pausedIn(-time.Hour), metav1.ConditionTrue, "where they need it."},
 	} {

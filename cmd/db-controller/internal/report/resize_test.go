@@ -27,7 +27,7 @@ func TestMoreMemoryAloneRestartsNothing(t *testing.T) {
 		"an agent is silent for a moment": {observedtest.All(observedtest.Grown("shared_buffers"), func(o *observed.Cluster) {
 			Write(o, flow.Next)
 			o.Agents = nil
-		}), rolling.MoveNone, "True", "shared_buffers follows"},
+		}), rolling.MoveNone, "True", "shared_buffers takes its value for the new memory"},
 		"those that were asked for don't wait":  {observedtest.All(func(o *observed.Cluster) { observedtest.SetParameter(o, "shared_buffers", "1GB") }, observedtest.Grown("shared_buffers")), rolling.MoveRestart, "False", "is being restarted in shop-0"},
 		"they come with another parameter":      {observedtest.Grown("max_connections", "shared_buffers"), rolling.MoveRestart, "False", "max_connections, shared_buffers"},
 		"workers don't wait":                    {observedtest.Grown("max_worker_processes"), rolling.MoveRestart, "False", "max_worker_processes"},
