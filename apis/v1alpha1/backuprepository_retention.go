@@ -54,15 +54,15 @@ type RetentionSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s')",message="spec.retention.noticePeriod must not be negative: write a duration such as 24h, or 0s to delete at once"
 	NoticePeriod *metav1.Duration `json:"noticePeriod,omitempty"`
-	// GiveUp names lineages of which nothing is needed any more, each by the sentence in status.lineages[].giveUp, such as
+	// GiveUp names lineages of which nothing is needed any more, each by the confirmation text in status.lineages[].giveUp, such as
 	// "7401…-g1 last written 2026-03-04T05:06:07Z". They are deleted at once with their last copy, except for backups that are
-	// held. A sentence has no effect on a lineage that was written after the time in it, that a cluster writes, or that may
+	// held. It has no effect on a lineage that was written after the time in it, that a cluster writes, or that may
 	// belong to somebody else.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=200
-	// +kubebuilder:validation:XValidation:rule="self.all(s, s.contains(' last written '))",message="spec.retention.giveUp must have the sentence of status.lineages[].giveUp, such as '7401-g1 last written 2026-03-04T05:06:07Z'"
+	// +kubebuilder:validation:XValidation:rule="self.all(s, s.contains(' last written '))",message="spec.retention.giveUp must have the confirmation text of status.lineages[].giveUp, such as '7401-g1 last written 2026-03-04T05:06:07Z'"
 	GiveUp []string `json:"giveUp,omitempty"`
 }
 

@@ -109,7 +109,7 @@ func (f *Failover) Never(name string) bool {
 	return f != nil && slices.ContainsFunc(f.Instances, func(i FailoverInstance) bool { return i.Never && string(i.Name) == name })
 }
 
-// ByMembers says whether the primary is to keep its lease by the answers of the others.
+// ByMembers says whether the primary is to renew its lease through the others.
 func (f *Failover) ByMembers() bool { return f != nil && f.Renewal == RenewalMembers }
 
 // IsFenced says whether the PostgreSQL of an instance is to be stopped.

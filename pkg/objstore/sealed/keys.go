@@ -149,11 +149,11 @@ func (k *Keys) choose() error {
 	case len(names) == 0:
 		return failf(ErrKeyNotFound, "there is no encryption key: write 32 random bytes, as `openssl rand -hex 32` makes them, under a name of your choice")
 	case k.current == "" && len(names) > 1:
-		return failf(ErrKeyNotFound, "which of the encryption keys %s is the current one is not said: name it in spec.encryption.key, or in the entry %q", k, CurrentEntry)
+		return failf(ErrKeyNotFound, "none of the encryption keys %s is named as the current one: name it in spec.encryption.key, or in the entry %q", k, CurrentEntry)
 	case k.current == "":
 		k.current = names[0]
 	case k.byName[k.current] == nil:
-		return failf(ErrKeyNotFound, "the current encryption key is to be %s, and there are only %s", k.current, k)
+		return failf(ErrKeyNotFound, "the current encryption key %s does not exist; there are only %s", k.current, k)
 	}
 	return nil
 }

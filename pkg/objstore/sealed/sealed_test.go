@@ -247,7 +247,7 @@ func TestKeysThatCannotBeUsedAreRefusedInASentence(t *testing.T) {
 		"a bad name":               {map[string][]byte{"-k": secret(1)}, "", ErrWrongKey, `"-k"`},
 		"several, and none chosen": {map[string][]byte{"k1": secret(1), "k2": secret(2)}, "", ErrKeyNotFound, "k1, k2"},
 		"one chosen that is not there": {
-			map[string][]byte{"k1": secret(1), CurrentEntry: []byte("k3")}, "", ErrKeyNotFound, "is to be k3, and there are only k1"},
+			map[string][]byte{"k1": secret(1), CurrentEntry: []byte("k3")}, "", ErrKeyNotFound, "key k3 does not exist; there are only k1"},
 	} {
 		_, err := ParseKeys(test.entries, test.current)
 		if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {

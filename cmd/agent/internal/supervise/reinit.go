@@ -45,7 +45,7 @@ func (s *Supervisor) Reinit(request agentapi.ReinitRequest) (agentapi.ReinitStat
 	case election == nil:
 		return agentapi.ReinitStatus{}, fmt.Errorf("%s takes no part in an election yet", s.Pod)
 	case s.leads():
-		refusal = fmt.Sprintf("%s is the primary, and there is nobody whose data it could take. Switch over to another instance first.", s.Pod)
+		refusal = fmt.Sprintf("%s is the primary, so there is no instance that it could be cloned from. Switch over to another instance first.", s.Pod)
 	default:
 		var err error
 		if g, err = s.Volume.Resolve(s.Status().DataGeneration); err != nil {

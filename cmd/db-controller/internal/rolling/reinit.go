@@ -65,7 +65,7 @@ func refuseReinit(o *observed.Cluster, request *v1alpha1.Reinit) string {
 	case o.Cluster.Spec.Repair.Paused(o.Now):
 		return "Nothing is cloned while spec.repair pauses that. End the pause first: kubectl howdah resume " + o.Cluster.Name + "."
 	case ordinal == o.Primary():
-		return fmt.Sprintf("%s is the primary, and there is nobody whose data it could take. Switch over to another instance first: kubectl howdah switchover %s.",
+		return fmt.Sprintf("%s is the primary, so there is no instance that it could be cloned from. Switch over to another instance first: kubectl howdah switchover %s.",
 			name, o.Cluster.Name)
 	}
 	return ""

@@ -69,7 +69,7 @@ func obstacle(o *observed.Cluster) string {
 	to := volume.Wanted(o.Cluster)
 	switch used, needed := needs(o); {
 	case o.Wanted() < 2:
-		return "A single instance can't be moved, because nobody has a second copy meanwhile. Set spec.instances to 2 first."
+		return "A single instance can't be moved, because there would be no second copy of the data meanwhile. Set spec.instances to 2 first."
 	case to.StorageClassName != "" && o.Classes[to.StorageClassName] == nil:
 		return fmt.Sprintf("There is no StorageClass %s. Create it, or name another one in spec.storage.storageClassName.", to.StorageClassName)
 	case used == nil && shrinks(o):

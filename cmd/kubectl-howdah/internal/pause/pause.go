@@ -44,9 +44,9 @@ func (r Request) Begin(ctx context.Context, c client.Client, key client.ObjectKe
 	if err != nil {
 		return err
 	}
-	rest := "If the primary ends, another instance still takes over; --failover pauses that as well."
+	rest := "If the primary fails, another instance still takes over; --failover pauses that as well."
 	if r.Failover {
-		rest = "If the primary ends, no instance takes over either."
+		rest = "If the primary fails, no instance takes over either."
 	}
 	fmt.Fprintf(out, "Automatic repair of %s is paused until %s: an instance that fails is not restarted, rewound or cloned. %s\n",
 		key.Name, until.Format(time.RFC3339), rest)

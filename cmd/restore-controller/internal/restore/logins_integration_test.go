@@ -195,7 +195,7 @@ func TestAClusterFromAReadOnlyRepositorySaysThatItArchivesNowhere(t *testing.T) 
 			switch {
 			case !l.there(made):
 				t.Fatal("no cluster")
-			case told == nil && (made.Spec.Archive != nil || restore.Status.BackupRequest != nil || !strings.Contains(message, "It archives nowhere, as BackupRepository repo is read-only")):
+			case told == nil && (made.Spec.Archive != nil || restore.Status.BackupRequest != nil || !strings.Contains(message, "It has no archive, as BackupRepository repo is read-only")):
 				t.Errorf("%s; archive %+v", message, made.Spec.Archive)
 			case told != nil && (made.Spec.Archive == nil || made.Spec.Archive.Repository.Name != "own" || restore.Status.BackupRequest == nil || strings.Contains(message, "nowhere")):
 				t.Errorf("%s; archive %+v", message, made.Spec.Archive)

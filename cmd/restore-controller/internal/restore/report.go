@@ -104,5 +104,5 @@ func unarchived(restore *v1alpha1.Restore) string {
 	if into == nil || into.Temporary || plan.ArchivesTo != "" {
 		return ""
 	}
-	return fmt.Sprintf(" It archives nowhere, as BackupRepository %s is read-only. Set its spec.archive.repository.name to another one.", plan.Repository)
+	return fmt.Sprintf(" It has no archive, as BackupRepository %s is read-only. Set its spec.archive.repository.name to another one.", plan.Repository)
 }
