@@ -13,7 +13,7 @@ func (c *candidate) outdated() string {
 		return ""
 	case c.restored:
 		return fmt.Sprintf("The Lease is older than the one this instance last read (term %d): etcd was restored, or the Lease was edited. "+
-			" The primary writes it again. If there is none, %s", r.Term, decide)
+			"The primary writes it again. If there is none, %s", r.Term, decide)
 	case r.Timeline > 0 && c.self.Timeline > r.Timeline:
 		return fmt.Sprintf("The Lease is older than the data of this instance: it knows timeline %d, and there is timeline %d on the volume. "+
 			"If no primary writes the Lease again, %s", r.Timeline, c.self.Timeline, decide)
