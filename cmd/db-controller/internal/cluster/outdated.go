@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -22,7 +25,7 @@ import (
 func (r *Reconciler) heedVolumes(_ context.Context, o *observed.Cluster) flow.Outcome {
 	ahead := volumesAhead(o)
 	if len(ahead) == 0 {
-		return flow.Next
+		return stillOutdated(o)
 	}
 	chosen, wrong := decided(o, ahead)
 	if chosen.instance != "" && wrong == "" {
@@ -36,6 +39,19 @@ func (r *Reconciler) heedVolumes(_ context.Context, o *observed.Cluster) flow.Ou
 	return flow.Save(v1alpha1.ReasonApplying, fmt.Sprintf("The cluster continues with data generation %s of %s, as the annotation %s asks.",
 		chosen.generation, chosen.instance, v1alpha1.AnnotationRunData))
 }
+
+// stillOutdated stops also while an agent doesn't answer, if it was known before that a volume is ahead: silence takes nothing back.
+func stillOutdated(o *observed.Cluster) flow.Outcome {
+	ready := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Reason != v1alpha1.ReasonStatusOutdated || o.Unheard(running) == "" {
+		return flow.Next
+	}
+	outcome := flow.Stop(v1alpha1.ReasonStatusOutdated, ready.Message)
+	outcome.After = pace.UnknownInterval
+	return outcome
+}
+
+func running(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 
 // volumesAhead are the instances whose volumes have seen a later adoption, or another one under the same number, the latest first.
 func volumesAhead(o *observed.Cluster) []string {

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
@@ -46,6 +49,37 @@ func TestAStatusThatIsOlderThanTheVolumesChangesNothingUntilAPersonDecides(t *te
 			if !strings.Contains(got.Message, want) {
 				t.Errorf("%s: the message lacks %q: %s", name, want, got.Message)
 			}
+		}
+	}
+}
+
+// Silence takes nothing back: an agent that doesn't answer for a moment may be the only one that knows of the later adoption.
+func TestAnOutdatedStatusStaysSoWhileAnAgentIsSilent(t *testing.T) {
+	r := &Reconciler{}
+	for name, c := range map[string]struct {
+		change func(*observed.Cluster)
+		kind   flow.Kind
+	}{
+		"those that know don't answer": {func(o *observed.Cluster) { delete(o.Agents, "shop-0"); delete(o.Agents, "shop-1") }, flow.KindStop},
+		"it wasn't known": {func(o *observed.Cluster) {
+			delete(o.Agents, "shop-0")
+			delete(o.Agents, "shop-1")
+			o.Cluster.Status.Conditions = nil
+		}, flow.Next.Kind},
+		"all answer, and none knows of it": {func(o *observed.Cluster) { o.Agents["shop-0"].Adoption, o.Agents["shop-1"].Adoption = nil, nil }, flow.Next.Kind},
+		"their pods are gone": {func(o *observed.Cluster) {
+			o.Agents, o.Pods = map[string]*agentapi.Status{}, nil
+		}, flow.Next.Kind},
+	} {
+		o := rolledBack("")
+		for i := range o.Pods {
+			o.Pods[i].Status.Phase = corev1.PodRunning
+		}
+		o.Cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStatusOutdated, Message: "As before."}}
+		c.change(o)
+		got := r.heedVolumes(t.Context(), o)
+		if got.Kind != c.kind || got.Kind == flow.KindStop && (got.Message != "As before." || got.After == 0) {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -107,6 +107,16 @@ func (o *Cluster) Serving(ordinal int) bool {
 	return PodReady(pod)
 }
 
+// Unheard is a pod in some state whose agent hasn't answered, so it isn't known what its volume has; empty: there is none.
+func (o *Cluster) Unheard(state func(*corev1.Pod) bool) string {
+	for i := range o.Pods {
+		if pod := &o.Pods[i]; o.Agents[pod.Name] == nil && state(pod) {
+			return pod.Name
+		}
+	}
+	return ""
+}
+
 // PodReady says whether a pod is ready.
 func PodReady(pod *corev1.Pod) bool {
 	condition := ReadyCondition(pod)

@@ -132,6 +132,9 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	facts.Now, facts.Stopped = o.Now, o.Vacated() && Fenced(o) && len(facts.Volumes) > 0
 	facts.Shutdown = shutdown(o.Pod(o.DataInstance()))
 	facts.Obstacle, facts.Stuck = availability.Unstoppable(o), availability.NeverEnds(o)
+	if pod := o.Unheard(observed.PodReady); facts.Obstacle == "" && pod != "" {
+		facts.Obstacle = fmt.Sprintf("The agent of pod %s doesn't answer. Nothing is stopped before it has said which data its volume has.", pod)
+	}
 	facts.Untold = untold(o)
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."

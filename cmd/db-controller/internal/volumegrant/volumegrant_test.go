@@ -273,6 +273,29 @@ func TestAnAgentThatKnowsNoOrderDelaysAStopForSecondsOnly(t *testing.T) {
 	}
 }
 
+// What a volume has seen is looked at before a cluster is stopped for somebody, as the status may be that of a restored etcd.
+func TestNothingIsStoppedBeforeEachAgentHasAnswered(t *testing.T) {
+	o := observedtest.Trio(asksReplicasLast)
+	o.Requests[0].Request.ReplicasLast = false
+	Respond(t.Context(), o)
+	observedtest.Tell(o)
+	silent := o.Agents["shop-2"]
+	delete(o.Agents, "shop-2")
+	o.Now = o.Now.Add(time.Minute)
+	Respond(t.Context(), o)
+	if lock := o.Cluster.Status.VolumeLocks[0]; MustBeStopped(o) || !strings.Contains(lock.Message, "shop-2") {
+		t.Fatalf("%+v", lock)
+	}
+	o.Agents["shop-2"] = silent
+	for range 2 { // it is told again in which order instances end
+		Respond(t.Context(), o)
+		observedtest.Tell(o)
+	}
+	if Respond(t.Context(), o); !MustBeStopped(o) {
+		t.Errorf("%+v", o.Cluster.Status.VolumeLocks[0])
+	}
+}
+
 // A linked upgrade that fails hands over the data that the cluster runs on, on the volume of a replica.
 func TestTheSameDataBeginsOnTheReplicaThatLeadsBack(t *testing.T) {
 	o := observedtest.Trio(func(o *observed.Cluster) {
