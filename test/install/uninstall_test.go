@@ -164,13 +164,29 @@ func (s *stranger) untouched(hello string) {
 // mayOnlyInside: the accounts have Roles where they watch, and no right in a namespace elsewhere.
 func (s *stranger) mayOnlyInside() {
 	s.Helper()
+	rights := [][]string{{"get", "secrets"}, {"create", "statefulsets.apps"}, {"create", "jobs.batch"}, {"patch", "postgresclusters.howdah.dev/status"}, {"list", "pods"}}
 	for _, namespace := range []string{"one", "two", "outside", "default", "kube-system"} {
-		for _, right := range [][]string{{"get", "secrets"}, {"create", "statefulsets.apps"}, {"create", "jobs.batch"}, {"patch", "postgresclusters.howdah.dev/status"}, {"list", "pods"}} {
-			out, err := s.try(filepath.Join(kubernetes(), "kubectl"), append([]string{"auth", "can-i", "--namespace", namespace, "--as", "system:serviceaccount:system-one:db-controller"}, right...)...)
-			allowed := err == nil && strings.HasPrefix(strings.TrimSpace(out), "yes")
-			if allowed != (namespace == "one") {
-				s.Errorf("in namespace %s: %v is %q", namespace, right, out)
+		for _, right := range rights {
+			if allowed := s.may("db-controller", namespace, right); allowed != (namespace == "one") {
+				s.Errorf("the db-controller in namespace %s: may it %v? %t", namespace, right, allowed)
 			}
 		}
 	}
+	for _, controller := range []string{"backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "drill-controller"} {
+		for _, namespace := range []string{"two", "outside"} {
+			for _, right := range rights {
+				if s.may(controller, namespace, right) {
+					s.Errorf("the %s may %v in namespace %s", controller, right, namespace)
+				}
+			}
+		}
+	}
+}
+
+// may says whether the account of a controller of suite one has a right in a namespace.
+func (s *stranger) may(controller, namespace string, right []string) bool {
+	s.Helper()
+	arguments := []string{"auth", "can-i", "--namespace", namespace, "--as", "system:serviceaccount:system-one:" + controller}
+	out, err := s.try(filepath.Join(kubernetes(), "kubectl"), append(arguments, right...)...)
+	return err == nil && strings.HasPrefix(strings.TrimSpace(out), "yes")
 }

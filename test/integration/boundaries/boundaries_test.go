@@ -252,6 +252,7 @@ func (c controller) attempts(namespace string) map[string]attempt {
 		return func(ctx context.Context, as client.Client) error { return as.Create(ctx, object) }
 	}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "x" + c.account, Labels: ours()}
+	instances := metav1.ObjectMeta{Namespace: namespace, Name: "x-instance", Labels: ours()}
 	owned := *meta.DeepCopy()
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "howdah.dev/v1alpha1", Kind: "PostgresCluster", Name: "shop", UID: "u"}}
 	token := *owned.DeepCopy()
@@ -282,18 +283,28 @@ func (c controller) attempts(namespace string) map[string]attempt {
 		"a Role with a wildcard":        create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}),
 		"a Role that reads all Secrets": create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}}}),
 		"a Role for all pods":           create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}}}),
-		"a binding to cluster-admin":    create(binding("ClusterRole", "cluster-admin", itself)),
-		"a binding to its own role":     create(binding("ClusterRole", "howdah-db-controller", itself)),
-		"a binding to another Role":     create(binding("Role", "theirs", itself)),
-		"a binding of another account":  create(rebound(rbacv1.Subject{Kind: "ServiceAccount", Name: "default", Namespace: namespace})),
-		"a binding of a user":           create(rebound(rbacv1.Subject{Kind: "User", Name: "mallory"})),
-		"an account of another name":    create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "admin", Labels: ours()}}),
-		"an account in kube-system":     create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: c.account, Labels: ours()}}),
-		"another image in a pod":        patch(named(&corev1.Pod{}, "theirs"), `{"spec":{"containers":[{"name":"c","image":"evil"}]}}`),
-		"another image in an instance":  patch(named(&corev1.Pod{}, "shop-0"), `{"spec":{"containers":[{"name":"c","image":"evil"}]}}`),
-		"another's ConfigMap":           patch(named(&corev1.ConfigMap{}, "theirs"), `{"data":{"a":"b"},"metadata":{"labels":{"app.kubernetes.io/managed-by":"howdah"}}}`),
-		"another's Secret":              patch(named(&corev1.Secret{}, "theirs"), `{"data":{"a":"Yg=="}}`),
-		"another's account":             patch(named(&corev1.ServiceAccount{}, "theirs"), `{"metadata":{"annotations":{"a":"b"}}}`),
+		"instances with a right to any pod": create(&rbacv1.Role{ObjectMeta: instances, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{"theirs"}, Verbs: []string{"patch"},
+		}}}),
+		"instances with a right to any slice": create(&rbacv1.Role{ObjectMeta: instances, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, ResourceNames: []string{"x"}, Verbs: []string{"patch"},
+		}}}),
+		"a binding to cluster-admin":   create(binding("ClusterRole", "cluster-admin", itself)),
+		"a binding to its own role":    create(binding("ClusterRole", "howdah-db-controller", itself)),
+		"a binding to another Role":    create(binding("Role", "theirs", itself)),
+		"a binding of another account": create(rebound(rbacv1.Subject{Kind: "ServiceAccount", Name: "default", Namespace: namespace})),
+		"a binding of a user":          create(rebound(rbacv1.Subject{Kind: "User", Name: "mallory"})),
+		"an account of another name":   create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "admin", Labels: ours()}}),
+		"an account in kube-system":    create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: c.account, Labels: ours()}}),
+		"a Service with an address of others": create(&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+			ExternalIPs: []string{"192.0.2.1"}, Ports: []corev1.ServicePort{{Port: 443}},
+		}}),
+		"a Service that is somebody else's": create(&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}}),
+		"another image in a pod":            patch(named(&corev1.Pod{}, "theirs"), `{"spec":{"containers":[{"name":"c","image":"evil"}]}}`),
+		"another image in an instance":      patch(named(&corev1.Pod{}, "shop-0"), `{"spec":{"containers":[{"name":"c","image":"evil"}]}}`),
+		"another's ConfigMap":               patch(named(&corev1.ConfigMap{}, "theirs"), `{"data":{"a":"b"},"metadata":{"labels":{"app.kubernetes.io/managed-by":"howdah"}}}`),
+		"another's Secret":                  patch(named(&corev1.Secret{}, "theirs"), `{"data":{"a":"Yg=="}}`),
+		"another's account":                 patch(named(&corev1.ServiceAccount{}, "theirs"), `{"metadata":{"annotations":{"a":"b"}}}`),
 		"the end of another's Secret": func(ctx context.Context, as client.Client) error {
 			return as.Delete(ctx, named(&corev1.Secret{}, "theirs"))
 		},

@@ -35,14 +35,27 @@ var installing sync.Mutex
 func As(t *testing.T, controller string) func(*rest.Config, *ctrl.Options) {
 	t.Helper()
 	InstallBoundaries(t)
-	return func(config *rest.Config, _ *ctrl.Options) { config.Impersonate = account(controller) }
+	return func(config *rest.Config, _ *ctrl.Options) { config.Impersonate = account(suiteNamespace, controller) }
 }
 
 // ClientAs is a client that is the account of a controller.
 func ClientAs(t *testing.T, controller string) client.Client {
 	t.Helper()
+	return clientAs(t, account(suiteNamespace, controller))
+}
+
+// ClientInPod is a client that has the token of a pod.
+func ClientInPod(t *testing.T, namespace, serviceAccount, pod string) client.Client {
+	t.Helper()
+	bearer := account(namespace, serviceAccount)
+	bearer.Extra = map[string][]string{"authentication.kubernetes.io/pod-name": {pod}}
+	return clientAs(t, bearer)
+}
+
+func clientAs(t *testing.T, who rest.ImpersonationConfig) client.Client {
+	t.Helper()
 	config := Config()
-	config.Impersonate = account(controller)
+	config.Impersonate = who
 	c, err := client.New(config, client.Options{Scheme: manager.Scheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -50,10 +63,10 @@ func ClientAs(t *testing.T, controller string) client.Client {
 	return c
 }
 
-func account(controller string) rest.ImpersonationConfig {
+func account(namespace, name string) rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + suiteNamespace + ":" + controller,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + suiteNamespace, "system:authenticated"},
+		UserName: "system:serviceaccount:" + namespace + ":" + name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
 }
 
