@@ -300,8 +300,12 @@ func keptKey(file agentapi.SQLFile) corev1.VolumeSource {
 }
 
 func (j Job) container(mounts []corev1.VolumeMount) corev1.Container {
+	env := PodIdentity()
+	if j.ClusterSpec != nil {
+		env = append(env, Environment(j.ClusterSpec.Pods.Env)...) // a proxy on the way to the object store, for example
+	}
 	return corev1.Container{
-		Name: WorkerContainer, Image: j.Image, Command: append([]string{j.binary()}, j.Args...), Env: PodIdentity(),
+		Name: WorkerContainer, Image: j.Image, Command: append([]string{j.binary()}, j.Args...), Env: env,
 		SecurityContext: ContainerSecurity(), Resources: j.Resources, VolumeMounts: mounts,
 	}
 }

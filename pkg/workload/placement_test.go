@@ -145,13 +145,27 @@ func TestAJobHasTheLabelsAnnotationsAndRuntimeOfItsCluster(t *testing.T) {
 		ptr.Deref(template.Spec.RuntimeClassName, "") != "gvisor" {
 		t.Errorf("%+v, runtime class %v", template.ObjectMeta, template.Spec.RuntimeClassName)
 	}
-	if containers := template.Spec.Containers; len(containers) != 1 || len(containers[0].Env) != len(PodIdentity()) {
-		t.Errorf("containers and variables of instances came along: %+v", containers)
+	if containers := template.Spec.Containers; len(containers) != 1 || len(containers[0].Env) != len(PodIdentity())+1 {
+		t.Errorf("containers of instances came along, or variables didn't: %+v", containers)
 	}
 	if account := job.identity()[0]; account.GetAnnotations()["example.com/role"] != "backup" || account.GetLabels()["team"] != "" {
 		t.Errorf("the account has %v and %v", account.GetAnnotations(), account.GetLabels())
 	}
 	if job.ClusterSpec = nil; len(job.job().Spec.Template.Annotations) > 0 {
 		t.Error("annotations of no cluster")
+	}
+}
+
+// A proxy on the way to the object store is one for Jobs as well.
+func TestAJobHasTheEnvironmentOfItsCluster(t *testing.T) {
+	spec := picky()
+	spec.Pods.Env = []v1alpha1.EnvVar{
+		{Name: "HTTPS_PROXY", Value: "http://proxy.example:3128"},
+		{Name: "TOKEN", ValueFrom: &v1alpha1.EnvSource{SecretKeyRef: &v1alpha1.KeyReference{Name: "proxy", Key: "token"}}},
+	}
+	job := Job{Owner: &v1alpha1.PostgresCluster{}, Image: "postgres", ClusterSpec: spec}.job()
+	env := job.Spec.Template.Spec.Containers[0].Env
+	if len(env) != len(PodIdentity())+2 || env[len(env)-2].Value != "http://proxy.example:3128" || env[len(env)-1].ValueFrom.SecretKeyRef.Name != "proxy" {
+		t.Errorf("%+v", env)
 	}
 }

@@ -41,7 +41,7 @@ func extend(template *corev1.PodTemplateSpec, cluster *v1alpha1.PostgresCluster)
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: extraPrefix + v.Name, VolumeSource: sourceOf(v)})
 	}
 	postgres := &spec.Containers[0]
-	postgres.Env = append(postgres.Env, environment(pods.Env)...)
+	postgres.Env = append(postgres.Env, workload.Environment(pods.Env)...)
 	postgres.VolumeMounts = append(postgres.VolumeMounts, mountsOf(pods.VolumeMounts)...)
 	if len(pods.Containers)+len(pods.InitContainers) == 0 {
 		return
@@ -58,7 +58,7 @@ func extend(template *corev1.PodTemplateSpec, cluster *v1alpha1.PostgresCluster)
 // containerOf spec.pods has what spec says, and of the pod nothing else.
 func containerOf(c v1alpha1.PodContainer) corev1.Container {
 	container := corev1.Container{
-		Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, Env: environment(c.Env),
+		Name: c.Name, Image: c.Image, Command: c.Command, Args: c.Args, Env: workload.Environment(c.Env),
 		Resources:       corev1.ResourceRequirements{Requests: c.Resources.Requests, Limits: c.Resources.Limits},
 		SecurityContext: workload.ContainerSecurity(),
 		VolumeMounts:    append(mountsOf(c.VolumeMounts), corev1.VolumeMount{Name: noTokenVolume, MountPath: tokenDir, ReadOnly: true}),
@@ -76,53 +76,25 @@ func mountsOf(mounts []v1alpha1.PodVolumeMount) (all []corev1.VolumeMount) {
 	return all
 }
 
-func environment(variables []v1alpha1.EnvVar) (all []corev1.EnvVar) {
-	for _, v := range variables {
-		variable := corev1.EnvVar{Name: v.Name, Value: v.Value}
-		if from := v.ValueFrom; from != nil {
-			variable.ValueFrom = &corev1.EnvVarSource{}
-			if key := from.SecretKeyRef; key != nil {
-				variable.ValueFrom.SecretKeyRef = &corev1.SecretKeySelector{LocalObjectReference: named(key.Name), Key: key.Key, Optional: optional(key.Optional)}
-			}
-			if key := from.ConfigMapKeyRef; key != nil {
-				variable.ValueFrom.ConfigMapKeyRef = &corev1.ConfigMapKeySelector{LocalObjectReference: named(key.Name), Key: key.Key, Optional: optional(key.Optional)}
-			}
-			if field := from.FieldRef; field != nil {
-				variable.ValueFrom.FieldRef = &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field.FieldPath}
-			}
-		}
-		all = append(all, variable)
-	}
-	return all
-}
-
 func named(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
-
-// optional leaves out what says nothing.
-func optional(yes bool) *bool {
-	if !yes {
-		return nil
-	}
-	return &yes
-}
 
 // sourceOf a volume of spec.pods. Files of Secrets can be read by the group of the pod alone.
 func sourceOf(v v1alpha1.PodVolume) (source corev1.VolumeSource) {
 	switch {
 	case v.Secret != nil:
 		source.Secret = &corev1.SecretVolumeSource{
-			SecretName: v.Secret.SecretName, Items: itemsOf(v.Secret.Items), Optional: optional(v.Secret.Optional), DefaultMode: ptr.To[int32](0o440),
+			SecretName: v.Secret.SecretName, Items: itemsOf(v.Secret.Items), Optional: workload.Optional(v.Secret.Optional), DefaultMode: ptr.To[int32](0o440),
 		}
 	case v.ConfigMap != nil:
 		source.ConfigMap = &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: named(v.ConfigMap.Name), Items: itemsOf(v.ConfigMap.Items), Optional: optional(v.ConfigMap.Optional),
+			LocalObjectReference: named(v.ConfigMap.Name), Items: itemsOf(v.ConfigMap.Items), Optional: workload.Optional(v.ConfigMap.Optional),
 		}
 	case v.Projected != nil:
 		source.Projected = &corev1.ProjectedVolumeSource{Sources: projections(v.Projected.Sources), DefaultMode: ptr.To[int32](0o440)}
 	case v.EmptyDir != nil:
 		source.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMedium(v.EmptyDir.Medium), SizeLimit: v.EmptyDir.SizeLimit}
 	case v.CSI != nil:
-		source.CSI = &corev1.CSIVolumeSource{Driver: v.CSI.Driver, ReadOnly: optional(v.CSI.ReadOnly), VolumeAttributes: v.CSI.VolumeAttributes}
+		source.CSI = &corev1.CSIVolumeSource{Driver: v.CSI.Driver, ReadOnly: workload.Optional(v.CSI.ReadOnly), VolumeAttributes: v.CSI.VolumeAttributes}
 	case v.Ephemeral != nil:
 		source.Ephemeral = ephemeral(*v.Ephemeral)
 	}
@@ -140,10 +112,10 @@ func projections(sources []v1alpha1.ProjectedSource) (all []corev1.VolumeProject
 	for _, s := range sources {
 		projection := corev1.VolumeProjection{}
 		if from := s.Secret; from != nil {
-			projection.Secret = &corev1.SecretProjection{LocalObjectReference: named(from.Name), Items: itemsOf(from.Items), Optional: optional(from.Optional)}
+			projection.Secret = &corev1.SecretProjection{LocalObjectReference: named(from.Name), Items: itemsOf(from.Items), Optional: workload.Optional(from.Optional)}
 		}
 		if from := s.ConfigMap; from != nil {
-			projection.ConfigMap = &corev1.ConfigMapProjection{LocalObjectReference: named(from.Name), Items: itemsOf(from.Items), Optional: optional(from.Optional)}
+			projection.ConfigMap = &corev1.ConfigMapProjection{LocalObjectReference: named(from.Name), Items: itemsOf(from.Items), Optional: workload.Optional(from.Optional)}
 		}
 		all = append(all, projection)
 	}
