@@ -10,7 +10,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // +kubebuilder:validation:XValidation:rule="!has(self.containers) || !has(self.initContainers) || !self.containers.exists(c, self.initContainers.exists(i, i.name == c.name))",message="spec.pods.containers and spec.pods.initContainers have a name in common; give each container its own"
 type Pods struct {
 	PodMetadata `json:",inline"`
-	// Env has environment variables for PostgreSQL and its agent.
+	// Env has environment variables for PostgreSQL and its agent, and for the Jobs of the cluster.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -136,6 +136,10 @@ type PostgresClusterStatus struct {
 	// Connection says how to connect.
 	// +optional
 	Connection *ConnectionStatus `json:"connection,omitempty"`
+	// Binding is what the Service Binding specification asks of a service: whoever binds a workload to this PostgresCluster
+	// projects the Secret that it names.
+	// +optional
+	Binding *BindingStatus `json:"binding,omitempty"`
 	// ReplicationSlots are the declared slots, as the primary's agent last reported them.
 	// +optional
 	// +listType=map
@@ -352,6 +356,12 @@ const (
 	// RoleReplica follows the primary.
 	RoleReplica InstanceRole = "replica"
 )
+
+// BindingStatus names the Secret with which an application connects.
+type BindingStatus struct {
+	// Name of the Secret.
+	Name string `json:"name"`
+}
 
 // ConnectionStatus says how to connect, and with which Secrets.
 type ConnectionStatus struct {

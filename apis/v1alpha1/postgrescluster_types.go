@@ -347,6 +347,7 @@ type ParameterValue string
 // HBARule is one line of pg_hba.conf.
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:XValidation:rule="self.matches('^hostssl([ \\t]+[^ \\t\\n\\r#]+){4,}[ \\t]*$')",message="spec.postgresql.hba must have lines such as: hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only, and comments are not allowed"
+// +kubebuilder:validation:XValidation:rule="!self.contains('ldapbindpasswd') && !self.contains('radiussecrets')",message="spec.postgresql.hba can't have ldapbindpasswd or radiussecrets, because rules are also in a ConfigMap, in the history of the spec and in backups: for LDAP, bind with ldapprefix and ldapsuffix, or search without a password"
 type HBARule string
 
 // Bootstrap says where the first data of a cluster comes from.

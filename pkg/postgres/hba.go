@@ -81,8 +81,15 @@ func RenderHBA(h HBA) (string, error) {
 	return file.String(), nil
 }
 
-// hbaMethods are the ways to log in that a rule may name, over TLS.
-var hbaMethods = []string{"scram-sha-256", "cert", "reject", "ldap", "radius", "pam", "gss", "oauth", "md5", "password"}
+// hbaMethods are the ways to log in that a rule may name, over TLS. gss needs a keytab, and radius a shared secret, which a server here has
+// no way to get.
+var hbaMethods = []string{"scram-sha-256", "cert", "reject", "ldap", "pam", "oauth", "md5", "password"}
+
+// hbaRefused are options of methods that no rule may have, and why.
+var hbaRefused = map[string]string{
+	"ldapbindpasswd": "passwords must not be in rules, which a ConfigMap, the history of the spec and backups have as well: bind with ldapprefix and ldapsuffix, or search without a password",
+	"map":            "Howdah writes pg_ident.conf, and it has no maps of yours: remove map, and name the roles as their certificates do",
+}
 
 // CheckHBARule says in a sentence what is wrong with a person's rule.
 func CheckHBARule(rule string) error {
@@ -125,6 +132,12 @@ func hbaMethod(fields []string) (string, error) {
 	for _, option := range fields[5:] {
 		if !strings.Contains(option, "=") {
 			return "", fmt.Errorf("%s is not an option of a method: write NAME=VALUE", option)
+		}
+	}
+	for _, option := range fields[5:] {
+		name, _, _ := strings.Cut(option, "=")
+		if why, refused := hbaRefused[name]; refused {
+			return "", errors.New(why)
 		}
 	}
 	return fields[4], nil

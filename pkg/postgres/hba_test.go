@@ -55,7 +55,8 @@ func TestARuleThatOpensMoreThanItSaysIsRefused(t *testing.T) {
 		"hostssl all all all trust", "hostssl all all all", "hostssl a, b c cert trust", "hostssl a b 10.0.0.1 cert trust",
 		"hostssl a b 10.0.0.0/8 255.0.0.0 cert", "hostssl a b 10.0.0.0/99 cert", "hostssl @file all all cert", "hostssl a x,@f all cert",
 		"hostssl a b all cert\nlocal all all trust", "hostssl a b all cert \\", `hostssl "a b all cert`, "hostssl a b all cert # x",
-		"hostssl a b all cert trust",
+		"hostssl a b all cert trust", "hostssl a b all gss", "hostssl a b all radius radiusservers=x radiussecrets=s",
+		"hostssl a b all ldap ldapserver=x ldapbinddn=y ldapbindpasswd=s", "hostssl a b all cert map=m",
 	} {
 		if err := CheckHBARule(rule); !errors.Is(err, ErrHBA) {
 			t.Errorf("%q: %v", rule, err)

@@ -71,7 +71,7 @@ func startHBAServer(t *testing.T, superuser bool) *tlsServer {
 	t.Helper()
 	hba, err := postgres.RenderHBA(postgres.HBA{
 		SuperuserAccess: superuser,
-		Rules:           []string{`hostssl "my db",shop +readers 10.0.0.0/8 cert map=m`, "hostssl other app .example.com scram-sha-256"},
+		Rules:           []string{`hostssl "my db",shop +readers 10.0.0.0/8 cert clientcert=verify-full`, "hostssl other app .example.com scram-sha-256"},
 	})
 	if err != nil {
 		t.Fatal(err)

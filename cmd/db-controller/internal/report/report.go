@@ -30,6 +30,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 			v1alpha1.LabelCluster: o.Cluster.Name, v1alpha1.LabelComponent: workload.ComponentInstance,
 		}).String()
 		status.Connection = config.Connection(o.Cluster)
+		status.Binding = &v1alpha1.BindingStatus{Name: status.Connection.AppSecret}
 	}
 	reportImport(o)
 	volumemove.Report(o)

@@ -25,6 +25,9 @@ const (
 	KeyURI      = "uri"
 	KeyJDBC     = "jdbc-uri"
 	KeyPgpass   = "pgpass"
+	// What the Service Binding specification has in addition.
+	KeyType     = "type"
+	KeyProvider = "provider"
 )
 
 // Database and role of an application whose cluster names none.
@@ -70,6 +73,7 @@ func login(cluster *v1alpha1.PostgresCluster, name, user, database string, live 
 		KeyJDBC:      jdbc(user, password, host, port, database),
 		KeyPgpass:    pgpass(host, port, database, user, password),
 		KeyAuthority: string(bundle),
+		KeyType:      "postgresql", KeyProvider: "howdah",
 	}
 	secret := &corev1.Secret{ObjectMeta: component.Meta(cluster, name, component.Access), Data: map[string][]byte{}}
 	for key, value := range data {

@@ -29,12 +29,13 @@ func TestTheApplicationsSecretSaysAllThatItTakesToConnect(t *testing.T) {
 		"uri":      "postgresql://clerk:s3cret@shop-rw.demo.svc:5432/orders?sslmode=require",
 		"jdbc-uri": "jdbc:postgresql://shop-rw.demo.svc:5432/orders?password=s3cret&sslmode=require&user=clerk",
 		"pgpass":   "shop-rw.demo.svc:5432:orders:clerk:s3cret\n",
+		"type":     "postgresql", "provider": "howdah",
 	} {
 		if string(got.Data[key]) != want {
 			t.Errorf("%s is %q, want %q", key, got.Data[key], want)
 		}
 	}
-	if len(got.Data) != 9 || got.Name != "shop-app" {
+	if len(got.Data) != 11 || got.Name != "shop-app" {
 		t.Errorf("%s has %d keys", got.Name, len(got.Data))
 	}
 }
