@@ -16,7 +16,7 @@ import (
 )
 
 // finish checks where replay has ended, and takes away what only recovery needed.
-func (r *restoring) finish(ctx context.Context, archive *wal.Archive, lacked, spool string, notes *notes) (agentapi.RestoreResult, error) {
+func (r *restoring) finish(ctx context.Context, lacked, spool string, notes *notes) (agentapi.RestoreResult, error) {
 	control, err := postgres.ReadControlData(ctx, r.Run, r.binDir, r.pgdata)
 	if err != nil {
 		return agentapi.RestoreResult{}, err
@@ -28,7 +28,7 @@ func (r *restoring) finish(ctx context.Context, archive *wal.Archive, lacked, sp
 	if err != nil {
 		return agentapi.RestoreResult{}, err
 	}
-	if err := r.checkReached(ctx, archive, end, lacked); err != nil {
+	if err := r.checkReached(end, lacked); err != nil {
 		return agentapi.RestoreResult{}, err
 	}
 	if err := r.tidy(spool); err != nil {
@@ -59,22 +59,27 @@ func (r *restoring) endOfReplay(timeline uint32) (postgres.LSN, error) {
 
 // checkReached refuses data on which replay ended too early without PostgreSQL's noticing: it takes damaged WAL, and WAL
 // that is missing on a timeline that was left, for the end of WAL. A target that it was given it has checked itself.
-func (r *restoring) checkReached(ctx context.Context, archive *wal.Archive, end postgres.LSN, lacked string) error {
-	if !r.toTheEnd {
+func (r *restoring) checkReached(end postgres.LSN, lacked string) error {
+	switch {
+	case !r.toTheEnd:
 		return nil
-	}
-	header, err := archive.ReadHeader(ctx, r.task.Lineage, r.last.Name())
-	if err != nil {
-		return err
-	}
-	if end >= header.EndLSN {
+	case r.errExtent != nil:
+		return r.errExtent
+	case end >= r.extent:
 		return nil
 	}
 	if lacked != "" {
 		return r.explain(fmt.Errorf("%w: segment %s of lineage %s", errMissing, lacked, r.task.Lineage))
 	}
 	return job.Final(ReasonDataCorrupt, fmt.Errorf("replay ended at LSN %s, and the archive goes on to %s: the WAL after that is damaged (segment %s of lineage %s)",
-		end, header.EndLSN, postgres.SegmentOf(r.last.Timeline, end, r.last.SegSize), r.task.Lineage))
+		end, r.extent, postgres.SegmentOf(r.last.Timeline, end, r.last.SegSize), r.task.Lineage))
+}
+
+// noteExtent notes how far the archive goes. It is called before anything is fetched: the cluster may go on writing meanwhile, and its
+// last segment grow in the archive, which replay needn't reach.
+func (r *restoring) noteExtent(ctx context.Context, archive *wal.Archive) {
+	header, err := archive.ReadHeader(ctx, r.task.Lineage, r.last.Name())
+	r.extent, r.errExtent = header.EndLSN, err
 }
 
 // tidy leaves the data as a server that was stopped leaves it, with the histories of its timelines to be archived, as

@@ -46,6 +46,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	archive := wal.New(r.store)
+	r.noteExtent(ctx, archive)
 	source := newSource(archive, r.task.Lineage, r.last, spool, r.progress())
 	listener, err := walsocket.Listen(r.SocketDir)
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 		return agentapi.RestoreResult{}, err
 	}
 	r.Report(job.Progress{Phase: phaseFinishing, Message: "making the data durable"})
-	return r.finish(context.WithoutCancel(ctx), archive, source.lacking(), spool, notes)
+	return r.finish(context.WithoutCancel(ctx), source.lacking(), spool, notes)
 }
 
 // endsInPlan says that the wanted LSN is not behind the last planned segment.

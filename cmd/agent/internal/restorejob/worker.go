@@ -79,7 +79,9 @@ type restoring struct {
 	binDir     string
 	pgdata     string
 	last       postgres.Segment
-	toTheEnd   bool // replay had no target to stop at
+	toTheEnd   bool         // replay had no target to stop at
+	extent     postgres.LSN // the end of the archive as replay began
+	errExtent  error        // why that isn't known
 	fetched    time.Duration
 	taken      int64 // bytes that were not fetched, because the previous data still held them
 	// before is the copy of the previous data that is given up; empty: none is whole, as a former run had begun with it.
