@@ -98,9 +98,11 @@ func (r *Reconciler) requireOurs(ctx context.Context, store objstore.Store, o *o
 	if o.backup.Spec.Found == nil {
 		return nil
 	}
-	lineage, err := layout.ReadLineage(ctx, store, o.backup.Status.Plan.Lineage)
+	name := o.backup.Status.Plan.Lineage
+	lineage, err := layout.ReadLineage(ctx, store, name)
 	if errors.Is(err, objstore.ErrNotFound) {
-		return nil // nobody claims it
+		return &foreignError{fmt.Sprintf("Who writes lineage %s isn't known, because %s is missing. If nobody needs the backup, delete it with howdah-backup delete %s/%s.",
+			name, layout.LineageKey(name), name, o.backup.Status.Plan.ID)}
 	}
 	if err != nil {
 		return err
@@ -109,22 +111,43 @@ func (r *Reconciler) requireOurs(ctx context.Context, store objstore.Store, o *o
 	if err != nil {
 		return err
 	}
-	owner, why := writers.Owner(lineage, lastWritten(o.planned, lineage), r.Now())
+	owner, why := writers.Owner(lineage, time.Time{}, r.Now())
+	if owner == ownership.Gone { // unless it was written lately
+		lately, err := lastWritten(ctx, store, o.planned, lineage, r.Now())
+		if err != nil {
+			return fmt.Errorf("when lineage %s was last written isn't known: %w", name, err)
+		}
+		owner, why = writers.Owner(lineage, lately, r.Now())
+	}
 	if owner.Foreign() {
 		return &foreignError{why}
 	}
 	return nil
 }
 
-// lastWritten is when a lineage was last written, as far as the status of the repository knows. A lineage that is not listed
-// there was last written before all that are.
-func lastWritten(repo *v1alpha1.BackupRepository, lineage layout.Lineage) time.Time {
-	for _, l := range repo.Status.Lineages {
-		if l.Name == lineage.Lineage && l.LastWritten != nil {
-			return l.LastWritten.Time
+// inventoried is for how long it counts what an inventory has found.
+const inventoried = time.Hour
+
+// lastWritten is when a lineage was last written: as the status of the repository says, or, where that is old or has no room for the lineage, as
+// its objects say.
+func lastWritten(ctx context.Context, store objstore.Store, repo *v1alpha1.BackupRepository, lineage layout.Lineage, now time.Time) (time.Time, error) {
+	if at := repo.Status.LastInventoryTime; at != nil && now.Sub(at.Time).Abs() < inventoried {
+		for _, l := range repo.Status.Lineages {
+			if l.Name == lineage.Lineage && l.LastWritten != nil {
+				return l.LastWritten.Time, nil
+			}
 		}
 	}
-	return lineage.Created
+	last := lineage.Created
+	for info, err := range store.List(ctx, layout.LineagePrefix(lineage.Lineage), "") {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if info.Modified.After(last) {
+			last = info.Modified
+		}
+	}
+	return last, nil
 }
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, o *observed) flow.Outcome {
