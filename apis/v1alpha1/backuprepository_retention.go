@@ -104,6 +104,10 @@ type LineageStatus struct {
 	// Damaged are the ids of backups whose manifest can't be read, at most ten. Nothing is deleted while there is one.
 	// +optional
 	Damaged []string `json:"damaged,omitempty"`
+	// Unreadable says why lineage.json or the history of a timeline can't be read, if that is so. Nothing is deleted from the
+	// lineage then.
+	// +optional
+	Unreadable string `json:"unreadable,omitempty"`
 	// RecoverableFrom is the start of the newest period of which every point can be restored; recoverableTo is its end. If
 	// they are missing, no point can be restored.
 	// +optional
@@ -178,6 +182,10 @@ type RetentionStatus struct {
 	// WouldRemoveCount is their number.
 	// +optional
 	WouldRemoveCount int32 `json:"wouldRemoveCount,omitempty"`
+	// WouldRemoveWAL is the number of WAL segments that will be deleted, or with dryRun would be. Without them, fewer points in time
+	// can be restored, also if no backup is deleted.
+	// +optional
+	WouldRemoveWAL int64 `json:"wouldRemoveWAL,omitempty"`
 	// Message says what retention waits for, or what went wrong.
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -85,7 +85,7 @@ func TestABackupWithoutASignatureIsNotFoundInASignedRepository(t *testing.T) {
 	repo.Spec.Catalogue = v1alpha1.CatalogueAll
 	b.make(repo)
 	b.eventually(repo, "an inventory that names the object without a signature", func() bool {
-		return strings.Contains(repo.Status.InventoryError, "lineages/")
+		return len(repo.Status.Lineages) == 1 && strings.Contains(repo.Status.Lineages[0].Unreadable, "lineages/")
 	})
 	backups := &v1alpha1.BackupList{}
 	if err := b.List(t.Context(), backups, client.InNamespace(b.namespace)); err != nil || len(backups.Items) > 0 {

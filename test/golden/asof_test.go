@@ -40,8 +40,14 @@ func TestARepositoryThatWasDeletedIsRestoredAsItWas(t *testing.T) {
 				spoil(t, bucket, info.Key)
 			}
 			now = begin.Add(2 * time.Hour)
-			if _, err := inventory.NewReader().Read(t.Context(), wrap(bucket)); err == nil && way != Plain {
-				t.Error("the bucket is readable as it is")
+			lineages, err := inventory.NewReader().Read(t.Context(), wrap(bucket))
+			for _, l := range lineages {
+				if l.Unreadable == "" || len(l.Backups) > 0 {
+					t.Errorf("the bucket is readable as it is: %+v", l)
+				}
+			}
+			if err == nil && len(lineages) == 0 && way != Plain {
+				t.Error("the bucket counts as empty")
 			}
 			restoreAll(t, wrap(asof.New(bucket, begin.Add(time.Minute))), want)
 		})

@@ -67,6 +67,9 @@ func inventoried(ctx context.Context, store objstore.Store, _ string) error {
 	if err == nil && len(lineages) == 1 && len(lineages[0].Damaged) == 1 {
 		return errors.New("the backup is damaged")
 	}
+	if err == nil && len(lineages) == 1 && lineages[0].Unreadable != "" {
+		return errors.New(lineages[0].Unreadable)
+	}
 	return err
 }
 

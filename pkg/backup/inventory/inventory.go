@@ -25,7 +25,7 @@ type Backup struct {
 	Started, Stopped   time.Time
 	Timeline           uint32
 	Start, Stop        postgres.LSN
-	First              uint64 // number of the first WAL segment that it needs
+	First, Last        uint64 // numbers of the first and the last WAL segment that it needs
 	LogicalBytes       int64
 	// Incomplete: WAL is missing without which the backup can't be restored at all.
 	Incomplete bool
@@ -38,11 +38,15 @@ type Lineage struct {
 	layout.Lineage
 	Backups []Backup // newest first
 	Damaged []string // ids of those whose manifest can't be read
+	// Unreadable says why lineage.json or the history of a timeline can't be read; empty: all can. Without lineage.json nothing is known of
+	// the lineage but its name and its size.
+	Unreadable string
 	// StoredBytes of packs and manifests, and WALBytes.
 	StoredBytes, WALBytes int64
 	// LastWritten is when WAL, or something of a backup, was put last.
 	LastWritten time.Time
 	Timelines   []retention.Timeline
+	WAL         []pitr.Run
 	Window      Window
 	// Unlinked is the newest timeline if its history is missing and no backup leads to it, so that nobody knows from which backup
 	// the end of the lineage could be restored if the history was found; else 0.
@@ -64,7 +68,7 @@ func NewReader() *Reader {
 	return &Reader{backups: map[string]Backup{}, histories: map[string]postgres.TimelineHistory{}, headers: map[string]pitr.Header{}}
 }
 
-// Read looks at all lineages. A damaged backup is named, and anything else that can't be read is an error.
+// Read looks at all lineages. A damaged backup or lineage is named, and anything else that can't be read is an error.
 func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, error) {
 	names, err := layout.Lineages(ctx, store)
 	if err != nil {
@@ -73,22 +77,31 @@ func (r *Reader) Read(ctx context.Context, store objstore.Store) ([]Lineage, err
 	var lineages []Lineage
 	seen := NewReader()
 	for _, name := range names {
-		owner, err := layout.ReadLineage(ctx, store, name)
-		if errors.Is(err, objstore.ErrNotFound) {
-			continue // the remains of something
-		}
+		lineage, err := r.readNamed(ctx, store, name, seen)
 		if err != nil {
 			return nil, fmt.Errorf("lineage %s: %w", name, err)
 		}
-		lineage, err := r.read(ctx, store, owner, seen)
-		if err != nil {
-			return nil, fmt.Errorf("lineage %s: %w", name, err)
+		if lineage.Lineage.Lineage != "" {
+			lineages = append(lineages, lineage)
 		}
-		lineages = append(lineages, lineage)
 	}
 	*r = *seen
 	slices.SortStableFunc(lineages, func(a, b Lineage) int { return b.LastWritten.Compare(a.LastWritten) })
 	return lineages, nil
+}
+
+// readNamed reads a lineage, or says why it can't be read. It is empty if it was deleted meanwhile.
+func (r *Reader) readNamed(ctx context.Context, store objstore.Store, name string, seen *Reader) (Lineage, error) {
+	owner, err := layout.ReadLineage(ctx, store, name)
+	switch {
+	case errors.Is(err, objstore.ErrNotFound):
+		return unreadable(ctx, store, name, layout.LineageKey(name)+" is missing")
+	case layout.Damaged(err):
+		return unreadable(ctx, store, name, err.Error())
+	case err != nil:
+		return Lineage{}, err
+	}
+	return r.read(ctx, store, owner, seen)
 }
 
 func (r *Reader) read(ctx context.Context, store objstore.Store, owner layout.Lineage, seen *Reader) (Lineage, error) {
@@ -140,10 +153,10 @@ func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listi
 }
 
 func summary(header *backup.Header) (Backup, error) {
-	first, _, err := header.WAL.Segments()
+	first, last, err := header.WAL.Segments()
 	b := Backup{
 		ID: header.ID, Type: header.Type, Cluster: header.Cluster.Name, Namespace: header.Cluster.Namespace,
-		Started: header.StartTime, Stopped: header.StopTime, Timeline: header.Timeline, Start: header.StartLSN, Stop: header.StopLSN, First: first.Number,
+		Started: header.StartTime, Stopped: header.StopTime, Timeline: header.Timeline, Start: header.StartLSN, Stop: header.StopLSN, First: first.Number, Last: last.Number,
 		LogicalBytes: header.Totals.LogicalBytes,
 	}
 	if header.Damage != nil {

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -263,6 +264,96 @@ func TestAStoreThatFailsIsAnErrorAndNotAnEmptyRepository(t *testing.T) {
 		finished = store.Calls() < at
 		if !finished && !errors.Is(err, away) {
 			t.Errorf("call %d: %v", at, err)
+		}
+	}
+}
+
+func TestALineageThatCanNotBeReadIsNamedAndTheOthersAreRead(t *testing.T) {
+	const other = "8-g1"
+	history := layout.HistoryPrefix(other) + "00000002.history"
+	put := func(key, body string) func(bucket) {
+		return func(b bucket) { b.must(b.Put(b.Context(), key, []byte(body), objstore.PutOptions{})) }
+	}
+	for name, test := range map[string]struct {
+		damage func(bucket)
+		want   string // nothing: it isn't listed
+	}{
+		"lineage.json is garbage":            {put(layout.LineageKey(other), "{"), layout.LineageKey(other)},
+		"lineage.json is of a later version": {put(layout.LineageKey(other), `{"format": 99}`), "written by a later version of Howdah"},
+		"lineage.json is of another lineage": {put(layout.LineageKey(other), `{"format": 2, "lineage": "`+strings.Repeat("x", 1<<16)+`"}`), "is of lineage"},
+		"lineage.json is too large":          {put(layout.LineageKey(other), strings.Repeat("x", 2<<20)), layout.LineageKey(other)},
+		"lineage.json names no writer":       {put(layout.LineageKey(other), `{"format": 2, "lineage": "8-g1", "segmentSize": 1048576}`), "no UID"},
+		"lineage.json was deleted":           {func(b bucket) { b.must(b.Delete(b.Context(), layout.LineageKey(other))) }, "is missing"},
+		"a history is garbage":               {put(history, "garbage"), history},
+		"a history says nothing": {func(b bucket) {
+			b.must(wal.New(b).Put(b.Context(), other, "00000002.history", []byte("nothing"), wal.Info{Writer: "test"}))
+		}, history},
+		"all of it was deleted meanwhile": {func(b bucket) {
+			for info := range b.List(b.Context(), layout.LineagePrefix(other), "") {
+				b.must(b.Delete(b.Context(), info.Key))
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket(t)
+			b.archive(1, 1, 5)
+			b.backUp(1, 2)
+			_, err := layout.Claim(t.Context(), b, layout.Lineage{Lineage: other, Writer: layout.Writer{UID: "u2"}, SegmentSize: segSize, Created: began})
+			b.must(err)
+			put(layout.PackKey(other, "b", "p"), "pack")(b)
+			test.damage(b)
+			lineages, err := NewReader().Read(t.Context(), b)
+			b.must(err)
+			found := map[string]Lineage{}
+			for _, l := range lineages {
+				found[l.Lineage.Lineage] = l
+			}
+			if l := found[lineage]; len(l.Backups) != 1 || l.Unreadable != "" || l.Window.To.IsZero() {
+				t.Errorf("the other one: %+v", l)
+			}
+			l, there := found[other]
+			if there != (test.want != "") || !strings.Contains(l.Unreadable, test.want) || len(l.Unreadable) > 400 {
+				t.Errorf("the damaged one: %+v", l)
+			}
+			if there && (l.LastWritten.IsZero() || l.StoredBytes == 0) {
+				t.Errorf("its size: %+v", l)
+			}
+		})
+	}
+}
+
+func TestTheWALThatAPlanRemovesIsCounted(t *testing.T) {
+	runs := func(bounds ...uint64) (runs []pitr.Run) {
+		for i := 0; i < len(bounds); i += 3 {
+			timeline := uint32(bounds[i])
+			runs = append(runs, pitr.Run{First: postgres.Segment{Timeline: timeline, Number: bounds[i+1]}, Last: postgres.Segment{Timeline: timeline, Number: bounds[i+2]}})
+		}
+		return runs
+	}
+	stay, goes := []retention.Reason{retention.Held}, []retention.Reason(nil)
+	for name, test := range map[string]struct {
+		wal      []pitr.Run
+		backups  [][2]uint64
+		verdicts map[int][]retention.Reason
+		keep     uint64
+		want     int64
+	}{
+		"all WAL stays":                {runs(1, 1, 9), nil, nil, 0, 0},
+		"what lies before":             {runs(1, 1, 9), nil, nil, 5, 4},
+		"on every timeline":            {runs(1, 1, 5, 1, 7, 9, 2, 5, 9), nil, nil, 8, 5 + 1 + 3},
+		"none is kept":                 {runs(1, 1, 9), nil, nil, retention.NoWAL, 9},
+		"what a backup needs stays":    {runs(1, 1, 9), [][2]uint64{{3, 4}}, map[int][]retention.Reason{0: stay}, 8, 5},
+		"but not of one that goes":     {runs(1, 1, 9), [][2]uint64{{3, 4}}, map[int][]retention.Reason{0: goes}, 8, 7},
+		"of two that overlap":          {runs(1, 1, 9), [][2]uint64{{4, 6}, {2, 4}, {5, 5}}, map[int][]retention.Reason{0: stay, 1: stay, 2: stay}, 8, 2},
+		"of one that begins before it": {runs(1, 4, 9), [][2]uint64{{1, 5}, {7, 20}}, map[int][]retention.Reason{0: stay, 1: stay}, 9, 1},
+	} {
+		l, plan := Lineage{WAL: test.wal}, retention.Plan{KeepWAL: test.keep}
+		for i, b := range test.backups {
+			l.Backups = append(l.Backups, Backup{ID: fmt.Sprint(i), First: b[0], Last: b[1]})
+			plan.Verdicts = append(plan.Verdicts, retention.Verdict{Backup: retention.Backup{ID: fmt.Sprint(i)}, Stays: test.verdicts[i]})
+		}
+		if got := l.WALGoing(plan); got != test.want {
+			t.Errorf("%s: %d", name, got)
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -105,8 +107,14 @@ func (r *Reader) readHistories(ctx context.Context, store objstore.Store, l *lis
 				return err
 			}
 			content, _, err := archive.Get(ctx, l.Lineage.Lineage.Lineage, file.Name)
+			bad := errors.Is(err, wal.ErrCorrupt) || errors.Is(err, wal.ErrFormat) || errors.Is(err, objstore.ErrTooLarge)
 			if err == nil {
 				history, err = postgres.ParseTimelineHistory(file.Timeline, content)
+				bad = err != nil
+			}
+			if bad {
+				l.Unreadable = cmp.Or(l.Unreadable, shorten(fmt.Sprintf("%s: %v", info.Key, err)))
+				continue
 			}
 			if err != nil {
 				return fmt.Errorf("history of timeline %d: %w", file.Timeline, err)

@@ -27,6 +27,7 @@ func (l *listing) findWindows(ctx context.Context, r *Reader, store objstore.Sto
 	for _, b := range l.Backups {
 		facts.Backups = append(facts.Backups, pitr.Backup{ID: b.ID, Timeline: b.Timeline, StartLSN: b.Start, StopLSN: b.Stop, StopTime: b.Stopped})
 	}
+	l.WAL = facts.WAL
 	for _, t := range l.Timelines {
 		facts.Histories = append(facts.Histories, t.History)
 	}

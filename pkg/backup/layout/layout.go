@@ -198,6 +198,12 @@ func ReadLineage(ctx context.Context, store objstore.Store, lineage string) (Lin
 	return recorded, recorded.validate()
 }
 
+// Damaged says that lineage.json is there and not what a writer of this version wrote, by the error of ReadLineage. Reading it again doesn't
+// help.
+func Damaged(err error) bool {
+	return errors.Is(err, ErrFormat) || errors.Is(err, ErrName) || errors.Is(err, objstore.ErrCorrupt) || errors.Is(err, objstore.ErrTooLarge)
+}
+
 // maxLineages bounds a list: a bucket is not trusted, and may claim to have any number of them.
 const maxLineages = 1 << 14
 

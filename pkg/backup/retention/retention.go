@@ -118,6 +118,9 @@ type Plan struct {
 	// KeepWAL is the number of the first segment from which on all WAL stays, on every timeline. What is before it goes,
 	// but for the segments that a backup which is still there needs for itself. 0: all stays.
 	KeepWAL uint64
+	// Relied are the backups that stay for what comes after them: the newest, and those with which a recovery window begins. Others go
+	// because these can be restored, so whoever carries the plan out makes sure that they are all there.
+	Relied []Backup
 }
 
 // Going are the backups that go, oldest first.
@@ -191,10 +194,12 @@ type planner struct {
 	timelines *pitr.Graph
 	// bases are backups from which on all WAL stays.
 	bases []*Backup
+	// relied are those of Plan.Relied.
+	relied map[*Backup]bool
 }
 
 func newPlanner(lineage Lineage, policy Policy, now time.Time) *planner {
-	p := &planner{Lineage: lineage, policy: policy, now: lineage.clock(now), stays: map[*Backup][]Reason{}, timelines: lineage.graph()}
+	p := &planner{Lineage: lineage, policy: policy, now: lineage.clock(now), stays: map[*Backup][]Reason{}, relied: map[*Backup]bool{}, timelines: lineage.graph()}
 	p.Backups = slices.Clone(lineage.Backups)
 	slices.SortFunc(p.Backups, func(a, b Backup) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(b.Stop, a.Stop), cmp.Compare(b.ID, a.ID))
@@ -236,7 +241,7 @@ func (p *planner) keepNewest() {
 	for _, b := range []*Backup{p.good[0], p.newestLeading()} {
 		if b != nil {
 			p.keep(b, Newest)
-			p.bases = append(p.bases, b)
+			p.bases, p.relied[b] = append(p.bases, b), true
 		}
 	}
 }
@@ -251,7 +256,7 @@ func (p *planner) keepWindow() {
 	for _, timeline := range p.during(since) {
 		if base := p.before(timeline, since); base != nil {
 			p.keep(base, Window)
-			p.bases = append(p.bases, base)
+			p.bases, p.relied[base] = append(p.bases, base), true
 		}
 	}
 	for _, b := range p.good {
@@ -319,6 +324,9 @@ func (p *planner) plan(firstWAL uint64) Plan {
 	plan := Plan{KeepWAL: firstWAL}
 	for i := range p.Backups {
 		plan.Verdicts = append(plan.Verdicts, Verdict{Backup: p.Backups[i], Stays: p.stays[&p.Backups[i]]})
+		if p.relied[&p.Backups[i]] {
+			plan.Relied = append(plan.Relied, p.Backups[i])
+		}
 	}
 	return plan
 }

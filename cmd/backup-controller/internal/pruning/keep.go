@@ -1,6 +1,7 @@
 package pruning
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,43 +21,23 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
+// rules say what is removed from the lineages of a repository, and when.
+type rules struct {
+	policy      retention.Policy
+	notice      notice
+	idle, sweep bool
+}
+
 // keep removes, of every lineage that is ours, what the policy doesn't keep, and what was left by who was killed.
 func (r *run) keep(ctx context.Context) error {
-	policy := policyOf(r.repo.Spec.Retention)
 	idle := r.repo.Spec.ReadOnly || r.repo.Spec.Retention != nil && r.repo.Spec.Retention.DryRun
-	sweep := !idle && r.now.Sub(r.swept) >= sweepInterval
-	notice := noticeOf(r.repo, r.now)
-	r.result.policy, r.result.since = notice.policy, notice.since
+	rules := rules{
+		policy: policyOf(r.repo.Spec.Retention), notice: noticeOf(r.repo, r.now), idle: idle, sweep: !idle && r.now.Sub(r.swept) >= sweepInterval,
+	}
+	r.result.policy, r.result.since = rules.notice.policy, rules.notice.since
 	for i := range r.lineages {
 		l := &r.lineages[i]
-		owner, why := r.facts.owner(l, r.now)
-		if why != "" {
-			r.waitFor("%s", why)
-		}
-		if owner == ownership.Elsewhere || owner == ownership.Unknown {
-			continue
-		}
-		retained := r.retained(l, owner)
-		retained.GivenUp = isGivenUp(r.repo, l, owner, r.now)
-		plan := retention.Make(retained, policy, r.now)
-		r.result.going(l.Lineage.Lineage, plan)
-		if why := unclear(l); why != "" {
-			r.waitFor("%s", why)
-			continue
-		}
-		if owner.Foreign() {
-			continue // what will be removed from it, once it counts as deleted, is shown meanwhile
-		}
-		if idle || policy.Empty() && !sweep && !retained.GivenUp {
-			continue
-		}
-		if seen := r.facts.seen[l.Lineage.Lineage]; !retained.GivenUp && r.now.Before(notice.ends(seen)) {
-			if len(plan.Going()) > 0 {
-				r.waitFor("%s", notice.awaits(l.Lineage.Lineage, seen))
-			}
-			plan = retention.Plan{}
-		}
-		err := r.clean(ctx, l, plan, sweep)
+		err := r.keepLineage(ctx, l, rules)
 		if errors.Is(err, objstore.ErrLocked) {
 			r.waitFor("Some data in lineage %s that no rule keeps can't be deleted yet. %s", l.Lineage.Lineage, objstore.Explain(err))
 			continue
@@ -65,7 +46,7 @@ func (r *run) keep(ctx context.Context) error {
 			return fmt.Errorf("lineage %s: %w", l.Lineage.Lineage, err)
 		}
 	}
-	if sweep {
+	if rules.sweep {
 		r.swept = r.now
 	}
 	if r.result.removed.any() {
@@ -74,9 +55,49 @@ func (r *run) keep(ctx context.Context) error {
 	return nil
 }
 
+func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules) error {
+	if l.Unreadable != "" {
+		r.waitFor("%s", unclear(l))
+		return nil
+	}
+	owner, why := r.facts.owner(l, r.now)
+	if why != "" {
+		r.waitFor("%s", why)
+	}
+	if owner == ownership.Elsewhere || owner == ownership.Unknown {
+		return nil
+	}
+	retained := r.retained(l, owner)
+	retained.GivenUp = isGivenUp(r.repo, l, owner, r.now)
+	plan, incomplete, err := r.plan(ctx, l, retained, rules.policy)
+	if err != nil {
+		return err
+	}
+	r.result.going(l, plan)
+	if why := cmp.Or(unclear(l), lacking(l, plan, incomplete)); why != "" {
+		r.waitFor("%s", why)
+		return nil
+	}
+	if owner.Foreign() {
+		return nil // what will be removed from it, once it counts as deleted, is shown meanwhile
+	}
+	if rules.idle || rules.policy.Empty() && !rules.sweep && !retained.GivenUp {
+		return nil
+	}
+	if seen := r.facts.seen[l.Lineage.Lineage]; !retained.GivenUp && r.now.Before(rules.notice.ends(seen)) {
+		if l.Loses(plan) {
+			r.waitFor("%s", rules.notice.awaits(l.Lineage.Lineage, seen))
+		}
+		plan = retention.Plan{}
+	}
+	return r.clean(ctx, l, plan, rules.sweep)
+}
+
 // unclear says in a sentence why nobody knows what the lineage needs; empty: it is known.
 func unclear(l *inventory.Lineage) string {
 	switch {
+	case l.Unreadable != "":
+		return fmt.Sprintf("Nothing is removed from lineage %s while it can't be read: %s.", l.Lineage.Lineage, l.Unreadable)
 	case len(l.Damaged) > 0:
 		return fmt.Sprintf("Nothing is removed from lineage %s while backup %s can't be read: it may need any part of it.", l.Lineage.Lineage, l.Damaged[0])
 	case l.Unlinked != 0:

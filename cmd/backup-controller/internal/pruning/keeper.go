@@ -146,13 +146,25 @@ func (r *run) do(ctx context.Context) error {
 // catalogue creates the Backup objects before anything is removed, so that whatever has one can be held.
 func (r *run) catalogue(ctx context.Context) (err error) {
 	entries := r.findable()
-	wanted, _ := catalogue.Choose(r.repo, entries, r.facts.backups)
+	there := r.readable()
+	wanted, _ := catalogue.Choose(r.repo, entries, there)
 	r.shown = map[v1alpha1.FoundBackup]bool{}
 	for where := range wanted {
 		r.shown[where] = true
 	}
-	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, entries, r.facts.backups)
+	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, entries, there)
 	return err
+}
+
+// readable are the Backups but for those that were found in a lineage that can't be read: they stay as they are.
+func (r *run) readable() []v1alpha1.Backup {
+	unknown := map[string]bool{}
+	for i := range r.lineages {
+		unknown[r.lineages[i].Lineage.Lineage] = !r.lineages[i].Known()
+	}
+	return slices.DeleteFunc(slices.Clone(r.facts.backups), func(b v1alpha1.Backup) bool {
+		return b.Spec.Found != nil && unknown[b.Spec.Found.Lineage]
+	})
 }
 
 func (r *run) look(ctx context.Context) (err error) {

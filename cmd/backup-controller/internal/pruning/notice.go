@@ -41,7 +41,7 @@ func (n notice) ends(seen time.Time) time.Time {
 
 // awaits says in a sentence that the notice of a lineage hasn't ended.
 func (n notice) awaits(lineage string, seen time.Time) string {
-	return fmt.Sprintf("Nothing is removed from lineage %s before %s, so that status.retention.wouldRemove can be checked first. "+
+	return fmt.Sprintf("Nothing is removed from lineage %s before %s, so that status.retention.wouldRemove and wouldRemoveWAL can be checked first. "+
 		"To skip this waiting period, set spec.retention.noticePeriod: 0s.",
 		lineage, n.ends(seen).UTC().Format("2006-01-02 15:04 UTC"))
 }

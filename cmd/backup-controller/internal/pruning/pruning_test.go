@@ -95,6 +95,7 @@ func TestNothingIsRemovedWhileNobodyKnowsWhatIsNeeded(t *testing.T) {
 		{inventory.Lineage{}, ""},
 		{inventory.Lineage{Damaged: []string{"b1", "b2"}}, "backup b1 can't be read"},
 		{inventory.Lineage{Unlinked: 3}, "00000003.history is missing"},
+		{inventory.Lineage{Unreadable: "lineage.json is missing"}, "it can't be read: lineage.json is missing"},
 	} {
 		if got := unclear(&test.lineage); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%+v: %q", test.lineage, got)

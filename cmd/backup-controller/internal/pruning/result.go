@@ -31,6 +31,7 @@ type Result struct {
 	since       time.Time // when the policy was first seen
 	wouldRemove []string
 	wouldCount  int
+	wouldWAL    int64
 	waits       []string // sentences about what stays for now
 	removed     removed
 }
@@ -57,11 +58,12 @@ const (
 )
 
 // going notes what a plan removes.
-func (r *Result) going(lineage string, plan retention.Plan) {
+func (r *Result) going(l *inventory.Lineage, plan retention.Plan) {
+	r.wouldWAL += l.WALGoing(plan)
 	for _, b := range plan.Going() {
 		r.wouldCount++
 		if len(r.wouldRemove) < maxWouldRemove {
-			r.wouldRemove = append(r.wouldRemove, lineage+"/"+b.ID)
+			r.wouldRemove = append(r.wouldRemove, l.Lineage.Lineage+"/"+b.ID)
 		}
 	}
 }
@@ -85,6 +87,7 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 func describeLineage(l *inventory.Lineage, owner ownership.Owner, failed *metav1.Time) v1alpha1.LineageStatus {
 	s := v1alpha1.LineageStatus{
 		Name: l.Lineage.Lineage, Living: owner == ownership.Living, Backups: int32(len(l.Backups)), Damaged: l.Damaged[:min(maxDamaged, len(l.Damaged))],
+		Unreadable:      l.Unreadable,
 		RecoverableFrom: firstSecond(l.Window), RecoverableTo: stamp(l.Window.To), MissingWAL: l.Window.Missing,
 		StoredBytes: l.StoredBytes, WALBytes: l.WALBytes, LastWritten: stamp(l.LastWritten), LastFailure: failed,
 	}
@@ -112,7 +115,6 @@ func describeKept(kept objstore.Kept) *v1alpha1.KeptStatus {
 	return status
 }
 
-// stamp is a time as it stands in a status, to the second.
 // firstSecond is the first whole second in a window, which status can say. In a window that has none, it is the one before.
 func firstSecond(w inventory.Window) *metav1.Time {
 	if next := w.From.Truncate(time.Second).Add(time.Second); w.From.Nanosecond() > 0 && !next.After(w.To) {
@@ -121,6 +123,7 @@ func firstSecond(w inventory.Window) *metav1.Time {
 	return stamp(w.From)
 }
 
+// stamp is a time as it stands in a status, to the second.
 func stamp(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
@@ -180,7 +183,7 @@ func (r Result) reportRetention(status *v1alpha1.RetentionStatus) {
 	if r.Err == nil {
 		status.Policy, status.PolicySince = r.policy, stamp(r.since)
 		status.LastRun = stamp(r.Began)
-		status.WouldRemove, status.WouldRemoveCount = r.wouldRemove, int32(r.wouldCount)
+		status.WouldRemove, status.WouldRemoveCount, status.WouldRemoveWAL = r.wouldRemove, int32(r.wouldCount), r.wouldWAL
 	}
 	if r.removed.any() {
 		status.LastRemoval = stamp(r.Began)

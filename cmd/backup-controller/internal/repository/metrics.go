@@ -20,7 +20,7 @@ var (
 	metricInventory   = describeMetric("last_inventory_timestamp_seconds", "When the last inventory of the bucket was taken.")
 	metricWouldRemove = describeMetric("retention_pending", "Backups that no rule of spec.retention keeps.")
 	metricBackups     = describeMetric("backups", "Backups of the lineage that can be read.", "lineage", "cluster", "living")
-	metricDamaged     = describeMetric("damaged_backups", "Backups of the lineage whose manifest can't be read; ten at most.", "lineage", "cluster", "living")
+	metricDamaged     = describeMetric("damaged_backups", "Backups of the lineage whose manifest can't be read, ten at most; one more if lineage.json or the history of a timeline can't be read.", "lineage", "cluster", "living")
 	metricStored      = describeMetric("stored_bytes", "Size of the lineage's backups in the bucket.", "lineage", "cluster", "living")
 	metricWAL         = describeMetric("wal_bytes", "Size of the lineage's WAL in the bucket.", "lineage", "cluster", "living")
 	metricFrom        = describeMetric("recoverable_from_timestamp_seconds", "The earliest time from which every point can be restored; missing if none can.", "lineage", "cluster", "living")
@@ -46,7 +46,7 @@ func measure(repo *v1alpha1.BackupRepository, send statusmetrics.Send) {
 	for _, l := range repo.Status.Lineages {
 		send := send.With(l.Name, l.Cluster, strconv.FormatBool(l.Living))
 		send(metricBackups, float64(l.Backups))
-		send(metricDamaged, float64(len(l.Damaged)))
+		send(metricDamaged, float64(len(l.Damaged))+statusmetrics.Bool(l.Unreadable != ""))
 		send(metricStored, float64(l.StoredBytes))
 		send(metricWAL, float64(l.WALBytes))
 		send.Time(metricFrom, l.RecoverableFrom)

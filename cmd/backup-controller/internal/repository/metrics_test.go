@@ -20,7 +20,7 @@ func TestTheMetricsSayWhatTheStatusSays(t *testing.T) {
 	}
 	at := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	repo := &v1alpha1.BackupRepository{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "minio"}}
-	repo.Status.Lineages = []v1alpha1.LineageStatus{{Name: "7-g1", Cluster: "demo/shop", Living: true, Backups: 3, WALBytes: 5, RecoverableFrom: &at}}
+	repo.Status.Lineages = []v1alpha1.LineageStatus{{Name: "7-g1", Cluster: "demo/shop", Living: true, Backups: 3, WALBytes: 5, RecoverableFrom: &at, Unreadable: "it is damaged"}}
 	registry := prometheus.NewPedanticRegistry()
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(repo).Build()
 	if err := registry.Register(Metrics(reader)); err != nil {
@@ -34,7 +34,7 @@ func TestTheMetricsSayWhatTheStatusSays(t *testing.T) {
 	for _, family := range families {
 		got[strings.TrimPrefix(family.GetName(), "howdah_repository_")] = family.GetMetric()[0].GetGauge().GetValue()
 	}
-	want := map[string]float64{"howdah_status_listed": 1, "ready": 0, "backups": 3, "damaged_backups": 0, "stored_bytes": 0, "wal_bytes": 5, "recoverable_from_timestamp_seconds": 1_700_000_000}
+	want := map[string]float64{"howdah_status_listed": 1, "ready": 0, "backups": 3, "damaged_backups": 1, "stored_bytes": 0, "wal_bytes": 5, "recoverable_from_timestamp_seconds": 1_700_000_000}
 	if len(got) != len(want) {
 		t.Errorf("got %v", got)
 	}
