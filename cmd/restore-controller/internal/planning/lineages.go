@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
@@ -31,19 +32,26 @@ func lineagesOf(ctx context.Context, store objstore.Store, q Question) ([]layout
 	return ofCluster(ctx, store, q)
 }
 
-// ofCluster are the lineages of the cluster that is asked for: that of our namespace, else the only one of the name.
+// ofCluster are the lineages of the cluster that is asked for: that of our namespace, else the only one of the name. A lineage without a
+// readable lineage.json belongs to the cluster that its manifests name. If that is the one that is asked for, its newest data may be in there, so
+// the other lineages are not taken instead.
 func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.Lineage, error) {
 	names, err := layout.Lineages(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	var found, elsewhere []layout.Lineage
+	damaged := map[string]error{}
 	for _, name := range names {
 		owner, err := layout.ReadLineage(ctx, store, name)
+		if errors.Is(err, objstore.ErrNotFound) || layout.Damaged(err) {
+			damaged[name] = err
+			owner, err = backedUp(ctx, store, name)
+		}
 		switch {
-		case errors.Is(err, objstore.ErrNotFound):
 		case err != nil:
 			return nil, err
+		case owner.Lineage == "": // nothing in it can be restored
 		case q.Cluster != "" && owner.Writer.Name != q.Cluster || q.ClusterUID != "" && owner.Writer.UID != q.ClusterUID:
 		case q.Cluster != "" && owner.Writer.Namespace == q.Namespace:
 			found = append(found, owner)
@@ -53,13 +61,54 @@ func ofCluster(ctx context.Context, store objstore.Store, q Question) ([]layout.
 	}
 	switch {
 	case len(found) > 0:
-		return found, nil
+		return found, usable(found, damaged)
 	case len(elsewhere) == 0 && q.Cluster == "":
 		return nil, fmt.Errorf("%w: the repository is empty", ErrNotThere)
 	case len(elsewhere) == 0:
 		return nil, fmt.Errorf("%w: the repository has nothing of a cluster %s", ErrNotThere, q.Cluster)
 	}
-	return elsewhere, ofOne(elsewhere)
+	if err := ofOne(elsewhere); err != nil {
+		return nil, err
+	}
+	return elsewhere, usable(elsewhere, damaged)
+}
+
+// errFound ends a list early.
+var errFound = errors.New("found")
+
+// backedUp is a lineage as far as a manifest tells, for when lineage.json doesn't. It is empty if no manifest can be read.
+func backedUp(ctx context.Context, store objstore.Store, name string) (layout.Lineage, error) {
+	lineage := layout.Lineage{}
+	err := backup.Each(ctx, store, name, func(e backup.Entry) error {
+		switch {
+		case errors.Is(e.Err, objstore.ErrNotFound), errors.Is(e.Err, backup.ErrCorrupt), errors.Is(e.Err, backup.ErrFormat):
+			return nil
+		case e.Err != nil:
+			return e.Err
+		}
+		cluster := e.Header.Cluster
+		lineage = layout.Lineage{Lineage: name, Writer: layout.Writer{UID: cluster.UID, Namespace: cluster.Namespace, Name: cluster.Name}}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return lineage, err
+}
+
+// usable names the first damaged one among the lineages of a cluster.
+func usable(lineages []layout.Lineage, damaged map[string]error) error {
+	for _, l := range lineages {
+		err := damaged[l.Lineage]
+		if errors.Is(err, objstore.ErrNotFound) {
+			err = fmt.Errorf("%w: %s is missing", objstore.ErrCorrupt, layout.LineageKey(l.Lineage))
+		}
+		if err != nil {
+			return fmt.Errorf("lineage %s of the cluster can't be read: %w; to restore from another lineage, name its path, such as lineages/7401234567890123456-g1, in spec.source.repository.path",
+				l.Lineage, err)
+		}
+	}
+	return nil
 }
 
 // ofOne says that these lineages are of one cluster. One that was made again under its name is the same.

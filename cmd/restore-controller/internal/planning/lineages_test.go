@@ -8,6 +8,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/pkg/pitr"
 	"howdah.dev/howdah/test/testkit/buckettest"
@@ -92,4 +93,39 @@ func FuzzParsePath(f *testing.F) {
 			t.Errorf("%q is %q and %q, then %q and %q", path, lineage, id, l, b)
 		}
 	})
+}
+
+// TestADamagedLineageIsInTheWayOnlyOfItsOwnCluster: the newest data of that may be in it.
+func TestADamagedLineageIsInTheWayOnlyOfItsOwnCluster(t *testing.T) {
+	for name, damage := range map[string]func(*mem.Store, string) error{
+		"damaged": func(s *mem.Store, key string) error {
+			return s.Put(t.Context(), key, []byte("{"), objstore.PutOptions{})
+		},
+		"missing": func(s *mem.Store, key string) error { return s.Delete(t.Context(), key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := buckettest.New(t, 4)
+			buckettest.ClaimFor(t, store, "8-g0", layout.Writer{UID: "v", Namespace: "demo", Name: "till"})
+			if err := damage(store, layout.LineageKey("8-g0")); err != nil {
+				t.Fatal(err)
+			}
+			question := Question{Cluster: "shop", Namespace: "demo", ClusterUID: "u"}
+			if header := read(t, store, question); header.ID != "b" {
+				t.Errorf("%+v", header)
+			}
+			buckettest.Claim(t, store, "7-g1", buckettest.Minute(1))
+			if err := damage(store, layout.LineageKey(buckettest.Lineage)); err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range []Question{question, {Cluster: "shop", Namespace: "elsewhere"}, {Namespace: "demo"}} {
+				_, err := Read(t.Context(), store, q, time.Now)
+				if err == nil || !strings.Contains(err.Error(), layout.LineageKey(buckettest.Lineage)) || !strings.Contains(err.Error(), "spec.source.repository.path") {
+					t.Errorf("%+v: %v", q, err)
+				}
+			}
+			if _, err := Read(t.Context(), store, Question{Lineage: "7-g1", Namespace: "demo"}, time.Now); err != nil {
+				t.Errorf("the other lineage by its path: %v", err)
+			}
+		})
+	}
 }
