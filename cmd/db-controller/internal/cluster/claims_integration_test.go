@@ -26,7 +26,7 @@ func TestAPodThatAloneKeepsItsVolumeIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	message := l.awaitCondition(shop, v1alpha1.ConditionStorageHealthy, metav1.ConditionFalse, v1alpha1.ReasonClaimDeleted)
-	if !strings.Contains(message, "PersistentVolumeClaim data-shop-2 was deleted") {
+	if !strings.Contains(message, "PersistentVolumeClaim data-shop-2 is marked for deletion") {
 		t.Errorf("message: %s", message)
 	}
 	was := pod.UID

@@ -26,7 +26,7 @@ func TestAPauseIsShownWithItsEndAndEndsByItself(t *testing.T) {
 	until := metav1.NewTime(l.clock.now().Add(time.Hour).Truncate(time.Second))
 	l.change(shop, func() { shop.Spec.Failover = &v1alpha1.Failover{PausedUntil: &until} })
 	message := l.awaitCondition(shop, v1alpha1.ConditionAutomaticFailover, metav1.ConditionFalse, v1alpha1.ReasonPaused)
-	if !strings.Contains(message, "before "+until.UTC().Format(time.RFC3339)) {
+	if !strings.Contains(message, "until "+until.UTC().Format(time.RFC3339)) {
 		t.Error(message)
 	}
 	l.awaitReplicated(shop)

@@ -32,7 +32,7 @@ func TestAPauseOfRepairsIsShownWithWhatItHoldsBackAndEndsByItself(t *testing.T) 
 		l.get(shop)
 		found := meta.FindStatusCondition(shop.Status.Conditions, v1alpha1.ConditionAutomaticRepair)
 		return found != nil && found.Status == metav1.ConditionFalse && found.Reason == v1alpha1.ReasonPaused &&
-			strings.Contains(found.Message, "before "+until.UTC().Format(time.RFC3339)) && strings.Contains(found.Message, "Held back on shop-2: The data is not cloned.")
+			strings.Contains(found.Message, "until "+until.UTC().Format(time.RFC3339)) && strings.Contains(found.Message, "Held back on shop-2: The data is not cloned.")
 	})
 	if told := l.told().Repair; !told.Paused(from.Time) || told.Paused(until.Time) {
 		t.Errorf("the agents are told %+v", told)
