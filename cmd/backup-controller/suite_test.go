@@ -115,7 +115,7 @@ func anotherBed(t *testing.T) *bed {
 	}
 	b.bucket = b.namespace
 	buckets.set(b.bucket, b.store)
-	apiserver.StandIn(t, b.collectGarbage)
+	apiserver.StandIn(t, b.namespace, b.collectGarbage)
 	return b
 }
 
@@ -164,29 +164,25 @@ func (b *bed) eventually(object client.Object, what string, holds func() bool) {
 
 func (b *bed) eventuallyWithin(limit time.Duration, object client.Object, what string, holds func() bool) {
 	b.Helper()
-	for deadline := time.Now().Add(limit); ; time.Sleep(30 * time.Millisecond) {
-		err := b.Get(b.Context(), client.ObjectKeyFromObject(object), object)
-		if err == nil && holds() {
-			return
-		}
-		if time.Now().After(deadline) {
-			text, _ := json.MarshalIndent(object, "", " ")
-			b.Fatalf("%s: not within %s: %v\n%s", what, limit, err, text)
-		}
+	var err error
+	if !apiserver.Eventually(b.namespace, limit, func() bool {
+		err = b.Get(b.Context(), client.ObjectKeyFromObject(object), object)
+		return err == nil && holds()
+	}) {
+		text, _ := json.MarshalIndent(object, "", " ")
+		b.Fatalf("%s: not within %s: %v\n%s", what, limit, err, text)
 	}
 }
 
 func (b *bed) eventuallyGone(object client.Object) {
 	b.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
-		err := b.Get(b.Context(), client.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			text, _ := json.MarshalIndent(object, "", " ")
-			b.Fatalf("it is still there: %v\n%s", err, text)
-		}
+	var err error
+	if !apiserver.Eventually(b.namespace, time.Minute, func() bool {
+		err = b.Get(b.Context(), client.ObjectKeyFromObject(object), object)
+		return apierrors.IsNotFound(err)
+	}) {
+		text, _ := json.MarshalIndent(object, "", " ")
+		b.Fatalf("it is still there: %v\n%s", err, text)
 	}
 }
 

@@ -126,7 +126,9 @@ func summary(chosen []*stage, background *jobs, took time.Duration) {
 	for _, s := range chosen {
 		fmt.Println("  " + s.line())
 	}
-	slowest(chosen, 20)
+	if err := slowest(chosen, 20); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }
 
 func short(d time.Duration) string { return d.Round(time.Second / 10).String() }

@@ -3,11 +3,16 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
+
+// timesPath is a table of seconds, stage and test.
+var timesPath = filepath.Join(logs, "times.tsv")
 
 // timed is what one test took.
 type timed struct {
@@ -32,12 +37,16 @@ func (t times) of(pkg string) (tests []timed) {
 	return tests
 }
 
-// slowest prints which tests of all stages took longest. Tests that run at the same time slow each other down.
-func slowest(chosen []*stage, count int) {
-	type line struct {
-		stage string
-		timed
-	}
+// line is a test with its stage.
+type line struct {
+	stage string
+	timed
+}
+
+func (l line) String() string { return fmt.Sprintf("%8s  %-12s %s", short(l.took), l.stage, l.name) }
+
+// bySlowness are the tests of some stages, the slowest first.
+func bySlowness(chosen []*stage) []line {
 	var all []line
 	for _, s := range chosen {
 		for _, test := range s.tally.tests {
@@ -45,11 +54,22 @@ func slowest(chosen []*stage, count int) {
 		}
 	}
 	slices.SortFunc(all, func(a, b line) int { return cmp.Compare(b.took, a.took) })
-	all = all[:min(count, len(all))]
-	if len(all) > 0 {
-		fmt.Printf("\nthe slowest tests:\n")
+	return all
+}
+
+// slowest prints which tests took longest, and writes what each took to a file. Tests that run at the same time slow each other down.
+func slowest(chosen []*stage, count int) error {
+	all := bySlowness(chosen)
+	if len(all) == 0 {
+		return nil
 	}
-	for _, l := range all {
-		fmt.Printf("  %8s  %-12s %s\n", short(l.took), l.stage, l.name)
+	fmt.Printf("\nthe slowest tests, of those in %s:\n", timesPath)
+	var table strings.Builder
+	for i, l := range all {
+		if i < count {
+			fmt.Println("  " + l.String())
+		}
+		fmt.Fprintf(&table, "%.2f\t%s\t%s\n", l.took.Seconds(), l.stage, l.name)
 	}
+	return os.WriteFile(timesPath, []byte(table.String()), 0o600)
 }

@@ -192,11 +192,9 @@ func (k *kube) must(err error) {
 }
 
 func (k *kube) await(p *place, what string, holds func() bool) bool {
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			k.Errorf("%s: not within %s: %s\n%s", p.ns, patience, what, k.picture(p))
-			return false
-		}
+	if !apiserver.Eventually(p.ns, patience, holds) {
+		k.Errorf("%s: not within %s: %s\n%s", p.ns, patience, what, k.picture(p))
+		return false
 	}
 	return true
 }

@@ -54,6 +54,10 @@ func Main(m *testing.M) {
 		os.Exit(1)
 	}
 	config = started
+	if err := watch(tests); err != nil {
+		fmt.Fprintln(os.Stderr, "watch the API server:", err)
+		os.Exit(1)
+	}
 	config.QPS, config.Burst = 500, 500
 	code := m.Run()
 	end() // a controller that goes on watching would keep the API server up for another minute

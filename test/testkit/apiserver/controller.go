@@ -6,7 +6,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,24 +48,4 @@ func Run(t *testing.T, namespace string, setup func(context.Context, ctrl.Manage
 	})
 	t.Cleanup(stop)
 	return stop
-}
-
-// StandIn does what others would do, again and again until the test ends.
-func StandIn(t *testing.T, do func(context.Context)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(30 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				do(ctx)
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
 }

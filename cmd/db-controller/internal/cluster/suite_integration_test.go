@@ -56,7 +56,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), clock: &clock{}, patience: 2 * time.Minute, agent: workload.Agent{Image: "agent:1"},
 		images: manager.Images{15: "postgres:15", 17: "postgres:17", 18: "postgres:18"}}
 	l.kube = newStandIn(c, l.ns)
-	apiserver.StandIn(t, l.kube.once)
+	apiserver.StandIn(t, l.ns, l.kube.once)
 	l.startController()
 	return l
 }
@@ -156,12 +156,8 @@ func (l *lab) there(object client.Object, name string) bool {
 
 func (l *lab) eventually(what string, holds func() bool) {
 	l.Helper()
-	deadline := time.Now().Add(l.patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			l.Fatalf("not within %s: %s\n%s", l.patience, what, l.picture())
-		}
-		time.Sleep(20 * time.Millisecond)
+	if !apiserver.Eventually(l.ns, l.patience, holds) {
+		l.Fatalf("not within %s: %s\n%s", l.patience, what, l.picture())
 	}
 }
 

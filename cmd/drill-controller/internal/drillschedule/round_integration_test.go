@@ -46,7 +46,7 @@ func newLab(t *testing.T, clusters ...string) *lab {
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "other"},
 		Spec:       v1alpha1.PostgresClusterSpec{Version: 17, Storage: v1alpha1.StorageSpec{Size: resource.MustParse("1Gi")}},
 	})
-	apiserver.StandIn(t, l.endDrills)
+	apiserver.StandIn(t, l.ns, l.endDrills)
 	return l
 }
 
@@ -103,16 +103,14 @@ func (l *lab) once() *v1alpha1.FailoverDrillSchedule {
 
 func (l *lab) ends(s *v1alpha1.FailoverDrillSchedule, reason string) {
 	l.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	if !apiserver.Eventually(l.ns, time.Minute, func() bool {
 		if err := l.Get(context.Background(), client.ObjectKeyFromObject(s), s); err != nil {
 			l.Fatal(err)
 		}
-		if said := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); said != nil && said.Reason == reason && s.Status.Round.CompletedAt != nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			l.Fatalf("not within a minute: %s; it is %+v", reason, s.Status)
-		}
+		said := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady)
+		return said != nil && said.Reason == reason && s.Status.Round.CompletedAt != nil
+	}) {
+		l.Fatalf("not within a minute: %s; it is %+v", reason, s.Status)
 	}
 }
 

@@ -56,7 +56,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c)}
 	l.measures(agentapi.FailoverDrillResult{Acknowledged: 900, LongestGapMilliseconds: 1200, LongestGapKeptMilliseconds: 1300})
 	l.create(l.shop())
-	apiserver.StandIn(t, l.standIn)
+	apiserver.StandIn(t, l.ns, l.standIn)
 	return l
 }
 
@@ -182,17 +182,14 @@ func (l *lab) patch(d *v1alpha1.FailoverDrill, spec string) {
 // reach waits until something holds of the drill.
 func (l *lab) reach(d *v1alpha1.FailoverDrill, what string, holds func() bool) {
 	l.Helper()
-	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	if !apiserver.Eventually(l.ns, 4*time.Minute, func() bool {
 		err := l.Get(context.Background(), client.ObjectKeyFromObject(d), d)
 		if client.IgnoreNotFound(err) != nil {
 			l.Fatal(err)
 		}
-		if err == nil && holds() || err != nil && what == "it is gone" {
-			return
-		}
-		if time.Now().After(deadline) {
-			l.Fatalf("not within four minutes: %s; it is %+v", what, d.Status)
-		}
+		return err == nil && holds() || err != nil && what == "it is gone"
+	}) {
+		l.Fatalf("not within four minutes: %s; it is %+v", what, d.Status)
 	}
 }
 

@@ -87,20 +87,17 @@ func (l *lab) pooler(change func(*v1alpha1.PoolerSpec)) *v1alpha1.Pooler {
 // until waits for the condition Ready to have a reason, with the current generation.
 func (l *lab) until(p *v1alpha1.Pooler, status metav1.ConditionStatus, reason string) *metav1.Condition {
 	l.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	var ready *metav1.Condition
+	if !apiserver.Eventually(l.ns, time.Minute, func() bool {
 		if err := l.Get(l.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 			l.Fatal(err)
 		}
-		ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
-		if ready != nil && ready.Reason == reason && ready.Status == status && p.Status.ObservedGeneration == p.Generation {
-			return ready
-		}
-		if time.Now().After(deadline) {
-			l.Fatalf("it is %+v, and not %s", ready, reason)
-		}
-		time.Sleep(50 * time.Millisecond)
+		ready = meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+		return ready != nil && ready.Reason == reason && ready.Status == status && p.Status.ObservedGeneration == p.Generation
+	}) {
+		l.Fatalf("it is %+v, and not %s", ready, reason)
 	}
+	return ready
 }
 
 func (l *lab) read(object client.Object) {

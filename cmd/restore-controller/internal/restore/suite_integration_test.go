@@ -55,7 +55,7 @@ func newLab(t *testing.T, change ...func(*v1alpha1.BackupRepositorySpec)) *lab {
 	t.Parallel()
 	c := apiserver.Client(t)
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), store: buckettest.New(t, 4, 5, 6), patience: time.Minute}
-	apiserver.StandIn(t, l.standIn)
+	apiserver.StandIn(t, l.ns, l.standIn)
 	l.startController()
 	repo := &v1alpha1.BackupRepository{
 		ObjectMeta: l.meta("repo"),
@@ -226,10 +226,8 @@ func (l *lab) await(restore *v1alpha1.Restore, status metav1.ConditionStatus, re
 
 func (l *lab) eventually(what string, holds func() bool, now *string) {
 	l.Helper()
-	for deadline := time.Now().Add(l.patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.Fatalf("not within %s: %s; now: %s", l.patience, what, *now)
-		}
+	if !apiserver.Eventually(l.ns, l.patience, holds) {
+		l.Fatalf("not within %s: %s; now: %s", l.patience, what, *now)
 	}
 }
 

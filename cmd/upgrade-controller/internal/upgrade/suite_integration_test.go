@@ -59,7 +59,7 @@ func newLab(t *testing.T) *lab {
 	t.Parallel()
 	c := apiserver.Client(t)
 	l := &lab{T: t, Client: c, ns: apiserver.Namespace(t, c), patience: 4 * time.Minute, check: result(agentapi.UpgradeCheckResult{})}
-	apiserver.StandIn(t, l.standIn)
+	apiserver.StandIn(t, l.ns, l.standIn)
 	l.shop = l.running()
 	return l
 }
@@ -134,10 +134,8 @@ func (l *lab) upgrade(change func(*v1alpha1.UpgradeSpec)) *v1alpha1.Upgrade {
 
 func (l *lab) eventually(what string, holds func() bool, now func() string) {
 	l.Helper()
-	for deadline := time.Now().Add(l.patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.Fatalf("not within %s: %s; now: %s", l.patience, what, now())
-		}
+	if !apiserver.Eventually(l.ns, l.patience, holds) {
+		l.Fatalf("not within %s: %s; now: %s", l.patience, what, now())
 	}
 }
 
