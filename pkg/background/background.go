@@ -21,7 +21,8 @@ const forgetAfter = time.Hour
 type Options struct {
 	// Timeout of one piece of work.
 	Timeout time.Duration
-	// Limit is how many pieces run at once.
+	// Limit is how many pieces run at once. The objects of one namespace have half of them, and less while others work: a namespace
+	// whose stores are slow must not keep the others waiting.
 	Limit int
 	// Now is the clock.
 	Now func() time.Time
@@ -31,7 +32,7 @@ type Options struct {
 type Runner[R any] struct {
 	ctx     context.Context
 	options Options
-	slots   chan struct{}
+	slots   *slots
 	wake    chan event.GenericEvent
 
 	mu    sync.Mutex
@@ -52,7 +53,7 @@ type task[R any] struct {
 func New[R any](ctx context.Context, options Options) *Runner[R] {
 	return &Runner[R]{
 		ctx: ctx, options: options,
-		slots: make(chan struct{}, options.Limit),
+		slots: newSlots(options.Limit),
 		wake:  make(chan event.GenericEvent),
 		tasks: map[types.UID]*task[R]{},
 	}
@@ -107,15 +108,13 @@ func (r *Runner[R]) start(t *task[R], object client.Object, work func(context.Co
 	name := event.GenericEvent{Object: object.DeepCopyObject().(client.Object)}
 	go func() {
 		defer cancel()
-		select {
-		case r.slots <- struct{}{}:
-		case <-ctx.Done():
+		if !r.slots.take(ctx, name.Object.GetNamespace()) {
 			return
 		}
 		limited, stop := context.WithTimeout(ctx, r.options.Timeout)
 		result := work(limited)
 		stop()
-		<-r.slots
+		r.slots.release(name.Object.GetNamespace())
 		r.finish(t, result)
 		if ctx.Err() != nil {
 			return // nobody asks for it any more

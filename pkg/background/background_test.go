@@ -105,7 +105,7 @@ func TestWhatIsForgottenIsCancelledAndDoneAnew(t *testing.T) {
 
 func TestNoMoreThanTheLimitRunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, 2)
+		r := newRunner(t, 4)
 		var running, most atomic.Int64
 		work := func(context.Context) int {
 			most.Store(max(most.Load(), running.Add(1)))
@@ -119,7 +119,7 @@ func TestNoMoreThanTheLimitRunsAtOnce(t *testing.T) {
 		for range 5 {
 			<-r.wake
 		}
-		if most.Load() != 2 {
+		if most.Load() != 2 { // half of them, as they are of one namespace
 			t.Fatalf("%d ran at once", most.Load())
 		}
 	})
@@ -133,6 +133,34 @@ func TestWorkEndsAtItsTimeout(t *testing.T) {
 		<-r.wake
 		if took := time.Since(begun); took != time.Minute {
 			t.Fatalf("took %s", took)
+		}
+	})
+}
+
+func TestANamespaceWithSlowStoresLeavesRoomForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, 6)
+		slow := func(ctx context.Context) int { <-ctx.Done(); return 0 }
+		start := func(namespace, uid string, work func(context.Context) int) {
+			of := object(uid)
+			of.Namespace = namespace
+			r.Do(of, "k", time.Hour, work)
+			synctest.Wait()
+		}
+		for _, uid := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+			start("slow", uid, slow)
+		}
+		begun := time.Now()
+		start("other", "i", slow)
+		start("third", "j", func(context.Context) int { return 1 })
+		if woken := <-r.wake; woken.Object.GetName() != "j" || time.Since(begun) > 0 {
+			t.Fatalf("%s was done first, after %s", woken.Object.GetName(), time.Since(begun))
+		}
+		for range 9 { // in the end all have had their turn
+			<-r.wake
+		}
+		if took := time.Since(begun); took != 3*time.Minute {
+			t.Errorf("took %s", took)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func New(ctx context.Context, dependencies manager.Dependencies, open repostore.
 
 // Stores makes the Runner of work in object stores.
 func Stores(ctx context.Context) *background.Runner[found] {
-	return background.New[found](ctx, background.Options{Timeout: storeTimeout, Limit: 4, Now: time.Now})
+	return background.New[found](ctx, background.Options{Timeout: storeTimeout, Limit: 6, Now: time.Now})
 }
 
 type steps = []flow.Step[*observed]

@@ -21,7 +21,7 @@ import (
 const (
 	finalizer = "howdah.dev/restore"
 	// parallelReads bounds how many buckets are read at once, and readLimit each of them.
-	parallelReads = 4
+	parallelReads = 6
 	readLimit     = 10 * time.Minute
 )
 
