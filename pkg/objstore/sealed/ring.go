@@ -2,6 +2,8 @@ package sealed
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,11 +105,21 @@ func rank(keys Keys, name string) int {
 func (r *ring) newest() string {
 	newest, current := "", fingerprint(r.keys.byName[r.keys.current])
 	for id, key := range r.open {
-		if key.writes(current) {
+		if key.writes(current) && !fromTheFuture(id, r.loaded) {
 			newest = max(newest, id)
 		}
 	}
 	return newest
+}
+
+// maxSkew is how far the clock of another writer may be ahead.
+const maxSkew = time.Hour
+
+// fromTheFuture says of the id of a data key, which begins with the second in which it was created, that nobody can have created it yet. It would
+// be the newest for long, and seal whatever is written: it only reads.
+func fromTheFuture(id string, now time.Time) bool {
+	created, err := hex.DecodeString(id[:min(len(id), 8)])
+	return err != nil || len(created) < 4 || time.Unix(int64(binary.BigEndian.Uint32(created)), 0).After(now.Add(maxSkew))
 }
 
 // get finds a data key.

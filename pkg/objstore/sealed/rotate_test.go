@@ -249,3 +249,35 @@ func TestADataKeyThatWasPlantedSealsNothingAfterARotation(t *testing.T) {
 		})
 	}
 }
+
+// Whoever has the current key for an hour could else have all that is written in the next years sealed with a data key that they know.
+func TestADataKeyFromTheFutureSealsNothingAndStillReads(t *testing.T) {
+	v := newVault(t)
+	put(t, v.open(), "o/old", nil)
+	later := v.now().Add(2 * maxSkew)
+	early := newDataKey(v.identity(), keys(t, "k1", map[string][]byte{"k1": secret(1)}), later)
+	w, err := wrapKey(early, keys(t, "k1", map[string][]byte{"k1": secret(1)}), "k1", later)
+	if err == nil {
+		_, err = w.put(t.Context(), v.inner, keys(t, "k1", map[string][]byte{"k1": secret(1)}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealedBy := func(object string) string {
+		put(t, v.open(), object, nil)
+		h, err := parseHeader(get(t, v.inner, object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.dataKey
+	}
+	if by := sealedBy("o/now"); by == early.id {
+		t.Errorf("%s seals two hours before it is created", by)
+	}
+	v.now = func() time.Time { return later }
+	if by := sealedBy("o/later"); by != early.id {
+		t.Errorf("a data key that is the newest is not used: %s", by)
+	}
+	v.now = func() time.Time { return later.Add(-2 * maxSkew) }
+	get(t, v.open(), "o/later")
+}
