@@ -1,9 +1,11 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"time"
@@ -50,8 +52,23 @@ func unreadable(key string, err error) error {
 	return &CorruptError{Object: key, Detail: err.Error()}
 }
 
-// ReadHeader reads and checks the header of a manifest, by one small ranged read.
+// ReadHeader reads and checks the header of a manifest, by one small ranged read as a rule.
 func ReadHeader(ctx context.Context, store objstore.Store, lineage, id string) (*Header, error) {
+	packs := Packs{}
+	header, err := scanHeader(ctx, store, lineage, id, packs.add)
+	if err == nil {
+		header.Packs = packs
+	}
+	return header, err
+}
+
+// ReadOutline is ReadHeader without the packs, of which a bucket may name very many. It takes little memory, whatever it finds.
+func ReadOutline(ctx context.Context, store objstore.Store, lineage, id string) (*Header, error) {
+	return scanHeader(ctx, store, lineage, id, forgetPacks)
+}
+
+// scanHeader is ReadOutline, which hands the packs to visit.
+func scanHeader(ctx context.Context, store objstore.Store, lineage, id string, visit visitPack) (*Header, error) {
 	if err := checkNames(lineage, id); err != nil {
 		return nil, err
 	}
@@ -59,7 +76,7 @@ func ReadHeader(ctx context.Context, store objstore.Store, lineage, id string) (
 	if err != nil {
 		return nil, err
 	}
-	return readHeader(ctx, store, lineage, id, start)
+	return readHeader(ctx, store, lineage, id, start, visit)
 }
 
 // startOf is the beginning of an object.
@@ -78,25 +95,42 @@ func readStart(ctx context.Context, store objstore.Store, key string, size int) 
 	return startOf{bytes: b[:n], whole: whole}, err
 }
 
-// readHeader decodes a header from the beginning of a manifest, and reads more of that if the header is longer.
-func readHeader(ctx context.Context, store objstore.Store, lineage, id string, start startOf) (*Header, error) {
+// readHeader decodes a header from the beginning of a manifest, and reads more of that as far as the header is longer.
+func readHeader(ctx context.Context, store objstore.Store, lineage, id string, start startOf, visit visitPack) (*Header, error) {
 	key := layout.ManifestKey(lineage, id)
-	for {
-		header, _, _, err := openHeader(start.bytes)
-		var short *envelope.ShortError
-		switch {
-		case errors.As(err, &short) && !start.whole:
-			if start, err = readStart(ctx, store, key, short.Need); err != nil {
-				return nil, err
-			}
-		case err != nil:
-			return nil, unreadable(key, err)
-		case header.Lineage != lineage || header.ID != id:
-			return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + header.Lineage + "/" + header.ID}
-		default:
-			return header, nil
+	meta, end, err := openMeta(start.bytes)
+	var short *envelope.ShortError
+	if errors.As(err, &short) && !start.whole {
+		if start, err = readStart(ctx, store, key, short.Need); err != nil {
+			return nil, err
 		}
+		meta, end, err = openMeta(start.bytes)
 	}
+	if err != nil {
+		return nil, unreadable(key, err)
+	}
+	more := &remote{ctx: ctx, store: store, key: key, off: int64(len(start.bytes)), end: int64(end) + meta.HeaderStored}
+	if start.whole {
+		more.end = more.off
+	}
+	var refused error
+	header, err := readHeaderFrom(io.MultiReader(bytes.NewReader(start.bytes[end:]), more), meta, func(pack *Pack) error {
+		if refused == nil {
+			refused = visit(pack)
+		}
+		return refused
+	})
+	switch {
+	case more.err != nil:
+		return nil, more.err
+	case refused != nil:
+		return nil, fmt.Errorf("%s: %w", key, refused)
+	case err != nil:
+		return nil, unreadable(key, err)
+	case header.Lineage != lineage || header.ID != id:
+		return nil, &CorruptError{Object: key, Detail: "it is the manifest of " + header.Lineage + "/" + header.ID}
+	}
+	return header, nil
 }
 
 // headerGuess is enough for the header of most backups.
@@ -109,7 +143,7 @@ type Entry struct {
 	// Committed is when the store took the manifest.
 	Committed    time.Time
 	ManifestSize int64   // bytes
-	Header       *Header // nil if Err is set
+	Header       *Header // nil if Err is set; without its packs
 	Err          error   // why the manifest can't be read; a *CorruptError if it is damaged
 }
 
@@ -118,7 +152,7 @@ const maxEntries = 1 << 17
 
 // List finds all backups in a store, or those of one lineage if it isn't empty, in the order of
 // lineage and id. A manifest that can't be read is an Entry with Err; only a list that can't be made
-// is an error. It holds all headers; Each holds one.
+// is an error. It holds the headers of all; Each holds one.
 func List(ctx context.Context, store objstore.Store, lineage string) (entries []Entry, err error) {
 	err = Each(ctx, store, lineage, func(e Entry) error {
 		entries = append(entries, e)
@@ -130,6 +164,11 @@ func List(ctx context.Context, store objstore.Store, lineage string) (entries []
 // Each calls visit for the backups that List would find, in the same order. It holds one header at a time, and of the others only
 // the names, so that its memory depends on the largest backup and not on how many there are. It ends at the first error of visit.
 func Each(ctx context.Context, store objstore.Store, lineage string, visit func(Entry) error) error {
+	return each(ctx, store, lineage, forgetPacks, visit)
+}
+
+// each hands the packs of each backup to pack before it visits the backup.
+func each(ctx context.Context, store objstore.Store, lineage string, pack visitPack, visit func(Entry) error) error {
 	lineages := []string{lineage}
 	if lineage == "" {
 		all, err := layout.Lineages(ctx, store)
@@ -140,14 +179,14 @@ func Each(ctx context.Context, store objstore.Store, lineage string, visit func(
 	}
 	var entries []Entry
 	for _, name := range lineages {
-		found, err := names(ctx, store, name, maxEntries-len(entries))
+		found, err := entriesOf(ctx, store, name, maxEntries-len(entries))
 		if err != nil {
 			return err
 		}
 		entries = append(entries, found...)
 	}
 	for some := range slices.Chunk(entries, headerReaders) {
-		if err := eachOf(ctx, store, some, visit); err != nil {
+		if err := eachOf(ctx, store, some, pack, visit); err != nil {
 			return err
 		}
 	}
@@ -156,7 +195,7 @@ func Each(ctx context.Context, store objstore.Store, lineage string, visit func(
 
 // IDs are those of the backups of a lineage, in order, whether they can be read or not.
 func IDs(ctx context.Context, store objstore.Store, lineage string) ([]string, error) {
-	entries, err := names(ctx, store, lineage, maxEntries)
+	entries, err := entriesOf(ctx, store, lineage, maxEntries)
 	ids := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		ids = append(ids, entry.ID)
@@ -164,8 +203,8 @@ func IDs(ctx context.Context, store objstore.Store, lineage string) ([]string, e
 	return ids, err
 }
 
-// names are the backups of a lineage, without their headers.
-func names(ctx context.Context, store objstore.Store, lineage string, most int) ([]Entry, error) {
+// entriesOf are the backups of a lineage, without their headers.
+func entriesOf(ctx context.Context, store objstore.Store, lineage string, most int) ([]Entry, error) {
 	var entries []Entry
 	for info, err := range store.List(ctx, layout.BackupsPrefix(lineage), "") {
 		if err != nil {
@@ -188,7 +227,7 @@ const headerReaders = 8
 
 // eachOf reads the beginnings of some manifests at once, because a store takes its time, and decodes one after the other, because
 // a header may be far larger than what is stored of it.
-func eachOf(ctx context.Context, store objstore.Store, entries []Entry, visit func(Entry) error) error {
+func eachOf(ctx context.Context, store objstore.Store, entries []Entry, pack visitPack, visit func(Entry) error) error {
 	starts, errs := make([]startOf, len(entries)), make([]error, len(entries))
 	group := errgroup.Group{}
 	for i, e := range entries {
@@ -202,7 +241,7 @@ func eachOf(ctx context.Context, store objstore.Store, entries []Entry, visit fu
 	}
 	for i, e := range entries {
 		if e.Err = errs[i]; e.Err == nil {
-			e.Header, e.Err = readHeader(ctx, store, e.Lineage, e.ID, starts[i])
+			e.Header, e.Err = readHeader(ctx, store, e.Lineage, e.ID, starts[i], pack)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -235,6 +274,7 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 		return 0, err
 	}
 	used, err := usedBy(ctx, store, lineage)
+	defer used.free()
 	if err != nil {
 		return 0, err
 	}
@@ -251,52 +291,36 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 
 // packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known.
 func packOwners(ctx context.Context, store objstore.Store, lineage, id string) ([]string, error) {
-	owners := []string{id}
-	header, err := ReadHeader(ctx, store, lineage, id)
+	owners := names{}
+	_, err := scanHeader(ctx, store, lineage, id, func(pack *Pack) error { return owners.add(pack.Backup) })
 	switch {
 	case errors.Is(err, objstore.ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
-		return owners, nil
+		return []string{id}, nil
 	case err != nil:
 		return nil, err
 	}
-	for _, pack := range header.Packs {
-		if !slices.Contains(owners, pack.Backup) && layout.CheckName("backup", pack.Backup) == nil {
-			owners = append(owners, pack.Backup)
-		}
-	}
-	return owners, nil
-}
-
-// usedPacks are the packs that manifests point at, by "<backup>/<name>".
-type usedPacks map[string]bool
-
-func (u usedPacks) add(header *Header) {
-	for _, pack := range header.Packs {
-		u[pack.Backup+"/"+pack.Name] = true
-	}
+	return owners.after(id), nil
 }
 
 // usedBy collects what all manifests of a lineage point at. One that can't be read could point at
 // anything: then nothing may be removed.
-func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPacks, error) {
-	used := usedPacks{}
+func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPacks, error) { // usedPacks is to be freed, also with an error
+	used := newUsedPacks(ctx)
 	// Claims before manifests: who gives one up has put the other. And once more, for claims made on a backup that was
 	// removed between the two.
 	if err := used.addClaims(ctx, store, lineage); err != nil {
-		return nil, err
+		return used, err
 	}
-	err := Each(ctx, store, lineage, func(e Entry) error {
+	err := each(ctx, store, lineage, used.add, func(e Entry) error {
 		switch {
 		case errors.Is(e.Err, objstore.ErrNotFound): // removed meanwhile
 		case e.Err != nil:
 			return fmt.Errorf("no pack may be removed while backup %s can't be read: %w", e.ID, e.Err)
-		default:
-			used.add(e.Header)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return used, err
 	}
 	return used, used.addClaims(ctx, store, lineage)
 }
@@ -309,21 +333,35 @@ func removePacks(ctx context.Context, store objstore.Store, lineage, id string, 
 // removeOldPacks is removePacks for those that were put before a time, if it isn't zero.
 func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks, before time.Time) (int64, error) {
 	var keys []string
-	freed := int64(0)
+	freed, batch := int64(0), int64(0)
+	remove := func() error {
+		if len(keys) == 0 {
+			return nil
+		}
+		if err := store.Delete(ctx, keys...); err != nil {
+			return err
+		}
+		freed += batch
+		keys, batch = nil, 0
+		return nil
+	}
 	for info, err := range store.List(ctx, layout.BackupPacksPrefix(lineage, id), "") {
 		if err != nil {
-			return 0, err
+			return freed, err
 		}
-		if used[id+"/"+path.Base(info.Key)] || !before.IsZero() && !info.Modified.Before(before) {
+		if used.has(id, path.Base(info.Key)) || !before.IsZero() && !info.Modified.Before(before) {
 			continue
 		}
 		keys = append(keys, info.Key)
-		freed += info.Size
+		batch += info.Size
+		if len(keys) == expireBatch {
+			if err := remove(); err != nil {
+				return freed, err
+			}
+		}
 	}
-	if len(keys) == 0 {
-		return 0, nil
-	}
-	return freed, store.Delete(ctx, keys...)
+	err := remove()
+	return freed, err
 }
 
 // SweepOrphans removes the packs that no manifest points at and that were put before a time: what writers and deleters
@@ -338,6 +376,7 @@ func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, bef
 		return nil, 0, err
 	}
 	used, err := usedBy(ctx, store, lineage)
+	defer used.free()
 	if err != nil {
 		return nil, 0, err
 	}

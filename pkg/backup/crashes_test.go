@@ -149,14 +149,14 @@ func TestWhoeverIsKilledEveryBackupThatIsThereRestoresExactly(t *testing.T) {
 func (a *accident) nothingElseIsThere() {
 	a.Helper()
 	must(a, a.sweep(a.store))
-	used := usedPacks{}
+	used := newUsedPacks(a.Context())
 	for _, id := range a.there() {
 		header, err := ReadHeader(a.Context(), a.store, testLineage, id)
 		must(a, err)
-		used.add(header)
+		must(a, used.addAll(header))
 	}
 	for _, key := range keys(a, a.store) {
-		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used[pack] || strings.Contains(key, "/claims/") {
+		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used.hasPath(pack) || strings.Contains(key, "/claims/") {
 			a.fail("%s is needed by nobody", key)
 		}
 	}

@@ -3,7 +3,6 @@ package backup
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,53 +21,16 @@ const shortestLine = 40
 // errManifest is a manifest that doesn't make sense.
 var errManifest = errors.New("the manifest contradicts itself")
 
-// openHeader reads the metadata and the header at the start of a manifest's object. An
-// *envelope.ShortError says how many bytes that needs.
-func openHeader(object []byte) (header *Header, meta manifestMeta, size int, err error) {
-	start, err := envelope.Open(object, envelope.Manifest, &meta)
-	if err != nil {
-		return nil, meta, 0, err
+// openMeta reads the metadata at the start of a manifest's object, and where they end. An *envelope.ShortError says how many bytes
+// that needs.
+func openMeta(object []byte) (meta manifestMeta, end int, err error) {
+	if end, err = envelope.Open(object, envelope.Manifest, &meta); err != nil {
+		return meta, 0, err
 	}
 	if meta.HeaderStored < 0 || meta.HeaderStored > maxHeader || meta.BodyStored < 0 || meta.BodyStored > maxManifest {
-		return nil, meta, 0, errManifest
+		return meta, 0, errManifest
 	}
-	size = start + int(meta.HeaderStored)
-	if len(object) < size {
-		return nil, meta, 0, &envelope.ShortError{Need: size}
-	}
-	if codec.CRC(object[start:size]) != meta.HeaderCRC32C {
-		return nil, meta, 0, errors.New("the checksum of the header is wrong")
-	}
-	header = &Header{}
-	if err := decodeHeader(object[start:size], header); err != nil {
-		return nil, meta, 0, err
-	}
-	header.listSize, header.listStored = meta.BodySize, meta.BodyStored
-	return header, meta, size, nil
-}
-
-func decodeHeader(stored []byte, header *Header) error {
-	reader, err := zstdReader(stored)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	most := expanded(int64(len(stored)), maxHeader)
-	plain, err := io.ReadAll(io.LimitReader(reader, most+1))
-	if err == nil && int64(len(plain)) > most {
-		err = errors.New("it expands to far more than a header has")
-	}
-	if err != nil {
-		return fmt.Errorf("the header can't be read: %w", err)
-	}
-	if err := json.Unmarshal(plain, header); err != nil {
-		version := struct{ Format int }{}
-		if json.Unmarshal(plain, &version) == nil && format.Check(version.Format) != nil {
-			return unknownFormat(version.Format)
-		}
-		return fmt.Errorf("the header can't be read: %w", err)
-	}
-	return header.validate()
+	return meta, end, nil
 }
 
 func zstdReader(stored []byte) (*zstd.Decoder, error) {
@@ -113,11 +75,17 @@ func (h *Header) checkTexts() error {
 
 // decodeManifest reads a whole object.
 func decodeManifest(object []byte) (*Manifest, error) {
-	header, meta, size, err := openHeader(object)
+	meta, end, err := openMeta(object)
 	if err != nil {
 		return nil, err
 	}
-	body := object[size:]
+	packs := Packs{}
+	header, err := readHeaderFrom(bytes.NewReader(object[end:]), meta, packs.add)
+	if err != nil {
+		return nil, err
+	}
+	header.Packs = packs
+	body := object[end+int(meta.HeaderStored):]
 	if int64(len(body)) != meta.BodyStored || codec.CRC(body) != meta.BodyCRC32C {
 		return nil, errors.New("the list of files is not what was stored")
 	}

@@ -56,6 +56,9 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkRest(m.Header); err != nil {
+		return nil, err
+	}
 	storedHeader := encoder.EncodeAll(append(header, '\n'), nil)
 	if err := checkHeaderSize(len(header)+1, len(storedHeader)); err != nil {
 		return nil, err

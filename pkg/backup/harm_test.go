@@ -161,12 +161,17 @@ func TestABackupThatCrashesAtAnyCallIsFinishedByTheNextRun(t *testing.T) {
 	}
 }
 
+func (u usedPacks) hasPath(path string) bool {
+	backup, name, _ := strings.Cut(path, "/")
+	return u.has(backup, name)
+}
+
 // onlyUsed checks that the bucket holds no pack that the manifest doesn't name.
 func onlyUsed(t *testing.T, store objstore.Store, manifest *Manifest) error {
-	used := usedPacks{}
-	used.add(&manifest.Header)
+	used := newUsedPacks(t.Context())
+	must(t, used.addAll(&manifest.Header))
 	for _, key := range keys(t, store) {
-		if _, name, ok := strings.Cut(key, "/packs/"); ok && !used[name] {
+		if _, name, ok := strings.Cut(key, "/packs/"); ok && !used.hasPath(name) {
 			return fmt.Errorf("%s is an orphan", key)
 		}
 	}

@@ -361,18 +361,20 @@ func (m *model) check() {
 // checkTidy makes sure that a whole clean up leaves nothing that nobody needs.
 func (m *model) checkTidy() {
 	m.cleanUp(m.store)
-	plan, used := m.plan(), usedPacks{}
+	plan, used := m.plan(), newUsedPacks(m.Context())
 	if n := len(plan.Going()); n > 0 {
 		m.fail("%d backups that nothing keeps are there after a clean up", n)
 	}
 	needed, err := neededWAL(m.Context(), m.store, testLineage)
 	must(m.T, err)
 	for _, e := range m.list() {
-		used.add(e.Header)
+		header, err := ReadHeader(m.Context(), m.store, e.Lineage, e.ID)
+		must(m.T, err)
+		must(m.T, used.addAll(header))
 	}
 	for _, key := range keys(m.T, m.store) {
 		name := key[strings.LastIndex(key, "/")+1:]
-		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used[pack] {
+		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used.hasPath(pack) {
 			m.fail("%s is an orphan", key)
 		}
 		if s, err := postgres.ParseSegment(name, modelSeg); err == nil && s.Number < plan.KeepWAL && !(expiry{needed: needed}).needs(s.Number) {

@@ -87,6 +87,9 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if damage := header.Damage; damage != nil && damage.Count > len(damage.Pages) {
 		return nil, unsuitable("backup %s has %d damaged pages and lists %d of them, so it is unknown which of its pages can be kept", id, damage.Count, len(damage.Pages))
 	}
+	if err := checkParent(header); err != nil {
+		return nil, unsuitable("backup %s can't be the parent: %w", id, err)
+	}
 	path, err := w.connect(header, started)
 	if err != nil {
 		return nil, err
@@ -107,6 +110,7 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if err := w.locking.requireChain(ctx, &parent.Header); err != nil {
 		return nil, err
 	}
+	w.packer.names = namesOf(parent.Packs)
 	b := &base{Manifest: parent, files: map[string]*File{}, path: path}
 	for i := range parent.Files {
 		if f := &parent.Files[i]; f.Kind == Regular {

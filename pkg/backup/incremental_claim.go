@@ -47,20 +47,30 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage 
 		if err != nil {
 			return err
 		}
-		content, err := store.Get(ctx, info.Key, maxClaim)
+		err = u.addClaim(ctx, store, info)
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue // its backup has ended meanwhile
-		}
-		c := claim{}
-		if err == nil {
-			err = json.Unmarshal(content, &c)
 		}
 		if err != nil {
 			return fmt.Errorf("no pack may be removed while %s can't be read: %w", info.Key, err)
 		}
-		u.add(&Header{Packs: c.Packs})
 	}
 	return nil
+}
+
+func (u usedPacks) addClaim(ctx context.Context, store objstore.Store, info objstore.Info) error {
+	if info.Size > maxClaim {
+		return fmt.Errorf("%w: it has %d bytes", objstore.ErrTooLarge, info.Size)
+	}
+	stored := &remote{ctx: ctx, store: store, key: info.Key, end: maxClaim + 1}
+	rest, err := splitPacks(&allowance{from: stored, total: maxClaim}, u.add)
+	if stored.err != nil {
+		return stored.err
+	}
+	if err == nil {
+		err = unmarshalRest(rest, &claim{})
+	}
+	return err
 }
 
 // dropClaims removes claims: those of one backup, or, of all backups if id is empty, those that were put before a time.

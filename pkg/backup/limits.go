@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"howdah.dev/howdah/pkg/backup/layout"
 )
 
 // The limits of a manifest. Who writes one holds them, too: a backup that nobody can read is none.
@@ -23,6 +21,16 @@ const (
 	// trusted, and a few KiB in it must not take a reader's memory.
 	plainRoom    = 1 << 20
 	maxExpansion = 256
+	// maxHeaderWindow is more than what the stream of a header looks back on, which a reader has to keep.
+	maxHeaderWindow = 8 << 20
+	// maxRest is what a header may have beside its packs, as JSON: a PostgresCluster has less than 2 MiB with all its Secrets. Controllers read
+	// several headers at a time.
+	maxRest = 2 << 20
+	// restRoom of it is left for what is known only when the backup ends: its label, damaged pages and locks.
+	restRoom = 512 << 10
+	// maxPacks is more than what fits into a header that somebody writes, as each takes packRoom there and its names.
+	maxPacks    = maxHeader / packRoom
+	maxPackSize = math.MaxUint32
 	// packRoom is what a pack may take in the header beside its names, headerRoom what all else in it may take.
 	packRoom   = 64
 	headerRoom = 8 << 20
@@ -43,6 +51,32 @@ func checkHeaderSize(header, stored int) error {
 	return nil
 }
 
+// checkRest refuses a header that has more beside its packs than a reader takes.
+func checkRest(h Header) error {
+	h.Packs = nil
+	rest, err := json.Marshal(h)
+	if err == nil && len(rest) > maxRest-restRoom {
+		err = fmt.Errorf("%w: what is recorded of the PostgresCluster and its Secrets has %d KiB, and a reader takes %d KiB of it at most", ErrTooLarge, len(rest)>>10, (maxRest-restRoom)>>10)
+	}
+	return err
+}
+
+// checkParent refuses to build on a backup with so many packs that the header of the next could not name them with its own.
+func checkParent(header *Header) error {
+	if names, most := namesOf(header.Packs), int64(maxHeader-headerRoom)/4*3; names > most {
+		return fmt.Errorf("its manifest names %d packs, and with those of another backup the header would become too large", len(header.Packs))
+	}
+	return nil
+}
+
+// namesOf is what packs take in a header at most.
+func namesOf(packs []Pack) (bytes int64) {
+	for _, pack := range packs {
+		bytes += int64(len(pack.Backup) + len(pack.Name) + packRoom)
+	}
+	return bytes
+}
+
 // checkBodySize refuses a list of files that no reader would take.
 func checkBodySize(body, stored int64) error {
 	if stored > maxManifest || body > expanded(stored, maxBody) {
@@ -60,19 +94,8 @@ func checkPackCount(names int64) error {
 	return nil
 }
 
-// Packs is a list that is checked while it is read, so that it takes no more memory than what is worth reading.
+// Packs are read one after the other, by splitPacks.
 type Packs []Pack
-
-// UnmarshalJSON reads the list.
-func (p *Packs) UnmarshalJSON(b []byte) (err error) {
-	*p, err = readList(b, math.MaxInt, func(pack *Pack) error {
-		if pack.Size < 0 || pack.Size > math.MaxUint32 {
-			return errManifest
-		}
-		return errors.Join(layout.CheckName("backup", pack.Backup), layout.CheckName("pack", pack.Name))
-	})
-	return err
-}
 
 // DamagedPages is a list that is checked while it is read.
 type DamagedPages []DamagedPage

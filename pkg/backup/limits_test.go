@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -90,6 +91,58 @@ func TestABackupThatNobodyCouldReadIsRefusedBeforeItIsCommitted(t *testing.T) {
 				t.Errorf("it was written; reading it says: %v", errRead)
 			}
 		})
+	}
+}
+
+func TestWhatNobodyCouldReadIsRefusedBeforeAnythingIsUploaded(t *testing.T) {
+	store := mem.New()
+	from := source(t, store, pgdata(t))
+	from.Cluster.Object = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
+	if _, err := Write(t.Context(), store, from, Options{ID: "b1"}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a record of two MiB: %v", err)
+	}
+	for _, key := range keys(t, store) {
+		if strings.Contains(key, "/packs/") {
+			t.Errorf("%s was uploaded", key)
+		}
+	}
+	many := &Header{Packs: make(Packs, 500_000)}
+	for i := range many.Packs {
+		many.Packs[i] = Pack{Backup: "shop-20260304t050607z-b4c407b8", Name: "abcdefgh-000001"}
+	}
+	if err := checkParent(many); err == nil {
+		t.Error("an incremental backup would name half a million packs beside its own")
+	}
+}
+
+func TestPacksMayStandAnywhereInAHeader(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"id":"b1","packs":[{"backup":"b1","name":"x","size":7}],"lineage":"l"}`: "b1 l 7",
+		`{"packs":[{"backup":"b1","name":"x","size":7}],"id":"b1","lineage":"l"}`: "b1 l 7",
+		`{"id":"b1","Packs":[{"backup":"b1","name":"x","size":7}],"lineage":"l"}`: "b1 l 7",
+		`{"packs":null,"id":"b1","lineage":"l"}` + "\n":                           "b1 l 0",
+		`{}`: "  0",
+		`{"id":"b1","packs":[{"backup":"../x","name":"x","size":7}],"lineage":"l"}`: "refused",
+		`{"id":"b1","packs":[{"backup":"b1","name":"x","size":-7}],"lineage":"l"}`:  "refused",
+		`{"id":"b1","packs":{},"lineage":"l"}`:                                      "refused",
+		`{"id":"b1","packs":[],"lineage":"l"`:                                       "refused",
+		`{"id":"b1","packs":[],"lineage":"l"} {}`:                                   "refused",
+		`[]`: "refused",
+		``:   "refused",
+	} {
+		header, got := Header{}, "refused"
+		total := int64(0)
+		rest, err := splitPacks(&allowance{from: strings.NewReader(text), total: 1 << 20}, func(pack *Pack) error {
+			total += pack.Size
+			return nil
+		})
+		if err == nil {
+			must(t, json.Unmarshal(rest, &header))
+			got = fmt.Sprintf("%s %s %d", header.ID, header.Lineage, total)
+		}
+		if got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
 	}
 }
 

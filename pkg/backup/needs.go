@@ -60,3 +60,31 @@ func BuffersFor(have, usual int64) int64 {
 // CheckMemory says before a manifest is read whether it fits: have is what the process may use, in bytes, 0 if nothing bounds
 // that.
 func (h *Header) CheckMemory(have int64) error { return checkMemory(have, h.Totals.Files, h.known()) }
+
+// PackBytes is how much the packs have that a header names, also where it was read without them.
+func (h *Header) PackBytes() int64 {
+	if h.Packs == nil {
+		return h.packBytes
+	}
+	total := int64(0)
+	for _, pack := range h.Packs {
+		total += pack.Size
+	}
+	return total
+}
+
+// OutlineBytes is about how much memory a header takes without its packs.
+func (h *Header) OutlineBytes() int64 { return h.restBytes }
+
+// Brief is a header without what a restore needs: what is known of its cluster, and the packs.
+func (h *Header) Brief() *Header {
+	if h == nil {
+		return nil
+	}
+	brief := *h
+	brief.Packs, brief.BackupLabel, brief.TablespaceMap, brief.Cluster.Object, brief.Cluster.Secrets = nil, "", "", nil, nil
+	if h.Locked != nil {
+		brief.Locked = &Locked{Until: h.Locked.Until, Object: h.Locked.Object}
+	}
+	return &brief
+}

@@ -135,6 +135,9 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 	if w.opts.Progress != nil {
 		w.opts.Progress(Progress{Phase: Starting})
 	}
+	if err := checkRest(Header{Cluster: w.source.Cluster}); err != nil {
+		return Started{}, nil, err
+	}
 	started, err := w.source.Start(ctx)
 	if err != nil {
 		return Started{}, nil, fmt.Errorf("start the backup: %w", err)
@@ -304,7 +307,9 @@ func (w *writing) discard(ctx context.Context) {
 // SweepOrphans finds.
 func (w *writing) sweep(ctx context.Context, manifest *Manifest) {
 	_ = dropClaims(ctx, w.store, w.source.Lineage, w.opts.ID, time.Time{})
-	used := usedPacks{}
-	used.add(&manifest.Header)
-	_, _ = removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)
+	used := newUsedPacks(ctx)
+	defer used.free()
+	if used.addAll(&manifest.Header) == nil {
+		_, _ = removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)
+	}
 }

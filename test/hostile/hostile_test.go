@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,7 @@ var readers = map[string]struct {
 	"header for the restore-controller":  {headed, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers) }},
 	"plan of the restore-controller":     {planned, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.WAL) }},
 	"retention of the backup-controller": {retained, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Claims) }},
+	"backup-controller at its limits":    {atOnce, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers) }},
 	"Job of a verification":              {verified, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Files, b.WAL) }},
 	"Job of a restore":                   {restored, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Files) }},
 	"Job of an incremental backup":       {backedUp, func(b hostiletest.Buckets) []map[string]string { return of(b.Headers, b.Files) }},
@@ -98,6 +100,26 @@ func retained(ctx context.Context, store objstore.Store, _ string) error {
 	}
 	return err
 }
+
+// atOnce is all that a backup-controller does at a time.
+func atOnce(ctx context.Context, store objstore.Store, _ string) error {
+	errs := make([]error, 2*pruning)
+	group := sync.WaitGroup{}
+	for i := range errs {
+		group.Go(func() {
+			if i%2 == 0 {
+				_, errs[i] = backup.Delete(ctx, store, hostiletest.Lineage, fmt.Sprint("another", i))
+			} else {
+				_, errs[i] = backup.ReadOutline(ctx, store, hostiletest.Lineage, hostiletest.ID)
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// pruning is how many repositories are looked through at once, and as many backups.
+const pruning = 6
 
 func verified(ctx context.Context, store objstore.Store, _ string) error {
 	verified, err := backup.VerifyBackup(ctx, store, hostiletest.Lineage, hostiletest.ID, backup.VerifyOptions{})
@@ -230,6 +252,7 @@ func run(t *testing.T, reader, place string) string {
 	if err != nil || found == nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	t.Logf("%s KiB", found[1])
 	if peak, _ := strconv.Atoi(found[1]); peak > hostiletest.Limit(t) {
 		t.Errorf("it took %d MiB of memory", peak>>10)
 	}
@@ -261,6 +284,15 @@ func TestEveryReaderRefusesAHostileBucketInLittleMemory(t *testing.T) {
 			for kind, place := range some {
 				t.Run(kind+"/"+name, func(t *testing.T) { refuses(t, name, place) })
 			}
+		}
+	}
+}
+
+func TestLargeBackupsTakeLittleMemoryOfAControllerAlsoManyAtOnce(t *testing.T) {
+	place := hostiletest.Large(t, 200_000)
+	for _, name := range []string{"plan of the restore-controller", "backup-controller at its limits"} {
+		if out := run(t, name, place); !strings.Contains(out, "refused=false") {
+			t.Errorf("%s: %s", name, out)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (r *Reader) readBackups(ctx context.Context, store objstore.Store, l *listi
 		key := l.Lineage.Lineage.Lineage + "/" + m.id + "@" + m.put.UTC().Format(time.RFC3339Nano)
 		known, there := r.backups[key]
 		if !there {
-			header, err := backup.ReadHeader(ctx, store, l.Lineage.Lineage.Lineage, m.id)
+			header, err := backup.ReadOutline(ctx, store, l.Lineage.Lineage.Lineage, m.id)
 			switch {
 			case errors.Is(err, objstore.ErrNotFound):
 				continue // deleted meanwhile

@@ -23,10 +23,13 @@ type Examined struct {
 	headers    []*backup.Header // of the backups that the candidates begin with: one of each lineage at most
 }
 
+// maxOutlines bounds what the headers of the backups take that may be chosen, one of each lineage: a bucket is not trusted.
+const maxOutlines = 16 << 20
+
 // Examine reads what lineages have for a target. With the id of a backup, only that one is looked at; objstore.ErrNotFound: there is
 // no such backup. Other errors: *backup.CorruptError, wal.ErrCorrupt, and those of objstore.
 func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage, backupID string, target pitr.Target) (Examined, error) {
-	var all Examined
+	all, outlines := Examined{}, int64(0)
 	for _, owner := range owners {
 		l := newLineage(ctx, store, owner)
 		candidate, header, err := l.examine(backupID, target)
@@ -36,6 +39,11 @@ func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage,
 		all.Candidates = append(all.Candidates, candidate)
 		if header != nil {
 			all.headers = append(all.headers, header)
+			outlines += header.OutlineBytes()
+		}
+		if outlines > maxOutlines {
+			return Examined{}, fmt.Errorf("%w: what the backups of %d lineages say of their clusters has more than %d MiB; ask for one lineage by its path",
+				backup.ErrTooLarge, len(all.headers), maxOutlines>>20)
 		}
 	}
 	return all, nil
@@ -101,14 +109,14 @@ func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, 
 	if err != nil || candidate.Reach == nil {
 		return candidate, nil, err
 	}
-	header, err := backup.ReadHeader(l.ctx, l.store, l.owner.Lineage, candidate.Reach.Backup.ID)
+	header, err := backup.ReadOutline(l.ctx, l.store, l.owner.Lineage, candidate.Reach.Backup.ID)
 	return candidate, header, err
 }
 
 // readBackups reads the one backup that is asked for, or all, one after the other.
 func (l *lineage) readBackups(id string) error {
 	if id != "" {
-		header, err := backup.ReadHeader(l.ctx, l.store, l.owner.Lineage, id)
+		header, err := backup.ReadOutline(l.ctx, l.store, l.owner.Lineage, id)
 		if err == nil {
 			l.backups = []pitr.Backup{Backup(header)}
 		}

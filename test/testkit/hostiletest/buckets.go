@@ -131,6 +131,20 @@ func Harmless(t *testing.T) string {
 	})
 }
 
+// Large is a bucket whose backup can be read, and takes about as much memory as a backup may: with that many packs, and with a cluster of
+// nearly two MiB. A claim names as many packs.
+func Large(t *testing.T, many int) string {
+	packs := strings.Builder{}
+	for number := range many {
+		fmt.Fprintf(&packs, `,{"backup":"b1","name":"x-%06d","size":1}`, number)
+	}
+	text := strings.Replace(header(fmt.Sprintf(`,"cluster":{"name":"shop","object":{"x":%q}}`, strings.Repeat("x", 19<<16))), `"packs":[]`, `"packs":[`+packs.String()[1:]+`]`, 1)
+	return bucket(t, manifest(t, text, ""), more{
+		layout.ClaimKey(lineage, "b2", "x"): fmt.Appendf(nil, `{"backup":"b2","packs":[%s]}`, packs.String()[1:]),
+		walKey(segment):                     archived(t, segment, strings.Repeat("\x00", 16<<20)), historyKey: archived(t, history, "1\t0/2000100\tby hand\n"),
+	})
+}
+
 func walKey(name string) string { return layout.TimelinePrefix(lineage, 1) + name }
 
 const historyKey = "lineages/" + lineage + "/wal/history/" + history

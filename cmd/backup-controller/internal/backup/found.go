@@ -54,8 +54,8 @@ func (r *Reconciler) lookFor(ctx context.Context, repo *v1alpha1.BackupRepositor
 	if err != nil {
 		return found{err: err}
 	}
-	header, err := backup.ReadHeader(ctx, store, where.Lineage, where.ID)
-	return found{header, err}
+	header, err := backup.ReadOutline(ctx, store, where.Lineage, where.ID)
+	return found{header.Brief(), err}
 }
 
 // adopt ends a found backup with success.

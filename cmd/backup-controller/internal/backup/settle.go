@@ -76,7 +76,7 @@ func (r *Reconciler) lookAndClear(ctx context.Context, o *observed) found {
 	}
 	header, err := backup.Committed(ctx, store, plan.Lineage, plan.ID)
 	if !errors.Is(err, objstore.ErrNotFound) {
-		return found{header, err}
+		return found{header.Brief(), err}
 	}
 	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
 	return found{err: err}

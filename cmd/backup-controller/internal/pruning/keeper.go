@@ -65,7 +65,7 @@ type memory struct {
 
 // Runner makes the Runner of Pruner.Run.
 func Runner(ctx context.Context) *background.Runner[Result] {
-	return background.New[Result](ctx, background.Options{Timeout: timeout, Limit: 4, Now: time.Now})
+	return background.New[Result](ctx, background.Options{Timeout: timeout, Limit: 6, Now: time.Now})
 }
 
 func (k *Pruner) memoryOf(uid types.UID) *memory {

@@ -35,11 +35,7 @@ func fetchBytes(header *backup.Header) int64 {
 	if header.Type == backup.Full {
 		return header.Totals.StoredBytes
 	}
-	total := int64(0)
-	for _, pack := range header.Packs {
-		total += pack.Size
-	}
-	return total
+	return header.PackBytes()
 }
 
 // expected is how long it will take by the rate of the last Restore; 0: not known.

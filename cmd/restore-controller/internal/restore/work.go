@@ -49,7 +49,7 @@ func (r *Reconciler) readHeader(o *observed) (*backup.Header, flow.Outcome) {
 		if err != nil {
 			return nil, err
 		}
-		return backup.ReadHeader(ctx, store, plan.Lineage, plan.BackupID)
+		return backup.ReadOutline(ctx, store, plan.Lineage, plan.BackupID)
 	})
 	switch {
 	case !done:
