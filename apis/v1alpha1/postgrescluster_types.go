@@ -263,6 +263,7 @@ type Resources struct {
 }
 
 // PostgreSQLSpec is the configuration of PostgreSQL.
+// +kubebuilder:validation:XValidation:rule="!has(self.ldapPasswordSecret) || (has(self.hba) && self.hba.exists(r, r.contains('ldapbinddn=')))",message="spec.postgresql.ldapPasswordSecret needs a line of spec.postgresql.hba that searches with it, such as: hostssl all all all ldap ldapserver=ldap.example.com ldapbasedn=dc=example ldapbinddn=cn=reader,dc=example"
 type PostgreSQLSpec struct {
 	// Parameters of postgresql.conf. A change of a parameter that needs a restart causes one. Parameters that Howdah sets
 	// itself are refused by name.
@@ -294,6 +295,15 @@ type PostgreSQLSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	HBA []HBARule `json:"hba,omitempty"`
+	// Ident has lines of pg_ident.conf, MAP NAME ROLE, such as: staff alice@example.com reporting. A rule of hba uses them with map=staff.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Ident []IdentLine `json:"ident,omitempty"`
+	// LDAPPasswordSecret has the password with which rules of hba that name ldapbinddn search a directory. Changing the Secret changes
+	// the password, without a restart. It is in no ConfigMap, and in no backup.
+	// +optional
+	LDAPPasswordSecret *PasswordSecret `json:"ldapPasswordSecret,omitempty"`
 	// Log configures what the agent writes of the server's log.
 	// +optional
 	Log *PostgreSQLLog `json:"log,omitempty"`
@@ -347,8 +357,13 @@ type ParameterValue string
 // HBARule is one line of pg_hba.conf.
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:XValidation:rule="self.matches('^hostssl([ \\t]+[^ \\t\\n\\r#]+){4,}[ \\t]*$')",message="spec.postgresql.hba must have lines such as: hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only, and comments are not allowed"
-// +kubebuilder:validation:XValidation:rule="!self.contains('ldapbindpasswd') && !self.contains('radiussecrets')",message="spec.postgresql.hba can't have ldapbindpasswd or radiussecrets, because rules are also in a ConfigMap, in the history of the spec and in backups: for LDAP, bind with ldapprefix and ldapsuffix, or search without a password"
+// +kubebuilder:validation:XValidation:rule="!self.contains('ldapbindpasswd') && !self.contains('radiussecrets')",message="spec.postgresql.hba can't have ldapbindpasswd or radiussecrets, because rules are also in a ConfigMap, in the history of the spec and in backups: for LDAP, write the password into a Secret, and name that in spec.postgresql.ldapPasswordSecret"
 type HBARule string
+
+// IdentLine is one line of pg_ident.conf.
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:XValidation:rule="self.matches('^[ \\t]*([^ \\t\\n\\r#\"@]+|\"[^\"\\n\\r#]+\")([ \\t]+([^ \\t\\n\\r#\"]+|\"[^\"\\n\\r#]+\")){2}[ \\t]*$') && !self.matches('^[ \\t]*\"?(howdah|include[a-z_]*)\"?[ \\t]')",message="spec.postgresql.ident must have lines of three words, MAP NAME ROLE, such as: staff alice@example.com reporting; the map howdah belongs to Howdah, and comments and include are not allowed"
+type IdentLine string
 
 // Bootstrap says where the first data of a cluster comes from.
 // +kubebuilder:validation:XValidation:rule="[has(self.initdb), has(self.restore), has(self.__import__), has(self.volumes)].filter(x, x).size() == 1",message="spec.bootstrap must have exactly one of initdb, restore, import and volumes"

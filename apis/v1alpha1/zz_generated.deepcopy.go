@@ -3062,6 +3062,16 @@ func (in *PostgreSQLSpec) DeepCopyInto(out *PostgreSQLSpec) {
 		*out = make([]HBARule, len(*in))
 		copy(*out, *in)
 	}
+	if in.Ident != nil {
+		in, out := &in.Ident, &out.Ident
+		*out = make([]IdentLine, len(*in))
+		copy(*out, *in)
+	}
+	if in.LDAPPasswordSecret != nil {
+		in, out := &in.LDAPPasswordSecret, &out.LDAPPasswordSecret
+		*out = new(PasswordSecret)
+		**out = **in
+	}
 	if in.Log != nil {
 		in, out := &in.Log, &out.Log
 		*out = new(PostgreSQLLog)

@@ -49,6 +49,10 @@ type Config struct {
 	MaxLagBytes int64 `json:"maxLagBytes,omitempty"`
 	// HBA are a person's own lines of pg_hba.conf.
 	HBA []string `json:"hba,omitempty"`
+	// Ident are a person's own lines of pg_ident.conf.
+	Ident []string `json:"ident,omitempty"`
+	// LDAPPassword: rules with ldapbinddn have the password that stands in RolesFile under LDAPPasswordKey.
+	LDAPPassword bool `json:"ldapPassword,omitempty"`
 	// LogLiterals: those of SQL stay in the server's log.
 	LogLiterals bool `json:"logLiterals,omitempty"`
 	// Released are data generations that nobody wants any more: they are removed from the volume, but for the current one.

@@ -29,7 +29,7 @@ type Role struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Passwords of declared roles by name, and of subscriptions by PasswordKey, as they stand in RolesFile.
+// Passwords of declared roles by name, of subscriptions by PasswordKey, and the one of LDAPPasswordKey, as they stand in RolesFile.
 type Passwords map[string][]byte
 
 // Database that the cluster declares.
@@ -101,6 +101,9 @@ type ConnectionOption struct {
 
 // PasswordKey is where the password of a subscription stands in RolesFile. No role has such a name.
 func PasswordKey(database, subscription string) string { return database + "/" + subscription }
+
+// LDAPPasswordKey is where the password stands with which rules of pg_hba.conf search a directory. No role has such a name.
+const LDAPPasswordKey = "/ldap"
 
 // Extension in a declared database.
 type Extension struct {

@@ -22,12 +22,6 @@ const (
 	RoleMonitor = "howdah_monitor"
 )
 
-// identMap lets the agent, which is the operating system's user postgres, connect as RoleMonitor.
-const identMap = "howdah"
-
-// RenderIdent writes pg_ident.conf.
-func RenderIdent() string { return identMap + " " + RoleSuperuser + " " + RoleMonitor + "\n" }
-
 // PoolerLookup is the function in database postgres that gives RolePooler the verifier of a role.
 const PoolerLookup = RolePooler + ".lookup"
 
@@ -45,6 +39,8 @@ type HBA struct {
 	Rules           []string // a person's own, read before the last rule
 	SuperuserAccess bool     // postgres may connect from outside the pod, with a password
 	Closed          bool     // only Howdah's own roles may connect
+	Ident           []string // a person's own lines of pg_ident.conf, whose maps the rules may name
+	LDAPFile        string   // has the password with which rules with ldapbinddn search; empty: there is none
 }
 
 // ErrHBA is wrapped by every refusal of a rule.
@@ -75,7 +71,10 @@ func RenderHBA(h HBA) (string, error) {
 		if err := CheckHBARule(rule); err != nil {
 			return "", err
 		}
-		line(strings.TrimSpace(rule))
+		if err := checkMap(rule, h.Ident); err != nil {
+			return "", err
+		}
+		line(strings.TrimSpace(rule) + ldapPassword(rule, h.LDAPFile))
 	}
 	line("hostssl", "all", "all", "all", "scram-sha-256")
 	return file.String(), nil
@@ -87,8 +86,7 @@ var hbaMethods = []string{"scram-sha-256", "cert", "reject", "ldap", "pam", "oau
 
 // hbaRefused are options of methods that no rule may have, and why.
 var hbaRefused = map[string]string{
-	"ldapbindpasswd": "passwords must not be in rules, which a ConfigMap, the history of the spec and backups have as well: bind with ldapprefix and ldapsuffix, or search without a password",
-	"map":            "Howdah writes pg_ident.conf, and it has no maps of yours: remove map, and name the roles as their certificates do",
+	"ldapbindpasswd": "passwords must not be in rules, which a ConfigMap, the history of the spec and backups have as well: write it into a Secret, and name that in spec.postgresql.ldapPasswordSecret",
 }
 
 // CheckHBARule says in a sentence what is wrong with a person's rule.
@@ -103,9 +101,9 @@ func CheckHBARule(rule string) error {
 	if len(fields) < 5 || fields[0] != "hostssl" {
 		return fmt.Errorf("%w: %q: write hostssl DATABASE USER ADDRESS METHOD; connections are over TLS only", ErrHBA, rule)
 	}
-	for _, names := range fields[1:3] {
-		if strings.HasPrefix(names, "@") || strings.Contains(names, ",@") {
-			return fmt.Errorf("%w: %q: %s would be read from a file: write the names here", ErrHBA, rule, names)
+	for _, field := range fields[1:] {
+		if fromFile(field) {
+			return fmt.Errorf("%w: %q: %s would be read from a file: write the content here", ErrHBA, rule, field)
 		}
 	}
 	method, err := hbaMethod(fields)
@@ -116,6 +114,11 @@ func CheckHBARule(rule string) error {
 		return fmt.Errorf("%w: %q: %s is not an allowed method: write one of %s", ErrHBA, rule, method, strings.Join(hbaMethods, ", "))
 	}
 	return nil
+}
+
+// fromFile says whether PostgreSQL would read this field, or a part of it, from another file.
+func fromFile(field string) bool {
+	return strings.HasPrefix(field, "@") || strings.Contains(field, ",@")
 }
 
 // hbaMethod finds the method behind the address, which is two fields where a netmask stands apart.

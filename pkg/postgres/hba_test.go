@@ -56,7 +56,7 @@ func TestARuleThatOpensMoreThanItSaysIsRefused(t *testing.T) {
 		"hostssl a b 10.0.0.0/8 255.0.0.0 cert", "hostssl a b 10.0.0.0/99 cert", "hostssl @file all all cert", "hostssl a x,@f all cert",
 		"hostssl a b all cert\nlocal all all trust", "hostssl a b all cert \\", `hostssl "a b all cert`, "hostssl a b all cert # x",
 		"hostssl a b all cert trust", "hostssl a b all gss", "hostssl a b all radius radiusservers=x radiussecrets=s",
-		"hostssl a b all ldap ldapserver=x ldapbinddn=y ldapbindpasswd=s", "hostssl a b all cert map=m",
+		"hostssl a b all ldap ldapserver=x ldapbinddn=y ldapbindpasswd=s", "hostssl a b all ldap @/run/x=y", "hostssl a b all ldap ldaptls=1,@/run/x",
 	} {
 		if err := CheckHBARule(rule); !errors.Is(err, ErrHBA) {
 			t.Errorf("%q: %v", rule, err)

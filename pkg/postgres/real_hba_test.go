@@ -112,7 +112,11 @@ func TestTheAgentsUserComesOverTheSocketAsTheRoleOfQueriesForMetrics(t *testing.
 		t.Fatal(err)
 	}
 	ident := filepath.Join(pgtest.Dir(t), "pg_ident.conf")
-	if err := os.WriteFile(ident, []byte(postgres.RenderIdent()), 0o644); err != nil {
+	maps, err := postgres.RenderIdent(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(ident, []byte(maps), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {

@@ -33,7 +33,7 @@ type jobs struct {
 // nothing.
 func allJobs() []*job {
 	return []*job{
-		{name: "packages", commands: [][]string{{"test/debian-packages"}, {"make", "kube"}, {"build/bin/kube", "deps"}}},
+		{name: "packages", commands: [][]string{{"test/debian-packages", "slapd"}, {"make", "kube"}, {"build/bin/kube", "deps"}}},
 		{name: "kubernetes", after: []string{"packages"}, commands: [][]string{{"build/bin/kube", "assets"}}},
 		{name: "cluster", after: []string{"kubernetes"}, commands: [][]string{{"make", "cluster"}}},
 		{name: "suite", after: []string{"cluster"}, commands: [][]string{{"make", "deploy"}}},

@@ -18,6 +18,8 @@ type Paths struct {
 	// Dir takes the configuration files, and TLSDir tls.crt, tls.key and ca.crt as the server may read them.
 	Dir    string
 	TLSDir string
+	// LDAPFile has the password with which rules of pg_hba.conf search a directory. It lies outside of the volume.
+	LDAPFile string
 	// PeerTLSDir has the same of the client certificate that a replica comes to its primary with.
 	PeerTLSDir string
 	// WAL is the program of archive_command and restore_command.
@@ -27,8 +29,9 @@ type Paths struct {
 
 // Files are the content of the configuration files.
 type Files struct {
-	Conf string
-	HBA  string
+	Conf  string
+	HBA   string
+	Ident string
 	// Tuned are the parameters in effect that follow from the sizes of the pod and its volume and from the instances.
 	Tuned map[string]string
 	// fixed is what nothing overrides: it goes on the command line too, behind which even ALTER SYSTEM has no say.
@@ -53,11 +56,19 @@ func Render(config agentapi.Config, major int, paths Paths, replication Replicat
 	if err != nil {
 		return Files{}, err
 	}
-	hba, err := postgres.RenderHBA(postgres.HBA{Rules: config.HBA, SuperuserAccess: config.SuperuserAccess, Closed: replication.Closed})
+	ident, err := postgres.RenderIdent(config.Ident)
 	if err != nil {
 		return Files{}, err
 	}
-	return Files{Conf: conf, HBA: hba, Tuned: tuned(major, layers, append(stronger, replication.Image.parameters())), fixed: fixed}, nil
+	rules := postgres.HBA{Rules: config.HBA, Ident: config.Ident, SuperuserAccess: config.SuperuserAccess, Closed: replication.Closed}
+	if config.LDAPPassword {
+		rules.LDAPFile = paths.LDAPFile
+	}
+	hba, err := postgres.RenderHBA(rules)
+	if err != nil {
+		return Files{}, err
+	}
+	return Files{Conf: conf, HBA: hba, Ident: ident, Tuned: tuned(major, layers, append(stronger, replication.Image.parameters())), fixed: fixed}, nil
 }
 
 // computed are the values for the size of the pod and its volume, for the image and for the instances, the stronger ones last.
@@ -135,7 +146,7 @@ func ConfFile(paths Paths) string { return filepath.Join(paths.Dir, confFile) }
 
 // Write replaces the configuration files in the folder of paths, which has to exist.
 func (f Files) Write(paths Paths) error {
-	for name, content := range map[string]string{confFile: f.Conf, hbaFile: f.HBA, identFile: postgres.RenderIdent()} {
+	for name, content := range map[string]string{confFile: f.Conf, hbaFile: f.HBA, identFile: f.Ident} {
 		if err := generation.WriteFile(filepath.Join(paths.Dir, name), []byte(content), 0o600); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}

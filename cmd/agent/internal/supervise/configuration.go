@@ -183,7 +183,10 @@ func sameSettings(a, b agentapi.Config) bool {
 }
 
 func serverPart(c agentapi.Config) agentapi.Config {
-	return agentapi.Config{Parameters: c.Parameters, MemoryBytes: c.MemoryBytes, CPUMillis: c.CPUMillis, SuperuserAccess: c.SuperuserAccess, HBA: c.HBA}
+	return agentapi.Config{
+		Parameters: c.Parameters, MemoryBytes: c.MemoryBytes, CPUMillis: c.CPUMillis, SuperuserAccess: c.SuperuserAccess,
+		HBA: c.HBA, Ident: c.Ident, LDAPPassword: c.LDAPPassword,
+	}
 }
 
 const goodFile = "good.json"

@@ -28,6 +28,7 @@ type inputs struct {
 	password string
 	super    string
 	declared map[string]string // passwords that have arrived, by role
+	ldap     string            // what rules of pg_hba.conf search a directory with
 	tls      [sha256.Size]byte // of certificate, key and CA
 	key      [sha256.Size]byte // of everything
 }
@@ -49,12 +50,15 @@ func (p Paths) read() inputs {
 	if in.config.SuperuserAccess {
 		super, errSuper = readSecret(p.SuperuserDir)
 	}
-	declared, errDeclared := readPasswords(p.RolesFile, in.config.Declared)
+	arrived, errDeclared := readPasswords(p.RolesFile, &in.config)
 	if err := errors.Join(errPassword, errSuper, errDeclared); err != nil {
 		return inputs{err: err}
 	}
-	in.password, in.super, in.declared = password, super, declared
-	fmt.Fprintf(all, "\x00%s\x00%s\x00%q\x00", password, super, declared)
+	in.password, in.super, in.declared = password, super, declaredIn(arrived, in.config.Declared)
+	if in.config.LDAPPassword {
+		in.ldap = string(arrived[agentapi.LDAPPasswordKey])
+	}
+	fmt.Fprintf(all, "\x00%s\x00%s\x00%q\x00%q\x00", password, super, in.declared, in.ldap)
 	certificates := sha256.New()
 	for _, name := range []string{settings.CertFile, settings.KeyFile, settings.CAFile} {
 		content, err := os.ReadFile(filepath.Join(p.TLSDir, name))
@@ -85,14 +89,14 @@ func readSecret(dir string) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), err
 }
 
-// readPasswords reads those of declared roles. One that isn't there is on its way.
-func readPasswords(file string, declared *agentapi.Declared) (map[string]string, error) {
-	if declared == nil {
+// readPasswords reads those in RolesFile, if the configuration wants any. One that isn't there is on its way.
+func readPasswords(file string, config *agentapi.Config) (agentapi.Passwords, error) {
+	if config.Declared == nil && !config.LDAPPassword {
 		return nil, nil
 	}
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]string{}, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
@@ -100,6 +104,14 @@ func readPasswords(file string, declared *agentapi.Declared) (map[string]string,
 	all := agentapi.Passwords{}
 	if err := json.Unmarshal(content, &all); err != nil {
 		return nil, fmt.Errorf("the passwords of roles in %s can't be read", file) // the error may quote them
+	}
+	return all, nil
+}
+
+// declaredIn are the passwords of what is declared.
+func declaredIn(all agentapi.Passwords, declared *agentapi.Declared) map[string]string {
+	if declared == nil {
+		return nil
 	}
 	passwords := map[string]string{}
 	for _, role := range declared.Roles {
@@ -115,7 +127,7 @@ func readPasswords(file string, declared *agentapi.Declared) (map[string]string,
 			}
 		}
 	}
-	return passwords, nil
+	return passwords
 }
 
 // watch sends the inputs at once and whenever they have changed, the newest only, until ctx ends.

@@ -2,11 +2,13 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // receive takes in new inputs and says whether they are to be acted on.
@@ -38,6 +40,9 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 	if in.tls != before.tls {
 		r.renewTLS()
 	}
+	if in.ldap != before.ldap || in.config.LDAPPassword != before.config.LDAPPassword {
+		r.writeLDAPPassword()
+	}
 	if !sameArchive(in.config, before.config) {
 		r.archiving.aim(in.config)
 	}
@@ -56,13 +61,13 @@ func (r *runner) receive(ctx context.Context, in inputs) bool {
 
 // renew makes the running server follow new inputs.
 func (r *runner) renew(ctx context.Context, s *server, in inputs) {
-	certificates := r.inputs.tls
+	certificates, ldap := r.inputs.tls, r.inputs.ldap
 	if !r.receive(ctx, in) {
 		return
 	}
-	if in.tls != certificates {
+	if in.tls != certificates || in.ldap != ldap {
 		if err := s.postmaster.Reload(); err != nil {
-			r.Log.Error("PostgreSQL can't be told of its new certificate", "error", err)
+			r.Log.Error("PostgreSQL can't be told of its new certificate, or of its new password for LDAP", "error", err)
 		}
 	}
 	r.conf.apply(ctx, s.postmaster, r.inputs.config)
@@ -74,6 +79,15 @@ func (r *runner) renewTLS() {
 		return
 	}
 	r.Log.Info("the server's certificate has changed")
+}
+
+// writeLDAPPassword puts the password of spec.postgresql.ldapPasswordSecret where pg_hba.conf names it. There is always a file, as PostgreSQL
+// refuses rules that name none.
+func (r *runner) writeLDAPPassword() {
+	content, err := postgres.RenderLDAPPassword(r.inputs.ldap)
+	if err := errors.Join(err, writeFile(r.adopted.paths.LDAPFile, []byte(content))); err != nil {
+		r.Log.Error("rules of pg_hba.conf have no new password for LDAP", "error", err)
+	}
 }
 
 // down notes that the server ended, or did not start, though nobody asked for it.

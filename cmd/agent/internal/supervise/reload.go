@@ -23,7 +23,7 @@ func (c *configuration) apply(ctx context.Context, server *postmaster.Server, de
 		return
 	}
 	files, err := c.render(desired, c.replication)
-	if err == nil && (files.Conf != c.files.Conf || files.HBA != c.files.HBA) {
+	if err == nil && (files.Conf != c.files.Conf || files.HBA != c.files.HBA || files.Ident != c.files.Ident) {
 		if err = c.check(ctx, files, desired); err == nil {
 			err = c.reload(ctx, server, files)
 		}
@@ -118,36 +118,49 @@ func (c *configuration) lookForPending(ctx context.Context) error {
 	return nil
 }
 
-// tryHBA has the running server read a new pg_hba.conf without acting on it. One that it can't read would stay without
-// effect, and let the next server not start.
+// tryHBA has the running server read a new pg_hba.conf and pg_ident.conf without acting on them. A file that it can't read would stay
+// without effect, and let the next server not start.
 func (c *configuration) tryHBA(ctx context.Context, files settings.Files) error {
-	if files.HBA == c.files.HBA {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, factsTime)
 	defer cancel()
-	var faults []string
-	err := c.server.With(ctx, "postgres", func(conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, "SELECT line_number, error FROM pg_catalog.pg_hba_file_rules WHERE error IS NOT NULL ORDER BY 1")
-		if err != nil {
-			return err
+	for _, file := range []struct{ name, view, content, previous string }{
+		{"pg_hba.conf", "pg_hba_file_rules", files.HBA, c.files.HBA},
+		{"pg_ident.conf", "pg_ident_file_mappings", files.Ident, c.files.Ident},
+	} {
+		if file.content == file.previous {
+			continue
 		}
-		lines := strings.Split(files.HBA, "\n")
-		var number int
-		var fault string
-		_, err = pgx.ForEachRow(rows, []any{&number, &fault}, func() error {
-			if number < 1 || number > len(lines) {
-				return fmt.Errorf("PostgreSQL names line %d of pg_hba.conf, which has %d", number, len(lines))
-			}
-			faults = append(faults, fmt.Sprintf("%q: %s", lines[number-1], fault))
-			return nil
+		var faults []string
+		err := c.server.With(ctx, "postgres", func(conn *pgx.Conn) (err error) {
+			faults, err = faultsIn(ctx, conn, file.view, strings.Split(file.content, "\n"))
+			return err
 		})
-		return err
-	})
-	if err == nil && len(faults) > 0 {
-		err = fmt.Errorf("%w: %s", settings.ErrRefused, strings.Join(slices.Compact(faults), "; "))
+		if err == nil && len(faults) > 0 {
+			err = fmt.Errorf("%w: %s", settings.ErrRefused, strings.Join(slices.Compact(faults), "; "))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file.name, err)
+		}
 	}
-	return err
+	return nil
+}
+
+// faultsIn are the lines that the server can't read, and why, as a view of it says.
+func faultsIn(ctx context.Context, conn *pgx.Conn, view string, lines []string) (faults []string, err error) {
+	rows, err := conn.Query(ctx, "SELECT line_number, error FROM pg_catalog."+view+" WHERE error IS NOT NULL ORDER BY 1")
+	if err != nil {
+		return nil, err
+	}
+	var number int
+	var fault string
+	_, err = pgx.ForEachRow(rows, []any{&number, &fault}, func() error {
+		if number < 1 || number > len(lines) {
+			return fmt.Errorf("PostgreSQL names line %d of a file that has %d", number, len(lines))
+		}
+		faults = append(faults, fmt.Sprintf("%q: %s", lines[number-1], fault))
+		return nil
+	})
+	return faults, err
 }
 
 // mayRestart looks once more whether the server would come back.

@@ -286,6 +286,7 @@ func (r *runner) newServer(as mode) *server {
 func (r *runner) live(ctx context.Context, s *server) error {
 	r.disk.giveReserve()
 	r.conf.replication.ReadOnly = r.disk.full()
+	r.writeLDAPPassword()
 	if err := r.conf.choose(ctx, r.inputs.config); err != nil {
 		return err
 	}

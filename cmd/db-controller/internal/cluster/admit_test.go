@@ -46,6 +46,10 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 			o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Import: &v1alpha1.BootstrapImport{Source: source}}
 		}, "SecretReserved", "spec.bootstrap.import.source.passwordSecret has Secret shop-ca, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
 			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
+		"one that LDAP would send away": {func(o *observed.Cluster) {
+			o.Cluster.Spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "shop-ca", Key: "ca.key"}
+		}, "SecretReserved", "spec.postgresql.ldapPasswordSecret has Secret shop-ca, with keys or passwords that only Howdah needs. Use a Secret of your own, " +
+			"the certificateSecret of a role in spec.roles, or the application's Secret shop-app."},
 		"images of extensions where nodes mount none": {func(o *observed.Cluster) {
 			o.Cluster.Spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "pgvector", Image: "pgvector:1"}}
 		}, "ImageVolumesUnsupported", "spec.postgresql.extensionImages needs nodes that can mount images, and it isn't known that they can: they need Kubernetes 1.35 or later, " +

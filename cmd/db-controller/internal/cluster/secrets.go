@@ -9,11 +9,11 @@ import (
 	"howdah.dev/howdah/pkg/manager"
 )
 
-// secretsAllowed: spec.pods brings no Secret into a container, and an import sends none to another server, that has keys or passwords which only Howdah needs. A rule of the
+// secretsAllowed: spec.pods brings no Secret into a container, and an import and LDAP send none to another server, that has keys or passwords which only Howdah needs. A rule of the
 // CRD can't compare names with that of the cluster, as that may be of any length there.
 func secretsAllowed(o *observed.Cluster, _ manager.Images) (string, string) {
 	reserved := slices.DeleteFunc(o.Names.Secrets(), func(name string) bool { return name == o.Names.App() })
-	for _, used := range slices.Concat(secretsOf(&o.Cluster.Spec.Pods), secretsOfImport(o.Cluster.Spec.Bootstrap)) {
+	for _, used := range slices.Concat(secretsOf(&o.Cluster.Spec.Pods), secretsOfImport(o.Cluster.Spec.Bootstrap), secretOfLDAP(&o.Cluster.Spec.PostgreSQL)) {
 		if slices.Contains(reserved, used.name) {
 			return v1alpha1.ReasonSecretReserved, fmt.Sprintf("%s has Secret %s, with keys or passwords that only Howdah needs. "+
 				"Use a Secret of your own, the certificateSecret of a role in spec.roles, or the application's Secret %s.", used.field, used.name, o.Names.App())
@@ -24,6 +24,13 @@ func secretsAllowed(o *observed.Cluster, _ manager.Images) (string, string) {
 
 // use of a Secret by a field of spec.
 type use struct{ field, name string }
+
+func secretOfLDAP(spec *v1alpha1.PostgreSQLSpec) []use {
+	if spec.LDAPPasswordSecret == nil {
+		return nil
+	}
+	return []use{{"spec.postgresql.ldapPasswordSecret", spec.LDAPPasswordSecret.Name}}
+}
 
 func secretsOfImport(bootstrap *v1alpha1.Bootstrap) (all []use) {
 	if bootstrap == nil || bootstrap.Import == nil {

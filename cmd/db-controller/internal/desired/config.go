@@ -14,7 +14,7 @@ import (
 // declaring: the agents are told of something that those of the first suite don't know.
 func declaring(o *observed.Cluster) bool {
 	spec := &o.Cluster.Spec
-	return len(spec.Roles) > 0 || len(spec.Databases) > 0 || len(spec.PostgreSQL.HBA) > 0
+	return len(spec.Roles) > 0 || len(spec.Databases) > 0 || len(spec.PostgreSQL.HBA) > 0 || len(spec.PostgreSQL.Ident) > 0
 }
 
 // Annotations are the annotations by which pods know that there is something new for them.

@@ -10,9 +10,10 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
-// readPasswords reads those of declared roles and subscriptions from the Secrets that people have created.
+// readPasswords reads those of declared roles, subscriptions and LDAP from the Secrets that people have created.
 func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 	o.Passwords = map[string][]byte{}
 	for _, wanted := range passwords(&o.Cluster.Spec) {
@@ -21,6 +22,9 @@ func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 			return err
 		}
 		password, missing := passwordIn(source, wanted.where)
+		if _, err := postgres.RenderLDAPPassword(string(password)); err != nil && wanted.key == agentapi.LDAPPasswordKey {
+			missing = fmt.Sprintf("what Secret %s has under the key %s can't be used: %v", wanted.where.Name, wanted.where.Key, err)
+		}
 		if missing != "" {
 			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("%s has no password: %s", wanted.subject, missing))
 			continue
@@ -37,6 +41,9 @@ type password struct {
 }
 
 func passwords(spec *v1alpha1.PostgresClusterSpec) (all []password) {
+	if where := spec.PostgreSQL.LDAPPasswordSecret; where != nil {
+		all = append(all, password{"spec.postgresql.ldapPasswordSecret", agentapi.LDAPPasswordKey, where})
+	}
 	for i := range spec.Roles {
 		if role := &spec.Roles[i]; role.PasswordSecret != nil && role.Ensure != v1alpha1.Absent {
 			all = append(all, password{"role " + role.Name, role.Name, role.PasswordSecret})

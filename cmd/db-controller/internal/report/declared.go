@@ -10,10 +10,10 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
 )
 
-// reportDeclared adds the condition of declared roles and databases, where there are some.
+// reportDeclared adds the condition of declared roles and databases, where there are some, or a password is missing.
 func reportDeclared(o *observed.Cluster, conditions map[string]condition.Finding) {
 	known := &o.Cluster.Status.Conditions
-	if !o.Begun() || desired.AgentConfig(o).Declared == nil {
+	if !o.Begun() || desired.AgentConfig(o).Declared == nil && len(o.NoPasswords) == 0 {
 		meta.RemoveStatusCondition(known, v1alpha1.ConditionRolesAndDatabasesReady)
 		return
 	}

@@ -46,7 +46,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 		Bootstrap: spec.Bootstrap, SuperuserAccess: spec.SuperuserAccess, Archive: spec.Archive, DeletionPolicy: spec.DeletionPolicy,
 		Scheduling: v1alpha1.Scheduling{Spread: spec.Scheduling.Spread},
 	}
-	admitted.PostgreSQL.HBA = spec.PostgreSQL.HBA
+	admitted.PostgreSQL.HBA, admitted.PostgreSQL.Ident = spec.PostgreSQL.HBA, spec.PostgreSQL.Ident
 	admitted.Failover = spec.Failover
 	d := &dropping{}
 	if d.drops("spec.image", spec.Image, live.Image) && live.Version == spec.Version {
@@ -56,6 +56,11 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 	}
 	keep(d, "spec.postgresql.log", &admitted.PostgreSQL.Log, spec.PostgreSQL.Log, live.PostgreSQL.Log)
 	keep(d, "spec.postgresql.extensionImages", &admitted.PostgreSQL.ExtensionImages, spec.PostgreSQL.ExtensionImages, live.PostgreSQL.ExtensionImages)
+	if !reflect.DeepEqual(spec.PostgreSQL.HBA, live.PostgreSQL.HBA) { // the rules say which server gets the password
+		live = live.DeepCopy()
+		live.PostgreSQL.LDAPPasswordSecret = nil
+	}
+	keep(d, "spec.postgresql.ldapPasswordSecret", &admitted.PostgreSQL.LDAPPasswordSecret, spec.PostgreSQL.LDAPPasswordSecret, live.PostgreSQL.LDAPPasswordSecret)
 	keep(d, "spec.imagePullSecrets", &admitted.ImagePullSecrets, spec.ImagePullSecrets, live.ImagePullSecrets)
 	keep(d, "spec.scheduling.nodeSelector", &admitted.Scheduling.NodeSelector, spec.Scheduling.NodeSelector, live.Scheduling.NodeSelector)
 	keep(d, "spec.scheduling.nodeAffinity", &admitted.Scheduling.NodeAffinity, spec.Scheduling.NodeAffinity, live.Scheduling.NodeAffinity)

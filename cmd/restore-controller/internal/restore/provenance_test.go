@@ -17,6 +17,8 @@ import (
 func planted() v1alpha1.PostgresClusterSpec {
 	spec := shopSpec()
 	spec.Image = "evil:17"
+	spec.PostgreSQL.HBA = []v1alpha1.HBARule{"hostssl all all all ldap ldapserver=evil ldapbasedn=dc=evil ldapbinddn=cn=evil"}
+	spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "other"}
 	spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "evil", Image: "evil:18"}}
 	spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{
 		"work_mem": "8MB", "shared_preload_libraries": "evil", "session_preload_libraries": "evil", "jit_provider": "evil",
@@ -63,7 +65,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 		t.Errorf("roles %+v", r)
 	}
 	want := []string{
-		"spec.image", "spec.postgresql.extensionImages", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
+		"spec.image", "spec.postgresql.extensionImages", "spec.postgresql.ldapPasswordSecret", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
 		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.runAs",
 		"spec.networkPolicy", "spec.services", "spec.monitoring", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.roles[web].parameters", "spec.postgresql.parameters.jit_provider",
@@ -85,8 +87,12 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 func TestWhatTheLiveClusterHasIsKept(t *testing.T) {
 	live := planted()
 	spec, dropped := from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{live: &live})
-	if len(dropped) > 0 || spec.Image != "evil:17" || len(spec.PostgreSQL.Parameters) != 4 || spec.Roles[0].PasswordSecret == nil {
+	if len(dropped) > 0 || spec.Image != "evil:17" || len(spec.PostgreSQL.Parameters) != 4 || spec.Roles[0].PasswordSecret == nil || spec.PostgreSQL.LDAPPasswordSecret == nil {
 		t.Errorf("dropped %q of what the cluster has itself: %+v", dropped, spec)
+	}
+	live.PostgreSQL.HBA = nil
+	if spec, _ = from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{live: &live}); spec.PostgreSQL.LDAPPasswordSecret != nil {
+		t.Error("a directory server that only the bucket names gets the password of the live cluster")
 	}
 	live.Image = "own:17"
 	if spec, _ = from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{live: &live}); spec.Image != "own:17" {

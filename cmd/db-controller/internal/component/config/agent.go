@@ -23,7 +23,8 @@ func Agent(cluster *v1alpha1.PostgresCluster, instances int, store *objstore.Con
 	config := agentapi.Config{
 		Cluster: cluster.Name, Namespace: cluster.Namespace, ClusterUID: string(cluster.Identity()),
 		DataGeneration: cluster.Status.DataGeneration, Adoptions: cluster.Status.Adoptions, MajorVersion: int(cluster.Status.MajorVersion),
-		Parameters: parameters(cluster), HBA: rules(cluster), Declared: declared(cluster), Failover: failover(cluster.Spec.Failover, cluster.Status.StorageMove.Leaving()), Repair: repair(cluster.Spec.Repair),
+		Parameters: parameters(cluster), HBA: rules(cluster), Ident: ident(cluster), LDAPPassword: cluster.Spec.PostgreSQL.LDAPPasswordSecret != nil,
+		Declared: declared(cluster), Failover: failover(cluster.Spec.Failover, cluster.Status.StorageMove.Leaving()), Repair: repair(cluster.Spec.Repair),
 		MemoryBytes: amount(cluster.Spec.Resources, corev1.ResourceMemory, false),
 		CPUMillis:   amount(cluster.Spec.Resources, corev1.ResourceCPU, true),
 		Database:    database, Owner: owner, SuperuserAccess: cluster.Spec.SuperuserAccess,

@@ -118,6 +118,14 @@ func replicationSlots(cluster *v1alpha1.PostgresCluster, application string) []a
 // yes unless it says no.
 func yes(value *bool) bool { return value == nil || *value }
 
+func ident(cluster *v1alpha1.PostgresCluster) []string {
+	var lines []string
+	for _, line := range cluster.Spec.PostgreSQL.Ident {
+		lines = append(lines, string(line))
+	}
+	return lines
+}
+
 func rules(cluster *v1alpha1.PostgresCluster) []string {
 	var rules []string
 	for _, rule := range cluster.Spec.PostgreSQL.HBA {

@@ -31,6 +31,8 @@ func TestAgentsAreToldWhatIsDeclaredAndNoPassword(t *testing.T) {
 	}
 	cluster.Spec.ReplicationSlots = []v1alpha1.ReplicationSlot{{Name: "cdc", Plugin: "pgoutput"}, {Name: "gone", Plugin: "pgoutput", Ensure: v1alpha1.Absent}}
 	cluster.Spec.PostgreSQL.HBA = []v1alpha1.HBARule{"hostssl all all all reject"}
+	cluster.Spec.PostgreSQL.Ident = []v1alpha1.IdentLine{"staff alice reporting"}
+	cluster.Spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "directory"}
 	config := Agent(cluster, 1, nil)
 	if config.Hash() == before {
 		t.Error("what is declared is not in the hash")
@@ -62,7 +64,7 @@ func TestAgentsAreToldWhatIsDeclaredAndNoPassword(t *testing.T) {
 		slots[1] != (agentapi.ReplicationSlot{Name: "gone", Absent: true}) {
 		t.Errorf("got %+v", slots)
 	}
-	if len(read.HBA) != 1 || read.HBA[0] != "hostssl all all all reject" {
-		t.Errorf("got %q", read.HBA)
+	if len(read.HBA) != 1 || read.HBA[0] != "hostssl all all all reject" || len(read.Ident) != 1 || !read.LDAPPassword {
+		t.Errorf("got %q, %q, %v", read.HBA, read.Ident, read.LDAPPassword)
 	}
 }

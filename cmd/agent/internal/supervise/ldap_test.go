@@ -1,0 +1,167 @@
+//go:build postgres
+
+package supervise
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
+)
+
+// A directory in which only cn=reader may search, and everybody may try their own password.
+const (
+	directoryConf = `include /etc/ldap/schema/core.schema
+include /etc/ldap/schema/cosine.schema
+include /etc/ldap/schema/inetorgperson.schema
+modulepath /usr/lib/ldap
+moduleload back_mdb
+pidfile %[1]s/pid
+database mdb
+suffix dc=example
+directory %[1]s/data
+access to attrs=userPassword by anonymous auth
+access to * by dn.exact=cn=reader,dc=example read by * auth
+`
+	directoryEntries = `dn: dc=example
+objectClass: domain
+dc: example
+
+dn: cn=reader,dc=example
+objectClass: organizationalRole
+objectClass: simpleSecurityObject
+cn: reader
+userPassword: rea"der, geheim
+
+dn: uid=alice,dc=example
+objectClass: inetOrgPerson
+uid: alice
+cn: Alice
+sn: Example
+userPassword: wonderland
+`
+)
+
+// startDirectory starts slapd.
+func startDirectory(t *testing.T, p *pod) (port int) {
+	t.Helper()
+	slapd, err := exec.LookPath("/usr/sbin/slapd")
+	if err != nil {
+		t.Fatalf("test/debian-packages slapd installs what this test needs: %v", err)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "slapd.conf")
+	p.write(conf, fmt.Sprintf(directoryConf, dir))
+	load := exec.CommandContext(t.Context(), slapd, "-Tadd", "-f", conf)
+	load.Stdin = strings.NewReader(directoryEntries)
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("load the directory: %v: %s", err, out)
+	}
+	port = pgtest.Port(t)
+	address := fmt.Sprintf("localhost:%d", port)
+	server := exec.Command(slapd, "-d", "0", "-f", conf, "-h", "ldap://"+address)
+	server.Stderr = os.Stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	p.await("reach the directory", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return port
+}
+
+func TestRolesLogInByLdapWithThePasswordOfASearcherThatIsNowhereElse(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	p.RolesFile = filepath.Join(t.TempDir(), "roles.json")
+	directory := startDirectory(t, p)
+	p.run()
+	pid := p.pid()
+	config := p.config
+	config.Declared = &agentapi.Declared{Roles: []agentapi.Role{{Name: "alice", Login: true, ConnectionLimit: -1}}}
+	config.LDAPPassword = true
+	config.Ident = []string{"apps web-client app"}
+	config.HBA = []string{
+		fmt.Sprintf(`hostssl shop alice all ldap ldapserver=localhost ldapport=%d ldapbasedn=dc=example ldapbinddn="cn=reader,dc=example"`, directory),
+		"hostssl shop app all cert map=apps",
+	}
+	p.configure(config)
+	p.awaitStatus("apply the rules", func(status agentapi.Status) bool {
+		return status.ConfigHash == config.Hash() && status.Declared != nil && status.Declared.Hash == config.Declared.Hash()
+	})
+	comesIn := func(user, password, certificate string) bool {
+		conn, err := p.connect(user, password, "shop", certificate)
+		if err == nil {
+			conn.Close(t.Context())
+		}
+		return err == nil
+	}
+	know := func(password string) {
+		content, err := json.Marshal(agentapi.Passwords{agentapi.LDAPPasswordKey: []byte(password)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(p.RolesFile, string(content))
+	}
+	if comesIn("alice", "wonderland", "") {
+		t.Error("alice came in, although the server could not search the directory")
+	}
+	know("wrong, geheim")
+	if comesIn("alice", "wonderland", "") {
+		t.Error("alice came in, although the server has a wrong password for the directory")
+	}
+	know(`rea"der, geheim`)
+	p.await("let alice in when the Secret is right", func() bool { return comesIn("alice", "wonderland", "") })
+	if comesIn("alice", "looking-glass", "") {
+		t.Error("alice came in with a wrong password")
+	}
+	if !comesIn("app", "", "web-client") || comesIn("app", "", "other-client") || comesIn("app", "first", "") {
+		t.Error("the map of pg_ident.conf is not what decides")
+	}
+	if p.pid() != pid {
+		t.Error("the server restarted")
+	}
+	if err := p.terminate(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	p.run()
+	if !comesIn("alice", "wonderland", "") {
+		t.Error("alice can't come in after a restart")
+	}
+	if strings.Contains(p.log.String(), "geheim") {
+		t.Error("the password is in the log")
+	}
+	err := filepath.WalkDir(string(p.Volume), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(string(content), "geheim") {
+			t.Errorf("the password is on the volume, in %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
