@@ -42,7 +42,7 @@ type password struct {
 
 func passwords(spec *v1alpha1.PostgresClusterSpec) (all []password) {
 	if where := spec.PostgreSQL.LDAPPasswordSecret; where != nil {
-		all = append(all, password{"spec.postgresql.ldapPasswordSecret", agentapi.LDAPPasswordKey, where})
+		all = append(all, password{"LDAP (spec.postgresql.ldapPasswordSecret)", agentapi.LDAPPasswordKey, where})
 	}
 	for i := range spec.Roles {
 		if role := &spec.Roles[i]; role.PasswordSecret != nil && role.Ensure != v1alpha1.Absent {

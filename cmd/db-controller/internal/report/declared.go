@@ -13,7 +13,8 @@ import (
 // reportDeclared adds the condition of declared roles and databases, where there are some, or a password is missing.
 func reportDeclared(o *observed.Cluster, conditions map[string]condition.Finding) {
 	known := &o.Cluster.Status.Conditions
-	if !o.Begun() || desired.AgentConfig(o).Declared == nil && len(o.NoPasswords) == 0 {
+	searches := o.Cluster.Spec.PostgreSQL.LDAPPasswordSecret != nil
+	if !o.Begun() || desired.AgentConfig(o).Declared == nil && !(searches && len(o.NoPasswords) > 0) {
 		meta.RemoveStatusCondition(known, v1alpha1.ConditionRolesAndDatabasesReady)
 		return
 	}

@@ -54,3 +54,19 @@ func TestTheConditionSaysWhatIsNotAsDeclared(t *testing.T) {
 		}
 	}
 }
+
+func TestAMissingPasswordForLdapIsReportedEvenIfNothingIsDeclared(t *testing.T) {
+	o := observedtest.Running(func(o *observed.Cluster) {
+		o.Cluster.Spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "directory", Key: "password"}
+	})
+	o.NoPasswords = []string{"LDAP has no password: there is no Secret directory"}
+	Write(o, flow.Next)
+	if got := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady); got == nil || got.Reason != v1alpha1.ReasonSecretNotFound {
+		t.Errorf("%+v", got)
+	}
+	o.NoPasswords = nil
+	Write(o, flow.Next)
+	if got := meta.FindStatusCondition(o.Cluster.Status.Conditions, v1alpha1.ConditionRolesAndDatabasesReady); got != nil {
+		t.Errorf("the condition stays: %+v", got)
+	}
+}

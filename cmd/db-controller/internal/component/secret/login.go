@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,9 @@ const (
 	KeyURI      = "uri"
 	KeyJDBC     = "jdbc-uri"
 	KeyPgpass   = "pgpass"
+	// URIs for clients that mount the Secret at bindingsDir.
+	KeyVerifyURI  = "uri-verify-full"
+	KeyVerifyJDBC = "jdbc-uri-verify-full"
 	// What the Service Binding specification has in addition.
 	KeyType     = "type"
 	KeyProvider = "provider"
@@ -69,11 +74,13 @@ func login(cluster *v1alpha1.PostgresCluster, name, user, database string, live 
 	host, port := component.Host(cluster, component.NamesOf(cluster).Primary()), strconv.Itoa(agentapi.PostgresPort)
 	data := map[string]string{
 		KeyUsername: user, KeyPassword: password, KeyHost: host, KeyPort: port, KeyDatabase: database,
-		KeyURI:       uri(user, password, host, port, database),
-		KeyJDBC:      jdbc(user, password, host, port, database),
+		KeyURI:       uri(user, password, host, port, database, encrypt),
+		KeyJDBC:      jdbc(user, password, host, port, database, encrypt),
 		KeyPgpass:    pgpass(host, port, database, user, password),
 		KeyAuthority: string(bundle),
 		KeyType:      "postgresql", KeyProvider: "howdah",
+		KeyVerifyURI:  uri(user, password, host, port, database, verify(name)),
+		KeyVerifyJDBC: jdbc(user, password, host, port, database, verify(name)),
 	}
 	secret := &corev1.Secret{ObjectMeta: component.Meta(cluster, name, component.Access), Data: map[string][]byte{}}
 	for key, value := range data {
@@ -85,18 +92,29 @@ func login(cluster *v1alpha1.PostgresCluster, name, user, database string, live 
 // NewPassword has at least 128 bits of randomness, in letters and digits that need no quoting anywhere.
 func NewPassword() string { return rand.Text() }
 
-// uri encrypts and works as it is, wherever it is pasted; checking the server's name takes ca.crt as a file, which
-// sslmode=verify-full in the uri would demand.
-func uri(user, password, host, port, database string) string {
+// bindingsDir is where the Service Binding specification has Secrets mounted, a folder each.
+const bindingsDir = "/bindings"
+
+// encrypt works wherever a URI is pasted, and doesn't check who answers: that takes ca.crt as a file, and a client that doesn't find it
+// refuses to connect. channel_binding=require would do without one, but is an error in many drivers.
+var encrypt = url.Values{"sslmode": {"require"}}
+
+// verify checks the server's name by the ca.crt of the mounted Secret.
+func verify(secret string) url.Values {
+	return url.Values{"sslmode": {"verify-full"}, "sslrootcert": {path.Join(bindingsDir, secret, KeyAuthority)}}
+}
+
+func uri(user, password, host, port, database string, tls url.Values) string {
 	u := url.URL{
 		Scheme: "postgresql", User: url.UserPassword(user, password), Host: host + ":" + port, Path: "/" + database,
-		RawQuery: "sslmode=require",
+		RawQuery: tls.Encode(),
 	}
 	return u.String()
 }
 
-func jdbc(user, password, host, port, database string) string {
-	query := url.Values{"user": {user}, "password": {password}, "sslmode": {"require"}}
+func jdbc(user, password, host, port, database string, tls url.Values) string {
+	query := url.Values{"user": {user}, "password": {password}}
+	maps.Copy(query, tls)
 	return fmt.Sprintf("jdbc:postgresql://%s:%s/%s?%s", host, port, url.PathEscape(database), query.Encode())
 }
 

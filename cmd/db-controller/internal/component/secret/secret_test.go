@@ -30,12 +30,15 @@ func TestTheApplicationsSecretSaysAllThatItTakesToConnect(t *testing.T) {
 		"jdbc-uri": "jdbc:postgresql://shop-rw.demo.svc:5432/orders?password=s3cret&sslmode=require&user=clerk",
 		"pgpass":   "shop-rw.demo.svc:5432:orders:clerk:s3cret\n",
 		"type":     "postgresql", "provider": "howdah",
+
+		"uri-verify-full":      "postgresql://clerk:s3cret@shop-rw.demo.svc:5432/orders?sslmode=verify-full&sslrootcert=%2Fbindings%2Fshop-app%2Fca.crt",
+		"jdbc-uri-verify-full": "jdbc:postgresql://shop-rw.demo.svc:5432/orders?password=s3cret&sslmode=verify-full&sslrootcert=%2Fbindings%2Fshop-app%2Fca.crt&user=clerk",
 	} {
 		if string(got.Data[key]) != want {
 			t.Errorf("%s is %q, want %q", key, got.Data[key], want)
 		}
 	}
-	if len(got.Data) != 11 || got.Name != "shop-app" {
+	if len(got.Data) != 13 || got.Name != "shop-app" {
 		t.Errorf("%s has %d keys", got.Name, len(got.Data))
 	}
 }
