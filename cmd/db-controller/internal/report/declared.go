@@ -13,8 +13,8 @@ import (
 // reportDeclared adds the condition of declared roles and databases, where there are some, or a password is missing.
 func reportDeclared(o *observed.Cluster, conditions map[string]condition.Finding) {
 	known := &o.Cluster.Status.Conditions
-	searches := o.Cluster.Spec.PostgreSQL.LDAPPasswordSecret != nil
-	if !o.Begun() || desired.AgentConfig(o).Declared == nil && !(searches && len(o.NoPasswords) > 0) {
+	waits := o.Cluster.Spec.PostgreSQL.LDAPPasswordSecret != nil && len(o.NoPasswords) > 0
+	if !o.Begun() || desired.AgentConfig(o).Declared == nil && !waits {
 		meta.RemoveStatusCondition(known, v1alpha1.ConditionRolesAndDatabasesReady)
 		return
 	}
