@@ -115,6 +115,7 @@ func TestARestartWaitsForTheMaintenanceWindowAndAReloadDoesNot(t *testing.T) {
 // TestAnImageOfTheSuiteIsShownAndRolledOutByItselfInItsWindow begins in the same image under another name, as if that had been the
 // suite's when the cluster was created.
 func TestAnImageOfTheSuiteIsShownAndRolledOutByItselfInItsWindow(t *testing.T) {
+	onlyInFull(t, "another image is rolled out in another test, and windows have tests of their own")
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")

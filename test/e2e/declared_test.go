@@ -97,6 +97,7 @@ func TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts(t *t
 
 // TestDeclaredRolesAreThereAfterAFailover: the new primary has them by replication, and keeps them from then on.
 func TestDeclaredRolesAreThereAfterAFailover(t *testing.T) {
+	onlyInFull(t, "roles are data like any other")
 	t.Parallel()
 	b := newBed(t, "minio")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: "reporting"}, StringData: map[string]string{"password": "first-of-two"}}

@@ -14,6 +14,7 @@ import (
 )
 
 func TestADelayedReplicaHasWhatWasDeletedAndServesNobody(t *testing.T) {
+	onlyInFull(t, "the agent's own tests and the simulations have delayed replicas, too")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.replicated(17)

@@ -52,6 +52,7 @@ func (b *bed) isAnother(old *corev1.Pod) bool {
 }
 
 func TestASingleInstanceDoesNotHoldADrainUp(t *testing.T) {
+	onlyInFull(t, "another test drains nodes")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.Cluster("shop", 18)

@@ -64,6 +64,7 @@ func (b *bed) alike(cluster string) string {
 // TestAnExtensionComesFromAnImageOfItsOwnAndIsThereAfterARestore goes through its life: it is mounted into pods that run, one after the other,
 // it is in a copy that a Restore makes, and goes again.
 func TestAnExtensionComesFromAnImageOfItsOwnAndIsThereAfterARestore(t *testing.T) {
+	onlyInFull(t, "the trial of an image and the recorded extensions have tests of their own")
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")

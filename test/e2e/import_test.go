@@ -17,6 +17,7 @@ const checksum = "SELECT count(*) || ' ' || md5(string_agg(t::text, ',' ORDER BY
 
 // TestDatabasesOfAServerThatRunsAreImportedWithTheirRoles has a cluster of an older version play the foreign server.
 func TestDatabasesOfAServerThatRunsAreImportedWithTheirRoles(t *testing.T) {
+	onlyInFull(t, "the agent imports from real servers in its own tests")
 	t.Parallel()
 	b := newBed(t, "minio")
 	legacy := b.Cluster("legacy", 15)

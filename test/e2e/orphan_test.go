@@ -49,6 +49,7 @@ func (b *bed) awaitLeader(cluster, other string) string {
 }
 
 func TestAReleasedDatabaseFailsOverAndIsTakenOverWithoutARestart(t *testing.T) {
+	onlyInFull(t, "the db-controller has tests of its own for that")
 	t.Parallel()
 	b := newBed(t, "minio")
 	wanted := func() *v1alpha1.PostgresCluster {

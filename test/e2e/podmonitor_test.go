@@ -115,6 +115,7 @@ func (b *bed) scrape(by *http.Client, endpoint scrapeEndpoint, pod *corev1.Pod) 
 
 // TestWhatAPodMonitorLeadsToIsScrapedByItsPortNameAndCertificate translates the PodMonitor as the operator does.
 func TestWhatAPodMonitorLeadsToIsScrapedByItsPortNameAndCertificate(t *testing.T) {
+	onlyInFull(t, "metrics are scraped in tests of the controllers and the agent")
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")

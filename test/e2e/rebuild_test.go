@@ -10,6 +10,7 @@ import (
 
 // TestCommitsGoOnWhileTheReplicaOfUpgradedDataIsBuilt upgrades a cluster whose commits wait for its replica, but not while that is built.
 func TestCommitsGoOnWhileTheReplicaOfUpgradedDataIsBuilt(t *testing.T) {
+	onlyInFull(t, "another test upgrades a cluster with replicas")
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop := b.NewCluster("shop", 15)

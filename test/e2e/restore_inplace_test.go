@@ -157,6 +157,7 @@ func (b *bed) ackedBefore(w *writer, at *metav1.Time) []int64 {
 }
 
 func TestARestoreInPlaceThatCannotBeLeavesTheClusterServing(t *testing.T) {
+	onlyInFull(t, "each refusal has a test of its own")
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop := b.Cluster("shop", 17)

@@ -86,6 +86,7 @@ func awaitArchived(b *bed) {
 }
 
 func TestRestoresThatCannotBeAreRefusedBeforeAnythingIsCreated(t *testing.T) {
+	onlyInFull(t, "each refusal has a test of its own")
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop := b.NewCluster("shop", 17)

@@ -27,6 +27,7 @@ func (b *bed) copies(cluster *v1alpha1.PostgresCluster) map[string]string {
 }
 
 func TestAClusterGoesOnWithTheVolumesOfADeletedOneAndLosesNothing(t *testing.T) {
+	onlyInFull(t, "the agent and the db-controller have tests of each part of it")
 	t.Parallel()
 	b := newBed(t, "minio")
 	wanted := func() *v1alpha1.PostgresCluster {

@@ -45,6 +45,20 @@ func Draw(caches map[string]Behind) map[string]Behind {
 	return map[string]Behind{name: caches[name]}
 }
 
+// Some leaves half of the stories to a short run, which are others the next time.
+func Some[Story any](stories map[string]Story) map[string]Story {
+	if !testing.Short() {
+		return stories
+	}
+	names := slices.Sorted(maps.Keys(stories))
+	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	some := map[string]Story{}
+	for _, name := range names[:(len(names)+1)/2] {
+		some[name] = stories[name]
+	}
+	return some
+}
+
 // Process is one controller.
 type Process struct {
 	// Wrap makes the client that the controller is to write with, and to read with from its cache.

@@ -287,7 +287,7 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	caches := map[string]mortal.Behind{
 		"behind on drills": mortal.Only(&v1alpha1.FailoverDrill{}), "behind on the rest": mortal.AllBut(&v1alpha1.FailoverDrill{}),
 	}
-	for name, story := range stories {
+	for name, story := range mortal.Some(stories) {
 		for caches, behind := range mortal.Draw(caches) {
 			if !story.mortal {
 				continue

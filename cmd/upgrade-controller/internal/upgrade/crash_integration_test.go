@@ -344,7 +344,7 @@ func TestEachWriteMayBeTheLastOfAProcess(t *testing.T) {
 	caches := map[string]mortal.Behind{
 		"behind on Upgrades": mortal.Only(&v1alpha1.Upgrade{}), "behind on the rest": mortal.AllBut(&v1alpha1.Upgrade{}),
 	}
-	for name, story := range stories {
+	for name, story := range mortal.Some(stories) {
 		for caches, behind := range mortal.Draw(caches) {
 			t.Run(name+", "+caches, func(t *testing.T) {
 				c := &crashed{lab: newLab(t), at: story.at, act: story.act, acted: make(chan struct{})}

@@ -133,7 +133,7 @@ func TestAVersionByPolicyIsReachedOnceAlthoughEachWriteMayBeTheLast(t *testing.T
 	caches := map[string]mortal.Behind{
 		"behind on Upgrades": mortal.Only(&v1alpha1.Upgrade{}), "behind on the rest": mortal.AllBut(&v1alpha1.Upgrade{}),
 	}
-	for name, tell := range policyStories {
+	for name, tell := range mortal.Some(policyStories) {
 		for caches, behind := range mortal.Draw(caches) {
 			t.Run(name+", "+caches, func(t *testing.T) {
 				c := &crashed{lab: newLab(t)}

@@ -215,7 +215,7 @@ func TestEachWriteOfARehearsalMayBeTheLastOfAProcess(t *testing.T) {
 	caches := map[string]mortal.Behind{
 		"behind on Upgrades": mortal.Only(&v1alpha1.Upgrade{}), "behind on the rest": mortal.AllBut(&v1alpha1.Upgrade{}),
 	}
-	for name, story := range rehearsals {
+	for name, story := range mortal.Some(rehearsals) {
 		for caches, behind := range mortal.Draw(caches) {
 			t.Run(name+", "+caches, func(t *testing.T) {
 				c := &crashed{lab: newLab(t)}
