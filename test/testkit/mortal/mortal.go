@@ -78,7 +78,7 @@ func Run(t *testing.T, direct client.Client, subject client.Object, behind Behin
 	go func() {
 		defer close(done)
 		for before := map[string]sight{}; ; {
-			m := &mortal{direct: direct, subject: Only(subject), behind: behind, before: before, seen: map[string]sight{}, left: map[string]int{}}
+			m := &mortal{direct: direct, subject: Only(subject), behind: behind, before: before, seen: map[string]sight{}, left: map[string]int{}, subjects: map[string]client.Object{}}
 			m.process = &Process{died: make(chan struct{})}
 			m.process.Wrap = func(c client.Client) client.Client { m.Client = c; return m }
 			end := start(m.process)
@@ -118,9 +118,9 @@ type mortal struct {
 
 	mu           sync.Mutex
 	before, seen map[string]sight
-	left         map[string]int // passes that have seen an object as before
-	last         client.Object  // the last subject that was seen
-	deceived     bool           // by what was there before, since it was woken
+	left         map[string]int           // passes that have seen an object as before
+	subjects     map[string]client.Object // that were seen
+	deceived     bool                     // by what was there before, since it was woken
 }
 
 // catchUp is how long a cache is behind: longer than a pass takes, which what wakes the controller would disturb.
@@ -136,10 +136,13 @@ func (m *mortal) live(quit <-chan struct{}) bool {
 			return true
 		case <-tick:
 			m.mu.Lock()
-			subject, deceived := m.last, m.deceived
+			subjects, deceived := slices.Collect(maps.Values(m.subjects)), m.deceived
 			m.deceived = false
 			m.mu.Unlock()
-			if deceived && subject != nil {
+			if !deceived {
+				continue
+			}
+			for _, subject := range subjects { // any of them may have been deceived
 				Wake(m.direct, subject)
 			}
 		}
@@ -167,7 +170,7 @@ func (m *mortal) Get(ctx context.Context, key client.ObjectKey, o client.Object,
 	}
 	m.seen[name] = now
 	if now.err == nil && m.subject(o) {
-		m.last = now.object
+		m.subjects[name] = now.object
 	}
 	former, known := m.before[name]
 	if !known || !m.behind(o) || m.left[name] == stalePasses {
