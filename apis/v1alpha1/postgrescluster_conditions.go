@@ -38,6 +38,14 @@ const (
 	ReasonInitializing = "Initializing"
 	// ReasonImporting: databases are imported from another server, and nothing is served yet.
 	ReasonImporting = "Importing"
+	// ReasonCopyingCluster: the data of another cluster is copied, and nothing is served yet.
+	ReasonCopyingCluster = "CopyingCluster"
+	// ReasonAwaitingSource: the cluster that is to be cloned can't be read yet.
+	ReasonAwaitingSource = "AwaitingSource"
+	// ReasonSourceMismatch: the cluster that is to be cloned has another version, or an image or extensions that this one lacks.
+	ReasonSourceMismatch = "SourceMismatch"
+	// ReasonSourceLost: the cluster that was being cloned was deleted before the copy was complete.
+	ReasonSourceLost = "SourceLost"
 	// ReasonAwaitingRestore: the volume waits for the data of its Restore.
 	ReasonAwaitingRestore = "AwaitingRestore"
 	// ReasonStarting: PostgreSQL is starting or recovering.

@@ -160,6 +160,9 @@ type PostgresClusterStatus struct {
 	// Import is what came of spec.bootstrap.import.
 	// +optional
 	Import *ImportStatus `json:"import,omitempty"`
+	// Clone is what came of spec.bootstrap.clone.
+	// +optional
+	Clone *CloneStatus `json:"clone,omitempty"`
 	// VolumeLocks has the response to every Restore and Upgrade that requests the volumes of this cluster.
 	// +optional
 	// +listType=map

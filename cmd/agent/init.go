@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"howdah.dev/howdah/cmd/agent/internal/clonejob"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -19,7 +20,7 @@ func initCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			worker := initialize.Worker{
 				Volume: agentapi.VolumeDir, Run: postgres.Exec, Now: time.Now, Reports: initialize.InCluster, Secrets: agentapi.SecretsDir,
-				ExtensionsDir: agentapi.ExtensionsDir,
+				ExtensionsDir: agentapi.ExtensionsDir, Clone: clonejob.Make,
 			}
 			return exit(job.Run(cmd.Context(), job.PodFiles(), worker.Init))
 		},

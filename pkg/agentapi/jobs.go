@@ -20,6 +20,8 @@ type InitJob struct {
 	Owner    string    `json:"owner,omitempty"`
 	// Import says what is taken from another server; nil: nothing.
 	Import *ImportJob `json:"import,omitempty"`
+	// Clone says which cluster the data is copied from; nil: from none.
+	Clone *CloneJob `json:"clone,omitempty"`
 }
 
 // SQLFile is a key of a ConfigMap, which is mounted at SQLDir in a folder of its number.

@@ -22,6 +22,8 @@ const (
 	Restore Origin = "restore"
 	Upgrade Origin = "upgrade"
 	Clone   Origin = "clone" // of another instance
+	// Cluster is a clone of another cluster, with which this one begins.
+	Cluster Origin = "cluster"
 )
 
 // Work that a generation's first server has to do in the background; see Generation.Maintenance.

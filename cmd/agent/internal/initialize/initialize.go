@@ -35,9 +35,11 @@ type Worker struct {
 	Now    func() time.Time
 	// SQLPath says where a file of SQL is; nil: where a Job has it.
 	SQLPath func(number int, file agentapi.SQLFile) string
-	// Reports opens what a Job that imports reports to. Secrets is the folder of its Secrets.
+	// Reports opens what a Job that imports or clones reports to. Secrets is the folder of its Secrets.
 	Reports func(ctx context.Context, object agentapi.Object) (Reports, error)
 	Secrets string
+	// Clone fills a data directory with the data of another cluster; see clonejob.
+	Clone func(context.Context, Clone) error
 	// ExtensionsDir has the images of extensions that the cluster has.
 	ExtensionsDir string
 }
@@ -71,6 +73,14 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 	if err != nil {
 		return generation.Generation{}, err
 	}
+	g := generation.Generation{ID: task.DataGeneration, MajorVersion: task.MajorVersion, Origin: generation.Initdb}
+	if task.Clone != nil {
+		g.Origin, g.From = generation.Cluster, task.Clone.Cluster
+		if err := w.clone(ctx, task, binDir); err != nil {
+			return generation.Generation{}, err
+		}
+		return w.complete(ctx, g, binDir)
+	}
 	out, err := Initdb(ctx, w.Run, binDir, task.MajorVersion, Arguments(task.MajorVersion, pgdata, task.Initdb)...)
 	if err != nil {
 		return generation.Generation{}, explain(task.Initdb, err)
@@ -81,14 +91,18 @@ func (w Worker) create(ctx context.Context, task agentapi.InitJob) (generation.G
 			return generation.Generation{}, err
 		}
 	}
-	g := generation.Generation{ID: task.DataGeneration, MajorVersion: task.MajorVersion, Origin: generation.Initdb}
 	if task.Import != nil {
 		if err := w.runImport(ctx, task, binDir, pgdata); err != nil {
 			return generation.Generation{}, err
 		}
 		g.From = task.Import.Source.Host
 	}
-	control, err := postgres.ReadControlData(ctx, w.Run, binDir, pgdata)
+	return w.complete(ctx, g, binDir)
+}
+
+// complete makes the generation whole.
+func (w Worker) complete(ctx context.Context, g generation.Generation, binDir string) (generation.Generation, error) {
+	control, err := postgres.ReadControlData(ctx, w.Run, binDir, w.Volume.PGData(g.ID))
 	if err != nil {
 		return generation.Generation{}, err
 	}

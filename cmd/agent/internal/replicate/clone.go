@@ -228,17 +228,24 @@ func (i Instance) ownFiles(wanted Wanted, pgdata string) string {
 	return ""
 }
 
-// baseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does.
+// baseBackup copies the data directory of the source, if possible by the slot of this instance.
 func (i Instance) baseBackup(ctx context.Context, source settings.Upstream, at origin, pgdata string, progress func(done, total int64)) error {
-	args := []string{
-		"--pgdata=" + pgdata, "--dbname=" + source.ConnInfo("", "", "", i.Paths), "--no-password", "--progress",
-		"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--no-manifest",
-	}
+	var more []string
 	if at.slot != "" {
-		args = append(args, "--slot="+at.slot)
+		more = append(more, "--slot="+at.slot)
 	}
+	return BaseBackup(ctx, i.BinDir, source.ConnInfo("", "", "", i.Paths), pgdata, progress, more...)
+}
+
+// BaseBackup runs pg_basebackup into pgdata. It syncs nothing: Volume.Complete does. Without --slot among more, the source keeps WAL for it by a
+// temporary slot, which goes with the connection.
+func BaseBackup(ctx context.Context, binDir, connInfo, pgdata string, progress func(done, total int64), more ...string) error {
+	args := append([]string{
+		"--pgdata=" + pgdata, "--dbname=" + connInfo, "--no-password", "--progress",
+		"--wal-method=stream", "--checkpoint=fast", "--no-sync", "--no-manifest",
+	}, more...)
 	said := &complaint{}
-	err := program{path: filepath.Join(i.BinDir, "pg_basebackup"), args: args, line: func(line string) {
+	err := program{path: filepath.Join(binDir, "pg_basebackup"), args: args, line: func(line string) {
 		if done, total, is := parseProgress(line); is {
 			progress(done, total)
 			return

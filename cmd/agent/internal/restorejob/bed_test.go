@@ -27,6 +27,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/layout"
@@ -374,7 +375,7 @@ func (b *bed) ask(o *outcome, do func(*pgx.Conn) error) {
 			b.t.Error(err)
 		}
 	}()
-	if !await(b.t.Context(), server, pgdata) {
+	if !recovery.AwaitPromotion(b.t.Context(), server, pgdata) {
 		b.t.Fatalf("the restored data doesn't start: %s", server.Complaint())
 	}
 	if err := (local.Server{SocketDir: sockets, Port: 5432}).With(b.t.Context(), "postgres", do); err != nil {

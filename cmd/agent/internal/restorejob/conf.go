@@ -2,55 +2,21 @@ package restorejob
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/pkg/walsocket"
 )
 
-const port = 5432
-
-// parameters configure a server that only recovers: nobody reaches it, nothing works in its background, and what it
-// writes is made durable once, at the end, because until then it counts for nothing.
+// parameters configure the server that replays.
 func parameters(r *restoring, control postgres.ControlData, target agentapi.RestoreTarget) []postgres.Parameter {
-	dir := r.configDir()
 	return postgres.MergeParameters(
-		postgres.ParameterList(map[string]string{
-			"allow_in_place_tablespaces":      "on", // a tablespace is restored as a folder
-			"archive_mode":                    "off",
-			"autovacuum":                      "off",
-			"checkpoint_timeout":              "15min",
-			"fsync":                           "off",
-			"hba_file":                        filepath.Join(dir, hbaFile),
-			"hot_standby":                     "off",
-			"huge_pages":                      "off", // the Job requests none
-			"ident_file":                      filepath.Join(dir, identFile),
-			"lc_messages":                     "C",
-			"listen_addresses":                "",
-			"log_destination":                 "stderr",
-			"log_line_prefix":                 postgres.LogLinePrefix,
-			"log_timezone":                    "UTC",
-			"logging_collector":               "off",
-			"max_connections":                 fmt.Sprint(control.MaxConnections),
-			"max_locks_per_transaction":       fmt.Sprint(control.MaxLocksPerXact),
-			"max_logical_replication_workers": "0",
-			"max_prepared_transactions":       fmt.Sprint(control.MaxPreparedXacts),
-			"max_wal_senders":                 fmt.Sprint(control.MaxWALSenders),
-			"max_worker_processes":            fmt.Sprint(control.MaxWorkerProcesses),
-			"port":                            fmt.Sprint(port),
-			"restart_after_crash":             "off",
-			"restore_command":                 walsocket.CommandLine(r.WAL, walsocket.VerbFetch, r.SocketDir, "%f", "%p"),
-			"shared_preload_libraries":        r.task.PreloadLibraries,
-			"ssl":                             "off",
-			"timezone":                        "UTC",
-			"unix_socket_directories":         r.SocketDir,
-			"wal_level":                       "replica",
-		}),
+		recovery.Parameters(control, r.configDir(), r.SocketDir, r.task.PreloadLibraries),
+		postgres.ParameterList(map[string]string{"restore_command": walsocket.CommandLine(r.WAL, walsocket.VerbFetch, r.SocketDir, "%f", "%p")}),
 		memory(r.Memory),
-		postgres.VolumeParameters(0, int64(control.SegSize)), // large segments need more than PostgreSQL's own values
 		targetParameters(target, timeline(r.task.Timeline, r.manifest.Timeline)),
 	)
 }
@@ -98,27 +64,6 @@ func targetParameters(target agentapi.RestoreTarget, timeline string) []postgres
 		params["recovery_target_inclusive"] = map[bool]string{true: "on", false: "off"}[*target.Inclusive]
 	}
 	return postgres.ParameterList(params)
-}
-
-// recoverySettings are those that must not outlive a restore.
-var recoverySettings = []string{
-	"recovery_", "restore_command", "archive_cleanup_command", "primary_conninfo", "primary_slot_name", "promote_trigger_file",
-}
-
-// withoutRecovery drops them from the lines of a postgresql.auto.conf.
-func withoutRecovery(conf string) string {
-	var kept strings.Builder
-	for line := range strings.Lines(conf) {
-		name := strings.ToLower(strings.TrimSpace(line))
-		drop := false
-		for _, setting := range recoverySettings {
-			drop = drop || strings.HasPrefix(name, setting)
-		}
-		if !drop {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
 }
 
 // parseCommitTime reads the time in PostgreSQL's message about the last transaction that was replayed.

@@ -49,13 +49,6 @@ func TestTheBackupsOwnTimelineNeedsNoHistory(t *testing.T) {
 	}
 }
 
-func TestRecoverySettingsDoNotOutliveTheRestore(t *testing.T) {
-	const conf = "# by ALTER SYSTEM\nwork_mem = '8MB'\nrestore_command = 'x'\nRecovery_Target_Time = 'y'\n  primary_conninfo = 'z'\nrecovery_min_apply_delay = 5\njit = off\n"
-	if got := withoutRecovery(conf); got != "# by ALTER SYSTEM\nwork_mem = '8MB'\njit = off\n" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestTheTimeOfTheLastTransactionIsRead(t *testing.T) {
 	got, found := parseCommitTime("last completed transaction was at log time 2026-11-21 02:46:17.084113+00")
 	if !found || !got.Equal(time.Date(2026, 11, 21, 2, 46, 17, 84113000, time.UTC)) {

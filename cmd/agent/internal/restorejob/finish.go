@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
+	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/postgres"
@@ -102,7 +103,7 @@ func (r *restoring) tidy(spool string) error {
 		return err
 	}
 	if err == nil {
-		kept := withoutRecovery(string(content))
+		kept := recovery.WithoutSettings(string(content))
 		if r.task.Repository.Encryption == nil { // anybody with access to the bucket may have written it
 			kept, r.dropped = postgres.WithoutCode(kept)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/job"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
+	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/wal"
@@ -23,13 +24,8 @@ import (
 )
 
 const (
-	hbaFile   = "pg_hba.conf"
-	identFile = "pg_ident.conf"
-	confFile  = "postgresql.conf"
-	autoConf  = "postgresql.auto.conf"
-
-	lookInterval = 200 * time.Millisecond
-	stopTime     = 10 * time.Minute // for the last checkpoint
+	autoConf = recovery.AutoConf
+	stopTime = 10 * time.Minute // for the last checkpoint
 )
 
 // errShort is PostgreSQL's complaint about a target behind the end of WAL.
@@ -105,12 +101,12 @@ func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget,
 	defer lock.Close()
 	server, err := postmaster.Start(postmaster.Spec{
 		BinDir: r.binDir, PGData: r.pgdata, Lock: lock, Log: slog.New(notes.over(r.Log.Handler())),
-		Args: []string{"-c", "config_file=" + filepath.Join(r.configDir(), confFile)},
+		Args: []string{"-c", "config_file=" + filepath.Join(r.configDir(), recovery.ConfFile)},
 	})
 	if err != nil {
 		return err
 	}
-	promoted := await(ctx, server, r.pgdata)
+	promoted := recovery.AwaitPromotion(ctx, server, r.pgdata)
 	var errQuiet error
 	if promoted {
 		errQuiet = r.disableSubscriptions(ctx)
@@ -131,28 +127,6 @@ func (r *restoring) replayTo(ctx context.Context, target agentapi.RestoreTarget,
 		return nil
 	}
 	return r.complaint(server.Complaint(), source.lacking())
-}
-
-// await waits until the server is no standby any more: then replay is over. False: it ended before, or ctx did.
-func await(ctx context.Context, server *postmaster.Server, pgdata string) bool {
-	look := time.NewTicker(lookInterval)
-	defer look.Stop()
-	for {
-		select {
-		case <-server.Done():
-			return false
-		case <-ctx.Done():
-			return false
-		case <-look.C:
-			content, err := os.ReadFile(filepath.Join(pgdata, "postmaster.pid"))
-			if err != nil {
-				continue // not written yet
-			}
-			if pid, err := postgres.ParsePostmasterPID(content); err == nil && pid.PID == server.PID() && pid.Status == "ready" {
-				return true
-			}
-		}
-	}
 }
 
 // complaint makes an error of what PostgreSQL said last, and of the segment that it asked for in vain.
@@ -203,21 +177,12 @@ func (r *restoring) configure(ctx context.Context, target agentapi.RestoreTarget
 	if err != nil {
 		return err
 	}
-	conf, err := postgres.RenderConf(append(parameters(r, control, target), r.extensions.Parameters()...))
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(r.configDir(), 0o700); err != nil {
+	if err := recovery.WriteConfig(r.configDir(), append(parameters(r, control, target), r.extensions.Parameters()...)); err != nil {
 		return err
 	}
 	aside := filepath.Join(r.Volume.Dir(r.task.DataGeneration), autoConf)
 	if err := os.Rename(filepath.Join(r.pgdata, autoConf), aside); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
-	}
-	for name, content := range map[string]string{confFile: conf, hbaFile: "local all postgres peer\nlocal all all reject\n", identFile: ""} {
-		if err := os.WriteFile(filepath.Join(r.configDir(), name), []byte(content), 0o600); err != nil {
-			return err
-		}
 	}
 	return put(r.pgdata, map[string]string{
 		"recovery.signal": "", "standby.signal": remove, "postmaster.pid": remove, "postmaster.opts": remove,

@@ -12,6 +12,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
+	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
@@ -23,7 +24,7 @@ import (
 type policy func(o *observed.Cluster, images manager.Images) (reason, refused string)
 
 // policies in the order in which they are asked.
-var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere, imagesMountable}
+var policies = []policy{versionKnown, repositoryThere, credentialsThere, namesFree, secretsAllowed, volumeThere, imagesMountable, cloneFits}
 
 // admit stops before anything is touched when something stands in the way.
 func (r *Reconciler) admit(_ context.Context, o *observed.Cluster) flow.Outcome {
@@ -57,6 +58,14 @@ func otherVersions(images manager.Images) string {
 		known = append(known, fmt.Sprint(version))
 	}
 	return fmt.Sprintf("Set spec.version to one of %s, or name an image in spec.image", strings.Join(known, ", "))
+}
+
+// cloneFits: this cluster can run on the data that it is to have.
+func cloneFits(o *observed.Cluster, _ manager.Images) (string, string) {
+	if mismatch := instances.SourceMismatch(o); mismatch != "" {
+		return v1alpha1.ReasonSourceMismatch, mismatch
+	}
+	return "", ""
 }
 
 // repositoryThere: a cluster doesn't begin with an archive that leads nowhere. One that is lost later stops nothing.

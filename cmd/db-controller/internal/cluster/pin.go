@@ -34,6 +34,7 @@ func (r *Reconciler) pinBeginning(ctx context.Context, o *observed.Cluster) flow
 	}
 	status.AgentImage = r.Agent.Image
 	status.DataInstance = o.Names.Instance(0)
+	instances.PinClone(o)
 	report.Write(o, instances.Initializing(o)) // what the pass comes to if all goes well: to say it later would be another write
 	return o.Record(ctx)
 }

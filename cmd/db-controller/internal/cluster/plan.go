@@ -57,7 +57,7 @@ func (r *Reconciler) all(o *observed.Cluster) steps {
 		return r.deletion(p, o)
 	}
 	return slices.Concat(
-		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, p.retained.Begin, r.pinBeginning},
+		steps{r.ensureFinalizer, p.releases.TakeOver, r.heedVolumes, r.admit, instances.AwaitCloneSource, p.retained.Begin, r.pinBeginning},
 		p.components(),
 		p.run(),
 		steps{instances.AwaitReady, p.instances.ReleaseInitJob, p.instances.ReleaseImportReport, p.retained.ReleaseInspections},
@@ -88,6 +88,7 @@ func (p parts) run() steps {
 		p.images.Change,
 		p.instances.Initialize,
 		instances.RecordImport, // recorded before PostgreSQL serves it
+		instances.RecordClone,
 		p.instances.RenewStatefulSet, instances.RecordStart, p.instances.EnsureStatefulSet, p.instances.EnsureDisruptionBudget, p.instances.RemovePodsService,
 		volumegrant.AwaitUnlocked, hibernation.AwaitWaking,
 		p.instances.RefreshConfig, volumegrant.AwaitTold, p.instances.Resize, p.moves.Continue, p.rolling.SwitchOver, p.rolling.CauseFault, p.rolling.FreeInstances, p.rolling.Reinit, p.rolling.Roll,

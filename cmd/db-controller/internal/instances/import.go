@@ -80,14 +80,19 @@ func texts[T ~string](names []T) (all []string) {
 // importing says how far it is.
 func importing(o *observed.Cluster) string {
 	source := o.Cluster.Spec.Bootstrap.Import.Source.Host
+	return howFar(o, fmt.Sprintf("Databases are to be imported from %s.", source), fmt.Sprintf("Databases are imported from %s", source))
+}
+
+// howFar is what the init Job has reported.
+func howFar(o *observed.Cluster, toCome, goesOn string) string {
 	if trouble := o.InitJob.Trouble(); trouble != "" {
 		return trouble
 	}
 	p := o.ImportProgress()
 	if p == nil || !o.InitJob.Exists {
-		return fmt.Sprintf("Databases are to be imported from %s.", source)
+		return toCome
 	}
-	text := fmt.Sprintf("Databases are imported from %s: %s", source, p.Phase)
+	text := goesOn + ": " + p.Phase
 	if p.TotalBytes > 0 && p.Phase != "Analyzing" {
 		text += fmt.Sprintf(", %s of %s", mebibytes(p.DoneBytes), mebibytes(p.TotalBytes))
 	}

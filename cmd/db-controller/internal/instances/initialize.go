@@ -28,6 +28,9 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		return Initializing(o)
 	}
 	state := o.InitJob
+	if lost := sourceLost(o); lost != "" && (!state.Exists || state.Failed && state.Ended()) {
+		return flow.Stop(v1alpha1.ReasonSourceLost, lost)
+	}
 	switch {
 	case state.Deleting:
 		return flow.Wait(v1alpha1.ReasonInitializing, "The init Job is being deleted, and will be created again.")
@@ -63,6 +66,9 @@ func Initializing(o *observed.Cluster) flow.Outcome {
 	if o.Imports() {
 		return flow.Wait(v1alpha1.ReasonImporting, importing(o))
 	}
+	if observed.Clones(o) {
+		return flow.Wait(v1alpha1.ReasonCopyingCluster, cloning(o))
+	}
 	return flow.Wait(v1alpha1.ReasonInitializing, "The init Job creates the database.")
 }
 
@@ -97,6 +103,10 @@ func (s *Steps) initJob(o *observed.Cluster) workload.Job {
 	if o.Imports() {
 		task.Import = importTask(o)
 		job.Spec, job.Progress, job.Secrets = task, &task.Import.Object, importSecrets(task.Import.Source)
+	}
+	if observed.Clones(o) {
+		task.Clone = cloneTask(o)
+		job.Spec, job.Progress, job.Secrets = task, &task.Clone.Object, cloneSecrets(task.Clone)
 	}
 	return job
 }

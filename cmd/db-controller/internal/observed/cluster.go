@@ -114,6 +114,8 @@ type Cluster struct {
 	Released []string
 	// Restore that spec.bootstrap.restore names; nil: there is none.
 	Restore *v1alpha1.Restore
+	// CloneSource is the PostgresCluster that spec.bootstrap.clone names, until its data was copied; nil: there is none.
+	CloneSource *v1alpha1.PostgresCluster
 	// FinalBackup that responds to status.backupRequest; nil: it is not there.
 	FinalBackup *v1alpha1.Backup
 
@@ -138,6 +140,11 @@ func (o *Cluster) BootstrapsByRestore() bool {
 // Imports says whether the first data comes from a server that runs elsewhere.
 func (o *Cluster) Imports() bool {
 	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Import != nil
+}
+
+// Clones says whether the first data is that of another PostgresCluster.
+func Clones(o *Cluster) bool {
+	return o.Cluster.Spec.Bootstrap != nil && o.Cluster.Spec.Bootstrap.Clone != nil
 }
 
 // BeginsWithVolumes says whether the first data is on volumes that are there already.

@@ -7,7 +7,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// ImportProgress is how far the import is, as its Job has said; nil: it has said nothing that can be read.
+// ImportProgress is how far the import or the clone is, as its Job has said; nil: it has said nothing that can be read.
 func (o *Cluster) ImportProgress() *v1alpha1.Progress {
 	progress := &v1alpha1.Progress{}
 	if !o.importSaid(agentapi.ImportProgressKey, progress) || progress.Phase == "" {

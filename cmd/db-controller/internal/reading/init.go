@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/workload"
@@ -78,13 +79,26 @@ func (r *Reader) readInit(ctx context.Context, o *observed.Cluster) (err error) 
 
 // readImport looks for what the init Job reports. The cache is enough: it is shown, and what is decided is decided by how the Job ends.
 func (r *Reader) readImport(ctx context.Context, o *observed.Cluster) error {
-	if !o.Imports() {
+	if !o.Imports() && !observed.Clones(o) {
 		return nil
 	}
 	report := &corev1.ConfigMap{}
 	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Names.InitJob(), report)
 	if found && !observed.Foreign(report, o.Cluster) {
 		o.ImportReport = report
+	}
+	return err
+}
+
+// readCloneSource looks at the cluster that is to be cloned. The cache is enough: the init Job asks the servers who they are.
+func (r *Reader) readCloneSource(ctx context.Context, o *observed.Cluster) error {
+	if !observed.Clones(o) || o.HasRun() {
+		return nil
+	}
+	source := &v1alpha1.PostgresCluster{}
+	found, err := observed.Read(ctx, r.Client, o.Cluster.Namespace, o.Cluster.Spec.Bootstrap.Clone.Cluster.Name, source)
+	if found {
+		o.CloneSource = source
 	}
 	return err
 }

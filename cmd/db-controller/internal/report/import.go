@@ -53,3 +53,11 @@ func Import(o *observed.Cluster) {
 	}
 	o.Cluster.Status.Import.Progress = nil
 }
+
+// reportClone shows how far the copy of another cluster's data is, until it is complete.
+func reportClone(o *observed.Cluster) {
+	status := o.Cluster.Status.Clone
+	if progress := o.ImportProgress(); observed.Clones(o) && status != nil && status.CompletedAt == nil && !o.HasRun() && progress != nil {
+		status.Progress = progress
+	}
+}

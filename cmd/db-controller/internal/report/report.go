@@ -33,6 +33,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 		status.Binding = &v1alpha1.BindingStatus{Name: status.Connection.AppSecret}
 	}
 	reportImport(o)
+	reportClone(o)
 	volumemove.Report(o)
 	reportArchive(o)
 	reportWritten(o)

@@ -160,6 +160,8 @@ func bootstrap(previous *v1alpha1.Bootstrap, name string) *v1alpha1.BootstrapRes
 		now.Database, now.Owner = previous.Import.Database, previous.Import.Owner
 	case previous.Volumes != nil:
 		now.Database, now.Owner = previous.Volumes.Database, previous.Volumes.Owner
+	case previous.Clone != nil:
+		now.Database, now.Owner = previous.Clone.Database, previous.Clone.Owner
 	}
 	return now
 }

@@ -13,6 +13,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // Ports of the API server, of its Service and of itself. NetworkPolicies see one or the other, depending on who enforces them, and
@@ -56,6 +57,8 @@ func ingress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy, 
 	clients := peers(wanted.Clients)
 	if len(clients) == 0 {
 		clients = []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
+	} else {
+		clients = append(clients, initJobs())
 	}
 	rules := []networkingv1.NetworkPolicyIngressRule{
 		{From: []networkingv1.NetworkPolicyPeer{ownPods(cluster)}, Ports: betweenInstances()},
@@ -67,6 +70,13 @@ func ingress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy, 
 		rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: peers(wanted.Metrics), Ports: ports(scraped...)})
 	}
 	return rules
+}
+
+// initJobs of other clusters in the namespace may clone this one. They log in with a certificate of it.
+func initJobs() networkingv1.NetworkPolicyPeer {
+	return networkingv1.NetworkPolicyPeer{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+		v1alpha1.LabelComponent: workload.ComponentInit, v1alpha1.LabelManagedBy: v1alpha1.ManagedBy,
+	}}}
 }
 
 // ownPorts are those of the containers that spec adds.
@@ -116,11 +126,17 @@ func egress(cluster *v1alpha1.PostgresCluster, wanted *v1alpha1.NetworkPolicy) [
 	return rules
 }
 
-// sourceOf lets the init Job reach the server that it imports from, until the cluster has run. Where that is a name, nothing is known of its
+// sourceOf lets the init Job reach the server that it imports from, or the cluster that it clones, until the cluster has run. Where that is a name, nothing is known of its
 // address, so only the port is.
 func sourceOf(cluster *v1alpha1.PostgresCluster) *networkingv1.NetworkPolicyEgressRule {
 	bootstrap := cluster.Spec.Bootstrap
-	if bootstrap == nil || bootstrap.Import == nil || cluster.Status.SystemIdentifier != "" {
+	switch {
+	case bootstrap == nil || cluster.Status.SystemIdentifier != "":
+		return nil
+	case bootstrap.Clone != nil:
+		source := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Name: bootstrap.Clone.Cluster.Name}}
+		return &networkingv1.NetworkPolicyEgressRule{To: []networkingv1.NetworkPolicyPeer{ownPods(source)}, Ports: ports(agentapi.PostgresPort)}
+	case bootstrap.Import == nil:
 		return nil
 	}
 	rule := &networkingv1.NetworkPolicyEgressRule{Ports: ports(bootstrap.Import.Source.Port)}

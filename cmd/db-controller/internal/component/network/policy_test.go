@@ -94,6 +94,20 @@ func TestTheSourceOfAnImportCanBeReachedUntilTheClusterHasRun(t *testing.T) {
 	}
 }
 
+func TestTheClusterThatIsClonedCanBeReachedUntilTheCloneHasRun(t *testing.T) {
+	cluster := shop(&v1alpha1.NetworkPolicy{Egress: []v1alpha1.NetworkDestination{{NetworkPeer: v1alpha1.NetworkPeer{CIDR: "10.9.0.0/16"}}}})
+	rules := len(Policy(cluster, "").Spec.Egress)
+	cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Clone: &v1alpha1.BootstrapClone{Cluster: v1alpha1.LocalReference{Name: "orders"}}}
+	opened := Policy(cluster, "").Spec.Egress
+	if len(opened) != rules+1 || len(opened[3].To) != 1 || opened[3].To[0].PodSelector.MatchLabels[v1alpha1.LabelCluster] != "orders" || opened[3].Ports[0].Port.IntVal != 5432 {
+		t.Errorf("%+v", opened)
+	}
+	cluster.Status.SystemIdentifier = "7"
+	if closed := Policy(cluster, "").Spec.Egress; len(closed) != rules {
+		t.Errorf("it stays open: %+v", closed)
+	}
+}
+
 func TestWhoIsNamedIsLetInOrMayBeReached(t *testing.T) {
 	cluster := shop(&v1alpha1.NetworkPolicy{
 		Clients: []v1alpha1.NetworkPeer{
@@ -166,6 +180,10 @@ ingress:
     podSelector: {}
   - ipBlock:
       cidr: 10.0.0.0/8
+  - podSelector:
+      matchLabels:
+        app.kubernetes.io/component: init
+        app.kubernetes.io/managed-by: howdah
   ports:
   - port: 5432
     protocol: TCP

@@ -38,7 +38,7 @@ const (
 // Database and role of an application whose cluster names none.
 const defaultName = "app"
 
-// Application is the database and the role that owns it: of a new database, or of the one that a Restore, an import or a volume brings.
+// Application is the database and the role that owns it: of a new database, or of the one that a Restore, an import, a volume or a clone brings.
 func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
 	bootstrap := cluster.Spec.Bootstrap
 	switch {
@@ -51,6 +51,8 @@ func Application(cluster *v1alpha1.PostgresCluster) (database, owner string) {
 		database, owner = bootstrap.Import.Database, bootstrap.Import.Owner
 	case bootstrap.Volumes != nil:
 		database, owner = bootstrap.Volumes.Database, bootstrap.Volumes.Owner
+	case bootstrap.Clone != nil:
+		database, owner = bootstrap.Clone.Database, bootstrap.Clone.Owner
 	}
 	return cmp.Or(database, defaultName), cmp.Or(owner, defaultName)
 }
