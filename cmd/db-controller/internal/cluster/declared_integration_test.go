@@ -68,6 +68,17 @@ func TestTheFirstRoleAndEachPasswordReachThePodsAndRestartNothing(t *testing.T) 
 	l.change(shop, func() { shop.Spec.Roles = nil })
 	copied := &corev1.Secret{}
 	l.eventually("the password is taken back", func() bool { return l.there(copied, "shop-instance") && string(copied.Data["roles.json"]) == "{}" })
+
+	l.change(shop, func() {
+		shop.Spec.PostgreSQL.HBA = []v1alpha1.HBARule{"hostssl all all all ldap ldapserver=x ldapbasedn=dc=x ldapbinddn=cn=x"}
+		shop.Spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "web-login"}
+	})
+	l.eventually("the password for LDAP is brought to the pod", func() bool {
+		return l.there(copied, "shop-instance") && string(copied.Data["roles.json"]) == `{"/ldap":"Z2VoZWltLTI="}` && l.told().LDAPPassword
+	})
+	if strings.Contains(l.picture(), "geheim") || len(l.restarted()) > 0 {
+		t.Error("the password for LDAP is in the status, or restarted PostgreSQL")
+	}
 	l.awaitRunning(shop)
 }
 
