@@ -20,7 +20,7 @@ import (
 	"howdah.dev/howdah/pkg/backup/inventory"
 )
 
-// most is how many objects are made for one repository, the newest backups first.
+// most is how many objects are made for one repository, the newest backups first. As many are made for those that are to be deleted next.
 const most = 100
 
 // Entry is one backup in a repository.
@@ -33,8 +33,8 @@ type Entry struct {
 
 // Sync makes objects for the entries that shall have one, and deletes those it made for others. Their data stays. It
 // returns a sentence, or nothing where there is nothing to say.
-func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup) (string, error) {
-	wanted, more := Choose(repo, entries, there)
+func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup, going map[v1alpha1.FoundBackup]bool) (string, error) {
+	wanted, more := Choose(repo, entries, there, going)
 	have := map[v1alpha1.FoundBackup]bool{}
 	for i := range there {
 		object := &there[i]
@@ -60,15 +60,16 @@ func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupReposi
 	}
 	switch {
 	case more > 0:
-		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. The newest %d of them have one now.", len(wanted)+more, len(wanted)), nil
+		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. %d of them have one now: the newest, and those that spec.retention deletes next.", len(wanted)+more, len(wanted)), nil
 	case len(wanted) > 0:
 		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. All of them have one now.", len(wanted)), nil
 	}
 	return "", nil
 }
 
-// Choose says which entries shall have an object that is made here, and how many more there are.
-func Choose(repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup) (map[v1alpha1.FoundBackup]Entry, int) {
+// Choose says which entries shall have an object that is made here, and how many more there are. Those that are to be deleted next, which is
+// going, have one however old they are, so that they can be held.
+func Choose(repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup, going map[v1alpha1.FoundBackup]bool) (map[v1alpha1.FoundBackup]Entry, int) {
 	taken := map[v1alpha1.FoundBackup]bool{}
 	for i := range there {
 		b := &there[i]
@@ -81,18 +82,27 @@ func Choose(repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.B
 	}
 	entries = slices.Clone(entries)
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(b.Stopped.Compare(a.Stopped), cmp.Compare(a.ID, b.ID)) })
-	wanted, more := map[v1alpha1.FoundBackup]Entry{}, 0
+	wanted, more, newest, last := map[v1alpha1.FoundBackup]Entry{}, 0, 0, 0
 	for _, entry := range entries {
 		where := v1alpha1.FoundBackup{Repository: repo.Name, Lineage: entry.Lineage, ID: entry.ID}
 		switch {
 		case taken[where] || !shown(repo, entry):
-		case len(wanted) == most:
+		case newest == most && (!going[where] || last == most):
 			more++
+		case newest == most:
+			last++
+			wanted[where] = entry
 		default:
+			newest++
 			wanted[where] = entry
 		}
 	}
 	return wanted, more
+}
+
+// Shows says whether a backup of a lineage shall have an object as far as there is room.
+func Shows(repo *v1alpha1.BackupRepository, lonely bool) bool {
+	return shown(repo, Entry{Lonely: lonely})
 }
 
 func shown(repo *v1alpha1.BackupRepository, entry Entry) bool {

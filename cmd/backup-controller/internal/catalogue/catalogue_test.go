@@ -48,7 +48,7 @@ func TestWhichBackupsAreShown(t *testing.T) {
 		}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wanted, more := Choose(repo(test.change), entries, test.there)
+			wanted, more := Choose(repo(test.change), entries, test.there, nil)
 			got := ""
 			for _, id := range []string{"left", "mine"} {
 				if _, ok := wanted[v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: id}]; ok {
@@ -67,11 +67,16 @@ func TestOfTooManyTheNewestAreShown(t *testing.T) {
 	for i := range most + 7 {
 		entries = append(entries, entry(fmt.Sprint(i), i, true))
 	}
-	wanted, more := Choose(repo(func(*v1alpha1.BackupRepositorySpec) {}), entries, nil)
+	wanted, more := Choose(repo(func(*v1alpha1.BackupRepositorySpec) {}), entries, nil, nil)
 	_, oldest := wanted[v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "6"}]
 	_, newer := wanted[v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "7"}]
 	if len(wanted) != most || more != 7 || oldest || !newer {
 		t.Errorf("%d are shown, %d are not; the seventh %t, the eighth %t", len(wanted), more, oldest, newer)
+	}
+	first := v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "0"}
+	wanted, more = Choose(repo(func(*v1alpha1.BackupRepositorySpec) {}), entries, nil, map[v1alpha1.FoundBackup]bool{first: true})
+	if _, shown := wanted[first]; len(wanted) != most+1 || more != 6 || !shown {
+		t.Errorf("with one that is to be deleted %d are shown, %d are not; itself %t", len(wanted), more, shown)
 	}
 }
 

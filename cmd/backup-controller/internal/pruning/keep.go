@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/backup-controller/internal/catalogue"
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
@@ -34,6 +35,7 @@ func (r *run) keep(ctx context.Context) error {
 	rules := rules{
 		policy: policyOf(r.repo.Spec.Retention), notice: noticeOf(r.repo, r.now), idle: idle, sweep: !idle && r.now.Sub(r.swept) >= sweepInterval,
 	}
+	r.awaited = map[string]bool{}
 	r.result.policy, r.result.since = rules.notice.policy, rules.notice.since
 	for i := range r.lineages {
 		l := &r.lineages[i]
@@ -74,6 +76,9 @@ func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules
 		return err
 	}
 	r.result.going(l, plan)
+	if catalogue.Shows(r.repo, owner.Absent()) && !retained.GivenUp {
+		r.await(l, plan)
+	}
 	if why := cmp.Or(unclear(l), lacking(l, plan, incomplete)); why != "" {
 		r.waitFor("%s", why)
 		return nil
@@ -90,7 +95,42 @@ func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules
 		}
 		plan = retention.Plan{}
 	}
+	if owner == ownership.Gone && !retained.GivenUp && l.Loses(plan) {
+		r.result.losing = append(r.result.losing, l.Lineage.Lineage)
+		if recordedSeen(r.repo, l.Lineage.Lineage).IsZero() {
+			r.waitFor("Nothing is removed from lineage %s before status.lineages says since when it is known here.", l.Lineage.Lineage)
+			plan = retention.Plan{}
+		}
+	}
 	return r.clean(ctx, l, plan, rules.sweep)
+}
+
+// await notes the backups that could be held before they are deleted, if they have an object. Without one they stay until they have it.
+func (r *run) await(l *inventory.Lineage, plan retention.Plan) {
+	name := l.Lineage.Lineage
+	for _, b := range plan.Going() {
+		r.candidates = append(r.candidates, r.place(name, b.ID))
+		if r.facts.object(name, b.ID) == nil {
+			r.awaited[name] = true
+		}
+	}
+}
+
+// next are the backups that have an object because they are deleted next. Those that have one already keep it.
+func (r *run) next() map[v1alpha1.FoundBackup]bool {
+	next := map[v1alpha1.FoundBackup]bool{}
+	for _, known := range []bool{true, false} {
+		for _, where := range r.candidates {
+			if r.memory.going[where] == known && len(next) < removalsPerRun {
+				next[where] = true
+			}
+		}
+	}
+	return next
+}
+
+func (r *run) place(lineage, id string) v1alpha1.FoundBackup {
+	return v1alpha1.FoundBackup{Repository: r.repo.Name, Lineage: lineage, ID: id}
 }
 
 // unclear says in a sentence why nobody knows what the lineage needs; empty: it is known.
@@ -151,6 +191,9 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 			return err
 		}
 	}
+	if r.awaited[name] {
+		return nil
+	}
 	if err := r.removeWAL(ctx, name, plan.KeepWAL); err != nil || !sweep {
 		return err
 	}
@@ -178,8 +221,8 @@ func (r *run) removeBackup(ctx context.Context, lineage, id string) error {
 	switch {
 	case object != nil && object.Status.Plan != nil:
 		return r.expire(ctx, object)
-	case object != nil, r.shown[v1alpha1.FoundBackup{Repository: r.repo.Name, Lineage: lineage, ID: id}]:
-		return nil // its object is new, and doesn't say yet what it is: it could be held
+	case object != nil, r.shown[r.place(lineage, id)], r.awaited[lineage]:
+		return nil // its object is new, and doesn't say yet what it is, or comes with the next run: it could be held
 	}
 	freed, err := backup.Delete(ctx, r.store, lineage, id)
 	if err != nil {

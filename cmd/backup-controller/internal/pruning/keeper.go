@@ -61,6 +61,8 @@ type memory struct {
 	seen map[string]time.Time
 	// written says which of them were written here.
 	written map[string]bool
+	// going are backups that get an object because they are deleted next, as the last run has found them.
+	going map[v1alpha1.FoundBackup]bool
 }
 
 // Runner makes the Runner of Pruner.Run.
@@ -98,8 +100,12 @@ type run struct {
 
 	lineages []inventory.Lineage
 	// shown are the backups that have objects of the catalogue, or get them in this run.
-	shown  map[v1alpha1.FoundBackup]bool
-	result Result
+	shown map[v1alpha1.FoundBackup]bool
+	// candidates are backups that no rule keeps and that could be held if they have an object, and awaited are the lineages of which
+	// some have none yet.
+	candidates []v1alpha1.FoundBackup
+	awaited    map[string]bool
+	result     Result
 }
 
 // Run looks the repository through and removes what is to be removed. Mark is kept in the result.
@@ -129,6 +135,7 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.keep(ctx); err != nil {
 		return err
 	}
+	r.memory.going = r.next()
 	if r.result.removed.directly {
 		if err := r.look(ctx); err != nil {
 			return err
@@ -147,12 +154,12 @@ func (r *run) do(ctx context.Context) error {
 func (r *run) catalogue(ctx context.Context) (err error) {
 	entries := r.findable()
 	there := r.readable()
-	wanted, _ := catalogue.Choose(r.repo, entries, there)
+	wanted, _ := catalogue.Choose(r.repo, entries, there, r.memory.going)
 	r.shown = map[v1alpha1.FoundBackup]bool{}
 	for where := range wanted {
 		r.shown[where] = true
 	}
-	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, entries, there)
+	r.result.Catalogue, err = catalogue.Sync(ctx, r.Client, r.repo, entries, there, r.memory.going)
 	return err
 }
 

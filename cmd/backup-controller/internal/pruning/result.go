@@ -34,6 +34,9 @@ type Result struct {
 	wouldWAL    int64
 	waits       []string // sentences about what stays for now
 	removed     removed
+	losing      []string // lineages that nobody here writes and that lose something
+	// Again: status has something now that the next run waits for.
+	Again bool
 }
 
 // removed counts.
@@ -70,11 +73,12 @@ func (r *Result) going(l *inventory.Lineage, plan retention.Plan) {
 
 // describe says what is in the repository.
 func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage, f *facts) {
+	listed := r.listed(repo, lineages)
 	for i := range lineages {
 		l := &lineages[i]
 		r.Backups += int32(len(l.Backups) + len(l.Damaged))
 		r.Stored += l.StoredBytes + l.WALBytes
-		if i < maxLineages {
+		if listed[l.Lineage.Lineage] {
 			owner, _ := f.owner(l, r.Began)
 			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
 			status.FirstSeen, status.GiveUp = stamp(f.seen[l.Lineage.Lineage]), giveUpSentence(l, owner)
@@ -82,6 +86,27 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 			r.Lineages = append(r.Lineages, status)
 		}
 	}
+}
+
+// listed are the lineages for which status has room: those that were written last, and of the others some that lose something, as nothing
+// is removed from a lineage before status says since when it is known. Those that are recorded already stay until they have lost it.
+func (r *Result) listed(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage) map[string]bool {
+	listed, room := map[string]bool{}, maxLineages/2
+	for _, recorded := range []bool{true, false} {
+		for _, name := range r.losing {
+			if recordedSeen(repo, name).IsZero() != recorded && room > 0 {
+				listed[name] = true
+				r.Again = r.Again || !recorded
+				room--
+			}
+		}
+	}
+	for i := range lineages {
+		if len(listed) < maxLineages {
+			listed[lineages[i].Lineage.Lineage] = true
+		}
+	}
+	return listed
 }
 
 func describeLineage(l *inventory.Lineage, owner ownership.Owner, failed *metav1.Time) v1alpha1.LineageStatus {

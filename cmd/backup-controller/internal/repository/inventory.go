@@ -32,7 +32,7 @@ func (r *Reconciler) look(_ context.Context, o *observed) flow.Outcome {
 		return flow.Poll(again, o.checked.Reason, o.checked.Message)
 	case found.Err != nil:
 		again = recheckBad
-	case found.Mark != o.mark:
+	case found.Mark != o.mark, found.Again:
 		again = soon
 	}
 	if again < recheckGood {
