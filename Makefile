@@ -44,6 +44,12 @@ test-full: ## Run every test in full: all on each PostgreSQL, all with the race 
 	@go build -o $(BIN)/runtests ./tools/runtests
 	@exec $(BIN)/runtests --full
 
+.PHONY: fuzz
+fuzz: ## Look for input that breaks a parser, FUZZTIME for each (3s)
+	@mkdir -p $(BIN)
+	@go build -o $(BIN)/runtests ./tools/runtests
+	@exec $(BIN)/runtests --full fuzz
+
 .PHONY: test-unit
 test-unit: ## Run the tests that need neither root nor a server; seconds
 	@go test -short ./... ./apis/...

@@ -90,7 +90,7 @@ func stages(full bool) []*stage {
 		all = append(all, installStage(full))
 	}
 	if full {
-		all = append(all, emulatedStage())
+		all = append(all, fuzzStage(), emulatedStage())
 	}
 	if full && !usersCluster() {
 		for _, v := range variants {
