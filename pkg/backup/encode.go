@@ -56,7 +56,7 @@ func encodeManifest(m *Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRest(m.Header); err != nil {
+	if err := checkRest(m.Header, maxRest); err != nil {
 		return nil, err
 	}
 	storedHeader := encoder.EncodeAll(append(header, '\n'), nil)

@@ -52,11 +52,11 @@ func checkHeaderSize(header, stored int) error {
 }
 
 // checkRest refuses a header that has more beside its packs than a reader takes.
-func checkRest(h Header) error {
+func checkRest(h Header, most int) error {
 	h.Packs = nil
 	rest, err := json.Marshal(h)
-	if err == nil && len(rest) > maxRest-restRoom {
-		err = fmt.Errorf("%w: what is recorded of the PostgresCluster and its Secrets has %d KiB, and a reader takes %d KiB of it at most", ErrTooLarge, len(rest)>>10, (maxRest-restRoom)>>10)
+	if err == nil && len(rest) > most {
+		err = fmt.Errorf("%w: what is recorded of the PostgresCluster and its Secrets has %d KiB, and a reader takes %d KiB of it at most", ErrTooLarge, len(rest)>>10, most>>10)
 	}
 	return err
 }

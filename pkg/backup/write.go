@@ -135,7 +135,7 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 	if w.opts.Progress != nil {
 		w.opts.Progress(Progress{Phase: Starting})
 	}
-	if err := checkRest(Header{Cluster: w.source.Cluster}); err != nil {
+	if err := checkRest(Header{Cluster: w.source.Cluster}, maxRest-restRoom); err != nil {
 		return Started{}, nil, err
 	}
 	started, err := w.source.Start(ctx)
