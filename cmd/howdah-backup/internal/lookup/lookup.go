@@ -52,6 +52,9 @@ func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]layou
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue
 		}
+		if layout.Damaged(err) && filter.Lineage == "" && ofAnother(ctx, store, name, filter) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +67,23 @@ func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]layou
 	}
 	slices.SortStableFunc(found, func(a, b layout.Lineage) int { return a.Created.Compare(b.Created) })
 	return found, nil
+}
+
+// errFound ends a list early.
+var errFound = errors.New("found")
+
+// ofAnother says that the backups of a lineage, whose lineage.json can't be read, are of another cluster than the filter lets pass. It is
+// false if that is not known.
+func ofAnother(ctx context.Context, store objstore.Store, name string, filter Filter) (another bool) {
+	_ = backup.Each(ctx, store, name, func(e backup.Entry) error {
+		if e.Err != nil || e.Header.Cluster.Name == "" {
+			return nil
+		}
+		cluster := e.Header.Cluster
+		another = filter.Cluster != "" && cluster.Name != filter.Cluster || filter.Namespace != "" && cluster.Namespace != filter.Namespace
+		return errFound
+	})
+	return another
 }
 
 // nothing says why there is no lineage.
