@@ -49,17 +49,18 @@ var fuzzFunction = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
 // fuzzTargets are all in the main module.
 func fuzzTargets(root string) (targets []fuzzTarget, err error) {
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	tree := os.DirFS(root)
+	err = fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if entry.IsDir() {
-			return leaveOut(root, path, entry)
+			return leaveOut(tree, path)
 		}
 		if !strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		content, err := os.ReadFile(path)
+		content, err := fs.ReadFile(tree, path)
 		for _, found := range fuzzFunction.FindAllSubmatch(content, -1) {
 			targets = append(targets, fuzzTarget{folder: filepath.Dir(path), name: string(found[1])})
 		}
@@ -69,13 +70,13 @@ func fuzzTargets(root string) (targets []fuzzTarget, err error) {
 }
 
 // leaveOut skips what is no part of the module: other modules, and what was built.
-func leaveOut(root, path string, entry fs.DirEntry) error {
-	if path == root {
+func leaveOut(tree fs.FS, path string) error {
+	if path == "." {
 		return nil
 	}
-	_, err := os.Stat(filepath.Join(path, "go.mod"))
-	if err == nil || entry.Name() == "build" || strings.HasPrefix(entry.Name(), ".") {
-		return filepath.SkipDir
+	_, err := fs.Stat(tree, filepath.Join(path, "go.mod"))
+	if err == nil || filepath.Base(path) == "build" || strings.HasPrefix(filepath.Base(path), ".") {
+		return fs.SkipDir
 	}
 	return nil
 }

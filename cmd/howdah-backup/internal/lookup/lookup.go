@@ -76,8 +76,8 @@ var errFound = errors.New("found")
 // false if that is not known.
 func ofAnother(ctx context.Context, store objstore.Store, name string, filter Filter) (another bool) {
 	_ = backup.Each(ctx, store, name, func(e backup.Entry) error {
-		if e.Err != nil || e.Header.Cluster.Name == "" {
-			return nil
+		if e.Header == nil || e.Header.Cluster.Name == "" {
+			return nil // another backup may say it
 		}
 		cluster := e.Header.Cluster
 		another = filter.Cluster != "" && cluster.Name != filter.Cluster || filter.Namespace != "" && cluster.Namespace != filter.Namespace
