@@ -42,7 +42,7 @@ func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage,
 			outlines += header.OutlineBytes()
 		}
 		if outlines > maxOutlines {
-			return Examined{}, fmt.Errorf("%w: what the backups of %d lineages say of their clusters has more than %d MiB; ask for one lineage by its path",
+			return Examined{}, fmt.Errorf("%w: what is recorded of the clusters of %d lineages takes more than %d MiB; name one lineage by its path",
 				backup.ErrTooLarge, len(all.headers), maxOutlines>>20)
 		}
 	}

@@ -73,7 +73,7 @@ func unreadable(repo string, err error) flow.Outcome {
 	switch {
 	case errors.Is(err, planning.ErrNotThere):
 		return flow.Stop(v1alpha1.ReasonBackupNotFound, flow.Sentence(err.Error()))
-	case errors.Is(err, planning.ErrAmbiguous):
+	case errors.Is(err, planning.ErrAmbiguous), errors.Is(err, backup.ErrTooLarge):
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	case errors.Is(err, backup.ErrCorrupt), errors.Is(err, wal.ErrCorrupt):
 		return flow.Stop(v1alpha1.ReasonDataCorrupt, flow.Sentence(err.Error()))

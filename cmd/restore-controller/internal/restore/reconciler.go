@@ -58,8 +58,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // done forgets what was read for a Restore that reads no more.
 func (r *Reconciler) done(o *observed, _ *flow.Pass, _ flow.Outcome) {
-	if o.ended() || o.deleting() {
+	switch {
+	case o.ended() || o.deleting():
 		r.forget(o.restore)
+	case o.restore.Status.Plan != nil: // a report has a header of each backup that was considered
+		r.reports.Forget(o.restore)
 	}
 }
 
