@@ -43,6 +43,7 @@ func (b *bed) awaitLogin(cluster *v1alpha1.PostgresCluster, role, password, data
 // TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts goes through the life of a role and a database that
 // are declared on a running cluster.
 func TestDeclaredRolesLogInWithThePasswordsOfTheirSecretsAndNothingRestarts(t *testing.T) {
+	onlyInFull(t, "the agent and the db-controller have tests of their own for declared roles")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.Cluster("shop", 17)
