@@ -8,6 +8,9 @@ type CloneJob struct {
 	Cluster string `json:"cluster"`
 	// SystemIdentifier that it must have.
 	SystemIdentifier string `json:"systemIdentifier"`
+	// Database and Owner of the application, which the data must have.
+	Database string `json:"database,omitempty"`
+	Owner    string `json:"owner,omitempty"`
 	// Hosts that lead to its servers, the best first. Their certificates have these names.
 	Hosts []string `json:"hosts"`
 	// Secret is mounted below SecretsDir; CA, Certificate and Key are the keys with which replicas log in.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,6 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
 	"howdah.dev/howdah/cmd/agent/internal/recovery"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
-	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/postgres"
 )
 
@@ -28,26 +28,46 @@ import (
 const (
 	ReasonSourceUnreachable = "SourceUnreachable"
 	ReasonSourceChanged     = "SourceChanged"
+	ReasonSourceMismatch    = "SourceMismatch"
 	ReasonNoSpace           = "NoSpace"
 )
 
 // Phases of the progress.
 const (
-	phaseCopying   = "Copying"
-	phaseReplaying = "Replaying"
-	phaseFinishing = "Finishing"
+	phaseConnecting = "Connecting"
+	phaseCopying    = "Copying"
+	phaseReplaying  = "Replaying"
+	phaseFinishing  = "Finishing"
 )
 
 // spareRoom is what a clone takes beside the databases: WAL, and what is written meanwhile.
 const spareRoom = 128 << 20
 
+// mostNames is how many names an error has at most.
+const mostNames = 20
+
 const stopTime = 10 * time.Minute // for the last checkpoint
 
 // Worker makes one clone.
-type Worker struct{ initialize.Clone }
+type Worker struct {
+	initialize.Clone
+	Patience Patience
+}
+
+// Patience is how often a source is asked that can't be cloned yet, and for how long.
+type Patience struct {
+	Every time.Duration
+	// Away bounds the time in which no server answers, and Settle that in which a replica may lack what was created a moment ago.
+	Away, Settle time.Duration
+}
+
+// Usual outlasts a failover, an update of all instances and the loss of a node. All that it holds up is the clone itself.
+var Usual = Patience{Every: 5 * time.Second, Away: 30 * time.Minute, Settle: time.Minute}
 
 // Make makes a clone, for initialize.Worker.
-func Make(ctx context.Context, wanted initialize.Clone) error { return Worker{wanted}.Make(ctx) }
+func Make(ctx context.Context, wanted initialize.Clone) error {
+	return Worker{Clone: wanted, Patience: Usual}.Make(ctx)
+}
 
 // Make fills the data directory. What it writes is made durable with the data generation. After an error it begins anew.
 func (w Worker) Make(ctx context.Context) error {
@@ -59,17 +79,13 @@ func (w Worker) Make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.fits(at); err != nil {
-		return err
-	}
 	slog.Info("cloning", "cluster", w.Task.Cluster, "address", at.address, "replica", at.replica, "bytes", at.bytes)
 	copied := func(done, total int64) {
 		w.Report(job.Progress{Phase: phaseCopying, DoneBytes: done, TotalBytes: max(done, total), Message: "From " + at.role() + " of PostgresCluster " + w.Task.Cluster + "."})
 	}
 	copied(0, at.bytes)
 	pgdata := w.Volume.PGData(w.DataGeneration)
-	server := settings.Upstream{Host: at.host, Address: at.address}
-	if err := replicate.BaseBackup(ctx, w.BinDir, server.ConnInfo(application, "", "", s.paths), pgdata, copied); err != nil {
+	if err := replicate.BaseBackup(ctx, w.BinDir, s.connInfo(at), pgdata, copied); err != nil {
 		return w.failed(err)
 	}
 	w.Report(job.Progress{Phase: phaseReplaying, DoneBytes: at.bytes, TotalBytes: at.bytes})
@@ -94,6 +110,30 @@ func (w Worker) fits(at origin) error {
 			w.Task.Cluster, needed>>20, free>>20, w.Task.Cluster))
 	}
 	return err
+}
+
+// has says what the application would miss in the data.
+func (w Worker) has(at origin) error {
+	var lacks []string
+	for _, wanted := range []struct {
+		what, name, field string
+		all               []string
+	}{
+		{"database", w.Task.Database, "spec.bootstrap.clone.database", at.databases}, {"role", w.Task.Owner, "spec.bootstrap.clone.owner", at.roles},
+	} {
+		if wanted.name == "" || slices.Contains(wanted.all, wanted.name) {
+			continue
+		}
+		found := "it has no " + wanted.what + " that an application could use"
+		if len(wanted.all) > 0 {
+			found = "write one of these: " + strings.Join(wanted.all[:min(len(wanted.all), mostNames)], ", ")
+		}
+		lacks = append(lacks, fmt.Sprintf("PostgresCluster %s has no %s %s, which %s names: %s", w.Task.Cluster, wanted.what, wanted.name, wanted.field, found))
+	}
+	if len(lacks) == 0 {
+		return nil
+	}
+	return job.Final(ReasonSourceMismatch, fmt.Errorf("%s. Delete this PostgresCluster and create it again with the names of that one", strings.Join(lacks, ". ")))
 }
 
 // failed says what a person can do about an error.
@@ -135,7 +175,10 @@ func (w Worker) recover(ctx context.Context, pgdata string) error {
 	if err := w.serve(ctx, pgdata, filepath.Join(config, recovery.ConfFile)); err != nil {
 		return err
 	}
-	return tidy(pgdata, recovery.WithoutSettings(string(auto)))
+	if control, err = postgres.ReadControlData(ctx, w.Run, w.BinDir, pgdata); err != nil {
+		return err
+	}
+	return tidy(pgdata, control.Timeline, recovery.WithoutSettings(string(auto)))
 }
 
 // serve runs the server until it is no standby any more.
@@ -173,28 +216,47 @@ func (w Worker) serve(ctx context.Context, pgdata, config string) error {
 	return nil
 }
 
-// tidy leaves the data as a server that was stopped leaves it, with the histories of its timelines to be archived, as the lineage that begins here
-// needs them. Segments of WAL that the source has written are none of this lineage.
-func tidy(pgdata, auto string) error {
+// tidy leaves the data as a server that was stopped leaves it.
+func tidy(pgdata string, timeline uint32, auto string) error {
 	for _, name := range []string{"recovery.signal", "backup_label.old", "tablespace_map.old", "postmaster.opts"} {
 		if err := os.Remove(filepath.Join(pgdata, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	histories, err := filepath.Glob(filepath.Join(pgdata, "pg_wal", "*.history"))
+	if err := noteArchive(filepath.Join(pgdata, "pg_wal"), timeline); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(pgdata, recovery.AutoConf), []byte(auto), 0o600)
+}
+
+// noteArchive has the histories of all timelines archived, as the lineage that begins here needs them. What else is of an earlier timeline
+// was written by the source, and is none of this lineage. It is noted as archived, for PostgreSQL would archive what has no note.
+func noteArchive(walDir string, timeline uint32) error {
+	entries, err := os.ReadDir(walDir)
 	if err != nil {
 		return err
 	}
-	for _, history := range histories {
-		status := filepath.Join(pgdata, "pg_wal", "archive_status", filepath.Base(history))
-		if err := os.Remove(status + ".done"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, entry := range entries {
+		file, err := postgres.ParseWALName(entry.Name())
+		if err != nil {
+			continue
+		}
+		wrong, right := ".ready", ".done"
+		switch {
+		case file.Kind == postgres.WALHistory:
+			wrong, right = right, wrong
+		case file.Timeline >= timeline:
+			continue
+		}
+		note := filepath.Join(walDir, "archive_status", entry.Name())
+		if err := os.Remove(note + wrong); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if err := os.WriteFile(status+".ready", nil, 0o600); err != nil {
+		if err := os.WriteFile(note+right, nil, 0o600); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(filepath.Join(pgdata, recovery.AutoConf), []byte(auto), 0o600)
+	return nil
 }
 
 // check looks at what has become of the copy.

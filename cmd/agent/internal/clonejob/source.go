@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,8 +20,9 @@ import (
 )
 
 const (
-	application = "howdah-clone"
+	application = "howdah-clone" // of the session that asks
 	connectTime = 10 * time.Second
+	askTime     = 2 * time.Minute // the sizes of many files may take that long
 )
 
 // source is how to log in at the cluster that is cloned.
@@ -55,6 +57,8 @@ type origin struct {
 	major         int
 	bytes         int64
 	replica       bool
+	// databases and roles that an application may have.
+	databases, roles []string
 }
 
 func (o origin) role() string {
@@ -64,11 +68,52 @@ func (o origin) role() string {
 	return "the primary"
 }
 
-// find asks for a server in the order of the task's hosts: a replica rather than the primary.
+// connInfo is how pg_basebackup connects. It goes by its own name, for under any other it would be a replica: see replicate.Followers.
+func (s source) connInfo(at origin) string {
+	return settings.Upstream{Host: at.host, Address: at.address}.ConnInfo("", "", "", s.paths)
+}
+
+// find waits until there is a server that can be cloned.
 func (w Worker) find(ctx context.Context, s source) (origin, error) {
+	again := time.NewTicker(w.Patience.Every)
+	defer again.Stop()
+	began, answered := time.Now(), time.Time{}
+	for {
+		at, err := w.ask(ctx, s)
+		over := time.Since(began) >= w.Patience.Away
+		if err == nil {
+			if err := w.fits(at); err != nil {
+				return origin{}, err
+			}
+			if err = w.has(at); err == nil {
+				return at, nil
+			}
+			if answered.IsZero() {
+				answered = time.Now()
+			}
+			over = time.Since(answered) >= w.Patience.Settle
+		}
+		switch {
+		case ctx.Err() != nil:
+			return origin{}, ctx.Err()
+		case over:
+			return origin{}, err
+		}
+		w.Report(job.Progress{Phase: phaseConnecting, Message: fmt.Sprintf("PostgresCluster %s is asked again, as it can't be cloned now: %s.",
+			w.Task.Cluster, strings.Join(strings.Fields(err.Error()), " "))})
+		select {
+		case <-ctx.Done():
+			return origin{}, ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+// ask asks the servers in the order of the task's hosts: a replica rather than the primary.
+func (w Worker) ask(ctx context.Context, s source) (origin, error) {
 	var failures error
 	for _, host := range w.Task.Hosts {
-		at, err := s.ask(ctx, host)
+		at, err := s.ask(ctx, host, w.MajorVersion)
 		if err == nil {
 			return at, nil
 		}
@@ -77,7 +122,15 @@ func (w Worker) find(ctx context.Context, s source) (origin, error) {
 	return origin{}, job.Fail(ReasonSourceUnreachable, fmt.Errorf("connect to PostgresCluster %s: %w", w.Task.Cluster, failures))
 }
 
-func (s source) ask(ctx context.Context, host string) (origin, error) {
+// query asks who the server is, and for the names that spec.bootstrap.clone may have.
+const query = `SELECT host(inet_server_addr()), (SELECT system_identifier::text FROM pg_control_system()),
+	current_setting('server_version_num')::int / 10000, (SELECT sum(pg_database_size(oid))::bigint FROM pg_database), pg_is_in_recovery(),
+	array(SELECT datname::text FROM pg_database WHERE datname ~ '^[a-z_][a-z0-9_]*$' AND datname NOT IN ('postgres', 'template0', 'template1') ORDER BY datname),
+	array(SELECT rolname::text FROM pg_roles WHERE rolname ~ '^[a-z_][a-z0-9_]*$' AND rolname !~ '^(pg|howdah)_' AND rolname <> 'postgres' ORDER BY rolname)`
+
+func (s source) ask(ctx context.Context, host string, major int) (origin, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	security, err := clienttls.Config(host, s.paths.PeerTLSDir)
 	if err != nil {
 		return origin{}, err
@@ -91,17 +144,18 @@ func (s source) ask(ctx context.Context, host string) (origin, error) {
 	config.TLSConfig, config.Fallbacks = security, nil
 	config.ConnectTimeout = connectTime
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	config.RuntimeParams = postgres.SessionSettings(0)
+	config.RuntimeParams = postgres.SessionSettings(major)
 	config.RuntimeParams["application_name"] = application
-	delete(config.RuntimeParams, "role")
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return origin{}, err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTime)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
 	at := origin{host: host}
-	err = conn.QueryRow(ctx, `SELECT host(inet_server_addr()), (SELECT system_identifier::text FROM pg_control_system()),
-		current_setting('server_version_num')::int / 10000, (SELECT sum(pg_database_size(oid))::bigint FROM pg_database), pg_is_in_recovery()`).
-		Scan(&at.address, &at.system, &at.major, &at.bytes, &at.replica)
+	err = conn.QueryRow(ctx, query).Scan(&at.address, &at.system, &at.major, &at.bytes, &at.replica, &at.databases, &at.roles)
 	return at, err
 }
