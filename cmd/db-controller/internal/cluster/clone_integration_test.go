@@ -49,7 +49,8 @@ func TestACloneOfAClusterIsRecordedBeforePostgreSQLStarts(t *testing.T) {
 	}
 	l.get(clone)
 	pinned := clone.Status.Clone
-	if pinned == nil || pinned.ClusterUID != shop.UID || pinned.SystemIdentifier == "" || pinned.SystemIdentifier != task.Clone.SystemIdentifier {
+	if pinned == nil || pinned.ClusterUID != shop.UID || pinned.SystemIdentifier == "" || pinned.SystemIdentifier != task.Clone.SystemIdentifier ||
+		task.Clone.Database != "orders" || task.Clone.Owner != "clerk" {
 		t.Errorf("pinned %+v, and the Job is told %+v", pinned, task.Clone)
 	}
 	if got := strings.Join(task.Clone.Hosts, " "); got != "shop-ro."+l.ns+".svc shop-rw."+l.ns+".svc" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
@@ -15,6 +16,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
+	"howdah.dev/howdah/pkg/workload"
 )
 
 // AwaitCloneSource waits for the cluster that is to be cloned, before anything of this one is created.
@@ -77,20 +79,40 @@ func sourceLost(o *observed.Cluster) string {
 	if !observed.Clones(o) || pinned == nil || o.CloneSource != nil && o.CloneSource.UID == pinned.ClusterUID {
 		return ""
 	}
-	return fmt.Sprintf("PostgresCluster %s was deleted before its data was copied. Delete this PostgresCluster, and restore a backup of that one instead.", o.Cluster.Spec.Bootstrap.Clone.Cluster.Name)
+	return fmt.Sprintf("PostgresCluster %s was deleted before its data was copied, as far as is recorded. Delete this PostgresCluster, and restore a backup of that one instead. "+
+		"If there is no backup, set spec.deletionPolicy.volumes: Retain first: after a restore of etcd, the volume may already have the whole copy.", o.Cluster.Spec.Bootstrap.Clone.Cluster.Name)
+}
+
+// copying says whether the init Job has the data, or has a pod that may still get it. A pod that has begun knows the CA of the source that was
+// pinned, and so connects to no other.
+func copying(o *observed.Cluster) bool {
+	state := o.InitJob
+	begun := slices.ContainsFunc(o.Workers, func(pod corev1.Pod) bool { return pod.Status.Phase != corev1.PodPending })
+	return state.Exists && (begun || state.LivePods > len(o.Workers) || state.Done || state.Complete)
+}
+
+// stopClone ends an init Job whose next pod would meet another cluster under the name of the source.
+func (s *Steps) stopClone(ctx context.Context, o *observed.Cluster, lost string) flow.Outcome {
+	if !o.InitJob.Failed {
+		if err := workload.Delete(ctx, s.Client, o.Cluster, o.Names.InitJob(), o.InitJob); err != nil {
+			return flow.Retry(err)
+		}
+	}
+	return flow.Stop(v1alpha1.ReasonSourceLost, lost)
 }
 
 // cloneTask is what the init Job is told. It stays the same whatever becomes of the other cluster's instances: the Job asks by the Services, first
 // for a replica. It begins anew whenever it ends early, on an empty data generation.
 func cloneTask(o *observed.Cluster) *agentapi.CloneJob {
-	name := o.Cluster.Spec.Bootstrap.Clone.Cluster.Name
+	clone := o.Cluster.Spec.Bootstrap.Clone
+	name := clone.Cluster.Name
 	other := &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: o.Cluster.Namespace, Name: name}}
 	names := component.NamesOf(other)
 	task := &agentapi.CloneJob{
 		Object:  agentapi.Object{Kind: agentapi.KindConfigMap, Resource: "configmaps", Namespace: o.Cluster.Namespace, Name: o.Names.InitJob()},
-		Cluster: name,
-		Hosts:   []string{component.Host(other, names.Replicas()), component.Host(other, names.Primary())},
-		Secret:  names.InstanceSecret(), CA: secret.KeyAuthority, Certificate: secret.KeyReplicationCertificate, Key: secret.KeyReplicationPrivate,
+		Cluster: name, Database: clone.Database, Owner: clone.Owner,
+		Hosts:  []string{component.Host(other, names.Replicas()), component.Host(other, names.Primary())},
+		Secret: names.InstanceSecret(), CA: secret.KeyAuthority, Certificate: secret.KeyReplicationCertificate, Key: secret.KeyReplicationPrivate,
 		PreloadLibraries: string(o.Cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
 	}
 	if pinned := o.Cluster.Status.Clone; pinned != nil {

@@ -5,9 +5,15 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
 	"howdah.dev/howdah/pkg/flow"
@@ -25,7 +31,7 @@ func clone(change func(source *v1alpha1.PostgresCluster)) *observed.Cluster {
 	return observedtest.Running(func(o *observed.Cluster) {
 		o.Cluster.Status = v1alpha1.PostgresClusterStatus{}
 		o.Cluster.Spec.Version, o.Cluster.Spec.Image = 17, ""
-		o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Clone: &v1alpha1.BootstrapClone{Cluster: v1alpha1.LocalReference{Name: "orders"}}}
+		o.Cluster.Spec.Bootstrap = &v1alpha1.Bootstrap{Clone: &v1alpha1.BootstrapClone{Cluster: v1alpha1.LocalReference{Name: "orders"}, Database: "orders", Owner: "clerk"}}
 		o.CloneSource = source
 	})
 }
@@ -71,10 +77,37 @@ func TestAnotherClusterUnderTheNameOfTheSourceIsNotCloned(t *testing.T) {
 	if lost := sourceLost(o); lost != "" || o.Cluster.Status.Clone.SystemIdentifier != "7" {
 		t.Errorf("%q, %+v", lost, o.Cluster.Status.Clone)
 	}
+	if task := cloneTask(o); task.Database != "orders" || task.Owner != "clerk" {
+		t.Errorf("the Job is told %+v", task)
+	}
 	o.CloneSource.UID = "v"
-	o.InitJob = workload.State{}
 	o.Live = nil
-	if outcome := (&Steps{}).Initialize(t.Context(), o); outcome.Reason != v1alpha1.ReasonSourceLost {
-		t.Errorf("%+v", outcome)
+	pods := func(phases ...corev1.PodPhase) (all []corev1.Pod) {
+		for _, phase := range phases {
+			all = append(all, corev1.Pod{Status: corev1.PodStatus{Phase: phase}})
+		}
+		return all
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: o.Cluster.Namespace, Name: o.Names.InitJob(), UID: "j"}}
+	for name, c := range map[string]struct {
+		state         workload.State
+		workers       []corev1.Pod
+		lost, deleted bool
+	}{
+		"no Job":              {workload.State{}, nil, true, false},
+		"a pod that waits":    {workload.State{Exists: true, UID: "j", LivePods: 1}, pods(corev1.PodPending), true, true},
+		"between two pods":    {workload.State{Exists: true, UID: "j"}, nil, true, true},
+		"a Job that is going": {workload.State{Exists: true, UID: "j", Deleting: true}, nil, true, false},
+		"a Job that failed":   {workload.State{Exists: true, UID: "j", Failed: true}, nil, true, false},
+		"a pod that copies":   {workload.State{Exists: true, UID: "j", LivePods: 1}, pods(corev1.PodRunning), false, false},
+		"a pod not seen yet":  {workload.State{Exists: true, UID: "j", LivePods: 1}, nil, false, false},
+	} {
+		s := &Steps{Applier: &apply.Applier{Client: fake.NewClientBuilder().WithObjects(job.DeepCopy()).Build()}}
+		o.InitJob, o.Workers = c.state, c.workers
+		outcome := s.Initialize(t.Context(), o)
+		gone := apierrors.IsNotFound(s.Client.Get(t.Context(), client.ObjectKeyFromObject(job), &batchv1.Job{}))
+		if (outcome.Reason == v1alpha1.ReasonSourceLost) != c.lost || gone != c.deleted {
+			t.Errorf("%s: %+v, deleted: %v", name, outcome, gone)
+		}
 	}
 }

@@ -28,8 +28,8 @@ func (s *Steps) Initialize(ctx context.Context, o *observed.Cluster) flow.Outcom
 		return Initializing(o)
 	}
 	state := o.InitJob
-	if lost := sourceLost(o); lost != "" && (!state.Exists || state.Failed && state.Ended()) {
-		return flow.Stop(v1alpha1.ReasonSourceLost, lost)
+	if lost := sourceLost(o); lost != "" && !copying(o) {
+		return s.stopClone(ctx, o, lost)
 	}
 	switch {
 	case state.Deleting:
