@@ -11,12 +11,13 @@ import (
 type BootstrapClone struct {
 	// Cluster is the PostgresCluster whose data is copied. It must run the version of this one.
 	Cluster LocalReference `json:"cluster"`
-	// Database is the name of the application's database in that data.
+	// Database is the name of the application's database in that data, which must have it.
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`
+	// +kubebuilder:validation:XValidation:rule="!(self in ['postgres','template0','template1'])",message="spec.bootstrap.clone.database is a name that PostgreSQL uses itself: name the database of the application, such as shop"
 	Database string `json:"database,omitempty"`
-	// Owner is the name of the application's role in that data. It gets the password in Secret <name>-app; all other roles keep theirs.
+	// Owner is the name of the application's role in that data, which must have it. It gets the password in Secret <name>-app; all other roles keep theirs.
 	// +optional
 	// +kubebuilder:default=app
 	// +kubebuilder:validation:Pattern=`^[a-z_][a-z0-9_]{0,62}$`

@@ -363,7 +363,7 @@ type HBARule string
 
 // IdentLine is one line of pg_ident.conf.
 // +kubebuilder:validation:MaxLength=512
-// +kubebuilder:validation:XValidation:rule="self.matches('^[ \\t]*([^ \\t\\n\\r#\"@]+|\"[^\"\\n\\r#]+\")([ \\t]+([^ \\t\\n\\r#\"]+|\"[^\"\\n\\r#]+\")){2}[ \\t]*$') && !self.matches('^[ \\t]*\"?(howdah|include[a-z_]*)\"?[ \\t]')",message="spec.postgresql.ident must have lines of three words, MAP NAME ROLE, such as: staff alice@example.com reporting; the map howdah belongs to Howdah, and comments and include are not allowed"
+// +kubebuilder:validation:XValidation:rule="self.matches('^[ \\t]*([^ \\t\\n\\r\\x00#\",@]([^ \\t\\n\\r\\x00#\"@]*[^ \\t\\n\\r\\x00#\",@])?|\"[^\"\\n\\r\\x00#]+\")([ \\t]+([^ \\t\\n\\r\\x00#\",@]([^ \\t\\n\\r\\x00#\"]*[^ \\t\\n\\r\\x00#\",])?|\"[^\"\\n\\r\\x00#]+\")){2}[ \\t]*$') && !self.matches('^[ \\t]*(\"?(howdah|include[a-z_]*)\"?[ \\t]|include)') && !self.contains(',@') && !self.trim().endsWith('\\\\')",message="spec.postgresql.ident must have lines of three words, MAP NAME ROLE, such as: staff alice@example.com reporting; the map howdah belongs to Howdah, and comments, include, files (@name), a comma at the end of a word and a backslash at the end of the line are not allowed"
 type IdentLine string
 
 // Bootstrap says where the first data of a cluster comes from.
