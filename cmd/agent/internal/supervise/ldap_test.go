@@ -128,6 +128,10 @@ func TestRolesLogInByLdapWithThePasswordOfASearcherThatIsNowhereElse(t *testing.
 		t.Error("alice came in, although the server could not search the directory")
 	}
 	know("wrong, geheim")
+	p.await("take a wrong password for the directory", func() bool {
+		content, _ := os.ReadFile(filepath.Join(p.RunDir, "ldap"))
+		return strings.Contains(string(content), "wrong, geheim")
+	})
 	if comesIn("alice", "wonderland", "") {
 		t.Error("alice came in, although the server has a wrong password for the directory")
 	}

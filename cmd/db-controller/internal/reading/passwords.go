@@ -23,7 +23,9 @@ func (r *Reader) readPasswords(ctx context.Context, o *observed.Cluster) error {
 		}
 		password, missing := passwordIn(source, wanted.where)
 		if _, err := postgres.RenderLDAPPassword(string(password)); err != nil && wanted.key == agentapi.LDAPPasswordKey {
-			missing = fmt.Sprintf("what Secret %s has under the key %s can't be used: %v", wanted.where.Name, wanted.where.Key, err)
+			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("%s has a password in Secret %s, under the key %s, that can't be used: %v; "+
+				"give the directory's account such a one, and write it there", wanted.subject, wanted.where.Name, wanted.where.Key, err))
+			continue
 		}
 		if missing != "" {
 			o.NoPasswords = append(o.NoPasswords, fmt.Sprintf("%s has no password: %s", wanted.subject, missing))
