@@ -227,6 +227,8 @@ func TestEveryControllerIsToldHowPodsGetTheAgent(t *testing.T) {
 
 func TestValuesThatNothingActsOnAreRefused(t *testing.T) {
 	for _, set := range []string{
+		"controllers.db-controller.podSecurityContext.runAsNonRoot=false",
+		"controllers.db-controller.serviceAccount.create=false,controllers.db-controller.serviceAccount.annotations.role=x",
 		"controllers.db-controller.replica=2",
 		"controllers.vacuum-controller.replicas=1",
 		"controllers.db-controller.replicas=-1",

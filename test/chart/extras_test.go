@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestAControllerHasTheArgumentsVolumesAndAccountThatItsValuesAdd(t *testing.T) {
@@ -39,7 +40,22 @@ func TestAControllerHasTheArgumentsVolumesAndAccountThatItsValuesAdd(t *testing.
 			}
 		}
 	}
-	out, err := try(of + "extraArgs={debug}")
+	out, err := try("crds.install=false", "metrics.certificateSecret=metrics", of+"podSecurityContext.fsGroup=2000", of+"podSecurityContext.runAsUser=2001", of+"podSecurityContext.seccompProfile.type=Unconfined")
+	if err != nil || strings.Count(string(out), "fsGroup:") != len(controllers) {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, object := range ofKind(parse(t, out), "Deployment") {
+		deployment := as[appsv1.Deployment](t, object)
+		s := deployment.Spec.Template.Spec.SecurityContext
+		group, user, profile := int64(65532), int64(65532), corev1.SeccompProfileTypeRuntimeDefault
+		if deployment.Name == "backup-controller" {
+			group, user, profile = 2000, 2001, corev1.SeccompProfileTypeUnconfined
+		}
+		if *s.FSGroup != group || *s.RunAsUser != user || *s.RunAsGroup != 65532 || s.SeccompProfile.Type != profile || !*s.RunAsNonRoot {
+			t.Errorf("%s has %+v", deployment.Name, s)
+		}
+	}
+	out, err = try(of + "extraArgs={debug}")
 	if err == nil || !strings.Contains(string(out), "extraArgs") {
 		t.Errorf("an argument that is none is accepted: %s", out)
 	}
