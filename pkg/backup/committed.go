@@ -24,7 +24,10 @@ func Committed(ctx context.Context, store objstore.Store, lineage, id string) (*
 	if err == nil && len(named.sizes) > 0 {
 		_, err = scanHeader(ctx, store, lineage, id, func(pack *Pack) error { return named.name(lineage, pack) })
 	}
-	return header, gone(err)
+	if err != nil {
+		return nil, gone(err)
+	}
+	return header, nil
 }
 
 // withPacks says whether the packs of a backup are there; objstore.ErrNotFound: not all of them.

@@ -79,3 +79,18 @@ func TestAManifestThatArrivesAfterItsPacksWereClearedAwayIsNoBackup(t *testing.T
 		t.Errorf("the next one counts as %+v, %v", header, err)
 	}
 }
+
+// Who asks whether a backup counts must not be given its header, as if it did, when that isn't known.
+func TestABackupWhosePacksCanNotBeListedIsNotSaidToBeCommitted(t *testing.T) {
+	store := mem.New()
+	mustWrite(t, store, pgdata(t), "b1")
+	silent := fault.New(store, fault.Plan{Before: func(c fault.Call) error {
+		if c.Op == "list" && strings.Contains(c.Key, "/packs/") {
+			return objstore.ErrUnavailable
+		}
+		return nil
+	}})
+	if header, err := Committed(t.Context(), silent, testLineage, "b1"); !errors.Is(err, objstore.ErrUnavailable) || header != nil {
+		t.Errorf("%+v, %v", header, err)
+	}
+}

@@ -49,7 +49,7 @@ func (r *Reconciler) tidy(_ context.Context, o *observed) flow.Outcome {
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonRunning, "The Job has ended. What it left in the repository is being removed.")
-	case result.header != nil:
+	case result.err == nil && result.header != nil:
 		return o.complete(resultOf(result.header))
 	}
 	return flow.Next
