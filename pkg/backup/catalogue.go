@@ -164,11 +164,6 @@ func List(ctx context.Context, store objstore.Store, lineage string) (entries []
 // Each calls visit for the backups that List would find, in the same order. It holds one header at a time, and of the others only
 // the names, so that its memory depends on the largest backup and not on how many there are. It ends at the first error of visit.
 func Each(ctx context.Context, store objstore.Store, lineage string, visit func(Entry) error) error {
-	return each(ctx, store, lineage, forgetPacks, visit)
-}
-
-// each hands the packs of each backup to pack before it visits the backup.
-func each(ctx context.Context, store objstore.Store, lineage string, pack visitPack, visit func(Entry) error) error {
 	lineages := []string{lineage}
 	if lineage == "" {
 		all, err := layout.Lineages(ctx, store)
@@ -185,6 +180,11 @@ func each(ctx context.Context, store objstore.Store, lineage string, pack visitP
 		}
 		entries = append(entries, found...)
 	}
+	return each(ctx, store, entries, forgetPacks, visit)
+}
+
+// each reads the headers of some backups, and hands the packs of each to pack before it visits the backup.
+func each(ctx context.Context, store objstore.Store, entries []Entry, pack visitPack, visit func(Entry) error) error {
 	for some := range slices.Chunk(entries, headerReaders) {
 		if err := eachOf(ctx, store, some, pack, visit); err != nil {
 			return err
@@ -254,8 +254,9 @@ func eachOf(ctx context.Context, store objstore.Store, entries []Entry, pack vis
 }
 
 // Delete removes a backup: first its manifest, then the packs that it pointed at and no other manifest of the lineage
-// does. It may be repeated after a crash or an error; a backup that isn't there is no error. Packs of other backups that
-// a crash leaves behind are orphans, which SweepOrphans finds. It returns the bytes that were freed this time.
+// does. If what the others point at can't be read, nothing is removed. It may be repeated after a crash or an error; a
+// backup that isn't there is no error. Packs of other backups that a crash leaves behind are orphans, which SweepOrphans
+// finds. It returns the bytes that were freed this time.
 //
 // An incremental backup may be written meanwhile: it has claimed what it may point at. The writer of this one must have
 // ended; what it had sent may arrive meanwhile, and goes, too.
@@ -263,9 +264,16 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	if err := checkNames(lineage, id); err != nil {
 		return 0, err
 	}
-	owners, err := packOwners(ctx, store, lineage, id)
+	owners, there, err := packOwners(ctx, store, lineage, id)
 	if err != nil {
 		return 0, err
+	}
+	used := newUsedPacks(ctx)
+	defer used.free()
+	if there { // first, else its manifest could go for nothing
+		if err := used.addLineage(ctx, store, lineage, id); err != nil {
+			return 0, err
+		}
 	}
 	if err := store.Delete(ctx, layout.ManifestKey(lineage, id)); err != nil {
 		return 0, err
@@ -273,9 +281,8 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	if err := dropClaims(ctx, store, lineage, id, time.Time{}); err != nil {
 		return 0, err
 	}
-	used, err := usedBy(ctx, store, lineage)
-	defer used.free()
-	if err != nil {
+	clear(used.all) // another backup may have been begun on this one meanwhile
+	if err := used.addLineage(ctx, store, lineage, ""); err != nil {
 		return 0, err
 	}
 	freed := int64(0)
@@ -289,29 +296,36 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	return freed, store.Delete(ctx, layout.ManifestKey(lineage, id))
 }
 
-// packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known.
-func packOwners(ctx context.Context, store objstore.Store, lineage, id string) ([]string, error) {
+// packOwners are the backups whose packs a backup points at, and itself. Of one that can't be read only itself is known. And it
+// says whether there is a manifest.
+func packOwners(ctx context.Context, store objstore.Store, lineage, id string) (all []string, there bool, err error) {
 	owners := names{}
-	_, err := scanHeader(ctx, store, lineage, id, func(pack *Pack) error { return owners.add(pack.Backup) })
+	_, err = scanHeader(ctx, store, lineage, id, func(pack *Pack) error { return owners.add(pack.Backup) })
 	switch {
-	case errors.Is(err, objstore.ErrNotFound), errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
-		return []string{id}, nil
+	case errors.Is(err, objstore.ErrNotFound):
+		return []string{id}, false, nil
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrFormat):
+		return []string{id}, true, nil
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	}
-	return owners.after(id), nil
+	return owners.after(id), true, nil
 }
 
-// usedBy collects what all manifests of a lineage point at. One that can't be read could point at
+// addLineage adds what all manifests of a lineage point at, but for one. One that can't be read could point at
 // anything: then nothing may be removed.
-func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPacks, error) { // usedPacks is to be freed, also with an error
-	used := newUsedPacks(ctx)
+func (u usedPacks) addLineage(ctx context.Context, store objstore.Store, lineage, without string) error {
 	// Claims before manifests: who gives one up has put the other. And once more, for claims made on a backup that was
 	// removed between the two.
-	if err := used.addClaims(ctx, store, lineage); err != nil {
-		return used, err
+	if err := u.addClaims(ctx, store, lineage, without); err != nil {
+		return err
 	}
-	err := each(ctx, store, lineage, used.add, func(e Entry) error {
+	entries, err := entriesOf(ctx, store, lineage, maxEntries)
+	if err != nil {
+		return err
+	}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.ID == without })
+	err = each(ctx, store, entries, u.add, func(e Entry) error {
 		switch {
 		case errors.Is(e.Err, objstore.ErrNotFound): // removed meanwhile
 		case e.Err != nil:
@@ -320,9 +334,9 @@ func usedBy(ctx context.Context, store objstore.Store, lineage string) (usedPack
 		return nil
 	})
 	if err != nil {
-		return used, err
+		return err
 	}
-	return used, used.addClaims(ctx, store, lineage)
+	return u.addClaims(ctx, store, lineage, without)
 }
 
 // removePacks removes the packs that a backup wrote and nobody uses. It returns their bytes.
@@ -375,9 +389,9 @@ func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, bef
 	if err := dropClaims(ctx, store, lineage, "", before); err != nil {
 		return nil, 0, err
 	}
-	used, err := usedBy(ctx, store, lineage)
+	used := newUsedPacks(ctx)
 	defer used.free()
-	if err != nil {
+	if err := used.addLineage(ctx, store, lineage, ""); err != nil {
 		return nil, 0, err
 	}
 	var swept []string

@@ -228,8 +228,11 @@ func TestNothingIsRemovedWhileAManifestCanNotBeRead(t *testing.T) {
 	if _, err := Delete(t.Context(), store, testLineage, "b1"); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
-	if !contains(keys(t, store), "/packs/b1/") {
-		t.Error("packs are gone that the broken manifest may point at")
+	if left := keys(t, store); !contains(left, "/packs/b1/") || !contains(left, "/backups/b1/") {
+		t.Errorf("packs that the broken manifest may point at are gone, or the manifest of a backup that was not deleted: %v", left)
+	}
+	if _, err := Delete(t.Context(), store, testLineage, "b2"); err != nil {
+		t.Errorf("the broken one itself: %v", err)
 	}
 }
 

@@ -41,11 +41,14 @@ func (w *writing) unclaim(ctx context.Context) {
 	_ = w.store.Delete(ctx, w.claimed)
 }
 
-// addClaims adds what backups that are being written may point at. A claim that can't be read could be of anything.
-func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage string) error {
+// addClaims adds what backups that are being written may point at, but for one. A claim that can't be read could be of anything.
+func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage, without string) error {
 	for info, err := range store.List(ctx, layout.ClaimsPrefix(lineage), "") {
 		if err != nil {
 			return err
+		}
+		if claimant(info.Key) == without {
+			continue
 		}
 		err = u.addClaim(ctx, store, info)
 		if errors.Is(err, objstore.ErrNotFound) {
@@ -57,6 +60,9 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage 
 	}
 	return nil
 }
+
+// claimant is the backup whose claim has this key.
+func claimant(key string) string { return path.Base(path.Dir(key)) }
 
 func (u usedPacks) addClaim(ctx context.Context, store objstore.Store, info objstore.Info) error {
 	if info.Size > maxClaim {
@@ -81,7 +87,7 @@ func dropClaims(ctx context.Context, store objstore.Store, lineage, id string, b
 		if err != nil {
 			return err
 		}
-		if of := path.Base(path.Dir(info.Key)); of == id || id == "" && info.Modified.Before(before) {
+		if claimant(info.Key) == id || id == "" && info.Modified.Before(before) {
 			keys = append(keys, info.Key)
 		}
 	}
