@@ -266,7 +266,7 @@ func (l *locking) coverBackup(ctx context.Context, m, parent *Header) (*Locked, 
 	return &Locked{Until: l.least.Until.UTC(), Object: l.least.Object, Packs: locks}, nil
 }
 
-// others are the keys of what a restore of a backup reads beside its packs and its manifest, of which the WAL only as far as it is
+// others are the keys of what a restore of a backup reads apart from its packs and its manifest, of which the WAL only as far as it is
 // older than this run: what is newer is locked for long enough.
 func (l *locking) others(ctx context.Context, m *Header) ([]string, error) {
 	keys, err := commonObjects(ctx, l.store, m.Lineage)

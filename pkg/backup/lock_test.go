@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/asof"
 	"howdah.dev/howdah/pkg/objstore/fault"
@@ -196,6 +198,26 @@ func TestAManifestThatPromisesALockIsNotBelieved(t *testing.T) {
 			t.Errorf("%s is believed: %s, %v", claimed, until, err)
 		}
 	}
+}
+
+// TestLocksForWhichAHeaderHasNoRoomAreLeftOut: the next backup asks the bucket for them, and this one is committed.
+func TestLocksForWhichAHeaderHasNoRoomAreLeftOut(t *testing.T) {
+	b := newLockBed(t, 6)
+	m := b.next(0, "")
+	m.Cluster.Object = json.RawMessage(`"` + string(randomText(maxRest-10_000)) + `"`)
+	for i := range 200 {
+		pack := Pack{Backup: fmt.Sprintf("shop-20260304t050607z-%08d", i), Name: "x-000000", Size: 1}
+		must(t, b.bucket.Put(t.Context(), layout.PackKey(testLineage, pack.Backup, pack.Name), []byte("x"), objstore.PutOptions{}))
+		m.Packs = append(m.Packs, pack)
+	}
+	l, err := newLocking(t.Context(), b.bucket, b.now)
+	must(t, err)
+	w := &writing{store: b.bucket, manifest: m, locking: l}
+	must(t, w.lock(t.Context()))
+	if got := m.Locked; got == nil || got.Until.Before(l.until) || got.Packs != nil {
+		t.Errorf("it says %+v", got)
+	}
+	must(t, checkRest(m.Header, maxRest))
 }
 
 // TestAVerificationSaysUntilWhenEverythingIsLocked, and what is locked least.

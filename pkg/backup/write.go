@@ -233,8 +233,15 @@ func (w *writing) lock(ctx context.Context) (err error) {
 	if w.parent != nil {
 		parent = &w.parent.Header
 	}
-	w.manifest.Locked, err = w.locking.coverBackup(ctx, &w.manifest.Header, parent)
-	return err
+	locked, err := w.locking.coverBackup(ctx, &w.manifest.Header, parent)
+	if err != nil || locked == nil {
+		return err
+	}
+	w.manifest.Locked = locked
+	if errors.Is(checkRest(w.manifest.Header, maxRest), ErrTooLarge) {
+		locked.Packs = nil // the next backup asks the bucket
+	}
+	return nil
 }
 
 // readBack reads the header as it lies in the store: a backup counts only if it can be read.
