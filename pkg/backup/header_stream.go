@@ -102,7 +102,7 @@ func closed(rest []byte) []byte {
 // unmarshaling lets one large header take the memory for its values at a time.
 var unmarshaling sync.Mutex
 
-// usualRest is what the header of most backups has beside its packs.
+// usualRest is what the header of most backups has apart from its packs.
 const usualRest = 64 << 10
 
 func unmarshalRest(rest []byte, into any) error {
@@ -129,7 +129,7 @@ func (a *allowance) Read(p []byte) (int, error) {
 	case a.total < 0:
 		return 0, errors.New("it expands to far more than a header has")
 	case a.left < 0:
-		return 0, fmt.Errorf("it has more than %d MiB beside its packs", maxRest>>20)
+		return 0, fmt.Errorf("it has more than %d MiB apart from its packs", maxRest>>20)
 	}
 	return n, err
 }
@@ -150,8 +150,8 @@ type splitting struct {
 	packs   int
 }
 
-// renew allows for what the rest may still have.
-func (s *splitting) renew() { s.content.left = maxRest - int64(s.rest.Len()) }
+// renew allows for what the rest may still have, for a pack, and for what the decoder reads ahead, of packs as a rule.
+func (s *splitting) renew() { s.content.left = maxRest + 2*maxStep - int64(s.rest.Len()) }
 
 func (s *splitting) run() error {
 	if start, err := s.decoder.Token(); err != nil || start != json.Delim('{') {

@@ -23,7 +23,7 @@ const (
 	maxExpansion = 256
 	// maxHeaderWindow is more than what the stream of a header looks back on, which a reader has to keep.
 	maxHeaderWindow = 8 << 20
-	// maxRest is what a header may have beside its packs, as JSON: a PostgresCluster has less than 2 MiB with all its Secrets. Controllers read
+	// maxRest is what a header may have apart from its packs, as JSON: a PostgresCluster has less than 2 MiB with all its Secrets. Controllers read
 	// several headers at a time.
 	maxRest = 2 << 20
 	// restRoom of it is left for what is known only when the backup ends: its label, damaged pages and locks.
@@ -51,7 +51,7 @@ func checkHeaderSize(header, stored int) error {
 	return nil
 }
 
-// checkRest refuses a header that has more beside its packs than a reader takes.
+// checkRest refuses a header that has more apart from its packs than a reader takes.
 func checkRest(h Header, most int) error {
 	h.Packs = nil
 	rest, err := json.Marshal(h)

@@ -115,6 +115,29 @@ func TestWhatNobodyCouldReadIsRefusedBeforeAnythingIsUploaded(t *testing.T) {
 	}
 }
 
+func TestWhateverAWriterPutsIntoAHeaderAReaderTakes(t *testing.T) {
+	m := sampleManifest()
+	for i := range 2000 {
+		m.Packs = append(m.Packs, Pack{Backup: "b1", Name: fmt.Sprintf("%08x-%06d", i*7919, i), Size: int64(i) * 4999})
+	}
+	empty := m.Header
+	empty.Packs = nil
+	rest, err := json.Marshal(empty)
+	must(t, err)
+	for _, less := range []int{0, 1, 1000, maxStep - 100, maxStep} {
+		m.BackupLabel = string(randomText(maxRest - len(rest) - less))
+		object, err := encodeManifest(m)
+		must(t, err)
+		if _, err := decodeManifest(object); err != nil {
+			t.Errorf("%d bytes less than what fits: %v", less, err)
+		}
+	}
+	m.BackupLabel += string(randomText(maxStep + 1))
+	if _, err := encodeManifest(m); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one byte more than what fits: %v", err)
+	}
+}
+
 func TestPacksMayStandAnywhereInAHeader(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"id":"b1","packs":[{"backup":"b1","name":"x","size":7}],"lineage":"l"}`: "b1 l 7",
