@@ -20,7 +20,8 @@ import (
 	"howdah.dev/howdah/pkg/backup/inventory"
 )
 
-// most is how many objects are made for one repository, the newest backups first. As many are made for those that are to be deleted next.
+// most is how many objects are made for one repository, the newest backups first. As many are made at a time for those that are to be
+// deleted next.
 const most = 100
 
 // Entry is one backup in a repository.
@@ -46,7 +47,9 @@ func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupReposi
 			object.Spec.DeletionPolicy != v1alpha1.BackupRetain {
 			continue
 		}
-		if err := writer.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
+		// Only as it was read: a hold that was set since then counts.
+		err := writer.Delete(ctx, object, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return "", fmt.Errorf("delete Backup %s, which is no longer in the bucket: %w", object.Name, err)
 		}
 	}
@@ -68,15 +71,20 @@ func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupReposi
 }
 
 // Choose says which entries shall have an object that is made here, and how many more there are. Those that are to be deleted next, which is
-// going, have one however old they are, so that they can be held.
+// going, have one however old they are, so that they can be held, and keep it as long as they are going. While nobody knows which are (nil),
+// each keeps the object that it has.
 func Choose(repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup, going map[v1alpha1.FoundBackup]bool) (map[v1alpha1.FoundBackup]Entry, int) {
-	taken := map[v1alpha1.FoundBackup]bool{}
+	taken, has := map[v1alpha1.FoundBackup]bool{}, map[v1alpha1.FoundBackup]bool{}
 	for i := range there {
 		b := &there[i]
-		if plan := b.Status.Plan; plan != nil && !made(b, repo) {
+		if made(b, repo) {
+			has[*b.Spec.Found] = true
+			continue
+		}
+		if plan := b.Status.Plan; plan != nil {
 			taken[v1alpha1.FoundBackup{Repository: plan.Repository, Lineage: plan.Lineage, ID: plan.ID}] = true
 		}
-		if b.Spec.Found != nil && !made(b, repo) {
+		if b.Spec.Found != nil {
 			taken[*b.Spec.Found] = true
 		}
 	}
@@ -87,13 +95,15 @@ func Choose(repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.B
 		where := v1alpha1.FoundBackup{Repository: repo.Name, Lineage: entry.Lineage, ID: entry.ID}
 		switch {
 		case taken[where] || !shown(repo, entry):
-		case newest == most && (!going[where] || last == most):
-			more++
-		case newest == most:
-			last++
-			wanted[where] = entry
-		default:
+		case newest < most:
 			newest++
+			wanted[where] = entry
+		case has[where] && (going == nil || going[where]):
+			wanted[where] = entry
+		case !going[where] || last == most:
+			more++
+		default:
+			last++
 			wanted[where] = entry
 		}
 	}

@@ -2,6 +2,7 @@ package catalogue
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/test/testkit/fakeapi"
 )
 
 var at = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -77,6 +79,81 @@ func TestOfTooManyTheNewestAreShown(t *testing.T) {
 	wanted, more = Choose(repo(func(*v1alpha1.BackupRepositorySpec) {}), entries, nil, map[v1alpha1.FoundBackup]bool{first: true})
 	if _, shown := wanted[first]; len(wanted) != most+1 || more != 6 || !shown {
 		t.Errorf("with one that is to be deleted %d are shown, %d are not; itself %t", len(wanted), more, shown)
+	}
+}
+
+// TestABackupThatGoesKeepsItsObject while others come to go, and while nobody knows yet which go: whoever sees it can hold it.
+func TestABackupThatGoesKeepsItsObject(t *testing.T) {
+	var entries []Entry
+	for i := range 3*most + 1 {
+		entries = append(entries, entry(fmt.Sprintf("b%03d", i), i, true))
+	}
+	where := func(id int) v1alpha1.FoundBackup {
+		return v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: fmt.Sprintf("b%03d", id)}
+	}
+	place := where(0)
+	oldest := v1alpha1.Backup{Spec: v1alpha1.BackupSpec{Found: &place}}
+	oldest.Labels = map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	others := map[v1alpha1.FoundBackup]bool{}
+	for i := range most {
+		others[where(most+i)] = true
+	}
+	for name, test := range map[string]struct {
+		goes, known, stays bool
+	}{
+		"it goes, as others do":     {true, true, true},
+		"others go, and it doesn't": {false, true, false},
+		"nobody knows what goes":    {false, false, true},
+	} {
+		going := map[v1alpha1.FoundBackup]bool(nil)
+		if test.known {
+			going = maps.Clone(others)
+			going[place] = test.goes
+		}
+		wanted, _ := Choose(repo(func(*v1alpha1.BackupRepositorySpec) {}), entries, []v1alpha1.Backup{oldest}, going)
+		_, stays := wanted[place]
+		_, other := wanted[where(most)]
+		if stays != test.stays || other != test.known {
+			t.Errorf("%s: it keeps its object %t, another gets one %t", name, stays, other)
+		}
+	}
+}
+
+// TestAHoldThatWasSetMeanwhileIsNotLostWithItsBackup that has no place in the catalogue any more.
+func TestAHoldThatWasSetMeanwhileIsNotLostWithItsBackup(t *testing.T) {
+	place := v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "gone"}
+	api := fakeapi.New(object(repo(func(*v1alpha1.BackupRepositorySpec) {}), place, entry("gone", 0, true)))
+	there := &v1alpha1.BackupList{}
+	sync := func() {
+		t.Helper()
+		if _, err := Sync(t.Context(), api, repo(func(*v1alpha1.BackupRepositorySpec) {}), nil, there.Items, map[v1alpha1.FoundBackup]bool{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() *v1alpha1.BackupList {
+		t.Helper()
+		list := &v1alpha1.BackupList{}
+		if err := api.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	there = left()
+	held := there.Items[0].DeepCopy()
+	held.Spec.Hold = true
+	if err := api.Update(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	if sync(); len(left().Items) != 1 {
+		t.Fatal("it is gone, with its hold")
+	}
+	held.Spec.Hold = false
+	if err := api.Update(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	there = left()
+	if sync(); len(left().Items) != 0 {
+		t.Error("it stays, though nobody holds it")
 	}
 }
 

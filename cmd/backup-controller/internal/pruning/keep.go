@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,32 +25,28 @@ import (
 
 // rules say what is removed from the lineages of a repository, and when.
 type rules struct {
-	policy      retention.Policy
-	notice      notice
-	idle, sweep bool
+	policy retention.Policy
+	notice notice
+	idle   bool
 }
 
 // keep removes, of every lineage that is ours, what the policy doesn't keep, and what was left by who was killed.
 func (r *run) keep(ctx context.Context) error {
 	idle := r.repo.Spec.ReadOnly || r.repo.Spec.Retention != nil && r.repo.Spec.Retention.DryRun
-	rules := rules{
-		policy: policyOf(r.repo.Spec.Retention), notice: noticeOf(r.repo, r.now), idle: idle, sweep: !idle && r.now.Sub(r.swept) >= sweepInterval,
-	}
-	r.awaited = map[string]bool{}
+	rules := rules{policy: policyOf(r.repo.Spec.Retention), notice: noticeOf(r.repo, r.now), idle: idle}
+	r.shows, r.awaited = map[v1alpha1.FoundBackup]bool{}, map[string]int{}
 	r.result.policy, r.result.since = rules.notice.policy, rules.notice.since
 	for i := range r.lineages {
 		l := &r.lineages[i]
 		err := r.keepLineage(ctx, l, rules)
-		if errors.Is(err, objstore.ErrLocked) {
+		switch {
+		case errors.Is(err, objstore.ErrLocked):
 			r.waitFor("Some data in lineage %s that no rule keeps can't be deleted yet. %s", l.Lineage.Lineage, objstore.Explain(err))
-			continue
-		}
-		if err != nil {
+		case errors.Is(err, backup.ErrTooLarge):
+			r.waitFor("Some data in lineage %s that no rule keeps can't be deleted: %v.", l.Lineage.Lineage, err)
+		case err != nil:
 			return fmt.Errorf("lineage %s: %w", l.Lineage.Lineage, err)
 		}
-	}
-	if rules.sweep {
-		r.swept = r.now
 	}
 	if r.result.removed.any() {
 		r.announce(r.result.removed.String())
@@ -76,8 +73,9 @@ func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules
 		return err
 	}
 	r.result.going(l, plan)
-	if catalogue.Shows(r.repo, owner.Absent()) && !retained.GivenUp {
-		r.await(l, plan)
+	shows := catalogue.Shows(r.repo, owner.Absent()) && !retained.GivenUp
+	if shows {
+		r.foresee(l, plan)
 	}
 	if why := cmp.Or(unclear(l), lacking(l, plan, incomplete)); why != "" {
 		r.waitFor("%s", why)
@@ -86,7 +84,8 @@ func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules
 	if owner.Foreign() {
 		return nil // what will be removed from it, once it counts as deleted, is shown meanwhile
 	}
-	if rules.idle || rules.policy.Empty() && !rules.sweep && !retained.GivenUp {
+	sweep := r.now.Sub(r.swept[l.Lineage.Lineage]) >= sweepInterval
+	if rules.idle || rules.policy.Empty() && !sweep && !retained.GivenUp {
 		return nil
 	}
 	if seen := r.facts.seen[l.Lineage.Lineage]; !retained.GivenUp && r.now.Before(rules.notice.ends(seen)) {
@@ -102,30 +101,64 @@ func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules
 			plan = retention.Plan{}
 		}
 	}
-	return r.clean(ctx, l, plan, rules.sweep)
+	if !retained.GivenUp {
+		r.await(l, plan, shows)
+	}
+	return r.clean(ctx, l, plan, sweep)
 }
 
-// await notes the backups that could be held before they are deleted, if they have an object. Without one they stay until they have it.
-func (r *run) await(l *inventory.Lineage, plan retention.Plan) {
+// foresee notes the backups that a plan removes, now or later, of which each can have an object. Those that have one keep it.
+func (r *run) foresee(l *inventory.Lineage, plan retention.Plan) {
 	name := l.Lineage.Lineage
 	for _, b := range plan.Going() {
-		r.candidates = append(r.candidates, r.place(name, b.ID))
-		if r.facts.object(name, b.ID) == nil {
-			r.awaited[name] = true
+		object, where := r.facts.object(name, b.ID), r.place(name, b.ID)
+		switch {
+		case object != nil && object.Spec.Found != nil, object == nil && r.shown[where]:
+			r.shows[where] = true
+		case object == nil:
+			r.later = append(r.later, where)
 		}
 	}
 }
 
-// next are the backups that have an object because they are deleted next. Those that have one already keep it.
+// await notes the backups that this run would remove if they had an object that says what they are, with which they can be held.
+func (r *run) await(l *inventory.Lineage, plan retention.Plan, shows bool) {
+	name, described := l.Lineage.Lineage, 0
+	var missing []v1alpha1.FoundBackup
+	for _, b := range plan.Going() {
+		object, where := r.facts.object(name, b.ID), r.place(name, b.ID)
+		switch {
+		case object != nil && object.Status.Plan != nil:
+			described++
+			continue
+		case object == nil && !shows:
+			continue
+		case object == nil && !r.shown[where]:
+			missing = append(missing, where)
+		}
+		r.awaited[name]++
+	}
+	if described < removalsPerRun { // else it is those that wait, perhaps for the end of an object lock: other lineages go first
+		r.due = append(r.due, missing...)
+	}
+}
+
+// next are the backups that have an object because they are removed: those that have one already, then those for which a removal waits,
+// and, as long as there are few, those that are removed later.
 func (r *run) next() map[v1alpha1.FoundBackup]bool {
-	next := map[v1alpha1.FoundBackup]bool{}
-	for _, known := range []bool{true, false} {
-		for _, where := range r.candidates {
-			if r.memory.going[where] == known && len(next) < removalsPerRun {
+	next, room := map[v1alpha1.FoundBackup]bool{}, removalsPerRun
+	maps.Copy(next, r.shows)
+	add := func(places []v1alpha1.FoundBackup) {
+		for _, where := range places {
+			if room > 0 && !next[where] {
 				next[where] = true
+				room--
 			}
 		}
 	}
+	add(r.due)
+	room = min(room, removalsPerRun-len(next))
+	add(r.later)
 	return next
 }
 
@@ -183,16 +216,8 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 		r.waitFor("Nothing is removed from lineage %s while Restore %s may read it.", name, reading)
 		return nil
 	}
-	for _, b := range plan.Going() {
-		if r.result.removed.backups >= removalsPerRun {
-			return nil // WAL comes when all are gone
-		}
-		if err := r.removeBackup(ctx, name, b.ID); err != nil {
-			return err
-		}
-	}
-	if r.awaited[name] {
-		return nil
+	if done, err := r.removeBackups(ctx, name, plan); err != nil || !done {
+		return err // WAL comes when all are gone
 	}
 	if err := r.removeWAL(ctx, name, plan.KeepWAL); err != nil || !sweep {
 		return err
@@ -200,7 +225,32 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 	ids, bytes, err := backup.SweepOrphans(ctx, r.store, name, r.now.Add(-orphanAge))
 	r.result.removed.orphans += len(ids)
 	r.result.removed.bytes += bytes
+	if err == nil || errors.Is(err, objstore.ErrLocked) || errors.Is(err, backup.ErrTooLarge) {
+		r.swept[name] = r.now
+	}
 	return err
+}
+
+// removeBackups removes the backups of a plan. False: some of them stay for now.
+func (r *run) removeBackups(ctx context.Context, lineage string, plan retention.Plan) (done bool, err error) {
+	waiting := 0
+	for _, b := range plan.Going() {
+		if r.result.removed.backups >= removalsPerRun {
+			r.waitFor("More backups of lineage %s are deleted by the next run: one run deletes %d backups of a repository at most.", lineage, removalsPerRun)
+			return false, nil
+		}
+		waits, err := r.removeBackup(ctx, lineage, b.ID)
+		if err != nil {
+			return false, err
+		}
+		if waits {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		r.waitFor("%d backups of lineage %s are not deleted before each has a Backup object whose status says what it is, so that it can be held.", waiting, lineage)
+	}
+	return r.awaited[lineage] == 0, nil
 }
 
 // removeWAL removes WAL before a segment, but for what backups need that are still there.
@@ -215,24 +265,25 @@ func (r *run) removeWAL(ctx context.Context, lineage string, before uint64) erro
 	return err
 }
 
-// removeBackup deletes the Backup object, whose finalizer deletes the data; or the data, where there is no object.
-func (r *run) removeBackup(ctx context.Context, lineage, id string) error {
+// removeBackup deletes the Backup object, whose finalizer deletes the data; or the data, where there is no object. It says whether the
+// backup waits for its object.
+func (r *run) removeBackup(ctx context.Context, lineage, id string) (waits bool, err error) {
 	object := r.facts.object(lineage, id)
 	switch {
 	case object != nil && object.Status.Plan != nil:
-		return r.expire(ctx, object)
-	case object != nil, r.shown[r.place(lineage, id)], r.awaited[lineage]:
-		return nil // its object is new, and doesn't say yet what it is, or comes with the next run: it could be held
+		return false, r.expire(ctx, object)
+	case object != nil, r.shown[r.place(lineage, id)], r.awaited[lineage] > 0:
+		return true, nil // its object is new, and doesn't say yet what it is, or comes with the next run: it could be held
 	}
 	freed, err := backup.Delete(ctx, r.store, lineage, id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	r.result.removed.backups++
 	r.result.removed.bytes += freed
 	r.result.removed.directly = true
 	log.FromContext(ctx).Info("Removed a backup that no rule keeps", "repository", r.repo.Name, "lineage", lineage, "backup", id)
-	return nil
+	return false, nil
 }
 
 // expire marks the Backup, so that its data goes whatever its deletionPolicy says, and deletes it.

@@ -5,6 +5,7 @@ package pruning
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,12 +57,13 @@ type Pruner struct {
 type memory struct {
 	running sync.Mutex
 	reader  *inventory.Reader
-	swept   time.Time
+	// swept says when each lineage was last looked through for what interrupted backups have left.
+	swept map[string]time.Time
 	// seen says since when the lineages are known, also those for which the status has no room.
 	seen map[string]time.Time
 	// written says which of them were written here.
 	written map[string]bool
-	// going are backups that get an object because they are deleted next, as the last run has found them.
+	// going are the backups that have an object because they are removed, as the last run has found them; nil: there was none yet.
 	going map[v1alpha1.FoundBackup]bool
 }
 
@@ -77,7 +79,7 @@ func (k *Pruner) memoryOf(uid types.UID) *memory {
 		k.known = map[types.UID]*memory{}
 	}
 	if k.known[uid] == nil {
-		k.known[uid] = &memory{reader: inventory.NewReader()}
+		k.known[uid] = &memory{reader: inventory.NewReader(), swept: map[string]time.Time{}}
 	}
 	return k.known[uid]
 }
@@ -101,11 +103,13 @@ type run struct {
 	lineages []inventory.Lineage
 	// shown are the backups that have objects of the catalogue, or get them in this run.
 	shown map[v1alpha1.FoundBackup]bool
-	// candidates are backups that no rule keeps and that could be held if they have an object, and awaited are the lineages of which
-	// some have none yet.
-	candidates []v1alpha1.FoundBackup
-	awaited    map[string]bool
-	result     Result
+	// Of the backups that no rule keeps, shows are those of an object that was made for what was found. The others get one if there is
+	// room: due are those that this run would have removed, later those that it leaves alone.
+	shows      map[v1alpha1.FoundBackup]bool
+	due, later []v1alpha1.FoundBackup
+	// awaited is how many backups of a lineage stay only because they have no object yet that says what they are.
+	awaited map[string]int
+	result  Result
 }
 
 // Run looks the repository through and removes what is to be removed. Mark is kept in the result.
@@ -197,6 +201,7 @@ func (r *run) remember() {
 			}
 		}
 	}
+	maps.DeleteFunc(r.memory.swept, func(name string, _ time.Time) bool { return seen[name].IsZero() })
 	r.memory.seen, r.facts.seen = seen, seen
 	r.memory.written, r.facts.written = written, written
 }

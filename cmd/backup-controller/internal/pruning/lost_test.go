@@ -31,20 +31,30 @@ func lost(t *testing.T, backups int) *bucket {
 	t.Helper()
 	b := newBucket(t, v1alpha1.RetentionSpec{KeepWithin: "1d", NoticePeriod: &metav1.Duration{}})
 	b.Store = mem.NewAt(func() time.Time { return at(5) })
+	b.lose("8-g1", backups)
+	return b
+}
+
+// lose adds the backups of a lineage of that cluster, which need segment 2 of two.
+func (b *bucket) lose(lineage string, backups int) {
+	b.Helper()
 	_, err := layout.Claim(b.Context(), b, layout.Lineage{
-		Lineage: "8-g1", Writer: layout.Writer{UID: "u8", Namespace: "demo", Name: "lost"}, SegmentSize: segmentSize, Created: at(0),
+		Lineage: lineage, Writer: layout.Writer{UID: "u8", Namespace: "demo", Name: "lost"}, SegmentSize: segmentSize, Created: at(0),
 	})
 	b.must(err)
-	name, dir := postgres.Segment{Timeline: 1, Number: 2, SegSize: segmentSize}.Name(), b.TempDir()
+	for number := uint64(1); number <= 2; number++ {
+		name := postgres.Segment{Timeline: 1, Number: number, SegSize: segmentSize}.Name()
+		b.must(wal.New(b).Put(b.Context(), lineage, name, []byte(name), wal.Info{Writer: "test"}))
+	}
+	dir := b.TempDir()
 	b.must(errors.Join(
-		wal.New(b).Put(b.Context(), "8-g1", name, []byte(name), wal.Info{Writer: "test"}),
 		os.MkdirAll(filepath.Join(dir, "global"), 0o700), os.WriteFile(filepath.Join(dir, "PG_VERSION"), []byte("17\n"), 0o600),
 		os.WriteFile(filepath.Join(dir, "global/pg_control"), []byte(strings.Repeat("c", 8192)), 0o600),
 	))
 	for n := range backups {
 		began := at(2).Add(time.Duration(n) * time.Second)
 		_, err := backup.Write(b.Context(), b, backup.Source{
-			DataDir: dir, Lineage: "8-g1", SystemIdentifier: "8", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: segmentSize,
+			DataDir: dir, Lineage: lineage, SystemIdentifier: "8", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: segmentSize,
 			Cluster: backup.Cluster{Namespace: "demo", Name: "lost", UID: "u8"},
 			Start: func(context.Context) (backup.Started, error) {
 				return backup.Started{LSN: 2*segmentSize + 40, Timeline: 1, Time: began}, nil
@@ -55,7 +65,6 @@ func lost(t *testing.T, backups int) *bucket {
 		}, backup.Options{ID: fmt.Sprintf("b%03d", n)})
 		b.must(err)
 	}
-	return b
 }
 
 // pruner remembers what it has seen.
@@ -104,17 +113,21 @@ func TestStatusHasRoomForALostLineageThatLosesSomething(t *testing.T) {
 func TestABackupThatCouldBeHeldIsNotDeletedBeforeItHasAnObject(t *testing.T) {
 	b := lost(t, 2)
 	pruner := b.pruner()
-	r := &run{Pruner: pruner, memory: pruner.memoryOf(b.repo.UID), repo: b.repo, store: b, now: now, facts: &facts{}, awaited: map[string]bool{}}
-	l, going := someLineages(1, "8-g1")[0], retention.Plan{Verdicts: []retention.Verdict{{Backup: retention.Backup{ID: "b000"}}}}
-	r.await(&l, going)
-	b.must(r.removeBackup(b.Context(), "8-g1", "b000"))
-	if where := r.place("8-g1", "b000"); b.backups("8-g1") != "b000 b001" || !r.next()[where] {
-		t.Errorf("backups %s stay, and %v get an object", b.backups("8-g1"), r.next())
+	r := &run{
+		Pruner: pruner, memory: pruner.memoryOf(b.repo.UID), repo: b.repo, store: b, now: now, facts: &facts{}, awaited: map[string]int{},
 	}
-	r.awaited = map[string]bool{} // that of a lineage that is given up
-	b.must(r.removeBackup(b.Context(), "8-g1", "b000"))
-	if b.backups("8-g1") != "b001" {
-		t.Errorf("backups %s stay", b.backups("8-g1"))
+	l, going := someLineages(1, "8-g1")[0], retention.Plan{Verdicts: []retention.Verdict{{Backup: retention.Backup{ID: "b000"}}}}
+	r.await(&l, going, true)
+	waits, err := r.removeBackup(b.Context(), "8-g1", "b000")
+	b.must(err)
+	if where := r.place("8-g1", "b000"); b.backups("8-g1") != "b000 b001" || !r.next()[where] || !waits {
+		t.Errorf("backups %s stay, and %v get an object; it waits %t", b.backups("8-g1"), r.next(), waits)
+	}
+	r.awaited = map[string]int{} // that of a lineage that is given up
+	waits, err = r.removeBackup(b.Context(), "8-g1", "b000")
+	b.must(err)
+	if b.backups("8-g1") != "b001" || waits {
+		t.Errorf("backups %s stay, it waits %t", b.backups("8-g1"), waits)
 	}
 }
 
