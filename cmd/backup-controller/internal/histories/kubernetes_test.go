@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -247,8 +248,21 @@ func (k *kubernetes) changeRepo(change func(*v1alpha1.BackupRepository)) {
 	}
 }
 
+// sameRules says that two policies keep the same: what is shown before it goes was shown of the former one already.
+func sameRules(a, b *v1alpha1.RetentionSpec) bool {
+	rules := func(spec *v1alpha1.RetentionSpec) v1alpha1.RetentionSpec {
+		only := *spec.DeepCopy()
+		only.NoticePeriod, only.DryRun = nil, false
+		return only
+	}
+	return reflect.DeepEqual(rules(a), rules(b))
+}
+
 func (k *kubernetes) newPolicy() {
-	k.policy, k.policySince = k.somePolicy(), time.Now()
+	former := k.policy
+	if k.policy = k.somePolicy(); !sameRules(former, k.policy) {
+		k.policySince = time.Now()
+	}
 	k.changeRepo(func(repo *v1alpha1.BackupRepository) { repo.Spec.Retention = k.policy })
 	k.note("%s has another policy: %+v", k.name, k.policy)
 }
