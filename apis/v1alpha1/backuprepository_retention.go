@@ -104,8 +104,8 @@ type LineageStatus struct {
 	// Damaged are the ids of backups whose manifest can't be read, at most ten. Nothing is deleted while there is one.
 	// +optional
 	Damaged []string `json:"damaged,omitempty"`
-	// Unreadable says why lineage.json or the history of a timeline can't be read, if that is so. Nothing is deleted from the
-	// lineage then.
+	// Unreadable says why lineage.json, the history of a timeline or the claim of a backup can't be read, if that is so. Nothing is
+	// deleted from the lineage then.
 	// +optional
 	Unreadable string `json:"unreadable,omitempty"`
 	// RecoverableFrom is the start of the newest period of which every point can be restored; recoverableTo is its end. If

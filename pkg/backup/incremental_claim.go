@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/layout"
@@ -55,7 +56,7 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage,
 			continue // its backup has ended meanwhile
 		}
 		if err != nil {
-			return fmt.Errorf("no pack may be removed while %s can't be read: %w", info.Key, err)
+			return fmt.Errorf("no pack may be removed while a claim can't be read: %w", err)
 		}
 	}
 	return nil
@@ -66,7 +67,7 @@ func claimant(key string) string { return path.Base(path.Dir(key)) }
 
 func (u usedPacks) addClaim(ctx context.Context, store objstore.Store, info objstore.Info) error {
 	if info.Size > maxClaim {
-		return fmt.Errorf("%w: it has %d bytes", objstore.ErrTooLarge, info.Size)
+		return &CorruptError{Object: info.Key, Detail: fmt.Sprintf("it has %d bytes, which no claim has", info.Size)}
 	}
 	stored := &remote{ctx: ctx, store: store, key: info.Key, end: maxClaim + 1}
 	rest, err := splitPacks(&allowance{from: stored, total: maxClaim}, u.add)
@@ -76,7 +77,10 @@ func (u usedPacks) addClaim(ctx context.Context, store objstore.Store, info objs
 	if err == nil {
 		err = unmarshalRest(rest, &claim{})
 	}
-	return err
+	if err != nil {
+		return &CorruptError{Object: info.Key, Detail: strings.ReplaceAll(err.Error(), "\n", ": ")}
+	}
+	return nil
 }
 
 // dropClaims removes claims: those of one backup, or, of all backups if id is empty, those that were put before a time.

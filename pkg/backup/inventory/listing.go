@@ -113,7 +113,7 @@ func (r *Reader) readHistories(ctx context.Context, store objstore.Store, l *lis
 				bad = err != nil
 			}
 			if bad {
-				l.Unreadable = cmp.Or(l.Unreadable, shorten(fmt.Sprintf("%s: %v", info.Key, err)))
+				l.Unreadable = cmp.Or(l.Unreadable, Shorten(fmt.Sprintf("%s: %v", info.Key, err)))
 				continue
 			}
 			if err != nil {

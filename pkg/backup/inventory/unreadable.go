@@ -15,7 +15,7 @@ func unreadable(ctx context.Context, store objstore.Store, name, why string) (Li
 		if err != nil {
 			return Lineage{}, err
 		}
-		l.Lineage.Lineage, l.Unreadable = name, shorten(why)
+		l.Lineage.Lineage, l.Unreadable = name, Shorten(why)
 		if strings.HasPrefix(info.Key, layout.WALPrefix(name)) {
 			l.WALBytes += info.Size
 		} else {
@@ -34,7 +34,9 @@ func (l *Lineage) Known() bool { return l.Writer.UID != "" }
 // maxWhy bounds what a status takes of an error, which may quote a bucket.
 const maxWhy = 300
 
-func shorten(text string) string {
+// Shorten makes one line of an error, of a length that a status takes.
+func Shorten(text string) string {
+	text = strings.ReplaceAll(text, "\n", ": ")
 	if len(text) <= maxWhy {
 		return text
 	}

@@ -101,7 +101,7 @@ func TestALineageWhoseObjectsStayLeavesPlacesToAnother(t *testing.T) {
 	}
 }
 
-// TestWALStaysWhileABackupThatNeedsItCanNotBeHeldYet, and status says so; the sweep is made up for.
+// TestWALStaysWhileABackupThatNeedsItCanNotBeHeldYet, and status says so; the sweep needs no objects.
 func TestWALStaysWhileABackupThatNeedsItCanNotBeHeldYet(t *testing.T) {
 	b := lost(t, 3)
 	b.known("8-g1")
@@ -112,7 +112,7 @@ func TestWALStaysWhileABackupThatNeedsItCanNotBeHeldYet(t *testing.T) {
 		if message := b.repo.Status.Retention.Message; b.segments("8-g1") != 2 || !strings.HasPrefix(message, "2 backups of lineage 8-g1 are not deleted before each has a Backup object") {
 			t.Errorf("%d segments stay; %q", b.segments("8-g1"), message)
 		}
-		if !memory.swept["8-g1"].IsZero() {
+		if memory.swept["8-g1"].IsZero() {
 			t.Errorf("swept: %v", memory.swept)
 		}
 	}

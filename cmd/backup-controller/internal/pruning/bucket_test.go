@@ -210,7 +210,7 @@ func TestAPolicyThatRemovesOnlyWALIsShownBeforeItDoes(t *testing.T) {
 
 // TestADamagedLineageIsNamedAndOnlyItStaysAsItIs while the others are kept as the policy says.
 func TestADamagedLineageIsNamedAndOnlyItStaysAsItIs(t *testing.T) {
-	history := layout.HistoryPrefix("8-g1") + "00000002.history"
+	history, claimed := layout.HistoryPrefix("8-g1")+"00000002.history", layout.ClaimKey("8-g1", "b9", "run")
 	for name, damage := range map[string]func(*bucket) (key string){
 		"lineage.json is damaged": func(b *bucket) string {
 			b.must(b.Put(b.Context(), layout.LineageKey("8-g1"), []byte("{"), objstore.PutOptions{}))
@@ -224,24 +224,34 @@ func TestADamagedLineageIsNamedAndOnlyItStaysAsItIs(t *testing.T) {
 			b.must(b.Put(b.Context(), history, []byte("garbage"), objstore.PutOptions{}))
 			return history
 		},
+		"a claim is damaged": func(b *bucket) string {
+			b.must(b.Put(b.Context(), claimed, []byte("garbage"), objstore.PutOptions{}))
+			return claimed
+		},
+		"a claim is too large": func(b *bucket) string {
+			b.must(b.Put(b.Context(), claimed, make([]byte, 64<<20+1), objstore.PutOptions{}))
+			return claimed
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
 			b.claim("8-g1")
+			b.claim("9-g1")
 			b.fill("7-g1", 2, 4)
 			b.fill("8-g1", 2, 4)
+			b.fill("9-g1", 2, 4)
 			key := damage(b)
 			status := b.run()
 			if got := b.backups("8-g1"); got != "b2 b4" || b.segments("8-g1") != 9 {
 				t.Errorf("of the damaged lineage, %s and %d segments stay", got, b.segments("8-g1"))
 			}
-			if got := b.backups("7-g1"); got != "b4" {
-				t.Errorf("of the other lineage, %s stay", got)
+			if one, other := b.backups("7-g1"), b.backups("9-g1"); one != "b4" || other != "b4" {
+				t.Errorf("of the other lineages, %s and %s stay", one, other)
 			}
 			if message := status.Retention.Message; !strings.Contains(message, "Nothing is removed from lineage 8-g1") || !strings.Contains(message, key) {
 				t.Errorf("it says %q", message)
 			}
-			if n := len(status.Lineages); n != 2 {
+			if n := len(status.Lineages); n != 3 {
 				t.Fatalf("%d lineages", n)
 			}
 			for _, l := range status.Lineages {
@@ -271,5 +281,21 @@ func TestTheBackupsThatWereFoundInALineageStayWhileItCanNotBeRead(t *testing.T) 
 	b.must(b.Put(b.Context(), layout.LineageKey("8-g1"), []byte("{"), objstore.PutOptions{}))
 	if b.run(); found() != 2 {
 		t.Errorf("%d are left", found())
+	}
+}
+
+// TestTheDamagedClaimOfABackupThatIsNoLongerWrittenIsDeletedInTheEnd: nothing else would ever be.
+func TestTheDamagedClaimOfABackupThatIsNoLongerWrittenIsDeletedInTheEnd(t *testing.T) {
+	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
+	b.fill("7-g1", 2, 4)
+	written := b.Store
+	b.Store = mem.NewAt(func() time.Time { return at(7) })
+	b.must(b.Put(b.Context(), layout.ClaimKey("7-g1", "b9", "run"), []byte("garbage"), objstore.PutOptions{}))
+	for info, err := range written.List(b.Context(), "", "") {
+		content, errGet := written.Get(b.Context(), info.Key, 1<<30)
+		b.must(errors.Join(err, errGet, b.Put(b.Context(), info.Key, content, objstore.PutOptions{})))
+	}
+	if status := b.run(); b.backups("7-g1") != "b4" || status.Retention.Message != "" {
+		t.Errorf("%s stay: %s", b.backups("7-g1"), status.Retention.Message)
 	}
 }

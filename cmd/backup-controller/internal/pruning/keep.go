@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -44,6 +45,9 @@ func (r *run) keep(ctx context.Context) error {
 			r.waitFor("Some data in lineage %s that no rule keeps can't be deleted yet. %s", l.Lineage.Lineage, objstore.Explain(err))
 		case errors.Is(err, backup.ErrTooLarge):
 			r.waitFor("Some data in lineage %s that no rule keeps can't be deleted: %v.", l.Lineage.Lineage, err)
+		case isDamage(err):
+			r.result.damaged(l.Lineage.Lineage, err)
+			r.waitFor("Nothing is removed from lineage %s while something in it can't be read: %s.", l.Lineage.Lineage, r.result.unreadable[l.Lineage.Lineage])
 		case err != nil:
 			return fmt.Errorf("lineage %s: %w", l.Lineage.Lineage, err)
 		}
@@ -52,6 +56,11 @@ func (r *run) keep(ctx context.Context) error {
 		r.announce(r.result.removed.String())
 	}
 	return nil
+}
+
+// isDamage says that something of the lineage is not as it was written. Then it stays as it is, and only it.
+func isDamage(err error) bool {
+	return errors.Is(err, backup.ErrCorrupt) || errors.Is(err, backup.ErrFormat) || layout.Damaged(err)
 }
 
 func (r *run) keepLineage(ctx context.Context, l *inventory.Lineage, rules rules) error {
@@ -216,12 +225,19 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 		r.waitFor("Nothing is removed from lineage %s while Restore %s may read it.", name, reading)
 		return nil
 	}
+	if sweep { // first, as a damaged claim that it removes would keep all else
+		if err := r.sweep(ctx, name); err != nil {
+			return err
+		}
+	}
 	if done, err := r.removeBackups(ctx, name, plan); err != nil || !done {
 		return err // WAL comes when all are gone
 	}
-	if err := r.removeWAL(ctx, name, plan.KeepWAL); err != nil || !sweep {
-		return err
-	}
+	return r.removeWAL(ctx, name, plan.KeepWAL)
+}
+
+// sweep removes what interrupted backups have left.
+func (r *run) sweep(ctx context.Context, name string) error {
 	ids, bytes, err := backup.SweepOrphans(ctx, r.store, name, r.now.Add(-orphanAge))
 	r.result.removed.orphans += len(ids)
 	r.result.removed.bytes += bytes

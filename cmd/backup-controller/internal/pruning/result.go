@@ -1,6 +1,7 @@
 package pruning
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -35,6 +36,8 @@ type Result struct {
 	waits       []string // sentences about what stays for now
 	removed     removed
 	losing      []string // lineages that nobody here writes and that lose something
+	// unreadable says of lineages what in them was found damaged when something was to be removed.
+	unreadable map[string]string
 	// Again: status has something now that the next run waits for.
 	Again bool
 }
@@ -71,6 +74,14 @@ func (r *Result) going(l *inventory.Lineage, plan retention.Plan) {
 	}
 }
 
+// damaged notes what in a lineage can't be read.
+func (r *Result) damaged(lineage string, err error) {
+	if r.unreadable == nil {
+		r.unreadable = map[string]string{}
+	}
+	r.unreadable[lineage] = inventory.Shorten(err.Error())
+}
+
 // describe says what is in the repository.
 func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.Lineage, f *facts) {
 	listed := r.listed(repo, lineages)
@@ -83,6 +94,7 @@ func (r *Result) describe(repo *v1alpha1.BackupRepository, lineages []inventory.
 			status := describeLineage(l, owner, lastFailure(f.backups, repo.Name, l.Lineage.Lineage))
 			status.FirstSeen, status.GiveUp = stamp(f.seen[l.Lineage.Lineage]), giveUpSentence(l, owner)
 			status.WrittenHere = f.written[l.Lineage.Lineage]
+			status.Unreadable = cmp.Or(status.Unreadable, r.unreadable[l.Lineage.Lineage])
 			r.Lineages = append(r.Lineages, status)
 		}
 	}
