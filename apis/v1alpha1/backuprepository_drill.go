@@ -47,6 +47,12 @@ type RepositoryDrill struct {
 	// Resources of the restored cluster. By default, those of the cluster that was backed up.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
+	// AcceptRecorded names fields of the recorded PostgresCluster that a drill takes although the repository is neither encrypted nor
+	// signed and the cluster no longer exists, as acceptRecorded of a Restore does.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	AcceptRecorded []RecordedField `json:"acceptRecorded,omitempty"`
 	// TimeoutSeconds is how long a drill may take before it has failed. The default is a day.
 	// +optional
 	// +kubebuilder:default=86400

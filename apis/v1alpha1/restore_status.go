@@ -138,6 +138,15 @@ type RestorePlan struct {
 	// +optional
 	// +listType=atomic
 	Dropped []string `json:"dropped,omitempty"`
+	// Accepted are the fields that are taken from such a repository because acceptRecorded of spec.destination.newCluster names
+	// them, with their values.
+	// +optional
+	// +listType=atomic
+	Accepted []AcceptedField `json:"accepted,omitempty"`
+	// RecordedBy is the PostgresCluster that the backup says it is of, where fields are dropped or accepted. Without encryption and
+	// signatures, anybody who can write to the bucket could have written that.
+	// +optional
+	RecordedBy *RecordedCluster `json:"recordedBy,omitempty"`
 }
 
 // CreatedCluster identifies a PostgresCluster by name and UID.

@@ -275,6 +275,13 @@ type NewCluster struct {
 	// they were. The subscriptions of a copy would take changes away from the original cluster. The default is Disabled.
 	// +optional
 	Subscriptions SubscriptionPolicy `json:"subscriptions,omitempty"`
+	// AcceptRecorded names fields of the recorded PostgresCluster that are taken although the repository is neither encrypted nor signed,
+	// such as spec.scheduling.tolerations. Whoever can write to the bucket decides what they contain: look at status.plan.dropped and
+	// status.plan.accepted of a Restore with mode Plan first. Images are never taken.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	AcceptRecorded []RecordedField `json:"acceptRecorded,omitempty"`
 }
 
 // SubscriptionPolicy says what happens to logical subscriptions in restored data.

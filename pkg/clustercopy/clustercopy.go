@@ -43,6 +43,8 @@ type Copy struct {
 	TargetTime string
 	Storage    *v1alpha1.NewStorage
 	Resources  *v1alpha1.Resources
+	// AcceptRecorded are the fields that it takes from a repository that is neither encrypted nor signed.
+	AcceptRecorded []v1alpha1.RecordedField
 }
 
 // quiet are the parameters of a copy that nobody shall notice: a subscription in it would take the changes that are for
@@ -66,7 +68,7 @@ func (c Copy) Restore() *v1alpha1.Restore {
 			}},
 			Destination: v1alpha1.RestoreDestination{NewCluster: &v1alpha1.NewCluster{
 				Name: c.Name, Temporary: true, SuperuserAccess: ptr.To(true), Parameters: quiet,
-				Storage: c.Storage, Resources: c.Resources,
+				Storage: c.Storage, Resources: c.Resources, AcceptRecorded: c.AcceptRecorded,
 			}},
 		},
 	}

@@ -32,21 +32,32 @@ func New(t testing.TB, numbers ...uint64) *mem.Store {
 	return WithLogins(t, nil, numbers...)
 }
 
+// shop is what the backup has recorded of its cluster, where nothing else is said.
+const shop = `{"spec":{"version":17,"storage":{"size":"1Gi"},"bootstrap":{"initdb":{"database":"shop","owner":"keeper"}},"archive":{"repository":{"name":"repo"}}}}`
+
+// WithRecord makes the same, with another record of the cluster in the backup.
+func WithRecord(t testing.TB, object string, numbers ...uint64) *mem.Store {
+	t.Helper()
+	store := mem.New()
+	fill(t, store, nil, object, numbers...)
+	return store
+}
+
 // WithLogins makes the same, with Secrets in the backup.
 func WithLogins(t testing.TB, secrets []backup.Secret, numbers ...uint64) *mem.Store {
 	t.Helper()
 	store := mem.New()
-	fill(t, store, secrets, numbers...)
+	fill(t, store, secrets, shop, numbers...)
 	return store
 }
 
 // Fill makes the same in a store that is given, such as one that encrypts.
 func Fill(t testing.TB, store objstore.Store, numbers ...uint64) {
 	t.Helper()
-	fill(t, store, nil, numbers...)
+	fill(t, store, nil, shop, numbers...)
 }
 
-func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, numbers ...uint64) {
+func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, object string, numbers ...uint64) {
 	t.Helper()
 	ctx := t.Context()
 	Claim(t, store, Lineage, Minute(0))
@@ -61,7 +72,7 @@ func fill(t testing.TB, store objstore.Store, secrets []backup.Secret, numbers .
 			t.Fatal(err)
 		}
 	}
-	writeBackup(t, store, secrets)
+	writeBackup(t, store, secrets, object)
 }
 
 // Claim makes a lineage of the cluster shop.
@@ -87,7 +98,7 @@ func claim(t testing.TB, store objstore.Store, lineage string, created time.Time
 	}
 }
 
-func writeBackup(t testing.TB, store objstore.Store, secrets []backup.Secret) {
+func writeBackup(t testing.TB, store objstore.Store, secrets []backup.Secret, object string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"PG_VERSION": "17\n", "global/pg_control": "control", "backup_me": "x"} {
@@ -100,7 +111,7 @@ func writeBackup(t testing.TB, store objstore.Store, secrets []backup.Secret) {
 	}
 	_, err := backup.Write(t.Context(), store, backup.Source{
 		DataDir: dir, Lineage: Lineage, SystemIdentifier: "7", PGVersion: "17.5", PGMajor: 17, WALSegmentSize: seg,
-		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Secrets: secrets, Object: []byte(`{"spec":{"version":17,"storage":{"size":"1Gi"},"bootstrap":{"initdb":{"database":"shop","owner":"keeper"}},"archive":{"repository":{"name":"repo"}}}}`)},
+		Cluster: backup.Cluster{Name: "shop", Namespace: "demo", UID: "u", Secrets: secrets, Object: []byte(object)},
 		Start: func(context.Context) (backup.Started, error) {
 			return backup.Started{LSN: 3*seg + 0x28, Timeline: 1, Time: Minute(0)}, nil
 		},

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,14 @@ func TestWhenADrillIsWanted(t *testing.T) {
 		if got := o.wanted(); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+func TestADrillTakesOfARecordWhatItsRepositorySays(t *testing.T) {
+	o := drilling(0)
+	o.repo.Spec.Drill.AcceptRecorded = []v1alpha1.RecordedField{v1alpha1.RecordedTolerations}
+	if got := newRestore(o.repo, o.underWay()).Spec.Destination.NewCluster.AcceptRecorded; !slices.Equal(got, o.repo.Spec.Drill.AcceptRecorded) {
+		t.Errorf("the Restore accepts %q", got)
 	}
 }
 

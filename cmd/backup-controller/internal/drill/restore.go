@@ -17,7 +17,7 @@ func newRestore(repo *v1alpha1.BackupRepository, run *v1alpha1.DrillRun) *v1alph
 	spec := repo.Spec.Drill
 	return clustercopy.Copy{
 		Owner: repo, Kind: v1alpha1.KindBackupRepository, Name: run.Name, Cluster: spec.Cluster.Name, Repository: repo.Name,
-		TargetTime: run.TargetTime, Storage: spec.Storage, Resources: spec.Resources,
+		TargetTime: run.TargetTime, Storage: spec.Storage, Resources: spec.Resources, AcceptRecorded: spec.AcceptRecorded,
 	}.Restore()
 }
 

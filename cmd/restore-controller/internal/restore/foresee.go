@@ -101,11 +101,20 @@ func damaged(plan *v1alpha1.RestorePlan) string {
 		"Restore an older Backup without the condition PagesIntact to avoid them.", plan.DamagedPages)
 }
 
-// notTaken names what the new cluster doesn't get of the recorded one, where there is anything.
-func notTaken(plan *v1alpha1.RestorePlan) string {
-	if len(plan.Dropped) == 0 {
-		return ""
+// notTaken names what the new cluster doesn't get of the recorded one, and what it gets because a person accepts it, where there is
+// anything.
+func notTaken(plan *v1alpha1.RestorePlan) (text string) {
+	if len(plan.Dropped) > 0 {
+		text = fmt.Sprintf(" The repository is neither encrypted nor signed, so these parts of what it records of the PostgresCluster are not used: %s. "+
+			"Set again those that you need, in spec.destination.newCluster or in the new PostgresCluster.", strings.Join(plan.Dropped, ", "))
 	}
-	return fmt.Sprintf(" The repository is neither encrypted nor signed, so these parts of what it records of the PostgresCluster are not used: %s. "+
-		"Set again those that you need, in spec.destination.newCluster or in the new PostgresCluster.", strings.Join(plan.Dropped, ", "))
+	if len(plan.Accepted) > 0 {
+		names := make([]string, 0, len(plan.Accepted))
+		for _, accepted := range plan.Accepted {
+			names = append(names, accepted.Field)
+		}
+		text += fmt.Sprintf(" These are used as the backup has recorded them, because acceptRecorded names them: %s. status.plan.accepted has the values.",
+			strings.Join(names, ", "))
+	}
+	return text
 }

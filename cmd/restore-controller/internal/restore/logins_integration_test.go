@@ -4,6 +4,7 @@ package restore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,37 @@ func TestABucketWithoutEncryptionBringsNoSecrets(t *testing.T) {
 		if l.there(&corev1.Secret{ObjectMeta: l.meta(name)}) {
 			t.Errorf("Secret %s was created", name)
 		}
+	}
+}
+
+// The names of acceptRecorded are all that the API server takes, and each counts for what was planned only.
+func TestARestoreTakesOfARecordWhatAPersonAccepts(t *testing.T) {
+	const record = `{"spec":{"version":17,"storage":{"size":"1Gi"},"image":"evil:17","scheduling":{"priorityClassName":"%s","tolerations":[{"operator":"Exists"}]},` +
+		`"postgresql":{"parameters":{"shared_preload_libraries":"auto_explain"}}}}`
+	l := newLab(t)
+	l.store = buckettest.WithRecord(t, fmt.Sprintf(record, "gold"), 4, 5, 6)
+	into := func(accept []v1alpha1.RecordedField, mode v1alpha1.RestoreMode) *v1alpha1.Restore {
+		return l.fromBucket("", func(s *v1alpha1.RestoreSpec) { s.Destination.NewCluster.AcceptRecorded, s.Mode = accept, mode })
+	}
+	look := into(acceptable(), v1alpha1.RestorePlanOnly)
+	message := l.await(look, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	plan := look.Status.Plan
+	if !slices.Equal(plan.Dropped, []string{"spec.image"}) || len(plan.Accepted) != 3 || plan.RecordedBy == nil || plan.RecordedBy.Name != "shop" {
+		t.Errorf("dropped %q, accepted %+v, recorded by %+v", plan.Dropped, plan.Accepted, plan.RecordedBy)
+	}
+	if want := "acceptRecorded names them: spec.scheduling.tolerations, spec.scheduling.priorityClassName, spec.postgresql.parameters.shared_preload_libraries."; !strings.Contains(message, want) {
+		t.Error(message)
+	}
+	if err := l.Delete(t.Context(), look); err != nil {
+		t.Fatal(err)
+	}
+	l.eventually("the plan is deleted", func() bool { return !l.there(look) }, &message)
+	restore := into([]v1alpha1.RecordedField{v1alpha1.RecordedTolerations}, v1alpha1.RestoreExecute)
+	l.jobEnds(success(restore))
+	l.await(restore, metav1.ConditionTrue, v1alpha1.ReasonCompleted)
+	cluster := l.cluster("copy")
+	if l.there(cluster); len(cluster.Spec.Scheduling.Tolerations) != 1 || cluster.Spec.Scheduling.PriorityClassName != "" || cluster.Spec.PostgreSQL.Parameters != nil {
+		t.Errorf("%+v, parameters %v", cluster.Spec.Scheduling, cluster.Spec.PostgreSQL.Parameters)
 	}
 }
 

@@ -224,7 +224,7 @@ func (r *Reconciler) pin(o *observed, header *backup.Header, verdict pitr.Verdic
 		FetchBytes: fetchBytes(header), WriteBytes: header.Totals.LogicalBytes,
 		Target: verdict.Target.String(), StopAt: stopAt(verdict.StopAt),
 		DataGeneration: protocol.DataGeneration(o.restore.UID, 0),
-		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.dropped,
+		ArchivesTo:     into.archive, Secrets: into.secrets, Dropped: into.shown(), Accepted: into.accepted, RecordedBy: into.recordedBy(header),
 		DamagedPages: damagedPages(header),
 	}
 	o.foresee(reach)
@@ -245,7 +245,15 @@ func damagedPages(header *backup.Header) int64 {
 type taker struct {
 	image, archive string
 	secrets        []string
-	dropped        []string // of the recorded spec
+	admission
+}
+
+// recordedBy is the cluster whose record is not taken as it is.
+func (t taker) recordedBy(header *backup.Header) *v1alpha1.RecordedCluster {
+	if len(t.dropped)+len(t.accepted) == 0 {
+		return nil
+	}
+	return &v1alpha1.RecordedCluster{Namespace: header.Cluster.Namespace, Name: header.Cluster.Name, UID: header.Cluster.UID}
 }
 
 // takes says whether the destination can take what a backup holds.
@@ -256,7 +264,7 @@ func (r *Reconciler) takes(o *observed, header *backup.Header) (taker, flow.Outc
 	}
 	into := taker{archive: archiveTo(o, o.repository.Name)}
 	by := o.provenance()
-	spec, dropped, err := newSpec(header, o.restore, into.archive, by)
+	spec, admitted, err := newSpec(header, o.restore, into.archive, by)
 	if err == nil {
 		into.image, err = r.imageFor(header, spec, by)
 	}
@@ -264,7 +272,8 @@ func (r *Reconciler) takes(o *observed, header *backup.Header) (taker, flow.Outc
 		return taker{}, flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
 	secrets, planted := by.secretsOf(header, o.restore, spec)
-	into.secrets, into.dropped = secrets, append(dropped, planted...)
+	into.secrets, into.admission = secrets, admitted
+	into.dropped = append(into.dropped, planted...)
 	return into, flow.Next
 }
 

@@ -2,6 +2,8 @@ package restore
 
 import (
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,7 @@ func planted() v1alpha1.PostgresClusterSpec {
 	}}
 	spec.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "evil"}}
 	spec.Pods.Containers = []v1alpha1.PodContainer{{Name: "evil", Image: "evil:1"}}
+	spec.Pods.Env = []v1alpha1.EnvVar{{Name: "EVIL", Value: "true"}}
 	spec.RunAs = &v1alpha1.RunAs{UserID: ptr.To[int64](65532)}
 	spec.NetworkPolicy = &v1alpha1.NetworkPolicy{Clients: []v1alpha1.NetworkPeer{{CIDR: "0.0.0.0/0"}}}
 	spec.Services.RW.Type = "LoadBalancer"
@@ -46,11 +49,11 @@ func planted() v1alpha1.PostgresClusterSpec {
 func from(t *testing.T, spec v1alpha1.PostgresClusterSpec, wanted v1alpha1.NewCluster, by provenance) (*v1alpha1.PostgresClusterSpec, []string) {
 	t.Helper()
 	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, spec, true), Image: "evil:17"}}
-	got, dropped, err := newSpec(header, restoreInto(wanted), "repo", by)
+	got, admitted, err := newSpec(header, restoreInto(wanted), "repo", by)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return got, dropped
+	return got, admitted.dropped
 }
 
 func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
@@ -134,5 +137,86 @@ func TestABackupFromBeforeIsRestoredWithoutTheParametersThatAreRefusedToday(t *t
 	want := []string{"spec.postgresql.parameters.autovacuum", "spec.postgresql.parameters.ignore_system_indexes", "spec.postgresql.parameters.lc_messages"}
 	if !reflect.DeepEqual(dropped, want) {
 		t.Errorf("dropped %q", dropped)
+	}
+}
+
+// acceptable are all fields that a person can accept.
+func acceptable() []v1alpha1.RecordedField {
+	fields := []v1alpha1.RecordedField{
+		v1alpha1.RecordedImagePullSecrets, v1alpha1.RecordedMonitoring, v1alpha1.RecordedNetworkPolicy, v1alpha1.RecordedPods, v1alpha1.RecordedLog,
+		v1alpha1.RecordedRoleCertificates, v1alpha1.RecordedRoleParameters, v1alpha1.RecordedRolePasswords, v1alpha1.RecordedRunAs,
+		v1alpha1.RecordedNodeAffinity, v1alpha1.RecordedNodeSelector, v1alpha1.RecordedPriorityClassName, v1alpha1.RecordedTolerations,
+		v1alpha1.RecordedTopologySpread, v1alpha1.RecordedServices, v1alpha1.RecordedTLS,
+	}
+	for _, name := range []string{
+		"dynamic_library_path", "extension_control_path", "jit_provider", "local_preload_libraries", "oauth_validator_libraries",
+		"session_preload_libraries", "shared_preload_libraries",
+	} {
+		fields = append(fields, v1alpha1.RecordedParameter(name))
+	}
+	return fields
+}
+
+func TestAPersonAcceptsWhatABucketHasRecordedFieldByField(t *testing.T) {
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Namespace: "prod", Name: "shop", Object: recorded(t, planted(), true)}}
+	accepting := func(fields ...v1alpha1.RecordedField) (*v1alpha1.PostgresClusterSpec, admission) {
+		t.Helper()
+		spec, admitted, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{accept: fields})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return spec, admitted
+	}
+	spec, one := accepting(v1alpha1.RecordedTolerations, v1alpha1.RecordedRolePasswords)
+	if len(spec.Scheduling.Tolerations) != 1 || spec.Scheduling.PriorityClassName != "" || spec.Roles[0].PasswordSecret == nil || spec.Roles[0].CertificateSecret != nil {
+		t.Errorf("scheduling %+v, role %+v", spec.Scheduling, spec.Roles[0])
+	}
+	want := []v1alpha1.AcceptedField{
+		{Field: "spec.scheduling.tolerations", Value: `[{"operator":"Exists"}]`}, {Field: "spec.roles[web].passwordSecret", Value: `{"name":"other"}`},
+	}
+	if !reflect.DeepEqual(one.accepted, want) {
+		t.Errorf("accepted %+v", one.accepted)
+	}
+	spec, all := accepting(acceptable()...)
+	if want := []string{"spec.image", "spec.postgresql.extensionImages", "spec.postgresql.ldapPasswordSecret", "spec.pods.containers"}; !reflect.DeepEqual(all.dropped, want) {
+		t.Errorf("dropped although all was accepted that can be: %q", all.dropped)
+	}
+	if spec.Image != "" || len(spec.Pods.Containers) > 0 || len(spec.Pods.Env) != 1 || spec.PostgreSQL.Parameters["shared_preload_libraries"] != "evil" {
+		t.Errorf("%+v", spec)
+	}
+	if !one.like(all.accepted) || all.like(one.accepted) {
+		t.Error("what was not in the plan is like it")
+	}
+	plan := &v1alpha1.RestorePlan{Dropped: one.shown(), Accepted: one.accepted}
+	if text := notTaken(plan); !strings.Contains(text, "acceptRecorded names them: spec.scheduling.tolerations, spec.roles[web].passwordSecret.") {
+		t.Errorf("the condition says %q", text)
+	}
+	if by := (taker{admission: one}).recordedBy(header); by == nil || by.Namespace != "prod" || by.Name != "shop" {
+		t.Errorf("recorded by %+v", by)
+	}
+}
+
+func TestARecordWithManyFieldsFitsIntoAStatus(t *testing.T) {
+	spec := shopSpec()
+	for i := range 20_000 {
+		spec.Roles = append(spec.Roles, v1alpha1.Role{Name: strings.Repeat("r", 50) + strconv.Itoa(i), PasswordSecret: &v1alpha1.PasswordSecret{Name: "x"}})
+	}
+	header := &backup.Header{PGMajor: 17, Cluster: backup.Cluster{Object: recorded(t, spec, true)}}
+	_, admitted, err := newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", provenance{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := admitted.shown(); len(shown) != maxShown+1 || shown[maxShown] != "and 19937 more" {
+		t.Errorf("status names %d fields, the last %q", len(shown), shown[len(shown)-1])
+	}
+	accept := provenance{accept: []v1alpha1.RecordedField{v1alpha1.RecordedRolePasswords, v1alpha1.RecordedNodeSelector}}
+	if _, _, err = newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", accept); err == nil || !strings.Contains(err.Error(), "more than 64 fields") {
+		t.Errorf("%v", err)
+	}
+	spec.Roles = nil
+	spec.Scheduling.NodeSelector = map[string]string{"large": strings.Repeat("x", maxAccepted)}
+	header.Cluster.Object = recorded(t, spec, true)
+	if _, _, err = newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", accept); err == nil || !strings.Contains(err.Error(), "spec.scheduling.nodeSelector, as the backup has recorded it, takes") {
+		t.Errorf("%v", err)
 	}
 }

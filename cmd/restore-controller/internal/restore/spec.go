@@ -32,15 +32,18 @@ func archiveTo(o *observed, repository string) string {
 
 // newSpec is the spec of the cluster to create: that of the cluster that was backed up, with the overrides of the Restore.
 // An empty repository is none.
-// It names what of the record is dropped.
-func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string, by provenance) (*v1alpha1.PostgresClusterSpec, []string, error) {
+// It names what of the record is dropped or accepted.
+func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string, by provenance) (*v1alpha1.PostgresClusterSpec, admission, error) {
 	spec, err := recordedSpec(header.Cluster.Object)
 	if err != nil {
-		return nil, nil, err
+		return nil, admission{}, err
 	}
 	spec.Version = int32(header.PGMajor)
-	spec, dropped := by.admit(spec)
-	dropped = append(dropped, dropRefused(spec)...)
+	spec, admitted, err := by.admit(spec)
+	if err != nil {
+		return nil, admission{}, err
+	}
+	admitted.dropped = append(admitted.dropped, dropRefused(spec)...)
 	wanted := restore.Spec.Destination.NewCluster
 	if wanted.Image != "" {
 		spec.Image = wanted.Image
@@ -87,7 +90,7 @@ func newSpec(header *backup.Header, restore *v1alpha1.Restore, repository string
 		maps.Copy(merged, wanted.Parameters)
 		spec.PostgreSQL.Parameters = merged
 	}
-	return spec, dropped, resize(spec, wanted.Storage, header.Totals.LogicalBytes)
+	return spec, admitted, resize(spec, wanted.Storage, header.Totals.LogicalBytes)
 }
 
 // makeTemporary makes it the spec of a copy that leaves nothing behind. Its declared roles keep the passwords that the data

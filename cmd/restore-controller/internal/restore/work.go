@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,7 +35,11 @@ func (r *Reconciler) ensureCluster(ctx context.Context, o *observed) flow.Outcom
 	if header == nil {
 		return outcome
 	}
-	spec, _, err := newSpec(header, o.restore, archiveTo(o, o.restore.Status.Plan.Repository), o.provenance())
+	spec, admitted, err := newSpec(header, o.restore, archiveTo(o, o.restore.Status.Plan.Repository), o.provenance())
+	if err == nil && !admitted.like(o.restore.Status.Plan.Accepted) {
+		err = errors.New("what spec.destination.newCluster.acceptRecorded names has other values now than in status.plan.accepted: somebody has written to the " +
+			"bucket, or the cluster that was backed up was changed or deleted since; find out which before you create another Restore")
+	}
 	if err != nil {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
