@@ -5,7 +5,7 @@ import (
 )
 
 // ClusterFinding is a setting that does not fit what the primary does, or something else that a person should look at. Written by the db-controller, from
-// what the agent of the primary says.
+// what the agents say.
 type ClusterFinding struct {
 	// Reason of the finding, such as CheckpointsRequested. The runbook has an entry for each.
 	Reason string `json:"reason"`
@@ -37,4 +37,12 @@ const (
 	ReasonClockSkew = "ClockSkew"
 	// ReasonCertificateExpires: the certificate of the server ends soon.
 	ReasonCertificateExpires = "CertificateExpires"
+	// ReasonIndexDamaged: amcheck has found damage in an index of the primary.
+	ReasonIndexDamaged = "IndexDamaged"
+	// ReasonReplicaDamaged: a replica has damaged pages or indexes.
+	ReasonReplicaDamaged = "ReplicaDamaged"
+	// ReasonServiceUnreachable: an instance can't commit through the Service -rw.
+	ReasonServiceUnreachable = "ServiceUnreachable"
+	// ReasonServiceNotResolved: the name of the Service -rw can't be resolved in a pod of the cluster.
+	ReasonServiceNotResolved = "ServiceNotResolved"
 )

@@ -1,5 +1,7 @@
 package agentapi
 
+import "time"
+
 // LoadFinding is a setting that does not fit what a primary does, or something that a person should look at.
 type LoadFinding struct {
 	// Reason is one of those below.
@@ -16,6 +18,37 @@ type Findings struct {
 	Undecided []string `json:"undecided,omitempty"`
 }
 
+// Checks are what an instance has found in the deep checks that each agent does every few minutes.
+type Checks struct {
+	// Found is what is wrong by now.
+	Found []LoadFinding `json:"found,omitempty"`
+	// Damaged: pages or indexes of this instance are damaged.
+	Damaged bool `json:"damaged,omitempty"`
+	// Done are the checks by name: those below.
+	Done map[string]Check `json:"done,omitempty"`
+	// IndexesChecked and IndexesSkipped count those of the present round, and RoundEnded is when all had been gone through; zero: not yet.
+	IndexesChecked int64     `json:"indexesChecked,omitempty"`
+	IndexesSkipped int64     `json:"indexesSkipped,omitempty"`
+	RoundEnded     time.Time `json:"roundEnded,omitzero"`
+	// ClockAheadSeconds is the clock of the node against that of the API server; negative: it is behind.
+	ClockAheadSeconds float64 `json:"clockAheadSeconds,omitempty"`
+}
+
+// Check is how one ended last.
+type Check struct {
+	Time   time.Time `json:"time"`
+	Failed bool      `json:"failed,omitempty"`
+}
+
+// Names of deep checks.
+const (
+	CheckIndexes   = "indexes"
+	CheckChecksums = "checksums"
+	CheckService   = "service"
+	CheckDNS       = "dns"
+	CheckClock     = "clock"
+)
+
 // Reasons of findings. The API has the same, and its documentation says what to do about each.
 const (
 	FindingCheckpointsRequested = "CheckpointsRequested"
@@ -27,4 +60,8 @@ const (
 	FindingChecksumFailures     = "ChecksumFailures"
 	FindingClockSkew            = "ClockSkew"
 	FindingCertificateExpires   = "CertificateExpires"
+	FindingIndexDamaged         = "IndexDamaged"
+	FindingReplicaDamaged       = "ReplicaDamaged"
+	FindingServiceUnreachable   = "ServiceUnreachable"
+	FindingServiceNotResolved   = "ServiceNotResolved"
 )

@@ -56,6 +56,8 @@ type Status struct {
 	Fault *FaultStatus `json:"fault,omitempty"`
 	// Findings of a primary; nil: it has not looked yet.
 	Findings *Findings `json:"findings,omitempty"`
+	// Checks are the deep ones of this instance; nil: none has ended yet.
+	Checks *Checks `json:"checks,omitempty"`
 	// Adoption is the last one that the volume was told of.
 	Adoption *Adoption `json:"adoption,omitempty"`
 	// Copies of data generations on the volume.

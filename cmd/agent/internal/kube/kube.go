@@ -154,6 +154,32 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.do(request, into)
 }
 
+// Clock says how far the clock here is ahead of the API server's, whose answer tells the time in seconds; negative: it is behind.
+func (c *Client) Clock(ctx context.Context) (ahead time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/version", nil)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.authorize(request); err != nil {
+		return 0, err
+	}
+	sent := time.Now()
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	received := time.Now()
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, maxAnswer)); err != nil {
+		return 0, err
+	}
+	date, err := http.ParseTime(response.Header.Get("Date"))
+	if err != nil {
+		return 0, fmt.Errorf("the API server does not tell the time: %w", err)
+	}
+	return sent.Add(received.Sub(sent) / 2).Sub(date.Add(time.Second / 2)), nil
+}
+
 func (c *Client) authorize(request *http.Request) error {
 	token, err := os.ReadFile(c.tokenFile)
 	if err != nil {

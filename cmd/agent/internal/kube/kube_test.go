@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"howdah.dev/howdah/test/testkit/authority"
 )
@@ -68,6 +69,18 @@ func TestARunningAgentTrustsTheNextCAOfTheAPIServer(t *testing.T) {
 	}
 	if protocol != "HTTP/2.0" {
 		t.Errorf("it speaks %s", protocol)
+	}
+}
+
+func TestTheClockIsComparedWithTheServers(t *testing.T) {
+	offset := time.Duration(0)
+	c, _ := client(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(offset).UTC().Format(http.TimeFormat))
+	})
+	for _, offset = range []time.Duration{0, time.Hour, -time.Hour} {
+		if ahead, err := c.Clock(t.Context()); err != nil || (ahead+offset).Abs() > 3*time.Second {
+			t.Errorf("%v ahead of one that is %v ahead: %v", ahead, offset, err)
+		}
 	}
 }
 

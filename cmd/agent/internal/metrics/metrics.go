@@ -120,6 +120,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(certificateEnd, float64(expires.Unix()))
 	}
 	election(status, gauge)
+	checks(status.Checks, gauge)
 	if running {
 		c.queries.collect(out)
 		if c.custom != nil {

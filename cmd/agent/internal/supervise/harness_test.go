@@ -20,6 +20,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/initialize"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
@@ -37,7 +38,10 @@ type pod struct {
 	beat   func() error  // of the disk; nil: as in a pod
 	crash  time.Duration // that it may take to come back; 0: as in a pod
 	ca     *authority.Authority
-	log    *syncBuffer
+	checks time.Duration // between deep ones; 0: as in a pod
+	// service leads to the primary; nil: there is none.
+	service func(agentapi.Config) *settings.Upstream
+	log     *syncBuffer
 
 	name   string
 	pair   *pair // nil: the pod is alone
@@ -151,7 +155,7 @@ func (p *pod) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.public = &recorder{}
 	options := Options{
-		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, Beat: p.beat, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Paths: p.Paths, Pod: p.name, Grace: p.grace, CrashPatience: p.crash, Beat: p.beat, Service: p.service, DeepChecks: p.checks, Log: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		OpenStore:     func(context.Context, objstore.Config) (objstore.Store, error) { return p.store, nil },
 		Publish:       func(agentapi.Config, func() bool) Publisher { return p.public },
 		ArchiveLimits: archive.Limits{Patience: time.Minute, LastPatience: 5 * time.Second, Pause: 100 * time.Millisecond},

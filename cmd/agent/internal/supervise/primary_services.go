@@ -50,6 +50,7 @@ func (s *primaryServices) run(ctx context.Context) {
 	beside.Go(func() { s.runDeclaredSlots(ctx) })
 	beside.Go(func() { s.shipOpenSegment(ctx) })
 	beside.Go(func() { s.judge(ctx) })
+	beside.Go(func() { newDeepChecks(s.shared, s.copy, true).run(ctx) })
 	defer beside.Wait()
 	tick := time.NewTicker(factsInterval)
 	defer tick.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +37,9 @@ type replicaServices struct {
 // run does what a running replica needs beside its supervision, until ctx ends.
 func (s *replicaServices) run(ctx context.Context) {
 	s.learn(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { newDeepChecks(s.shared, s.copy, false).run(ctx) })
+	defer beside.Wait()
 	began := time.Now()
 	var kept, facts time.Time
 	for turn := 0; ; turn++ {

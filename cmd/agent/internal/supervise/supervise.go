@@ -19,6 +19,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/poolers"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/objstore"
@@ -89,6 +90,10 @@ type Options struct {
 	PeerPort func(pod string) int
 	// Beat writes and syncs something on the volume, to see whether its disk answers; nil: a small file.
 	Beat func() error
+	// Service is how a client reaches the primary; nil: by the Service -rw of the cluster, if this is a pod.
+	Service func(agentapi.Config) *settings.Upstream
+	// DeepChecks is the time between two turns of deep checks; 0: ten minutes.
+	DeepChecks time.Duration
 	// Watchdog kills the server when the agent does not; nil: nobody does.
 	Watchdog *watchdog.Process
 	// ArchiveLimits say how long archiving waits.

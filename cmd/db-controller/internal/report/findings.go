@@ -15,8 +15,14 @@ const (
 	longestText  = 512
 )
 
-// reportFindings takes over what the agent of the primary has found. While it says nothing, or can't judge a reason yet, what was found stays:
-// that nobody has looked is no evidence.
+// onlyOfChecks are the reasons that only deep checks find, of whatever instance, and alsoOfChecks those that the primary finds, too.
+var (
+	onlyOfChecks = []string{v1alpha1.ReasonIndexDamaged, v1alpha1.ReasonReplicaDamaged, v1alpha1.ReasonServiceUnreachable, v1alpha1.ReasonServiceNotResolved}
+	alsoOfChecks = []string{v1alpha1.ReasonClockSkew, v1alpha1.ReasonCertificateExpires}
+)
+
+// reportFindings takes over what the agent of the primary has found in how it runs, and what all agents have found in their deep checks. While
+// an agent says nothing, or can't judge a reason yet, what was found stays: that nobody has looked is no evidence.
 func reportFindings(o *observed.Cluster) {
 	agent := o.PrimaryAgent()
 	if agent == nil || agent.Findings == nil {
@@ -24,14 +30,29 @@ func reportFindings(o *observed.Cluster) {
 	}
 	before := o.Cluster.Status.Findings
 	var now []v1alpha1.ClusterFinding
-	for _, found := range agent.Findings.Found {
-		if len(now) == mostFindings || found.Reason == "" || slices.ContainsFunc(now, of(found.Reason)) {
+	add := func(all []agentapi.LoadFinding) {
+		for _, found := range all {
+			if len(now) == mostFindings || found.Reason == "" || slices.ContainsFunc(now, of(found.Reason)) {
+				continue
+			}
+			now = append(now, finding(found, before, o))
+		}
+	}
+	add(agent.Findings.Found)
+	unchecked := false
+	for ordinal := range o.Wanted() {
+		said := o.Agent(ordinal)
+		if said == nil || said.Checks == nil {
+			unchecked = true
 			continue
 		}
-		now = append(now, finding(found, before, o))
+		add(slices.DeleteFunc(slices.Clone(said.Checks.Found), func(f agentapi.LoadFinding) bool {
+			return !slices.Contains(onlyOfChecks, f.Reason) && !slices.Contains(alsoOfChecks, f.Reason)
+		}))
 	}
 	for _, old := range before {
-		if slices.Contains(agent.Findings.Undecided, old.Reason) && !slices.ContainsFunc(now, of(old.Reason)) && len(now) < mostFindings {
+		undecided := slices.Contains(agent.Findings.Undecided, old.Reason) || unchecked && slices.Contains(onlyOfChecks, old.Reason)
+		if undecided && !slices.ContainsFunc(now, of(old.Reason)) && len(now) < mostFindings {
 			now = append(now, old)
 		}
 	}

@@ -40,6 +40,32 @@ func TestFindingsAreThoseOfThePrimaryAndKeepTheTimeOfTheFirst(t *testing.T) {
 	}
 }
 
+func TestWhatADeepCheckFindsStaysUntilEveryInstanceHasLookedAgain(t *testing.T) {
+	o := observedtest.Trio(nil)
+	for _, agent := range o.Agents {
+		agent.Findings = &agentapi.Findings{}
+	}
+	damaged := agentapi.LoadFinding{Reason: agentapi.FindingReplicaDamaged, Evidence: "On the replica shop-1."}
+	foreign := agentapi.LoadFinding{Reason: agentapi.FindingWraparoundAge}
+	for step, c := range []struct {
+		instance string
+		said     *agentapi.Checks
+		want     int
+	}{
+		{"shop-1", &agentapi.Checks{Found: []agentapi.LoadFinding{damaged, foreign}}, 1},
+		{"shop-1", nil, 1}, // it is being cloned
+		{"shop-1", &agentapi.Checks{}, 1},
+		{"shop-2", &agentapi.Checks{}, 1},
+		{"shop-0", &agentapi.Checks{}, 0},
+	} {
+		o.Agents[c.instance].Checks = c.said
+		reportFindings(o)
+		if got := o.Cluster.Status.Findings; len(got) != c.want {
+			t.Errorf("after %d steps: %+v", step, got)
+		}
+	}
+}
+
 func TestAnAgentCanNotFillTheStatusWithFindings(t *testing.T) {
 	o := observedtest.Running(nil)
 	said := &agentapi.Findings{}

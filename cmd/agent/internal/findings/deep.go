@@ -1,0 +1,124 @@
+package findings
+
+import (
+	"fmt"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Deep is what the deep checks of one instance have seen.
+type Deep struct {
+	At       time.Time
+	Instance string
+	Replica  bool
+	// Service is the name that clients use. NameError says why it can't be resolved, and ServiceError why no commit through it succeeds;
+	// empty: all is well, or it was not tried often enough.
+	Service, NameError, ServiceError string
+	// ClockAhead of the API server; negative: it is behind.
+	ClockAhead time.Duration
+	// Certificate that instances show each other ends then; zero: there is none.
+	Certificate time.Time
+	// ChecksumFailures of a replica since its statistics were reset.
+	ChecksumFailures int64
+	// Database and Index that amcheck found damaged first, in its words, of so many; empty: none.
+	Database, Index, Damage string
+	DamagedIndexes          int
+}
+
+// Damaged says whether data of the instance are.
+func (d Deep) Damaged() bool { return d.ChecksumFailures > 0 || d.Index != "" }
+
+// JudgeDeep says what is found, at most one finding of each reason.
+func JudgeDeep(d Deep) []agentapi.LoadFinding {
+	var found []agentapi.LoadFinding
+	for _, rule := range []func(Deep) *agentapi.LoadFinding{damage, name, service, apiClock, peerCertificate} {
+		if finding := rule(d); finding != nil {
+			found = append(found, *finding)
+		}
+	}
+	return found
+}
+
+func damage(d Deep) *agentapi.LoadFinding {
+	amcheck := fmt.Sprintf("amcheck says of index %s in database %s: %s.", d.Index, d.Database, d.Damage)
+	if d.DamagedIndexes > 1 {
+		amcheck += fmt.Sprintf(" %d more are damaged.", d.DamagedIndexes-1)
+	}
+	switch {
+	case d.Replica && d.Index != "":
+		return replicaDamaged(d, amcheck)
+	case d.Replica && d.ChecksumFailures > 0:
+		return replicaDamaged(d, fmt.Sprintf("PostgreSQL has read %d pages with a wrong checksum.", d.ChecksumFailures))
+	case d.Index != "":
+		return &agentapi.LoadFinding{
+			Reason:   agentapi.FindingIndexDamaged,
+			Evidence: fmt.Sprintf("On the primary %s: %s", d.Instance, amcheck),
+			Advice: `Rebuild it: REINDEX INDEX CONCURRENTLY; it is checked again within minutes. Then compare its table with an older backup, and look at the disk ` +
+				`and at changed collations: queries that used the index may have missed rows.`,
+		}
+	}
+	return nil
+}
+
+func replicaDamaged(d Deep, evidence string) *agentapi.LoadFinding {
+	return &agentapi.LoadFinding{
+		Reason:   agentapi.FindingReplicaDamaged,
+		Evidence: fmt.Sprintf("On the replica %s: %s", d.Instance, evidence),
+		Advice: `Nothing while status.automaticReinit says that it is cloned again, or will be. Otherwise look at the disk of its node, and clone it yourself: ` +
+			`spec.reinit: {instance: shop-1, token: a}.`,
+	}
+}
+
+func name(d Deep) *agentapi.LoadFinding {
+	if d.NameError == "" {
+		return nil
+	}
+	return &agentapi.LoadFinding{
+		Reason:   agentapi.FindingServiceNotResolved,
+		Evidence: fmt.Sprintf("The pod %s can't resolve %s: %s.", d.Instance, d.Service, d.NameError),
+		Advice:   `Look at the cluster's DNS (kubectl -n kube-system get pods -l k8s-app=kube-dns), and whether a NetworkPolicy lets the pod reach it.`,
+	}
+}
+
+func service(d Deep) *agentapi.LoadFinding {
+	if d.ServiceError == "" {
+		return nil
+	}
+	return &agentapi.LoadFinding{
+		Reason:   agentapi.FindingServiceUnreachable,
+		Evidence: fmt.Sprintf("%s could not commit through %s three times in a row: %s.", d.Instance, d.Service, d.ServiceError),
+		Advice: `If clients fail too, look at the EndpointSlice of the Service, at kube-proxy on the node of that pod, and at NetworkPolicies. ` +
+			`A commit that waits is one that waits for replicas: look at status.instances.`,
+	}
+}
+
+func apiClock(d Deep) *agentapi.LoadFinding {
+	off := d.ClockAhead.Abs()
+	if off < clockAhead {
+		return nil
+	}
+	direction := "ahead of"
+	if d.ClockAhead < 0 {
+		direction = "behind"
+	}
+	return &agentapi.LoadFinding{
+		Reason:   agentapi.FindingClockSkew,
+		Evidence: fmt.Sprintf("The clock of %s is about %s %s that of the Kubernetes API server.", d.Instance, off.Round(time.Second), direction),
+		Advice:   `Look at the time synchronisation (chrony, systemd-timesyncd) of its node, and of the control plane. Elections do not depend on it; certificates and times in backups do.`,
+	}
+}
+
+func peerCertificate(d Deep) *agentapi.LoadFinding {
+	if d.Certificate.IsZero() || d.Certificate.Sub(d.At) > certificateTime {
+		return nil
+	}
+	return &agentapi.LoadFinding{
+		Reason:   agentapi.FindingCertificateExpires,
+		Evidence: fmt.Sprintf("The certificate that %s shows to other instances ends on %s.", d.Instance, d.Certificate.UTC().Format(time.RFC3339)),
+		Advice:   `The db-controller renews it a month before that: look at its log, and at the condition UpToDate.`,
+	}
+}
+
+// Expiry of the first certificate in a file; zero: it can't be read.
+func Expiry(path string) time.Time { return expiry(path) }

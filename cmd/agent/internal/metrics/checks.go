@@ -1,0 +1,34 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+var (
+	checkTime      = describe("check_timestamp_seconds", "When a deep check of the agent ended last, in seconds since 1970; missing before its first turn, like howdah_check_failed.", "check")
+	checkFailed    = describe("check_failed", "1 if a deep check of the agent could not be done, or found its object unreachable, when it was tried last.", "check")
+	checkDamaged   = describe("check_damaged", "1 while pages or indexes of the instance are known to be damaged. Those of a primary that only PostgreSQL has noticed are in the finding ChecksumFailures.")
+	checkedIndexes = describe("check_indexes", "Indexes of the present round through all databases, by result: checked or skipped, because it takes too long or somebody has locked them.", "result")
+	checkRound     = describe("check_round_timestamp_seconds", "When the last round through the indexes of all databases ended, in seconds since 1970; 0: none has ended yet.")
+	clockAhead     = describe("check_clock_ahead_seconds", "How far the clock of the node is ahead of that of the API server, to about a second; negative: it is behind.")
+)
+
+// checks sends what the deep checks have seen.
+func checks(c *agentapi.Checks, gauge func(desc *prometheus.Desc, value float64, labels ...string)) {
+	if c == nil {
+		return
+	}
+	for name, check := range c.Done {
+		gauge(checkTime, seconds(check.Time), name)
+		gauge(checkFailed, one(check.Failed), name)
+	}
+	gauge(checkDamaged, one(c.Damaged))
+	gauge(checkedIndexes, float64(c.IndexesChecked), "checked")
+	gauge(checkedIndexes, float64(c.IndexesSkipped), "skipped")
+	gauge(checkRound, seconds(c.RoundEnded))
+	if _, asked := c.Done[agentapi.CheckClock]; asked {
+		gauge(clockAhead, c.ClockAheadSeconds)
+	}
+}

@@ -1,0 +1,260 @@
+package supervise
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"howdah.dev/howdah/cmd/agent/internal/deepcheck"
+	"howdah.dev/howdah/cmd/agent/internal/findings"
+	"howdah.dev/howdah/cmd/agent/internal/settings"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/postgres"
+)
+
+const (
+	deepInterval = 10 * time.Minute // between two turns, half as much to half as much more
+	deepRetry    = time.Minute      // after a try that failed, until it counts
+	deepFailures = 3                // in a row that count
+	commitTime   = 15 * time.Second // that a commit through the Service may take
+	placeFile    = "checks.json"    // on the volume
+)
+
+// deepChecks are those that an agent does every few minutes beside its server, one after the other, on what it was given when it started.
+type deepChecks struct {
+	*shared
+	copy    *adopted
+	primary bool
+
+	walker        *deepcheck.Walker
+	told          findings.Told
+	done          map[string]agentapi.Check
+	seen          findings.Deep
+	name, service streak
+}
+
+// streak of failures.
+type streak struct {
+	failed int
+	last   string
+}
+
+func (s *streak) add(err error) {
+	if err == nil {
+		*s = streak{}
+		return
+	}
+	s.failed, s.last = s.failed+1, strings.TrimSuffix(err.Error(), ".")
+}
+
+// found is the last failure, if there were enough of them.
+func (s *streak) found() string {
+	if s.failed < deepFailures {
+		return ""
+	}
+	return s.last
+}
+
+func (s *streak) waits() bool { return s.failed > 0 && s.failed < deepFailures }
+
+func newDeepChecks(s *shared, copy *adopted, primary bool) *deepChecks {
+	d := &deepChecks{shared: s, copy: copy, primary: primary, done: map[string]agentapi.Check{}}
+	d.walker = &deepcheck.Walker{
+		Server: s.server, File: filepath.Join(string(s.Volume), placeFile), Copy: copy.generation.ID, Primary: primary,
+		Limits: deepcheck.ReplicaLimits, Now: time.Now, Log: s.Log,
+	}
+	if primary {
+		d.walker.Limits = deepcheck.PrimaryLimits
+	}
+	d.seen = findings.Deep{Instance: s.Pod, Replica: !primary}
+	return d
+}
+
+// run checks now and then until ctx ends: from then on nothing is known.
+func (d *deepChecks) run(ctx context.Context) {
+	defer d.set(func(status *agentapi.Status) { status.Checks = nil })
+	interval := cmp.Or(d.DeepChecks, deepInterval)
+	for {
+		pause := interval/2 + rand.N(interval) //nolint:gosec // agents need not be unpredictable, only apart
+		if d.name.waits() || d.service.waits() {
+			pause = min(pause, deepRetry)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if why := d.notNow(ctx); why != "" {
+			d.Log.Debug("no deep checks now", "reason", why)
+			continue
+		}
+		d.turn(ctx)
+	}
+}
+
+const copying = `SELECT EXISTS (SELECT FROM pg_stat_progress_basebackup) OR EXISTS (SELECT FROM pg_stat_activity
+	WHERE backend_type = 'client backend' AND usename = ANY ($1))`
+
+// notNow says why nothing is checked now; empty: there is no reason.
+func (d *deepChecks) notNow(ctx context.Context) string {
+	config, status := d.latest.config(), d.Status()
+	switch {
+	case d.latest.repairsPaused() != "":
+		return "repairs are paused"
+	case config.FailoverDrill != "":
+		return "a failover drill is under way"
+	case config.ReplicasLast:
+		return "the instances are about to be stopped"
+	case d.reinits.running():
+		return "the instance is being cloned"
+	case len(status.Maintenance) > 0:
+		return "maintenance after a restore or an upgrade is under way"
+	case d.disk.scarce():
+		return "the volume has little space"
+	case status.Disk != nil && !status.Disk.StalledSince.IsZero():
+		return "the disk does not answer"
+	}
+	busy := false
+	err := d.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, copying, []string{postgres.RoleBackup, postgres.RoleReplication, postgres.RoleUpgrade}).Scan(&busy)
+	})
+	switch {
+	case err != nil:
+		return "PostgreSQL does not answer"
+	case busy:
+		return "a backup or a clone is under way"
+	}
+	return ""
+}
+
+// turn does one check after the other, and publishes what is found.
+func (d *deepChecks) turn(ctx context.Context) {
+	d.seen.At = time.Now()
+	d.seen.Certificate = findings.Expiry(filepath.Join(d.PeerTLSDir, settings.CertFile))
+	d.checkClock(ctx)
+	d.checkService(ctx)
+	d.checkChecksums(ctx)
+	d.checkIndexes(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	place := d.walker.Place()
+	d.seen.Index, d.seen.Database, d.seen.Damage, d.seen.DamagedIndexes = "", "", "", len(place.Damaged)
+	if len(place.Damaged) > 0 {
+		first := place.Damaged[0]
+		d.seen.Index, d.seen.Database, d.seen.Damage = first.Index, first.Database, first.Message
+	}
+	checks := &agentapi.Checks{
+		Found: d.told.Renew(findings.JudgeDeep(d.seen), d.seen.At), Damaged: d.seen.Damaged(), Done: map[string]agentapi.Check{},
+		IndexesChecked: place.Checked, IndexesSkipped: place.Skipped, RoundEnded: place.RoundEnded, ClockAheadSeconds: d.seen.ClockAhead.Seconds(),
+	}
+	for name, check := range d.done {
+		checks.Done[name] = check
+	}
+	d.set(func(status *agentapi.Status) { status.Checks = checks })
+}
+
+// note how a check ended. One that the end of the server interrupts says nothing.
+func (d *deepChecks) note(ctx context.Context, name string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		d.Log.Warn("a deep check failed", "check", name, "error", err)
+	}
+	d.done[name] = agentapi.Check{Time: time.Now().UTC().Truncate(time.Second), Failed: err != nil}
+}
+
+// clock of the API server.
+type clock interface {
+	Clock(ctx context.Context) (ahead time.Duration, err error)
+}
+
+func (d *deepChecks) checkClock(ctx context.Context) {
+	server, ok := d.Kubernetes.(clock)
+	if !ok {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, factsTime)
+	defer cancel()
+	ahead, err := server.Clock(asking)
+	if err == nil {
+		d.seen.ClockAhead = ahead
+	}
+	d.note(ctx, agentapi.CheckClock, err)
+}
+
+// upstreamOf the Service -rw, as clients reach it; nil: outside Kubernetes there is none.
+func (d *deepChecks) upstreamOf(config agentapi.Config) *settings.Upstream {
+	if d.Service != nil {
+		return d.Service(config)
+	}
+	if d.Kubernetes == nil {
+		return nil
+	}
+	host := config.Cluster + "-rw." + config.Namespace + ".svc"
+	return &settings.Upstream{Pod: host, Host: host, Address: host}
+}
+
+// checkService resolves the name of the Service, and has a replica commit through it. While no primary answers the agents, clients can't
+// commit either, and the cluster says so.
+func (d *deepChecks) checkService(ctx context.Context) {
+	service := d.upstreamOf(d.latest.config())
+	if service == nil {
+		return
+	}
+	d.seen.Service = service.Host
+	asking, cancel := context.WithTimeout(ctx, commitTime)
+	defer cancel()
+	_, err := net.DefaultResolver.LookupHost(asking, service.Address)
+	if ctx.Err() != nil {
+		return
+	}
+	d.name.add(unresolved(err))
+	d.note(ctx, agentapi.CheckDNS, err)
+	d.seen.NameError = d.name.found()
+	if _, answers := d.election.Leader(); err != nil || d.primary || !answers {
+		return
+	}
+	err = d.replicateInstance(d.copy.generation.MajorVersion, d.copy.binDir, d.copy.paths).Commit(asking, *service)
+	if _, answers := d.election.Leader(); ctx.Err() != nil || err != nil && !answers {
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("it takes longer than " + commitTime.String())
+	}
+	d.service.add(err)
+	d.note(ctx, agentapi.CheckService, err)
+	d.seen.ServiceError = d.service.found()
+}
+
+// unresolved is what a resolver says, without the server that it has asked.
+func unresolved(err error) error {
+	fault := &net.DNSError{}
+	if errors.As(err, &fault) {
+		return errors.New(fault.Err)
+	}
+	return err
+}
+
+// checkChecksums asks a replica; a primary is asked every minute.
+func (d *deepChecks) checkChecksums(ctx context.Context) {
+	if d.primary {
+		return
+	}
+	err := d.ask(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT coalesce(sum(checksum_failures), 0)::int8 FROM pg_stat_database").Scan(&d.seen.ChecksumFailures)
+	})
+	d.note(ctx, agentapi.CheckChecksums, err)
+}
+
+func (d *deepChecks) checkIndexes(ctx context.Context) {
+	d.note(ctx, agentapi.CheckIndexes, d.walker.Turn(ctx))
+}
