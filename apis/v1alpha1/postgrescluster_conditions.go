@@ -31,6 +31,9 @@ const (
 	// ConditionMonitoringReady says whether queries for metrics and the PodMonitor are as spec.monitoring wants them. A cluster without
 	// spec.monitoring does not have it.
 	ConditionMonitoringReady = "MonitoringReady"
+	// ConditionCertificatesReady says whether servers show the certificate of spec.tls.serverSecret. A cluster without it does not have
+	// the condition.
+	ConditionCertificatesReady = "CertificatesReady"
 
 	// ReasonRunning (see Backup): the cluster accepts connections.
 
@@ -137,6 +140,9 @@ const (
 	ReasonVersionTooLow = "VersionTooLow"
 	// ReasonParameterOff: a parameter in spec switches off what is asked for elsewhere.
 	ReasonParameterOff = "ParameterOff"
+
+	// ReasonCertificateRefused: a certificate of one's own can't be used. The servers go on with the previous one.
+	ReasonCertificateRefused = "CertificateRefused"
 
 	// ReasonSlotLost: a declared replication slot was lost, and its client has to begin anew.
 	ReasonSlotLost = "SlotLost"

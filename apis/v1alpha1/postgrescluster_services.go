@@ -80,6 +80,7 @@ type SourceRange string
 type LabelValue string
 
 // TLS of the server.
+// +kubebuilder:validation:XValidation:rule="!has(self.serverSecret) || !has(self.dnsNames)",message="spec.tls.dnsNames adds names to the certificate that Howdah makes, and has no effect on that of spec.tls.serverSecret: remove it, and add the names to the Certificate that fills the Secret"
 type TLS struct {
 	// DNSNames are more names for the certificate of the server, such as that of a load balancer: db.example.com. Clients
 	// with sslmode=verify-full connect only to names in the certificate. It has the names of the Services anyway.
@@ -87,6 +88,19 @@ type TLS struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	DNSNames []DNSName `json:"dnsNames,omitempty"`
+	// ServerSecret has the certificate that PostgreSQL shows to clients in place of Howdah's, as cert-manager writes it: tls.crt, tls.key and
+	// ca.crt. It needs the names of the Services, and *.<name>-pods.<namespace>.svc. It is renewed without a restart. While it can't be used,
+	// the server keeps the one that it has, and the condition CertificatesReady says why.
+	// +optional
+	ServerSecret *ServerSecret `json:"serverSecret,omitempty"`
+}
+
+// ServerSecret names a Secret with a certificate for servers.
+type ServerSecret struct {
+	// Name of the Secret, in the namespace of the cluster, such as shop-tls.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // DNSName is the name of a host, or *. and the name of a domain.

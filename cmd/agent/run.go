@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -24,7 +23,6 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/cmd/agent/internal/metrics"
 	"howdah.dev/howdah/cmd/agent/internal/postmaster"
-	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/cmd/agent/internal/supervise"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -84,7 +82,7 @@ func run(ctx context.Context, o runOptions) error {
 		Watchdog: watchdog.New(agentapi.AgentPath, log), Kubernetes: kubernetes(),
 		Datagrams: datagrams, WordPort: agentapi.AgentPort,
 	})
-	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor, metrics.Files{Certificate: filepath.Join(agentapi.TLSDir, settings.CertFile), Queries: agentapi.QueriesFile}, log)), agentapi.TLSDir, log)
+	server := api.Server(api.Handler(supervisor, metrics.Handler(supervisor, metrics.Files{Certificate: supervise.ShownCertificate(), Queries: agentapi.QueriesFile}, log)), agentapi.TLSDir, log)
 	defer server.Close()
 	failed := make(chan error, 1)
 	for _, port := range []int{agentapi.AgentPort, agentapi.MetricsPort} {

@@ -24,6 +24,8 @@ type Status struct {
 	// ConfigError says why the wanted configuration (ConfigErrorHash) was not applied; the one before stays.
 	ConfigError     string `json:"configError,omitempty"`
 	ConfigErrorHash string `json:"configErrorHash,omitempty"`
+	// ServerTLS is what of a person's own the instance has for TLS; nil: the agent doesn't know of such.
+	ServerTLS *ServerTLSStatus `json:"serverTLS,omitempty"`
 	// Tuned are the parameters that follow from the sizes of the pod and its volume and from the instances.
 	Tuned map[string]string `json:"tuned,omitempty"`
 	// PendingRestart names parameters whose new value waits for a restart.

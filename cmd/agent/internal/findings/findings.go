@@ -211,7 +211,7 @@ func certificate(samples []Sample) *agentapi.LoadFinding {
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingCertificateExpires,
 		Evidence: fmt.Sprintf("The certificate of the server ends on %s.", s.Certificate.UTC().Format(time.RFC3339)),
-		Advice:   `The db-controller renews it a month before that: look at its log, and at the condition UpToDate. A certificate of your own is that of spec.tls.`,
+		Advice:   `The db-controller renews it a month before that: look at its log, and at the condition UpToDate. If spec.tls.serverSecret is set, look at the condition CertificatesReady, and at what fills that Secret.`,
 	}
 }
 

@@ -47,7 +47,7 @@ var (
 	started         = describe("start_time_seconds", "When PostgreSQL was started last, in seconds since 1970.")
 	pendingRestart  = describe("config_pending_restart", "Number of parameters whose new value waits for a restart.")
 	configRefused   = describe("config_refused", "1 while the desired configuration is refused and the previous one is in force.")
-	certificateEnd  = describe("certificate_expiry_timestamp_seconds", "When the server's certificate expires, in seconds since 1970; it is renewed a month before.")
+	certificateEnd  = describe("certificate_expiry_timestamp_seconds", "When the certificate that the server shows expires, in seconds since 1970; Howdah renews its own a month before.")
 	volumeBytes     = describe("volume_bytes", "Size of the volume's file system.")
 	volumeUsed      = describe("volume_used_bytes", "Used space of the volume, without the reserve that the agent holds back for recovery.")
 	walBytes        = describe("wal_bytes", "Size of the WAL on the volume.")

@@ -3,6 +3,7 @@ package pgbouncer
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,7 +71,7 @@ func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	for side, tls := range map[string]string{"client": "client_tls_", "server": "server_tls_"} {
 		all[tls+"cert_file"], all[tls+"key_file"] = filepath.Join(paths.TLSDir, settings.CertFile), filepath.Join(paths.TLSDir, settings.KeyFile)
 		if side == "server" {
-			all[tls+"ca_file"] = filepath.Join(paths.TLSDir, settings.CAFile)
+			all[tls+"ca_file"] = serverCA(paths)
 		}
 	}
 	var file strings.Builder
@@ -89,6 +90,18 @@ func render(config agentapi.PoolerConfig, paths Paths, servers []place) string {
 	}
 	return file.String()
 }
+
+// serverCA is what PgBouncer trusts in servers. The Secret of an earlier suite has one bundle for all.
+func serverCA(paths Paths) string {
+	file := filepath.Join(paths.TLSDir, serverCAFile)
+	if _, err := os.Stat(file); err != nil {
+		return filepath.Join(paths.TLSDir, settings.CAFile)
+	}
+	return file
+}
+
+// serverCAFile has the CAs of servers, as in the Secret.
+const serverCAFile = "server-ca.crt"
 
 // clientTLS is how clients connect. Without a list for a version of TLS, its ciphers are those of OpenSSL.
 func clientTLS(tls agentapi.PoolerTLS, paths Paths) map[string]string {

@@ -457,6 +457,9 @@ func (p *Pooler) sum() (sum [sha256.Size]byte) {
 		}
 		hash.Write(content)
 	}
+	if content, err := os.ReadFile(serverCA(p.Paths)); err == nil {
+		hash.Write(content)
+	}
 	return [sha256.Size]byte(hash.Sum(nil))
 }
 

@@ -17,30 +17,42 @@ const (
 	CAFile   = "ca.crt"
 )
 
-// CopyTLS copies certificate, key and CA to where only we can read them, as PostgreSQL demands. It says whether anything
-// was new. A key that doesn't belong to its certificate is refused, and the old ones stay.
-func CopyTLS(from, to string) (changed bool, err error) {
-	contents := map[string][]byte{}
-	for _, name := range []string{CertFile, KeyFile, CAFile} {
-		if contents[name], err = os.ReadFile(filepath.Join(from, name)); err != nil {
-			return false, err
+// TLSFiles are what is in such a folder.
+type TLSFiles struct {
+	Certificate, Key, CA []byte
+}
+
+// ReadTLS reads a folder of TLS files.
+func ReadTLS(dir string) (files TLSFiles, err error) {
+	for name, content := range files.byName() {
+		if *content, err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return TLSFiles{}, err
 		}
 	}
-	if _, err := tls.X509KeyPair(contents[CertFile], contents[KeyFile]); err != nil {
-		return false, fmt.Errorf("certificate and key in %s: %w", from, err)
+	return files, nil
+}
+
+func (f *TLSFiles) byName() map[string]*[]byte {
+	return map[string]*[]byte{CertFile: &f.Certificate, KeyFile: &f.Key, CAFile: &f.CA}
+}
+
+// Write puts the files where only we can read them, as PostgreSQL demands. A key that doesn't belong to its certificate is refused, and the
+// old files stay.
+func (f TLSFiles) Write(to string) error {
+	if _, err := tls.X509KeyPair(f.Certificate, f.Key); err != nil {
+		return fmt.Errorf("certificate and key for %s: %w", to, err)
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
-		return false, err
+		return err
 	}
-	for name, content := range contents {
+	for name, content := range f.byName() {
 		path := filepath.Join(to, name)
-		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, *content) {
 			continue
 		}
-		if err := generation.WriteFile(path, content, 0o600); err != nil {
-			return changed, err
+		if err := generation.WriteFile(path, *content, 0o600); err != nil {
+			return err
 		}
-		changed = true
 	}
-	return changed, nil
+	return nil
 }

@@ -74,6 +74,11 @@ func (p Paths) read() inputs {
 		}
 		fmt.Fprintf(certificates, "%d\x00%s", len(content), content)
 	}
+	own, err := p.readOwnTLS(time.Now())
+	if err != nil {
+		return inputs{err: err}
+	}
+	fmt.Fprintf(certificates, "%q %q %q %t", own.certificate, own.key, own.servers, own.expired)
 	certificates.Sum(in.tls[:0])
 	all.Write(in.tls[:])
 	all.Sum(in.key[:0])

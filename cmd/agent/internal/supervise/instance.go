@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,7 +64,8 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	if err := os.MkdirAll(a.paths.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := copyCertificates(i.Paths, a.paths); err != nil {
+	told, err := copyCertificates(i.Paths, a.paths, time.Now())
+	if err != nil {
 		return nil, err
 	}
 	if a.lock, err = i.Volume.Lock(g.ID); err != nil {
@@ -77,22 +77,10 @@ func (i *instance) open(ctx context.Context, g generation.Generation, major int)
 	}
 	i.Log.Info("adopted the data generation", "generation", g.ID, "origin", g.Origin, "version", g.MajorVersion)
 	i.set(func(status *agentapi.Status) {
-		status.State, status.Message = agentapi.StateStarting, ""
+		status.State, status.Message, status.ServerTLS = agentapi.StateStarting, "", told
 		status.DataGeneration, status.SystemIdentifier, status.Format = g.DataGeneration(), g.SystemIdentifier, imagetrial.Format(control)
 	})
 	return a, nil
-}
-
-// copyCertificates puts the TLS files where PostgreSQL may read them.
-func copyCertificates(from Paths, to settings.Paths) error {
-	if _, err := settings.CopyTLS(from.TLSDir, to.TLSDir); err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(from.PeerTLSDir, settings.CertFile)); errors.Is(err, os.ErrNotExist) {
-		return nil // a cluster of one
-	}
-	_, err := settings.CopyTLS(from.PeerTLSDir, to.PeerTLSDir)
-	return err
 }
 
 // pointAt moves `current`, and removes what killed workers left: none of them can be at work beside a database pod.
@@ -134,7 +122,7 @@ func (i *instance) inspect(ctx context.Context, g generation.Generation) (binDir
 
 func (i *instance) configPaths(id string) settings.Paths {
 	return settings.Paths{
-		SocketDir: i.SocketDir, Dir: filepath.Join(i.Volume.Dir(id), "conf"), TLSDir: filepath.Join(i.RunDir, "tls"),
+		SocketDir: i.SocketDir, Dir: filepath.Join(i.Volume.Dir(id), "conf"), TLSDir: i.serverTLSDir(),
 		PeerTLSDir: filepath.Join(i.RunDir, "peer-tls"), LDAPFile: filepath.Join(i.RunDir, "ldap"), WAL: i.WAL, Port: i.Port,
 	}
 }

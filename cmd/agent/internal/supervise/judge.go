@@ -2,13 +2,11 @@ package supervise
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/cmd/agent/internal/findings"
-	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -36,7 +34,7 @@ func (s *primaryServices) judgeOnce(ctx context.Context, keeper *findings.Keeper
 	defer cancel()
 	var sample findings.Sample
 	err := s.probe.Ask(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
-		sample, err = findings.Look(ctx, conn, s.copy.generation.MajorVersion, filepath.Join(s.TLSDir, settings.CertFile), time.Now())
+		sample, err = findings.Look(ctx, conn, s.copy.generation.MajorVersion, s.shownCertificate(), time.Now())
 		return err
 	})
 	if err != nil {

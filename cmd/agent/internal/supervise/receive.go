@@ -74,11 +74,16 @@ func (r *runner) renew(ctx context.Context, s *server, in inputs) {
 }
 
 func (r *runner) renewTLS() {
-	if err := copyCertificates(r.Paths, r.adopted.paths); err != nil {
-		r.Log.Error("the new certificate is not used", "error", err)
+	told, err := copyCertificates(r.Paths, r.adopted.paths, time.Now())
+	if err != nil {
+		r.Log.Error("the new certificates are not used", "error", err)
 		return
 	}
-	r.Log.Info("the server's certificate has changed")
+	if told.Problem != "" {
+		r.Log.Error("the server does not show a certificate of one's own", "problem", told.Problem)
+	}
+	r.set(func(status *agentapi.Status) { status.ServerTLS = told })
+	r.Log.Info("the server's certificates have changed")
 }
 
 // writeLDAPPassword puts the password of spec.postgresql.ldapPasswordSecret where pg_hba.conf names it. There is always a file, as PostgreSQL

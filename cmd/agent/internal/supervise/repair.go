@@ -192,7 +192,8 @@ func (r *repair) prepare(ctx context.Context, config agentapi.Config, g generati
 		return replicate.Instance{}, err
 	}
 	paths := r.configPaths(g.ID)
-	return r.replicateInstance(config.MajorVersion, binDir, paths), copyCertificates(r.Paths, paths)
+	_, err = copyCertificates(r.Paths, paths, time.Now())
+	return r.replicateInstance(config.MajorVersion, binDir, paths), err
 }
 
 // whileWanted is a context that ends when another leader is wanted, or none.

@@ -32,6 +32,7 @@ func (s *Steps) EnsureAuthority(ctx context.Context, o *observed.Cluster) flow.O
 		return flow.Retry(err)
 	}
 	o.Authority = authority
+	authority.Servers = o.ServerTLS.Trust
 	return flow.Next
 }
 
@@ -51,7 +52,7 @@ func (s *Steps) EnsureCertificates(ctx context.Context, o *observed.Cluster) flo
 // EnsureInstanceSecret writes what pods are let in by and let in with, and copies the passwords of the application and of
 // declared roles to where they find them.
 func (s *Steps) EnsureInstanceSecret(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	passwords := secret.Passwords{Roles: o.Passwords}
+	passwords := secret.Passwords{Roles: o.Passwords, Server: o.ServerTLS}
 	if app := o.Secret(o.Names.App()); app != nil && metav1.IsControlledBy(app, o.Cluster) {
 		passwords.App = app.Data[secret.KeyPassword]
 	}
@@ -68,7 +69,7 @@ func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outc
 	if !protocol.CreatesLogins(o.Cluster) {
 		return flow.Next
 	}
-	bundle := o.Authority.Bundle
+	bundle := o.Authority.ForClients()
 	objects := []client.Object{secret.App(o.Cluster, o.Secret(o.Names.App()), bundle)}
 	superuser := o.Secret(o.Names.Superuser())
 	if o.Cluster.Spec.SuperuserAccess {
@@ -88,7 +89,7 @@ func (s *Steps) EnsureConfigMaps(ctx context.Context, o *observed.Cluster) flow.
 	if err != nil {
 		return flow.Retry(err)
 	}
-	return s.PutAll(ctx, o, agent, config.ConnectionMap(o.Cluster, o.Authority.Bundle))
+	return s.PutAll(ctx, o, agent, config.ConnectionMap(o.Cluster, o.Authority.ForClients()))
 }
 
 // EnsureIdentity creates the ServiceAccount of the instances, with its Role and RoleBinding.

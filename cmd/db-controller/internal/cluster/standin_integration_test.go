@@ -289,6 +289,7 @@ func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.S
 	if config.Declared != nil {
 		status.Declared = &agentapi.DeclaredStatus{Hash: config.Declared.Hash()}
 	}
+	status.ServerTLS = s.serverTLS(ctx, cluster)
 	if config.Failover != nil && slices.Contains(config.Failover.Fenced, name) {
 		status.State, status.Replication = agentapi.StateStopped, nil
 	}
@@ -321,4 +322,19 @@ func (s *standIn) Restart(_ context.Context, target agents.Target, _ string) err
 func toYAML(v any) string {
 	data, _ := yaml.Marshal(v)
 	return string(data)
+}
+
+// serverTLS is what an agent tells that has all that the Secret of pods has by now.
+func (s *standIn) serverTLS(ctx context.Context, cluster string) *agentapi.ServerTLSStatus {
+	told, all, copied := &agentapi.ServerTLSStatus{}, agentapi.Passwords{}, &corev1.Secret{}
+	if s.client.Get(ctx, client.ObjectKey{Namespace: s.ns, Name: cluster + "-instance"}, copied) != nil || json.Unmarshal(copied.Data["roles.json"], &all) != nil {
+		return told
+	}
+	if shown := all[agentapi.ServerCertificateKey]; len(shown) > 0 {
+		told.Certificate = agentapi.HashTLS(shown)
+	}
+	if trust := all[agentapi.ServerTrustKey]; len(trust) > 0 {
+		told.Trust = agentapi.HashTLS(trust)
+	}
+	return told
 }

@@ -112,7 +112,7 @@ func cloneTask(o *observed.Cluster) *agentapi.CloneJob {
 		Object:  agentapi.Object{Kind: agentapi.KindConfigMap, Resource: "configmaps", Namespace: o.Cluster.Namespace, Name: o.Names.InitJob()},
 		Cluster: name, Database: clone.Database, Owner: clone.Owner,
 		Hosts:  []string{component.Host(other, names.Replicas()), component.Host(other, names.Primary())},
-		Secret: names.InstanceSecret(), CA: secret.KeyAuthority, Certificate: secret.KeyReplicationCertificate, Key: secret.KeyReplicationPrivate,
+		Secret: names.InstanceSecret(), CA: secret.KeyServerAuthority, Certificate: secret.KeyReplicationCertificate, Key: secret.KeyReplicationPrivate,
 		PreloadLibraries: string(o.Cluster.Spec.PostgreSQL.Parameters["shared_preload_libraries"]),
 	}
 	if pinned := o.Cluster.Status.Clone; pinned != nil {

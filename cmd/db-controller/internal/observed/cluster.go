@@ -14,7 +14,9 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/orphan"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
+	"howdah.dev/howdah/cmd/db-controller/internal/servertls"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/customqueries"
 	"howdah.dev/howdah/pkg/flow"
@@ -98,6 +100,10 @@ type Cluster struct {
 	Passwords      map[string][]byte
 	NoPasswords    []string
 	NoCertificates []string
+
+	// ServerTLS is what database pods are to have of a person's own for TLS, and CertificatesReady whether that is what spec wants.
+	ServerTLS         servertls.Kept
+	CertificatesReady condition.Finding
 
 	// Images of the suite by major version.
 	Images map[int32]string

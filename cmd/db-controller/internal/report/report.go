@@ -53,6 +53,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportRepair(o, conditions)
 	reportLogical(o, conditions)
 	reportDeclared(o, conditions)
+	reportCertificates(o, conditions)
 	reportSlots(o, conditions)
 	reportUpdates(o, conditions)
 	reportMonitoring(o, conditions)

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -38,6 +39,8 @@ type Pair struct {
 type Authority struct {
 	Bundle []byte
 	Key    []byte
+	// Servers are CAs of a person's own that may have signed what servers show, in PEM. Nobody is let in by them.
+	Servers []byte
 
 	certificate *x509.Certificate
 	signer      crypto.Signer
@@ -90,6 +93,9 @@ func ParseAuthority(bundle, key []byte) (*Authority, error) {
 	}
 	return &Authority{Bundle: bundle, Key: key, certificate: certificates[0], signer: signer}, nil
 }
+
+// ForClients is what clients of the servers trust.
+func (a *Authority) ForClients() []byte { return slices.Concat(a.Bundle, a.Servers) }
 
 // Due says whether the CA has to be renewed.
 func (a *Authority) Due(now time.Time) bool { return due(a.certificate, now) }

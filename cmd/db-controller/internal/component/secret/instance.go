@@ -14,6 +14,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/servertls"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -24,7 +25,9 @@ const (
 	KeyReplicationCertificate = "replication.crt"
 	KeyReplicationPrivate     = "replication.key"
 	KeyRoles                  = "roles.json"
-	KeyAppPassword            = "app.password"
+	// KeyServerAuthority is what clients of the servers trust.
+	KeyServerAuthority = "server-ca.crt"
+	KeyAppPassword     = "app.password"
 )
 
 // Passwords that database pods are to know.
@@ -33,6 +36,8 @@ type Passwords struct {
 	App []byte
 	// Roles are those of declared roles.
 	Roles agentapi.Passwords
+	// Server is what they are to have of a person's own for TLS.
+	Server servertls.Kept
 }
 
 // AnnotationRevision on the Secret of database pods is another word for each content of KeyRoles and KeyAppPassword. It says
@@ -63,24 +68,48 @@ func Instance(cluster *v1alpha1.PostgresCluster, live *corev1.Secret, authority 
 		Data: map[string][]byte{
 			KeyServerCertificate: server.Certificate, KeyServerPrivate: server.Key,
 			KeyReplicationCertificate: replication.Certificate, KeyReplicationPrivate: replication.Key,
-			KeyAuthority: authority.Bundle,
+			KeyAuthority: authority.Bundle, KeyServerAuthority: authority.ForClients(),
 		},
 	}
 	maps.Copy(secret.Data, known)
+	if since := passwords.Server.Since; !since.IsZero() {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotationTrustedSince, since.UTC().Format(time.RFC3339))
+	}
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, AnnotationRevision, revision(live, known))
 	return secret, nil
 }
 
 // keys of the Secret with the passwords. They are all there, since a pod can't mount one that isn't.
 func (p Passwords) keys() (map[string][]byte, error) {
-	if p.Roles == nil {
-		p.Roles = agentapi.Passwords{}
+	all := agentapi.Passwords{}
+	maps.Copy(all, p.Roles)
+	for key, content := range map[string][]byte{
+		agentapi.ServerCertificateKey: p.Server.Pair.Certificate, agentapi.ServerPrivateKey: p.Server.Pair.Key, agentapi.ServerTrustKey: p.Server.Trust,
+	} {
+		if len(content) > 0 {
+			all[key] = content
+		}
 	}
-	roles, err := json.Marshal(p.Roles)
+	roles, err := json.Marshal(all)
 	if err != nil {
 		return nil, fmt.Errorf("marshal passwords: %w", err)
 	}
 	return map[string][]byte{KeyRoles: roles, KeyAppPassword: append([]byte{}, p.App...)}, nil
+}
+
+// annotationTrustedSince on the Secret of database pods is when the last CA of a person's own was added.
+const annotationTrustedSince = "howdah.dev/trusted-since"
+
+// KeptIn is what the Secret of database pods has of a person's own for TLS.
+func KeptIn(cluster *v1alpha1.PostgresCluster, live *corev1.Secret) (kept servertls.Kept) {
+	all := agentapi.Passwords{}
+	if live == nil || !metav1.IsControlledBy(live, cluster) || json.Unmarshal(live.Data[KeyRoles], &all) != nil {
+		return kept
+	}
+	kept.Pair = certificate.Pair{Certificate: all[agentapi.ServerCertificateKey], Key: all[agentapi.ServerPrivateKey]}
+	kept.Trust = all[agentapi.ServerTrustKey]
+	kept.Since, _ = time.Parse(time.RFC3339, live.Annotations[annotationTrustedSince])
+	return kept
 }
 
 // revision of passwords: the previous one, if they are what they were.

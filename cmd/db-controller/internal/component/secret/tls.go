@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
@@ -76,6 +77,20 @@ func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 	return request
 }
 
+// ServedNames are those that a certificate of a person's own has to be for: those of Services, and that of each pod, by which replicas and
+// Jobs know whom they talk to.
+func ServedNames(cluster *v1alpha1.PostgresCluster) []string {
+	names, services := component.NamesOf(cluster), cluster.Spec.Services
+	all := []string{component.Host(cluster, names.Primary())}
+	if ptr.Deref(services.RO.Enabled, true) {
+		all = append(all, component.Host(cluster, names.Replicas()))
+	}
+	if ptr.Deref(services.R.Enabled, true) {
+		all = append(all, component.Host(cluster, names.Any()))
+	}
+	return append(all, "*."+component.Host(cluster, names.Pods()))
+}
+
 // ClientTLS is the Secret with the client certificate of a role.
 func ClientTLS(cluster *v1alpha1.PostgresCluster, name, role string, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
 	return pairTLS(cluster, name, certificate.Request{CommonName: role}, live, authority, now)
@@ -87,7 +102,12 @@ func PoolerTLS(cluster *v1alpha1.PostgresCluster, poolers []string, live *corev1
 	for _, name := range poolers {
 		request.DNSNames = append(request.DNSNames, protocol.PoolerHosts(cluster.Namespace, name)...)
 	}
-	return pairTLS(cluster, protocol.PoolerSecret(cluster.Name), request, live, authority, now)
+	secret, err := pairTLS(cluster, protocol.PoolerSecret(cluster.Name), request, live, authority, now)
+	if err != nil {
+		return nil, err
+	}
+	secret.Data[KeyAuthority], secret.Data[KeyServerAuthority] = authority.Bundle, authority.ForClients() // by the former, poolers let clients in
+	return secret, nil
 }
 
 func pairTLS(cluster *v1alpha1.PostgresCluster, name string, request certificate.Request, live *corev1.Secret, authority *certificate.Authority, now time.Time) (*corev1.Secret, error) {
@@ -98,7 +118,7 @@ func pairTLS(cluster *v1alpha1.PostgresCluster, name string, request certificate
 	return &corev1.Secret{
 		ObjectMeta: component.Meta(cluster, name, component.Access),
 		Type:       corev1.SecretTypeTLS,
-		Data:       map[string][]byte{KeyCertificate: pair.Certificate, KeyPrivate: pair.Key, KeyAuthority: authority.Bundle},
+		Data:       map[string][]byte{KeyCertificate: pair.Certificate, KeyPrivate: pair.Key, KeyAuthority: authority.ForClients()},
 	}, nil
 }
 

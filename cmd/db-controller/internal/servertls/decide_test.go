@@ -1,0 +1,258 @@
+package servertls
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+var (
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	names = []string{"shop-rw.demo.svc", "*.shop-pods.demo.svc"}
+)
+
+// signer is a CA, or an intermediate one below another.
+type signer struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+func sign(t *testing.T, template *x509.Certificate, by *signer) *signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	if template.NotAfter.IsZero() {
+		template.NotBefore, template.NotAfter = noon.Add(-time.Hour), noon.Add(90*24*time.Hour)
+	}
+	parent, signing := template, key
+	if by != nil {
+		parent, signing = by.certificate, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &signer{certificate, key}
+}
+
+func newCA(t *testing.T, name string, by *signer) *signer {
+	t.Helper()
+	return sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, by)
+}
+
+func (s *signer) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.certificate.Raw})
+}
+
+func (s *signer) keyPEM(t *testing.T) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(s.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+// server is a certificate for the names of a cluster, in a Secret.
+func server(t *testing.T, ca *signer, change func(*x509.Certificate)) *corev1.Secret {
+	t.Helper()
+	template := &x509.Certificate{DNSNames: append([]string{"db.example.com"}, names...), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	if change != nil {
+		change(template)
+	}
+	leaf := sign(t, template, ca)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "company"},
+		Data:       map[string][]byte{"tls.crt": leaf.pem(), "tls.key": leaf.keyPEM(t), "ca.crt": ca.pem()},
+	}
+}
+
+// input of a cluster of two instances that trust and show these.
+func input(source *corev1.Secret, kept Kept, trust, shown []byte) *Input {
+	agents := map[string]*agentapi.Status{}
+	for _, name := range []string{"shop-0", "shop-1"} {
+		told := &agentapi.ServerTLSStatus{}
+		if len(trust) > 0 {
+			told.Trust = agentapi.HashTLS(trust)
+		}
+		if len(shown) > 0 {
+			told.Certificate = agentapi.HashTLS(shown)
+		}
+		agents[name] = &agentapi.Status{ServerTLS: told}
+	}
+	return &Input{
+		Cluster: &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", UID: "u1"}},
+		Name:    "company", Source: source, Names: names, Kept: kept, Agents: agents, Now: noon,
+	}
+}
+
+func pairIn(secret *corev1.Secret) certificate.Pair {
+	return certificate.Pair{Certificate: secret.Data["tls.crt"], Key: secret.Data["tls.key"]}
+}
+
+func TestWhatIsWrongWithASecretIsSaidAndTheServersKeepWhatTheyHave(t *testing.T) {
+	root := newCA(t, "root", nil)
+	intermediate := newCA(t, "intermediate", root)
+	last := server(t, root, nil)
+	kept := Kept{Pair: pairIn(last), Trust: root.pem(), Since: noon.Add(-time.Hour)}
+	with := func(key string, value []byte) *corev1.Secret {
+		source := server(t, root, nil)
+		source.Data[key] = value
+		return source
+	}
+	owned := server(t, root, nil)
+	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{UID: "u1"}}, v1alpha1.GroupVersion.WithKind("PostgresCluster"))}
+	for name, c := range map[string]struct {
+		source       *corev1.Secret
+		reason, says string
+	}{
+		"there is none":           {nil, v1alpha1.ReasonSecretNotFound, "There is no Secret company; create it"},
+		"it is Howdah's":          {owned, v1alpha1.ReasonSecretReserved, "one of the cluster's own"},
+		"nothing under a key":     {with("tls.key", nil), v1alpha1.ReasonCertificateRefused, "nothing under the key tls.key"},
+		"no CA":                   {with("ca.crt", nil), v1alpha1.ReasonCertificateRefused, "nothing under the key ca.crt"},
+		"the key of another":      {with("tls.key", newCA(t, "x", nil).keyPEM(t)), v1alpha1.ReasonCertificateRefused, "can't be used together"},
+		"garbage":                 {with("tls.crt", []byte("garbage")), v1alpha1.ReasonCertificateRefused, "can't be used together"},
+		"another CA":              {with("ca.crt", newCA(t, "x", nil).pem()), v1alpha1.ReasonCertificateRefused, "is not signed by its ca.crt"},
+		"it has expired":          {server(t, root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon.Add(-2*time.Hour), noon.Add(-time.Hour) }), v1alpha1.ReasonCertificateRefused, "has expired on 2026-03-01T11:00:00Z"},
+		"it is of the future":     {server(t, root, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = noon.Add(time.Hour), noon.Add(2*time.Hour) }), v1alpha1.ReasonCertificateRefused, "is not valid before"},
+		"it is a client's":        {server(t, root, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), v1alpha1.ReasonCertificateRefused, "is not for servers"},
+		"names are missing":       {server(t, root, func(c *x509.Certificate) { c.DNSNames = []string{"db.example.com", "shop-rw.demo.svc"} }), v1alpha1.ReasonCertificateRefused, "use: *.shop-pods.demo.svc; add them"},
+		"the root is not with it": {server(t, intermediate, nil), v1alpha1.ReasonCertificateRefused, "leads to an intermediate CA"},
+	} {
+		next, found := input(c.source, kept, kept.Trust, kept.Pair.Certificate).Decide()
+		if found.Status != "False" || found.Reason != c.reason || !strings.Contains(found.Message, c.says) || !strings.Contains(found.Message, "the servers show the previous certificate, which is valid until 2026-05-30T12:00:00Z.") {
+			t.Errorf("%s: %+v", name, found)
+		}
+		if string(next.Pair.Certificate) != string(kept.Pair.Certificate) || string(next.Trust) != string(kept.Trust) {
+			t.Errorf("%s: the servers get something else", name)
+		}
+		if next, found = input(c.source, Kept{}, nil, nil).Decide(); len(next.Pair.Certificate)+len(next.Trust) > 0 || !strings.HasSuffix(found.Message, "the servers show Howdah's certificate.") {
+			t.Errorf("%s, with nothing before: %+v", name, found)
+		}
+		late := input(c.source, kept, kept.Trust, kept.Pair.Certificate)
+		late.Now = noon.Add(91 * 24 * time.Hour)
+		if next, found = late.Decide(); len(next.Pair.Certificate) > 0 || found.Status != "False" {
+			t.Errorf("%s, when the last good one has expired: %+v", name, found)
+		}
+	}
+}
+
+func TestACertificateBelowAnIntermediateCAIsGoodWithItsChain(t *testing.T) {
+	root := newCA(t, "root", nil)
+	intermediate := newCA(t, "intermediate", root)
+	source := server(t, intermediate, nil)
+	source.Data["tls.crt"] = append(source.Data["tls.crt"], intermediate.pem()...)
+	source.Data["ca.crt"] = append(newCA(t, "another", nil).pem(), root.pem()...)
+	next, found := input(source, Kept{}, nil, nil).Decide()
+	if found.Reason != v1alpha1.ReasonApplying || string(next.Trust) != string(root.pem()) {
+		t.Errorf("%+v; only the root that it leads to is trusted", found)
+	}
+}
+
+// TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned walks the whole way there, to another CA, and back.
+func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
+	root, other := newCA(t, "root", nil), newCA(t, "other", nil)
+	first := server(t, root, nil)
+	in := input(first, Kept{}, nil, nil)
+	now := noon
+	step := func(what string, says string, trusts, shows []byte) {
+		t.Helper()
+		in.Now = now
+		next, found := in.Decide()
+		if !strings.Contains(found.Message, says) || string(next.Trust) != string(trusts) || string(next.Pair.Certificate) != string(shows) {
+			t.Fatalf("%s: %+v, trusts %d bytes, shows %d", what, found, len(next.Trust), len(next.Pair.Certificate))
+		}
+		in.Kept = next
+	}
+	tell := func(instance string, trust, shown []byte) {
+		in.Agents[instance] = input(nil, Kept{}, trust, shown).Agents[instance]
+	}
+	step("the CA comes first", "are told of the CA of Secret company first", root.pem(), nil)
+	step("nobody has it", "yet to trust the CA of Secret company: shop-0, shop-1.", root.pem(), nil)
+	tell("shop-0", root.pem(), nil)
+	step("a replica lacks it", "yet to trust the CA of Secret company: shop-1.", root.pem(), nil)
+	tell("shop-1", root.pem(), nil)
+	step("clients need time", "Clients get the CA of Secret company until 2026-03-01T12:02:00Z", root.pem(), nil)
+	now = noon.Add(Settle)
+	step("all trust it", "have yet to show the certificate of Secret company: shop-0, shop-1.", root.pem(), first.Data["tls.crt"])
+	tell("shop-0", root.pem(), first.Data["tls.crt"])
+	step("a replica doesn't show it", "yet to show the certificate of Secret company: shop-1.", root.pem(), first.Data["tls.crt"])
+	tell("shop-1", root.pem(), first.Data["tls.crt"])
+	step("done", "The servers show the certificate of Secret company, which is valid until", root.pem(), first.Data["tls.crt"])
+
+	renewed := server(t, root, nil)
+	in.Source = renewed
+	step("a renewal of the same CA waits for nobody", "yet to show", root.pem(), renewed.Data["tls.crt"])
+	for _, name := range []string{"shop-0", "shop-1"} {
+		tell(name, root.pem(), renewed.Data["tls.crt"])
+	}
+
+	moved := server(t, other, nil)
+	in.Source = moved
+	both := append(append([]byte{}, root.pem()...), other.pem()...)
+	step("another CA", "are told of the CA", both, renewed.Data["tls.crt"])
+	in.Source = nil
+	step("the Secret is deleted meanwhile", "There is no Secret company", both, renewed.Data["tls.crt"])
+	in.Source = moved
+	for _, name := range []string{"shop-0", "shop-1"} {
+		tell(name, both, renewed.Data["tls.crt"])
+	}
+	delete(in.Agents, "shop-1") // lost, and it has everything when it starts
+	now = now.Add(Settle)
+	step("a failover goes on", "yet to show the certificate of Secret company: shop-0.", both, moved.Data["tls.crt"])
+	tell("shop-0", both, moved.Data["tls.crt"])
+	step("the old CA goes when nobody shows it", "The servers show", other.pem(), moved.Data["tls.crt"])
+	step("and that is all", "The servers show", other.pem(), moved.Data["tls.crt"])
+
+	in.Name = ""
+	step("the way back", "", other.pem(), nil)
+	step("a server still shows it", "", other.pem(), nil)
+	tell("shop-0", other.pem(), nil)
+	step("none does", "", nil, nil)
+}
+
+func TestAClusterThatHasNeverRunBeginsWithIt(t *testing.T) {
+	root := newCA(t, "root", nil)
+	source := server(t, root, nil)
+	in := input(source, Kept{}, nil, nil)
+	in.Agents, in.Fresh = nil, true
+	if next, _ := in.Decide(); string(next.Pair.Certificate) != string(source.Data["tls.crt"]) || string(next.Trust) != string(root.pem()) {
+		t.Error("it begins with another certificate")
+	}
+}
+
+func TestAnAgentThatCantUseACertificateIsQuoted(t *testing.T) {
+	root := newCA(t, "root", nil)
+	source := server(t, root, nil)
+	in := input(source, Kept{Pair: pairIn(source), Trust: root.pem()}, root.pem(), nil)
+	in.Agents["shop-1"].ServerTLS.Problem = "It can't."
+	if _, found := in.Decide(); found.Reason != v1alpha1.ReasonCertificateRefused || found.Message != "Instance shop-1: It can't." {
+		t.Errorf("%+v", found)
+	}
+	in = input(source, Kept{Trust: root.pem()}, root.pem(), nil)
+	in.Agents["shop-1"].ServerTLS = nil
+	if next, found := in.Decide(); len(next.Pair.Certificate) > 0 || !strings.Contains(found.Message, "shop-1 has an agent of an earlier version") {
+		t.Errorf("%+v", found)
+	}
+}
