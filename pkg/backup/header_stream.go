@@ -155,7 +155,7 @@ func (s *splitting) renew() { s.content.left = maxRest + 2*maxStep - int64(s.res
 
 func (s *splitting) run() error {
 	if start, err := s.decoder.Token(); err != nil || start != json.Delim('{') {
-		return errors.Join(errManifest, err)
+		return fmt.Errorf("%w: %w", errManifest, err)
 	}
 	s.rest.WriteByte('{')
 	for s.decoder.More() {
@@ -179,7 +179,7 @@ func (s *splitting) run() error {
 	}
 	s.rest.WriteByte('}')
 	if _, err := s.decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.Join(errManifest, err)
+		return fmt.Errorf("%w: %w", errManifest, err)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func readList[T any](b []byte, most int, check func(*T) error) (list []T, err er
 	}
 	decoder := json.NewDecoder(bytes.NewReader(b))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
-		return nil, errors.Join(errManifest, err)
+		return nil, fmt.Errorf("%w: %w", errManifest, err)
 	}
 	list = []T{}
 	for decoder.More() {

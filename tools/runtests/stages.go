@@ -123,14 +123,15 @@ var concurrent = []string{
 // exploring the election takes it minutes.
 var sequential = []string{"/cmd/agent/internal/elect"}
 
-// unit runs what needs nothing. The engine of backups runs without the race detector, too: what a worker's memory is can only
-// be measured so, and tests that pack a lot leave the detector out, which makes them twenty times slower.
+// unit runs what needs nothing. The engine of backups and the backup-controller's test with hostile stores run without the race detector,
+// too: what their memory is can only be measured so, and tests that pack a lot leave the detector out, which makes them twenty times
+// slower.
 func unit(ctx context.Context, t *tally, full bool) error {
 	plain, raced, err := unitPackages(ctx)
 	if err != nil {
 		return err
 	}
-	plain = append(plain, "./pkg/backup")
+	plain = append(plain, "./pkg/backup", "./cmd/backup-controller/internal/hostilestores")
 	if full {
 		raced, plain = append(raced, plain...), append(plain, raced...)
 	}

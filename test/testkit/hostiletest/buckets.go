@@ -164,6 +164,13 @@ func (b Buckets) All() map[string]string {
 
 // New makes buckets that mean harm.
 func New(t *testing.T) Buckets {
+	buckets := ForControllers(t)
+	buckets.Files = files(t)
+	return buckets
+}
+
+// ForControllers makes those that mean harm to controllers, which read no list of files.
+func ForControllers(t *testing.T) Buckets {
 	packs := strings.Repeat(`,{"backup":"b1","name":"x-000000","size":1}`, 1<<20)
 	fine := manifest(t, header(""), "")
 	return Buckets{
@@ -178,15 +185,6 @@ func New(t *testing.T) Buckets {
 			"a manifest of a later version":  bucket(t, slices.Concat(fine[:15], []byte{99}, fine[16:])),
 			"WAL that ends before it begins": bucket(t, manifest(t, strings.Replace(header(""), `"first":"000000010000000000000002"`, `"first":"000000010000000000000003"`, 1), "")),
 		},
-		Files: map[string]string{
-			"a list of spaces":        bucket(t, manifest(t, header(""), strings.Repeat(" ", 200<<20))),
-			"a line without an end":   bucket(t, manifest(t, header(""), `{"path":"`+strings.Repeat("x", 200<<20))),
-			"a link that leads out":   bucket(t, link(t, "log", "../../outside")),
-			"a link to the root":      bucket(t, link(t, "log", "/etc")),
-			"a link in place of WAL":  bucket(t, link(t, "pg_wal/"+segment, "../base")),
-			"a file that leads out":   bucket(t, manifest(t, header(""), `{"path":"../outside","kind":"file","mode":"0600","size":0,"mtime":"2026-03-04T05:06:07Z"}`+"\n")),
-			"a file of many exabytes": bucket(t, manifest(t, header(""), `{"path":"x","kind":"file","mode":"0600","size":9223372036854775807,"mtime":"2026-03-04T05:06:07Z","parts":[[0,9223372036854775807,0,0,0,1,9223372036854775807,0,0,1]]}`+"\n")),
-		},
 		WAL: map[string]string{
 			"a segment that expands":    bucket(t, fine, more{walKey(segment): archived(t, segment, strings.Repeat("\x00", 300<<20)), historyKey: archived(t, history, "?")}),
 			"a history that expands":    bucket(t, fine, more{historyKey: archived(t, history, strings.Repeat("1\t0/2000100\tno\n", 16<<20)), walKey(segment): archived(t, segment, "?")}),
@@ -196,6 +194,18 @@ func New(t *testing.T) Buckets {
 			"a claim of packs": bucket(t, fine, more{layout.ClaimKey(lineage, "b2", "x"): fmt.Appendf(nil, `{"backup":"b2","packs":[{"backup":"b1","name":"../x","size":1}%s]}`, packs)}),
 			"a claim of noise": bucket(t, fine, more{layout.ClaimKey(lineage, "b2", "x"): []byte(strings.Repeat("HOWDAH", 10<<20))}),
 		},
+	}
+}
+
+func files(t *testing.T) map[string]string {
+	return map[string]string{
+		"a list of spaces":        bucket(t, manifest(t, header(""), strings.Repeat(" ", 200<<20))),
+		"a line without an end":   bucket(t, manifest(t, header(""), `{"path":"`+strings.Repeat("x", 200<<20))),
+		"a link that leads out":   bucket(t, link(t, "log", "../../outside")),
+		"a link to the root":      bucket(t, link(t, "log", "/etc")),
+		"a link in place of WAL":  bucket(t, link(t, "pg_wal/"+segment, "../base")),
+		"a file that leads out":   bucket(t, manifest(t, header(""), `{"path":"../outside","kind":"file","mode":"0600","size":0,"mtime":"2026-03-04T05:06:07Z"}`+"\n")),
+		"a file of many exabytes": bucket(t, manifest(t, header(""), `{"path":"x","kind":"file","mode":"0600","size":9223372036854775807,"mtime":"2026-03-04T05:06:07Z","parts":[[0,9223372036854775807,0,0,0,1,9223372036854775807,0,0,1]]}`+"\n")),
 	}
 }
 

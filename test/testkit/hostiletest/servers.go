@@ -1,6 +1,7 @@
 package hostiletest
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -86,7 +87,11 @@ func versionsWithoutEnd(w http.ResponseWriter, r *http.Request) {
 // Limit of the memory of a controller, in KiB, as the chart says. It is the usual one of a Job, too.
 func Limit(t *testing.T) int {
 	t.Helper()
-	content, err := os.ReadFile("../../charts/howdah/values.yaml")
+	var content []byte
+	err := os.ErrNotExist
+	for above := ".."; errors.Is(err, os.ErrNotExist) && len(above) < 30; above += "/.." { // packages lie at several depths
+		content, err = os.ReadFile(above + "/charts/howdah/values.yaml")
+	}
 	must(t, err)
 	values := struct {
 		Controllers map[string]struct {

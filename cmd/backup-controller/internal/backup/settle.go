@@ -91,5 +91,5 @@ func explain(err error) string {
 	if errors.Is(err, repostore.ErrSecret) {
 		return flow.Sentence(strings.TrimPrefix(err.Error(), repostore.ErrSecret.Error()+": "))
 	}
-	return objstore.Explain(err)
+	return flow.Sentence(objstore.Explain(err))
 }

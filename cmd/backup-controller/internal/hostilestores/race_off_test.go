@@ -1,0 +1,5 @@
+//go:build !race
+
+package hostilestores
+
+const raceDetector = false
