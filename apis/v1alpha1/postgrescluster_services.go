@@ -13,7 +13,43 @@ type Services struct {
 	// R is the Service <name>-r, which leads to every instance.
 	// +optional
 	R OptionalService `json:"r,omitempty"`
+	// Additional Services, each for some of the instances. One that is no longer declared is deleted. The certificate of the server gets
+	// their names.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Additional []AdditionalService `json:"additional,omitempty"`
 }
+
+// AdditionalService is one that a cluster has beside -rw, -ro and -r.
+// +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instance)",message="an entry of spec.services.additional leads to the instances of a role or to one instance: write either role: Replica or instance: shop-1"
+type AdditionalService struct {
+	// Name of the Service behind that of the cluster: reports makes <cluster>-reports.
+	// +kubebuilder:validation:MaxLength=22
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of an additional Service has letters in lower case, digits and '-', such as reports"
+	// +kubebuilder:validation:XValidation:rule="!(self in ['rw', 'ro', 'r', 'pods'])",message="rw, ro, r and pods are names of the Services that a cluster has anyway: set spec.services.rw, ro or r, or choose another name such as reports"
+	Name string `json:"name"`
+	// Role of the instances: Primary, Replica (without delayed ones) or Any.
+	// +optional
+	Role ServiceRole `json:"role,omitempty"`
+	// Instance is the only one that the Service leads to, such as shop-1, whatever its role.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Instance        string `json:"instance,omitempty"`
+	ServiceTemplate `json:",inline"`
+}
+
+// ServiceRole says to which instances a Service leads.
+// +kubebuilder:validation:Enum=Primary;Replica;Any
+type ServiceRole string
+
+// Roles of an additional Service.
+const (
+	ServicePrimary ServiceRole = "Primary"
+	ServiceReplica ServiceRole = "Replica"
+	ServiceAny     ServiceRole = "Any"
+)
 
 // OptionalService is a template for a Service that a cluster can do without.
 type OptionalService struct {

@@ -98,18 +98,18 @@ func (s *Steps) EnsureIdentity(ctx context.Context, o *observed.Cluster) flow.Ou
 	return s.PutAll(ctx, o, identity.Account(o.Cluster), role, identity.Binding(o.Cluster))
 }
 
-// EnsureServices keeps the Services that clients and instances connect to as spec has them, without those that it disables, and the
-// EndpointSlice that leads to the primary.
+// EnsureServices keeps the Services that clients and instances connect to as spec has them, without those that it disables or no longer
+// declares, and the EndpointSlice that leads to the primary.
 func (s *Steps) EnsureServices(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	wanted, disabled := service.Optional(o.Cluster)
+	_, disabled := service.Optional(o.Cluster)
 	primary := service.Primary(o.Cluster)
-	for _, each := range append(wanted, primary) {
+	for _, each := range append(service.Selected(o.Cluster), primary) {
 		live, _ := o.Live[observed.Key("Service", each.Name)].(*corev1.Service)
 		if err := s.Put(ctx, o, workload.NextService(live, each)); err != nil {
 			return flow.Retry(err)
 		}
 	}
-	for _, name := range disabled {
+	for _, name := range append(disabled, o.UndeclaredServices...) {
 		if err := s.removeService(ctx, o, name); err != nil {
 			return flow.Retry(err)
 		}

@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
@@ -74,6 +76,40 @@ func TestAServiceThatIsDisabledGoesAndComesBack(t *testing.T) {
 	l.change(shop, func() { shop.Spec.Services.RO.Enabled, shop.Spec.Services.R.Enabled = ptr.To(false), nil })
 	l.eventually("one goes and one comes", func() bool { return !l.there(&corev1.Service{}, "shop-ro") && l.there(&corev1.Service{}, "shop-r") })
 	l.awaitRunning(shop)
+}
+
+func TestAnAdditionalServiceComesAndGoesAndNeverTakesAnothersName(t *testing.T) {
+	l := newLab(t)
+	l.stop()
+	l.account = apiserver.As(t, "db-controller")
+	l.agent.Image = "registry.local/howdah/agent:1"
+	l.startController()
+	theirs := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	theirs.Namespace, theirs.Name, theirs.Labels = l.ns, "shop-etl", map[string]string{v1alpha1.LabelCluster: "shop", v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}
+	l.create(theirs)
+	shop := l.shop(func(c *v1alpha1.PostgresCluster) {
+		c.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "reports", Role: v1alpha1.ServiceAny, ServiceTemplate: v1alpha1.ServiceTemplate{Type: "NodePort"}}}
+	})
+	l.awaitRunning(shop)
+	reports := &corev1.Service{}
+	if !l.there(reports, "shop-reports") || reports.Spec.Type != "NodePort" || !metav1.IsControlledBy(reports, shop) {
+		t.Errorf("it is not as it is declared: %+v", reports)
+	}
+	l.change(shop, func() {
+		shop.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "one", Instance: "shop-0"}, {Name: "etl", Role: v1alpha1.ServicePrimary}}
+	})
+	if says := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonNameConflict); !strings.Contains(says, "shop-etl") {
+		t.Errorf("it says %s", says)
+	}
+	l.change(shop, func() { shop.Spec.Services.Additional = shop.Spec.Services.Additional[:1] })
+	l.eventually("one goes and one comes", func() bool { return !l.there(reports, "shop-reports") && l.there(&corev1.Service{}, "shop-one") })
+	l.change(shop, func() { shop.Spec.Services.Additional = nil })
+	l.eventually("the last one goes", func() bool { return !l.there(&corev1.Service{}, "shop-one") })
+	l.awaitRunning(shop)
+	uid := theirs.UID
+	if !l.there(theirs, "shop-etl") || theirs.UID != uid {
+		t.Error("somebody else's Service was deleted")
+	}
 }
 
 // TestSomebodyElsesServiceOfADisabledNameIsLeftAlone: nothing of ours needs the name.

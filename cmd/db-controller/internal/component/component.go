@@ -77,6 +77,9 @@ func (n Names) Replicas() string { return n.cluster + "-ro" }
 // instances that accept connections; nothing of ours asks for them.
 func (n Names) Any() string { return n.cluster + "-r" }
 
+// Additional is a Service that spec.services.additional declares.
+func (n Names) Additional(name string) string { return n.cluster + "-" + name }
+
 // Pods is the domain of the instances' names in certificates, and the headless Service that an earlier suite created for it.
 func (n Names) Pods() string { return protocol.PodDomain(n.cluster) }
 

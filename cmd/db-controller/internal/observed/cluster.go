@@ -87,6 +87,8 @@ type Cluster struct {
 	// Refused is why Kubernetes did not let a claim be created or grow in this pass, by the claim's name.
 	Refused map[string]string
 
+	// UndeclaredServices are those that spec no longer has, by name.
+	UndeclaredServices []string
 	// Poolers of the cluster that need its certificate, by name.
 	Poolers []string
 	// FailoverDrill that is responded to; nil: none requests anything.

@@ -3,6 +3,7 @@ package reading
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -13,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
@@ -141,8 +143,7 @@ func wantedObjects(o *observed.Cluster) []client.Object {
 	if o.Cluster.Spec.NetworkPolicy != nil {
 		objects = append(objects, observed.Named(&networkingv1.NetworkPolicy{}, n.NetworkPolicy()))
 	}
-	services, _ := service.Optional(o.Cluster)
-	for _, wanted := range services {
+	for _, wanted := range service.Selected(o.Cluster) {
 		objects = append(objects, observed.Named(&corev1.Service{}, wanted.Name))
 	}
 	for ordinal := range o.Wanted() {
@@ -173,6 +174,26 @@ func (r *Reader) readUnwanted(ctx context.Context, o *observed.Cluster) error {
 		}
 		if found && !observed.Foreign(live, o.Cluster) {
 			r.remember(o, live)
+		}
+	}
+	return r.readUndeclaredServices(ctx, o)
+}
+
+// readUndeclaredServices finds additional Services that spec no longer has: those of the cluster that have none of its names.
+func (r *Reader) readUndeclaredServices(ctx context.Context, o *observed.Cluster) error {
+	services := &corev1.ServiceList{}
+	if err := r.Client.List(ctx, services, client.InNamespace(o.Cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: o.Cluster.Name}); err != nil {
+		return fmt.Errorf("list Services: %w", err)
+	}
+	declared := []string{o.Names.Primary(), o.Names.Replicas(), o.Names.Any(), o.Names.Pods()}
+	for _, wanted := range service.Additional(o.Cluster) {
+		declared = append(declared, wanted.Name)
+	}
+	for i := range services.Items {
+		live := &services.Items[i]
+		if !observed.Foreign(live, o.Cluster) && !slices.Contains(declared, live.Name) {
+			r.remember(o, live)
+			o.UndeclaredServices = append(o.UndeclaredServices, live.Name)
 		}
 	}
 	return nil

@@ -60,6 +60,9 @@ func Parts(cluster *v1alpha1.PostgresCluster, record *Record) []*metav1.PartialO
 	add("Role", n.Identity())
 	add("RoleBinding", n.Identity())
 	add("Service", n.Primary(), n.Replicas(), n.Any(), n.Pods())
+	for _, service := range cluster.Spec.Services.Additional {
+		add("Service", n.Additional(service.Name))
+	}
 	add("EndpointSlice", n.Primary())
 	add("Lease", n.Lease())
 	add("PodDisruptionBudget", n.DisruptionBudget())

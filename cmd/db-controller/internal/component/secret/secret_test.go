@@ -161,4 +161,8 @@ func TestTheServersCertificateIsForTheNamesThatSpecAdds(t *testing.T) {
 	if names := ServerRequest(cluster).DNSNames; len(names) != usual+1 || names[usual] != "db.example.com" {
 		t.Errorf("%v", names)
 	}
+	cluster.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "reports", Role: v1alpha1.ServiceReplica}}
+	if names := ServerRequest(cluster).DNSNames; len(names) != usual+5 || !slices.Contains(names, "shop-reports.demo.svc") || !slices.Contains(ServedNames(cluster), "shop-reports.demo.svc") {
+		t.Errorf("%v", names)
+	}
 }

@@ -60,7 +60,11 @@ func authoritySecret(cluster *v1alpha1.PostgresCluster, authority *certificate.A
 func ServerRequest(cluster *v1alpha1.PostgresCluster) certificate.Request {
 	names := component.NamesOf(cluster)
 	request := certificate.Request{CommonName: cluster.Name}
-	for _, service := range []string{names.Primary(), names.Replicas(), names.Any()} {
+	services := []string{names.Primary(), names.Replicas(), names.Any()}
+	for _, additional := range cluster.Spec.Services.Additional {
+		services = append(services, names.Additional(additional.Name))
+	}
+	for _, service := range services {
 		host := component.Host(cluster, service)
 		request.DNSNames = append(request.DNSNames, service, service+"."+cluster.Namespace, host, host+".cluster.local")
 	}
@@ -87,6 +91,9 @@ func ServedNames(cluster *v1alpha1.PostgresCluster) []string {
 	}
 	if ptr.Deref(services.R.Enabled, true) {
 		all = append(all, component.Host(cluster, names.Any()))
+	}
+	for _, additional := range services.Additional {
+		all = append(all, component.Host(cluster, names.Additional(additional.Name)))
 	}
 	return append(all, "*."+component.Host(cluster, names.Pods()))
 }

@@ -2,6 +2,7 @@
 package service
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,6 +21,28 @@ const portName = "postgres"
 // EndpointSlice, so that a failover needs no controller.
 func Primary(cluster *v1alpha1.PostgresCluster) *corev1.Service {
 	return service(cluster, component.NamesOf(cluster).Primary(), cluster.Spec.Services.RW, nil)
+}
+
+// Additional are the Services that spec adds. A Service has one selector, so one with a name of an instance leads to that alone.
+func Additional(cluster *v1alpha1.PostgresCluster) (services []*corev1.Service) {
+	roles := map[v1alpha1.ServiceRole]v1alpha1.InstanceRole{v1alpha1.ServicePrimary: v1alpha1.RolePrimary, v1alpha1.ServiceReplica: v1alpha1.RoleReplica}
+	for i := range cluster.Spec.Services.Additional {
+		s := &cluster.Spec.Services.Additional[i]
+		leads := selector(cluster, roles[s.Role])
+		if s.Instance != "" {
+			leads = selector(cluster, "")
+			delete(leads, v1alpha1.LabelDelayed)
+			leads[appsv1.StatefulSetPodNameLabel] = s.Instance
+		}
+		services = append(services, service(cluster, component.NamesOf(cluster).Additional(s.Name), s.ServiceTemplate, leads))
+	}
+	return services
+}
+
+// Selected are the wanted Services that have a selector.
+func Selected(cluster *v1alpha1.PostgresCluster) []*corev1.Service {
+	wanted, _ := Optional(cluster)
+	return append(wanted, Additional(cluster)...)
 }
 
 // Optional are the Services that spec may disable: those that are wanted, and the names of the others.

@@ -124,3 +124,27 @@ func TestTheServicesForReadersLeadToNoDelayedReplica(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAdditionalServiceLeadsToARoleOrToOneInstance(t *testing.T) {
+	for name, c := range map[string]struct {
+		service v1alpha1.AdditionalService
+		label   string
+		want    string
+	}{
+		"the primary":                   {v1alpha1.AdditionalService{Role: v1alpha1.ServicePrimary}, v1alpha1.LabelRole, "primary"},
+		"replicas":                      {v1alpha1.AdditionalService{Role: v1alpha1.ServiceReplica}, v1alpha1.LabelRole, "replica"},
+		"any":                           {v1alpha1.AdditionalService{Role: v1alpha1.ServiceAny}, v1alpha1.LabelRole, ""},
+		"one instance":                  {v1alpha1.AdditionalService{Instance: "shop-1"}, "statefulset.kubernetes.io/pod-name", "shop-1"},
+		"no delayed replica":            {v1alpha1.AdditionalService{Role: v1alpha1.ServiceAny}, v1alpha1.LabelDelayed, "false"},
+		"a delayed replica by its name": {v1alpha1.AdditionalService{Instance: "shop-2"}, v1alpha1.LabelDelayed, ""},
+	} {
+		c.service.Name, c.service.Type = "reports", "NodePort"
+		cluster := shop(v1alpha1.Services{Additional: []v1alpha1.AdditionalService{c.service}})
+		cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: "shop-2"}}
+		all := Selected(cluster)
+		got := all[len(all)-1]
+		if len(all) != 3 || got.Name != "shop-reports" || got.Spec.Selector[c.label] != c.want || got.Spec.Type != "NodePort" || got.Spec.Selector[v1alpha1.LabelCluster] != "shop" {
+			t.Errorf("%s: %+v", name, got.Spec)
+		}
+	}
+}
