@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -268,10 +269,8 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	if err != nil {
 		return 0, err
 	}
-	used := newUsedPacks(ctx)
-	defer used.free()
 	if there { // first, else its manifest could go for nothing
-		if err := used.addLineage(ctx, store, lineage, id); err != nil {
+		if err := eachUsed(ctx, store, lineage, id, forgetPacks); err != nil {
 			return 0, err
 		}
 	}
@@ -281,17 +280,21 @@ func Delete(ctx context.Context, store objstore.Store, lineage, id string) (int6
 	if err := dropClaims(ctx, store, lineage, id, time.Time{}); err != nil {
 		return 0, err
 	}
-	clear(used.all) // another backup may have been begun on this one meanwhile
-	if err := used.addLineage(ctx, store, lineage, ""); err != nil {
-		return 0, err
-	}
 	freed := int64(0)
-	for _, owner := range owners {
-		n, err := removePacks(ctx, store, lineage, owner, used)
-		freed += n
-		if err != nil {
-			return freed, err
+	err = eachRangeOfPacks(func(used *usedPacks) error { // again: another backup may have been begun on this one meanwhile
+		return eachUsed(ctx, store, lineage, "", used.add)
+	}, func(used *usedPacks) error {
+		for _, owner := range owners {
+			n, err := removePacks(ctx, store, lineage, owner, used)
+			freed += n
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return freed, err
 	}
 	return freed, store.Delete(ctx, layout.ManifestKey(lineage, id))
 }
@@ -312,12 +315,12 @@ func packOwners(ctx context.Context, store objstore.Store, lineage, id string) (
 	return owners.after(id), true, nil
 }
 
-// addLineage adds what all manifests of a lineage point at, but for one. One that can't be read could point at
+// eachUsed visits what all manifests of a lineage point at, but for one. One that can't be read could point at
 // anything: then nothing may be removed.
-func (u usedPacks) addLineage(ctx context.Context, store objstore.Store, lineage, without string) error {
+func eachUsed(ctx context.Context, store objstore.Store, lineage, without string, visit visitPack) error {
 	// Claims before manifests: who gives one up has put the other. And once more, for claims made on a backup that was
 	// removed between the two.
-	if err := u.addClaims(ctx, store, lineage, without); err != nil {
+	if err := eachClaimed(ctx, store, lineage, without, visit); err != nil {
 		return err
 	}
 	entries, err := entriesOf(ctx, store, lineage, maxEntries)
@@ -325,7 +328,7 @@ func (u usedPacks) addLineage(ctx context.Context, store objstore.Store, lineage
 		return err
 	}
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.ID == without })
-	err = each(ctx, store, entries, u.add, func(e Entry) error {
+	err = each(ctx, store, entries, visit, func(e Entry) error {
 		switch {
 		case errors.Is(e.Err, objstore.ErrNotFound): // removed meanwhile
 		case e.Err != nil:
@@ -336,16 +339,16 @@ func (u usedPacks) addLineage(ctx context.Context, store objstore.Store, lineage
 	if err != nil {
 		return err
 	}
-	return u.addClaims(ctx, store, lineage, without)
+	return eachClaimed(ctx, store, lineage, without, visit)
 }
 
 // removePacks removes the packs that a backup wrote and nobody uses. It returns their bytes.
-func removePacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks) (int64, error) {
+func removePacks(ctx context.Context, store objstore.Store, lineage, id string, used *usedPacks) (int64, error) {
 	return removeOldPacks(ctx, store, lineage, id, used, time.Time{})
 }
 
 // removeOldPacks is removePacks for those that were put before a time, if it isn't zero.
-func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id string, used usedPacks, before time.Time) (int64, error) {
+func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id string, used *usedPacks, before time.Time) (int64, error) {
 	var keys []string
 	freed, batch := int64(0), int64(0)
 	remove := func() error {
@@ -363,7 +366,7 @@ func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id strin
 		if err != nil {
 			return freed, err
 		}
-		if used.has(id, path.Base(info.Key)) || !before.IsZero() && !info.Modified.Before(before) {
+		if !used.unused(id, path.Base(info.Key)) || !before.IsZero() && !info.Modified.Before(before) {
 			continue
 		}
 		keys = append(keys, info.Key)
@@ -389,25 +392,24 @@ func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, bef
 	if err := dropClaims(ctx, store, lineage, "", before); err != nil {
 		return nil, 0, err
 	}
-	used := newUsedPacks(ctx)
-	defer used.free()
-	if err := used.addLineage(ctx, store, lineage, ""); err != nil {
-		return nil, 0, err
-	}
-	var swept []string
-	total := int64(0)
-	for id, err := range store.Folders(ctx, layout.PacksPrefix(lineage)) {
-		if err != nil {
-			return swept, total, err
-		}
-		freed, err := removeOldPacks(ctx, store, lineage, id, used, before)
-		if err != nil {
-			return swept, total, err
-		}
-		if freed > 0 {
-			swept = append(swept, id)
+	swept, total := names{}, int64(0)
+	err := eachRangeOfPacks(func(used *usedPacks) error {
+		return eachUsed(ctx, store, lineage, "", used.add)
+	}, func(used *usedPacks) error {
+		for id, err := range store.Folders(ctx, layout.PacksPrefix(lineage)) {
+			if err != nil {
+				return err
+			}
+			freed, err := removeOldPacks(ctx, store, lineage, id, used, before)
 			total += freed
+			if freed > 0 {
+				_ = swept.add(id)
+			}
+			if err != nil {
+				return err
+			}
 		}
-	}
-	return swept, total, nil
+		return nil
+	})
+	return slices.Sorted(maps.Keys(swept.all)), total, err
 }

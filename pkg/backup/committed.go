@@ -1,11 +1,12 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"path"
+	"slices"
 
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
@@ -14,16 +15,11 @@ import (
 // Committed reads the outline of a backup whose packs are all there, in their sizes. objstore.ErrNotFound: there is none, or
 // only a manifest that arrived after its packs had been cleared away: its writer was killed, and the server was late.
 func Committed(ctx context.Context, store objstore.Store, lineage, id string) (*Header, error) {
-	named := newNamedPacks(ctx)
-	defer named.free()
-	header, err := scanHeader(ctx, store, lineage, id, named.add)
-	if err != nil {
-		return nil, err
-	}
-	err = named.find(ctx, store, lineage)
-	if err == nil && len(named.sizes) > 0 {
-		_, err = scanHeader(ctx, store, lineage, id, func(pack *Pack) error { return named.name(lineage, pack) })
-	}
+	var header *Header
+	err := checkNamed(ctx, store, lineage, func(visit visitPack) (err error) {
+		header, err = scanHeader(ctx, store, lineage, id, visit)
+		return err
+	})
 	if err != nil {
 		return nil, gone(err)
 	}
@@ -54,69 +50,129 @@ func readWhole(ctx context.Context, store objstore.Store, lineage, id string) (*
 
 // checkPacks makes sure that every pack that a manifest points at is there, in its size.
 func checkPacks(ctx context.Context, store objstore.Store, header *Header) error {
-	named := newNamedPacks(ctx)
-	defer named.free()
-	for i := range header.Packs {
-		if err := named.add(&header.Packs[i]); err != nil {
+	return checkNamed(ctx, store, header.Lineage, func(visit visitPack) error {
+		for i := range header.Packs {
+			if err := visit(&header.Packs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkNamed makes sure that every pack is there that a manifest names, as read hands them out, as often as it is asked.
+func checkNamed(ctx context.Context, store objstore.Store, lineage string, read func(visitPack) error) error {
+	named := &namedPacks{packNumbers: newPackNumbers()}
+	for more := true; more; more = named.next(len(named.all)) {
+		named.all = named.all[:0]
+		if err := read(named.add); err != nil {
 			return err
 		}
-	}
-	if err := named.find(ctx, store, header.Lineage); err != nil || len(named.sizes) == 0 {
-		return err
-	}
-	for i := range header.Packs {
-		if err := named.name(header.Lineage, &header.Packs[i]); err != nil {
+		named.sort()
+		if err := named.find(ctx, store, lineage); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(named.all, namedPack.wrong) {
+			return read(func(pack *Pack) error { return named.explain(lineage, pack) })
 		}
 	}
 	return nil
 }
 
-// namedPacks are the packs that a manifest names, by their numbers, until they are found. Their names may take much memory.
+// namedPacks are the packs that a manifest names and whose numbers are in a range.
 type namedPacks struct {
-	*room
-	seed    maphash.Seed
-	sizes   map[uint64]uint32
+	packNumbers
+	all     []namedPack
 	backups names
 }
 
-func newNamedPacks(ctx context.Context) *namedPacks {
-	return &namedPacks{room: &room{ctx: ctx}, seed: maphash.MakeSeed(), sizes: map[uint64]uint32{}}
+type namedPack struct {
+	number uint64
+	size   uint32
+	there  bool
+	twice  bool // with another size, too
 }
+
+func (p namedPack) wrong() bool { return p.twice || !p.there }
+
+func compareNumbers(a namedPack, number uint64) int { return cmp.Compare(a.number, number) }
 
 // add is a visitPack.
 func (n *namedPacks) add(pack *Pack) error {
-	at, size := packNumber(n.seed, pack.Backup, pack.Name), uint32(pack.Size)
-	if other, twice := n.sizes[at]; twice && other != size {
-		return &CorruptError{Object: pack.Name, Detail: "the manifest names it twice, with two sizes"}
+	if err := n.backups.add(pack.Backup); err != nil {
+		return err
 	}
-	if n.sizes[at] = size; len(n.sizes) > maxUsed {
-		return fmt.Errorf("%w: its manifest names more than %d packs", ErrTooLarge, maxUsed)
+	number, is := n.of(pack.Backup, pack.Name)
+	if !is {
+		return nil
 	}
-	return errors.Join(n.need(len(n.sizes)), n.backups.add(pack.Backup))
+	if len(n.all) == cap(n.all) {
+		n.makeRoom()
+	}
+	if number <= n.last {
+		n.all = append(n.all, namedPack{number: number, size: uint32(pack.Size)})
+	}
+	return nil
 }
 
-// find crosses out what is there in its size. A list may be endless, and is not kept.
+func (n *namedPacks) makeRoom() {
+	if cap(n.all) < packsAtATime {
+		n.all = grown(n.all)
+		return
+	}
+	for n.sort(); len(n.all) > packsAtATime/4*3; {
+		n.halve()
+		end, _ := slices.BinarySearchFunc(n.all, n.last+1, compareNumbers)
+		n.all = n.all[:end]
+	}
+}
+
+func (n *namedPacks) sort() {
+	slices.SortFunc(n.all, func(a, b namedPack) int { return cmp.Compare(a.number, b.number) })
+	for i := len(n.all) - 2; i >= 0; i-- {
+		a, b := &n.all[i], n.all[i+1]
+		a.twice = a.twice || a.number == b.number && (a.size != b.size || b.twice)
+	}
+	n.all = slices.CompactFunc(n.all, func(a, b namedPack) bool { return a.number == b.number })
+}
+
+// named finds a pack, or nil.
+func (n *namedPacks) named(backup, name string) *namedPack {
+	number, _ := n.of(backup, name)
+	if i, is := slices.BinarySearchFunc(n.all, number, compareNumbers); is {
+		return &n.all[i]
+	}
+	return nil
+}
+
+// find notes what is there in its size. A list may be endless, and is not kept.
 func (n *namedPacks) find(ctx context.Context, store objstore.Store, lineage string) error {
 	for id := range n.backups.all {
 		for info, err := range store.List(ctx, layout.BackupPacksPrefix(lineage, id), "") {
 			if err != nil {
 				return err
 			}
-			at := packNumber(n.seed, id, path.Base(info.Key))
-			size, wanted := n.sizes[at]
-			if wanted && int64(size) != info.Size {
-				return &CorruptError{Object: info.Key, Detail: fmt.Sprintf("it has %d bytes instead of %d", info.Size, size)}
+			pack := n.named(id, path.Base(info.Key))
+			if pack == nil {
+				continue
 			}
-			delete(n.sizes, at)
+			if int64(pack.size) != info.Size {
+				return &CorruptError{Object: info.Key, Detail: fmt.Sprintf("it has %d bytes instead of %d", info.Size, pack.size)}
+			}
+			pack.there = true
 		}
 	}
 	return nil
 }
 
-// name says of a pack that was not found that it is missing.
-func (n *namedPacks) name(lineage string, pack *Pack) error {
-	if _, missing := n.sizes[packNumber(n.seed, pack.Backup, pack.Name)]; missing {
+// explain says what is wrong with a pack, if something is.
+func (n *namedPacks) explain(lineage string, pack *Pack) error {
+	named := n.named(pack.Backup, pack.Name)
+	switch {
+	case named == nil:
+	case named.twice:
+		return &CorruptError{Object: pack.Name, Detail: "the manifest names it twice, with two sizes"}
+	case !named.there:
 		return &CorruptError{Object: layout.PackKey(lineage, pack.Backup, pack.Name), Detail: "it was uploaded and is not there", Err: objstore.ErrNotFound}
 	}
 	return nil

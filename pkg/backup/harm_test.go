@@ -161,17 +161,21 @@ func TestABackupThatCrashesAtAnyCallIsFinishedByTheNextRun(t *testing.T) {
 	}
 }
 
-func (u usedPacks) hasPath(path string) bool {
-	backup, name, _ := strings.Cut(path, "/")
-	return u.has(backup, name)
+// packPaths are the packs of headers, as they stand in a bucket below packs/.
+type packPaths map[string]bool
+
+func (p packPaths) addAll(header *Header) {
+	for _, pack := range header.Packs {
+		p[pack.Backup+"/"+pack.Name] = true
+	}
 }
 
 // onlyUsed checks that the bucket holds no pack that the manifest doesn't name.
 func onlyUsed(t *testing.T, store objstore.Store, manifest *Manifest) error {
-	used := newUsedPacks(t.Context())
-	must(t, used.addAll(&manifest.Header))
+	used := packPaths{}
+	used.addAll(&manifest.Header)
 	for _, key := range keys(t, store) {
-		if _, name, ok := strings.Cut(key, "/packs/"); ok && !used.hasPath(name) {
+		if _, name, ok := strings.Cut(key, "/packs/"); ok && !used[name] {
 			return fmt.Errorf("%s is an orphan", key)
 		}
 	}

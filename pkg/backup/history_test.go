@@ -361,7 +361,7 @@ func (m *model) check() {
 // checkTidy makes sure that a whole clean up leaves nothing that nobody needs.
 func (m *model) checkTidy() {
 	m.cleanUp(m.store)
-	plan, used := m.plan(), newUsedPacks(m.Context())
+	plan, used := m.plan(), packPaths{}
 	if n := len(plan.Going()); n > 0 {
 		m.fail("%d backups that nothing keeps are there after a clean up", n)
 	}
@@ -370,11 +370,11 @@ func (m *model) checkTidy() {
 	for _, e := range m.list() {
 		header, err := ReadHeader(m.Context(), m.store, e.Lineage, e.ID)
 		must(m.T, err)
-		must(m.T, used.addAll(header))
+		used.addAll(header)
 	}
 	for _, key := range keys(m.T, m.store) {
 		name := key[strings.LastIndex(key, "/")+1:]
-		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used.hasPath(pack) {
+		if _, pack, ok := strings.Cut(key, "/packs/"); ok && !used[pack] {
 			m.fail("%s is an orphan", key)
 		}
 		if s, err := postgres.ParseSegment(name, modelSeg); err == nil && s.Number < plan.KeepWAL && !(expiry{needed: needed}).needs(s.Number) {

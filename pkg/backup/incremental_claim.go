@@ -42,8 +42,8 @@ func (w *writing) unclaim(ctx context.Context) {
 	_ = w.store.Delete(ctx, w.claimed)
 }
 
-// addClaims adds what backups that are being written may point at, but for one. A claim that can't be read could be of anything.
-func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage, without string) error {
+// eachClaimed visits what backups that are being written may point at, but for one. A claim that can't be read could be of anything.
+func eachClaimed(ctx context.Context, store objstore.Store, lineage, without string, visit visitPack) error {
 	for info, err := range store.List(ctx, layout.ClaimsPrefix(lineage), "") {
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage,
 		if claimant(info.Key) == without {
 			continue
 		}
-		err = u.addClaim(ctx, store, info)
+		err = readClaim(ctx, store, info, visit)
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue // its backup has ended meanwhile
 		}
@@ -65,12 +65,12 @@ func (u usedPacks) addClaims(ctx context.Context, store objstore.Store, lineage,
 // claimant is the backup whose claim has this key.
 func claimant(key string) string { return path.Base(path.Dir(key)) }
 
-func (u usedPacks) addClaim(ctx context.Context, store objstore.Store, info objstore.Info) error {
+func readClaim(ctx context.Context, store objstore.Store, info objstore.Info, visit visitPack) error {
 	if info.Size > maxClaim {
 		return &CorruptError{Object: info.Key, Detail: fmt.Sprintf("it has %d bytes, which no claim has", info.Size)}
 	}
 	stored := &remote{ctx: ctx, store: store, key: info.Key, end: maxClaim + 1}
-	rest, err := splitPacks(&allowance{from: stored, total: maxClaim}, u.add)
+	rest, err := splitPacks(&allowance{from: stored, total: maxClaim}, visit)
 	if stored.err != nil {
 		return stored.err
 	}

@@ -1,10 +1,10 @@
 package backup
 
 import (
-	"context"
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -38,84 +38,131 @@ func (n *names) after(first string) []string {
 	return append([]string{first}, slices.DeleteFunc(sorted, func(name string) bool { return name == first })...)
 }
 
-// usedPacks are the packs that manifests point at. What it keeps of each is a number, so that very many fit into the memory: a pack that
-// has the number of another counts as used, too.
-type usedPacks struct {
-	*room
-	seed maphash.Seed
-	all  map[uint64]struct{}
+// packNumbers are what is kept of packs instead of their names. A lineage may have any number of them: what doesn't fit into the memory at
+// once is looked at in several passes, each over a range of numbers.
+type packNumbers struct {
+	seed        maphash.Seed
+	first, last uint64
 }
 
-// largeSets lets this process have one set of very many packs at a time: a controller deletes from several lineages at once.
-var largeSets = make(chan struct{}, 1)
-
-// usualPacks are as many as most lineages have: terabytes.
-const usualPacks = 1 << 16
-
-// room is what a set of packs has in memory. Free gives it back.
-type room struct {
-	ctx  context.Context
-	held bool
+func newPackNumbers() packNumbers {
+	return packNumbers{seed: maphash.MakeSeed(), last: math.MaxUint64}
 }
 
-// need waits until there is room for this many.
-func (r *room) need(packs int) error {
-	if r.held || packs <= usualPacks {
-		return nil
-	}
-	select {
-	case largeSets <- struct{}{}:
-		r.held = true
-		return nil
-	case <-r.ctx.Done():
-		return context.Cause(r.ctx)
-	}
-}
-
-func (r *room) free() {
-	if r.held {
-		<-largeSets
-		r.held = false
-	}
-}
-
-// maxUsed bounds how many packs the backups of a lineage point at: 60 TiB in the bucket have as many.
-const maxUsed = 7 << 18
-
-func newUsedPacks(ctx context.Context) usedPacks {
-	return usedPacks{room: &room{ctx: ctx}, seed: maphash.MakeSeed(), all: map[uint64]struct{}{}}
-}
-
-// packNumber is the same for the same pack.
-func packNumber(seed maphash.Seed, backup, name string) uint64 {
+// of is the number of a pack, and whether it is in the range.
+func (p *packNumbers) of(backup, name string) (number uint64, is bool) {
 	h := maphash.Hash{}
-	h.SetSeed(seed)
+	h.SetSeed(p.seed)
 	_, _ = h.WriteString(backup)
 	_ = h.WriteByte('/')
 	_, _ = h.WriteString(name)
-	return h.Sum64()
+	number = h.Sum64()
+	return number, p.first <= number && number <= p.last
 }
 
-// addAll adds the packs of a header that was read with them.
-func (u usedPacks) addAll(header *Header) error {
-	for i := range header.Packs {
-		if err := u.add(&header.Packs[i]); err != nil {
+// halve leaves the upper half to a later pass.
+func (p *packNumbers) halve() { p.last = p.first + (p.last-p.first)/2 }
+
+// next goes on to the next range, which is as long, or longer if this one had few packs. False: there is none.
+func (p *packNumbers) next(packs int) bool {
+	if p.last == math.MaxUint64 {
+		return false
+	}
+	length := p.last - p.first
+	if packs < packsAtATime/4 {
+		length = 2*min(length, math.MaxUint64/2) + 1
+	}
+	p.first = p.last + 1
+	p.last = p.first + min(length, math.MaxUint64-p.first)
+	return true
+}
+
+// packsAtATime is how many packs one pass looks at, in 8 MiB or, with their sizes, 16: those of 8 TiB as a rule. Tests have less.
+var packsAtATime = 1 << 20
+
+// firstPacks is for how many packs there is room at first.
+const firstPacks = 1 << 10
+
+// grown makes room for more, if there isn't much.
+func grown[T any](all []T) []T {
+	if len(all) <= cap(all)/2 && cap(all) > 0 {
+		return all
+	}
+	return slices.Grow(all, min(max(2*cap(all), firstPacks), packsAtATime)-len(all))
+}
+
+// usedPacks are the packs that manifests point at and whose numbers are in a range. A pack that has the number of another counts as used,
+// too.
+type usedPacks struct {
+	packNumbers
+	all    []uint64
+	sorted int // so many of them are in order
+}
+
+// eachRangeOfPacks calls fill and then do with the used packs of one range of numbers after the other.
+func eachRangeOfPacks(fill, do func(*usedPacks) error) error {
+	used := &usedPacks{packNumbers: newPackNumbers()}
+	for more := true; more; more = used.next(len(used.all)) {
+		used.all, used.sorted = used.all[:0], 0
+		if err := fill(used); err != nil {
+			return err
+		}
+		used.sort()
+		if err := do(used); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add is a visitPack.
-func (u usedPacks) add(pack *Pack) error {
-	u.all[packNumber(u.seed, pack.Backup, pack.Name)] = struct{}{}
-	if len(u.all) > maxUsed {
-		return fmt.Errorf("%w: the backups of the lineage point at more than %d packs, which is more than is read", ErrTooLarge, maxUsed)
+// addAll adds the packs of a header that was read with them.
+func (u *usedPacks) addAll(header *Header) {
+	for i := range header.Packs {
+		_ = u.add(&header.Packs[i])
 	}
-	return u.need(len(u.all))
 }
 
-func (u usedPacks) has(backup, name string) bool {
-	_, used := u.all[packNumber(u.seed, backup, name)]
-	return used
+// add is a visitPack.
+func (u *usedPacks) add(pack *Pack) error {
+	number, is := u.of(pack.Backup, pack.Name)
+	if !is || u.has(number) {
+		return nil
+	}
+	if len(u.all) == cap(u.all) {
+		u.makeRoom()
+	}
+	if number <= u.last {
+		u.all = append(u.all, number)
+	}
+	return nil
+}
+
+func (u *usedPacks) makeRoom() {
+	u.sort() // many are there several times
+	if cap(u.all) < packsAtATime {
+		u.all = grown(u.all)
+		return
+	}
+	for len(u.all) > packsAtATime/4*3 {
+		u.halve()
+		end, _ := slices.BinarySearch(u.all, u.last+1)
+		u.all, u.sorted = u.all[:end], end
+	}
+}
+
+func (u *usedPacks) sort() {
+	slices.Sort(u.all)
+	u.all = slices.Compact(u.all)
+	u.sorted = len(u.all)
+}
+
+func (u *usedPacks) has(number uint64) bool {
+	_, has := slices.BinarySearch(u.all[:u.sorted], number)
+	return has
+}
+
+// unused says that nothing points at a pack. It says so in the pass over its range only.
+func (u *usedPacks) unused(backup, name string) bool {
+	number, is := u.of(backup, name)
+	return is && !u.has(number)
 }

@@ -314,9 +314,11 @@ func (w *writing) discard(ctx context.Context) {
 // SweepOrphans finds.
 func (w *writing) sweep(ctx context.Context, manifest *Manifest) {
 	_ = dropClaims(ctx, w.store, w.source.Lineage, w.opts.ID, time.Time{})
-	used := newUsedPacks(ctx)
-	defer used.free()
-	if used.addAll(&manifest.Header) == nil {
-		_, _ = removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)
-	}
+	_ = eachRangeOfPacks(func(used *usedPacks) error {
+		used.addAll(&manifest.Header)
+		return nil
+	}, func(used *usedPacks) error {
+		_, err := removePacks(ctx, w.store, w.source.Lineage, w.opts.ID, used)
+		return err
+	})
 }

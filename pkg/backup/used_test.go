@@ -1,0 +1,96 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/mem"
+)
+
+// fewPacksAtATime makes a test look at packs in several passes.
+func fewPacksAtATime(t *testing.T) {
+	t.Helper()
+	usually := packsAtATime
+	packsAtATime = 8
+	t.Cleanup(func() { packsAtATime = usually })
+}
+
+func somePacks(backup string, n int) (packs Packs) {
+	for i := range n {
+		packs = append(packs, Pack{Backup: backup, Name: fmt.Sprintf("x-%06d", i), Size: 1})
+	}
+	return packs
+}
+
+func TestAnyNumberOfPacksIsToldFromThoseThatNobodyUsesInTheSameMemory(t *testing.T) {
+	fewPacksAtATime(t)
+	packs, header, unused, passes := somePacks("b1", 5000), Header{}, map[string]int{}, 0
+	header.Packs = append(packs[:4000:4000], packs[1000:4000]...) // several backups point at the same
+	err := eachRangeOfPacks(func(used *usedPacks) error {
+		used.addAll(&header)
+		return nil
+	}, func(used *usedPacks) error {
+		passes++
+		for _, pack := range packs {
+			if used.unused(pack.Backup, pack.Name) {
+				unused[pack.Name]++
+			}
+		}
+		if cap(used.all) > 2*packsAtATime {
+			t.Errorf("it has room for %d", cap(used.all))
+		}
+		return nil
+	})
+	must(t, err)
+	for i, pack := range packs {
+		if want := i / 4000; unused[pack.Name] != want {
+			t.Fatalf("%s is unused %d times, not %d", pack.Name, unused[pack.Name], want)
+		}
+	}
+	if passes < 4000/packsAtATime || passes > 4000/packsAtATime*4 {
+		t.Errorf("it took %d passes", passes)
+	}
+}
+
+// TestWhatALongHistoryNoLongerUsesIsDeleted where its packs don't fit into the memory.
+func TestWhatALongHistoryNoLongerUsesIsDeleted(t *testing.T) {
+	fewPacksAtATime(t)
+	store, all := mem.New(), map[string]Packs{"b1": somePacks("b1", 100), "b2": somePacks("b2", 100), "gone": somePacks("gone", 50)}
+	for _, packs := range all {
+		for _, pack := range packs {
+			must(t, store.Put(t.Context(), layout.PackKey(testLineage, pack.Backup, pack.Name), []byte("x"), objstore.PutOptions{}))
+		}
+	}
+	first, second := fullManifest("b1"), fullManifest("b2")
+	first.Packs, second.Packs = all["b1"], append(all["b1"][:30:30], all["b2"]...)
+	for _, m := range []*Manifest{first, second} {
+		putManifest(t, store, m)
+	}
+	_, err := Committed(t.Context(), store, testLineage, "b2")
+	must(t, err)
+	ids, freed, err := SweepOrphans(t.Context(), store, testLineage, time.Now().Add(time.Hour))
+	must(t, err)
+	if len(ids) != 1 || freed != 50 {
+		t.Errorf("swept %d bytes of %v", freed, ids)
+	}
+	freed, err = Delete(t.Context(), store, testLineage, "b1")
+	must(t, err)
+	if freed != 70 {
+		t.Errorf("deleting b1 freed %d", freed)
+	}
+	if _, err := Committed(t.Context(), store, testLineage, "b2"); err != nil {
+		t.Error(err)
+	}
+	must(t, store.Delete(t.Context(), layout.PackKey(testLineage, "b2", "x-000077")))
+	if _, err := Committed(t.Context(), store, testLineage, "b2"); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("a pack is missing: %v", err)
+	}
+	must(t, store.Put(t.Context(), layout.PackKey(testLineage, "b2", "x-000077"), []byte("xy"), objstore.PutOptions{}))
+	if _, err := Committed(t.Context(), store, testLineage, "b2"); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("a pack is too long: %v", err)
+	}
+}
