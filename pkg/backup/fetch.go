@@ -46,8 +46,9 @@ type fetcher struct {
 	newSink func() sink
 	present *present // nil: everything is fetched
 
-	stored  atomic.Int64 // bytes downloaded
-	content atomic.Int64 // bytes handed on, of the store or of what is present
+	decoders codec.Decoders
+	stored   atomic.Int64 // bytes downloaded
+	content  atomic.Int64 // bytes handed on, of the store or of what is present
 }
 
 // batch is a run of bytes of one pack, with the partRefs in it.
@@ -276,7 +277,7 @@ func (f *fetcher) open(b batch, w partRef, stored, content []byte) ([]byte, erro
 	}
 	if frame.Coding == codec.Raw {
 		content = stored
-	} else if err := codec.DecodeFrame(frame.Coding, stored, content); err != nil {
+	} else if err := f.decoders.DecodeFrame(frame.Coding, stored, content); err != nil {
 		return nil, f.corrupt(b, w, where+"it does not decompress", err)
 	}
 	if codec.CRC(content) != frame.ContentCRC {

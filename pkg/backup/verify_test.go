@@ -199,3 +199,17 @@ func TestAVerificationKeepsToItsRate(t *testing.T) {
 		}
 	})
 }
+
+// TestBackupsAreReadInSeveralBubbles: what one has to do with channels can't be used in another.
+func TestBackupsAreReadInSeveralBubbles(t *testing.T) {
+	store := mem.New()
+	mustWrite(t, store, pgdata(t), "b1")
+	read := func(t *testing.T) {
+		_, err := VerifyBackup(t.Context(), store, testLineage, "b1", VerifyOptions{Workers: 1, shortWAL: true})
+		must(t, err)
+	}
+	for range 3 {
+		synctest.Test(t, read)
+		read(t)
+	}
+}

@@ -48,19 +48,24 @@ type decoder struct {
 	blocks [2][]byte // what comes out in between where something was compressed several times
 }
 
-var decoders = sync.Pool{New: func() any {
+// Decoders keeps decoders for whoever decodes much. The zero value is ready for use, by any number of goroutines. It belongs to one piece of
+// work, as a decoder has channels, which a test that runs in a bubble of synctest must not share with others.
+type Decoders struct{ idle sync.Pool }
+
+func (d *Decoders) take() *decoder {
+	if idle, is := d.idle.Get().(*decoder); is {
+		return idle
+	}
 	one, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // only for options that exclude each other
 	}
 	return &decoder{Decoder: one}
-}}
+}
 
-// Decode decompresses into dst, which has the exact size of the content.
-func Decode(stored, dst []byte) error {
-	decoder := decoders.Get().(*decoder)
-	defer decoders.Put(decoder)
-	content, err := decoder.DecodeAll(stored, dst[:0:len(dst)])
+// decode decompresses into dst, which has the exact size of the content.
+func (d *decoder) decode(stored, dst []byte) error {
+	content, err := d.DecodeAll(stored, dst[:0:len(dst)])
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

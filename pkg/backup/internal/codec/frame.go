@@ -58,10 +58,8 @@ const worthwhile = 16
 const frameWindow = 256 << 10
 
 // DecodeFrame decompresses into dst, which has the exact size of the content. One that is stored as it is is copied.
-func DecodeFrame(coding Coding, stored, dst []byte) error {
+func (d *Decoders) DecodeFrame(coding Coding, stored, dst []byte) error {
 	switch {
-	case coding == Zstd:
-		return Decode(stored, dst)
 	case coding == Raw && len(stored) == len(dst):
 		copy(dst, stored)
 		return nil
@@ -70,8 +68,11 @@ func DecodeFrame(coding Coding, stored, dst []byte) error {
 	case coding == MinLZ:
 		return decodeBlock(stored, dst)
 	}
-	decoder := decoders.Get().(*decoder)
-	defer decoders.Put(decoder)
+	decoder := d.take()
+	defer d.idle.Put(decoder)
+	if coding == Zstd {
+		return decoder.decode(stored, dst)
+	}
 	return decoder.unwind(coding, stored, dst)
 }
 

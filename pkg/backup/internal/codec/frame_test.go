@@ -11,6 +11,8 @@ import (
 	"github.com/minio/minlz"
 )
 
+var decoders Decoders
+
 var levels = map[string]Level{"quick": Quick, "fastest": Fastest, "default": Default}
 
 func encoder(t testing.TB, level Level) *FrameEncoder {
@@ -37,7 +39,7 @@ func TestAFrameDecodesToItsContentAtEveryLevel(t *testing.T) {
 		for what, content := range contents {
 			stored, coding := e.Encode(content, make([]byte, 0, 1<<20))
 			again := make([]byte, len(content))
-			if err := DecodeFrame(coding, stored, again); err != nil || !bytes.Equal(again, content) {
+			if err := decoders.DecodeFrame(coding, stored, again); err != nil || !bytes.Equal(again, content) {
 				t.Errorf("%s of %s: %v", name, what, err)
 			}
 			if raw := what == "random" || what == "one byte"; raw != (coding == Raw) {
@@ -113,7 +115,7 @@ func TestEveryCodingDecodes(t *testing.T) {
 			stored = e.zstd.EncodeAll(stored, nil)
 		}
 		again := make([]byte, len(content))
-		if err := DecodeFrame(coding, stored, again); err != nil || !bytes.Equal(again, content) || coded(coding.Passes(), coding.Zstd()) != coding {
+		if err := decoders.DecodeFrame(coding, stored, again); err != nil || !bytes.Equal(again, content) || coded(coding.Passes(), coding.Zstd()) != coding {
 			t.Errorf("coding %d: %v", coding, err)
 		}
 	}
@@ -122,7 +124,7 @@ func TestEveryCodingDecodes(t *testing.T) {
 // A few bytes may claim to be very many: nobody makes room for them.
 func TestABlockThatClaimsTooMuchIsDamaged(t *testing.T) {
 	bomb := blockOf(t, blockOf(t, make([]byte, 8<<20)))
-	if err := DecodeFrame(MinLZThrice, bomb, make([]byte, 1000)); !errors.Is(err, ErrDamaged) {
+	if err := decoders.DecodeFrame(MinLZThrice, bomb, make([]byte, 1000)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("it is %v", err)
 	}
 }
@@ -130,7 +132,7 @@ func TestABlockThatClaimsTooMuchIsDamaged(t *testing.T) {
 // A manifest may say anything of a frame's size.
 func TestAFrameThatIsLargerThanABlockCanBeIsDamaged(t *testing.T) {
 	for coding := MinLZ; coding.Known(); coding++ {
-		if err := DecodeFrame(coding, blockOf(t, []byte("a row")), make([]byte, minlz.MaxBlockSize+1)); !errors.Is(err, ErrDamaged) {
+		if err := decoders.DecodeFrame(coding, blockOf(t, []byte("a row")), make([]byte, minlz.MaxBlockSize+1)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("coding %d: %v", coding, err)
 		}
 	}
@@ -186,15 +188,15 @@ func TestADamagedFrameIsFoundOrDecodesToTheSameSize(t *testing.T) {
 	for name, level := range levels {
 		stored, coding := encoder(t, level).Encode(content, nil)
 		for _, broken := range [][]byte{nil, stored[:1], stored[:len(stored)-1], append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, stored...)} {
-			if err := DecodeFrame(coding, broken, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
+			if err := decoders.DecodeFrame(coding, broken, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s of %d bytes: %v", name, len(broken), err)
 			}
 		}
-		if err := DecodeFrame(coding, stored, make([]byte, len(content)-1)); !errors.Is(err, ErrDamaged) {
+		if err := decoders.DecodeFrame(coding, stored, make([]byte, len(content)-1)); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s into another size: %v", name, err)
 		}
 	}
-	if err := DecodeFrame(MinLZThriceZstd+1, content, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
+	if err := decoders.DecodeFrame(MinLZThriceZstd+1, content, make([]byte, len(content))); !errors.Is(err, ErrDamaged) {
 		t.Errorf("an unknown coding: %v", err)
 	}
 }
@@ -215,7 +217,7 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, coding byte, stored []byte, size uint16) {
 		dst := make([]byte, int(size)+8)
 		copy(dst[size:], "guarded!")
-		_ = DecodeFrame(Coding(coding), stored, dst[:size])
+		_ = decoders.DecodeFrame(Coding(coding), stored, dst[:size])
 		if string(dst[size:]) != "guarded!" {
 			t.Error("it wrote behind the content")
 		}

@@ -31,7 +31,7 @@ func TestTheNumberOfACodingKeepsItsMeaning(t *testing.T) {
 			t.Fatalf("coding %d: the line begins with %s, %v", next, number, err)
 		}
 		content := make([]byte, len(frozenContent()))
-		if err := DecodeFrame(next, stored, content); err != nil || !bytes.Equal(content, frozenContent()) {
+		if err := decoders.DecodeFrame(next, stored, content); err != nil || !bytes.Equal(content, frozenContent()) {
 			t.Errorf("coding %d no longer means what it did: %v", next, err)
 		}
 		next++
