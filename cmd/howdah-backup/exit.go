@@ -67,7 +67,7 @@ func wrongKey(err error) bool {
 
 // damaged says that an error speaks of what lies in the bucket.
 func damaged(err error) bool {
-	for _, target := range []error{backup.ErrCorrupt, backup.ErrWALMissing, wal.ErrCorrupt, walget.ErrHole, errDamage} {
+	for _, target := range []error{backup.ErrCorrupt, backup.ErrWALMissing, wal.ErrCorrupt, walget.ErrHole, lookup.ErrUnreadable, errDamage} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -14,6 +14,7 @@ import (
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -48,15 +49,20 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 func (a *app) list(ctx context.Context, store objstore.Store) error {
-	lineages, err := lookup.Lineages(ctx, store, a.filter)
+	lineages, unreadable, err := lookup.All(ctx, store, a.filter)
 	if err != nil {
 		return err
+	}
+	for _, damaged := range unreadable { // its backups say whose they are
+		lineages = append(lineages, layout.Lineage{Lineage: damaged.Lineage})
 	}
 	all := []listed{}
 	for _, lineage := range lineages {
 		err := backup.Each(ctx, store, lineage.Lineage, func(entry backup.Entry) error {
 			item := describe(entry) // the header itself may be large, and is let go
-			item.Namespace, item.Cluster = lineage.Writer.Namespace, lineage.Writer.Name
+			if lineage.Writer.UID != "" {
+				item.Namespace, item.Cluster = lineage.Writer.Namespace, lineage.Writer.Name
+			}
 			all = append(all, item)
 			return nil
 		})
@@ -64,6 +70,24 @@ func (a *app) list(ctx context.Context, store objstore.Store) error {
 			return err
 		}
 	}
+	if err := a.writeList(all); err != nil {
+		return err
+	}
+	return a.complain(unreadable)
+}
+
+// complain names the lineages that can't be read. It ends with errDamage if there are any.
+func (a *app) complain(unreadable []*lookup.UnreadableError) error {
+	for _, damaged := range unreadable {
+		fmt.Fprintf(a.errOut, "howdah-backup: lineage %s can't be read: %s\n", damaged.Lineage, sentence(damaged))
+	}
+	if len(unreadable) > 0 {
+		return errDamage
+	}
+	return nil
+}
+
+func (a *app) writeList(all []listed) error {
 	if a.output == formatJSON {
 		return a.writeJSON(all)
 	}
@@ -87,6 +111,7 @@ func describe(entry backup.Entry) listed {
 	h := entry.Header
 	item.Type, item.Parent, item.PGVersion, item.Timeline = h.Type, h.Parent, h.PGVersion, h.Timeline
 	item.Started, item.Finished, item.StartLSN, item.StopLSN = &h.StartTime, &h.StopTime, h.StartLSN, h.StopLSN
+	item.Namespace, item.Cluster = h.Cluster.Namespace, h.Cluster.Name
 	item.LogicalBytes, item.StoredBytes = h.Totals.LogicalBytes, h.Totals.StoredBytes
 	return item
 }

@@ -132,6 +132,31 @@ func TestADamagedManifestIsListedAsSuch(t *testing.T) {
 	b.wants(exitDamaged, []string{"DAMAGED  " + sample.Lineage + "/shop-first", "ok       " + sample.Lineage + "/shop-second"}, "verify", "--all")
 }
 
+func TestALineageThatCanNotBeReadIsNamedAndTheOthersAreListed(t *testing.T) {
+	for what, damage := range map[string]func(*testBucket, string){
+		"lineages/8-g1/lineage.json is missing": func(b *testBucket, key string) { must(t, b.store.Delete(t.Context(), key)) },
+		"lineages/8-g1/lineage.json: ": func(b *testBucket, key string) {
+			must(t, os.WriteFile(filepath.Join(b.dir, key), []byte("garbage"), 0o600))
+		},
+	} {
+		b := shop(t)
+		sample.Claim(t, b.store, "8-g1", "shop")
+		sample.Backup(t, b.store, "8-g1", "eighth", sample.Data(t), 0, 2)
+		damage(b, "lineages/8-g1/lineage.json")
+		for _, args := range [][]string{{"list"}, {"list", "-o", "json"}, {"list", "--cluster=shop"}, {"verify", "--all"}, {"verify", "--all", "--wal"}, {"wal", "list"}} {
+			parts := []string{"lineage 8-g1 can't be read", what, sample.Lineage}
+			if args[0] != "wal" {
+				parts = append(parts, "shop-first", "eighth")
+			}
+			b.wants(exitDamaged, parts, args...)
+		}
+		b.wants(exitDone, []string{"shop-first"}, "list", "--cluster=shop", "--lineage="+sample.Lineage)
+		b.wants(exitDamaged, []string{what}, "restore", "--latest", "--target-dir", t.TempDir())
+		b.wants(exitDone, []string{"ok       8-g1/eighth"}, "verify", "8-g1/eighth")
+		b.wants(exitDone, []string{"Deleted 8-g1/eighth"}, "delete", "--yes", "8-g1/eighth")
+	}
+}
+
 func TestABackupIsShown(t *testing.T) {
 	b := shop(t)
 	b.wants(exitDone, []string{

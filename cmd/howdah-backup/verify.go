@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,6 +40,8 @@ type verifying struct {
 	meter   *display.Meter
 	options backup.VerifyOptions
 	results []verified
+	// unreadable are lineages of which only the backups can be checked.
+	unreadable []*lookup.UnreadableError
 }
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -85,14 +88,18 @@ func (v *verifying) run(ctx context.Context, args []string, withWAL bool) error 
 		}
 	}
 	for _, lineage := range lineages {
-		if !withWAL {
-			break
+		if !withWAL || v.isUnreadable(lineage) {
+			continue
 		}
 		if err := v.one(ctx, verified{Lineage: lineage}, v.archive); err != nil {
 			return err
 		}
 	}
-	return v.conclude()
+	return errors.Join(v.conclude(), v.complain(v.unreadable))
+}
+
+func (v *verifying) isUnreadable(lineage string) bool {
+	return slices.ContainsFunc(v.unreadable, func(u *lookup.UnreadableError) bool { return u.Lineage == lineage })
 }
 
 // names are the backups to check.
@@ -108,11 +115,19 @@ func (v *verifying) names(ctx context.Context, args []string) ([]lookup.Name, er
 	if len(args) > 0 {
 		return names, nil
 	}
-	lineages, err := lookup.Lineages(ctx, v.store, v.filter)
+	found, unreadable, err := lookup.All(ctx, v.store, v.filter)
 	if err != nil {
 		return nil, err
 	}
-	return lookup.Backups(ctx, v.store, lineages)
+	var lineages []string
+	for _, lineage := range found {
+		lineages = append(lineages, lineage.Lineage)
+	}
+	v.unreadable = unreadable
+	for _, damaged := range unreadable {
+		lineages = append(lineages, damaged.Lineage)
+	}
+	return lookup.Backups(ctx, v.store, lineages...)
 }
 
 // one checks one thing and says what came of it. Damage is a result; only what keeps from looking is an error.

@@ -53,7 +53,7 @@ type walHole struct {
 }
 
 func (a *app) walList(ctx context.Context, store objstore.Store) error {
-	lineages, err := lookup.Lineages(ctx, store, a.filter)
+	lineages, unreadable, err := lookup.All(ctx, store, a.filter)
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,13 @@ func (a *app) walList(ctx context.Context, store objstore.Store) error {
 			rows = append(rows, walRowOf(lineage.Lineage, t))
 		}
 	}
+	if err := a.writeWAL(rows); err != nil {
+		return err
+	}
+	return a.complain(unreadable)
+}
+
+func (a *app) writeWAL(rows []walRow) error {
 	if a.output == formatJSON {
 		return a.writeJSON(rows)
 	}

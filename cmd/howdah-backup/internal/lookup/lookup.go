@@ -36,37 +36,78 @@ func (f Filter) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Lineages lists what passes the filter, oldest first. None is ErrNotThere.
+// ErrUnreadable is a lineage whose lineage.json is damaged or missing. It is an *UnreadableError.
+var ErrUnreadable = errors.New("the lineage can't be read")
+
+// UnreadableError says which one, and why.
+type UnreadableError struct {
+	Lineage string
+	Err     error
+}
+
+func (e *UnreadableError) Error() string {
+	if errors.Is(e.Err, objstore.ErrNotFound) {
+		return layout.LineageKey(e.Lineage) + " is missing"
+	}
+	return e.Err.Error()
+}
+
+// Is says that it is ErrUnreadable.
+func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
+
+// Lineages lists what passes the filter, oldest first. None is ErrNotThere. One that can't be read and may pass is an *UnreadableError.
 func Lineages(ctx context.Context, store objstore.Store, filter Filter) ([]layout.Lineage, error) {
+	found, unreadable, err := All(ctx, store, filter)
+	if err == nil && len(unreadable) > 0 {
+		err = unreadable[0]
+	}
+	return found, err
+}
+
+// All is Lineages, which names all that can't be read beside those that can.
+func All(ctx context.Context, store objstore.Store, filter Filter) (found []layout.Lineage, unreadable []*UnreadableError, err error) {
 	names := []string{filter.Lineage}
 	if filter.Lineage == "" {
-		all, err := layout.Lineages(ctx, store)
-		if err != nil {
-			return nil, err
+		if names, err = layout.Lineages(ctx, store); err != nil {
+			return nil, nil, err
 		}
-		names = all
 	}
-	var found []layout.Lineage
 	for _, name := range names {
 		lineage, err := layout.ReadLineage(ctx, store, name)
-		if errors.Is(err, objstore.ErrNotFound) {
-			continue
+		missing := errors.Is(err, objstore.ErrNotFound)
+		if missing {
+			if there, err := isThere(ctx, store, name); err != nil {
+				return nil, nil, err
+			} else if !there {
+				continue
+			}
 		}
-		if layout.Damaged(err) && filter.Lineage == "" && ofAnother(ctx, store, name, filter) {
+		if missing || layout.Damaged(err) {
+			if filter.Lineage != "" || !ofAnother(ctx, store, name, filter) {
+				unreadable = append(unreadable, &UnreadableError{Lineage: name, Err: err})
+			}
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if w := lineage.Writer; (filter.Cluster == "" || filter.Cluster == w.Name) && (filter.Namespace == "" || filter.Namespace == w.Namespace) {
 			found = append(found, lineage)
 		}
 	}
-	if len(found) == 0 {
-		return nil, nothing(ctx, store, filter)
+	if len(found)+len(unreadable) == 0 {
+		return nil, nil, nothing(ctx, store, filter)
 	}
 	slices.SortStableFunc(found, func(a, b layout.Lineage) int { return a.Created.Compare(b.Created) })
-	return found, nil
+	return found, unreadable, nil
+}
+
+// isThere says that a lineage has objects.
+func isThere(ctx context.Context, store objstore.Store, name string) (bool, error) {
+	for _, err := range store.List(ctx, layout.LineagePrefix(name), "") {
+		return err == nil, err
+	}
+	return false, nil
 }
 
 // errFound ends a list early.
@@ -130,6 +171,9 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 		return Name{}, fmt.Errorf("%w: %w", ErrNotThere, err)
 	}
 	lineages, err := Lineages(ctx, store, filter)
+	if errors.Is(err, ErrUnreadable) && filter.Lineage != "" {
+		lineages, err = []layout.Lineage{{Lineage: filter.Lineage}}, nil // which of them is meant is clear
+	}
 	if err != nil {
 		return Name{}, err
 	}
@@ -156,15 +200,15 @@ func Find(ctx context.Context, store objstore.Store, filter Filter, id string) (
 }
 
 // Backups names the backups of some lineages, those of one after the other, in the order of their ids. It reads none of them.
-func Backups(ctx context.Context, store objstore.Store, lineages []layout.Lineage) ([]Name, error) {
+func Backups(ctx context.Context, store objstore.Store, lineages ...string) ([]Name, error) {
 	var all []Name
 	for _, lineage := range lineages {
-		ids, err := backup.IDs(ctx, store, lineage.Lineage)
+		ids, err := backup.IDs(ctx, store, lineage)
 		if err != nil {
 			return nil, err
 		}
 		for _, id := range ids {
-			all = append(all, Name{Lineage: lineage.Lineage, ID: id})
+			all = append(all, Name{Lineage: lineage, ID: id})
 		}
 	}
 	return all, nil
