@@ -38,6 +38,26 @@ type ReinitStatus struct {
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 }
 
+// AutomaticReinitStatus is the last clone of a replica with damaged data that nobody requested. It is recorded before the agent is told.
+type AutomaticReinitStatus struct {
+	ReinitStatus `json:",inline"`
+	// StartedAt is when it was decided. Within 24 hours no other one is, and within seven days none of the same instance.
+	StartedAt metav1.Time `json:"startedAt"`
+	// Evidence of the damage.
+	Evidence string `json:"evidence"`
+}
+
+// Cloning is the instance that is being cloned again; empty: there is none.
+func (s *PostgresClusterStatus) Cloning() string {
+	switch {
+	case s.Reinit != nil && s.Reinit.State == ReinitRunning:
+		return s.Reinit.Instance
+	case s.AutomaticReinit != nil && s.AutomaticReinit.State == ReinitRunning:
+		return s.AutomaticReinit.Instance
+	}
+	return ""
+}
+
 // ReinitState is the state of a requested clone.
 // +kubebuilder:validation:Enum=Running;Done;Refused;Failed
 type ReinitState string

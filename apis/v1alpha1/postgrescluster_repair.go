@@ -21,6 +21,10 @@ type Repair struct {
 	// they are removed after an hour, or earlier if the volume has no room.
 	// +optional
 	KeepReplacedCopies bool `json:"keepReplacedCopies,omitempty"`
+	// KeepDamagedReplicas leaves it to a person to clone a replica again whose data is damaged. By default, it is cloned by itself, one
+	// replica a day, if another one streams and the primary shows no damage; status.automaticReinit records it before.
+	// +optional
+	KeepDamagedReplicas bool `json:"keepDamagedReplicas,omitempty"`
 }
 
 // Paused says whether repairs are paused at that time.

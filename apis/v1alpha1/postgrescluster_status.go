@@ -94,6 +94,9 @@ type PostgresClusterStatus struct {
 	// Reinit is the outcome of the last spec.reinit.
 	// +optional
 	Reinit *ReinitStatus `json:"reinit,omitempty"`
+	// AutomaticReinit is the last clone of a replica with damaged data that nobody requested.
+	// +optional
+	AutomaticReinit *AutomaticReinitStatus `json:"automaticReinit,omitempty"`
 	// FailoverDrill is the response to the FailoverDrill whose turn it is; one at a time.
 	// +optional
 	FailoverDrill *ClusterFailoverDrill `json:"failoverDrill,omitempty"`

@@ -65,8 +65,7 @@ func replicaDamaged(d Deep, evidence string) *agentapi.LoadFinding {
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingReplicaDamaged,
 		Evidence: fmt.Sprintf("On the replica %s: %s", d.Instance, evidence),
-		Advice: `Nothing while status.automaticReinit says that it is cloned again, or will be. Otherwise look at the disk of its node, and clone it yourself: ` +
-			`spec.reinit: {instance: shop-1, token: a}.`,
+		Advice:   `Look at the disk of its node, and clone it again: spec.reinit: {instance: shop-1, token: a}.`,
 	}
 }
 

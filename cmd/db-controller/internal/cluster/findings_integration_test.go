@@ -34,3 +34,34 @@ func TestWhatTheAgentOfThePrimaryFindsIsInTheStatusUntilItIsFoundNoMore(t *testi
 		return len(shop.Status.Findings) == 0
 	})
 }
+
+func TestADamagedReplicaIsClonedByItselfAndThePrimaryNever(t *testing.T) {
+	l := newLab(t)
+	shop := l.shop(three)
+	l.awaitReplicated(shop)
+	damaged := "shop-0"
+	l.kube.set(func(s *standIn) {
+		s.answer = func(status *agentapi.Status) {
+			status.Findings, status.Checks = &agentapi.Findings{}, &agentapi.Checks{}
+			if status.Pod == damaged && len(s.reinits[damaged]) == 0 {
+				status.Checks = &agentapi.Checks{Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages.", Advice: "Look."}}}
+			}
+		}
+	})
+	l.eventually("the damage is in the status", func() bool {
+		l.get(shop)
+		return len(shop.Status.Findings) == 1
+	})
+	l.settle()
+	l.get(shop)
+	if shop.Status.AutomaticReinit != nil {
+		t.Fatalf("%+v", shop.Status.AutomaticReinit)
+	}
+	l.kube.set(func(*standIn) { damaged = "shop-1" })
+	l.eventually("it is cloned", func() bool {
+		l.get(shop)
+		r := shop.Status.AutomaticReinit
+		return r != nil && r.Instance == "shop-1" && r.State == v1alpha1.ReinitDone && r.CompletedAt != nil && len(shop.Status.Findings) == 0
+	})
+	l.awaitReplicated(shop)
+}

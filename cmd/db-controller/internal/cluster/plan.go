@@ -83,6 +83,7 @@ func (p parts) run() steps {
 		volumegrant.AdoptHandover, // recorded before a pod starts on it
 		volumegrant.Respond,       // recorded before anybody acts on it
 		rolling.AdmitReinit,       // answered even where nothing runs
+		rolling.AdmitDamaged,      // recorded before the agent is told
 		releaseGenerations,        // recorded before the instances are told
 		imagechange.TakeBack,      // recorded before a pod is replaced
 		p.images.Change,

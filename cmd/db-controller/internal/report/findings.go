@@ -2,10 +2,12 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -72,5 +74,22 @@ func finding(found agentapi.LoadFinding, before []v1alpha1.ClusterFinding, o *ob
 	if i := slices.IndexFunc(before, of(f.Reason)); i >= 0 {
 		f.Since = before[i].Since
 	}
+	if f.Reason == v1alpha1.ReasonReplicaDamaged {
+		f.Advice = observed.Bounded(adviceForDamage(o, f.Advice), longestText)
+	}
 	return f
+}
+
+// adviceForDamage says what becomes of a damaged replica by itself, and otherwise why nothing does.
+func adviceForDamage(o *observed.Cluster, advice string) string {
+	instance, _, against := rolling.Damaged(o)
+	switch {
+	case instance == "":
+		return advice
+	case o.Cluster.Status.Cloning() == instance:
+		return fmt.Sprintf("Nothing: %s is being cloned again.", instance)
+	case against == "":
+		return fmt.Sprintf("Nothing: %s is about to be cloned again by itself.", instance)
+	}
+	return fmt.Sprintf("%s is not cloned by itself now: %s When that has passed, or its disk was replaced, clone it: spec.reinit: {instance: %s, token: a}.", instance, against, instance)
 }

@@ -22,7 +22,7 @@ import (
 // while there is no primary to clone from. What an agent has yet to say is no reason to refuse one.
 func AdmitReinit(_ context.Context, o *observed.Cluster) flow.Outcome {
 	request, status := o.Cluster.Spec.Reinit, o.Cluster.Status.Reinit
-	if request == nil || o.Deleting() || status != nil && (status.Token == request.Token || status.State == v1alpha1.ReinitRunning) {
+	if request == nil || o.Deleting() || o.Cluster.Status.Cloning() != "" || status != nil && status.Token == request.Token {
 		return flow.Next
 	}
 	refused := refuseReinit(o, request)
@@ -37,7 +37,7 @@ func AdmitReinit(_ context.Context, o *observed.Cluster) flow.Outcome {
 	}
 	o.Cluster.Status.Reinit = &v1alpha1.ReinitStatus{Token: request.Token, Instance: request.Instance, State: v1alpha1.ReinitRunning}
 	if refused != "" {
-		closeReinit(o, v1alpha1.ReinitRefused, refused)
+		closeReinit(o, o.Cluster.Status.Reinit, v1alpha1.ReinitRefused, refused)
 		return flow.Save(v1alpha1.ReasonCloning, refused)
 	}
 	return flow.Save(v1alpha1.ReasonCloning, cloningMessage(request.Instance))
@@ -102,75 +102,99 @@ func unheard(o *observed.Cluster) bool {
 // Reinit has the agent of the instance carry out what was admitted, and hears how it goes. While it doesn't answer, the pass goes on:
 // its pod may have to be replaced.
 func (s *Steps) Reinit(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	status := o.Cluster.Status.Reinit
-	if status == nil || status.State != v1alpha1.ReinitRunning {
+	c := cloningOf(o)
+	if c == nil {
 		return flow.Next
 	}
-	ordinal := o.Names.Ordinal(status.Instance)
+	ordinal := o.Names.Ordinal(c.Instance)
 	if ordinal < 0 || ordinal >= o.Wanted() {
-		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("spec.instances has no place for %s any more.", status.Instance))
+		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("spec.instances has no place for %s any more.", c.Instance))
 	}
-	if agent := o.Agent(ordinal); agent != nil && agent.Reinit != nil && agent.Reinit.Token == status.Token {
-		return hearReinit(o, agent)
+	if agent := o.Agent(ordinal); agent != nil && agent.Reinit != nil && agent.Reinit.Token == c.Token {
+		return c.hear(o, agent)
 	}
 	if ordinal == o.Primary() {
-		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("%s became the primary meanwhile.", status.Instance))
+		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("%s became the primary meanwhile.", c.Instance))
 	}
-	return s.requestReinit(ctx, o, ordinal)
+	return s.requestReinit(ctx, o, c, ordinal)
 }
 
-// hearReinit takes over what the agent says of the request.
-func hearReinit(o *observed.Cluster, agent *agentapi.Status) flow.Outcome {
-	status, message := o.Cluster.Status.Reinit, phrase.Sentence(agent.Reinit.Message)
+// cloning is a clone that is under way: one that spec.reinit asks for, or one that nobody asked for.
+type cloning struct {
+	*v1alpha1.ReinitStatus
+	says string
+	// dropped says why the request is given up while its agent does not confirm it; empty: it isn't.
+	dropped string
+}
+
+// cloningOf is the one that is under way; nil: there is none. There is never more than one.
+func cloningOf(o *observed.Cluster) *cloning {
+	status, request := &o.Cluster.Status, o.Cluster.Spec.Reinit
+	if r := status.Reinit; r != nil && r.State == v1alpha1.ReinitRunning {
+		c := &cloning{ReinitStatus: r, says: cloningMessage(r.Instance)}
+		if request == nil || request.Token != r.Token {
+			c.dropped = "spec.reinit no longer asks for this clone"
+		}
+		return c
+	}
+	if r := status.AutomaticReinit; r != nil && r.State == v1alpha1.ReinitRunning {
+		c := &cloning{ReinitStatus: &r.ReinitStatus, says: damagedMessage(r.Instance)}
+		if o.Now.Sub(r.StartedAt.Time) > damageConfirm {
+			c.dropped = "ten minutes have passed"
+		}
+		return c
+	}
+	return nil
+}
+
+// hear takes over what the agent says of the request.
+func (c *cloning) hear(o *observed.Cluster, agent *agentapi.Status) flow.Outcome {
+	message := phrase.Sentence(agent.Reinit.Message)
 	switch state := v1alpha1.ReinitState(agent.Reinit.State); state {
 	case v1alpha1.ReinitDone, v1alpha1.ReinitRefused, v1alpha1.ReinitFailed:
-		return endReinit(o, state, message)
+		return c.end(o, state, message)
 	}
-	status.Message = cloningMessage(status.Instance) + phrase.Prefixed(" ", message)
-	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, status.Message)
+	c.Message = c.says + phrase.Prefixed(" ", message)
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, c.Message)
 }
 
-func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, ordinal int) flow.Outcome {
-	status := o.Cluster.Status.Reinit
+func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, c *cloning, ordinal int) flow.Outcome {
 	target, ok := agents.Target{}, false
 	if pod := o.Pod(ordinal); pod != nil {
 		target, ok = o.AgentTarget(pod)
 	}
 	if !ok {
-		return unconfirmed(o, fmt.Sprintf("The agent of %s can't be reached yet.", status.Instance))
+		return c.unconfirmed(o, fmt.Sprintf("The agent of %s can't be reached yet.", c.Instance))
 	}
-	log.FromContext(ctx).Info("Requesting a new clone", "pod", status.Instance, "token", status.Token)
-	err := s.Agents.Reinit(ctx, target, agentapi.ReinitRequest{Token: status.Token})
+	log.FromContext(ctx).Info("Requesting a new clone", "pod", c.Instance, "token", c.Token)
+	err := s.Agents.Reinit(ctx, target, agentapi.ReinitRequest{Token: c.Token})
 	switch {
 	case errors.Is(err, agents.ErrUnknownRoute):
-		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is of a version that can't do this. Request it again once its pod has been replaced.", status.Instance))
+		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is of a version that can't do this. Request it again once its pod has been replaced.", c.Instance))
 	case err != nil:
-		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", status.Instance, "reason", err.Error())
-		return unconfirmed(o, fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", status.Instance))
+		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", c.Instance, "reason", err.Error())
+		return c.unconfirmed(o, fmt.Sprintf("The agent of %s didn't accept the request, which is repeated.", c.Instance))
 	}
-	status.Message = cloningMessage(status.Instance)
-	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, status.Message)
+	c.Message = c.says
+	return flow.Poll(pace.BusyInterval, v1alpha1.ReasonCloning, c.Message)
 }
 
-// unconfirmed waits for the agent for as long as spec asks for the clone: a person whose instance stays away may request that of another
-// one. The agent may have received the request all the same, if only its answer was lost.
-func unconfirmed(o *observed.Cluster, why string) flow.Outcome {
-	request, status := o.Cluster.Spec.Reinit, o.Cluster.Status.Reinit
-	if request == nil || request.Token != status.Token {
-		return endReinit(o, v1alpha1.ReinitRefused, fmt.Sprintf(
-			"The agent of %s has not confirmed the request, and spec.reinit no longer asks for this clone.", status.Instance))
+// unconfirmed waits for the agent for as long as spec asks for the clone, and ten minutes for one that nobody asked for: a person whose
+// instance stays away may request that of another one. The agent may have received the request all the same, if only its answer was lost.
+func (c *cloning) unconfirmed(o *observed.Cluster, why string) flow.Outcome {
+	if c.dropped != "" {
+		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s has not confirmed the request, and %s.", c.Instance, c.dropped))
 	}
-	status.Message = why
+	c.Message = why
 	return flow.Next
 }
 
-func endReinit(o *observed.Cluster, state v1alpha1.ReinitState, message string) flow.Outcome {
-	closeReinit(o, state, message)
+func (c *cloning) end(o *observed.Cluster, state v1alpha1.ReinitState, message string) flow.Outcome {
+	closeReinit(o, c.ReinitStatus, state, message)
 	return flow.Save(v1alpha1.ReasonCloning, message)
 }
 
-func closeReinit(o *observed.Cluster, state v1alpha1.ReinitState, message string) {
-	status := o.Cluster.Status.Reinit
+func closeReinit(o *observed.Cluster, status *v1alpha1.ReinitStatus, state v1alpha1.ReinitState, message string) {
 	status.State, status.Message, status.CompletedAt = state, message, observed.TimeOf(o.Now)
 }
 

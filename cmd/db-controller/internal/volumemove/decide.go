@@ -168,8 +168,8 @@ func byWork(o *observed.Cluster) string {
 		return fmt.Sprintf("FailoverDrill %s has not ended.", o.FailoverDrill.Name)
 	case status.Switchover != nil && status.Switchover.State == v1alpha1.SwitchoverRunning:
 		return "A switchover has not ended."
-	case status.Reinit != nil && status.Reinit.State == v1alpha1.ReinitRunning:
-		return fmt.Sprintf("%s is being cloned again.", status.Reinit.Instance)
+	case status.Cloning() != "":
+		return fmt.Sprintf("%s is being cloned again.", status.Cloning())
 	case status.ImageChange != nil:
 		return "A change of image has not reached every instance."
 	case next.Kind != rolling.MoveNone:

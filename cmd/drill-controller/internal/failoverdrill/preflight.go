@@ -178,8 +178,8 @@ func nobodyWorksOnIt(o *observed) flow.Outcome {
 		return unsafe("%s %s works on the volumes of PostgresCluster %s.", status.VolumeLocks[0].Kind, status.VolumeLocks[0].Name, name)
 	case status.Switchover != nil && status.Switchover.State == v1alpha1.SwitchoverRunning:
 		return unsafe("A switchover of PostgresCluster %s has not ended.", name)
-	case status.Reinit != nil && status.Reinit.State == v1alpha1.ReinitRunning:
-		return unsafe("%s is being cloned again.", status.Reinit.Instance)
+	case status.Cloning() != "":
+		return unsafe("%s is being cloned again.", status.Cloning())
 	case status.ImageChange != nil:
 		return unsafe("A change of image of PostgresCluster %s has not reached every instance.", name)
 	case len(status.Maintenance) > 0:

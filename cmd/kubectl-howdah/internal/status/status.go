@@ -47,6 +47,9 @@ func summary(out io.Writer, cluster *v1alpha1.PostgresCluster, now time.Time) {
 	if r := status.Reinit; r != nil && r.State == v1alpha1.ReinitRunning {
 		fmt.Fprintf(out, "Reinit\t%s\n", r.Message)
 	}
+	if r := status.AutomaticReinit; r != nil && r.State == v1alpha1.ReinitRunning {
+		fmt.Fprintf(out, "Reinit\t%s %s\n", r.Message, r.Evidence)
+	}
 }
 
 func archive(a *v1alpha1.ArchiveStatus, now time.Time) string {

@@ -1,0 +1,119 @@
+package rolling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/pkg/flow"
+)
+
+const (
+	damagePause   = 24 * time.Hour         // between two clones that nobody requested
+	damageAgain   = 7 * 24 * time.Hour     // within which damage of the same instance is that of its disk
+	damageConfirm = 10 * time.Minute       // that its agent may take to confirm the request
+	damageToken   = "damaged-%d"           // with the time of the decision
+	damageReason  = "Its data is damaged." // where an agent has no words for it
+)
+
+// AdmitDamaged records that a replica with damaged data is cloned again, if nothing speaks against it. One at a time, and one a day.
+func AdmitDamaged(_ context.Context, o *observed.Cluster) flow.Outcome {
+	instance, evidence, against := Damaged(o)
+	if instance == "" || against != "" {
+		return flow.Next
+	}
+	message := damagedMessage(instance)
+	o.Cluster.Status.AutomaticReinit = &v1alpha1.AutomaticReinitStatus{
+		ReinitStatus: v1alpha1.ReinitStatus{Token: fmt.Sprintf(damageToken, o.Now.Unix()), Instance: instance, State: v1alpha1.ReinitRunning, Message: message},
+		Evidence:     observed.Bounded(evidence, 512), StartedAt: *observed.TimeOf(o.Now),
+	}
+	return flow.Save(v1alpha1.ReasonCloning, message)
+}
+
+// Damaged is the first replica that says that its data is damaged, with its evidence, and what speaks against cloning it again now; an empty
+// instance: there is none.
+func Damaged(o *observed.Cluster) (instance, evidence, against string) {
+	for ordinal := range o.Wanted() {
+		agent := o.Agent(ordinal)
+		if ordinal == o.Primary() || agent == nil || agent.Checks == nil || !agent.Checks.Damaged {
+			continue
+		}
+		instance, evidence = o.Names.Instance(ordinal), damageReason
+		if i := slices.IndexFunc(agent.Checks.Found, func(f agentapi.LoadFinding) bool { return f.Reason == agentapi.FindingReplicaDamaged }); i >= 0 {
+			evidence = agent.Checks.Found[i].Evidence
+		}
+		return instance, evidence, againstClone(o, instance)
+	}
+	return "", "", ""
+}
+
+// againstClone says why a damaged replica is not cloned by itself now; empty: it is.
+func againstClone(o *observed.Cluster, instance string) string {
+	status, request := &o.Cluster.Status, &v1alpha1.Reinit{Instance: instance}
+	last := status.AutomaticReinit
+	switch {
+	case o.Deleting():
+		return "The cluster is being deleted."
+	case o.Cluster.Spec.Repair != nil && o.Cluster.Spec.Repair.KeepDamagedReplicas:
+		return "spec.repair.keepDamagedReplicas is true."
+	case status.Cloning() != "":
+		return fmt.Sprintf("%s is being cloned again.", status.Cloning())
+	case o.Primary() < 0 || !o.Electing():
+		return "There is no primary to clone it from."
+	case last != nil && last.Instance == instance && o.Now.Sub(last.StartedAt.Time) < damageAgain:
+		return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again, so its disk is not to be trusted.", last.StartedAt.UTC().Format(time.RFC3339))
+	case last != nil && o.Now.Sub(last.StartedAt.Time) < damagePause:
+		return fmt.Sprintf("%s was cloned at %s, and one replica a day is cloned by itself.", last.Instance, last.StartedAt.UTC().Format(time.RFC3339))
+	}
+	for _, refuse := range []func() string{
+		func() string { return primaryDamaged(o) },
+		func() string { return refuseReinit(o, request) },
+		func() string { return busyForClone(o) },
+		func() string { return tooFew(o, request) },
+	} {
+		if against := refuse(); against != "" {
+			return against
+		}
+	}
+	if unheard(o) {
+		return "Not every instance has said whether it streams."
+	}
+	return ""
+}
+
+// primaryDamaged says that the primary is no good source, or that this is not known.
+func primaryDamaged(o *observed.Cluster) string {
+	primary := o.PrimaryAgent()
+	if primary == nil || primary.Findings == nil || primary.Checks == nil {
+		return "The primary has not been checked itself yet."
+	}
+	counted := slices.ContainsFunc(primary.Findings.Found, func(f agentapi.LoadFinding) bool { return f.Reason == agentapi.FindingChecksumFailures })
+	if counted || primary.Checks.Damaged {
+		return "The primary shows damage, too, so that a clone of it may be no better. Find out which of them is whole, and restore a backup if none is."
+	}
+	return ""
+}
+
+// busyForClone is what else is done to the cluster.
+func busyForClone(o *observed.Cluster) string {
+	status := &o.Cluster.Status
+	switch {
+	case o.BackingUp != "":
+		return fmt.Sprintf("Pod %s takes a backup.", o.BackingUp)
+	case o.FailoverDrill != nil:
+		return fmt.Sprintf("FailoverDrill %s has not ended.", o.FailoverDrill.Name)
+	case status.Switchover != nil && status.Switchover.State == v1alpha1.SwitchoverRunning:
+		return "A switchover has not ended."
+	case status.ImageChange != nil:
+		return "A change of image has not reached every instance."
+	}
+	return ""
+}
+
+func damagedMessage(instance string) string {
+	return fmt.Sprintf("%s is cloned again, because its data is damaged.", instance)
+}
