@@ -126,7 +126,8 @@ type Options struct {
 	// Memory is what the process may use, in bytes; 0 if nothing bounds that. A backup of more files than fit is an ErrMemory.
 	Memory int64
 
-	mostParts int // instead of manyParts, in tests
+	mostParts int   // instead of manyParts, in tests
+	mostNames int64 // bytes of the names of packs in a header, in tests
 }
 
 // Phase is what Write or Restore is busy with.

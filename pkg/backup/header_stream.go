@@ -40,6 +40,7 @@ func readHeaderFrom(stored io.Reader, meta manifestMeta, visit visitPack) (*Head
 	header := &Header{listSize: meta.BodySize, listStored: meta.BodyStored}
 	err := decodeHeader(sum, meta.HeaderStored, header, func(pack *Pack) error {
 		header.packBytes += pack.Size
+		header.packCount++
 		return visit(pack)
 	})
 	if _, errRest := io.Copy(io.Discard, sum); errRest != nil {

@@ -45,6 +45,9 @@ func (w *writing) compare(ctx context.Context, started Started, entries []*entry
 // buildOn leaves out what the parent has, if it can be built on.
 func (w *writing) buildOn(ctx context.Context, started Started, entries []*entry) error {
 	parent, err := w.adopt(ctx, started)
+	if err == nil {
+		err = w.reuse(ctx, parent, entries)
+	}
 	if errors.Is(err, errUnsuitable) {
 		w.why = strings.TrimPrefix(err.Error(), errUnsuitable.Error()+": ")
 		w.unclaim(ctx)
@@ -53,6 +56,12 @@ func (w *writing) buildOn(ctx context.Context, started Started, entries []*entry
 	if err != nil {
 		return err
 	}
+	w.parent = parent
+	return nil
+}
+
+// reuse decides what is taken from the parent. errUnsuitable: the header has no room for the packs in which that lies.
+func (w *writing) reuse(ctx context.Context, parent *base, entries []*entry) error {
 	size := int64(0)
 	for _, e := range entries {
 		size += e.Size
@@ -63,7 +72,36 @@ func (w *writing) buildOn(ctx context.Context, started Started, entries []*entry
 	}
 	parent.readDamagedAgain(paired)
 	(&reuse{parent, paired}).plan(size, cmp.Or(w.opts.mostParts, manyParts))
-	w.parent = parent
+	if err := w.nameKept(parent, entries); err != nil {
+		w.compared = ""
+		for _, e := range entries {
+			e.base, e.changed, e.kept, e.reach = nil, blockSet{}, nil, 0
+		}
+		return err
+	}
+	return nil
+}
+
+// nameKept counts the names of the packs that are kept. errUnsuitable: with those that may be written there are too many for a header.
+func (w *writing) nameKept(parent *base, entries []*entry) error {
+	kept, names, bytes := map[uint32]bool{}, int64(0), int64(0)
+	for _, e := range entries {
+		for _, part := range e.kept {
+			if at := part.Frame.Pack; !kept[at] {
+				kept[at] = true
+				names += namesOf(parent.Packs[at : at+1])
+			}
+		}
+		for from, to := range e.wanted() {
+			bytes += to - from
+		}
+	}
+	own := bytes/max(w.fit.packSize-w.fit.frame, w.fit.packSize/2) + 2 // if nothing of it compresses
+	most := cmp.Or(w.opts.mostNames, maxHeader-headerRoom)
+	if names+own*w.packer.nameSize() > most {
+		return unsuitable("the header of an incremental backup has no room for the names of %d packs of older backups, and of up to %d of its own", len(kept), own)
+	}
+	w.packer.names = names
 	return nil
 }
 
@@ -81,14 +119,11 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if err != nil {
 		return nil, unreadableParent(id, err)
 	}
-	if err := checkMemory(w.opts.Memory, w.files, int64(w.files)*bytesPerFile+header.known()); err != nil {
+	if err := checkMemory(w.opts.Memory, w.files, header.packCount, int64(w.files)*bytesPerFile+header.known()); err != nil {
 		return nil, err
 	}
 	if damage := header.Damage; damage != nil && damage.Count > len(damage.Pages) {
 		return nil, unsuitable("backup %s has %d damaged pages and lists %d of them, so it is unknown which of its pages can be kept", id, damage.Count, len(damage.Pages))
-	}
-	if err := checkParent(header); err != nil {
-		return nil, unsuitable("backup %s can't be the parent: %w", id, err)
 	}
 	path, err := w.connect(header, started)
 	if err != nil {
@@ -110,7 +145,6 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if err := w.locking.requireChain(ctx, &parent.Header); err != nil {
 		return nil, err
 	}
-	w.packer.names = namesOf(parent.Packs)
 	b := &base{Manifest: parent, files: map[string]*File{}, path: path}
 	for i := range parent.Files {
 		if f := &parent.Files[i]; f.Kind == Regular {

@@ -33,6 +33,7 @@ type database struct {
 	summarized postgres.LSN
 	backups    int
 	mostParts  int // of a backup; 0: as always
+	mostNames  int64
 	// reportDamage takes backups of damaged pages, too.
 	reportDamage bool
 	taken        int64 // bytes, by restores from the present directory
@@ -153,7 +154,7 @@ func (d *database) writeSummary() {
 func (d *database) backup(parent string) (*Manifest, string) {
 	d.Helper()
 	d.backups++
-	m, err := Write(context.Background(), d.store, d.source, Options{ID: fmt.Sprintf("b%03d", d.backups), Parent: parent, mostParts: d.mostParts, ReportDamage: d.reportDamage})
+	m, err := Write(context.Background(), d.store, d.source, Options{ID: fmt.Sprintf("b%03d", d.backups), Parent: parent, mostParts: d.mostParts, mostNames: d.mostNames, ReportDamage: d.reportDamage})
 	must(d, err)
 	kept := filepath.Join(d.TempDir(), "kept")
 	must(d, exec.Command("cp", "-a", d.dir, kept).Run())

@@ -296,3 +296,39 @@ func TestBlockSets(t *testing.T) {
 		}
 	}
 }
+
+// TestAChainGoesOnAsLongAsItsHeaderHasRoom counts the packs that are kept, not all of the parent, and goes on with a full backup.
+func TestAChainGoesOnAsLongAsItsHeaderHasRoom(t *testing.T) {
+	for _, summarize := range []bool{false, true} {
+		d, full := withBigRelation(t, summarize)
+		parent, one := full, namesOf(full.Packs[:1])
+		for i := range uint32(5) {
+			for block := range uint32(40) {
+				d.set(bigRelation, i*100+block)
+			}
+			parent, _ = d.backup(parent.ID)
+		}
+		if len(parent.Packs) < 6 {
+			t.Fatalf("it has %d packs", len(parent.Packs))
+		}
+		for block := range uint32(1000) {
+			d.set(bigRelation, block)
+		}
+		d.mostNames = 5 * one // one of the first backup, and two of its own at most
+		m, kept := d.backup(parent.ID)
+		if m.Type != Incremental || len(m.Packs) > 3 {
+			t.Errorf("%s of %d packs, %s", m.Type, len(m.Packs), m.Why)
+		}
+		d.restores(m, kept)
+		d.mostNames = one
+		d.set(bigRelation, 7)
+		m, kept = d.backup(m.ID)
+		if m.Type != Full || !strings.Contains(m.Why, "the header of an incremental backup has no room for the names of") {
+			t.Errorf("%s, %s", m.Type, m.Why)
+		}
+		d.restores(m, kept)
+		if left := keys(t, d.store); contains(left, "/claims/") {
+			t.Errorf("claims are left: %v", left)
+		}
+	}
+}

@@ -61,14 +61,6 @@ func checkRest(h Header, most int) error {
 	return err
 }
 
-// checkParent refuses to build on a backup with so many packs that the header of the next could not name them with its own.
-func checkParent(header *Header) error {
-	if names, most := namesOf(header.Packs), int64(maxHeader-headerRoom)/4*3; names > most {
-		return fmt.Errorf("its manifest names %d packs, and with those of another backup the header would become too large", len(header.Packs))
-	}
-	return nil
-}
-
 // namesOf is what packs take in a header at most.
 func namesOf(packs []Pack) (bytes int64) {
 	for _, pack := range packs {

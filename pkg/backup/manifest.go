@@ -76,6 +76,7 @@ type Header struct {
 	Packs Packs `json:"packs"`
 
 	listSize, listStored int64 // of the list of files behind the header, once it was read
+	packCount            int
 	packBytes, restBytes int64 // of all packs, and of the JSON beside their list, once the header was read
 }
 

@@ -12,19 +12,29 @@ const (
 	usualFiles  = 80 << 20
 	// bytesPerFile is what a file takes while it is backed up.
 	bytesPerFile = 400
+	// bytesPerPack is what a pack takes that a manifest names, and bytesPerOwnPack one that is written.
+	bytesPerPack    = 256
+	bytesPerOwnPack = 128
+	// fewPacks are not worth a word.
+	fewPacks = 1 << 16
 )
 
-// ErrMemory is a backup with more files than the memory has room for. It is a *MemoryError.
+// ErrMemory is a backup with more files and packs than the memory has room for. It is a *MemoryError.
 var ErrMemory = errors.New("not enough memory")
 
 // MemoryError says how much memory it takes.
 type MemoryError struct {
 	Files      int
+	Packs      int
 	Need, Have int64 // bytes
 }
 
 // Error is a sentence without its end.
 func (e *MemoryError) Error() string {
+	if e.Packs > fewPacks {
+		return fmt.Sprintf("the database has %d files and a backup of it %d packs, which takes %d MiB of memory, and the limit is %d MiB",
+			e.Files, e.Packs, e.Need>>20, e.Have>>20)
+	}
 	return fmt.Sprintf("the database has %d files, which takes %d MiB of memory, and the limit is %d MiB", e.Files, e.Need>>20, e.Have>>20)
 }
 
@@ -32,8 +42,8 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
 
 // checkMemory refuses what would not fit: have is what the process may use, 0 if nothing bounds that, and known what it will
-// know of files. Who has less than usual has less room for them.
-func checkMemory(have int64, files int, known int64) error {
+// know of files and packs. Who has less than usual has less room for them.
+func checkMemory(have int64, files, packs int, known int64) error {
 	if have == 0 || known <= min(usualFiles, have/16*5) {
 		return nil
 	}
@@ -42,11 +52,13 @@ func checkMemory(have int64, files int, known int64) error {
 	if need = (need + unit - 1) / unit * unit; need <= have {
 		return nil
 	}
-	return &MemoryError{Files: files, Need: need, Have: have}
+	return &MemoryError{Files: files, Packs: packs, Need: need, Have: have}
 }
 
-// known is about how much memory the list of files takes once it is read.
-func (h *Header) known() int64 { return h.listSize*9/10 + h.listStored }
+// known is about how much memory the list of files and the packs take once they are read.
+func (h *Header) known() int64 {
+	return h.listSize*9/10 + h.listStored + int64(h.packCount)*bytesPerPack
+}
 
 // BuffersFor is how much of its memory a process may take for its buffers, of which it takes usual ones where it has the memory that
 // is usual, or more.
@@ -59,7 +71,9 @@ func BuffersFor(have, usual int64) int64 {
 
 // CheckMemory says before a manifest is read whether it fits: have is what the process may use, in bytes, 0 if nothing bounds
 // that.
-func (h *Header) CheckMemory(have int64) error { return checkMemory(have, h.Totals.Files, h.known()) }
+func (h *Header) CheckMemory(have int64) error {
+	return checkMemory(have, h.Totals.Files, h.packCount, h.known())
+}
 
 // PackBytes is how much the packs have that a header names, also where it was read without them.
 func (h *Header) PackBytes() int64 {

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"howdah.dev/howdah/pkg/objstore/mem"
@@ -16,9 +17,9 @@ func TestAMillionFilesFitWhatIsSaidToBeNeeded(t *testing.T) {
 		{100_000, 256 << 20, false, true}, {1_000_000, 0, false, true}, {1_000_000, 256 << 20, true, false},
 		{1_000_000, 1 << 30, false, true}, {3_000, 64 << 20, false, true}, {100_000, 64 << 20, true, false},
 	} {
-		err := checkMemory(test.have, test.files, int64(test.files)*bytesPerFile)
+		err := checkMemory(test.have, test.files, 0, int64(test.files)*bytesPerFile)
 		lack := &MemoryError{}
-		if errors.As(err, &lack) != test.need || (err == nil) != test.has || test.need && checkMemory(lack.Need, test.files, int64(test.files)*bytesPerFile) != nil {
+		if errors.As(err, &lack) != test.need || (err == nil) != test.has || test.need && checkMemory(lack.Need, test.files, 0, int64(test.files)*bytesPerFile) != nil {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}
@@ -44,5 +45,21 @@ func TestAManifestThatDoesNotFitIsRefusedBeforeItIsRead(t *testing.T) {
 	header.listSize = 200 << 20
 	if err := header.CheckMemory(256 << 20); !errors.Is(err, ErrMemory) {
 		t.Errorf("a list of 200 MiB in a Job: %v", err)
+	}
+	header.listSize, header.packCount = 1<<20, 400_000
+	lack := &MemoryError{}
+	if err := header.CheckMemory(256 << 20); !errors.As(err, &lack) || header.CheckMemory(lack.Need) != nil || !strings.Contains(err.Error(), "400000 packs") {
+		t.Errorf("400,000 packs in a Job: %v", err)
+	}
+}
+
+func TestPacksAreCountedWithoutReadingThem(t *testing.T) {
+	store, m := mem.New(), fullManifest("b1")
+	m.Packs = somePacks("b1", 1000)
+	putManifest(t, store, m)
+	header, err := ReadOutline(t.Context(), store, testLineage, "b1")
+	must(t, err)
+	if header.packCount != 1000 || header.known() < 1000*bytesPerPack {
+		t.Errorf("%d packs, %d bytes", header.packCount, header.known())
 	}
 }

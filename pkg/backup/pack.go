@@ -104,12 +104,12 @@ func (p *packer) begin(ctx context.Context) error {
 	select {
 	case buffer := <-p.free:
 		header := p.header
-		header.Name = fmt.Sprintf("%s-%06d", p.attempt, len(p.packs))
+		header.Name = packName(p.attempt, len(p.packs))
 		sealed, err := envelope.Seal(envelope.Pack, header)
 		if err != nil {
 			return err
 		}
-		p.names += int64(len(header.Backup) + len(header.Name) + packRoom)
+		p.names += p.nameSize()
 		if err := checkPackCount(p.names); err != nil {
 			return err
 		}
@@ -119,6 +119,13 @@ func (p *packer) begin(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func packName(attempt string, number int) string { return fmt.Sprintf("%s-%06d", attempt, number) }
+
+// nameSize is what one more pack takes in the header of the manifest.
+func (p *packer) nameSize() int64 {
+	return namesOf([]Pack{{Backup: p.header.Backup, Name: packName(p.attempt, len(p.packs))}})
 }
 
 // ship uploads the current pack in the background.

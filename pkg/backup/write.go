@@ -74,7 +74,8 @@ type writing struct {
 	manifest *Manifest
 	attempt  string // makes the names differ from those of another run of the same backup
 	files    int    // that were found
-	parent   *base  // nil: a full backup
+	fit      sizes
+	parent   *base // nil: a full backup
 	compared Comparison
 	why      string // why it is a full one after all
 	damage   *Damage
@@ -147,14 +148,16 @@ func (w *writing) begin(ctx context.Context, cancel context.CancelCauseFunc) (St
 		return Started{}, nil, err
 	}
 	w.files = len(entries)
-	if err := checkMemory(w.opts.Memory, w.files, int64(w.files)*bytesPerFile); err != nil {
-		return Started{}, nil, err
-	}
 	size := int64(0)
 	for _, e := range entries {
 		size += e.Size
 	}
 	fit := w.opts.fit(size)
+	w.fit = fit
+	packs := int(size / fit.packSize) // if nothing compresses
+	if err := checkMemory(w.opts.Memory, w.files, packs, int64(w.files)*bytesPerFile+int64(packs)*bytesPerOwnPack); err != nil {
+		return Started{}, nil, err
+	}
 	w.opts.Workers = fit.workers
 	header := packHeader{Lineage: w.source.Lineage, Backup: w.opts.ID}
 	w.packer = newPacker(ctx, cancel, w.store, header, w.attempt, fit.buffers, fit.packSize)
