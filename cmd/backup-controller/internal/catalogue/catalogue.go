@@ -138,7 +138,7 @@ func object(repo *v1alpha1.BackupRepository, where v1alpha1.FoundBackup, entry E
 	}
 	return &v1alpha1.Backup{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: repo.Namespace, Name: Name(entry),
+			Namespace: repo.Namespace, Name: Name(repo.Name, entry),
 			Labels: map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.KindBackupRepository, Name: repo.Name, UID: repo.UID,
@@ -158,9 +158,10 @@ func clusterOf(entry Entry) string {
 	return entry.Cluster
 }
 
-// Name is always the same for one backup: the cluster, the time, and something of lineage and id.
-func Name(entry Entry) string {
-	sum := sha256.Sum256([]byte(entry.Lineage + "/" + entry.ID))
+// Name is always the same for one backup in one repository: the cluster, the time, and something of repository, lineage and id. A bucket may
+// be a copy of another. Objects from before the repository counted keep their names.
+func Name(repository string, entry Entry) string {
+	sum := sha256.Sum256([]byte(repository + "/" + entry.Lineage + "/" + entry.ID))
 	cluster := "found"
 	if name := clusterOf(entry); name != "" {
 		cluster = strings.TrimRight(name[:min(len(name), 28)], "-.")

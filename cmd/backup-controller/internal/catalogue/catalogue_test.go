@@ -157,14 +157,44 @@ func TestAHoldThatWasSetMeanwhileIsNotLostWithItsBackup(t *testing.T) {
 	}
 }
 
+// TestACopiedBucketHasObjectsOfItsOwn beside those of the original, and what has an object from earlier keeps its name.
+func TestACopiedBucketHasObjectsOfItsOwn(t *testing.T) {
+	original, copied := repo(func(*v1alpha1.BackupRepositorySpec) {}), repo(func(*v1alpha1.BackupRepositorySpec) {})
+	copied.Name = "copy"
+	earlier := object(original, v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "b1"}, entry("b1", 0, true))
+	earlier.Name = "shop-20260304t050607z-b4c407b8"
+	api := fakeapi.New(earlier)
+	list := &v1alpha1.BackupList{}
+	for range 2 {
+		for _, repository := range []*v1alpha1.BackupRepository{original, copied} {
+			if err := api.List(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Sync(t.Context(), api, repository, []Entry{entry("b1", 0, true), entry("b2", 1, true)}, list.Items, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := api.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, b := range list.Items {
+		found[b.Spec.Found.Repository+"/"+b.Spec.Found.ID] = b.Name
+	}
+	if len(list.Items) != 4 || len(found) != 4 || found["minio/b1"] != earlier.Name || found["copy/b1"] == earlier.Name {
+		t.Errorf("%d objects: %v", len(list.Items), found)
+	}
+}
+
 func TestNamesCanBeReadAndAreAlwaysTheSameAndShortEnough(t *testing.T) {
-	if got := Name(entry("b1", 0, true)); got != "shop-20260304t050607z-b4c407b8" {
+	if got := Name("minio", entry("b1", 0, true)); got != "shop-20260304t050607z-3b28c3d5" {
 		t.Errorf("got %s", got)
 	}
 	for _, cluster := range []string{"", "a", "Evil!", "ünï", "-a", strings.Repeat("a", 300), "a-cluster-with-a-name-that-is-far.too-long-for-anybody-to-read"} {
 		e := entry("b1", 0, true)
 		e.Cluster = cluster
-		if name := Name(e); len(name) > 56 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		if name := Name("minio", e); len(name) > 56 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			t.Errorf("%q makes %q", cluster, name)
 		}
 		made := object(&v1alpha1.BackupRepository{}, v1alpha1.FoundBackup{}, e)
