@@ -31,8 +31,8 @@ const (
 	// ConditionMonitoringReady says whether queries for metrics and the PodMonitor are as spec.monitoring wants them. A cluster without
 	// spec.monitoring does not have it.
 	ConditionMonitoringReady = "MonitoringReady"
-	// ConditionCertificatesReady says whether servers show the certificate of spec.tls.serverSecret. A cluster without it does not have
-	// the condition.
+	// ConditionCertificatesReady says whether servers show the certificate of spec.tls.serverSecret, and trust the CAs of
+	// spec.postgresql.ldapCA in directories. A cluster without both does not have the condition.
 	ConditionCertificatesReady = "CertificatesReady"
 
 	// ReasonRunning (see Backup): the cluster accepts connections.
@@ -141,6 +141,8 @@ const (
 	// ReasonParameterOff: a parameter in spec switches off what is asked for elsewhere.
 	ReasonParameterOff = "ParameterOff"
 
+	// ReasonConfigMapNotFound: a ConfigMap that spec names does not exist, or lacks a key.
+	ReasonConfigMapNotFound = "ConfigMapNotFound"
 	// ReasonCertificateRefused: a certificate of one's own can't be used. The servers go on with the previous one.
 	ReasonCertificateRefused = "CertificateRefused"
 

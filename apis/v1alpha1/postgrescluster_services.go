@@ -139,6 +139,31 @@ type ServerSecret struct {
 	Name string `json:"name"`
 }
 
+// CABundle is where certificates of CAs are, in PEM.
+// +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="a bundle of CAs is either in a ConfigMap or in a Secret: write one of them, such as configMap: {name: company-ca}"
+type CABundle struct {
+	// ConfigMap with the bundle.
+	// +optional
+	ConfigMap *BundleKey `json:"configMap,omitempty"`
+	// Secret with the bundle.
+	// +optional
+	Secret *BundleKey `json:"secret,omitempty"`
+}
+
+// BundleKey is a key of a ConfigMap or Secret.
+type BundleKey struct {
+	// Name of the ConfigMap or Secret, in the same namespace.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// Key with the certificates.
+	// +optional
+	// +kubebuilder:default=ca.crt
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}
+
 // DNSName is the name of a host, or *. and the name of a domain.
 // +kubebuilder:validation:MaxLength=253
 // +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$') && !self.matches('(^|[.])[0-9]+$')",message="spec.tls.dnsNames must have names of hosts in lower case, such as db.example.com or *.db.example.com, and no addresses"

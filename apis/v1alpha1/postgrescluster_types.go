@@ -306,6 +306,10 @@ type PostgreSQLSpec struct {
 	// the password, without a restart. It is in no ConfigMap, and in no backup.
 	// +optional
 	LDAPPasswordSecret *PasswordSecret `json:"ldapPasswordSecret,omitempty"`
+	// LDAPCA has the CAs of the directories that rules of hba connect to over TLS (ldapscheme=ldaps or ldaptls=1), in place of those of
+	// the image. A change counts from the next login on, without a restart.
+	// +optional
+	LDAPCA *CABundle `json:"ldapCA,omitempty"`
 	// Log configures what the agent writes of the server's log.
 	// +optional
 	Log *PostgreSQLLog `json:"log,omitempty"`

@@ -11,6 +11,8 @@ const (
 	ServerCertificateKey = "/server.crt"
 	ServerPrivateKey     = "/server.key"
 	ServerTrustKey       = "/server-ca.crt"
+	// LDAPTrustKey has the CAs of the directories that rules of pg_hba.conf name, and nobody else's.
+	LDAPTrustKey = "/ldap-ca.crt"
 )
 
 // HashTLS is by which an agent tells which certificates it has.
@@ -25,6 +27,8 @@ type ServerTLSStatus struct {
 	Certificate string `json:"certificate,omitempty"`
 	// Trust is the hash of the CAs that the instance trusts in other servers; empty: only Howdah's.
 	Trust string `json:"trust,omitempty"`
+	// LDAP is the hash of the CAs that are trusted in directories; empty: those of the image.
+	LDAP string `json:"ldap,omitempty"`
 	// Problem says in a sentence why a certificate is not shown.
 	Problem string `json:"problem,omitempty"`
 }

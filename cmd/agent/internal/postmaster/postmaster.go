@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,6 +29,8 @@ type Spec struct {
 	Socket string
 	// Lock is handed down to every process of the server; see generation.Volume.Lock.
 	Lock *os.File
+	// LDAPCAFile has the CAs of directories, by which each server process verifies the one that a client logs in at; empty: libldap's own.
+	LDAPCAFile string
 	// Log takes the server's messages, without literals of SQL unless Literals says that they are wanted. nil: they never are.
 	Log      *slog.Logger
 	Literals func() bool
@@ -41,6 +45,16 @@ type Server struct {
 	err   error         // how it ended; valid once done is closed
 }
 
+// environment of the server. A variable that the pod has for libldap stays.
+func environment(pod []string, ldapCA string) []string {
+	const variable = "LDAPTLS_CACERT="
+	own := []string{"LC_ALL=C", "PGTZ=UTC", "TZ=UTC"}
+	if ldapCA != "" && !slices.ContainsFunc(pod, func(set string) bool { return strings.HasPrefix(set, variable) }) {
+		own = append(own, variable+ldapCA)
+	}
+	return append(slices.Clone(pod), own...)
+}
+
 // Start starts the server. Nobody else may run one on this data directory, which the lock in spec guarantees; what a
 // dead one left there is removed first.
 func Start(spec Spec) (*Server, error) {
@@ -49,7 +63,7 @@ func Start(spec Spec) (*Server, error) {
 	}
 	cmd := exec.Command(filepath.Join(spec.BinDir, "postgres"), append([]string{"-D", spec.PGData}, spec.Args...)...)
 	cmd.Dir = spec.PGData // where it goes by itself: who kills all that works there must not miss one that has just begun
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGTZ=UTC", "TZ=UTC")
+	cmd.Env = environment(os.Environ(), spec.LDAPCAFile)
 	// A group of its own, so that no signal to the agent's group reaches it; and no server outlives its agent.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGQUIT}
 	if spec.Lock != nil {

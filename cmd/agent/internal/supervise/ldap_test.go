@@ -29,6 +29,7 @@ pidfile %[1]s/pid
 database mdb
 suffix dc=example
 directory %[1]s/data
+%[2]s
 access to attrs=userPassword by anonymous auth
 access to * by dn.exact=cn=reader,dc=example read by * auth
 `
@@ -51,8 +52,8 @@ userPassword: wonderland
 `
 )
 
-// startDirectory starts slapd.
-func startDirectory(t *testing.T, p *pod) (port int) {
+// startDirectory starts slapd with more settings, for addresses of this scheme.
+func startDirectory(t *testing.T, p *pod, scheme, more string) (port int) {
 	t.Helper()
 	slapd, err := exec.LookPath("/usr/sbin/slapd")
 	if err != nil {
@@ -63,7 +64,7 @@ func startDirectory(t *testing.T, p *pod) (port int) {
 		t.Fatal(err)
 	}
 	conf := filepath.Join(dir, "slapd.conf")
-	p.write(conf, fmt.Sprintf(directoryConf, dir))
+	p.write(conf, fmt.Sprintf(directoryConf, dir, more))
 	load := exec.CommandContext(t.Context(), slapd, "-Tadd", "-f", conf)
 	load.Stdin = strings.NewReader(directoryEntries)
 	if out, err := load.CombinedOutput(); err != nil {
@@ -71,7 +72,7 @@ func startDirectory(t *testing.T, p *pod) (port int) {
 	}
 	port = pgtest.Port(t)
 	address := fmt.Sprintf("localhost:%d", port)
-	server := exec.Command(slapd, "-d", "0", "-f", conf, "-h", "ldap://"+address)
+	server := exec.Command(slapd, "-d", "0", "-f", conf, "-h", scheme+"://"+address)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestRolesLogInByLdapWithThePasswordOfASearcherThatIsNowhereElse(t *testing.
 	t.Parallel()
 	p := newPod(t)
 	p.RolesFile = filepath.Join(t.TempDir(), "roles.json")
-	directory := startDirectory(t, p)
+	directory := startDirectory(t, p, "ldap", "")
 	p.run()
 	pid := p.pid()
 	config := p.config

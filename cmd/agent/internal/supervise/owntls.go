@@ -19,6 +19,7 @@ import (
 type ownTLS struct {
 	certificate, key string // that the server is to show; empty: Howdah's
 	servers          string // CAs that clients of servers trust beside Howdah's
+	ldap             string // CAs of directories; empty: those of the image
 	expired          bool
 }
 
@@ -37,6 +38,7 @@ func (p Paths) readOwnTLS(now time.Time) (ownTLS, error) {
 	}
 	own := ownTLS{
 		certificate: string(all[agentapi.ServerCertificateKey]), key: string(all[agentapi.ServerPrivateKey]), servers: string(all[agentapi.ServerTrustKey]),
+		ldap: string(all[agentapi.LDAPTrustKey]),
 	}
 	if pair, err := tls.X509KeyPair([]byte(own.certificate), []byte(own.key)); err == nil {
 		own.expired = now.After(pair.Leaf.NotAfter)
@@ -72,7 +74,10 @@ func copyCertificates(from Paths, to settings.Paths, now time.Time) (*agentapi.S
 	if own.servers != "" {
 		told.Trust = agentapi.HashTLS([]byte(own.servers))
 	}
-	return told, err
+	if own.ldap != "" {
+		told.LDAP = agentapi.HashTLS([]byte(own.ldap))
+	}
+	return told, errors.Join(err, writeFile(to.LDAPCAFile, own.directories()))
 }
 
 // chooseOver is what the server shows: a certificate of one's own while it is good, what it showed before if the new one can't be used, or else
@@ -98,6 +103,22 @@ func (o ownTLS) chooseOver(howdahs settings.TLSFiles, dir string, now time.Time)
 	}
 	shown.Certificate, shown.Key = []byte(o.certificate), []byte(o.key)
 	return shown, ""
+}
+
+// systemCAs are where images have the CAs that everybody trusts: Debian's, Red Hat's and Alpine's.
+var systemCAs = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}
+
+// directories is what LDAP clients in the server trust: CAs of a person's own, or those of the image, if it has some.
+func (o ownTLS) directories() []byte {
+	if o.ldap != "" {
+		return []byte(o.ldap)
+	}
+	for _, file := range systemCAs {
+		if content, err := os.ReadFile(file); err == nil {
+			return content
+		}
+	}
+	return nil
 }
 
 // bundle of certificates in PEM.

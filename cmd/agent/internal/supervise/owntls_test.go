@@ -4,6 +4,7 @@ package supervise
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"os/exec"
@@ -140,4 +141,8 @@ func TestAServerShowsACertificateOfOnesOwn(t *testing.T) {
 	if out, err := p.psql(uri(roots)); err != nil {
 		t.Errorf("after a restart the server doesn't show it: %s", out)
 	}
+}
+
+func pemOf(ca *authority.Authority) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate.Raw})
 }

@@ -115,4 +115,14 @@ func TestACertificateOfOnesOwnIsShownWhenAllTrustItAndTheLastGoodOneStays(t *tes
 		l.get(shop)
 		return len(has()) == 0 && !trusted(first["ca.crt"]) && meta.FindStatusCondition(shop.Status.Conditions, ready) == nil
 	})
+	l.change(shop, func() {
+		shop.Spec.PostgreSQL.LDAPCA = &v1alpha1.CABundle{ConfigMap: &v1alpha1.BundleKey{Name: "company-ca"}}
+	})
+	l.awaitCondition(shop, ready, metav1.ConditionFalse, v1alpha1.ReasonConfigMapNotFound)
+	l.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "company-ca"}, Data: map[string]string{"ca.crt": string(first["ca.crt"])}})
+	l.wake(shop)
+	l.awaitCondition(shop, ready, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
+	if !bytes.Equal(has()[agentapi.LDAPTrustKey], first["ca.crt"]) || len(l.restarted()) > 0 {
+		t.Error("servers don't get the CAs of directories, or were restarted")
+	}
 }

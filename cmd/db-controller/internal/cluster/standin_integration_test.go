@@ -333,6 +333,9 @@ func (s *standIn) serverTLS(ctx context.Context, cluster string) *agentapi.Serve
 	if shown := all[agentapi.ServerCertificateKey]; len(shown) > 0 {
 		told.Certificate = agentapi.HashTLS(shown)
 	}
+	if trust := all[agentapi.LDAPTrustKey]; len(trust) > 0 {
+		told.LDAP = agentapi.HashTLS(trust)
+	}
 	if trust := all[agentapi.ServerTrustKey]; len(trust) > 0 {
 		told.Trust = agentapi.HashTLS(trust)
 	}

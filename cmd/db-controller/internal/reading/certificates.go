@@ -3,6 +3,8 @@ package reading
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/servertls"
@@ -26,5 +28,35 @@ func (r *Reader) readServerTLS(ctx context.Context, o *observed.Cluster) error {
 		in.Name, in.Source = wanted.Name, source
 	}
 	o.ServerTLS, o.CertificatesReady = in.Decide()
+	directories, err := r.readDirectories(ctx, o)
+	if err != nil {
+		return err
+	}
+	trusted, found := directories.Decide(in.Kept.LDAP, o.Agents)
+	o.ServerTLS.LDAP, o.CertificatesReady = trusted, servertls.Both(o.CertificatesReady, found)
 	return nil
+}
+
+// readDirectories reads the CAs that spec.postgresql.ldapCA names. The cache doesn't have a person's ConfigMaps.
+func (r *Reader) readDirectories(ctx context.Context, o *observed.Cluster) (servertls.Directories, error) {
+	directories := servertls.Directories{Wanted: o.Cluster.Spec.PostgreSQL.LDAPCA}
+	switch wanted := directories.Wanted; {
+	case wanted == nil:
+	case wanted.ConfigMap != nil:
+		configMap := &corev1.ConfigMap{}
+		found, err := observed.Read(ctx, r.Live, o.Cluster.Namespace, wanted.ConfigMap.Name, configMap)
+		if err != nil {
+			return directories, err
+		}
+		directories.Found, directories.Content = found, []byte(configMap.Data[wanted.ConfigMap.Key])
+	default:
+		secret, err := r.Secrets.Borrow(ctx, r.Client, o.Cluster, wanted.Secret.Name, o.Now)
+		if err != nil {
+			return directories, err
+		}
+		if directories.Found = secret != nil; directories.Found {
+			directories.Content = secret.Data[wanted.Secret.Key]
+		}
+	}
+	return directories, nil
 }

@@ -31,6 +31,8 @@ type Kept struct {
 	// Trust are the roots that clients trust beside Howdah's CA, in PEM, and Since is when the last one was added.
 	Trust []byte
 	Since time.Time
+	// LDAP are the CAs of directories, in PEM; empty: those of the image.
+	LDAP []byte
 }
 
 // Input is what a decision follows from.
