@@ -104,6 +104,10 @@ func TestTheServicesLeadToTheInstancesThatTheyNameAndFollowASwitchover(t *testin
 				return err == nil && out == recovering
 			})
 		}
+		// The URI says all that psql needs, as a Service Binding mounts it.
+		if out, err := b.Exec("client", "env", "-i", "sh", "-c", `psql "$(cat /bindings/shop-app/uri-verify-full)" -XAtc "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"`); err != nil || out != "t" {
+			t.Errorf("uri-verify-full: %v: %s", err, out)
+		}
 	}
 	check()
 	before := cluster.Status.Primary

@@ -91,11 +91,11 @@ func (p *Place) ClientPod(name, cluster, image string, command ...string) *corev
 				{Name: "PGSSLMODE", Value: "verify-full"}, {Name: "PGSSLROOTCERT", Value: "/connection/ca.crt"},
 				{Name: "PGCONNECT_TIMEOUT", Value: "3"},
 			},
-			VolumeMounts: []corev1.VolumeMount{{Name: "connection", MountPath: "/connection"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "connection", MountPath: "/connection"}, {Name: "binding", MountPath: "/bindings/" + cluster + "-app"}},
 		}},
 		Volumes: []corev1.Volume{{Name: "connection", VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: cluster + "-connection"}},
-		}}},
+		}}, {Name: "binding", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: cluster + "-app"}}}},
 	}}
 	p.Must(p.Create(p.Context(), pod))
 	p.Await(pod, "running", func() bool { return pod.Status.Phase == corev1.PodRunning })
