@@ -56,7 +56,8 @@ func (r *restore) find(ctx context.Context, store objstore.Store, id string) (pa
 	if err := refusal(verdict, now); err != nil {
 		return path{}, err
 	}
-	return path{header: examined.Header(verdict.Candidate), timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}, nil
+	header, err := backup.ReadOutline(ctx, store, verdict.Candidate.Lineage, verdict.Candidate.Reach.Backup.ID)
+	return path{header: header, timeline: verdict.Candidate.Timeline, stopAt: verdict.StopAt}, err
 }
 
 // oneCluster refuses to choose between databases. The lineages of one are those of its upgrades and restores in place.

@@ -80,7 +80,6 @@ func decodeHeader(stored io.Reader, size int64, header *Header, visit visitPack)
 	rest, err := splitPacks(content, visit)
 	if err == nil {
 		err = unmarshalRest(rest, header)
-		header.restBytes = int64(len(rest))
 	}
 	if err != nil {
 		version := struct{ Format int }{}

@@ -77,7 +77,7 @@ type Header struct {
 
 	listSize, listStored int64 // of the list of files behind the header, once it was read
 	packCount            int
-	packBytes, restBytes int64 // of all packs, and of the JSON beside their list, once the header was read
+	packBytes            int64 // of all packs, once the header was read
 }
 
 // WALRange is the WAL without which the backup can't be restored, by the names of its segments.

@@ -87,9 +87,6 @@ func (h *Header) PackBytes() int64 {
 	return total
 }
 
-// OutlineBytes is about how much memory a header takes without its packs.
-func (h *Header) OutlineBytes() int64 { return h.restBytes }
-
 // Brief is a header without what a restore needs: what is known of its cluster, and the packs.
 func (h *Header) Brief() *Header {
 	if h == nil {

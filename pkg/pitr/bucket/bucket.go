@@ -17,46 +17,24 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Examined are lineages of one database with what they have for a target.
+// Examined are lineages of one database with what they have for a target. It has no header of a backup, as those may be large and there may be many
+// lineages: backup.ReadOutline reads that of the one that is chosen.
 type Examined struct {
 	Candidates []pitr.Candidate
-	headers    []*backup.Header // of the backups that the candidates begin with: one of each lineage at most
 }
-
-// maxOutlines bounds what the headers of the backups take that may be chosen, one of each lineage: a bucket is not trusted.
-const maxOutlines = 16 << 20
 
 // Examine reads what lineages have for a target. With the id of a backup, only that one is looked at; objstore.ErrNotFound: there is
 // no such backup. Other errors: *backup.CorruptError, wal.ErrCorrupt, and those of objstore.
 func Examine(ctx context.Context, store objstore.Store, owners []layout.Lineage, backupID string, target pitr.Target) (Examined, error) {
-	all, outlines := Examined{}, int64(0)
+	all := Examined{}
 	for _, owner := range owners {
-		l := newLineage(ctx, store, owner)
-		candidate, header, err := l.examine(backupID, target)
+		candidate, err := newLineage(ctx, store, owner).examine(backupID, target)
 		if err != nil {
 			return Examined{}, fmt.Errorf("lineage %s: %w", owner.Lineage, err)
 		}
 		all.Candidates = append(all.Candidates, candidate)
-		if header != nil {
-			all.headers = append(all.headers, header)
-			outlines += header.OutlineBytes()
-		}
-		if outlines > maxOutlines {
-			return Examined{}, fmt.Errorf("%w: what is recorded of the clusters of %d lineages takes more than %d MiB; name one lineage by its path",
-				backup.ErrTooLarge, len(all.headers), maxOutlines>>20)
-		}
 	}
 	return all, nil
-}
-
-// Header is that of the manifest of a backup that was chosen.
-func (e Examined) Header(c *pitr.Candidate) *backup.Header {
-	for _, header := range e.headers {
-		if header.Lineage == c.Lineage && header.ID == c.Reach.Backup.ID {
-			return header
-		}
-	}
-	return nil
 }
 
 // Reach reads how far the WAL behind a backup leads, on the newest timeline that goes on from it.
@@ -96,21 +74,15 @@ func newLineage(ctx context.Context, store objstore.Store, owner layout.Lineage)
 	return &lineage{ctx: ctx, store: store, archive: wal.New(store), owner: owner, histories: map[string]postgres.TimelineHistory{}}
 }
 
-// examine returns the header of the backup that the candidate begins with, too, if there is one.
-func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, *backup.Header, error) {
+func (l *lineage) examine(backupID string, target pitr.Target) (pitr.Candidate, error) {
 	if err := l.readBackups(backupID); err != nil {
-		return pitr.Candidate{}, nil, err
+		return pitr.Candidate{}, err
 	}
 	graph, err := l.graph(backupID, target)
 	if err != nil {
-		return pitr.Candidate{}, nil, err
+		return pitr.Candidate{}, err
 	}
-	candidate, err := graph.Examine(target, backupID, l)
-	if err != nil || candidate.Reach == nil {
-		return candidate, nil, err
-	}
-	header, err := backup.ReadOutline(l.ctx, l.store, l.owner.Lineage, candidate.Reach.Backup.ID)
-	return candidate, header, err
+	return graph.Examine(target, backupID, l)
 }
 
 // readBackups reads the one backup that is asked for, or all, one after the other.

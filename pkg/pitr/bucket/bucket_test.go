@@ -35,8 +35,8 @@ func TestEveryCaseOfTheTableIsReadFromABucket(t *testing.T) {
 			found := examine(t, store, &c)
 			v := pitr.Decide(found.Candidates, c.Target, c.Facts)
 			c.Want.Check(t, v)
-			if v.Code == pitr.Reachable && found.Header(v.Candidate).ID != c.Want.Backup {
-				t.Errorf("the header is %+v", found.Header(v.Candidate))
+			if v.Code == pitr.Reachable && v.Candidate.Reach.Backup.ID != c.Want.Backup {
+				t.Errorf("the backup is %+v", v.Candidate.Reach.Backup)
 			}
 		})
 	}

@@ -25,13 +25,19 @@ const segSize = 1 << 20
 // history is a store with a lineage of this many backups, each with a header of more than 100 KiB.
 func history(t *testing.T, backups int) (objstore.Store, layout.Lineage) {
 	t.Helper()
-	store, dir := mem.New(), t.TempDir()
+	store := mem.New()
+	return store, fill(t, store, "7-g1", backups)
+}
+
+func fill(t *testing.T, store objstore.Store, lineage string, backups int) layout.Lineage {
+	t.Helper()
+	dir := t.TempDir()
 	must := func(err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	owner := layout.Lineage{Lineage: "7-g1", Writer: layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: segSize, Created: time.Unix(0, 0).UTC()}
+	owner := layout.Lineage{Lineage: lineage, Writer: layout.Writer{UID: "u1", Namespace: "demo", Name: "shop"}, SegmentSize: segSize, Created: time.Unix(0, 0).UTC()}
 	_, err := layout.Claim(t.Context(), store, owner)
 	must(err)
 	must(os.MkdirAll(filepath.Join(dir, "global"), 0o700))
@@ -55,10 +61,10 @@ func history(t *testing.T, backups int) (objstore.Store, layout.Lineage) {
 		}, backup.Options{ID: fmt.Sprintf("b%04d", i)})
 		must(err)
 	}
-	return store, owner
+	return owner
 }
 
-func TestPlanningHoldsTheHeaderOfTheChosenBackupOnly(t *testing.T) {
+func TestPlanningHoldsOneHeaderAtATime(t *testing.T) {
 	peak := func(backups int) int64 {
 		store, owner := history(t, backups)
 		return heaptest.Peak(store, func(s objstore.Store) {
@@ -67,8 +73,8 @@ func TestPlanningHoldsTheHeaderOfTheChosenBackupOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := fmt.Sprintf("b%04d", backups-1)
-			if header := found.Header(&found.Candidates[0]); header == nil || header.ID != last || len(header.Cluster.Object) == 0 {
-				t.Errorf("the header is not that of %s", last)
+			if b := found.Candidates[0].Reach.Backup; b.ID != last {
+				t.Errorf("it is %s, not %s", b.ID, last)
 			}
 		})
 	}
@@ -76,5 +82,24 @@ func TestPlanningHoldsTheHeaderOfTheChosenBackupOnly(t *testing.T) {
 	t.Logf("%d KiB with 50 backups, %d KiB with 300", short>>10, long>>10)
 	if long > short+1<<20 {
 		t.Errorf("it keeps %d KiB with 50 backups, and %d KiB with 300", short>>10, long>>10)
+	}
+}
+
+func TestPlanningHoldsNoHeaderOfALineageThatItHasRead(t *testing.T) {
+	store, owners := mem.New(), []layout.Lineage{}
+	for i := range 40 {
+		owners = append(owners, fill(t, store, fmt.Sprintf("7-g%d", i), 1))
+	}
+	peak := func(lineages int) int64 {
+		return heaptest.Peak(store, func(s objstore.Store) {
+			if found, err := Examine(t.Context(), s, owners[:lineages], "", pitr.Target{}); err != nil || len(found.Candidates) != lineages {
+				t.Errorf("%d candidates, %v", len(found.Candidates), err)
+			}
+		})
+	}
+	few, many := peak(10), peak(40)
+	t.Logf("%d KiB with 10 lineages, %d KiB with 40", few>>10, many>>10)
+	if many > few+1<<20 {
+		t.Errorf("it keeps %d KiB with 10 lineages, and %d KiB with 40", few>>10, many>>10)
 	}
 }

@@ -25,7 +25,11 @@ func read(t *testing.T, store *mem.Store, q Question) *backup.Header {
 	if v.Code != pitr.Reachable {
 		t.Fatalf("%+v", v)
 	}
-	return report.Header(v.Candidate)
+	header, err := backup.ReadOutline(t.Context(), store, v.Candidate.Lineage, v.Candidate.Reach.Backup.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return header
 }
 
 func TestWhatTheRepositoryDoesNotKnowIsSaid(t *testing.T) {

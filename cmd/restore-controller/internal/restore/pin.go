@@ -44,7 +44,7 @@ func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
 		return flow.Stop(v1alpha1.ReasonInvalidSpec, flow.Sentence(err.Error()))
 	}
 	question, repo := o.question(target), o.repository.DeepCopy()
-	report, err, done := look(r.reports, o.restore, func(ctx context.Context) (planning.Report, error) {
+	report, err, done := look(r.reports, o.restore, "", func(ctx context.Context) (planning.Report, error) {
 		store, err := r.Open(ctx, r.Live, repo)
 		if err != nil {
 			return planning.Report{}, err
@@ -59,7 +59,11 @@ func (r *Reconciler) pinPlan(_ context.Context, o *observed) flow.Outcome {
 	}
 	verdict := pitr.Decide(report.Candidates, target, o.facts(report.At))
 	if verdict.Code == pitr.Reachable {
-		return r.pin(o, report.Header(verdict.Candidate), verdict)
+		header, outcome := r.readHeaderOf(o, verdict.Candidate.Lineage, verdict.Candidate.Reach.Backup.ID)
+		if header == nil {
+			return outcome
+		}
+		return r.pin(o, header, verdict)
 	}
 	reason, message := planning.Phrase(verdict, o.sourceText(), o.now)
 	if verdict.Code == pitr.NotArchivedYet {

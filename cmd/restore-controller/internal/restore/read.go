@@ -16,10 +16,10 @@ type read[T any] struct {
 	err   error
 }
 
-// look returns what the last read for an object has come to, and reads again if that is walInterval ago. False: nothing
+// look returns what the last read of what, for an object, has come to, and reads again if that is walInterval ago. False: nothing
 // is there yet.
-func look[T any](runner *background.Runner[read[T]], object client.Object, work func(context.Context) (T, error)) (T, error, bool) { // error is the read's, not the call's
-	found, done := runner.Do(object, "", walInterval, func(ctx context.Context) read[T] {
+func look[T any](runner *background.Runner[read[T]], object client.Object, what string, work func(context.Context) (T, error)) (T, error, bool) { // error is the read's, not the call's
+	found, done := runner.Do(object, what, walInterval, func(ctx context.Context) read[T] {
 		value, err := work(ctx)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("not done after %s: %w", readLimit, err)

@@ -61,8 +61,11 @@ func (r *Reconciler) done(o *observed, _ *flow.Pass, _ flow.Outcome) {
 	switch {
 	case o.ended() || o.deleting():
 		r.forget(o.restore)
-	case o.restore.Status.Plan != nil: // a report has a header of each backup that was considered
+	case o.restore.Status.Plan != nil:
 		r.reports.Forget(o.restore)
+		if o.inPlace() { // the cluster has its own record
+			r.headers.Forget(o.restore)
+		}
 	}
 }
 

@@ -46,19 +46,27 @@ func (r *Reconciler) ensureCluster(ctx context.Context, o *observed) flow.Outcom
 	return r.create(ctx, newCluster(o.restore, spec))
 }
 
-// readHeader reads what the backup says of its cluster, which may take a while. Nil: the outcome says what about it.
+// readHeader reads the header of the backup of the plan.
 func (r *Reconciler) readHeader(o *observed) (*backup.Header, flow.Outcome) {
-	plan, repo := o.restore.Status.Plan, o.repository.DeepCopy()
-	header, err, done := look(r.headers, o.restore, func(ctx context.Context) (*backup.Header, error) {
+	return r.readHeaderOf(o, o.restore.Status.Plan.Lineage, o.restore.Status.Plan.BackupID)
+}
+
+// readHeaderOf reads what a backup says of its cluster, which may take a while. Nil: the outcome says what about it.
+func (r *Reconciler) readHeaderOf(o *observed, lineage, id string) (*backup.Header, flow.Outcome) {
+	repo, reason := o.repository.DeepCopy(), v1alpha1.ReasonPlanning
+	if o.restore.Status.Plan != nil {
+		reason = v1alpha1.ReasonPlanned
+	}
+	header, err, done := look(r.headers, o.restore, lineage+"/"+id, func(ctx context.Context) (*backup.Header, error) {
 		store, err := r.Open(ctx, r.Live, repo)
 		if err != nil {
 			return nil, err
 		}
-		return backup.ReadOutline(ctx, store, plan.Lineage, plan.BackupID)
+		return backup.ReadOutline(ctx, store, lineage, id)
 	})
 	switch {
 	case !done:
-		return nil, flow.Poll(lookInterval, v1alpha1.ReasonPlanned, "The backup's record of its cluster is being read.")
+		return nil, flow.Poll(lookInterval, reason, "The backup's record of its cluster is being read.")
 	case err != nil:
 		r.headers.Forget(o.restore)
 		return nil, unreadable(repo.Name, err)
