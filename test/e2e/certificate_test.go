@@ -1,0 +1,76 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/test/testkit/authority"
+	"howdah.dev/howdah/test/testkit/place"
+)
+
+// issue what cert-manager writes into a Secret for the cluster shop.
+func (b *bed) issue(company *authority.Authority) map[string][]byte {
+	b.Helper()
+	domain, dir, data := "."+b.Namespace+".svc", b.TempDir(), map[string][]byte{}
+	company.Fill(b, dir, "shop", "db.example.com", "shop-rw"+domain, "shop-ro"+domain, "shop-r"+domain, "*.shop-pods"+domain)
+	for _, name := range []string{"tls.crt", "tls.key", "ca.crt"} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		b.Must(err)
+		data[name] = content
+	}
+	return data
+}
+
+// TestACertificateOfOnesOwnIsRenewedWhileRowsAreWritten: clients that trust only its CA connect, replicas follow, and no row is lost in a
+// switchover after it.
+func TestACertificateOfOnesOwnIsRenewedWhileRowsAreWritten(t *testing.T) {
+	onlyInFull(t, "the controller and the agent have tests of their own for it")
+	t.Parallel()
+	b := newBed(t, "minio")
+	company := authority.New(t)
+	secret := &corev1.Secret{ObjectMeta: b.Meta("company"), Type: corev1.SecretTypeTLS, Data: b.issue(company)}
+	b.Must(b.Create(t.Context(), secret))
+	cluster := b.NewCluster("shop", 17)
+	cluster.Spec.Instances = 2
+	cluster.Spec.TLS.ServerSecret = &v1alpha1.ServerSecret{Name: secret.Name}
+	b.Must(b.Create(t.Context(), cluster))
+	b.awaitInstances(cluster, 2)
+	b.AwaitTrue(cluster, v1alpha1.ConditionCertificatesReady)
+	b.ClientPod("client", "shop", "registry.local/postgresql:17", "sleep", "infinity")
+	if out, err := b.Exec("client", "sh", "-c", `printf %s "$0" > /tmp/company.crt`, string(secret.Data["ca.crt"])); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	check := func() {
+		t.Helper()
+		out, err := b.Exec("client", "env", "PGSSLROOTCERT=/tmp/company.crt", "psql", "-XAtc", "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+		if err != nil || out != "t" {
+			t.Errorf("a client that trusts only the company's CA: %v: %s", err, out)
+		}
+	}
+	check()
+	w := b.startWriter("shop")
+	before := place.Condition(cluster, v1alpha1.ConditionCertificatesReady).Message
+	renewed := b.issue(company)
+	secret.Data = renewed
+	b.Must(b.Update(t.Context(), secret))
+	b.Await(cluster, "the renewed certificate to be shown", func() bool {
+		c := place.Condition(cluster, v1alpha1.ConditionCertificatesReady)
+		return c.Reason == v1alpha1.ReasonCurrent && c.Message != before && strings.Contains(c.Message, "Secret company")
+	})
+	check()
+	b.Merge(cluster, `{"spec":{"switchover":{"token":"once"}}}`)
+	b.Await(cluster, "the switchover", func() bool {
+		done := cluster.Status.Switchover
+		return done != nil && done.Token == "once" && done.State == v1alpha1.SwitchoverDone
+	})
+	b.awaitInstances(cluster, 2)
+	check()
+	w.judge()
+}
