@@ -68,8 +68,9 @@ func (in *Input) Decide() (Kept, condition.Finding) {
 		return in.shown(next, found)
 	}
 	if !contains(next.Trust, found.root) {
-		next.Trust, next.Since = append(bytes.Clone(next.Trust), found.root...), in.Now
+		next.Trust = append(bytes.Clone(next.Trust), found.root...)
 		if !in.Fresh {
+			next.Since = in.Now
 			return next, in.applying(fmt.Sprintf("Instances and clients are told of the CA of Secret %s first.", in.Name))
 		}
 	}

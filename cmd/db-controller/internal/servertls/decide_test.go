@@ -237,8 +237,14 @@ func TestAClusterThatHasNeverRunBeginsWithIt(t *testing.T) {
 	source := server(t, root, nil)
 	in := input(source, Kept{}, nil, nil)
 	in.Agents, in.Fresh = nil, true
-	if next, _ := in.Decide(); string(next.Pair.Certificate) != string(source.Data["tls.crt"]) || string(next.Trust) != string(root.pem()) {
+	next, _ := in.Decide()
+	if string(next.Pair.Certificate) != string(source.Data["tls.crt"]) || string(next.Trust) != string(root.pem()) {
 		t.Error("it begins with another certificate")
+	}
+	renewed := server(t, root, nil)
+	again := input(renewed, next, next.Trust, next.Pair.Certificate)
+	if next, found := again.Decide(); string(next.Pair.Certificate) != string(renewed.Data["tls.crt"]) {
+		t.Errorf("a renewal a moment later waits for clients that have known the CA from the start: %+v", found)
 	}
 }
 
