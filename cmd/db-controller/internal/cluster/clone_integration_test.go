@@ -64,7 +64,7 @@ func TestACloneOfAClusterIsRecordedBeforePostgreSQLStarts(t *testing.T) {
 			}
 		}
 	}
-	if mounted != "shop-instance/ca.crt shop-instance/replication.crt shop-instance/replication.key " {
+	if mounted != "shop-instance/server-ca.crt shop-instance/replication.crt shop-instance/replication.key " {
 		t.Errorf("the Job has %s", mounted)
 	}
 	l.change(report, func() {
