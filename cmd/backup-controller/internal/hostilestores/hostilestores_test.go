@@ -25,6 +25,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/repostore"
 	"howdah.dev/howdah/test/testkit/fakeapi"
 	"howdah.dev/howdah/test/testkit/hostiletest"
 )
@@ -130,11 +131,17 @@ func newLab(t *testing.T, places map[string]string) *lab {
 		objects = append(objects, repo, found, deleted, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	api := fakeapi.New(objects...)
-	l := &lab{T: t, places: places, api: api}
-	dependencies := manager.Dependencies{Client: api, Live: api, Events: silent{}, Now: time.Now}
-	open := func(ctx context.Context, _ client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
+	l := newLabOf(t, api, api, func(ctx context.Context, _ client.Reader, repo *v1alpha1.BackupRepository) (objstore.Store, error) {
 		return hostiletest.OpenPlace(ctx, places[repo.Namespace])
-	}
+	})
+	l.places = places
+	return l
+}
+
+// newLabOf has the reconcilers with an API server, as they read it with and without a cache.
+func newLabOf(t *testing.T, api, live client.Client, open repostore.Opener) *lab {
+	l := &lab{T: t, api: api}
+	dependencies := manager.Dependencies{Client: api, Live: live, Events: silent{}, Now: time.Now}
 	locks := &deletionlock.Locks{}
 	l.repositories = repository.New(t.Context(), dependencies, open, &pruning.Pruner{Dependencies: dependencies, Open: open, Deletions: locks})
 	l.backups = backup.New(t.Context(), dependencies, open, locks, queue.New(queue.Limits{All: 1}, time.Now))

@@ -105,13 +105,15 @@ func (w *Writers) Same(repository string) (same, writable bool) {
 	return same, writable
 }
 
-// lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for.
+// lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for. A cluster of the
+// namespace may have taken the writer's volumes over; but whoever can label a volume can claim that, so it counts only once the writer is
+// not there any more.
 func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layout.Writer) error {
 	switch {
-	case w.clusters[writer.UID] != nil:
-		return nil
 	case writer.Name == "" || writer.Namespace == "":
-		w.hidden[writer.UID] = "whose name and namespace the repository does not record"
+		if w.clusters[writer.UID] == nil {
+			w.hidden[writer.UID] = "whose name and namespace the repository does not record"
+		}
 		return nil
 	case writer.Namespace == w.namespace:
 		return nil
