@@ -55,7 +55,7 @@ func TestThreeInstancesHaveAllThatTheyElectWith(t *testing.T) {
 	if !l.there(lease, "shop") || !metav1.IsControlledBy(lease, shop) || ptr.Deref(lease.Spec.HolderIdentity, "") != "shop-0" {
 		t.Errorf("the Lease: %+v", lease)
 	}
-	if !l.there(secret, "shop-instance") || len(secret.Data) != 7 {
+	if !l.there(secret, "shop-instance") || len(secret.Data) != 8 {
 		t.Errorf("the Secret of pods has %d keys", len(secret.Data))
 	}
 	for i := range 3 {
