@@ -97,6 +97,7 @@ func strangeContents(t *testing.T, s *pgtest.Server) string {
 }
 
 func TestFilesThatComeAndGoAndPlacesOfAnyNameAreBackedUp(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	all := pgtest.Installed(t)
 	pg := all[len(all)-1]

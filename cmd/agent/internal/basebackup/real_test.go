@@ -184,6 +184,7 @@ func (r *rig) awaitArchived(t *testing.T) {
 const contents = "SELECT count(*), sum(balance), md5(string_agg(note, ',' ORDER BY id)) FROM accounts"
 
 func TestABackupTakenUnderWritesRestoresToTheSameContents(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
@@ -254,6 +255,7 @@ func (r *rig) restoreWith(t *testing.T, pg pgtest.Installation, opts backup.Rest
 }
 
 func TestARepeatedBackupIsTheOneThatIsThere(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
@@ -280,6 +282,7 @@ func TestABackupOfACloneIsOneOfItsDataGeneration(t *testing.T) {
 }
 
 func TestAnotherServerThanTheOneOnTheVolumeIsRefused(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
@@ -306,6 +309,7 @@ func TestAnotherServerThanTheOneOnTheVolumeIsRefused(t *testing.T) {
 }
 
 func TestADamagedPageEndsTheBackupForGoodAndIsNamed(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)
@@ -336,6 +340,7 @@ func TestADamagedPageEndsTheBackupForGoodAndIsNamed(t *testing.T) {
 }
 
 func TestAServerThatEndsDuringTheCopyFailsTheBackup(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		r := newRig(t, pg)

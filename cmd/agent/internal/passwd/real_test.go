@@ -55,6 +55,7 @@ func live(t *testing.T, pg pgtest.Installation, passwd string) (output string, e
 }
 
 func TestPostgreSQLWorksAsAUserThatTheImageDoesNotKnow(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		file := filepath.Join(t.TempDir(), "passwd")
 		if err := Write(file, nameless, 0); err != nil {

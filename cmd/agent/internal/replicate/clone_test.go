@@ -14,6 +14,7 @@ import (
 )
 
 func TestACopyThatWasHalfRewoundIsClonedAnew(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)
@@ -44,6 +45,7 @@ func TestACopyThatWasHalfRewoundIsClonedAnew(t *testing.T) {
 }
 
 func TestACloneThatFailsLeavesNothing(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)

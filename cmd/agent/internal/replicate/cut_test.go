@@ -10,6 +10,7 @@ import (
 
 // A rewind would bring a delayed replica up to where the new primary is.
 func TestADelayedReplicaStaysLateWhenItsPrimaryIsReplaced(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 3)

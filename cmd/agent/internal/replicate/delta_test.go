@@ -106,6 +106,7 @@ func TestACloneTakesFromItsOwnFilesWhatIsTheSame(t *testing.T) {
 }
 
 func TestACopyBecomesTheCloneWhereThereIsNoRoomForBoth(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg, 2)

@@ -47,6 +47,7 @@ func TestAPositionCountsWhatIsOnDiskWhoeverIsFollowed(t *testing.T) {
 }
 
 func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 2)
@@ -66,6 +67,7 @@ func TestFollowersAreKnownByTheirPodsOnce(t *testing.T) {
 }
 
 func TestASessionInTheWayDoesNotHoldUpAPromotion(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		nodes := replicated(t, pg, 2)

@@ -53,6 +53,7 @@ func (b *bed) unarchived(from, to int) {
 // TestWhatOnlyThePreviousDataHasIsArchivedBeforeThatIsDiscarded restores the rows that were committed after the safety backup
 // and never archived from the archive, once the data that had them is discarded.
 func TestWhatOnlyThePreviousDataHasIsArchivedBeforeThatIsDiscarded(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)

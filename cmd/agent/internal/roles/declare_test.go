@@ -100,6 +100,7 @@ func TestARoleIsCreatedAsItIsDeclaredAndPutBackWhenItDrifts(t *testing.T) {
 }
 
 func TestNothingIsWrittenForWhatIsRightAlready(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)
@@ -149,6 +150,7 @@ func TestAPasswordComesWhenItsSecretDoesAndChangesWithIt(t *testing.T) {
 }
 
 func TestWhatIsNotForPeopleIsLeftAlone(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)

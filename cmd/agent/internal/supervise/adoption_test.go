@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 func TestAConfigurationFromBeforeAnAdoptionStartsNothing(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	upgraded := p.init("g2")

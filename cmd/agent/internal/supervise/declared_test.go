@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 func TestDeclaredRolesAndDatabasesFollowConfigurationAndSecrets(t *testing.T) {
@@ -62,6 +63,7 @@ func TestDeclaredRolesAndDatabasesFollowConfigurationAndSecrets(t *testing.T) {
 }
 
 func TestARuleOfPgHbaConfCountsAtOnceAndOneThatPostgreSQLCannotReadIsRefused(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()

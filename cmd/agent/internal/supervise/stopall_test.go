@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // commits writes numbered rows into the server of a pod until that ends, and then says how many were acknowledged.
@@ -51,6 +52,7 @@ func (p *pod) rows() int {
 
 // Hibernation and `kubectl delete pods --all` end the replicas while clients still write, and start them in any order.
 func TestAnOrderlyStopOfAllInstancesLosesNoAcknowledgedRow(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two, _ := newPair(t)
 	two.run()

@@ -17,6 +17,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/authority"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 func TestTheFirstStartMakesADatabaseForTheApplication(t *testing.T) {
@@ -43,6 +44,7 @@ func TestTheFirstStartMakesADatabaseForTheApplication(t *testing.T) {
 }
 
 func TestInitTwiceIsInitOnce(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	first := p.init("g1")
@@ -61,6 +63,7 @@ func TestInitTwiceIsInitOnce(t *testing.T) {
 }
 
 func TestAKilledPostmasterComesBack(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -102,6 +105,7 @@ func TestSIGTERMShutsDownCleanlyAndTellsClientsFirst(t *testing.T) {
 }
 
 func TestAServerThatDoesNotStopIsStoppedBeforeTheGraceEnds(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.grace = 8 * time.Second
@@ -128,6 +132,7 @@ func (p *pod) checkpointer() int {
 }
 
 func TestABadParameterIsRefusedAndTheOldOneStays(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -157,6 +162,7 @@ func TestABadParameterIsRefusedAndTheOldOneStays(t *testing.T) {
 }
 
 func TestABadParameterDoesNotKeepTheNextStartFromTheOldOne(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -171,6 +177,7 @@ func TestABadParameterDoesNotKeepTheNextStartFromTheOldOne(t *testing.T) {
 }
 
 func TestAParameterThatNeedsNoRestartIsAppliedAtOnce(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -183,6 +190,7 @@ func TestAParameterThatNeedsNoRestartIsAppliedAtOnce(t *testing.T) {
 }
 
 func TestARestartIsShownAndDoneWhenAskedFor(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -224,6 +232,7 @@ func TestARestartIsShownAndDoneWhenAskedFor(t *testing.T) {
 }
 
 func TestANewPasswordWorksAndTheOldOneDoesNot(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -238,6 +247,7 @@ func TestANewPasswordWorksAndTheOldOneDoesNot(t *testing.T) {
 }
 
 func TestANewCertificateIsServedWithoutARestart(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()
@@ -295,6 +305,7 @@ func TestAnUnusableGenerationIsShownAndNotStarted(t *testing.T) {
 }
 
 func TestAStalePIDFileIsRemoved(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	// Process 1 is alive here, and no PostgreSQL.
@@ -303,6 +314,7 @@ func TestAStalePIDFileIsRemoved(t *testing.T) {
 }
 
 func TestKilledWorkersLeaveNothingBehind(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	p := newPod(t)
 	if _, err := p.Volume.Begin("half"); err != nil {
 		t.Fatal(err)

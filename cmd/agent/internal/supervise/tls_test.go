@@ -10,9 +10,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 func TestAPersonMakesTLSStricterAndAListThatOpenSSLDoesNotKnowIsRefused(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	p := newPod(t)
 	p.run()

@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/member"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
 // byWord is a pair whose primary is to keep its lease by the word of the other, where these pods get datagrams.
@@ -116,6 +117,7 @@ func (c *pair) awaitRenewal(renewal string, silent ...string) {
 }
 
 func TestAPrimaryWhoseMemberAnswersDoesNotRenewItsLease(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two := byWord(t, "shop-0", "shop-1")
 	two.awaitRenewal(agentapi.RenewalMembers)
@@ -167,6 +169,7 @@ func (c *pair) awaitRest(d time.Duration) {
 }
 
 func TestAMemberThatGetsNoDatagramsHasTheLeaseRenewed(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two := byWord(t, "shop-0")
 	two.awaitRenewal(agentapi.RenewalAPIServer, "shop-1")
@@ -179,6 +182,7 @@ func TestAMemberThatGetsNoDatagramsHasTheLeaseRenewed(t *testing.T) {
 }
 
 func TestAPrimaryThatIsCutOffIsFencedBeforeAnotherTakesOver(t *testing.T) {
+	pgtest.OneVersionIsEnough(t)
 	t.Parallel()
 	two := byWord(t, "shop-0", "shop-1")
 	two.awaitRenewal(agentapi.RenewalMembers)
