@@ -346,7 +346,7 @@ func TestAWrongRestoreIsRefused(t *testing.T) {
 		"a tablespace without a folder": {[]string{"shop-first", "--tablespace=16385"}, exitUsage, "use OID=DIR"},
 		"a backup that isn't there":     {[]string{"nope"}, exitNotThere, "backup nope does not exist"},
 		"a time before every backup":    {[]string{"--to-time=2020-01-01T00:00:00Z"}, exitNotThere, "the oldest backup, shop-first, can be restored to"},
-		"a time behind the archive":     {[]string{"--to-time=2026-03-05T00:00:00Z"}, exitNotThere, "the last commit in it is at"},
+		"a time beyond the archive":     {[]string{"--to-time=2026-03-05T00:00:00Z"}, exitNotThere, "the last commit in it is at"},
 		"a backup that is too young":    {[]string{"shop-second", "--to-time=2026-03-04T05:30:00Z"}, exitNotThere, "shop-second"},
 		"an output that nobody knows":   {[]string{"--latest", "-o", "xml"}, exitUsage, "use table or json"},
 		"a flag that nobody knows":      {[]string{"--to-tomorrow"}, exitUsage, "unknown flag"},

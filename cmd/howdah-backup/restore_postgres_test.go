@@ -16,7 +16,7 @@ import (
 )
 
 // TestPostgreSQLStartsOnWhatIsRestored: rows up to 120 are in the first backup, up to 200 before the moment that is named in
-// three ways, up to 220 in the second backup, which is an incremental one, up to 300 behind it.
+// three ways, up to 220 in the second backup, which is an incremental one, up to 300 after it.
 func TestPostgreSQLStartsOnWhatIsRestored(t *testing.T) {
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
 		b := newBed(t, pg)

@@ -116,7 +116,7 @@ func (r walRow) missing() string {
 
 const walGetName = "get"
 
-// holePatience is how long a segment may come later than those behind it.
+// holePatience is how long a segment may come later than those after it.
 const holePatience = 20 * time.Second
 
 func (a *app) walGetCommand() *cobra.Command {

@@ -170,7 +170,7 @@ type RestoreJob struct {
 	Target         RestoreTarget `json:"target"`
 	// Timeline that recovery follows.
 	Timeline int64 `json:"timeline"`
-	// LastWAL is the last segment that may be replayed, whatever is archived behind it meanwhile.
+	// LastWAL is the last segment that may be replayed, whatever is archived after it meanwhile.
 	LastWAL string `json:"lastWAL"`
 	// MemoryLimit of the buffers, in bytes.
 	MemoryLimit int64 `json:"memoryLimit,omitempty"`

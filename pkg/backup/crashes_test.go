@@ -72,7 +72,7 @@ func (a *accident) backUp() {
 		}
 	}
 	if _, err := Committed(a.Context(), a.store, testLineage, id); err == nil {
-		return // the last one was killed behind its last put
+		return // the last one was killed after its last put
 	}
 	_, err := Delete(a.Context(), a.store, testLineage, id)
 	must(a, err)

@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 )
 
-// manifestMeta is the meta data of a manifest: it guards the two zstd frames behind it, which hold
+// manifestMeta is the meta data of a manifest: it guards the two zstd frames after it, which hold
 // the header and the files.
 type manifestMeta struct {
 	HeaderStored int64  `json:"headStored"` // bytes

@@ -220,15 +220,15 @@ func (f *fetcher) read(ctx context.Context, b batch, stored []byte) error {
 	case errors.Is(err, objstore.ErrNotFound):
 		return f.corrupt(b, b.partRefs[0], "it is missing", err)
 	case errors.Is(err, objstore.ErrTorn):
-		return f.corrupt(b, f.behind(b, int64(n)), fmt.Sprintf("it ends after %d bytes", b.from+int64(n)), err)
+		return f.corrupt(b, f.beyond(b, int64(n)), fmt.Sprintf("it ends after %d bytes", b.from+int64(n)), err)
 	case errors.Is(err, objstore.ErrCorrupt):
 		return f.corrupt(b, b.partRefs[0], "it is not what was stored", err)
 	}
 	return err
 }
 
-// behind is the first partRef that a batch of only n bytes can't fulfil.
-func (f *fetcher) behind(b batch, n int64) partRef {
+// beyond is the first partRef that a batch of only n bytes can't fulfil.
+func (f *fetcher) beyond(b batch, n int64) partRef {
 	for _, w := range b.partRefs {
 		if int64(w.part.Frame.Offset)+int64(w.part.Frame.Stored)-b.from > n {
 			return w

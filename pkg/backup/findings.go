@@ -158,7 +158,7 @@ func makeReady(f *File, root *os.Root, name string, found *state) error {
 	return blank(f, root, name, found.size)
 }
 
-// blank leaves of a file what the backup's parts may be in, and nothing between them and behind them.
+// blank leaves of a file what the backup's parts may be in, and nothing between them and after them.
 func blank(f *File, root *os.Root, name string, size int64) error {
 	end, holes := contentEnd(f), holesOf(f, size)
 	if size <= end && len(holes) == 0 {

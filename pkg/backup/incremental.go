@@ -132,7 +132,7 @@ func (w *writing) adopt(ctx context.Context, started Started) (*base, error) {
 	if err := w.claim(ctx, header.Packs); err != nil {
 		return nil, err
 	}
-	// Read behind the claim: whoever deletes the parent from now on sees what is claimed of it.
+	// Read after the claim: whoever deletes the parent from now on sees what is claimed of it.
 	parent, err := ReadManifest(ctx, w.store, w.source.Lineage, id)
 	if err != nil {
 		return nil, unreadableParent(id, err)

@@ -225,7 +225,7 @@ func (e *entry) wanted() iter.Seq2[int64, int64] {
 	}
 }
 
-// adoptKept adds what the entries keep to what was copied of them, with the parent's packs behind this backup's own. It
+// adoptKept adds what the entries keep to what was copied of them, with the parent's packs after this backup's own. It
 // returns all packs.
 func (b *base) adoptKept(entries []*entry, own []Pack) []Pack {
 	packs, index := slices.Clone(own), map[uint32]uint32{}

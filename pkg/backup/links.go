@@ -13,7 +13,7 @@ var written = map[string]bool{
 	"postmaster.pid": true,
 }
 
-// plain are names behind which there must be a file or folder, never a link, because they are opened by name later.
+// plain are names that files and folders may have, and links never, because they are opened by name later.
 var plain = map[string]bool{
 	"postgresql.auto.conf": true, "global": true, controlFile: true, "pg_wal": true, "pg_tblspc": true,
 }
@@ -35,7 +35,7 @@ func checkKind(f *File) error {
 }
 
 // linkStays says whether a link stays where it is restored: in the data directory or its tablespace, and away from names that
-// must be plain. It may go up at its beginning only: behind a name, which may be a link too, nobody knows where up leads.
+// must be plain. It may go up at its beginning only: after a name, which may be a link too, nobody knows where up leads.
 func linkStays(name, target string) bool {
 	if plain[name] || written[name] || strings.HasPrefix(name, "pg_wal/") || path.Dir(name) == "pg_tblspc" || target == "" || path.IsAbs(target) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
-// linked is the sample manifest with other files behind its own.
+// linked is the sample manifest with other files after its own.
 func linked(files ...File) *Manifest {
 	m := sampleManifest()
 	for i := range files {

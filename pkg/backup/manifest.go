@@ -75,7 +75,7 @@ type Header struct {
 	// Packs that the frames of Files point into, by index.
 	Packs Packs `json:"packs"`
 
-	listSize, listStored int64 // of the list of files behind the header, once it was read
+	listSize, listStored int64 // of the list of files after the header, once it was read
 	packCount            int
 	packBytes            int64 // of all packs, once the header was read
 }

@@ -33,7 +33,7 @@ func TestAManifestThatContradictsItselfIsRefused(t *testing.T) {
 		"the folder itself":         func(m *Manifest) { m.Files[0].Path = "." },
 		"an unknown kind":           func(m *Manifest) { m.Files[0].Kind = "fifo" },
 		"parts that overlap":        func(m *Manifest) { m.Files[1].Parts[1].FileOffset = 9 },
-		"a part behind the end":     func(m *Manifest) { m.Files[1].Parts[1].FileOffset = 13 },
+		"a part beyond the end":     func(m *Manifest) { m.Files[1].Parts[1].FileOffset = 13 },
 		"a part outside its frame":  func(m *Manifest) { m.Files[1].Parts[0].Skip = 21 },
 		"a frame outside its pack":  func(m *Manifest) { m.Files[1].Parts[0].Frame.Offset = 990 },
 		"a pack that isn't listed":  func(m *Manifest) { m.Files[1].Parts[0].Frame.Pack = 1 },

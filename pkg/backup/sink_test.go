@@ -25,7 +25,7 @@ func TestWhatIsWrittenPastThePageCacheIsTheSame(t *testing.T) {
 				part := &Part{FileOffset: int64(offset), Length: uint32(length)}
 				must(t, sink.write(partRef{file: file, part: part}, from[offset:offset+length]))
 			}
-			put(content, 2<<20, 1<<20)     // behind a hole
+			put(content, 2<<20, 1<<20)     // after a hole
 			put(unaligned, 1<<20, 1<<20)   // at an address that is not aligned
 			put(content, 3<<20, 8192)      // small
 			put(content, 3<<20+8192, 100)  // the end

@@ -56,7 +56,7 @@ func repeated(ctx context.Context, store objstore.Store, lineage, id string) (*M
 		return nil, err
 	}
 	if committed.Type == Incremental {
-		_ = dropClaims(ctx, store, lineage, id, time.Time{}) // of a run that was killed behind its last put
+		_ = dropClaims(ctx, store, lineage, id, time.Time{}) // of a run that was killed after its last put
 	}
 	return committed, nil
 }

@@ -51,7 +51,7 @@ func TestSchedulesWhenTheClocksChange(t *testing.T) {
 		"so is midnight":                                   {"@daily", "Africa/Cairo", "2026-04-23T12:00:00Z", "2026-04-23T22:00:00Z 2026-04-24T21:00:00Z"},
 		"several that are left out are due once":           {"*/15 2 * * *", "America/New_York", "2026-03-08T00:00:00Z", "2026-03-08T07:00:00Z 2026-03-09T06:00:00Z"},
 		"one that is left out and one at its end are one":  {"0 2,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z 2026-03-30T00:00:00Z"},
-		"one before the change and one behind it are two":  {"59 1,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T00:59:00Z 2026-03-29T01:59:00Z"},
+		"one before the change and one after it are two":   {"59 1,3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T00:59:00Z 2026-03-29T01:59:00Z"},
 		"a time that comes twice is due the first time":    {"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z 2026-10-26T01:30:00Z"},
 		"not when one looks between the two":               {"30 2 * * *", "Europe/Berlin", "2026-10-25T01:15:00Z", "2026-10-26T01:30:00Z 2026-10-27T01:30:00Z"},
 		"the end of the hour that comes twice is due then": {"0 3 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T02:00:00Z 2026-10-26T02:00:00Z"},

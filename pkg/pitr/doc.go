@@ -8,7 +8,7 @@
 //
 // The way from a listing to an answer:
 //
-//   - New makes the Graph of a Listing: its timelines, which backup leads to which of them, and how far WAL reaches behind it.
+//   - New makes the Graph of a Listing: its timelines, which backup leads to which of them, and how far WAL reaches after it.
 //   - Graph.Windows are all times that can be restored, with the gaps between them.
 //   - Graph.Examine chooses the backup for one Target, and Decide judges the lineages of a database that were examined.
 //   - Graph.Leading, Graph.LeadingAt, Graph.NewestRestorable and Backup.FirstSegment are what retention asks.
@@ -22,7 +22,7 @@
 //     it, branched off. One that was taken on a timeline after it had been left leads nowhere but along that timeline.
 //   - A newer timeline whose history is missing is never passed over: nothing tells where it begins.
 //   - The segment in which a timeline begins is read from the younger timeline. A segment that is still written, and there in
-//     pieces, counts only where nothing goes on behind it.
+//     pieces, counts only where nothing goes on after it.
 //   - PostgreSQL stops at a time only when it meets a transaction that ended later. Where the archive has none, everything in
 //     it is wanted, provided that nothing else was committed until then: a backup that stopped later on the same path proves
 //     that.

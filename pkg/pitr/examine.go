@@ -31,7 +31,7 @@ type Candidate struct {
 }
 
 // Examine finds out what the lineage has for a target: the latest backup that leads there, because replay from it is the
-// shortest, and how far WAL reaches behind it. With the id of a backup it looks at that one only, and follows the newest timeline
+// shortest, and how far WAL reaches after it. With the id of a backup it looks at that one only, and follows the newest timeline
 // that goes on from it.
 func (g *Graph) Examine(target Target, backupID string, headers Headers) (Candidate, error) {
 	c := g.candidate(target, backupID)
@@ -121,7 +121,7 @@ func later(a time.Time, b *time.Time) time.Time {
 	return a
 }
 
-// findPlaces finds the wanted restore point behind the oldest backup, on the timelines that are followed. The segment in which a
+// findPlaces finds the wanted restore point after the oldest backup, on the timelines that are followed. The segment in which a
 // timeline was left may be in the archive twice, and counts once.
 func (c *Candidate) findPlaces(target Target, headers Headers) error {
 	g := c.graph

@@ -59,7 +59,7 @@ func (j *judge) time(at time.Time) Verdict {
 	return j.awaitOr(BeyondEnd)
 }
 
-// lsn: where no record begins at the position or behind it, everything there is comes before it.
+// lsn: where no record begins at the position or after it, everything there is comes before it.
 func (j *judge) lsn() Verdict {
 	at, reach := j.target.LSN, j.c.Reach
 	end := reach.Last().End()
@@ -125,7 +125,7 @@ func (j *judge) await(until time.Time) Verdict {
 	return v
 }
 
-// gap refuses a target behind a hole in the archive.
+// gap refuses a target beyond a hole in the archive.
 func (j *judge) gap() Verdict {
 	v := j.refuse(Gap)
 	v.Missing = j.c.Reach.Missing

@@ -59,7 +59,7 @@ func (l *Listing) Archived(segment postgres.Segment) {
 	l.WAL = append(l.WAL, Run{First: segment, Last: segment})
 }
 
-// InPieces adds a segment that is still written, of which the first piece is there. It counts if it comes right behind those
+// InPieces adds a segment that is still written, of which the first piece is there. It counts if it comes right after those
 // that are whole.
 func (l *Listing) InPieces(segment postgres.Segment) {
 	if run := l.lastRun(); run != nil && run.Last.Timeline == segment.Timeline && run.Last.Next() != segment {
@@ -69,7 +69,7 @@ func (l *Listing) InPieces(segment postgres.Segment) {
 	l.lastRun().Open = true
 }
 
-// closeRun takes an open segment out that a segment of its timeline comes behind: nothing goes on from it. The whole segment
+// closeRun takes an open segment out that a segment of its timeline comes after: nothing goes on from it. The whole segment
 // itself replaces it.
 func (l *Listing) closeRun(next postgres.Segment) {
 	run := l.lastRun()
@@ -92,7 +92,7 @@ func (l *Listing) lastRun() *Run {
 
 // Header is what an archive knows of the content of a segment.
 type Header struct {
-	EndLSN     postgres.LSN // behind the last whole record; zero: not known
+	EndLSN     postgres.LSN // beyond the last whole record; zero: not known
 	LastCommit *time.Time   // nil: there is no commit in it
 }
 

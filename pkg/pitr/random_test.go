@@ -183,7 +183,7 @@ func (d *database) replayed(b pitr.Backup, h postgres.TimelineHistory) (records 
 	}
 }
 
-// truth are the commits behind a position that a restore to a time has.
+// truth are the commits after a position that a restore to a time has.
 func (d *database) truth(timeline uint32, from postgres.LSN, at time.Time) (commits []postgres.LSN) {
 	for _, r := range d.logs[timeline] {
 		if r.from >= from && !r.at.IsZero() && !r.at.After(at) {
@@ -221,7 +221,7 @@ func (d *database) leads(b pitr.Backup, h postgres.TimelineHistory, at time.Time
 	})
 }
 
-// restored are the commits behind the chosen backup that replay ends with.
+// restored are the commits after the chosen backup that replay ends with.
 func (d *database) restored(v pitr.Verdict) (commits []postgres.LSN) {
 	records, _ := d.replayed(v.Candidate.Reach.Backup, d.newest())
 	for _, r := range records {

@@ -7,14 +7,14 @@ import (
 	"howdah.dev/howdah/pkg/postgres"
 )
 
-// Reach says how far the WAL behind a backup leads along a timeline.
+// Reach says how far the WAL after a backup leads along a timeline.
 type Reach struct {
 	Backup Backup
 	// Timeline that is followed.
 	Timeline uint32
 	// Runs are the segments that replay reads, without a gap, each of one timeline.
 	Runs []Run
-	// Missing is the segment that isn't there although it is needed, or although there is WAL behind it. Its zero value: none.
+	// Missing is the segment that isn't there although it is needed, or although there is WAL after it. Its zero value: none.
 	Missing postgres.Segment
 
 	// What follows is known once it is measured.
@@ -111,7 +111,7 @@ func (g *Graph) pass(r *Reach, l leg) {
 		return
 	}
 	last := run.Last
-	if run.Open { // what goes on on the next timeline goes on behind the whole segment
+	if run.Open { // what goes on on the next timeline goes on after the whole segment
 		last.Number--
 	}
 	last.Number = min(last.Number, end.Number-1)
@@ -204,7 +204,7 @@ func (r *Reach) backward() func(yield func(postgres.Segment) bool) {
 	}
 }
 
-// LastKnown is the time of the last commit, or the end of the backup if there is none behind it.
+// LastKnown is the time of the last commit, or the end of the backup if there is none after it.
 func (r *Reach) LastKnown() time.Time {
 	if r.LastCommit != nil && r.LastCommit.After(r.Backup.StopTime) {
 		return *r.LastCommit

@@ -77,12 +77,12 @@ func TestAnOpenSegmentCountsRightBehindWholeOnesOnly(t *testing.T) {
 		add  func(*Listing)
 		want []Run
 	}{
-		"behind whole ones":      {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(4)) }, []Run{{s(3), s(4), true}}},
+		"after whole ones":       {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(4)) }, []Run{{s(3), s(4), true}}},
 		"alone":                  {func(l *Listing) { l.InPieces(s(4)); l.InPieces(s(4)) }, []Run{{s(4), s(4), true}}},
-		"behind a gap":           {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(5)) }, []Run{{s(3), s(3), false}}},
+		"after a gap":            {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(5)) }, []Run{{s(3), s(3), false}}},
 		"that is whole, too":     {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(3)) }, []Run{{s(3), s(3), false}}},
 		"that was closed":        {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(4)); l.Archived(s(4)) }, []Run{{s(3), s(4), false}}},
-		"with whole ones behind": {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(4)); l.Archived(s(5)) }, []Run{{s(3), s(3), false}, {s(5), s(5), false}}},
+		"with whole ones after":  {func(l *Listing) { l.Archived(s(3)); l.InPieces(s(4)); l.Archived(s(5)) }, []Run{{s(3), s(3), false}, {s(5), s(5), false}}},
 		"alone, and then closed": {func(l *Listing) { l.InPieces(s(4)); l.Archived(s(5)) }, []Run{{s(5), s(5), false}}},
 	} {
 		l := Listing{}

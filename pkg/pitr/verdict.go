@@ -34,7 +34,7 @@ const (
 	BeyondEnd Code = "BeyondEnd"
 	// PointAmbiguous: there is more than one restore point of the name. Candidate, and Places.
 	PointAmbiguous Code = "PointAmbiguous"
-	// PointNotFound: there is no restore point of the name behind the backup. Candidate, with its Reach.
+	// PointNotFound: there is no restore point of the name after the backup. Candidate, with its Reach.
 	PointNotFound Code = "PointNotFound"
 )
 
@@ -61,7 +61,7 @@ type Verdict struct {
 	Until   time.Time
 }
 
-// LastKnown is the time of the last commit in the WAL behind the chosen backup, or the end of that backup if there is none.
+// LastKnown is the time of the last commit in the WAL after the chosen backup, or the end of that backup if there is none.
 func (v Verdict) LastKnown() time.Time { return v.Candidate.Reach.LastKnown() }
 
 // KnownUntil is the latest time that can be reached from the chosen backup.

@@ -121,7 +121,7 @@ func fromFile(field string) bool {
 	return strings.HasPrefix(field, "@") || strings.Contains(field, ",@")
 }
 
-// hbaMethod finds the method behind the address, which is two fields where a netmask stands apart.
+// hbaMethod finds the method after the address, which is two fields where a netmask stands apart.
 func hbaMethod(fields []string) (string, error) {
 	address := fields[3]
 	if strings.Contains(address, "/") {

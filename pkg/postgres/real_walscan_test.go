@@ -134,7 +134,7 @@ func scanServer(t *testing.T, s *pgtest.Server) (all found) {
 		if !scan.Complete && i < len(files)-1 {
 			if next, err := os.ReadFile(files[i+1]); err == nil {
 				if follows, err := postgres.ScanWAL(next, scan.Tail); err == nil && follows.Segment == scan.Segment.Next() && follows.End != 0 {
-					t.Errorf("%s is not read to its end, but there is more behind it", scan.Segment)
+					t.Errorf("%s is not read to its end, but there is more after it", scan.Segment)
 				}
 			}
 		}

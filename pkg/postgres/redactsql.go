@@ -51,14 +51,14 @@ func tokenEnd(sql string, i int) int {
 	case c == '\'':
 		return i + stringEnd(rest, isEscapeString(sql, i))
 	case c == '"':
-		return i + 1 + behind(rest[1:], `"`)
+		return i + 1 + past(rest[1:], `"`)
 	case c == '$':
 		if tag := dollarTag(rest); tag != "" {
-			return i + len(tag) + behind(rest[len(tag):], tag)
+			return i + len(tag) + past(rest[len(tag):], tag)
 		}
 		return i + 1 + wordEnd(rest[1:])
 	case strings.HasPrefix(rest, "--"):
-		return i + behind(rest, "\n")
+		return i + past(rest, "\n")
 	case strings.HasPrefix(rest, "/*"):
 		return i + commentEnd(rest)
 	case isDigit(c), c == '.' && len(rest) > 1 && isDigit(rest[1]):
@@ -69,8 +69,8 @@ func tokenEnd(sql string, i int) int {
 	return i + 1
 }
 
-// behind is the position behind the first occurrence of end, or the end of s.
-func behind(s, end string) int {
+// past is the position past the first occurrence of end, or the end of s.
+func past(s, end string) int {
 	if at := strings.Index(s, end); at >= 0 {
 		return at + len(end)
 	}

@@ -74,10 +74,10 @@ func (s Segment) String() string { return s.Name() }
 // Start is the position of the segment's first byte.
 func (s Segment) Start() LSN { return LSN(s.Number * s.SegSize) }
 
-// End is the position behind the segment's last byte.
+// End is the position after the segment's last byte.
 func (s Segment) End() LSN { return LSN((s.Number + 1) * s.SegSize) }
 
-// Next is the segment behind this one on the same timeline.
+// Next is the segment after this one on the same timeline.
 func (s Segment) Next() Segment {
 	s.Number++
 	return s

@@ -9,7 +9,7 @@ func TestANameIsKnownWithoutTheSizeOfSegments(t *testing.T) {
 		"000000010000000000000003.partial":         WALPartial,
 		"00000002.history":                         WALHistory,
 		"000000010000000000000003.00000028.backup": WALBackupHistory,
-		"000000010000000000000003.0025DC78.backup": WALBackupHistory, // behind the first MiB of a larger segment
+		"000000010000000000000003.0025DC78.backup": WALBackupHistory, // after the first MiB of a larger segment
 		"000000010000000000000003.3FFFFFF8.backup": WALBackupHistory,
 	} {
 		file, err := ParseWALName(name)

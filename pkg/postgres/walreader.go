@@ -52,14 +52,14 @@ type readState int
 const (
 	readWhole       readState = iota
 	readCut                   // the segment ended within the record
-	readEnd                   // the segment ended behind a record
+	readEnd                   // the segment ended after a record
 	readNothing               // the server wrote no further
 	readOverwritten           // the server crashed within the record, and went on on a later page
 )
 
 func (r *walReader) lsn() LSN { return r.start + LSN(r.pos) }
 
-// openPage checks the header of the page at pos and moves behind it. remaining is the length of what a
+// openPage checks the header of the page at pos and moves past it. remaining is the length of what a
 // record that began earlier still has on this page and later ones.
 func (r *walReader) openPage() (remaining int, ok bool) {
 	if !r.load() {

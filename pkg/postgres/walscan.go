@@ -33,9 +33,9 @@ type WALScan struct {
 	// time stops within what was scanned, as it needs a transaction that ended later.
 	LatestTime    time.Time
 	RestorePoints []RestorePoint
-	End           LSN  // behind the last whole record, zero without one
+	End           LSN  // beyond the last whole record, zero without one
 	Complete      bool // the segment was written to its end, or a switch of segments ended it
-	Switched      int  // bytes up to the switch that ended it, behind which nothing counts; 0: none did
+	Switched      int  // bytes up to the switch that ended it, after which nothing counts; 0: none did
 	// Damaged is where the first record begins whose checksum is wrong, zero without one. Behind the end of what the server
 	// has written so far such bytes are nothing unusual; in a segment that is complete they are damage.
 	Damaged LSN
@@ -67,7 +67,7 @@ func ScanWAL(segment []byte, before WALTail) (WALScan, error) {
 	return scan, err
 }
 
-// ReadWAL is ScanWAL of what a reader gives, of which it holds little at a time. It reads whole pages, and none behind the
+// ReadWAL is ScanWAL of what a reader gives, of which it holds little at a time. It reads whole pages, and none after the
 // one where it ends. An error of the reader is returned.
 func ReadWAL(segment io.Reader, before WALTail) (WALScan, error) {
 	r, scan, err := openSegment(segment)
@@ -277,7 +277,7 @@ func mainData(record []byte) []byte {
 	return nil
 }
 
-// cut returns the data behind a header of that many bytes; nil if it is not as long as the header says.
+// cut returns the data after a header of that many bytes; nil if it is not as long as the header says.
 func cut(b []byte, header int, length func([]byte) uint32) []byte {
 	if len(b) < header || uint64(len(b)-header) < uint64(length(b)) {
 		return nil

@@ -76,7 +76,7 @@ func walRecord(rmgr, info byte, fragments ...byte) []byte {
 	return r
 }
 
-// xact is a record of a transaction's end, that many seconds after the epoch, with more data behind.
+// xact is a record of a transaction's end, that many seconds after the epoch, with more data after.
 func xact(info byte, seconds, more int) []byte {
 	data := binary.LittleEndian.AppendUint32([]byte{253, 1, 0, 254}, uint32(8+more))
 	data = binary.LittleEndian.AppendUint64(data, uint64(seconds)*1e6)
@@ -256,12 +256,12 @@ func TestAnErrorOfTheReaderIsNotTheEndOfWAL(t *testing.T) {
 	for _, pages := range []int{0, 2} {
 		source := io.MultiReader(bytes.NewReader(w.segment()[:pages*walPageSize]), iotest.ErrReader(broken))
 		if _, err := ReadWAL(source, WALTail{}); !errors.Is(err, broken) {
-			t.Errorf("behind %d pages: %v", pages, err)
+			t.Errorf("after %d pages: %v", pages, err)
 		}
 	}
 }
 
-// Garbage behind good headers of pages, which chance would seldom make.
+// Garbage after good headers of pages, which chance would seldom make.
 func FuzzScanWAL(f *testing.F) {
 	w := newWALWriter(0x5000000)
 	w.add(xact(xactCommit, 10, walPageSize))

@@ -78,7 +78,7 @@ type BlockChanges map[RelationFork]*ForkChanges
 
 // ForkChanges says which blocks of a fork were changed.
 type ForkChanges struct {
-	// Limit is the first block that was cut off or made anew: it and all behind it are as good as changed. NoLimit if none.
+	// Limit is the first block that was cut off or made anew: it and all after it are as good as changed. NoLimit if none.
 	Limit  uint32
 	chunks map[uint32]*blockChunk
 }
@@ -241,7 +241,7 @@ func (r *summaryReader) next(n int) []byte {
 func (r *summaryReader) uint16() uint16 { return binary.LittleEndian.Uint16(r.next(2)) }
 func (r *summaryReader) uint32() uint32 { return binary.LittleEndian.Uint32(r.next(4)) }
 
-// end checks the checksum, behind which there must be nothing.
+// end checks the checksum, after which there must be nothing.
 func (r *summaryReader) end() error {
 	sum := r.crc
 	if r.uint32() != sum || r.err != nil {

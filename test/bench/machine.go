@@ -95,7 +95,7 @@ type processorTime struct {
 	stolen int64 // by other machines on the same host: it makes every wall time longer, and nobody here sees who took it
 }
 
-// Places of columns behind the first word of /proc/stat.
+// Places of columns after the first word of /proc/stat.
 const (
 	cpuIdle   = 3
 	cpuWait   = 4

@@ -70,7 +70,7 @@ func (b *bench) nextRestored() error {
 	return errors.Join(os.RemoveAll(b.restoredBefore()), b.runner.folderFor(b.restoredBefore()))
 }
 
-// prepareRestore makes full backups, once, and of delta-restore and pitr what comes behind them: the change, and WAL.
+// prepareRestore makes full backups, once, and of delta-restore and pitr what comes after them: the change, and WAL.
 func (b *bench) prepareRestore(ctx context.Context, work string, tools []string) error {
 	if b.wal == nil {
 		if err := b.prepareBackups(ctx, b.tools); err != nil { // what comes later may want others
@@ -100,7 +100,7 @@ func (b *bench) prepareBackups(ctx context.Context, tools []string) error {
 	return nil
 }
 
-// prepareWAL makes WAL behind the backups, and archives all that the server still has.
+// prepareWAL makes WAL after the backups, and archives all that the server still has.
 func (b *bench) prepareWAL(ctx context.Context, tools []string) error {
 	err := b.pg.execute(ctx, "CREATE TABLE churn AS SELECT aid, abalance FROM pgbench_accounts LIMIT 100000", "CREATE INDEX ON churn (aid)")
 	for range scaled(backlogSegments, b.scale) / 2 { // each about two segments

@@ -59,7 +59,7 @@ func (b *bench) pushRest(ctx context.Context, _ string) error {
 	return os.RemoveAll(b.restPGDATA())
 }
 
-// recovery is a restore and the server behind it, which one process of ours runs to its promotion, so that all of it is in
+// recovery is a restore and the server after it, which one process of ours runs to its promotion, so that all of it is in
 // one account.
 type recovery struct {
 	Restore []string // program and arguments
@@ -120,7 +120,7 @@ func runRecovery(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady returns when the server accepts connections, which one without hot_standby does behind its recovery only. False:
+// awaitReady returns when the server accepts connections, which one without hot_standby does after its recovery only. False:
 // the server has ended.
 func awaitReady(ctx context.Context, pidFile string) bool {
 	for {

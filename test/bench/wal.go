@@ -106,7 +106,7 @@ func oursGet(ctx context.Context, b *bench, tool string) (measured, error) {
 		return measured{}, err
 	}
 	into := b.fetchedInto()
-	defer os.RemoveAll(into) // behind what is measured, as for all tools
+	defer os.RemoveAll(into) // after what is measured, as for all tools
 	if err := b.runner.folderFor(into); err != nil {
 		return measured{}, err
 	}

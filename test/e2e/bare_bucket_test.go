@@ -42,7 +42,7 @@ func TestFromABareBucketTheClusterIsBackWithItsRowsAndPasswords(t *testing.T) {
 	old.AwaitTrue(shop, v1alpha1.ConditionRolesAndDatabasesReady)
 	old.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 20000) AS n")
 	old.Backup("base", "shop")
-	old.SQL("shop", "INSERT INTO t SELECT n, 'behind the backup' FROM generate_series(1, 1000) AS n")
+	old.SQL("shop", "INSERT INTO t SELECT n, 'after the backup' FROM generate_series(1, 1000) AS n")
 	want, app := old.SQL("shop", sum), old.app("shop")
 	old.Must(old.Get(t.Context(), keyOf(shop), shop))
 	lineage := shop.Status.Archive.Lineage

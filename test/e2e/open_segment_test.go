@@ -20,7 +20,7 @@ func TestRowsOfTheOpenSegmentAreRestoredFromTheBucketAlone(t *testing.T) {
 	b.AwaitTrue(shop, v1alpha1.ConditionReady)
 	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 1000) AS n")
 	b.Backup("base", "shop")
-	b.SQL("shop", "INSERT INTO t SELECT n, 'behind the backup' FROM generate_series(1, 1000) AS n")
+	b.SQL("shop", "INSERT INTO t SELECT n, 'after the backup' FROM generate_series(1, 1000) AS n")
 	want, segment := b.SQL("shop", sum), b.SQL("shop", "SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
 	committed, err := time.Parse(time.RFC3339, b.SQL("shop", `SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`))
 	b.Must(err)

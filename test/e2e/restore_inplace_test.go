@@ -30,7 +30,7 @@ func (b *bed) decides(restore *v1alpha1.Restore, decision v1alpha1.RestoreDecisi
 }
 
 // moment is a time between two commits, as a target, and the numbers that were committed until then. Under the lock no
-// commit is under way: one before it has ended, and one behind it has a later time.
+// commit is under way: one before it has ended, and one after it has a later time.
 func (b *bed) moment(cluster string) (*v1alpha1.RestoreTarget, []int64) {
 	b.Helper()
 	at, rows, _ := strings.Cut(b.SQL(cluster, "BEGIN", "LOCK TABLE numbers IN EXCLUSIVE MODE",
@@ -131,16 +131,16 @@ func TestARestoreInPlaceIsUndoneAndAnotherConfirmed(t *testing.T) {
 	}
 }
 
-// startsWith fails the test unless the first rows of the table are exactly these: the writer goes on behind them.
+// startsWith fails the test unless the first rows of the table are exactly these: the writer goes on after them.
 func (b *bed) startsWith(want []int64) {
 	b.Helper()
 	has := b.numbers("shop")
 	if len(has) < len(want) || !slices.Equal(has[:len(want)], want) {
 		b.Errorf("restored are %d rows, not the %d that were committed at the target", len(has), len(want))
 	}
-	// The writer counts on, so what was committed behind the target leaves a gap.
+	// The writer counts on, so what was committed after the target leaves a gap.
 	if len(has) > len(want) && has[len(want)] == want[len(want)-1]+1 {
-		b.Errorf("row %d is there, and was committed behind the target", has[len(want)])
+		b.Errorf("row %d is there, and was committed after the target", has[len(want)])
 	}
 }
 

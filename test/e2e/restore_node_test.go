@@ -42,7 +42,7 @@ func TestARestoreWhoseNodeDiesGoesOnOnceTheNodeIsBack(t *testing.T) {
 	shop := b.Cluster("shop", 17)
 	b.SQL("shop", "CREATE TABLE t AS SELECT n, md5(n::text) FROM generate_series(1, 500000) AS n")
 	b.Backup("base", "shop")
-	b.SQL("shop", "INSERT INTO t SELECT n, 'behind the backup' FROM generate_series(1, 200000) AS n")
+	b.SQL("shop", "INSERT INTO t SELECT n, 'after the backup' FROM generate_series(1, 200000) AS n")
 	before := b.SQL("shop", sum)
 	b.SQL("shop", "SELECT pg_create_restore_point('here')")
 	b.SQL("shop", "INSERT INTO t SELECT n, 'later' FROM generate_series(1, 1000) AS n")

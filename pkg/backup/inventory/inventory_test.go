@@ -120,8 +120,8 @@ func TestWhatCanBeRestored(t *testing.T) {
 	}{
 		"nothing without a backup":            {func(b bucket) { b.archive(1, 1, 5) }, 0, 0, ""},
 		"from the oldest backup to the end":   {func(b bucket) { b.archive(1, 1, 9); b.backUp(1, 2); b.backUp(1, 5) }, 2, 9, ""},
-		"from behind a hole":                  {func(b bucket) { b.archive(1, 1, 3); b.archive(1, 5, 9); b.backUp(1, 2); b.backUp(1, 6) }, 6, 9, "000000010000000000000004"},
-		"up to a hole behind all":             {func(b bucket) { b.archive(1, 1, 3); b.archive(1, 5, 9); b.backUp(1, 2) }, 2, 3, "000000010000000000000004"},
+		"from after a hole":                   {func(b bucket) { b.archive(1, 1, 3); b.archive(1, 5, 9); b.backUp(1, 2); b.backUp(1, 6) }, 6, 9, "000000010000000000000004"},
+		"up to a hole after all":              {func(b bucket) { b.archive(1, 1, 3); b.archive(1, 5, 9); b.backUp(1, 2) }, 2, 3, "000000010000000000000004"},
 		"nothing before a missing history":    {func(b bucket) { b.archive(1, 1, 6); b.backUp(1, 2); b.archive(2, 5, 9) }, 0, 0, "00000002.history"},
 		"over a failover":                     {func(b bucket) { b.archive(1, 1, 6); b.backUp(1, 2); b.failOver(5); b.archive(2, 5, 9) }, 2, 9, ""},
 		"not from what a failover left aside": {func(b bucket) { b.archive(1, 1, 7); b.backUp(1, 6); b.failOver(5); b.archive(2, 5, 9); b.backUp(2, 8) }, 8, 9, ""},
@@ -151,10 +151,10 @@ func TestTheOpenSegmentCountsAsFarAsItWasShipped(t *testing.T) {
 		to   time.Duration
 	}{
 		"its last piece": {func(b bucket) { b.ship(1, 6, 0, 20, 1); b.ship(1, 6, 20, 30, 5) }, 6*time.Minute + 5*time.Second},
-		"but not behind a missing one": {func(b bucket) { b.ship(1, 6, 0, 20, 1); b.ship(1, 6, 25, 30, 5) },
+		"but not after a missing one": {func(b bucket) { b.ship(1, 6, 0, 20, 1); b.ship(1, 6, 25, 30, 5) },
 			6*time.Minute + time.Second},
 		"but not without its begin":           {func(b bucket) { b.ship(1, 6, 20, 30, 5) }, 5 * time.Minute},
-		"but not behind a missing segment":    {func(b bucket) { b.ship(1, 7, 0, 20, 5) }, 5 * time.Minute},
+		"but not after a missing segment":     {func(b bucket) { b.ship(1, 7, 0, 20, 5) }, 5 * time.Minute},
 		"but not when the whole one is there": {func(b bucket) { b.ship(1, 5, 0, 20, 5) }, 5 * time.Minute},
 		"the first one of a timeline": {func(b bucket) { b.failOver(5); b.ship(2, 5, 0, 60, 30) },
 			5*time.Minute + 30*time.Second},

@@ -26,7 +26,7 @@ type Timeline struct {
 	First, Last postgres.Segment // whole segments
 	Segments    int
 	Holes       []Hole
-	Partial     string // name of a partial segment behind Last, if there is one
+	Partial     string // name of a partial segment after Last, if there is one
 	Open        bool   // Last is still written, and there in pieces
 	Bytes       int64  // as stored
 }
@@ -42,7 +42,7 @@ func (a *Archive) Coverage(ctx context.Context, lineage string) (Coverage, error
 	return a.CoverageFrom(ctx, lineage, 0)
 }
 
-// CoverageFrom is Coverage of the segments that hold a position or what comes behind it, on any timeline. Those before are
+// CoverageFrom is Coverage of the segments that hold a position or what comes after it, on any timeline. Those before are
 // not asked for.
 func (a *Archive) CoverageFrom(ctx context.Context, lineage string, from postgres.LSN) (Coverage, error) {
 	owner, err := layout.ReadLineage(ctx, a.store, lineage)
@@ -108,7 +108,7 @@ func (c *Coverage) add(info objstore.Info) {
 	}
 }
 
-// addOpen takes in a piece of an open segment, if it is the one behind all that are whole.
+// addOpen takes in a piece of an open segment, if it is the one after all that are whole.
 func (c *Coverage) addOpen(p piece, size int64) {
 	segment, err := postgres.ParseSegment(p.segment, c.SegmentSize)
 	if err != nil || segment.End() <= c.from {
@@ -125,7 +125,7 @@ func (c *Coverage) addOpen(p piece, size int64) {
 	}
 }
 
-// closed takes an open segment out again that has whole ones behind it: nothing goes on from it.
+// closed takes an open segment out again that has whole ones after it: nothing goes on from it.
 func (c *Coverage) closed() {
 	n := len(c.Timelines)
 	if n == 0 || !c.Timelines[n-1].Open {

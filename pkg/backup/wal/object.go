@@ -12,7 +12,7 @@ import (
 // stored is the meta data of an object: what callers see, and what guards the compressed bytes.
 type stored struct {
 	Header
-	Stored       int64  `json:"stored"`       // bytes behind the header
+	Stored       int64  `json:"stored"`       // bytes after the header
 	StoredCRC32C uint32 `json:"storedCRC32C"` // of them
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // A segment that its server still writes may be in the archive in pieces, each of which is put once and never replaced, as
-// what a server has flushed doesn't change any more. Who reads the segment gets them one after the other, with zeroes behind,
+// what a server has flushed doesn't change any more. Who reads the segment gets them one after the other, with zeroes after,
 // at which recovery ends. The whole segment comes before its pieces, and removes them.
 
 // openMark stands between the name of a segment and what of it is in a piece.
@@ -117,7 +117,7 @@ func (a *Archive) RemoveOpen(ctx context.Context, lineage, segment string) error
 	return a.store.Delete(ctx, keys...)
 }
 
-// open lists the pieces of a segment that follow each other from its begin on. There are none if there is WAL behind it: then
+// open lists the pieces of a segment that follow each other from its begin on. There are none if there is WAL after it: then
 // the whole segment is missing, or on its way, and who took the pieces for it would take it for the end of the archive.
 func (a *Archive) open(ctx context.Context, lineage, segment string) ([]piece, error) {
 	key, err := Key(lineage, segment)

@@ -115,11 +115,11 @@ func TestAnOpenSegmentIsCoveredBehindAllThatAreWholeAndNowhereElse(t *testing.T)
 		holes  int
 		isOpen bool
 	}{
-		"behind the last":               {whole: []uint64{3, 4}, open: []uint64{5}, last: 5, count: 3, isOpen: true},
+		"beyond the last":               {whole: []uint64{3, 4}, open: []uint64{5}, last: 5, count: 3, isOpen: true},
 		"of which the begin is missing": {whole: []uint64{3, 4}, open: []uint64{5}, from: 8, last: 4, count: 2},
 		"that is whole":                 {whole: []uint64{3, 4}, open: []uint64{4}, last: 4, count: 2},
-		"behind a gap":                  {whole: []uint64{3}, open: []uint64{5}, last: 3, count: 1},
-		"with whole ones behind it":     {whole: []uint64{3, 5}, open: []uint64{4}, last: 5, count: 2, holes: 1},
+		"after a gap":                   {whole: []uint64{3}, open: []uint64{5}, last: 3, count: 1},
+		"with whole ones after it":      {whole: []uint64{3, 5}, open: []uint64{4}, last: 5, count: 2, holes: 1},
 		"alone":                         {open: []uint64{5}, last: 5, count: 1, isOpen: true},
 		"alone, before a whole one":     {whole: []uint64{6}, open: []uint64{5}, last: 6, count: 1},
 	} {
@@ -141,7 +141,7 @@ func TestAnOpenSegmentIsCoveredBehindAllThatAreWholeAndNowhereElse(t *testing.T)
 		if end := segment(1, 5).Start().Add(60); err != nil || test.isOpen && (header.EndLSN != end || header.LastCommit.Unix() != 60) {
 			t.Errorf("%s: %+v, %v", name, header, err)
 		}
-		if _, _, err := archive.Get(t.Context(), lineage, segment(1, test.open[0]).Name()); name == "with whole ones behind it" && !errors.Is(err, objstore.ErrNotFound) {
+		if _, _, err := archive.Get(t.Context(), lineage, segment(1, test.open[0]).Name()); name == "with whole ones after it" && !errors.Is(err, objstore.ErrNotFound) {
 			t.Errorf("%s it is read: %v", name, err)
 		}
 		if missing, err := archive.MissingSegments(t.Context(), lineage, got.First, segment(1, 5)); err != nil || test.isOpen && len(missing) != 1 {

@@ -32,7 +32,7 @@ type checkedWriter struct {
 	to   io.Writer
 	left int64
 	crc  uint32
-	err  error // of the writer behind it
+	err  error // of the writer that it feeds
 }
 
 var errLonger = errors.New("it is longer than its header says")

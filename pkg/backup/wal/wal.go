@@ -216,7 +216,7 @@ func (a *Archive) decompress(frame []byte, header Header, w io.Writer) error {
 }
 
 // Get reads one file, checked against its checksum. objstore.ErrNotFound: it isn't archived;
-// ErrCorrupt: it is damaged. A segment that is still written is there as far as it is archived, with zeroes behind.
+// ErrCorrupt: it is damaged. A segment that is still written is there as far as it is archived, with zeroes after.
 func (a *Archive) Get(ctx context.Context, lineage, name string) ([]byte, Header, error) {
 	content := bytes.Buffer{}
 	header, err := a.GetTo(ctx, lineage, name, &content)

@@ -187,7 +187,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 	}
 }
 
-// Folders looks for one object in each, and goes on behind it.
+// Folders looks for one object in each, and goes on after it.
 func (s *Store) Folders(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for after, more := "", true; more; {

@@ -146,7 +146,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objsto
 	}
 }
 
-// folderOf is the deepest folder that holds all keys of a prefix, with a slash behind it; empty is the root.
+// folderOf is the deepest folder that holds all keys of a prefix, with a slash after it; empty is the root.
 func folderOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')+1] }
 
 var errEnough = errors.New("the caller has enough")
@@ -188,7 +188,7 @@ func (w *walk) dir(ctx context.Context, dir string) error {
 	return nil
 }
 
-// children are the names in a folder, folders with a slash behind them: so they sort as keys do.
+// children are the names in a folder, folders with a slash after them: so they sort as keys do.
 func (s *Store) children(ctx context.Context, dir string) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func (s *Store) KeepsVersions(ctx context.Context) (bool, error) {
 	return versioning.Status != "", s.fail("read versioning", "", err)
 }
 
-// Versions asks for a page at a time. The client can't begin behind a key, so what comes before is left out here.
+// Versions asks for a page at a time. The client can't begin after a key, so what comes before is left out here.
 func (s *Store) Versions(ctx context.Context, prefix, after string) iter.Seq2[objstore.Version, error] {
 	options := minio.ListObjectsOptions{Prefix: s.config.Key(prefix), Recursive: true, WithVersions: true}
 	return func(yield func(objstore.Version, error) bool) {

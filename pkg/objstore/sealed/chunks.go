@@ -47,7 +47,7 @@ func nonce(chunk int64) []byte {
 // length of the content of a chunk.
 func (o *opener) length(chunk int64) int64 { return min(chunkSize, o.size-chunk*chunkSize) }
 
-// at is where a chunk is in the object; that of the one behind the last is the object's end.
+// at is where a chunk is in the object; that of the one beyond the last is the object's end.
 func (o *opener) at(chunk int64) int64 {
 	return min(headerSize+chunk*stride, sealedSize(o.size))
 }

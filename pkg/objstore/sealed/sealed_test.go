@@ -148,7 +148,7 @@ var harms = map[string]func(t *testing.T, inner *mem.Store){
 	"a larger size, with a checksum":   forge(func(h *header) { h.size += chunkSize }),
 	"another salt, with a checksum":    forge(func(h *header) { h.salt[3]++ }),
 	"cut in the last chunk":            cut(-10),
-	"cut behind a chunk":               cut(headerSize + 2*stride),
+	"cut after a chunk":                cut(headerSize + 2*stride),
 	"cut in the header":                cut(40),
 	"no byte left":                     cut(0),
 	"chunks in another order": change(func(b []byte) []byte {

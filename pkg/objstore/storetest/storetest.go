@@ -263,7 +263,7 @@ func (s *suite) manyKeys(t *testing.T) {
 		t.Errorf("listed %d, sorted: %v", len(got), slices.IsSorted(got))
 	}
 	if got := s.listed(t, s.key("many/"), s.key("many/00999")); len(got) != manyCount-1000 || got[0] != "many/01000" {
-		t.Errorf("listed %d behind the first thousand", len(got))
+		t.Errorf("listed %d after the first thousand", len(got))
 	}
 	stopped := 0
 	for _, err := range s.store.List(t.Context(), s.key("many/"), "") {

@@ -60,7 +60,7 @@ func Versions(t *testing.T, store objstore.Versioned) {
 		t.Errorf("not in order: %+v", found)
 	}
 	if rest := versions(t, store, "v/", "v/a/b"); len(rest) != 1 || rest[0].Key != "v/c" {
-		t.Errorf("behind a key: %+v", rest)
+		t.Errorf("after a key: %+v", rest)
 	}
 	must(store.Delete(t.Context(), "v/c", "w"))
 }

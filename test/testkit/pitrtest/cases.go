@@ -93,7 +93,7 @@ func shop(parts ...part) []Lineage {
 	return []Lineage{lineage(First, append([]part{backup("old", 1, 2), backup("new", 1, 10), wal(1, 2, 14), quiet(1, 14, 14)}, parts...)...)}
 }
 
-// failedOver has a failover in segment 5: what the former primary archived behind it, in segments 5 to 7 of timeline 1, is on no
+// failedOver has a failover in segment 5: what the former primary archived after it, in segments 5 to 7 of timeline 1, is on no
 // path. Timeline 2 has segments 5 to 9.
 func failedOver(parts ...part) []Lineage {
 	return []Lineage{lineage(First, append([]part{backup("before", 1, 2), wal(1, 2, 7), wal(2, 5, 9), history(2, left(1, 5))}, parts...)...)}
@@ -165,15 +165,15 @@ func reached() []Case {
 	return []Case{
 		{Name: "the end", Lineages: shop(), Want: toTheEnd("new", 1, 14)},
 		{Name: "the end of the backup", Lineages: shop(), Target: pitr.Target{Immediate: true}, Want: reaches("new", 1, 14)},
-		{Name: "the end of the backup, with a gap behind it", Lineages: shop(without(1, 12)), Target: pitr.Target{Immediate: true}, Want: reaches("new", 1, 11)},
-		{Name: "a time behind both backups", Lineages: shop(), Target: at(12), Want: reaches("new", 1, 14)},
+		{Name: "the end of the backup, with a gap after it", Lineages: shop(without(1, 12)), Target: pitr.Target{Immediate: true}, Want: reaches("new", 1, 11)},
+		{Name: "a time beyond both backups", Lineages: shop(), Target: at(12), Want: reaches("new", 1, 14)},
 		{Name: "a time between the backups", Lineages: shop(), Target: at(7), Want: reaches("old", 1, 14)},
 		{Name: "the very time at which a backup stopped", Lineages: shop(), Target: at(10), Want: reaches("new", 1, 14)},
 		{Name: "the very time of the last commit", Lineages: shop(), Target: at(13), Want: toTheEnd("new", 1, 14)},
 		{Name: "right before the time of the last commit", Lineages: shop(), Target: exclusive(at(13)), Want: reaches("new", 1, 14)},
 		{Name: "a time that a later backup proves to be quiet", Lineages: shop(backupAt("later", 1, 14, 14, 30)), Target: at(20), Want: toTheEnd("new", 1, 14)},
 		{Name: "a time before a gap", Lineages: shop(without(1, 13)), Target: justAfter(11), Want: reaches("new", 1, 12)},
-		{Name: "a time that a later backup behind a gap is at", Lineages: shop(without(1, 7)), Target: at(10), Want: reaches("new", 1, 14)},
+		{Name: "a time that a later backup after a gap is at", Lineages: shop(without(1, 7)), Target: at(10), Want: reaches("new", 1, 14)},
 		{Name: "a position", Lineages: shop(), Target: pitr.Target{LSN: LSN(12, 0)}, Want: reaches("new", 1, 14)},
 		{Name: "a position between the backups", Lineages: shop(), Target: pitr.Target{LSN: LSN(5, 0)}, Want: reaches("old", 1, 14)},
 		{Name: "the record at a position", Lineages: shop(), Target: inclusive(pitr.Target{LSN: LSN(12, 0)}), Want: reaches("new", 1, 14)},
@@ -199,11 +199,11 @@ func refused() []Case {
 		{Name: "a time before the oldest backup", Lineages: shop(), Target: at(1), Want: Want{Code: pitr.BeforeOldestBackup, Lineage: First}},
 		{Name: "a position before the oldest backup", Lineages: shop(), Target: pitr.Target{LSN: LSN(1, 0)}, Want: Want{Code: pitr.BeforeOldestBackup, Lineage: First}},
 		{Name: "a time before the oldest backup, and a damaged one", Lineages: shop(damaged("bad")), Target: at(1), Want: Want{Code: pitr.BeforeOldestBackup, Lineage: First}},
-		{Name: "the end behind a gap", Lineages: shop(without(1, 13)), Want: gap("new", 13)},
-		{Name: "a time behind a gap", Lineages: shop(without(1, 13)), Target: at(13), Want: gap("new", 13)},
+		{Name: "the end after a gap", Lineages: shop(without(1, 13)), Want: gap("new", 13)},
+		{Name: "a time after a gap", Lineages: shop(without(1, 13)), Target: at(13), Want: gap("new", 13)},
 		{Name: "a time between a gap and the next backup", Lineages: shop(without(1, 7)), Target: at(8), Want: gap("old", 7)},
-		{Name: "a position behind a gap", Lineages: shop(without(1, 12)), Target: pitr.Target{LSN: LSN(13, 0)}, Want: gap("new", 12)},
-		{Name: "a restore point behind a gap", Lineages: shop(point("p", 1, 14, 0x80), without(1, 13)), Target: pitr.Target{RestorePoint: "p"}, Want: gap("new", 13)},
+		{Name: "a position after a gap", Lineages: shop(without(1, 12)), Target: pitr.Target{LSN: LSN(13, 0)}, Want: gap("new", 12)},
+		{Name: "a restore point after a gap", Lineages: shop(point("p", 1, 14, 0x80), without(1, 13)), Target: pitr.Target{RestorePoint: "p"}, Want: gap("new", 13)},
 		{Name: "a backup without its WAL", Lineages: shop(without(1, 10)), Target: at(12),
 			Want: Want{Code: pitr.BackupIncomplete, Lineage: First, Backup: "new", Timeline: 1, Missing: segment(1, 10)}},
 		{Name: "a backup without its later WAL", Lineages: shop(backupAt("long", 1, 11, 12, 12), without(1, 12)), Target: pitr.Target{Immediate: true},
@@ -240,7 +240,7 @@ func awaited() []Case {
 		{Name: "a position that did not come", Facts: asked, Lineages: shop(), Target: pitr.Target{LSN: LSN(20, 0)}, Want: Want{Code: pitr.BeyondEnd, Lineage: First, Backup: "new", Timeline: 1}},
 		{Name: "a restore point that did not come", Facts: asked, Lineages: shop(), Target: pitr.Target{RestorePoint: "p"}, Want: Want{Code: pitr.PointNotFound, Lineage: First, Backup: "new", Timeline: 1}},
 		{Name: "a time that never settles", Facts: never, Lineages: shop(), Target: at(40), Want: Want{Code: pitr.BeyondEnd, Lineage: First, Backup: "new", Timeline: 1}},
-		{Name: "a time behind a gap comes never", Facts: live, Lineages: shop(without(1, 13)), Target: justNow,
+		{Name: "a time after a gap comes never", Facts: live, Lineages: shop(without(1, 13)), Target: justNow,
 			Want: Want{Code: pitr.Gap, Lineage: First, Backup: "new", Timeline: 1, Missing: segment(1, 13)}},
 		{Name: "nothing comes on a timeline that was left", Facts: live, Lineages: failedOver(), Target: on(1, pitr.Target{LSN: LSN(20, 0)}),
 			Want: Want{Code: pitr.BeyondEnd, Lineage: First, Backup: "before", Timeline: 1}},
@@ -270,8 +270,8 @@ func timelines() []Case {
 		{Name: "a time before a failover", Lineages: failedOver(), Target: at(4), Want: reaches("before", 2, 9)},
 		{Name: "a restore point on an abandoned timeline", Lineages: failedOver(point("q", 1, 6, 0x80)), Target: pitr.Target{RestorePoint: "q"},
 			Want: Want{Code: pitr.PointNotFound, Lineage: First, Backup: "before", Timeline: 2}},
-		{Name: "a restore point behind a failover", Lineages: failedOver(point("q", 2, 6, 0x80)), Target: pitr.Target{RestorePoint: "q"}, Want: reaches("before", 2, 9)},
-		{Name: "a restore point behind a failover, on the timeline that was left", Lineages: failedOver(point("q", 2, 6, 0x80)), Target: on(1, pitr.Target{RestorePoint: "q"}),
+		{Name: "a restore point after a failover", Lineages: failedOver(point("q", 2, 6, 0x80)), Target: pitr.Target{RestorePoint: "q"}, Want: reaches("before", 2, 9)},
+		{Name: "a restore point after a failover, on the timeline that was left", Lineages: failedOver(point("q", 2, 6, 0x80)), Target: on(1, pitr.Target{RestorePoint: "q"}),
 			Want: Want{Code: pitr.PointNotFound, Lineage: First, Backup: "before", Timeline: 1}},
 		{Name: "a gap before a failover", Lineages: failedOver(without(1, 4)), Want: Want{Code: pitr.Gap, Lineage: First, Backup: "before", Timeline: 2, Missing: segment(1, 4)}},
 		{Name: "the first segment of a timeline is missing", Lineages: failedOver(without(2, 5)), Want: Want{Code: pitr.Gap, Lineage: First, Backup: "before", Timeline: 2, Missing: segment(2, 5)}},

@@ -104,7 +104,7 @@ func TestAStatementThatHangsIsGivenUpAndMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lock.Close(t.Context())
-	// The statement that will hang begins behind this row, but not behind the lock: it may be on its way by then.
+	// The statement that will hang begins after this row, but not after the lock: it may be on its way by then.
 	began := client.Acks()[len(client.Acks())-1].At
 	if _, err := lock.Exec(t.Context(), "BEGIN; LOCK TABLE "+Table); err != nil {
 		t.Fatal(err)

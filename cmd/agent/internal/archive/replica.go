@@ -78,7 +78,7 @@ func (a *Archiver) SetPrimary(primary bool) {
 }
 
 // askForLeftovers has the server ask for the segments of former timelines that it has forgotten. A replica notes a segment
-// when it has received it to its end. If the primary died before that, right behind a switch of segments, the last one
+// when it has received it to its end. If the primary died before that, right after a switch of segments, the last one
 // would be archived not before it is to be removed.
 func (a *Archiver) askForLeftovers() error {
 	a.mu.Lock()

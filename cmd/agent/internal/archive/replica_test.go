@@ -67,7 +67,7 @@ func TestWhatThePrimaryHasArchivedIsKnownByItsLastSegment(t *testing.T) {
 		"none is archived yet":               {segment, confirmation{true, true, ""}, false},
 		"this one":                           {segment, confirmation{true, true, segment}, true},
 		"one before":                         {segment, confirmation{true, true, before}, false},
-		"one behind":                         {before, confirmation{true, true, segment}, true},
+		"one after":                          {before, confirmation{true, true, segment}, true},
 		"one of a later timeline":            {segment, confirmation{true, true, "000000030000000000000001"}, true},
 		"one of an earlier timeline":         {segment, confirmation{true, true, "0000000100000000000000FF"}, false},
 		"a backup's history, by its segment": {segment + ".00000028.backup", confirmation{true, true, segment}, true},

@@ -78,7 +78,7 @@ func (t *target) ship(ctx context.Context, path string, segment postgres.Segment
 		return err
 	}
 	defer f.Close()
-	// What lies behind is of a former use of the file.
+	// What lies after is of a former use of the file.
 	pages := io.MultiReader(io.NewSectionReader(f, 0, to), io.LimitReader(nothing{}, int64(t.Claim.SegmentSize)-to))
 	scan, err := postgres.ReadWAL(pages, t.takeTail(segment.Name()))
 	if err != nil {

@@ -103,7 +103,7 @@ func TestTheArchiveOffersWhatTheReplicaGoesOnWith(t *testing.T) {
 		"where its segment is gone":           {7 * postgres.DefaultSegSize, false},
 		"on it, in the segment it was left":   {8 * postgres.DefaultSegSize, true},
 		"on the timeline":                     {9*postgres.DefaultSegSize + 5, true},
-		"behind what the primary has there":   {10 * postgres.DefaultSegSize, false},
+		"beyond what the primary has there":   {10 * postgres.DefaultSegSize, false},
 		"before everything that was archived": {postgres.DefaultSegSize, false},
 	} {
 		if got, err := a.Offers(t.Context(), left, test.lsn); got != test.want || err != nil {

@@ -62,7 +62,7 @@ func (v Volume) Whole(wanted string) bool {
 	return err == nil && !v.Rewinding(g.ID)
 }
 
-// NextCopy is the name for a new clone: one behind all that there are, whole or not.
+// NextCopy is the name for a new clone: one after all that there are, whole or not.
 func (v Volume) NextCopy(wanted string) (string, error) {
 	ids, err := v.ids()
 	if err != nil {

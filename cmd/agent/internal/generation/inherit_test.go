@@ -85,7 +85,7 @@ func TestAnInheritanceThatWasCutOffAnywhereIsCompletedByTheNextRun(t *testing.T)
 		}
 		_, errContinue := v.Continue("g1")
 		if _, err := v.Inherit("g1", "g0", copy); errors.Join(err, errContinue) != nil {
-			t.Errorf("killed behind step %d: %v, %v", killed, err, errContinue)
+			t.Errorf("killed after step %d: %v, %v", killed, err, errContinue)
 		}
 		want := "g0.c1"
 		if killed == 2 {
@@ -93,7 +93,7 @@ func TestAnInheritanceThatWasCutOffAnywhereIsCompletedByTheNextRun(t *testing.T)
 		}
 		v.has(t, want)
 		if _, err := os.Stat(filepath.Join(v.Dir("g1"), "spool")); err == nil {
-			t.Errorf("killed behind step %d: what the run left is still there", killed)
+			t.Errorf("killed after step %d: what the run left is still there", killed)
 		}
 	}
 }

@@ -99,7 +99,7 @@ type delta struct {
 	inPlace  bool // they are the same
 	progress func(done, total int64)
 
-	folders     []string // of the source, each behind the one that it is in
+	folders     []string // of the source, each after the one that it is in
 	total       int64
 	done, taken atomic.Int64
 }

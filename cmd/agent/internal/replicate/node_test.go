@@ -37,7 +37,7 @@ func (n *node) sql(statement string) (text string) {
 	return text
 }
 
-// insert adds rows behind those that there are.
+// insert adds rows after those that there are.
 func (n *node) insert(rows int) {
 	n.bed.t.Helper()
 	n.sql(fmt.Sprintf("INSERT INTO public.t SELECT n, repeat('x', 100) FROM (SELECT coalesce(max(i), 0) + 1 AS m FROM public.t) AS last, generate_series(m, m + %d) AS n", rows-1))

@@ -61,7 +61,7 @@ func TestThePreviousDataBecomesTheRestoredData(t *testing.T) {
 			b.leave(volume, 8<<20)
 			b.failsOn(volume, b.store, task, ReasonNoSpace, []string{"MiB free without the previous data"})
 		})
-		t.Run("a run that dies behind that is begun again", func(t *testing.T) {
+		t.Run("a run that dies after that is begun again", func(t *testing.T) {
 			b, volume, task := begin(t)
 			store := fault.New(b.store, fault.Plan{Before: func(fault.Call) error {
 				if _, err := volume.Current(); errors.Is(err, generation.ErrNotFound) {

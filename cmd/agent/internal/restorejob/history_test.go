@@ -26,7 +26,7 @@ type change struct {
 	value string // empty: the row is deleted
 	xid   int64
 	at    time.Time // as the commit record has it
-	lsn   string    // behind the commit; empty: not known
+	lsn   string    // after the commit; empty: not known
 }
 
 // kept is a backup, and how many changes it holds at least.

@@ -78,7 +78,7 @@ type handler struct {
 }
 
 func (h handler) Handle(_ context.Context, r slog.Record) error {
-	words := strings.Fields(r.Message) // of PostgreSQL's, which have numbers and names behind them
+	words := strings.Fields(r.Message) // of PostgreSQL's, which have numbers and names after them
 	h.steps.to("said: " + strings.Join(words[:min(3, len(words))], " "))
 	return nil
 }

@@ -28,7 +28,7 @@ const (
 	stopTime = 10 * time.Minute // for the last checkpoint
 )
 
-// errShort is PostgreSQL's complaint about a target behind the end of WAL.
+// errShort is PostgreSQL's complaint about a target beyond the end of WAL.
 var errShort = errors.New("recovery ended before configured recovery target was reached")
 
 func (r *restoring) configDir() string { return filepath.Join(r.RunDir, "recovery") }
@@ -54,7 +54,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 	notes := &notes{}
 	err = r.replayTo(ctx, r.task.Target, source, notes)
 	if errors.Is(err, errShort) && r.endsInPlan() {
-		// No record begins at the wanted position or behind it, so everything there is comes before it.
+		// No record begins at the wanted position or after it, so everything there is comes before it.
 		r.Log.Info("Nothing lies beyond the requested LSN; replaying to the end", "lsn", r.task.Target.LSN)
 		err = r.replayTo(ctx, agentapi.RestoreTarget{}, source, notes)
 	}
@@ -66,7 +66,7 @@ func (r *restoring) replay(ctx context.Context) (agentapi.RestoreResult, error) 
 	return r.finish(context.WithoutCancel(ctx), source.lacking(), spool, notes)
 }
 
-// endsInPlan says that the wanted LSN is not behind the last planned segment.
+// endsInPlan says that the wanted LSN is not beyond the last planned segment.
 func (r *restoring) endsInPlan() bool {
 	lsn, err := postgres.ParseLSN(r.task.Target.LSN)
 	return err == nil && !lsn.IsZero() && lsn <= r.last.End()

@@ -23,7 +23,7 @@ import (
 )
 
 // TestRestores restores one archive to many points: rows up to 120 are in the backup, up to 200 before the moment that
-// is named in three ways, up to 300 behind it.
+// is named in three ways, up to 300 after it.
 func TestRestores(t *testing.T) {
 	t.Parallel()
 	pgtest.Each(t, func(t *testing.T, pg pgtest.Installation) {
@@ -47,24 +47,24 @@ func TestRestores(t *testing.T) {
 			target agentapi.RestoreTarget
 			last   int
 		}{
-			"to a time":                         {agentapi.RestoreTarget{Time: &at}, 200},
-			"to an LSN":                         {agentapi.RestoreTarget{LSN: lsn}, 200},
-			"to a restore point":                {agentapi.RestoreTarget{RestorePoint: "before"}, 200},
-			"to the end":                        {agentapi.RestoreTarget{}, 300},
-			"to an LSN behind the last record":  {agentapi.RestoreTarget{LSN: inPadding}, 300},
-			"to a transaction":                  {agentapi.RestoreTarget{XID: xid}, 200},
-			"to right before a transaction":     {agentapi.RestoreTarget{XID: xid, Inclusive: &no}, 199},
-			"to the end of the backup":          {agentapi.RestoreTarget{Immediate: true}, 120},
-			"to a time, said to be included":    {agentapi.RestoreTarget{Time: &at, Inclusive: &yes}, 200},
-			"to an LSN right behind the backup": {agentapi.RestoreTarget{LSN: b.manifest.StopLSN.String()}, 120},
+			"to a time":                        {agentapi.RestoreTarget{Time: &at}, 200},
+			"to an LSN":                        {agentapi.RestoreTarget{LSN: lsn}, 200},
+			"to a restore point":               {agentapi.RestoreTarget{RestorePoint: "before"}, 200},
+			"to the end":                       {agentapi.RestoreTarget{}, 300},
+			"to an LSN beyond the last record": {agentapi.RestoreTarget{LSN: inPadding}, 300},
+			"to a transaction":                 {agentapi.RestoreTarget{XID: xid}, 200},
+			"to right before a transaction":    {agentapi.RestoreTarget{XID: xid, Inclusive: &no}, 199},
+			"to the end of the backup":         {agentapi.RestoreTarget{Immediate: true}, 120},
+			"to a time, said to be included":   {agentapi.RestoreTarget{Time: &at, Inclusive: &yes}, 200},
+			"to an LSN right after the backup": {agentapi.RestoreTarget{LSN: b.manifest.StopLSN.String()}, 120},
 		} {
 			t.Run(name, func(t *testing.T) { b.at(t).restoresTo(test.target, test.last) })
 		}
 		t.Run("in place, beside the previous data", func(t *testing.T) { b.at(t).restoresInPlace() })
 		t.Run("in place, beside another database's data", func(t *testing.T) { b.at(t).fetchesBesideAnother() })
-		t.Run("not behind the planned end", func(t *testing.T) { b.at(t).stopsAtThePlannedEnd() })
+		t.Run("not beyond the planned end", func(t *testing.T) { b.at(t).stopsAtThePlannedEnd() })
 		t.Run("what is whole is reported again", func(t *testing.T) { b.at(t).reportsAgain() })
-		t.Run("a time behind the end is refused", func(t *testing.T) {
+		t.Run("a time beyond the end is refused", func(t *testing.T) {
 			late := time.Now().Add(time.Hour)
 			b.at(t).refuses(b.store, agentapi.RestoreTarget{Time: &late}, "TargetUnreachable", "doesn't lead to time")
 		})

@@ -30,7 +30,7 @@ type tail struct {
 	open postgres.Segment
 }
 
-// firstRecord is where the first record of a segment begins, behind the header of its first page.
+// firstRecord is where the first record of a segment begins, after the header of its first page.
 const firstRecord = 40
 
 // secure has all WAL of the previous data in its archive, or refuses to discard that. Whoever calls it holds the data's lock.

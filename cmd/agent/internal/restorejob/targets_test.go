@@ -73,7 +73,7 @@ func (h *history) happens() {
 	h.server.Stop()
 }
 
-// somewhere is a number of changes behind the first backup, and before the last change.
+// somewhere is a number of changes after the first backup, and before the last change.
 func (h *history) somewhere(besideAnEvent bool) int {
 	first, last := h.backups[0].holds+2, len(h.changes)-1
 	after := first + h.random.IntN(last-first)

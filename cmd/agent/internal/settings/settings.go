@@ -36,7 +36,7 @@ type Files struct {
 	Ident string
 	// Tuned are the parameters in effect that follow from the sizes of the pod and its volume and from the instances.
 	Tuned map[string]string
-	// fixed is what nothing overrides: it goes on the command line too, behind which even ALTER SYSTEM has no say.
+	// fixed is what nothing overrides: it goes on the command line too, which ALTER SYSTEM does not override.
 	fixed []postgres.Parameter
 }
 

@@ -33,7 +33,7 @@ func Sentence(s string) string {
 // List of names, with commas between them.
 func List(names []string) string { return strings.Join(names, ", ") }
 
-// Prefixed is a text behind a prefix, or nothing if it is empty.
+// Prefixed is a text after a prefix, or nothing if it is empty.
 func Prefixed(prefix, s string) string {
 	if s == "" {
 		return ""

@@ -37,7 +37,7 @@ var powers = func() (p [64]uint32) {
 	return p
 }()
 
-// combine is the checksum of two runs of bytes behind each other: of the first, of the second, and the length of that.
+// combine is the checksum of two runs of bytes, one after the other: of the first, of the second, and the length of that.
 func combine(first, second uint32, length int64) uint32 {
 	shift := uint32(1) << 31
 	for i := 3; length > 0; i, length = i+1, length>>1 { // 8 bits a byte

@@ -96,7 +96,7 @@ func Data(t testing.TB) string {
 	return dir
 }
 
-// Backup backs that folder up, at this many minutes after Begin; it needs the given segment and the one behind it, which it
+// Backup backs that folder up, at this many minutes after Begin; it needs the given segment and the one after it, which it
 // archives.
 func Backup(t testing.TB, store objstore.Store, lineage, id, dir string, minutes int, segment uint64) *backup.Manifest {
 	t.Helper()

@@ -24,7 +24,7 @@ import (
 var (
 	// ErrNotArchived says that the archive ends before this file, or never has one of the name. Recovery takes it for the end.
 	ErrNotArchived = errors.New("not in the archive")
-	// ErrHole says that a segment is missing although there are ones behind it: the end of the archive this is not.
+	// ErrHole says that a segment is missing although there are ones after it: the end of the archive this is not.
 	ErrHole = errors.New("WAL is missing from the archive")
 )
 
@@ -35,7 +35,7 @@ type Getter struct {
 	// Spool is a folder for segments that are fetched ahead; empty: none are.
 	Spool string
 	Ahead int // how many
-	// Patience is how long to wait for a segment to come while those behind it are there: an archiver that uploads several at
+	// Patience is how long to wait for a segment to come while those after it are there: an archiver that uploads several at
 	// a time may do that for a moment.
 	Patience time.Duration
 	Poll     time.Duration // between two looks; 0 is a second
@@ -132,7 +132,7 @@ func (g *Getter) fromSpool(name, to string) (bool, error) {
 // folder is the spool's for this lineage: other ones have segments of the same names.
 func (g *Getter) folder() string { return filepath.Join(g.Spool, g.Lineage) }
 
-// fetchAhead puts a segment and those behind it into the spool, several at a time. What doesn't come, for whatever reason, is
+// fetchAhead puts a segment and those after it into the spool, several at a time. What doesn't come, for whatever reason, is
 // found out when it is asked for by itself.
 func (g *Getter) fetchAhead(ctx context.Context, name string, size uint64) {
 	segment, err := postgres.ParseSegment(name, size)

@@ -46,7 +46,7 @@ func TestFilesAreFetchedAndTheirAbsenceIsExplained(t *testing.T) {
 		"a partial segment":             {segment(7) + ".partial", nil},
 		"the history of timeline 1":     {"00000001.history", ErrNotArchived},
 		"a history that isn't there":    {"00000003.history", ErrNotArchived},
-		"a segment behind the end":      {segment(7), ErrNotArchived},
+		"a segment beyond the end":      {segment(7), ErrNotArchived},
 		"a segment in a hole":           {segment(5), ErrHole},
 		"a segment of another timeline": {"00000002" + segment(2)[8:], ErrNotArchived},
 		"no name of a WAL file":         {"../../etc/passwd", postgres.ErrSyntax},
@@ -93,7 +93,7 @@ func TestSegmentsFetchedAheadNeedNoStore(t *testing.T) {
 			t.Errorf("%s", content)
 		}
 	}
-	for _, n := range []uint64{2, 3, 4} { // what lies behind the hole may be there
+	for _, n := range []uint64{2, 3, 4} { // what lies after the hole may be there
 		if _, err := os.Stat(filepath.Join(spool, lineage, segment(n))); err == nil {
 			t.Errorf("%s is left in the spool", segment(n))
 		}

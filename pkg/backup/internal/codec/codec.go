@@ -18,7 +18,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // CRC is the CRC-32C of b.
 func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// AddCRC is the CRC-32C of what has that of crc, with b behind it.
+// AddCRC is the CRC-32C of what has that of crc, with b after it.
 func AddCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
 // Level is the effort of compression.

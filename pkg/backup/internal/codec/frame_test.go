@@ -219,7 +219,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		copy(dst[size:], "guarded!")
 		_ = decoders.DecodeFrame(Coding(coding), stored, dst[:size])
 		if string(dst[size:]) != "guarded!" {
-			t.Error("it wrote behind the content")
+			t.Error("it wrote beyond the content")
 		}
 	})
 }
