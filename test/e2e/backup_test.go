@@ -109,6 +109,7 @@ func TestABackupOfTwoGigabytesKeepsToItsMemory(t *testing.T) {
 }
 
 func TestASchedulesMakesBackupsOnTime(t *testing.T) {
+	onlyInFull(t, "the integration tests have schedules")
 	t.Parallel()
 	b := newBed(t, "minio")
 	b.Cluster("shop", 15)
@@ -124,6 +125,7 @@ func TestASchedulesMakesBackupsOnTime(t *testing.T) {
 }
 
 func TestWithTheStoreAwayABackupWaitsAndTheDatabaseGoesOn(t *testing.T) {
+	onlyInFull(t, "the agent's own tests and those of the backup-controller have outages of the store")
 	t.Parallel()
 	b := newBed(t, "versitygw")
 	cluster := b.Cluster("shop", 18)

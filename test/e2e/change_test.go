@@ -61,6 +61,7 @@ func (b *bed) sharedBuffers() int64 {
 // TestAMinorVersionComesByItsImageAndAMissingOneIsNamed gives the image of today another name, as the next minor
 // version would have one.
 func TestAMinorVersionComesByItsImageAndAMissingOneIsNamed(t *testing.T) {
+	onlyInFull(t, "the integration tests roll images out, and the agent's try them")
 	t.Parallel()
 	place.NeedKube(t)
 	b := newBed(t, "minio")

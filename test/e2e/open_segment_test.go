@@ -11,6 +11,7 @@ import (
 )
 
 func TestRowsOfTheOpenSegmentAreRestoredFromTheBucketAlone(t *testing.T) {
+	onlyInFull(t, "the agent's own tests restore an open segment")
 	t.Parallel()
 	b := newBed(t, "minio")
 	shop, often := b.NewCluster("shop", 17), int32(1)
