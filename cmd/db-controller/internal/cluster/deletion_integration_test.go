@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,9 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/protocol"
+	"howdah.dev/howdah/test/testkit/authority"
 )
 
 // answerBackup makes the Backup that a cluster wants, and ends it, as the backup-controller would.
@@ -58,10 +61,26 @@ func (l *lab) awaitGone(shop *v1alpha1.PostgresCluster) {
 func TestADeletionWaitsForTheFinalBackupAndThenTakesTheVolumes(t *testing.T) {
 	l := newLab(t)
 	shop := l.archivedShop()
+	domain := "." + l.ns + ".svc"
+	company := issued(t, authority.New(t), "shop-rw"+domain, "shop-ro"+domain, "shop-r"+domain, "*.shop-pods"+domain)
+	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.ns, Name: "company"}, Type: corev1.SecretTypeTLS, Data: company})
+	l.change(shop, func() {
+		shop.Spec.TLS.ServerSecret = &v1alpha1.ServerSecret{Name: "company"}
+		shop.Spec.PostgreSQL.LDAPCA = &v1alpha1.CABundle{Secret: &v1alpha1.BundleKey{Name: "company"}}
+	})
+	own := func() bool {
+		all, copied := agentapi.Passwords{}, &corev1.Secret{}
+		return l.there(copied, "shop-instance") && json.Unmarshal(copied.Data["roles.json"], &all) == nil &&
+			len(all[agentapi.ServerTrustKey]) > 0 && len(all[agentapi.LDAPTrustKey]) > 0
+	}
+	l.eventually("pods trust the CAs of a person's own", own)
 	l.beginDeletion(shop)
 	message := l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAwaitingFinalBackup)
 	if !strings.Contains(message, "finalBackup: false") || !l.there(&corev1.Pod{}, "shop-0") {
 		t.Errorf("message %q, or the database was stopped", message)
+	}
+	if !own() {
+		t.Error("a cluster that still serves has lost the CAs of a person's own")
 	}
 	l.answerBackup(shop, metav1.ConditionTrue, "done")
 	l.awaitGone(shop)

@@ -11,11 +11,8 @@ import (
 )
 
 // readServerTLS reads the Secret that spec.tls.serverSecret names, and decides what of it database pods are to have. It goes by what agents
-// answered.
+// answered. A cluster that is being deleted has clients until its last backup is there, and one whose database is released after that, too.
 func (r *Reader) readServerTLS(ctx context.Context, o *observed.Cluster) error {
-	if o.Deleting() {
-		return nil
-	}
 	in := servertls.Input{
 		Cluster: o.Cluster, Names: secret.ServedNames(o.Cluster), Kept: secret.KeptIn(o.Cluster, o.Secret(o.Names.InstanceSecret())),
 		Fresh: !o.HasRun() && len(o.Pods) == 0, Agents: o.Agents, Now: o.Now,
