@@ -99,6 +99,7 @@ func (p provenance) admit(spec *v1alpha1.PostgresClusterSpec) (*v1alpha1.Postgre
 		live.PostgreSQL.LDAPPasswordSecret = nil
 	}
 	keep(d, "spec.postgresql.ldapPasswordSecret", &admitted.PostgreSQL.LDAPPasswordSecret, spec.PostgreSQL.LDAPPasswordSecret, live.PostgreSQL.LDAPPasswordSecret)
+	keep(d, "spec.postgresql.ldapCA", &admitted.PostgreSQL.LDAPCA, spec.PostgreSQL.LDAPCA, live.PostgreSQL.LDAPCA)
 	keep(d, v1alpha1.RecordedImagePullSecrets, &admitted.ImagePullSecrets, spec.ImagePullSecrets, live.ImagePullSecrets)
 	keep(d, v1alpha1.RecordedNodeSelector, &admitted.Scheduling.NodeSelector, spec.Scheduling.NodeSelector, live.Scheduling.NodeSelector)
 	keep(d, v1alpha1.RecordedNodeAffinity, &admitted.Scheduling.NodeAffinity, spec.Scheduling.NodeAffinity, live.Scheduling.NodeAffinity)

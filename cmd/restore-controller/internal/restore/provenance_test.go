@@ -21,6 +21,7 @@ func planted() v1alpha1.PostgresClusterSpec {
 	spec.Image = "evil:17"
 	spec.PostgreSQL.HBA = []v1alpha1.HBARule{"hostssl all all all ldap ldapserver=evil ldapbasedn=dc=evil ldapbinddn=cn=evil"}
 	spec.PostgreSQL.LDAPPasswordSecret = &v1alpha1.PasswordSecret{Name: "other"}
+	spec.PostgreSQL.LDAPCA = &v1alpha1.CABundle{Secret: &v1alpha1.BundleKey{Name: "other", Key: "ca.crt"}}
 	spec.PostgreSQL.ExtensionImages = []v1alpha1.ExtensionImage{{Name: "evil", Image: "evil:18"}}
 	spec.PostgreSQL.Parameters = map[string]v1alpha1.ParameterValue{
 		"work_mem": "8MB", "shared_preload_libraries": "evil", "session_preload_libraries": "evil", "jit_provider": "evil",
@@ -68,7 +69,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 		t.Errorf("roles %+v", r)
 	}
 	want := []string{
-		"spec.image", "spec.postgresql.extensionImages", "spec.postgresql.ldapPasswordSecret", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
+		"spec.image", "spec.postgresql.extensionImages", "spec.postgresql.ldapPasswordSecret", "spec.postgresql.ldapCA", "spec.imagePullSecrets", "spec.scheduling.nodeSelector", "spec.scheduling.nodeAffinity", "spec.scheduling.tolerations",
 		"spec.scheduling.priorityClassName", "spec.scheduling.topologySpreadConstraints", "spec.pods", "spec.runAs",
 		"spec.networkPolicy", "spec.services", "spec.monitoring", "spec.tls",
 		"spec.roles[web].passwordSecret", "spec.roles[web].certificateSecret", "spec.roles[web].parameters", "spec.postgresql.parameters.jit_provider",
@@ -90,7 +91,7 @@ func TestABucketIsNoSourceOfCodeSecretsOrNodes(t *testing.T) {
 func TestWhatTheLiveClusterHasIsKept(t *testing.T) {
 	live := planted()
 	spec, dropped := from(t, planted(), v1alpha1.NewCluster{Name: "copy"}, provenance{live: &live})
-	if len(dropped) > 0 || spec.Image != "evil:17" || len(spec.PostgreSQL.Parameters) != 4 || spec.Roles[0].PasswordSecret == nil || spec.PostgreSQL.LDAPPasswordSecret == nil {
+	if len(dropped) > 0 || spec.Image != "evil:17" || len(spec.PostgreSQL.Parameters) != 4 || spec.Roles[0].PasswordSecret == nil || spec.PostgreSQL.LDAPPasswordSecret == nil || spec.PostgreSQL.LDAPCA == nil {
 		t.Errorf("dropped %q of what the cluster has itself: %+v", dropped, spec)
 	}
 	live.PostgreSQL.HBA = nil
@@ -121,6 +122,9 @@ func TestEveryFieldOfARecordIsLookedAt(t *testing.T) {
 	spec := reflect.TypeFor[v1alpha1.PostgresClusterSpec]()
 	if spec.NumField() != len(admitted) {
 		t.Errorf("spec has %d fields: decide in admit whether the new one may come from a bucket", spec.NumField())
+	}
+	if postgres := reflect.TypeFor[v1alpha1.PostgreSQLSpec](); postgres.NumField() != 7 {
+		t.Errorf("spec.postgresql has %d fields: decide in admit whether the new one may come from a bucket", postgres.NumField())
 	}
 	if scheduling := reflect.TypeFor[v1alpha1.Scheduling](); scheduling.NumField() != 6 {
 		t.Errorf("spec.scheduling has %d fields: decide in admit whether the new one may come from a bucket", scheduling.NumField())
@@ -178,7 +182,7 @@ func TestAPersonAcceptsWhatABucketHasRecordedFieldByField(t *testing.T) {
 		t.Errorf("accepted %+v", one.accepted)
 	}
 	spec, all := accepting(acceptable()...)
-	if want := []string{"spec.image", "spec.postgresql.extensionImages", "spec.postgresql.ldapPasswordSecret", "spec.pods.containers"}; !reflect.DeepEqual(all.dropped, want) {
+	if want := []string{"spec.image", "spec.postgresql.extensionImages", "spec.postgresql.ldapPasswordSecret", "spec.postgresql.ldapCA", "spec.pods.containers"}; !reflect.DeepEqual(all.dropped, want) {
 		t.Errorf("dropped although all was accepted that can be: %q", all.dropped)
 	}
 	if spec.Image != "" || len(spec.Pods.Containers) > 0 || len(spec.Pods.Env) != 1 || spec.PostgreSQL.Parameters["shared_preload_libraries"] != "evil" {

@@ -99,7 +99,7 @@ func makeTemporary(spec *v1alpha1.PostgresClusterSpec) {
 	for i := range spec.Roles {
 		spec.Roles[i].PasswordSecret, spec.Roles[i].CertificateSecret = nil, nil
 	}
-	spec.PostgreSQL.LDAPPasswordSecret = nil
+	spec.PostgreSQL.LDAPPasswordSecret, spec.PostgreSQL.LDAPCA = nil, nil
 	spec.Instances, spec.Synchronous, spec.Archive, spec.Updates = 1, nil, nil, nil
 	spec.Pods.Containers = nil // what serves the other cluster, such as a shipper of logs
 	spec.DeletionPolicy = v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false), Volumes: v1alpha1.VolumesDelete}
