@@ -20,7 +20,7 @@ type ownTLS struct {
 	certificate, key string // that the server is to show; empty: Howdah's
 	servers          string // CAs that clients of servers trust beside Howdah's
 	ldap             string // CAs of directories; empty: those of the image
-	expired          bool
+	invalid          bool   // the certificate, or a CA above it, has expired, or is not valid yet
 }
 
 // readOwnTLS reads what is there now. The file comes with the pod, so there is nothing to wait for.
@@ -40,8 +40,9 @@ func (p Paths) readOwnTLS(now time.Time) (ownTLS, error) {
 		certificate: string(all[agentapi.ServerCertificateKey]), key: string(all[agentapi.ServerPrivateKey]), servers: string(all[agentapi.ServerTrustKey]),
 		ldap: string(all[agentapi.LDAPTrustKey]),
 	}
-	if pair, err := tls.X509KeyPair([]byte(own.certificate), []byte(own.key)); err == nil {
-		own.expired = now.After(pair.Leaf.NotAfter)
+	if _, err := tls.X509KeyPair([]byte(own.certificate), []byte(own.key)); err == nil {
+		_, err = agentapi.ValidUntil([]byte(own.certificate), []byte(own.servers), now)
+		own.invalid = err != nil
 	}
 	return own, nil
 }
@@ -81,14 +82,14 @@ func copyCertificates(from Paths, to settings.Paths, now time.Time) (*agentapi.S
 }
 
 // chooseOver is what the server shows: a certificate of one's own while it is good, what it showed before if the new one can't be used, or else
-// Howdah's. Replicas refuse a certificate that has expired.
+// Howdah's. Replicas refuse a certificate that has expired, and one whose CA has.
 func (o ownTLS) chooseOver(howdahs settings.TLSFiles, dir string, now time.Time) (shown settings.TLSFiles, problem string) {
 	shown = howdahs
 	if o.certificate == "" {
 		return shown, ""
 	}
-	if o.expired {
-		return shown, "The certificate of spec.tls.serverSecret has expired."
+	if o.invalid {
+		return shown, "The certificate of spec.tls.serverSecret, or a CA that it leads to, is not valid now: renew them, or look at the clock of the node."
 	}
 	if _, err := tls.X509KeyPair([]byte(o.certificate), []byte(o.key)); err != nil {
 		problem = fmt.Sprintf("The certificate of spec.tls.serverSecret can't be used: %v.", err)

@@ -4,8 +4,6 @@ package servertls
 
 import (
 	"bytes"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"slices"
 	"time"
@@ -54,7 +52,7 @@ type Input struct {
 // Decide says what database pods get, and whether that is what spec wants. What was good stays for as long as nothing better is known.
 func (in *Input) Decide() (Kept, condition.Finding) {
 	next := in.Kept
-	if leaf := leafOf(next.Pair); leaf == nil || in.Now.After(leaf.NotAfter) {
+	if _, err := agentapi.ValidUntil(next.Pair.Certificate, next.Trust, in.Now); err != nil {
 		next.Pair = certificate.Pair{} // replicas would refuse it
 	}
 	if in.Name == "" {
@@ -106,7 +104,7 @@ func (in *Input) shown(next Kept, found *candidate) (Kept, condition.Finding) {
 		return next, in.applying(wait)
 	}
 	next.Trust = found.root
-	return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers show the certificate of Secret %s, which is valid until %s.", in.Name, date(found.leaf)))
+	return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers show the certificate of Secret %s, which is valid until %s.", in.Name, date(found.until)))
 }
 
 // distrust says who doesn't trust all CAs yet, or nothing.
@@ -123,7 +121,7 @@ func (in *Input) distrust(next Kept) string {
 		}
 	}
 	switch {
-	case len(in.Agents) == 0:
+	case len(in.answering()) == 0:
 		return "No instance has answered yet."
 	case len(waiting) > 0:
 		return fmt.Sprintf("Instances have yet to trust the CA of Secret %s: %s.", in.Name, phrase.List(waiting))
@@ -143,7 +141,7 @@ func (in *Input) unshown(found *candidate) string {
 		}
 	}
 	switch {
-	case len(in.Agents) == 0:
+	case len(in.answering()) == 0:
 		return "No instance has answered yet."
 	case len(waiting) > 0:
 		return fmt.Sprintf("Instances have yet to show the certificate of Secret %s: %s.", in.Name, phrase.List(waiting))
@@ -151,10 +149,13 @@ func (in *Input) unshown(found *candidate) string {
 	return ""
 }
 
-// answering are the instances whose agents answered, in order. The others are not waited for: they get CA and certificate together.
+// answering are the instances with a server whose agents answered, in order. The others are not waited for, such as one whose data is being
+// cloned, which may take hours: they get CA and certificate together.
 func (in *Input) answering() (names []string) {
-	for name := range in.Agents {
-		names = append(names, name)
+	for name, agent := range in.Agents {
+		if agent.DataGeneration != "" && agent.Rejoin == nil {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names
@@ -169,25 +170,13 @@ func (in *Input) applying(message string) condition.Finding {
 
 // meanwhile says what the servers show.
 func (in *Input) meanwhile(next Kept) string {
-	if leaf := leafOf(next.Pair); leaf != nil {
-		return fmt.Sprintf("Until then, the servers show the previous certificate, which is valid until %s.", date(leaf))
+	if until, err := agentapi.ValidUntil(next.Pair.Certificate, next.Trust, in.Now); err == nil {
+		return fmt.Sprintf("Until then, the servers show the previous certificate, which is valid until %s.", date(until))
 	}
 	return "Until then, the servers show Howdah's certificate."
 }
 
-func date(leaf *x509.Certificate) string { return leaf.NotAfter.UTC().Format(time.RFC3339) }
-
-func leafOf(pair certificate.Pair) *x509.Certificate {
-	block, _ := pem.Decode(pair.Certificate)
-	if block == nil {
-		return nil
-	}
-	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil
-	}
-	return leaf
-}
+func date(until time.Time) string { return until.UTC().Format(time.RFC3339) }
 
 // contains says whether a bundle has a certificate, both in PEM.
 func contains(bundle, certificate []byte) bool { return bytes.Contains(bundle, certificate) }

@@ -1,9 +1,13 @@
 package servertls
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -28,7 +32,7 @@ var (
 // signer is a CA, or an intermediate one below another.
 type signer struct {
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	key         crypto.Signer
 }
 
 func sign(t *testing.T, template *x509.Certificate, by *signer) *signer {
@@ -37,6 +41,11 @@ func sign(t *testing.T, template *x509.Certificate, by *signer) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return signKey(t, template, key, by)
+}
+
+func signKey(t *testing.T, template *x509.Certificate, key crypto.Signer, by *signer) *signer {
+	t.Helper()
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	if template.NotAfter.IsZero() {
 		template.NotBefore, template.NotAfter = noon.Add(-time.Hour), noon.Add(90*24*time.Hour)
@@ -58,7 +67,11 @@ func sign(t *testing.T, template *x509.Certificate, by *signer) *signer {
 
 func newCA(t *testing.T, name string, by *signer) *signer {
 	t.Helper()
-	return sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, by)
+	return sign(t, templateCA(name), by)
+}
+
+func templateCA(name string) *x509.Certificate {
+	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 }
 
 func (s *signer) pem() []byte {
@@ -74,6 +87,14 @@ func (s *signer) keyPEM(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
+// untilThen is a root that is valid until then.
+func untilThen(t *testing.T, then time.Time) *signer {
+	t.Helper()
+	template := templateCA("ends early")
+	template.NotBefore, template.NotAfter = noon.Add(-24*time.Hour), then
+	return sign(t, template, nil)
+}
+
 // server is a certificate for the names of a cluster, in a Secret.
 func server(t *testing.T, ca *signer, change func(*x509.Certificate)) *corev1.Secret {
 	t.Helper()
@@ -81,7 +102,11 @@ func server(t *testing.T, ca *signer, change func(*x509.Certificate)) *corev1.Se
 	if change != nil {
 		change(template)
 	}
-	leaf := sign(t, template, ca)
+	return inSecret(t, sign(t, template, ca), ca)
+}
+
+func inSecret(t *testing.T, leaf, ca *signer) *corev1.Secret {
+	t.Helper()
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "company"},
 		Data:       map[string][]byte{"tls.crt": leaf.pem(), "tls.key": leaf.keyPEM(t), "ca.crt": ca.pem()},
@@ -99,7 +124,7 @@ func input(source *corev1.Secret, kept Kept, trust, shown []byte) *Input {
 		if len(shown) > 0 {
 			told.Certificate = agentapi.HashTLS(shown)
 		}
-		agents[name] = &agentapi.Status{ServerTLS: told}
+		agents[name] = &agentapi.Status{DataGeneration: "g1", ServerTLS: told}
 	}
 	return &Input{
 		Cluster: &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", UID: "u1"}},
@@ -121,6 +146,20 @@ func TestWhatIsWrongWithASecretIsSaidAndTheServersKeepWhatTheyHave(t *testing.T)
 		source.Data[key] = value
 		return source
 	}
+	longer := func(more []byte) *corev1.Secret {
+		source := server(t, root, nil)
+		source.Data["tls.crt"] = append(source.Data["tls.crt"], more...)
+		return source
+	}
+	small, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbage := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("garbage")})
 	owned := server(t, root, nil)
 	owned.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{UID: "u1"}}, v1alpha1.GroupVersion.WithKind("PostgresCluster"))}
 	for name, c := range map[string]struct {
@@ -139,6 +178,11 @@ func TestWhatIsWrongWithASecretIsSaidAndTheServersKeepWhatTheyHave(t *testing.T)
 		"it is a client's":        {server(t, root, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), v1alpha1.ReasonCertificateRefused, "is not for servers"},
 		"names are missing":       {server(t, root, func(c *x509.Certificate) { c.DNSNames = []string{"db.example.com", "shop-rw.demo.svc"} }), v1alpha1.ReasonCertificateRefused, "use: *.shop-pods.demo.svc; add them"},
 		"the root is not with it": {server(t, intermediate, nil), v1alpha1.ReasonCertificateRefused, "leads to an intermediate CA"},
+		"its root has expired":    {server(t, untilThen(t, noon.Add(-time.Minute)), nil), v1alpha1.ReasonCertificateRefused, "leads to a CA that has expired; renew the CA"},
+		"Ed25519":                 {server(t, signKey(t, templateCA("edwards"), edwards, nil), nil), v1alpha1.ReasonCertificateRefused, "is signed with Ed25519"},
+		"a small key":             {inSecret(t, signKey(t, &x509.Certificate{DNSNames: names}, small, root), root), v1alpha1.ReasonCertificateRefused, "has an RSA key of 1024 bits"},
+		"garbage in the chain":    {longer(garbage), v1alpha1.ReasonCertificateRefused, "has something that is not a certificate"},
+		"it is large":             {longer(bytes.Repeat(root.pem(), 400)), v1alpha1.ReasonCertificateRefused, "are larger than 128 KiB"},
 	} {
 		next, found := input(c.source, kept, kept.Trust, kept.Pair.Certificate).Decide()
 		if found.Status != "False" || found.Reason != c.reason || !strings.Contains(found.Message, c.says) || !strings.Contains(found.Message, "the servers show the previous certificate, which is valid until 2026-05-30T12:00:00Z.") {
@@ -154,6 +198,42 @@ func TestWhatIsWrongWithASecretIsSaidAndTheServersKeepWhatTheyHave(t *testing.T)
 		late.Now = noon.Add(91 * 24 * time.Hour)
 		if next, found = late.Decide(); len(next.Pair.Certificate) > 0 || found.Status != "False" {
 			t.Errorf("%s, when the last good one has expired: %+v", name, found)
+		}
+	}
+}
+
+// TestACertificateWhoseCAExpiresFirstIsShownUntilThen: replicas and clients refuse it afterwards, although it has not expired itself.
+func TestACertificateWhoseCAExpiresFirstIsShownUntilThen(t *testing.T) {
+	root := untilThen(t, noon.Add(time.Hour))
+	source := server(t, root, nil)
+	kept := Kept{Pair: pairIn(source), Trust: root.pem(), Since: noon.Add(-time.Hour)}
+	in := input(source, kept, kept.Trust, kept.Pair.Certificate)
+	if next, found := in.Decide(); len(next.Pair.Certificate) == 0 || found.Status != "True" || !strings.Contains(found.Message, "valid until 2026-03-01T13:00:00Z") {
+		t.Errorf("%+v", found)
+	}
+	in.Now = noon.Add(2 * time.Hour)
+	if next, found := in.Decide(); len(next.Pair.Certificate) > 0 || !strings.Contains(found.Message, "leads to a CA that has expired") || !strings.HasSuffix(found.Message, "the servers show Howdah's certificate.") {
+		t.Errorf("%+v", found)
+	}
+}
+
+// TestNobodyWaitsForAnInstanceWithoutAServer: cloning its data may take hours, and its pod is not to be deleted meanwhile.
+func TestNobodyWaitsForAnInstanceWithoutAServer(t *testing.T) {
+	root := newCA(t, "root", nil)
+	source := server(t, root, nil)
+	for name, cloning := range map[string]*agentapi.Status{
+		"for the first time": {Rejoin: &agentapi.RejoinStatus{}},
+		"anew":               {DataGeneration: "g1", Rejoin: &agentapi.RejoinStatus{}, ServerTLS: &agentapi.ServerTLSStatus{}},
+		"it has just begun":  {},
+	} {
+		in := input(source, Kept{Trust: root.pem()}, root.pem(), nil)
+		in.Agents["shop-1"] = cloning
+		if next, found := in.Decide(); len(next.Pair.Certificate) == 0 || strings.Contains(found.Message, "shop-1") {
+			t.Errorf("%s: %+v", name, found)
+		}
+		delete(in.Agents, "shop-0")
+		if next, found := in.Decide(); len(next.Pair.Certificate) > 0 || found.Message != "No instance has answered yet." {
+			t.Errorf("%s, and nobody else answers: %+v", name, found)
 		}
 	}
 }
