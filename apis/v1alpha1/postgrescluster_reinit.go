@@ -26,7 +26,7 @@ type Reinit struct {
 type ReinitStatus struct {
 	// Token of the request.
 	Token string `json:"token"`
-	// Instance that it is about.
+	// Instance that is cloned again.
 	Instance string `json:"instance"`
 	// State of the request.
 	State ReinitState `json:"state"`

@@ -25,7 +25,7 @@ type Services struct {
 // AdditionalService is one that a cluster has beside -rw, -ro and -r.
 // +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instance)",message="an entry of spec.services.additional leads to the instances of a role or to one instance: write either role: Replica or instance: shop-1"
 type AdditionalService struct {
-	// Name of the Service behind that of the cluster: reports makes <cluster>-reports.
+	// Name of the Service, after that of the cluster: reports makes <cluster>-reports.
 	// +kubebuilder:validation:MaxLength=22
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of an additional Service has letters in lower case, digits and '-', such as reports"
 	// +kubebuilder:validation:XValidation:rule="!(self in ['rw', 'ro', 'r', 'pods'])",message="rw, ro, r and pods are names of the Services that a cluster has anyway: set spec.services.rw, ro or r, or choose another name such as reports"
