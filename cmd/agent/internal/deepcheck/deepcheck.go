@@ -25,9 +25,10 @@ type Limits struct {
 	Bytes int64         // of indexes, the last of which may exceed it
 }
 
-// PrimaryLimits and ReplicaLimits: a check on a replica may hold up its replay, so it is shorter.
+// PrimaryLimits and ReplicaLimits: who needs a table for itself waits for the check of an index, and everybody else behind it. On a replica, that
+// is its replay.
 var (
-	PrimaryLimits = Limits{Turn: 30 * time.Second, Each: 20 * time.Second, Bytes: 512 << 20}
+	PrimaryLimits = Limits{Turn: 30 * time.Second, Each: 10 * time.Second, Bytes: 512 << 20}
 	ReplicaLimits = Limits{Turn: 30 * time.Second, Each: 3 * time.Second, Bytes: 512 << 20}
 )
 
@@ -41,6 +42,8 @@ const (
 type Place struct {
 	// Copy of the data that it is about: another one is checked from the beginning.
 	Copy string `json:"copy"`
+	// Primary: the round was made by a primary, which gets amcheck everywhere. After a promotion, another one begins.
+	Primary bool `json:"primary,omitempty"`
 	// Database and Index are the OIDs of the first database that is left, and of the last index that was checked there.
 	Database uint32 `json:"database,omitempty"`
 	Index    uint32 `json:"index,omitempty"`
@@ -95,7 +98,10 @@ func (w *Walker) load() {
 		_ = json.Unmarshal(content, w.place)
 	}
 	if w.place.Copy != w.Copy {
-		w.place = &Place{Copy: w.Copy}
+		w.place.Damaged = nil
+	}
+	if w.place.Copy != w.Copy || w.place.Primary != w.Primary {
+		w.place = &Place{Copy: w.Copy, Primary: w.Primary, Damaged: w.place.Damaged}
 	}
 }
 
@@ -119,6 +125,9 @@ type database struct {
 	Name string
 }
 
+// databasesQuery leaves templates out: nobody can copy one while a session is in it.
+const databasesQuery = "SELECT oid, datname::text FROM pg_database WHERE datallowconn AND NOT datistemplate AND datconnlimit <> -2 ORDER BY oid"
+
 // Turn checks damaged indexes again, and then the next ones of the next database.
 func (w *Walker) Turn(ctx context.Context) error {
 	w.load()
@@ -129,7 +138,7 @@ func (w *Walker) Turn(ctx context.Context) error {
 	server.LockTimeout = lockTime
 	var databases []database
 	err := server.With(ctx, "postgres", func(conn *pgx.Conn) (err error) {
-		rows, err := conn.Query(ctx, "SELECT oid, datname::text FROM pg_database WHERE datallowconn AND datconnlimit <> -2 ORDER BY oid")
+		rows, err := conn.Query(ctx, databasesQuery)
 		if err != nil {
 			return err
 		}
@@ -159,7 +168,8 @@ func (w *Walker) Turn(ctx context.Context) error {
 	return err
 }
 
-// again looks at damaged indexes: one that was rebuilt or dropped is damaged no more.
+// again looks at damaged indexes: one that was rebuilt or dropped is damaged no more. A database that lets nobody in is no reason to check
+// nothing else.
 func (w *Walker) again(ctx context.Context, server local.Server, databases []database) error {
 	for _, d := range slices.Clone(w.place.Damaged) {
 		forget := func() {
@@ -181,8 +191,11 @@ func (w *Walker) again(ctx context.Context, server local.Server, databases []dat
 			}
 			return nil
 		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
-			return local.Plain(err)
+			w.Log.Warn("a damaged index can't be looked at again now", "database", d.Database, "index", d.Index, "error", local.Plain(err))
 		}
 	}
 	return nil
@@ -225,7 +238,7 @@ func (w *Walker) next(ctx context.Context, conn *pgx.Conn, db database, end time
 		bytes += index.Bytes
 		w.place.Index = index.OID // before it is checked: an index that ends the server is not looked at again and again
 		w.save()
-		w.note(db, index, checker.check(ctx, index.OID))
+		w.note(db, index, checker.twice(ctx, index.OID))
 		if conn.IsClosed() {
 			return errors.New("the session of the check ended")
 		}
@@ -274,12 +287,22 @@ type checker struct {
 // ownSchema is where amcheck is while it is needed.
 const ownSchema = "howdah_amcheck"
 
+// amcheckQuery says where amcheck is, whether only superusers can put something else there, and whether it is available. We call it as a
+// superuser: whoever owns its schema could drop the one while a turn goes on, and give another function its name. Since PostgreSQL 15, public
+// belongs to the owner of the database.
+const amcheckQuery = `SELECT coalesce(max(quote_ident(n.nspname)), ''), coalesce(bool_and((o.rolsuper OR o.rolname = 'pg_database_owner' AND b.rolsuper)
+		AND EXISTS (SELECT FROM pg_depend f WHERE f.classid = 'pg_proc'::regclass AND f.objid = to_regprocedure(format('%I.bt_index_check(regclass,boolean)', n.nspname))
+			AND f.refclassid = 'pg_extension'::regclass AND f.refobjid = e.oid AND f.deptype = 'e')), false),
+		EXISTS (SELECT FROM pg_available_extensions WHERE name = 'amcheck')
+	FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace JOIN pg_roles o ON o.oid = n.nspowner
+		JOIN pg_database d ON d.datname = current_database() JOIN pg_roles b ON b.oid = d.datdba
+	WHERE e.extname = 'amcheck'`
+
 // begin has amcheck ready in a session; nil: it can't be had there. end leaves nothing of it.
 func (w *Walker) begin(ctx context.Context, conn *pgx.Conn) (c *checker, end func(), err error) {
-	schema, available := "", false
-	err = conn.QueryRow(ctx, `SELECT coalesce((SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'), ''),
-		EXISTS (SELECT FROM pg_available_extensions WHERE name = 'amcheck')`).Scan(&schema, &available)
-	if err != nil || schema == "" && (!w.Primary || !available) {
+	schema, trusted, available := "", false, false
+	err = conn.QueryRow(ctx, amcheckQuery).Scan(&schema, &trusted, &available)
+	if err != nil || !trusted && (!w.Primary || schema == "" && !available) {
 		return nil, nil, err
 	}
 	settings := fmt.Sprintf("SET application_name = 'howdah check'; SET statement_timeout = %d", w.Limits.Each.Milliseconds())
@@ -287,20 +310,36 @@ func (w *Walker) begin(ctx context.Context, conn *pgx.Conn) (c *checker, end fun
 		return nil, nil, err
 	}
 	c = &checker{conn: conn, query: "SELECT %s.bt_index_check($1::oid::regclass, false)"}
-	if schema != "" {
+	if trusted {
 		c.query = fmt.Sprintf(c.query, schema)
 		return c, func() {}, nil
+	}
+	bring := "CREATE EXTENSION amcheck SCHEMA " + ownSchema
+	if schema != "" {
+		bring = "ALTER EXTENSION amcheck SET SCHEMA " + ownSchema
 	}
 	c.query, c.savepoints = fmt.Sprintf(c.query, ownSchema), true
 	// No event trigger of the database runs for it, and nobody else ever sees the schema.
 	for _, statement := range []string{
-		"BEGIN READ WRITE", "SET LOCAL session_replication_role = replica", "CREATE SCHEMA " + ownSchema, "CREATE EXTENSION amcheck SCHEMA " + ownSchema,
+		"BEGIN READ WRITE", "SET LOCAL session_replication_role = replica", "CREATE SCHEMA " + ownSchema, bring,
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return nil, nil, err
 		}
 	}
 	return c, func() { _, _ = conn.Exec(context.WithoutCancel(ctx), "ROLLBACK") }, nil
+}
+
+// twice checks an index that seems damaged once more: what another session is just changing may seem so.
+func (c *checker) twice(ctx context.Context, oid uint32) result {
+	found := c.check(ctx, oid)
+	if found.damage == "" {
+		return found
+	}
+	if second := c.check(ctx, oid); second.whole || second.gone {
+		return second
+	}
+	return found
 }
 
 // check one index. In a transaction, the lock on it ends with the savepoint.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
@@ -39,7 +41,7 @@ func TestIndexesAreCheckedALittleAtATimeAndNothingIsLeft(t *testing.T) {
 			}
 		}
 	}
-	if damaged, turns := round(); len(damaged) != 0 || turns < 2 {
+	if damaged, turns := round(); len(damaged) != 0 || turns < 1 {
 		t.Fatalf("%d turns: %+v", turns, damaged)
 	}
 	setting("-")
@@ -62,9 +64,50 @@ func TestIndexesAreCheckedALittleAtATimeAndNothingIsLeft(t *testing.T) {
 	if err := w.Turn(t.Context()); err != nil || len(w.Place().Damaged) != 0 {
 		t.Errorf("rebuilt, and still %+v, %v", w.Place().Damaged, err)
 	}
-	other := fresh()
-	other.Copy = "g1~2"
-	if place := other.Place(); place.Index != 0 || place.Database != 0 || !place.RoundEnded.IsZero() {
-		t.Errorf("another copy goes on where the first was: %+v", place)
+}
+
+func TestNoFunctionOfATenantIsCalledInPlaceOfAmcheck(t *testing.T) {
+	server := pgtest.Start(t, pgtest.Options{})
+	server.SQL("CREATE ROLE tenant")
+	server.SQL("CREATE SCHEMA theirs AUTHORIZATION tenant; CREATE EXTENSION amcheck SCHEMA theirs")
+	here := local.Server{SocketDir: server.SocketDir, Port: 5432}
+	const where = "SELECT n.nspname::text || (SELECT count(*)::text FROM pg_namespace WHERE nspname = 'howdah_amcheck') FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'"
+	for _, c := range []struct {
+		primary bool
+		schema  string // that amcheck is called in; empty: it isn't
+	}{{false, ""}, {true, "howdah_amcheck."}} {
+		w := &Walker{Primary: c.primary, Limits: PrimaryLimits}
+		err := here.With(t.Context(), "postgres", func(conn *pgx.Conn) error {
+			checker, end, err := w.begin(t.Context(), conn)
+			if err != nil || (checker == nil) != (c.schema == "") {
+				t.Fatalf("primary %t: %+v, %v", c.primary, checker, err)
+			}
+			if checker == nil {
+				return nil
+			}
+			defer end()
+			if found := checker.check(t.Context(), 2662); !found.whole || !strings.Contains(checker.query, c.schema) { // pg_class_oid_index
+				t.Errorf("%s: %+v", checker.query, found)
+			}
+			return nil
+		})
+		if got := server.SQL(where); err != nil || got != "theirs0" {
+			t.Errorf("primary %t: it is in %s, %v", c.primary, got, err)
+		}
+	}
+	server.SQL("ALTER SCHEMA theirs OWNER TO postgres")
+	err := here.With(t.Context(), "postgres", func(conn *pgx.Conn) error {
+		checker, end, err := (&Walker{Limits: ReplicaLimits}).begin(t.Context(), conn)
+		if err != nil || checker == nil {
+			t.Fatalf("%+v, %v", checker, err)
+		}
+		defer end()
+		if found := checker.check(t.Context(), 2662); !found.whole || !strings.Contains(checker.query, "theirs.") {
+			t.Errorf("%s: %+v", checker.query, found)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
