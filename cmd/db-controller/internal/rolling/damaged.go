@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
@@ -35,7 +36,7 @@ func AdmitDamaged(_ context.Context, o *observed.Cluster) flow.Outcome {
 }
 
 // Damaged is the first replica that says that its data is damaged, with its evidence, and what speaks against cloning it again now; an empty
-// instance: there is none.
+// instance: there is none. No other one has its turn before it, so two with bad disks are not cloned by turns.
 func Damaged(o *observed.Cluster) (instance, evidence, against string) {
 	for ordinal := range o.Wanted() {
 		agent := o.Agent(ordinal)
@@ -53,21 +54,51 @@ func Damaged(o *observed.Cluster) (instance, evidence, against string) {
 
 // againstClone says why a damaged replica is not cloned by itself now; empty: it is.
 func againstClone(o *observed.Cluster, instance string) string {
-	status, request := &o.Cluster.Status, &v1alpha1.Reinit{Instance: instance}
-	last := status.AutomaticReinit
+	if cloning := o.Cluster.Status.Cloning(); cloning != "" {
+		return fmt.Sprintf("%s is being cloned again.", cloning)
+	}
+	for _, refuse := range []func(*observed.Cluster, string) string{tooSoon, unfitForClone} {
+		if against := refuse(o, instance); against != "" {
+			return against
+		}
+	}
+	if unheard(o) {
+		return "Not every instance has said whether it streams."
+	}
+	return ""
+}
+
+// tooSoon bounds how often replicas are cloned by themselves. A clone of which nothing came says nothing about the disk.
+func tooSoon(o *observed.Cluster, instance string) string {
+	last := o.Cluster.Status.AutomaticReinit
+	if last == nil {
+		return ""
+	}
+	ago, at := o.Now.Sub(last.StartedAt.Time), last.StartedAt.UTC().Format(time.RFC3339)
+	switch same := last.Instance == instance && ago < damageAgain; {
+	case same && last.State == v1alpha1.ReinitDone:
+		return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again, so its disk is not to be trusted.", at)
+	case same && last.State == v1alpha1.ReinitFailed:
+		return fmt.Sprintf("The clone of %s failed: %s", at, last.Message)
+	case ago < damagePause:
+		return fmt.Sprintf("A clone of %s was decided at %s, and one replica a day is cloned by itself.", last.Instance, at)
+	}
+	return ""
+}
+
+// unfitForClone says why the cluster is in no state to have a damaged replica cloned by itself; empty: it is. This is asked when the clone is
+// decided, and again until the agent has been told.
+func unfitForClone(o *observed.Cluster, instance string) string {
+	request := &v1alpha1.Reinit{Instance: instance}
 	switch {
 	case o.Deleting():
 		return "The cluster is being deleted."
 	case o.Cluster.Spec.Repair != nil && o.Cluster.Spec.Repair.KeepDamagedReplicas:
 		return "spec.repair.keepDamagedReplicas is true."
-	case status.Cloning() != "":
-		return fmt.Sprintf("%s is being cloned again.", status.Cloning())
 	case o.Primary() < 0 || !o.Electing():
 		return "There is no primary to clone it from."
-	case last != nil && last.Instance == instance && o.Now.Sub(last.StartedAt.Time) < damageAgain:
-		return fmt.Sprintf("It was cloned at %s because it was damaged, and is damaged again, so its disk is not to be trusted.", last.StartedAt.UTC().Format(time.RFC3339))
-	case last != nil && o.Now.Sub(last.StartedAt.Time) < damagePause:
-		return fmt.Sprintf("%s was cloned at %s, and one replica a day is cloned by itself.", last.Instance, last.StartedAt.UTC().Format(time.RFC3339))
+	case availability.Delayed(o, instance):
+		return "It is a delayed replica, and a clone of the primary would have none of the past that it keeps."
 	}
 	for _, refuse := range []func() string{
 		func() string { return primaryDamaged(o) },
@@ -79,8 +110,8 @@ func againstClone(o *observed.Cluster, instance string) string {
 			return against
 		}
 	}
-	if unheard(o) {
-		return "Not every instance has said whether it streams."
+	if availability.StreamingBeside(o, o.Names.Ordinal(instance)) == 0 {
+		return "No other replica streams."
 	}
 	return ""
 }
@@ -94,6 +125,9 @@ func primaryDamaged(o *observed.Cluster) string {
 	counted := slices.ContainsFunc(primary.Findings.Found, func(f agentapi.LoadFinding) bool { return f.Reason == agentapi.FindingChecksumFailures })
 	if counted || primary.Checks.Damaged {
 		return "The primary shows damage, too, so that a clone of it may be no better. Find out which of them is whole, and restore a backup if none is."
+	}
+	if primary.Checks.RoundEnded.IsZero() {
+		return "The check of the primary has not reached all indexes yet."
 	}
 	return ""
 }

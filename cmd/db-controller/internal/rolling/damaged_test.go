@@ -19,20 +19,31 @@ func damages(instances ...string) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
 		o.Agents["shop-0"].Findings = &agentapi.Findings{}
 		for _, agent := range o.Agents {
-			agent.Checks = &agentapi.Checks{}
+			agent.Checks = &agentapi.Checks{RoundEnded: o.Now}
 		}
 		for _, name := range instances {
-			o.Agents[name].Checks = &agentapi.Checks{Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages."}}}
+			o.Agents[name].Checks = &agentapi.Checks{RoundEnded: o.Now, Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages."}}}
 		}
 	}
 }
 
 // cloned by itself, so long ago.
 func cloned(instance string, ago time.Duration) func(*observed.Cluster) {
+	return ended(instance, ago, v1alpha1.ReinitDone)
+}
+
+func ended(instance string, ago time.Duration, state v1alpha1.ReinitState) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
 		o.Cluster.Status.AutomaticReinit = &v1alpha1.AutomaticReinitStatus{
-			ReinitStatus: v1alpha1.ReinitStatus{Token: "damaged-1", Instance: instance, State: v1alpha1.ReinitDone}, StartedAt: metav1.NewTime(o.Now.Add(-ago)),
+			ReinitStatus: v1alpha1.ReinitStatus{Token: "damaged-1", Instance: instance, State: state, Message: "No room."}, StartedAt: metav1.NewTime(o.Now.Add(-ago)),
 		}
+	}
+}
+
+// delays what an instance replays.
+func delays(instance string) func(*observed.Cluster) {
+	return func(o *observed.Cluster) {
+		o.Cluster.Spec.DelayedReplicas = []v1alpha1.DelayedReplica{{Name: instance, Delay: metav1.Duration{Duration: time.Hour}}}
 	}
 }
 
@@ -53,11 +64,21 @@ func TestWhichDamagedReplicaIsClonedByItself(t *testing.T) {
 			o.Agents["shop-0"].Findings.Found = []agentapi.LoadFinding{{Reason: agentapi.FindingChecksumFailures}}
 		}), "shop-1", "The primary shows damage, too"},
 		"a primary that wasn't checked": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) { o.Agents["shop-0"].Checks = nil }), "shop-1", "has not been checked itself yet"},
-		"an hour after another one":     {observedtest.All(damages("shop-1"), cloned("shop-2", time.Hour)), "shop-1", "one replica a day"},
-		"a day after another one":       {observedtest.All(damages("shop-1"), cloned("shop-2", 25*time.Hour)), "shop-1", ""},
-		"two days after itself":         {observedtest.All(damages("shop-1"), cloned("shop-1", 48*time.Hour)), "shop-1", "its disk is not to be trusted"},
-		"a week after itself":           {observedtest.All(damages("shop-1"), cloned("shop-1", 8*24*time.Hour)), "shop-1", ""},
-		"during a backup":               {observedtest.All(damages("shop-1"), func(o *observed.Cluster) { o.BackingUp = "nightly-x" }), "shop-1", "Pod nightly-x takes a backup."},
+		"a primary that wasn't checked wholly": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
+			o.Agents["shop-0"].Checks = &agentapi.Checks{}
+		}), "shop-1", "has not reached all indexes yet"},
+		"one of which none streams":               {observedtest.All(damages("shop-1"), silent("shop-1", "shop-2")), "shop-1", "No other replica streams."},
+		"a delayed one":                           {observedtest.All(damages("shop-1"), delays("shop-1")), "shop-1", "It is a delayed replica"},
+		"beside a delayed one":                    {observedtest.All(damages("shop-1"), delays("shop-2")), "shop-1", "shop-1 is the only replica that streams"},
+		"the second of two":                       {observedtest.All(damages("shop-1", "shop-2"), cloned("shop-1", 25*time.Hour)), "shop-1", "its disk is not to be trusted"},
+		"two days after its clone failed":         {observedtest.All(damages("shop-1"), ended("shop-1", 48*time.Hour, v1alpha1.ReinitFailed)), "shop-1", "failed: No room."},
+		"two days after its agent did not answer": {observedtest.All(damages("shop-1"), ended("shop-1", 48*time.Hour, v1alpha1.ReinitRefused)), "shop-1", ""},
+		"an hour after its agent did not answer":  {observedtest.All(damages("shop-1"), ended("shop-1", time.Hour, v1alpha1.ReinitRefused)), "shop-1", "one replica a day"},
+		"an hour after another one":               {observedtest.All(damages("shop-1"), cloned("shop-2", time.Hour)), "shop-1", "one replica a day"},
+		"a day after another one":                 {observedtest.All(damages("shop-1"), cloned("shop-2", 25*time.Hour)), "shop-1", ""},
+		"two days after itself":                   {observedtest.All(damages("shop-1"), cloned("shop-1", 48*time.Hour)), "shop-1", "its disk is not to be trusted"},
+		"a week after itself":                     {observedtest.All(damages("shop-1"), cloned("shop-1", 8*24*time.Hour)), "shop-1", ""},
+		"during a backup":                         {observedtest.All(damages("shop-1"), func(o *observed.Cluster) { o.BackingUp = "nightly-x" }), "shop-1", "Pod nightly-x takes a backup."},
 		"while another one is cloned": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
 			o.Cluster.Status.Reinit = &v1alpha1.ReinitStatus{Token: "z", Instance: "shop-2", State: v1alpha1.ReinitRunning}
 		}), "shop-1", "shop-2 is being cloned again."},
@@ -95,6 +116,11 @@ func TestADamagedReplicaIsClonedOnceAndOnRecord(t *testing.T) {
 	if outcome := AdmitReinit(t.Context(), o); !outcome.Finished() || o.Cluster.Status.Reinit != nil {
 		t.Errorf("%+v, %+v", outcome, o.Cluster.Status.Reinit)
 	}
+	silent("shop-2")(o) // it was lost meanwhile
+	if outcome := steps.Reinit(t.Context(), o); !outcome.Finished() || len(agents.reinits) != 0 || !strings.Contains(recorded.Message, "only replica that streams") {
+		t.Fatalf("%+v, asked for %v: %s", outcome, agents.reinits, recorded.Message)
+	}
+	o.Agents["shop-2"].Replication = &agentapi.ReplicationStatus{Streaming: true}
 	steps.Reinit(t.Context(), o)
 	if len(agents.reinits) != 1 || agents.reinits[0] != "shop-1 "+recorded.Token {
 		t.Fatalf("asked for %v", agents.reinits)

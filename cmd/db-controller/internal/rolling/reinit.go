@@ -116,6 +116,13 @@ func (s *Steps) Reinit(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	if ordinal == o.Primary() {
 		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("%s became the primary meanwhile.", c.Instance))
 	}
+	if c.against != "" {
+		if c.dropped != "" {
+			return c.end(o, v1alpha1.ReinitRefused, c.against)
+		}
+		c.Message = c.against
+		return flow.Next
+	}
 	return s.requestReinit(ctx, o, c, ordinal)
 }
 
@@ -125,6 +132,8 @@ type cloning struct {
 	says string
 	// dropped says why the request is given up while its agent does not confirm it; empty: it isn't.
 	dropped string
+	// against says why its agent is not told now; empty: it is. A person has decided on their own clone.
+	against string
 }
 
 // cloningOf is the one that is under way; nil: there is none. There is never more than one.
@@ -138,7 +147,7 @@ func cloningOf(o *observed.Cluster) *cloning {
 		return c
 	}
 	if r := status.AutomaticReinit; r != nil && r.State == v1alpha1.ReinitRunning {
-		c := &cloning{ReinitStatus: &r.ReinitStatus, says: damagedMessage(r.Instance)}
+		c := &cloning{ReinitStatus: &r.ReinitStatus, says: damagedMessage(r.Instance), against: unfitForClone(o, r.Instance)}
 		if o.Now.Sub(r.StartedAt.Time) > damageConfirm {
 			c.dropped = "ten minutes have passed"
 		}
