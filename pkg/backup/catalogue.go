@@ -26,7 +26,7 @@ func ReadManifest(ctx context.Context, store objstore.Store, lineage, id string)
 	key := layout.ManifestKey(lineage, id)
 	object, err := store.Get(ctx, key, maxManifest)
 	if err != nil {
-		return nil, err
+		return nil, objstore.Missing(ctx, store, key, err)
 	}
 	m, err := decodeManifest(object)
 	if err != nil {
@@ -93,7 +93,7 @@ func readStart(ctx context.Context, store objstore.Store, key string, size int) 
 	if whole {
 		err = nil
 	}
-	return startOf{bytes: b[:n], whole: whole}, err
+	return startOf{bytes: b[:n], whole: whole}, objstore.Missing(ctx, store, key, err)
 }
 
 // readHeader decodes a header from the beginning of a manifest, and reads more of that as far as the header is longer.
@@ -123,7 +123,7 @@ func readHeader(ctx context.Context, store objstore.Store, lineage, id string, s
 	})
 	switch {
 	case more.err != nil:
-		return nil, more.err
+		return nil, objstore.Missing(ctx, store, key, more.err)
 	case refused != nil:
 		return nil, fmt.Errorf("%s: %w", key, refused)
 	case err != nil:

@@ -72,7 +72,7 @@ func readClaim(ctx context.Context, store objstore.Store, info objstore.Info, vi
 	stored := &remote{ctx: ctx, store: store, key: info.Key, end: maxClaim + 1}
 	rest, err := splitPacks(&allowance{from: stored, total: maxClaim}, visit)
 	if stored.err != nil {
-		return stored.err
+		return objstore.Missing(ctx, store, info.Key, stored.err)
 	}
 	if err == nil {
 		err = unmarshalRest(rest, &claim{})

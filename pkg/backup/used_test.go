@@ -3,11 +3,13 @@ package backup
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
 	"howdah.dev/howdah/pkg/objstore/mem"
 )
 
@@ -92,5 +94,47 @@ func TestWhatALongHistoryNoLongerUsesIsDeleted(t *testing.T) {
 	must(t, store.Put(t.Context(), layout.PackKey(testLineage, "b2", "x-000077"), []byte("xy"), objstore.PutOptions{}))
 	if _, err := Committed(t.Context(), store, testLineage, "b2"); !errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("a pack is too long: %v", err)
+	}
+}
+
+// TestNothingIsRemovedForAnObjectThatIsListedAndNotFound: so says a proxy that finds no store for a moment.
+func TestNothingIsRemovedForAnObjectThatIsListedAndNotFound(t *testing.T) {
+	store := mem.New()
+	for id, packs := range map[string]Packs{"b1": somePacks("b1", 3), "b2": append(somePacks("b1", 2), somePacks("b2", 2)...), "b3": somePacks("b3", 1)} {
+		for _, pack := range packs {
+			must(t, store.Put(t.Context(), layout.PackKey(testLineage, pack.Backup, pack.Name), []byte("x"), objstore.PutOptions{}))
+		}
+		if m := fullManifest(id); id != "b3" { // which is being written
+			m.Packs = packs
+			putManifest(t, store, m)
+		}
+	}
+	claim := layout.ClaimKey(testLineage, "b3", "run")
+	must(t, store.Put(t.Context(), claim, []byte(`{"backup":"b3","packs":[{"backup":"b1","name":"x-000002","size":1}]}`), objstore.PutOptions{}))
+	before := keys(t, store)
+	for _, key := range []string{layout.ManifestKey(testLineage, "b2"), claim} {
+		proxied := fault.New(store, fault.Plan{Before: func(call fault.Call) error {
+			if call.Key == key && call.Op != "list" && call.Op != "delete" {
+				return &objstore.Error{Op: call.Op, Key: call.Key, Kind: objstore.ErrNotFound}
+			}
+			return nil
+		}})
+		_, errDelete := Delete(t.Context(), proxied, testLineage, "b1")
+		_, _, errSweep := SweepOrphans(t.Context(), proxied, testLineage, time.Now().Add(-time.Hour))
+		errs := []error{errDelete, errSweep}
+		if key != claim {
+			_, errWAL := neededWAL(t.Context(), proxied, testLineage)
+			_, errWhole := Committed(t.Context(), proxied, testLineage, "b2")
+			_, errManifest := ReadManifest(t.Context(), proxied, testLineage, "b2")
+			errs = append(errs, errWAL, errWhole, errManifest)
+		}
+		for i, err := range errs {
+			if err == nil || errors.Is(err, objstore.ErrNotFound) {
+				t.Errorf("%s is not found, call %d: %v", key, i, err)
+			}
+		}
+		if after := keys(t, store); !slices.Equal(before, after) {
+			t.Errorf("%s is not found: %d objects are left of %d", key, len(after), len(before))
+		}
 	}
 }

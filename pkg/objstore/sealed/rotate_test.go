@@ -211,6 +211,43 @@ func TestTwoOwnersWithDifferentKeysNeverTakeAwayTheLastWrapOfADataKey(t *testing
 	v.expect("k1", "k2", "k2")
 }
 
+// TestADataKeyThatIsDeletedWhileItIsLookedForIsNoMissingObject: a rotation deletes wraps, and what is not found counts as deleted.
+func TestADataKeyThatIsDeletedWhileItIsLookedForIsNoMissingObject(t *testing.T) {
+	for _, rotated := range []bool{false, true} {
+		v := newVault(t)
+		put(t, v.open(), "o/old", noise(9))
+		old := ""
+		for info := range v.inner.List(t.Context(), Prefix, "") {
+			old = info.Key
+		}
+		if rotated {
+			v.entries["k2"], v.current = secret(2), "k2"
+			v.rotate()
+		}
+		away := true
+		store := v.openOn(fault.New(v.inner, fault.Plan{Before: func(call fault.Call) error {
+			if away && call.Op == "get" && strings.HasPrefix(call.Key, old[:strings.LastIndex(old, "/")]) {
+				return &objstore.Error{Op: "get", Key: call.Key, Kind: objstore.ErrNotFound}
+			}
+			return nil
+		}}))
+		_, errGet := store.Get(t.Context(), "o/old", 100)
+		_, errRead := store.ReadAt(t.Context(), "o/old", make([]byte, 5), 0)
+		for _, err := range []error{errGet, errRead} {
+			if err == nil || errors.Is(err, objstore.ErrNotFound) || !strings.Contains(err.Error(), "no such object") {
+				t.Errorf("rotated %v: %v", rotated, err)
+			}
+		}
+		away = false
+		if _, err := store.Get(t.Context(), "o/old", 100); err != nil {
+			t.Errorf("rotated %v, afterwards: %v", rotated, err)
+		}
+		if _, err := store.Get(t.Context(), "o/none", 100); !errors.Is(err, objstore.ErrNotFound) {
+			t.Errorf("an object that isn't there: %v", err)
+		}
+	}
+}
+
 // TestADataKeyThatWasPlantedSealsNothingAfterARotation: who knew a former key, and could write to the bucket, has left a data key there
 // whose id is the largest.
 func TestADataKeyThatWasPlantedSealsNothingAfterARotation(t *testing.T) {

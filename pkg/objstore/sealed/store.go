@@ -82,7 +82,7 @@ func (s *Store) opener(ctx context.Context, r *ring, key string, b []byte) (*ope
 	}
 	with, err := s.dataKey(ctx, r, h.dataKey)
 	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", key, err)
+		return nil, fmt.Errorf("object %s: %w", key, &ringError{err})
 	}
 	if h.version != with.version() || h.cipher != r.cipher {
 		return nil, damaged(key, errOtherKind)

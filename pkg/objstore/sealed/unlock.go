@@ -30,11 +30,24 @@ func (s *Store) exclusively(ctx context.Context, do func() (*ring, error)) (*rin
 		return nil, ctx.Err()
 	}
 	r, err := do()
-	if err == nil && len(r.open) > 0 {
+	if err != nil {
+		return r, &ringError{err}
+	}
+	if len(r.open) > 0 {
 		s.ring.Store(r)
 	}
-	return r, err
+	return r, nil
 }
+
+// ringError is an error about the data keys, and never ErrNotFound: a rotation may delete a wrap while it is looked for, and who hears that
+// an object is not found takes it for deleted.
+type ringError struct{ err error }
+
+func (e *ringError) Error() string { return e.err.Error() }
+func (e *ringError) Is(target error) bool {
+	return target != objstore.ErrNotFound && errors.Is(e.err, target)
+}
+func (e *ringError) As(target any) bool { return errors.As(e.err, target) }
 
 // reader is the data keys for reading. In a place where nothing is yet there are none.
 func (s *Store) reader(ctx context.Context) (*ring, error) {
