@@ -82,6 +82,13 @@ func clusterOf(namespace, name string, uid types.UID) *v1alpha1.PostgresCluster 
 	return c
 }
 
+// renamed is the cluster that has taken over the victim's volumes, in its namespace.
+func renamed() *v1alpha1.PostgresCluster {
+	c := clusterOf("prod", "store", "uid-of-store")
+	c.Status.Identity = victimUID
+	return c
+}
+
 // takenOver is a cluster of the tenant that says it has taken over the volumes of the victim's.
 func takenOver() *v1alpha1.PostgresCluster {
 	c := clusterOf(tenant, "mine", "uid-of-mine")
@@ -145,6 +152,7 @@ func TestATenantRemovesNothingOfAClusterThatItsControllerCanNotReadOrThatItClaim
 		"the writer can't be read":        {forbidden, nil, "may belong to cluster prod/shop (UID uid-of-shop), which the backup-controller is not allowed to read"},
 		"the writer is there":             {nil, []client.Object{clusterOf("prod", "shop", victimUID)}, "belongs to PostgresCluster prod/shop"},
 		"the tenant claims to be it":      {nil, []client.Object{clusterOf("prod", "shop", victimUID), takenOver()}, "belongs to PostgresCluster prod/shop"},
+		"the writer has another name":     {nil, []client.Object{renamed(), takenOver()}, "belongs to PostgresCluster prod/store"},
 		"the writer was looked for":       {nil, nil, ""},
 		"the tenant has taken it over":    {nil, []client.Object{takenOver()}, ""},
 		"the name is another cluster now": {nil, []client.Object{clusterOf("prod", "shop", "another"), takenOver()}, ""},

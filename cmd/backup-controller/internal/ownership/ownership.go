@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
@@ -46,6 +47,7 @@ type Writers struct {
 	clusters              map[string]*v1alpha1.PostgresCluster // by the identity that they write under
 	hidden                map[string]string                    // those that could not be looked for, with the reason
 	others                map[string]bool                      // BackupRepositories of the namespace that are the same place; those that are not read-only
+	neighbours            map[string]map[string]string         // names of clusters by their identity, of other namespaces, as far as they were asked for
 }
 
 // Look looks for the clusters that write to lineages of a repository. The reader must not be a cache: what is not known here may be
@@ -107,7 +109,7 @@ func (w *Writers) Same(repository string) (same, writable bool) {
 
 // lookFor looks for a writer that is not in the namespace. That it isn't found counts only if it could be looked for. A cluster of the
 // namespace may have taken the writer's volumes over; but whoever can label a volume can claim that, so it counts only once the writer is
-// not there any more.
+// not there any more, and nobody in its own namespace has taken it over.
 func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layout.Writer) error {
 	switch {
 	case writer.Name == "" || writer.Namespace == "":
@@ -120,15 +122,42 @@ func (w *Writers) lookFor(ctx context.Context, reader client.Reader, writer layo
 	}
 	cluster := &v1alpha1.PostgresCluster{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: writer.Namespace, Name: writer.Name}, cluster)
+	if apierrors.IsNotFound(err) || err == nil && string(cluster.Identity()) != writer.UID {
+		cluster, err = w.heir(ctx, reader, writer)
+	}
 	switch {
-	case err == nil:
-		w.clusters[string(cluster.Identity())] = cluster
 	case apierrors.IsForbidden(err):
 		w.hidden[writer.UID] = "which the backup-controller is not allowed to read"
-	case !apierrors.IsNotFound(err):
+	case err != nil:
 		return fmt.Errorf("read PostgresCluster %s/%s: %w", writer.Namespace, writer.Name, err)
+	case cluster != nil:
+		w.clusters[writer.UID] = cluster
 	}
 	return nil
+}
+
+// heir is the cluster of the writer's namespace that has taken over its volumes under another name, or nil.
+func (w *Writers) heir(ctx context.Context, reader client.Reader, writer layout.Writer) (*v1alpha1.PostgresCluster, error) {
+	names, known := w.neighbours[writer.Namespace]
+	if !known {
+		clusters := &v1alpha1.PostgresClusterList{}
+		if err := reader.List(ctx, clusters, client.InNamespace(writer.Namespace)); err != nil {
+			return nil, err
+		}
+		names = map[string]string{}
+		for i := range clusters.Items {
+			names[string(clusters.Items[i].Identity())] = clusters.Items[i].Name
+		}
+		if w.neighbours == nil {
+			w.neighbours = map[string]map[string]string{}
+		}
+		w.neighbours[writer.Namespace] = names
+	}
+	name, there := names[writer.UID]
+	if !there {
+		return nil, nil
+	}
+	return &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: writer.Namespace, Name: name}}, nil
 }
 
 // Known says that the cluster that wrote or writes as this writer is in this Kubernetes.

@@ -78,6 +78,10 @@ func (a answering) Get(context.Context, client.ObjectKey, client.Object, ...clie
 	return a.err
 }
 
+func (a answering) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return client.IgnoreNotFound(a.err)
+}
+
 // TestOnlyAWriterThatWasLookedForCanBeGone: who may not be looked for, or has no name, is somebody else.
 func TestOnlyAWriterThatWasLookedForCanBeGone(t *testing.T) {
 	clusters := v1alpha1.GroupVersion.WithResource("postgresclusters").GroupResource()
