@@ -11,6 +11,7 @@ import (
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/pitr"
+	"howdah.dev/howdah/pkg/postgres"
 )
 
 // foresee completes the plan with what a person wants to know before it is carried out.
@@ -104,9 +105,20 @@ func damaged(plan *v1alpha1.RestorePlan) string {
 // notTaken names what the new cluster doesn't get of the recorded one, and what it gets because a person accepts it, where there is
 // anything.
 func notTaken(plan *v1alpha1.RestorePlan) (text string) {
-	if len(plan.Dropped) > 0 {
+	var untrusted, refused []string
+	for _, field := range plan.Dropped {
+		if isRefused(field) {
+			refused = append(refused, field)
+		} else {
+			untrusted = append(untrusted, field)
+		}
+	}
+	if len(untrusted) > 0 {
 		text = fmt.Sprintf(" The repository is neither encrypted nor signed, so these parts of what it records of the PostgresCluster are not used: %s. "+
-			"Set again those that you need, in spec.destination.newCluster or in the new PostgresCluster.", strings.Join(plan.Dropped, ", "))
+			"Set again those that you need, in spec.destination.newCluster or in the new PostgresCluster.", strings.Join(untrusted, ", "))
+	}
+	if len(refused) > 0 {
+		text += fmt.Sprintf(" These recorded parameters are not used, because no PostgresCluster may set them so: %s.", strings.Join(refused, ", "))
 	}
 	if len(plan.Accepted) > 0 {
 		names := make([]string, 0, len(plan.Accepted))
@@ -117,4 +129,11 @@ func notTaken(plan *v1alpha1.RestorePlan) (text string) {
 			strings.Join(names, ", "))
 	}
 	return text
+}
+
+// isRefused says of a field that is not taken that it wouldn't be from any repository, as dropRefused does.
+func isRefused(field string) bool {
+	name, isParameter := strings.CutPrefix(field, "spec.postgresql.parameters.")
+	_, fixed := postgres.Fixed(name)
+	return isParameter && (fixed || !postgres.RunsCode(name))
 }

@@ -141,6 +141,9 @@ func (d *dropping) drops(field v1alpha1.RecordedField, of string, recorded, live
 	value, err := json.Marshal(recorded)
 	if len(d.accepted) == maxShown {
 		err = fmt.Errorf("the backup has recorded more than %d fields that spec.destination.newCluster.acceptRecorded names: name fewer", maxShown)
+	} else if err == nil && len(name) > maxShownName {
+		err = fmt.Errorf("the backup has recorded %s of a role whose name has %d bytes, which no role has: remove it from "+
+			"spec.destination.newCluster.acceptRecorded", field, len(of))
 	} else if err == nil && len(value) > maxAccepted {
 		err = fmt.Errorf("%s, as the backup has recorded it, takes %d bytes, and status.plan shows at most %d: remove it from "+
 			"spec.destination.newCluster.acceptRecorded, and set it in the new PostgresCluster", name, len(value), maxAccepted)

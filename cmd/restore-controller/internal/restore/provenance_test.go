@@ -142,6 +142,13 @@ func TestABackupFromBeforeIsRestoredWithoutTheParametersThatAreRefusedToday(t *t
 	if !reflect.DeepEqual(dropped, want) {
 		t.Errorf("dropped %q", dropped)
 	}
+	if text := notTaken(&v1alpha1.RestorePlan{Dropped: dropped}); strings.Contains(text, "neither encrypted nor signed") || !strings.Contains(text, want[2]) {
+		t.Errorf("the condition says %q", text)
+	}
+	text := notTaken(&v1alpha1.RestorePlan{Dropped: append([]string{"spec.image", "spec.postgresql.parameters.jit_provider"}, want...)})
+	if !strings.Contains(text, "are not used: spec.image, spec.postgresql.parameters.jit_provider. ") || !strings.Contains(text, "may set them so: "+strings.Join(want, ", ")) {
+		t.Errorf("the condition says %q", text)
+	}
 }
 
 // acceptable are all fields that a person can accept.
@@ -216,6 +223,11 @@ func TestARecordWithManyFieldsFitsIntoAStatus(t *testing.T) {
 	accept := provenance{accept: []v1alpha1.RecordedField{v1alpha1.RecordedRolePasswords, v1alpha1.RecordedNodeSelector}}
 	if _, _, err = newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", accept); err == nil || !strings.Contains(err.Error(), "more than 64 fields") {
 		t.Errorf("%v", err)
+	}
+	spec.Roles = []v1alpha1.Role{{Name: strings.Repeat("r", 1<<20), PasswordSecret: &v1alpha1.PasswordSecret{Name: "x"}}}
+	header.Cluster.Object = recorded(t, spec, true)
+	if _, _, err = newSpec(header, restoreInto(v1alpha1.NewCluster{Name: "copy"}), "repo", accept); err == nil || len(err.Error()) > 500 {
+		t.Errorf("a role with an endless name: %.200v", err)
 	}
 	spec.Roles = nil
 	spec.Scheduling.NodeSelector = map[string]string{"large": strings.Repeat("x", maxAccepted)}
