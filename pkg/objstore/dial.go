@@ -1,9 +1,12 @@
 package objstore
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // DialPolicy says which addresses are not dialled, whatever name leads there. Link-local addresses, and others at which clouds
@@ -13,6 +16,8 @@ type DialPolicy struct {
 	NoLoopback bool
 	// APIServer is refused, too, if it is known.
 	APIServer netip.Addr
+	// APIServerName is its name, if that is known instead: what it leads to is refused whenever something is dialled.
+	APIServerName string
 }
 
 // InPod is the policy of a controller that runs in a pod and opens the repositories of others. Its pod's own ports and the API
@@ -25,8 +30,39 @@ func InPod(getenv func(string) string) DialPolicy {
 	policy := DialPolicy{NoLoopback: true}
 	if server, err := netip.ParseAddr(host); err == nil {
 		policy.APIServer = server.Unmap()
+	} else {
+		policy.APIServerName = strings.TrimSuffix(host, ".")
 	}
 	return policy
+}
+
+// CheckDial is Check for an address that is about to be dialled, and asks where the name of the API server leads.
+func (p DialPolicy) CheckDial(ctx context.Context, address netip.Addr) error {
+	if err := p.Check(address); err != nil || p.APIServerName == "" {
+		return err
+	}
+	servers, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.APIServerName)
+	if err != nil {
+		return fmt.Errorf("%w: it isn't known where the API server is, which must not be dialled for a bucket: %s", ErrUnavailable, err.Error())
+	}
+	for _, server := range servers {
+		p.APIServer = server.WithZone("").Unmap()
+		if err := p.Check(address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckHost refuses the host of a URL, which a proxy would dial.
+func (p DialPolicy) CheckHost(ctx context.Context, host string) error {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return p.CheckDial(ctx, address)
+	}
+	if p.APIServerName != "" && strings.EqualFold(strings.TrimSuffix(host, "."), p.APIServerName) {
+		return refuse("the address of the API server")
+	}
+	return nil
 }
 
 // metadata are the addresses of clouds' services for their machines that are not link-local.

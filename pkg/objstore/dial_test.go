@@ -1,8 +1,10 @@
 package objstore_test
 
 import (
+	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"howdah.dev/howdah/pkg/objstore"
@@ -37,5 +39,31 @@ func TestAddressesThatAreNoBucketsAreRefused(t *testing.T) {
 				t.Errorf("%s from %s: %v", address, name, got)
 			}
 		}
+	}
+}
+
+// The name is that of this machine in its hosts file, so that no DNS is asked.
+func TestTheAddressesToWhichTheNameOfTheAPIServerLeadsAreRefused(t *testing.T) {
+	pod := objstore.InPod(func(string) string { return "localhost." })
+	if pod.APIServer.IsValid() || pod.APIServerName != "localhost" || !pod.NoLoopback {
+		t.Fatalf("%+v", pod)
+	}
+	policy, here, there := objstore.DialPolicy{APIServerName: "localhost"}, netip.MustParseAddr("::ffff:127.0.0.1"), netip.MustParseAddr("192.0.2.7")
+	for what, err := range map[string]error{
+		"its address": policy.CheckDial(t.Context(), here), "its name in a URL": policy.CheckHost(t.Context(), "LOCALHOST."),
+		"its address in a URL": policy.CheckHost(t.Context(), "127.0.0.1"),
+	} {
+		if !errors.Is(err, objstore.ErrConfig) || !strings.Contains(err.Error(), "the API server") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := errors.Join(policy.CheckDial(t.Context(), there), policy.CheckHost(t.Context(), "s3.example"), policy.CheckHost(t.Context(), "192.0.2.7")); err != nil {
+		t.Errorf("another server: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	policy.APIServerName = "kubernetes.example.invalid"
+	if err := policy.CheckDial(ended, there); err == nil {
+		t.Error("where the API server is can't be known, and anything may be dialled")
 	}
 }

@@ -46,6 +46,7 @@ func TestAnAddressThatIsNoBucketIsNotDialled(t *testing.T) {
 		for endpoint, policy := range map[string]objstore.DialPolicy{
 			server.URL: {NoLoopback: true},
 			strings.Replace(server.URL, "127.0.0.1", "localhost", 1): {NoLoopback: true},
+			strings.Replace(server.URL, "127.0.0.1", "LOCALHOST", 1): {APIServerName: "localhost"},
 			"http://169.254.169.254":                                 {},
 			"http://[fe80::1]":                                       {},
 		} {

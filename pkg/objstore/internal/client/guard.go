@@ -22,12 +22,12 @@ const maxAnswer = 16 << 20
 // config's policy refuses, and bounds answers. Credentials are asked for without it, as clouds offer them at link-local addresses.
 func Guard(transport *http.Transport, config objstore.Config) http.RoundTripper {
 	dialer := newDialer()
-	dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
 		resolved, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%w: %w", objstore.ErrConfig, err)
 		}
-		return config.Dial.Check(resolved.Addr())
+		return config.Dial.CheckDial(ctx, resolved.Addr())
 	}
 	transport.DialContext = watched(dialer)
 	return &guard{transport, config.Dial}
@@ -38,20 +38,19 @@ type guard struct {
 	policy    objstore.DialPolicy
 }
 
-// RoundTrip sends a request. An address in its URL is checked here, too, as a proxy would dial it.
+// RoundTrip sends a request. The host in its URL is checked here, too, as a proxy would dial it.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
-	if address, err := netip.ParseAddr(request.URL.Hostname()); err == nil {
-		if err := g.policy.Check(address); err != nil {
-			return nil, err
-		}
+	ctx := request.Context()
+	if err := g.policy.CheckHost(ctx, request.URL.Hostname()); err != nil {
+		return nil, err
 	}
 	request, sent := tracked(request)
 	response, err := g.transport.RoundTrip(request)
 	if err == nil && response.StatusCode/100 == 3 {
-		sent.wait(request.Context())
+		sent.wait(ctx)
 	}
 	if err == nil {
-		limit := wanted(request.Context())
+		limit := wanted(ctx)
 		response.Body = &bounded{response.Body, limit, limit}
 	}
 	return response, err
