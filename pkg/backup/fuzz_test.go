@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/postgres"
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 func sampleManifest() *Manifest {
@@ -38,7 +39,9 @@ func FuzzDecodeManifest(f *testing.F) {
 	f.Add(object[:len(object)-1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, object []byte) {
-		m, err := decodeManifest(object)
+		var m *Manifest
+		var err error
+		heaptest.AtMost(t, 32<<20, 512, len(object), func() { m, err = decodeManifest(object) })
 		if err != nil {
 			return
 		}
@@ -103,7 +106,7 @@ func FuzzAManifestTakesMemoryByItsSize(f *testing.F) {
 		object := hostile(t, header, bytes.Repeat(body, times))
 		// An entry of a list takes more than it has bytes, and what the streams expand to is bounded by what is stored.
 		most := uint64(32<<20) + 512*uint64(len(object)) + 64*uint64(len(header))
-		if took := allocated(func() { _, _ = decodeManifest(object) }); took > most {
+		if took := heaptest.Allocated(func() { _, _ = decodeManifest(object) }); took > most {
 			t.Errorf("an object of %d bytes took %d MiB", len(object), took>>20)
 		}
 	})
@@ -121,7 +124,9 @@ func FuzzParseFile(f *testing.F) {
 	f.Add([]byte(`{"path":"\"parts\":[[","kind":"file","size":9,"parts":[[0,9,0,0,0,9,9,0,0,0]],"mtime":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte(`{"path":"x","kind":"file","parts":[[0,1,0,0,0,0,0,0,0,0]],"parts":[[0,2,0,0,0,0,0,0,0,0]]}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		file, err := parseFile(line, &sharedFrames{})
+		var file File
+		var err error
+		heaptest.AtMost(t, 1<<20, 256, len(line), func() { file, err = parseFile(line, &sharedFrames{}) })
 		if err == nil {
 			asJSONSays(t, line, &file)
 		}

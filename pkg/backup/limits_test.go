@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 // hostile makes a manifest of a header and a body that nobody has checked.
@@ -28,15 +28,6 @@ func hostile(t *testing.T, header, body []byte) []byte {
 	})
 	must(t, err)
 	return append(append(object, storedHeader...), storedBody...)
-}
-
-// allocated is what reading takes, in bytes.
-func allocated(read func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	read()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }
 
 func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
@@ -61,7 +52,7 @@ func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
 			store := mem.New()
 			must(t, store.Put(t.Context(), "lineages/"+testLineage+"/backups/b1/manifest.zst", object, objstore.PutOptions{}))
 			var err error
-			took := allocated(func() { _, err = ReadManifest(t.Context(), store, testLineage, "b1") })
+			took := heaptest.Allocated(func() { _, err = ReadManifest(t.Context(), store, testLineage, "b1") })
 			if err == nil {
 				t.Error("it was accepted")
 			}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 // As CloudNativePG's documentation has it.
@@ -101,7 +103,7 @@ func FuzzWhatIsAcceptedHasNamesOfPrometheus(f *testing.F) {
 	f.Add("x: {query: SELECT 1, metrics: [{n: {usage: GAUGE}}]}")
 	f.Fuzz(func(t *testing.T, content string) {
 		c := &Collection{}
-		c.Add("s", content)
+		heaptest.AtMost(t, 8<<20, 1<<10, len(content), func() { c.Add("s", content) })
 		for _, query := range c.Queries {
 			for _, column := range query.Columns {
 				if !identifier.MatchString(column.Name) || column.Kind != Label && Taken(column.Name) {

@@ -3,6 +3,8 @@ package postgres
 import (
 	"errors"
 	"testing"
+
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 const (
@@ -53,7 +55,9 @@ func TestABrokenBackupLabelIsRefused(t *testing.T) {
 func FuzzParseBackupLabel(f *testing.F) {
 	f.Add([]byte(historyFile))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		b, err := ParseBackupLabel(content)
+		var b BackupLabel
+		var err error
+		heaptest.AtMost(t, 1<<20, 64, len(content), func() { b, err = ParseBackupLabel(content) })
 		if err != nil {
 			return
 		}

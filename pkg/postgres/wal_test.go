@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 func TestAnLSNIsReadAndWrittenAsPostgreSQLDoes(t *testing.T) {
@@ -188,7 +190,9 @@ func TestABrokenTimelineHistoryIsRefused(t *testing.T) {
 func FuzzParseTimelineHistory(f *testing.F) {
 	f.Add([]byte(historyOf3))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		h, err := ParseTimelineHistory(9, content)
+		var h TimelineHistory
+		var err error
+		heaptest.AtMost(t, 1<<20, 64, len(content), func() { h, err = ParseTimelineHistory(9, content) })
 		for _, a := range h.Ancestors {
 			if err != nil || a.Timeline == 0 || a.Timeline >= 9 {
 				t.Errorf("%+v, %v", h, err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 // walWriter lays records out over segments of 1 MiB, as the server does.
@@ -274,7 +276,9 @@ func FuzzScanWAL(f *testing.F) {
 		binary.LittleEndian.PutUint32(segment[16:], remaining)
 		binary.LittleEndian.PutUint16(segment[2:], walFlagLong|walFlagContinued)
 		copy(segment[walLongHeaderSize:walPageSize], garbage)
-		scan, err := ScanWAL(segment, WALTail{LSN: 1, Data: garbage})
+		var scan WALScan
+		var err error
+		heaptest.AtMost(t, 4<<20, 64, len(segment)+len(garbage), func() { scan, err = ScanWAL(segment, WALTail{LSN: 1, Data: garbage}) })
 		if err != nil || scan.End > scan.Segment.End() || scan.End != 0 && scan.End < scan.Segment.Start() {
 			t.Errorf("%+v, %v", scan, err)
 		}
@@ -288,9 +292,11 @@ func FuzzScanWALRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rmgr, info byte, fragments []byte) {
 		w := newWALWriter(0x5000000)
 		w.add(walRecord(rmgr, info, fragments...))
-		if _, err := ScanWAL(w.segments[0], WALTail{}); err != nil {
-			t.Error(err)
-		}
+		heaptest.AtMost(t, 4<<20, 64, len(fragments), func() {
+			if _, err := ScanWAL(w.segments[0], WALTail{}); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }
 

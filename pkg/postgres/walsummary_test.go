@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 // summaryEntryOf is one entry of a summary, and the 16-bit words of its chunks.
@@ -135,7 +137,9 @@ func FuzzWALSummary(f *testing.F) {
 	f.Add(summaryBytes(summaryEntryOf{accounts, 0, nil}, summaryEntryOf{RelationFork{1664, 0, 1262, 0}, NoLimit, [][]uint16{{0}}}))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		changes := BlockChanges{}
-		if err := changes.Add(bytes.NewReader(content)); err != nil && !errors.Is(err, ErrWALSummary) {
+		var err error
+		heaptest.AtMost(t, 4<<20, 512, len(content), func() { err = changes.Add(bytes.NewReader(content)) })
+		if err != nil && !errors.Is(err, ErrWALSummary) {
 			t.Errorf("%v is no ErrWALSummary", err)
 		}
 		for _, fork := range changes {

@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/objstore/mem"
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 const fuzzed = "000000010000000000000002"
@@ -27,6 +29,9 @@ func sealed(t testing.TB, effort Effort, content []byte) []byte {
 	return bytes.Clone(body)
 }
 
+// mostMemory is what reading an object takes beside a multiple of its size: the decoders and their windows.
+const mostMemory = 64 << 20
+
 // What is read is what its checksums say, or an error; memory that a header asks for is bounded.
 func FuzzReadObject(f *testing.F) {
 	f.Add(sealed(f, Hasty, bytes.Repeat([]byte("wal "), 1000)))
@@ -35,16 +40,22 @@ func FuzzReadObject(f *testing.F) {
 	f.Add(whole[:40])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, object []byte) {
-		header, frame, err := open(object, fuzzed)
+		var (
+			header Header
+			frame  []byte
+			err    error
+		)
+		heaptest.AtMost(t, 1<<20, 64, len(object), func() { header, frame, err = open(object, fuzzed) })
 		if err != nil {
 			if short := (&envelope.ShortError{}); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrFormat) && !errors.As(err, &short) {
 				t.Errorf("an error without a kind: %v", err)
 			}
 			return
 		}
-		content := bytes.Buffer{}
-		if err := New(mem.New()).decompress(frame, header, &content); err == nil && int64(content.Len()) != header.RawSize {
-			t.Errorf("%d bytes of %d", content.Len(), header.RawSize)
+		content := counter(0)
+		heaptest.AtMost(t, mostMemory, 64, len(object), func() { err = New(mem.New()).decompress(frame, header, &content) })
+		if err == nil && int64(content) != header.RawSize {
+			t.Errorf("%d bytes of %d", content, header.RawSize)
 		}
 	})
 }
@@ -61,11 +72,21 @@ func FuzzReadHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		read, frame, err := open(append(header, frame...), fuzzed)
-		if err == nil {
-			_ = New(mem.New()).decompress(frame, read, io.Discard)
-		}
+		object := slices.Concat(header, frame)
+		heaptest.AtMost(t, mostMemory, 64, len(object), func() {
+			if read, frame, err := open(object, fuzzed); err == nil {
+				_ = New(mem.New()).decompress(frame, read, io.Discard)
+			}
+		})
 	})
+}
+
+// counter counts what is written.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // raw is JSON as it is.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 func FuzzAHeaderIsReadOrRefused(f *testing.F) {
@@ -12,7 +14,9 @@ func FuzzAHeaderIsReadOrRefused(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, headerSize))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := parseHeader(b)
+		var h header
+		var err error
+		heaptest.AtMost(t, 64<<10, 0, len(b), func() { h, err = parseHeader(b) })
 		if err != nil {
 			return
 		}
@@ -40,11 +44,16 @@ func FuzzAnObjectIsOpenedOrRefused(f *testing.F) {
 			t.Fatal(err)
 		}
 		if from := o.at(off / chunkSize); from <= int64(len(b)) {
-			if got, err := o.read("o", make([]byte, n), bytes.Clone(b[from:]), off); got < n && err == nil {
+			got, p, stored := 0, make([]byte, n), bytes.Clone(b[from:])
+			heaptest.AtMost(t, 1<<20, 4, len(b), func() { got, err = o.read("o", p, stored, off) })
+			if got < n && err == nil {
 				t.Error("a short read is no error")
 			}
 		}
-		if content, err := o.openAll(bytes.Clone(b)); err == nil && int64(len(content)) != h.size {
+		var content []byte
+		stored := bytes.Clone(b)
+		heaptest.AtMost(t, 1<<20, 4, len(b), func() { content, err = o.openAll(stored) })
+		if err == nil && int64(len(content)) != h.size {
 			t.Errorf("opened %d bytes of %d", len(content), h.size)
 		}
 	})
@@ -57,11 +66,15 @@ func FuzzAWrapIsReadOrRefused(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"format":1,"id":"0123456789abcdef","key":"k1","nonce":""}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w, err := parseWrap(body)
-		if err != nil {
-			return
-		}
-		if key, err := w.unwrap(keys); err == nil && len(key.secret) != keySize {
+		var key dataKey
+		var err error
+		heaptest.AtMost(t, 1<<20, 64, len(body), func() {
+			var w wrap
+			if w, err = parseWrap(body); err == nil {
+				key, err = w.unwrap(keys)
+			}
+		})
+		if err == nil && len(key.secret) != keySize {
 			t.Errorf("a data key of %d bytes", len(key.secret))
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/pkg/agentapi"
+	"howdah.dev/howdah/test/testkit/heaptest"
 )
 
 // member answers each question once, as the core does, and notes what it hears.
@@ -292,7 +293,9 @@ func FuzzADatagramIsWhatItSaysOrNothing(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := parse(raw)
+		var p packet
+		var err error
+		heaptest.AtMost(t, 64<<10, 0, len(raw), func() { p, err = parse(raw) })
 		if err != nil {
 			return
 		}
