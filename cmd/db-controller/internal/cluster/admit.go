@@ -116,6 +116,10 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 		}
 		if observed.Foreign(object, o.Cluster) {
 			kind, _, _ := strings.Cut(name, "/")
+			if kind == "Service" && additional(o, object.GetName()) {
+				return v1alpha1.ReasonNameConflict, fmt.Sprintf("Service %s already exists and belongs to somebody else, so it is not touched. "+
+					"Delete it, or use another name in spec.services.additional.", object.GetName())
+			}
 			return v1alpha1.ReasonNameConflict, conflict(kind, object.GetName())
 		}
 	}
@@ -123,6 +127,11 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 		return v1alpha1.ReasonNameConflict, conflict("Job", o.Names.InitJob())
 	}
 	return "", ""
+}
+
+// additional says that spec.services.additional names the Service.
+func additional(o *observed.Cluster, service string) bool {
+	return slices.ContainsFunc(o.Cluster.Spec.Services.Additional, func(s v1alpha1.AdditionalService) bool { return o.Names.Additional(s.Name) == service })
 }
 
 func conflict(kind, name string) string {

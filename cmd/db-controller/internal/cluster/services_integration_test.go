@@ -98,7 +98,8 @@ func TestAnAdditionalServiceComesAndGoesAndNeverTakesAnothersName(t *testing.T) 
 	l.change(shop, func() {
 		shop.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "one", Instance: "shop-0"}, {Name: "etl", Role: v1alpha1.ServicePrimary}}
 	})
-	if says := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonNameConflict); !strings.Contains(says, "shop-etl") {
+	if says := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonNameConflict); !strings.Contains(says, "Service shop-etl already exists") ||
+		!strings.Contains(says, "use another name in spec.services.additional") {
 		t.Errorf("it says %s", says)
 	}
 	l.change(shop, func() { shop.Spec.Services.Additional = shop.Spec.Services.Additional[:1] })
