@@ -111,6 +111,9 @@ type PostgresClusterStatus struct {
 	// +listMapKey=reason
 	// +kubebuilder:validation:MaxItems=20
 	Findings []ClusterFinding `json:"findings,omitempty"`
+	// Autoscale is what spec.autoscale recommends.
+	// +optional
+	Autoscale *AutoscaleStatus `json:"autoscale,omitempty"`
 	// StandbyLimits are the parameters of which a replica must not have less than its primary, with the values that the
 	// primary runs with. Whether a change raises or lowers them decides which instance restarts first.
 	// +optional

@@ -193,6 +193,10 @@ type PostgresClusterSpec struct {
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 
+	// Autoscale has sizes recommended that fit the load, in status.autoscale.
+	// +optional
+	Autoscale *Autoscale `json:"autoscale,omitempty"`
+
 	// PostgreSQL is the configuration of PostgreSQL.
 	// +optional
 	PostgreSQL PostgreSQLSpec `json:"postgresql,omitempty"`

@@ -58,6 +58,8 @@ type Status struct {
 	Fault *FaultStatus `json:"fault,omitempty"`
 	// Findings of a primary; nil: it has not looked yet.
 	Findings *Findings `json:"findings,omitempty"`
+	// Usage of CPU and memory by the container; nil: it is not known yet.
+	Usage *Usage `json:"usage,omitempty"`
 	// Checks are the deep ones of this instance; nil: none has ended yet.
 	Checks *Checks `json:"checks,omitempty"`
 	// Adoption is the last one that the volume was told of.

@@ -130,6 +130,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer end()
 	r := newRunner(membership, s, in, newest)
 	go r.disk.watch(membership)
+	go s.meter(membership)
 	go newStall(s.instance, r.election, r.latest).watch(membership)
 	r.join(membership)
 	err = r.loop(ctx)

@@ -38,6 +38,7 @@ func Write(o *observed.Cluster, outcome flow.Outcome) {
 	reportArchive(o)
 	reportWritten(o)
 	reportFindings(o)
+	reportAutoscale(o)
 	conditions := map[string]condition.Finding{
 		v1alpha1.ConditionReady:          ready(o, outcome),
 		v1alpha1.ConditionUpToDate:       upToDate(o, outcome),

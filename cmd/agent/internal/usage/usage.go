@@ -1,0 +1,101 @@
+// Package usage says what CPU and memory a container uses, from its cgroup (version 2).
+package usage
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"howdah.dev/howdah/pkg/agentapi"
+)
+
+// Sample is what the kernel has counted at one time.
+type Sample struct {
+	At        time.Time
+	CPU       time.Duration // that was used, since the container began
+	Periods   int64         // of a CPU limit, and in how many of them the container was stopped
+	Throttled int64
+	Memory    int64 // bytes without those of files, which the kernel takes back when it needs them
+}
+
+// Read a cgroup.
+func Read(cgroup string, now time.Time) (Sample, error) {
+	current, err := os.ReadFile(filepath.Join(cgroup, "memory.current"))
+	if err != nil {
+		return Sample{}, err
+	}
+	bytes, err := strconv.ParseInt(strings.TrimSpace(string(current)), 10, 64)
+	if err != nil {
+		return Sample{}, fmt.Errorf("memory.current: %w", err)
+	}
+	memory, err := fields(cgroup, "memory.stat")
+	if err != nil {
+		return Sample{}, err
+	}
+	cpu, err := fields(cgroup, "cpu.stat")
+	if err != nil {
+		return Sample{}, err
+	}
+	return Sample{
+		At: now, CPU: time.Duration(cpu["usage_usec"]) * time.Microsecond, Periods: cpu["nr_periods"], Throttled: cpu["nr_throttled"],
+		Memory: max(0, bytes-memory["inactive_file"]-memory["active_file"]),
+	}, nil
+}
+
+// fields of a file with a name and a number in each line.
+func fields(cgroup, name string) (map[string]int64, error) {
+	content, err := os.ReadFile(filepath.Join(cgroup, name))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]int64{}
+	for line := range strings.Lines(string(content)) {
+		key, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if value, err := strconv.ParseInt(text, 10, 64); err == nil {
+			values[key] = value
+		}
+	}
+	return values, nil
+}
+
+// Window has the samples of the last hour. Only one goroutine uses it.
+type Window struct{ samples []Sample }
+
+const length = time.Hour
+
+// Add a sample, and say what was used in the window; nil: it takes two samples to know.
+func (w *Window) Add(s Sample) *agentapi.Usage {
+	if n := len(w.samples); n > 0 && s.CPU < w.samples[n-1].CPU {
+		w.samples = nil // another container counts
+	}
+	w.samples = append(w.samples, s)
+	w.samples = slices.DeleteFunc(w.samples, func(old Sample) bool { return s.At.Sub(old.At) > length })
+	if len(w.samples) < 2 {
+		return nil
+	}
+	first := w.samples[0]
+	used := &agentapi.Usage{Seconds: int64(s.At.Sub(first.At).Seconds())}
+	var rates []int64
+	for i, one := range w.samples {
+		used.MemoryBytes = max(used.MemoryBytes, one.Memory)
+		if i == 0 {
+			continue
+		}
+		before := w.samples[i-1]
+		if took := one.At.Sub(before.At); took > 0 {
+			rates = append(rates, int64(1000*(one.CPU-before.CPU)/took))
+		}
+	}
+	if len(rates) > 0 {
+		slices.Sort(rates)
+		used.CPUMillis = rates[len(rates)*95/100]
+	}
+	if periods := s.Periods - first.Periods; periods > 0 {
+		used.ThrottledShare = float64(s.Throttled-first.Throttled) / float64(periods)
+	}
+	return used
+}
