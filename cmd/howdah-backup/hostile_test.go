@@ -27,12 +27,7 @@ func TestChildOfHostileBuckets(t *testing.T) {
 	}
 	a := &app{in: os.Stdin, out: os.Stdout, errOut: os.Stderr, getenv: os.Getenv, now: time.Now}
 	status := a.execute(t.Context(), args)
-	memory, err := os.ReadFile("/proc/self/status")
-	peak := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(memory)
-	if err != nil || peak == nil {
-		t.Fatal("no peak of memory: ", err)
-	}
-	fmt.Printf("peak=%s status=%d\n", peak[1], status)
+	fmt.Printf("peak=%d status=%d\n", hostiletest.Peak(t), status)
 }
 
 // refuses says that a command line ends with an error, takes little memory, and writes nothing outside of its target.

@@ -89,6 +89,14 @@ func GivenPlaces(t *testing.T) (places map[string]string) {
 // Say is what a child answers.
 func Say(t *testing.T, said any) {
 	t.Helper()
+	content, err := json.Marshal(map[string]any{"PeakKiB": Peak(t), "Said": said})
+	must(t, err)
+	must(t, os.WriteFile(os.Getenv("HOSTILE_SAID"), content, 0o600))
+}
+
+// Peak is the most memory that this process has had, in KiB.
+func Peak(t *testing.T) int {
+	t.Helper()
 	memory, err := os.ReadFile("/proc/self/status")
 	must(t, err)
 	peak := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(memory)
@@ -97,9 +105,7 @@ func Say(t *testing.T, said any) {
 	}
 	kibibytes, err := strconv.Atoi(string(peak[1]))
 	must(t, err)
-	content, err := json.Marshal(map[string]any{"PeakKiB": kibibytes, "Said": said})
-	must(t, err)
-	must(t, os.WriteFile(os.Getenv("HOSTILE_SAID"), content, 0o600))
+	return kibibytes
 }
 
 // OpenPlace opens a folder or a server.

@@ -298,7 +298,7 @@ const amcheckQuery = `SELECT coalesce(max(quote_ident(n.nspname)), ''), coalesce
 		JOIN pg_database d ON d.datname = current_database() JOIN pg_roles b ON b.oid = d.datdba
 	WHERE e.extname = 'amcheck'`
 
-// begin has amcheck ready in a session; nil: it can't be had there. end leaves nothing of it.
+// begin has amcheck ready in a session; nil: it is not available there. end leaves nothing of it.
 func (w *Walker) begin(ctx context.Context, conn *pgx.Conn) (c *checker, end func(), err error) {
 	schema, trusted, available := "", false, false
 	err = conn.QueryRow(ctx, amcheckQuery).Scan(&schema, &trusted, &available)

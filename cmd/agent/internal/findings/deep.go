@@ -114,7 +114,7 @@ func peerCertificate(d Deep) *agentapi.LoadFinding {
 	}
 	return &agentapi.LoadFinding{
 		Reason:   agentapi.FindingCertificateExpires,
-		Evidence: fmt.Sprintf("The certificate that %s shows to other instances ends on %s.", d.Instance, d.Certificate.UTC().Format(time.RFC3339)),
+		Evidence: fmt.Sprintf("The certificate that %s shows to other instances expires on %s.", d.Instance, d.Certificate.UTC().Format(time.RFC3339)),
 		Advice:   `The db-controller renews it a month before that: look at its log, and at the condition UpToDate.`,
 	}
 }

@@ -89,7 +89,7 @@ func adviceForDamage(o *observed.Cluster, advice string) string {
 	case o.Cluster.Status.Cloning() == instance:
 		return fmt.Sprintf("Nothing: %s is being cloned again.", instance)
 	case against == "":
-		return fmt.Sprintf("Nothing: %s is about to be cloned again by itself.", instance)
+		return fmt.Sprintf("Nothing: %s is about to be cloned again automatically.", instance)
 	}
 	return fmt.Sprintf("%s is not cloned by itself now: %s When that has passed, or its disk was replaced, clone it: spec.reinit: {instance: %s, token: a}.", instance, against, instance)
 }

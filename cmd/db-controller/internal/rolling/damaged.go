@@ -81,7 +81,7 @@ func tooSoon(o *observed.Cluster, instance string) string {
 	case same && last.State == v1alpha1.ReinitFailed:
 		return fmt.Sprintf("The clone of %s failed: %s", at, last.Message)
 	case ago < damagePause:
-		return fmt.Sprintf("A clone of %s was decided at %s, and one replica a day is cloned by itself.", last.Instance, at)
+		return fmt.Sprintf("A clone of %s was decided at %s, and at most one replica a day is cloned automatically.", last.Instance, at)
 	}
 	return ""
 }

@@ -123,7 +123,7 @@ func (in *Input) verify(pair tls.Certificate) ([]*x509.Certificate, error) {
 		if _, before := pair.Leaf.Verify(options); before == nil {
 			return nil, errors.New("leads to a CA that has expired; renew the CA, and have the certificate issued again with the new one in ca.crt")
 		}
-		return nil, fmt.Errorf("is not signed by its ca.crt (%s); write the CA that has signed it there, and intermediate certificates behind the one in tls.crt", strings.TrimPrefix(err.Error(), "x509: "))
+		return nil, fmt.Errorf("is not signed by its ca.crt (%s); write the CA that has signed it there, and intermediate certificates after the one in tls.crt", strings.TrimPrefix(err.Error(), "x509: "))
 	}
 	var best []*x509.Certificate
 	for _, chain := range chains {
@@ -136,7 +136,7 @@ func (in *Input) verify(pair tls.Certificate) ([]*x509.Certificate, error) {
 	if best != nil {
 		return best, nil
 	}
-	return nil, errors.New("leads to an intermediate CA in ca.crt; write the root, which has signed itself, there, and the intermediate behind the certificate in tls.crt")
+	return nil, errors.New("leads to an intermediate CA in ca.crt; write the root, which has signed itself, there, and the intermediate after the certificate in tls.crt")
 }
 
 // missing are the names that the certificate is not for.
