@@ -41,6 +41,8 @@ const (
 	ReasonIndexDamaged = "IndexDamaged"
 	// ReasonReplicaDamaged: a replica has damaged pages or indexes.
 	ReasonReplicaDamaged = "ReplicaDamaged"
+	// ReasonChecksIncomplete: the last check of the primary did not reach all indexes.
+	ReasonChecksIncomplete = "ChecksIncomplete"
 	// ReasonServiceUnreachable: an instance can't commit through the Service -rw.
 	ReasonServiceUnreachable = "ServiceUnreachable"
 	// ReasonServiceNotResolved: the name of the Service -rw can't be resolved in a pod of the cluster.

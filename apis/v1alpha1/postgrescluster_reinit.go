@@ -41,7 +41,7 @@ type ReinitStatus struct {
 // AutomaticReinitStatus is the last clone of a replica with damaged data that nobody requested. It is recorded before the agent is told.
 type AutomaticReinitStatus struct {
 	ReinitStatus `json:",inline"`
-	// StartedAt is when it was decided. No other clone is decided within 24 hours, and none of the same instance within seven days of one that was done or failed.
+	// StartedAt is when it was decided. No other clone is decided within 24 hours, and none of the same instance within seven days of one that was done or failed; one that was refused counts for the 24 hours only.
 	StartedAt metav1.Time `json:"startedAt"`
 	// Evidence of the damage.
 	Evidence string `json:"evidence"`

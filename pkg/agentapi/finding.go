@@ -30,6 +30,10 @@ type Checks struct {
 	IndexesChecked int64     `json:"indexesChecked,omitempty"`
 	IndexesSkipped int64     `json:"indexesSkipped,omitempty"`
 	RoundEnded     time.Time `json:"roundEnded,omitzero"`
+	// RoundWhole: that round checked every index of every database. Otherwise it says nothing of those that it skipped or missed.
+	RoundWhole           bool  `json:"roundWhole,omitempty"`
+	RoundSkippedIndexes  int64 `json:"roundSkippedIndexes,omitempty"`
+	RoundMissedDatabases int64 `json:"roundMissedDatabases,omitempty"`
 	// ClockAheadSeconds is the clock of the node against that of the API server; negative: it is behind.
 	ClockAheadSeconds float64 `json:"clockAheadSeconds,omitempty"`
 }
@@ -62,6 +66,7 @@ const (
 	FindingCertificateExpires   = "CertificateExpires"
 	FindingIndexDamaged         = "IndexDamaged"
 	FindingReplicaDamaged       = "ReplicaDamaged"
+	FindingChecksIncomplete     = "ChecksIncomplete"
 	FindingServiceUnreachable   = "ServiceUnreachable"
 	FindingServiceNotResolved   = "ServiceNotResolved"
 )

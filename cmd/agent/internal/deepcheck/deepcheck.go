@@ -4,12 +4,14 @@ package deepcheck
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -49,11 +51,11 @@ type Place struct {
 	Index    uint32 `json:"index,omitempty"`
 	// Damaged indexes. Each is looked at again in every turn, until it is whole or gone.
 	Damaged []Damage `json:"damaged,omitempty"`
-	// Checked and Skipped count the indexes of this round. What takes longer than its limit is skipped, as is what somebody has locked.
-	Checked int64 `json:"checked,omitempty"`
-	Skipped int64 `json:"skipped,omitempty"`
-	// RoundEnded is when all databases had been gone through; zero: not yet.
-	RoundEnded time.Time `json:"roundEnded,omitzero"`
+	// Trying is the index that is being checked. After a crash of the server or the agent, it is one that the round has skipped.
+	Trying *Missed `json:"trying,omitempty"`
+	// Now is the present round, and Last the one that ended last.
+	Now  Round `json:"now"`
+	Last Round `json:"last"`
 }
 
 // Damage of one index.
@@ -74,8 +76,11 @@ type Walker struct {
 	// Primary: amcheck can be created where it is missing, in a transaction that is rolled back.
 	Primary bool
 	Limits  Limits
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Rest is the time between the end of a round and the next one: each turn on the primary has amcheck created, which writes WAL. After a round
+	// that missed something, it is a part of that.
+	Rest time.Duration
+	Now  func() time.Time
+	Log  *slog.Logger
 
 	place *Place
 }
@@ -103,6 +108,10 @@ func (w *Walker) load() {
 	if w.place.Copy != w.Copy || w.place.Primary != w.Primary {
 		w.place = &Place{Copy: w.Copy, Primary: w.Primary, Damaged: w.place.Damaged}
 	}
+	if trying := w.place.Trying; trying != nil {
+		w.place.Now.skip(*trying)
+		w.place.Trying = nil
+	}
 }
 
 // save writes the file. It need not be durable: what is lost of it is checked twice.
@@ -121,23 +130,55 @@ func (w *Walker) save() {
 
 // database of a server.
 type database struct {
-	OID  uint32
-	Name string
+	OID   uint32
+	Name  string
+	Opens bool // to sessions
 }
 
-// databasesQuery leaves templates out: nobody can copy one while a session is in it.
-const databasesQuery = "SELECT oid, datname::text FROM pg_database WHERE datallowconn AND NOT datistemplate AND datconnlimit <> -2 ORDER BY oid"
+// databasesQuery leaves templates out: nobody can copy one while a session is in it. A database with the limit -2 is what an interrupted DROP left.
+const databasesQuery = "SELECT oid, datname::text, datallowconn FROM pg_database WHERE NOT datistemplate AND datconnlimit <> -2 ORDER BY oid"
 
 // Turn checks damaged indexes again, and then the next ones of the next database.
-func (w *Walker) Turn(ctx context.Context) error {
+func (w *Walker) Turn(parent context.Context) error {
 	w.load()
-	ctx, cancel := context.WithTimeout(ctx, w.Limits.Turn+w.Limits.Each)
+	ctx, cancel := context.WithTimeout(parent, w.Limits.Turn+w.Limits.Each)
 	defer cancel()
 	end := w.Now().Add(w.Limits.Turn)
 	server := w.Server
 	server.LockTimeout = lockTime
-	var databases []database
-	err := server.With(ctx, "postgres", func(conn *pgx.Conn) (err error) {
+	databases, err := list(ctx, server)
+	if err != nil {
+		return local.Plain(err)
+	}
+	if w.again(ctx, server, databases); parent.Err() != nil {
+		return parent.Err()
+	}
+	if w.rests() {
+		return nil
+	}
+	at := slices.IndexFunc(databases, func(d database) bool { return d.OID >= w.place.Database })
+	if at < 0 {
+		w.endRound()
+		return nil
+	}
+	db := databases[at]
+	if db.OID != w.place.Database { // the one where the last turn ended was dropped
+		w.place.Database, w.place.Index = db.OID, 0
+	}
+	if !db.Opens {
+		w.miss(db, "it allows no connections")
+		return nil
+	}
+	before := w.place.Index
+	err = server.With(ctx, db.Name, func(conn *pgx.Conn) error { return w.next(ctx, conn, db, end) })
+	if err != nil && parent.Err() == nil && w.place.Index == before { // one that lets nobody in must not end all rounds
+		w.miss(db, why(err, w.Limits))
+	}
+	return err
+}
+
+func list(ctx context.Context, server local.Server) (databases []database, err error) {
+	err = server.With(ctx, "postgres", func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, databasesQuery)
 		if err != nil {
 			return err
@@ -145,60 +186,65 @@ func (w *Walker) Turn(ctx context.Context) error {
 		databases, err = pgx.CollectRows(rows, pgx.RowToStructByPos[database])
 		return err
 	})
-	if err != nil {
-		return local.Plain(err)
-	}
-	if err := w.again(ctx, server, databases); err != nil {
-		return err
-	}
-	at := slices.IndexFunc(databases, func(d database) bool { return d.OID >= w.place.Database })
-	if at < 0 {
-		w.place.Database, w.place.Index, w.place.RoundEnded, w.place.Checked, w.place.Skipped = 0, 0, w.Now().UTC().Truncate(time.Second), 0, 0
-		w.save()
-		return nil
-	}
-	if databases[at].OID != w.place.Database { // the one where the last turn ended was dropped
-		w.place.Database, w.place.Index = databases[at].OID, 0
-	}
-	before := w.place.Index
-	err = server.With(ctx, databases[at].Name, func(conn *pgx.Conn) error { return w.next(ctx, conn, databases[at], end) })
-	if err != nil && ctx.Err() == nil && w.place.Index == before { // one that lets nobody in must not end the round
-		w.leave(databases[at])
-	}
-	return err
+	return databases, err
 }
 
-// again looks at damaged indexes: one that was rebuilt or dropped is damaged no more. A database that lets nobody in is no reason to check
-// nothing else.
-func (w *Walker) again(ctx context.Context, server local.Server, databases []database) error {
-	for _, d := range slices.Clone(w.place.Damaged) {
-		forget := func() {
-			w.place.Damaged = slices.DeleteFunc(w.place.Damaged, func(other Damage) bool { return other.Database == d.Database && other.OID == d.OID })
-			w.save()
-		}
-		if !slices.ContainsFunc(databases, func(db database) bool { return db.Name == d.Database }) {
-			forget()
-			continue
-		}
-		err := server.With(ctx, d.Database, func(conn *pgx.Conn) error {
-			checker, end, err := w.begin(ctx, conn)
-			if err != nil || checker == nil {
-				return err
-			}
-			defer end()
-			if found := checker.check(ctx, d.OID); found.whole || found.gone {
-				forget()
-			}
-			return nil
-		})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			w.Log.Warn("a damaged index can't be looked at again now", "database", d.Database, "index", d.Index, "error", local.Plain(err))
-		}
+const restPart = 8 // of a rest, after a round that missed something
+
+// rests says whether the next round is not due yet. A clock that was put back makes nobody rest for long.
+func (w *Walker) rests() bool {
+	last, rest := w.place.Last, w.Rest
+	if !last.Whole() {
+		rest /= restPart
 	}
-	return nil
+	since := w.Now().Sub(last.Ended)
+	return w.place.Database == 0 && !last.Ended.IsZero() && since >= 0 && since < rest
+}
+
+func (w *Walker) endRound() {
+	w.place.Last, w.place.Now = w.place.Now, Round{}
+	w.place.Last.Ended = w.Now().UTC().Truncate(time.Second)
+	w.place.Database, w.place.Index = 0, 0
+	w.save()
+}
+
+// again looks at damaged indexes: one that was rebuilt or dropped is damaged no more. They take half of a turn at most, and those that it does not
+// reach are the first of the next one. A database that lets nobody in is no reason to check nothing else.
+func (w *Walker) again(ctx context.Context, server local.Server, databases []database) {
+	ctx, cancel := context.WithTimeout(ctx, w.Limits.Turn/2)
+	defer cancel()
+	for _, d := range slices.Clone(w.place.Damaged) {
+		if ctx.Err() != nil {
+			return
+		}
+		whole := !slices.ContainsFunc(databases, func(db database) bool { return db.Name == d.Database })
+		if !whole {
+			var err error
+			if whole, err = w.whole(ctx, server, d); err != nil {
+				w.Log.Warn("a damaged index can't be looked at again now", "database", d.Database, "index", d.Index, "error", local.Plain(err))
+			}
+		}
+		w.place.Damaged = slices.DeleteFunc(w.place.Damaged, func(other Damage) bool { return other.Database == d.Database && other.OID == d.OID })
+		if !whole {
+			w.place.Damaged = append(w.place.Damaged, d)
+		}
+		w.save()
+	}
+}
+
+// whole says whether a damaged index is whole again, or gone.
+func (w *Walker) whole(ctx context.Context, server local.Server, d Damage) (whole bool, err error) {
+	err = server.With(ctx, d.Database, func(conn *pgx.Conn) error {
+		checker, end, err := w.begin(ctx, conn)
+		if err != nil || checker == nil {
+			return err
+		}
+		defer end()
+		found := checker.check(ctx, d.OID)
+		whole = found.whole || found.gone
+		return nil
+	})
+	return whole, err
 }
 
 // index of a database.
@@ -226,7 +272,7 @@ func (w *Walker) next(ctx context.Context, conn *pgx.Conn, db database, end time
 		return local.Plain(err)
 	}
 	if checker == nil {
-		w.leave(db)
+		w.miss(db, "it has no amcheck that can be trusted, and the image or the role of the instance allows none to be created")
 		return nil
 	}
 	defer finish()
@@ -237,6 +283,7 @@ func (w *Walker) next(ctx context.Context, conn *pgx.Conn, db database, end time
 		}
 		bytes += index.Bytes
 		w.place.Index = index.OID // before it is checked: an index that ends the server is not looked at again and again
+		w.place.Trying = &Missed{Database: db.Name, Index: index.Name, Why: "the server or the agent ended while it was checked"}
 		w.save()
 		w.note(db, index, checker.twice(ctx, index.OID))
 		if conn.IsClosed() {
@@ -255,26 +302,37 @@ func (w *Walker) leave(db database) {
 	w.save()
 }
 
+// miss leaves a database that can't be checked.
+func (w *Walker) miss(db database, why string) {
+	w.place.Now.miss(Missed{Database: db.Name, Why: why})
+	w.leave(db)
+}
+
 func (w *Walker) note(db database, index index, found result) {
+	w.place.Trying = nil
+	skip := func(why string) { w.place.Now.skip(Missed{Database: db.Name, Index: index.Name, Why: why}) }
 	switch {
 	case found.damage != "":
 		w.Log.Error("an index is damaged", "database", db.Name, "index", index.Name, "error", found.damage)
 		known := slices.ContainsFunc(w.place.Damaged, func(d Damage) bool { return d.Database == db.Name && d.OID == index.OID })
-		if !known && len(w.place.Damaged) < mostDamaged {
+		if !known && len(w.place.Damaged) == mostDamaged {
+			skip("it is damaged, as are more others than are remembered")
+		} else if !known {
 			w.place.Damaged = append(w.place.Damaged, Damage{Database: db.Name, OID: index.OID, Index: index.Name, Message: found.damage})
 		}
 	case found.whole:
-		w.place.Checked++
+		w.place.Now.Checked++
 	case !found.gone:
-		w.place.Skipped++
+		skip(why(found.err, w.Limits))
 	}
 	w.save()
 }
 
-// result of one check. Without any of these, the index could not be checked now.
+// result of one check. Without any of whole, gone and damage, the index could not be checked now.
 type result struct {
 	whole, gone bool
 	damage      string // in PostgreSQL's words
+	err         error
 }
 
 // checker has amcheck in a session.
@@ -284,8 +342,8 @@ type checker struct {
 	savepoints bool
 }
 
-// ownSchema is where amcheck is while it is needed.
-const ownSchema = "howdah_amcheck"
+// ownSchema is where amcheck is while it is needed. Nobody can know its name and create it first.
+func ownSchema() string { return "howdah_amcheck_" + strings.ToLower(rand.Text()) }
 
 // amcheckQuery says where amcheck is, whether only superusers can put something else there, and whether it is available. We call it as a
 // superuser: whoever owns its schema could drop the one while a turn goes on, and give another function its name. Since PostgreSQL 15, public
@@ -314,14 +372,15 @@ func (w *Walker) begin(ctx context.Context, conn *pgx.Conn) (c *checker, end fun
 		c.query = fmt.Sprintf(c.query, schema)
 		return c, func() {}, nil
 	}
-	bring := "CREATE EXTENSION amcheck SCHEMA " + ownSchema
+	own := ownSchema()
+	bring := "CREATE EXTENSION amcheck SCHEMA " + own
 	if schema != "" {
-		bring = "ALTER EXTENSION amcheck SET SCHEMA " + ownSchema
+		bring = "ALTER EXTENSION amcheck SET SCHEMA " + own
 	}
-	c.query, c.savepoints = fmt.Sprintf(c.query, ownSchema), true
+	c.query, c.savepoints = fmt.Sprintf(c.query, own), true
 	// No event trigger of the database runs for it, and nobody else ever sees the schema.
 	for _, statement := range []string{
-		"BEGIN READ WRITE", "SET LOCAL session_replication_role = replica", "CREATE SCHEMA " + ownSchema, bring,
+		"BEGIN READ WRITE", "SET LOCAL session_replication_role = replica", "CREATE SCHEMA " + own, bring,
 	} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return nil, nil, err
@@ -346,14 +405,14 @@ func (c *checker) twice(ctx context.Context, oid uint32) result {
 func (c *checker) check(ctx context.Context, oid uint32) result {
 	there := false
 	if err := c.conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_class WHERE oid = $1)", oid).Scan(&there); err != nil {
-		return result{}
+		return result{err: err}
 	}
 	if !there {
 		return result{gone: true}
 	}
 	if c.savepoints {
 		if _, err := c.conn.Exec(ctx, "SAVEPOINT one"); err != nil {
-			return result{}
+			return result{err: err}
 		}
 	}
 	_, err := c.conn.Exec(ctx, c.query, oid)
@@ -372,5 +431,5 @@ func judge(err error) result {
 	case errors.As(err, &fault) && (fault.Code == "XX001" || fault.Code == "XX002"): // data_corrupted, index_corrupted
 		return result{damage: fault.Message}
 	}
-	return result{}
+	return result{err: err}
 }

@@ -24,6 +24,8 @@ type Deep struct {
 	// Database and Index that amcheck found damaged first, in its words, of so many; empty: none.
 	Database, Index, Damage string
 	DamagedIndexes          int
+	// Unchecked says what the last round through all indexes has missed; empty: nothing.
+	Unchecked string
 }
 
 // Damaged says whether data of the instance are.
@@ -32,7 +34,7 @@ func (d Deep) Damaged() bool { return d.ChecksumFailures > 0 || d.Index != "" }
 // JudgeDeep says what is found, at most one finding of each reason.
 func JudgeDeep(d Deep) []agentapi.LoadFinding {
 	var found []agentapi.LoadFinding
-	for _, rule := range []func(Deep) *agentapi.LoadFinding{damage, name, service, apiClock, peerCertificate} {
+	for _, rule := range []func(Deep) *agentapi.LoadFinding{damage, unchecked, name, service, apiClock, peerCertificate} {
 		if finding := rule(d); finding != nil {
 			found = append(found, *finding)
 		}
@@ -66,6 +68,19 @@ func replicaDamaged(d Deep, evidence string) *agentapi.LoadFinding {
 		Reason:   agentapi.FindingReplicaDamaged,
 		Evidence: fmt.Sprintf("On the replica %s: %s", d.Instance, evidence),
 		Advice:   `Look at the disk of its node, and clone it again: spec.reinit: {instance: shop-1, token: a}.`,
+	}
+}
+
+// unchecked is for the primary: a replica can only check databases that have amcheck.
+func unchecked(d Deep) *agentapi.LoadFinding {
+	if d.Replica || d.Unchecked == "" {
+		return nil
+	}
+	return &agentapi.LoadFinding{
+		Reason:   agentapi.FindingChecksIncomplete,
+		Evidence: fmt.Sprintf("On the primary %s: %s", d.Instance, d.Unchecked),
+		Advice: `Remove the cause, or check them with pg_amcheck at a quiet time. Until a round checks everything, no damaged replica is cloned automatically: ` +
+			`the primary might be damaged, too.`,
 	}
 }
 

@@ -19,11 +19,13 @@ func TestADeepCheckFindsWhatItHasSeen(t *testing.T) {
 		"checksums of a replica":   {Deep{Replica: true, ChecksumFailures: 3}, agentapi.FindingReplicaDamaged, "shop-1: PostgreSQL has read 3 pages"},
 		"an index of a replica": {Deep{Replica: true, Database: "shop", Index: "public.a", Damage: "item order", DamagedIndexes: 2}, agentapi.FindingReplicaDamaged,
 			"index public.a in database shop: item order. 1 more"},
-		"an index of the primary": {Deep{Database: "shop", Index: "public.a", Damage: "item order"}, agentapi.FindingIndexDamaged, "On the primary shop-1"},
-		"a name":                  {Deep{Service: "shop-rw.demo.svc", NameError: "no such host"}, agentapi.FindingServiceNotResolved, "can't resolve shop-rw.demo.svc: no such host."},
-		"the Service":             {Deep{Service: "shop-rw.demo.svc", ServiceError: "it times out"}, agentapi.FindingServiceUnreachable, "three times in a row: it times out."},
-		"a clock":                 {Deep{ClockAhead: -90 * time.Second}, agentapi.FindingClockSkew, "about 1m30s behind that of the Kubernetes API server"},
-		"a certificate":           {Deep{Certificate: now.AddDate(0, 0, 3)}, agentapi.FindingCertificateExpires, "2026-03-06"},
+		"an index of the primary":      {Deep{Database: "shop", Index: "public.a", Damage: "item order"}, agentapi.FindingIndexDamaged, "On the primary shop-1"},
+		"a part that nobody checked":   {Deep{Unchecked: "Not all."}, agentapi.FindingChecksIncomplete, "On the primary shop-1: Not all."},
+		"a replica that checks little": {Deep: Deep{Replica: true, Unchecked: "Not all."}},
+		"a name":                       {Deep{Service: "shop-rw.demo.svc", NameError: "no such host"}, agentapi.FindingServiceNotResolved, "can't resolve shop-rw.demo.svc: no such host."},
+		"the Service":                  {Deep{Service: "shop-rw.demo.svc", ServiceError: "it times out"}, agentapi.FindingServiceUnreachable, "three times in a row: it times out."},
+		"a clock":                      {Deep{ClockAhead: -90 * time.Second}, agentapi.FindingClockSkew, "about 1m30s behind that of the Kubernetes API server"},
+		"a certificate":                {Deep{Certificate: now.AddDate(0, 0, 3)}, agentapi.FindingCertificateExpires, "2026-03-06"},
 	} {
 		test.At, test.Instance = now, "shop-1"
 		found := JudgeDeep(test.Deep)

@@ -12,6 +12,7 @@ var (
 	checkDamaged   = describe("check_damaged", "1 while pages or indexes of the instance are known to be damaged. Those of a primary that only PostgreSQL has noticed are in the finding ChecksumFailures.")
 	checkedIndexes = describe("check_indexes", "Indexes of the present round through all databases, by result: checked or skipped, because it takes too long or somebody has locked them.", "result")
 	checkRound     = describe("check_round_timestamp_seconds", "When the last round through the indexes of all databases ended, in seconds since 1970; 0: none has ended yet.")
+	checkMissed    = describe("check_round_missed", "What that round could not check, by kind: databases, or indexes of others. It says nothing of these.", "kind")
 	clockAhead     = describe("check_clock_ahead_seconds", "How far the clock of the node is ahead of that of the API server, to about a second; negative: it is behind.")
 )
 
@@ -28,6 +29,8 @@ func checks(c *agentapi.Checks, gauge func(desc *prometheus.Desc, value float64,
 	gauge(checkedIndexes, float64(c.IndexesChecked), "checked")
 	gauge(checkedIndexes, float64(c.IndexesSkipped), "skipped")
 	gauge(checkRound, seconds(c.RoundEnded))
+	gauge(checkMissed, float64(c.RoundMissedDatabases), "databases")
+	gauge(checkMissed, float64(c.RoundSkippedIndexes), "indexes")
 	if _, asked := c.Done[agentapi.CheckClock]; asked {
 		gauge(clockAhead, c.ClockAheadSeconds)
 	}

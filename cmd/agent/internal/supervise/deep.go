@@ -14,6 +14,7 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/deepcheck"
 	"howdah.dev/howdah/cmd/agent/internal/findings"
+	"howdah.dev/howdah/cmd/agent/internal/replicate"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -23,6 +24,7 @@ const (
 	deepInterval = 10 * time.Minute // between two turns, half as much to half as much more
 	deepRetry    = time.Minute      // after a try that failed, until it counts
 	deepFailures = 3                // in a row that count
+	turnsInRest  = 144              // between two rounds through all indexes: a day
 	commitTime   = 15 * time.Second // that a commit through the Service may take
 	placeFile    = "checks.json"    // on the volume
 )
@@ -38,6 +40,7 @@ type deepChecks struct {
 	done          map[string]agentapi.Check
 	seen          findings.Deep
 	name, service streak
+	committed     replicate.Committed
 }
 
 // streak of failures.
@@ -68,7 +71,7 @@ func newDeepChecks(s *shared, copy *adopted, primary bool) *deepChecks {
 	d := &deepChecks{shared: s, copy: copy, primary: primary, done: map[string]agentapi.Check{}}
 	d.walker = &deepcheck.Walker{
 		Server: s.server, File: filepath.Join(string(s.Volume), placeFile), Copy: copy.generation.ID, Primary: primary,
-		Limits: deepcheck.ReplicaLimits, Now: time.Now, Log: s.Log,
+		Limits: deepcheck.ReplicaLimits, Rest: turnsInRest * cmp.Or(s.DeepChecks, deepInterval), Now: time.Now, Log: s.Log,
 	}
 	if primary {
 		d.walker.Limits = deepcheck.PrimaryLimits
@@ -151,9 +154,11 @@ func (d *deepChecks) turn(ctx context.Context) {
 		first := place.Damaged[0]
 		d.seen.Index, d.seen.Database, d.seen.Damage = first.Index, first.Database, first.Message
 	}
+	d.seen.Unchecked = place.Last.Unchecked()
 	checks := &agentapi.Checks{
 		Found: d.told.Renew(findings.JudgeDeep(d.seen), d.seen.At), Damaged: d.seen.Damaged(), Done: map[string]agentapi.Check{},
-		IndexesChecked: place.Checked, IndexesSkipped: place.Skipped, RoundEnded: place.RoundEnded, ClockAheadSeconds: d.seen.ClockAhead.Seconds(),
+		IndexesChecked: place.Now.Checked, IndexesSkipped: place.Now.Skipped, ClockAheadSeconds: d.seen.ClockAhead.Seconds(),
+		RoundEnded: place.Last.Ended, RoundWhole: place.Last.Whole(), RoundSkippedIndexes: place.Last.Skipped, RoundMissedDatabases: place.Last.Databases,
 	}
 	for name, check := range d.done {
 		checks.Done[name] = check
@@ -223,7 +228,7 @@ func (d *deepChecks) checkService(ctx context.Context) {
 	if _, answers := d.election.Leader(); err != nil || d.primary || !answers {
 		return
 	}
-	err = d.replicateInstance(d.copy.generation.MajorVersion, d.copy.binDir, d.copy.paths).Commit(asking, *service)
+	err = d.replicateInstance(d.copy.generation.MajorVersion, d.copy.binDir, d.copy.paths).Commit(asking, *service, &d.committed, max(0, d.latest.config().Instances-2))
 	if _, answers := d.election.Leader(); ctx.Err() != nil || err != nil && !answers {
 		return
 	}

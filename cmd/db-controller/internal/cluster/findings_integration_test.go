@@ -43,7 +43,7 @@ func TestADamagedReplicaIsClonedByItselfAndThePrimaryNever(t *testing.T) {
 	damaged := "shop-0"
 	l.kube.set(func(s *standIn) {
 		s.answer = func(status *agentapi.Status) {
-			status.Findings, status.Checks = &agentapi.Findings{}, &agentapi.Checks{RoundEnded: time.Now()}
+			status.Findings, status.Checks = &agentapi.Findings{}, &agentapi.Checks{RoundEnded: time.Now(), RoundWhole: true}
 			if status.Pod == damaged && len(s.reinits[damaged]) == 0 {
 				status.Checks = &agentapi.Checks{Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages.", Advice: "Look."}}}
 			}

@@ -19,7 +19,10 @@ const (
 
 // onlyOfChecks are the reasons that only deep checks find, of whatever instance, and alsoOfChecks those that the primary finds, too.
 var (
-	onlyOfChecks = []string{v1alpha1.ReasonIndexDamaged, v1alpha1.ReasonReplicaDamaged, v1alpha1.ReasonServiceUnreachable, v1alpha1.ReasonServiceNotResolved}
+	onlyOfChecks = []string{
+		v1alpha1.ReasonIndexDamaged, v1alpha1.ReasonReplicaDamaged, v1alpha1.ReasonChecksIncomplete,
+		v1alpha1.ReasonServiceUnreachable, v1alpha1.ReasonServiceNotResolved,
+	}
 	alsoOfChecks = []string{v1alpha1.ReasonClockSkew, v1alpha1.ReasonCertificateExpires}
 )
 

@@ -126,8 +126,11 @@ func primaryDamaged(o *observed.Cluster) string {
 	if counted || primary.Checks.Damaged {
 		return "The primary shows damage, too, so that a clone of it may be no better. Find out which of them is whole, and restore a backup if none is."
 	}
-	if primary.Checks.RoundEnded.IsZero() {
+	switch {
+	case primary.Checks.RoundEnded.IsZero():
 		return "The check of the primary has not reached all indexes yet."
+	case !primary.Checks.RoundWhole: // by what it skipped, the primary may be the damaged one
+		return "The last check of the primary did not reach all indexes, so nobody knows whether it is whole: see the finding ChecksIncomplete, and check the primary with pg_amcheck."
 	}
 	return ""
 }

@@ -19,7 +19,7 @@ func damages(instances ...string) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {
 		o.Agents["shop-0"].Findings = &agentapi.Findings{}
 		for _, agent := range o.Agents {
-			agent.Checks = &agentapi.Checks{RoundEnded: o.Now}
+			agent.Checks = &agentapi.Checks{RoundEnded: o.Now, RoundWhole: true}
 		}
 		for _, name := range instances {
 			o.Agents[name].Checks = &agentapi.Checks{RoundEnded: o.Now, Damaged: true, Found: []agentapi.LoadFinding{{Reason: agentapi.FindingReplicaDamaged, Evidence: "3 pages."}}}
@@ -67,6 +67,9 @@ func TestWhichDamagedReplicaIsClonedByItself(t *testing.T) {
 		"a primary that wasn't checked wholly": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
 			o.Agents["shop-0"].Checks = &agentapi.Checks{}
 		}), "shop-1", "has not reached all indexes yet"},
+		"a primary of which something was missed": {observedtest.All(damages("shop-1"), func(o *observed.Cluster) {
+			o.Agents["shop-0"].Checks = &agentapi.Checks{RoundEnded: o.Now}
+		}), "shop-1", "nobody knows whether it is whole"},
 		"one of which none streams":               {observedtest.All(damages("shop-1"), silent("shop-1", "shop-2")), "shop-1", "No other replica streams."},
 		"a delayed one":                           {observedtest.All(damages("shop-1"), delays("shop-1")), "shop-1", "It is a delayed replica"},
 		"beside a delayed one":                    {observedtest.All(damages("shop-1"), delays("shop-2")), "shop-1", "shop-1 is the only replica that streams"},
