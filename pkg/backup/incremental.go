@@ -82,14 +82,17 @@ func (w *writing) reuse(ctx context.Context, parent *base, entries []*entry) err
 	return nil
 }
 
-// nameKept counts the names of the packs that are kept. errUnsuitable: with those that may be written there are too many for a header.
+// nameKept counts the names of the packs that are kept, and of the backups that wrote them. errUnsuitable: with those that may be written
+// there are too many for a header.
 func (w *writing) nameKept(parent *base, entries []*entry) error {
-	kept, names, bytes := map[uint32]bool{}, int64(0), int64(0)
+	kept, packs, bytes, writers := map[uint32]bool{}, int64(0), int64(0), names{}
+	err := writers.add(w.opts.ID)
 	for _, e := range entries {
 		for _, part := range e.kept {
 			if at := part.Frame.Pack; !kept[at] {
 				kept[at] = true
-				names += namesOf(parent.Packs[at : at+1])
+				packs += namesOf(parent.Packs[at : at+1])
+				err = cmp.Or(err, writers.add(parent.Packs[at].Backup))
 			}
 		}
 		for from, to := range e.wanted() {
@@ -98,10 +101,13 @@ func (w *writing) nameKept(parent *base, entries []*entry) error {
 	}
 	own := bytes/max(w.fit.packSize-w.fit.frame, w.fit.packSize/2) + 2 // if nothing of it compresses
 	most := cmp.Or(w.opts.mostNames, maxHeader-headerRoom)
-	if names+own*w.packer.nameSize() > most {
+	if err != nil {
+		return unsuitable("an incremental backup would point at the packs of more than %d older backups, and no reader takes the names of so many", len(writers.all)-1)
+	}
+	if packs+own*w.packer.nameSize() > most {
 		return unsuitable("the header of an incremental backup has no room for the names of %d packs of older backups, and of up to %d of its own", len(kept), own)
 	}
-	w.packer.names = names
+	w.packer.names = packs
 	return nil
 }
 

@@ -14,7 +14,7 @@ const (
 	maxHeader   = 64 << 20  // the header as JSON
 	maxBody     = 64 << 30  // the list of files as JSON
 	maxLine     = 512 << 20 // one file of it
-	maxSecrets  = 1 << 12
+	maxSecrets  = 1 << 12   // with logins
 	// maxWindow is more than what the streams of a manifest look back on: a reader has to keep as much.
 	maxWindow = 16 << 20
 	// Stored bytes may expand to plainRoom and to this many times as much, which is far more than a manifest does: a bucket is not
@@ -54,6 +54,9 @@ func checkHeaderSize(header, stored int) error {
 // checkRest refuses a header that has more apart from its packs than a reader takes.
 func checkRest(h Header, most int) error {
 	h.Packs = nil
+	if n := len(h.Cluster.Secrets); n > maxSecrets {
+		return fmt.Errorf("%w: there are %d Secrets with logins of the PostgresCluster, and a reader takes %d at most", ErrTooLarge, n, maxSecrets)
+	}
 	rest, err := json.Marshal(h)
 	if err == nil && len(rest) > most {
 		err = fmt.Errorf("%w: what is recorded of the PostgresCluster and its Secrets has %d KiB, and a reader takes %d KiB of it at most", ErrTooLarge, len(rest)>>10, most>>10)

@@ -86,15 +86,48 @@ func TestABackupThatNobodyCouldReadIsRefusedBeforeItIsCommitted(t *testing.T) {
 }
 
 func TestWhatNobodyCouldReadIsRefusedBeforeAnythingIsUploaded(t *testing.T) {
-	store := mem.New()
-	from := source(t, store, pgdata(t))
-	from.Cluster.Object = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`)
-	if _, err := Write(t.Context(), store, from, Options{ID: "b1"}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a record of two MiB: %v", err)
+	for name, test := range map[string]struct {
+		change func(*Cluster)
+		says   string
+	}{
+		"a record of two MiB": {func(c *Cluster) { c.Object = json.RawMessage(`"` + strings.Repeat("x", 2<<20) + `"`) }, "what is recorded of the PostgresCluster"},
+		"very many logins": {func(c *Cluster) {
+			for i := range 4097 {
+				c.Secrets = append(c.Secrets, Secret{Purpose: SecretRole, Name: fmt.Sprint("shop-role-", i)})
+			}
+		}, "4097 Secrets with logins"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := mem.New()
+			from := source(t, store, pgdata(t))
+			test.change(&from.Cluster)
+			if _, err := Write(t.Context(), store, from, Options{ID: "b1"}); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v", err)
+			}
+			if all := keys(t, store); contains(all, "/b1/") {
+				t.Errorf("uploaded was %v", all)
+			}
+		})
 	}
-	for _, key := range keys(t, store) {
-		if strings.Contains(key, "/packs/") {
-			t.Errorf("%s was uploaded", key)
+}
+
+// An incremental backup that pointed at the packs of so many would be refused by every reader, and its writer, after the upload.
+func TestAFullBackupIsMadeWhereAnIncrementalOneWouldPointAtThePacksOfTooMany(t *testing.T) {
+	for backups, fits := range map[int]bool{10_000: true, 30_000: false} {
+		w := &writing{opts: Options{ID: "new"}, attempt: "a1", packer: &packer{header: packHeader{Backup: "new"}, attempt: "a1"}, fit: Options{}.fit(1 << 40)}
+		parent, kept, read := &base{Manifest: &Manifest{}}, &entry{}, names{}
+		for i := range backups {
+			parent.Packs = append(parent.Packs, Pack{Backup: fmt.Sprintf("%s-%06d", strings.Repeat("shop", 20), i), Name: "a-000001", Size: 1})
+			kept.kept = append(kept.kept, Part{Frame: &Frame{Pack: uint32(i)}})
+		}
+		err := w.nameKept(parent, []*entry{kept})
+		for _, pack := range parent.Packs {
+			if errRead := read.add(pack.Backup); errRead != nil && err == nil {
+				t.Fatalf("%d: it would be written, and reading says %v", backups, errRead)
+			}
+		}
+		if (err == nil) != fits || err != nil && !errors.Is(err, errUnsuitable) {
+			t.Errorf("%d backups: %v", backups, err)
 		}
 	}
 }
