@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"time"
@@ -379,37 +378,4 @@ func removeOldPacks(ctx context.Context, store objstore.Store, lineage, id strin
 	}
 	err := remove()
 	return freed, err
-}
-
-// SweepOrphans removes the packs that no manifest points at and that were put before a time: what writers and deleters
-// that were killed have left. It returns the ids whose packs it removed, and the bytes of them.
-//
-// As with Delete, nobody may be writing a backup of the lineage meanwhile.
-func SweepOrphans(ctx context.Context, store objstore.Store, lineage string, before time.Time) ([]string, int64, error) {
-	if err := layout.CheckName("lineage", lineage); err != nil {
-		return nil, 0, err
-	}
-	if err := dropClaims(ctx, store, lineage, "", before); err != nil {
-		return nil, 0, err
-	}
-	swept, total := names{}, int64(0)
-	err := eachRangeOfPacks(func(used *usedPacks) error {
-		return eachUsed(ctx, store, lineage, "", used.add)
-	}, func(used *usedPacks) error {
-		for id, err := range store.Folders(ctx, layout.PacksPrefix(lineage)) {
-			if err != nil {
-				return err
-			}
-			freed, err := removeOldPacks(ctx, store, lineage, id, used, before)
-			total += freed
-			if freed > 0 {
-				_ = swept.add(id)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return slices.Sorted(maps.Keys(swept.all)), total, err
 }

@@ -101,7 +101,12 @@ type usedPacks struct {
 
 // eachRangeOfPacks calls fill and then do with the used packs of one range of numbers after the other.
 func eachRangeOfPacks(fill, do func(*usedPacks) error) error {
-	used := &usedPacks{packNumbers: newPackNumbers()}
+	return eachRangeOfPacksFrom(newPackNumbers(), fill, do)
+}
+
+// eachRangeOfPacksFrom is eachRangeOfPacks from one range on.
+func eachRangeOfPacksFrom(numbers packNumbers, fill, do func(*usedPacks) error) error {
+	used := &usedPacks{packNumbers: numbers}
 	for more := true; more; more = used.next(len(used.all)) {
 		used.all, used.sorted = used.all[:0], 0
 		if err := fill(used); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +95,47 @@ func TestWhatALongHistoryNoLongerUsesIsDeleted(t *testing.T) {
 	must(t, store.Put(t.Context(), layout.PackKey(testLineage, "b2", "x-000077"), []byte("xy"), objstore.PutOptions{}))
 	if _, err := Committed(t.Context(), store, testLineage, "b2"); !errors.Is(err, objstore.ErrNotFound) {
 		t.Errorf("a pack is too long: %v", err)
+	}
+}
+
+// TestASweepThatIsEndedGoesOnWhereItEnded, so that it comes to its end however little time each run has.
+func TestASweepThatIsEndedGoesOnWhereItEnded(t *testing.T) {
+	fewPacksAtATime(t)
+	store, old := mem.New(), time.Now().Add(time.Hour)
+	b1 := fullManifest("b1")
+	b1.Packs = somePacks("b1", 20)
+	putManifest(t, store, b1)
+	for _, packs := range []Packs{b1.Packs, somePacks("gone1", 20), somePacks("gone2", 20), somePacks("gone3", 20)} {
+		for _, pack := range packs {
+			must(t, store.Put(t.Context(), layout.PackKey(testLineage, pack.Backup, pack.Name), []byte("x"), objstore.PutOptions{}))
+		}
+	}
+	sweep, freed, runs, errEnded := &Sweep{}, int64(0), 0, errors.New("ended")
+	for err := errEnded; err != nil; runs++ {
+		if runs > 100 {
+			t.Fatal("it comes to no end")
+		}
+		folders := 0
+		ended := fault.New(store, fault.Plan{Before: func(call fault.Call) error {
+			if call.Op == "list" && strings.Contains(call.Key, "/packs/") {
+				folders++
+			}
+			if folders > 2 { // a run has the time for two
+				return errEnded
+			}
+			return nil
+		}})
+		var bytes int64
+		_, bytes, err = sweep.Run(t.Context(), ended, testLineage, old)
+		if freed += bytes; err != nil && !errors.Is(err, errEnded) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Committed(t.Context(), store, testLineage, "b1"); err != nil || freed != 60 || runs < 4 {
+		t.Errorf("freed %d packs in %d runs; %v", freed, runs, err)
+	}
+	if again, freed, err := sweep.Run(t.Context(), store, testLineage, old); len(again) > 0 || freed > 0 || err != nil {
+		t.Errorf("the next one sweeps %d bytes of %v, %v", freed, again, err)
 	}
 }
 
