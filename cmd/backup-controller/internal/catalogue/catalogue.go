@@ -5,7 +5,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base32"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type Entry struct {
 // returns a sentence, or nothing where there is nothing to say.
 func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupRepository, entries []Entry, there []v1alpha1.Backup, going map[v1alpha1.FoundBackup]bool) (string, error) {
 	wanted, more := Choose(repo, entries, there, going)
-	have := map[v1alpha1.FoundBackup]bool{}
+	have, inTheWay := map[v1alpha1.FoundBackup]bool{}, []*takenError(nil)
 	for i := range there {
 		object := &there[i]
 		if !made(object, repo) {
@@ -57,17 +58,54 @@ func Sync(ctx context.Context, writer client.Client, repo *v1alpha1.BackupReposi
 		if have[where] {
 			continue
 		}
-		if err := writer.Create(ctx, object(repo, where, entry)); err != nil && !apierrors.IsAlreadyExists(err) {
+		err := create(ctx, writer, object(repo, where, entry))
+		if taken := (*takenError)(nil); errors.As(err, &taken) {
+			inTheWay = append(inTheWay, taken)
+		} else if err != nil {
 			return "", fmt.Errorf("create a Backup for what was found: %w", err)
 		}
 	}
-	switch {
-	case more > 0:
-		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. %d of them have one now: the newest, and those that spec.retention deletes next.", len(wanted)+more, len(wanted)), nil
-	case len(wanted) > 0:
-		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. All of them have one now.", len(wanted)), nil
+	return describe(len(wanted), more, inTheWay), nil
+}
+
+// takenError is an object that has the name of another.
+type takenError struct {
+	name  string
+	where v1alpha1.FoundBackup // what the other is of
+}
+
+func (e *takenError) Error() string {
+	return fmt.Sprintf("Backup %s is not that of backup %s in lineage %s, which has none for this reason. Create the former under another name.", e.name, e.where.ID, e.where.Lineage)
+}
+
+// create makes an object. One that has its name counts only if it is of the same backup.
+func create(ctx context.Context, writer client.Client, made *v1alpha1.Backup) error {
+	err := writer.Create(ctx, made.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return "", nil
+	there := &v1alpha1.Backup{}
+	if err := client.IgnoreNotFound(writer.Get(ctx, client.ObjectKeyFromObject(made), there)); err != nil {
+		return err
+	}
+	if there.Name == "" || there.Spec.Found != nil && *there.Spec.Found == *made.Spec.Found {
+		return nil // the cache lags
+	}
+	return &takenError{made.Name, *made.Spec.Found}
+}
+
+// describe says in a sentence what has an object.
+func describe(wanted, more int, inTheWay []*takenError) string {
+	have := wanted - len(inTheWay)
+	switch {
+	case len(inTheWay) > 0:
+		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. %d of them have one now. %v", wanted+more, have, inTheWay[0])
+	case more > 0:
+		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. %d of them have one now: the newest, and those that spec.retention deletes next.", wanted+more, wanted)
+	case wanted > 0:
+		return fmt.Sprintf("The bucket holds %d backups that had no Backup object. All of them have one now.", wanted)
+	}
+	return ""
 }
 
 // Choose says which entries shall have an object that is made here, and how many more there are. Those that are to be deleted next, which is
@@ -158,13 +196,13 @@ func clusterOf(entry Entry) string {
 	return entry.Cluster
 }
 
-// Name is always the same for one backup in one repository: the cluster, the time, and something of repository, lineage and id. A bucket may
-// be a copy of another. Objects from before the repository counted keep their names.
+// Name is always the same for one backup in one repository: the cluster, the time, and 80 bits of repository, lineage and id. A bucket may be a
+// copy of another, and whoever can write to it can try ids. Objects that were made when names had less of it keep them.
 func Name(repository string, entry Entry) string {
 	sum := sha256.Sum256([]byte(repository + "/" + entry.Lineage + "/" + entry.ID))
 	cluster := "found"
 	if name := clusterOf(entry); name != "" {
-		cluster = strings.TrimRight(name[:min(len(name), 28)], "-.")
+		cluster = strings.TrimRight(name[:min(len(name), 20)], "-.")
 	}
-	return fmt.Sprintf("%s-%s-%s", cluster, strings.ToLower(entry.Stopped.UTC().Format("20060102T150405Z")), hex.EncodeToString(sum[:4]))
+	return fmt.Sprintf("%s-%s-%s", cluster, strings.ToLower(entry.Stopped.UTC().Format("20060102T150405Z")), strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10])))
 }

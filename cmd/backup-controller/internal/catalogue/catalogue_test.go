@@ -187,8 +187,44 @@ func TestACopiedBucketHasObjectsOfItsOwn(t *testing.T) {
 	}
 }
 
+// Whoever can write to a bucket can try IDs until a backup gets the name of another. Of a name of 32 bits they need seconds.
+func TestANameHasTooManyBitsToFindAnIDThatGetsIt(t *testing.T) {
+	seen := map[string]string{}
+	for i := range 300_000 { // of 32 bits, ten pairs would be the same
+		id := fmt.Sprint("b", i)
+		name := Name("minio", entry(id, 0, true))
+		if seen[name] != "" {
+			t.Fatalf("%s and %s are %s", seen[name], id, name)
+		}
+		seen[name] = id
+	}
+}
+
+// TestAnObjectOfAnotherBackupIsNotTakenForThatOfThisOne, whoever has given it this name.
+func TestAnObjectOfAnotherBackupIsNotTakenForThatOfThisOne(t *testing.T) {
+	minio := repo(func(*v1alpha1.BackupRepositorySpec) {})
+	other := object(minio, v1alpha1.FoundBackup{Repository: "minio", Lineage: "7-g1", ID: "other"}, entry("b1", 0, true))
+	byHand := other.DeepCopy()
+	byHand.Spec.Found, byHand.Labels = nil, nil
+	for name, taken := range map[string]*v1alpha1.Backup{"it was found": other, "it was created by hand": byHand} {
+		api := fakeapi.New(taken.DeepCopy())
+		there := &v1alpha1.BackupList{}
+		if err := api.List(t.Context(), there); err != nil {
+			t.Fatal(err)
+		}
+		said, err := Sync(t.Context(), api, minio, []Entry{entry("b1", 0, true), entry("other", 0, true)}, there.Items, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "Backup " + taken.Name + " is not that of backup b1 in lineage 7-g1, which has none for this reason. Create the former under another name."
+		if !strings.Contains(said, want) || strings.Contains(said, "All of them") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
 func TestNamesCanBeReadAndAreAlwaysTheSameAndShortEnough(t *testing.T) {
-	if got := Name("minio", entry("b1", 0, true)); got != "shop-20260304t050607z-3b28c3d5" {
+	if got := Name("minio", entry("b1", 0, true)); got != "shop-20260304t050607z-hmumhvojkawkmybe" {
 		t.Errorf("got %s", got)
 	}
 	for _, cluster := range []string{"", "a", "Evil!", "ünï", "-a", strings.Repeat("a", 300), "a-cluster-with-a-name-that-is-far.too-long-for-anybody-to-read"} {
