@@ -3,15 +3,20 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"howdah.dev/howdah/cmd/howdah-backup/internal/display"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/lookup"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
+	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/objstore"
 )
 
@@ -52,7 +57,7 @@ func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes b
 			return err
 		}
 	}
-	freed, errDelete := backup.Delete(ctx, store, name.Lineage, name.ID)
+	freed, errDelete := deleteLocked(ctx, store, name, gone)
 	switch {
 	case errDelete != nil:
 		return errDelete
@@ -62,6 +67,61 @@ func (a *app) delete(ctx context.Context, store objstore.Store, id string, yes b
 		return a.writeJSON(deleted{Lineage: name.Lineage, ID: name.ID, FreedBytes: freed})
 	}
 	fmt.Fprintf(a.out, "Deleted %s and freed %s.\n", name, display.Bytes(freed))
+	return nil
+}
+
+// deleteLocked deletes a backup, or what is left of one, while nobody else deletes from its lineage.
+func deleteLocked(ctx context.Context, store objstore.Store, name lookup.Name, gone bool) (freed int64, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a host without a name"
+	}
+	until, unlock, err := bucketlock.Lock(ctx, store, name.Lineage, bucketlock.Holder{
+		ID: "howdah-backup-" + strings.ToLower(rand.Text()), Name: fmt.Sprintf("howdah-backup delete %s on %s", name.ID, host),
+	})
+	if errors.Is(err, bucketlock.ErrHeld) {
+		return 0, fmt.Errorf("nothing was deleted: %w; run the command again then", err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	if gone {
+		if err := abandoned(ctx, store, name); err != nil {
+			return 0, err
+		}
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, until, errors.New("the deletion took too long; run the command again to finish it"))
+	defer cancel()
+	if freed, err = backup.Delete(ctx, store, name.Lineage, name.ID); err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return freed, err
+}
+
+// quiet is for how long nothing may have been written under the ID of a backup that has no manifest: else it may be being written.
+const quiet = time.Hour
+
+// abandoned refuses what may be a backup that is being written. The lock tells what time it is in the bucket.
+func abandoned(ctx context.Context, store objstore.Store, name lookup.Name) error {
+	now, last := time.Time{}, time.Time{}
+	for prefix, latest := range map[string]*time.Time{
+		layout.DeletionsPrefix(name.Lineage): &now, layout.BackupPacksPrefix(name.Lineage, name.ID): &last,
+		layout.ClaimKey(name.Lineage, name.ID, ""): &last,
+	} {
+		for info, err := range store.List(ctx, prefix, "") {
+			if err != nil {
+				return err
+			}
+			if info.Modified.After(*latest) {
+				*latest = info.Modified
+			}
+		}
+	}
+	if now.Sub(last) < quiet {
+		return fmt.Errorf("nothing was deleted: backup %s has no manifest, and its data was written at %s, so it may still be being written; if it is not, run the command again after %s",
+			name, last.UTC().Format(time.RFC3339), last.Add(quiet).UTC().Format(time.RFC3339))
+	}
 	return nil
 }
 

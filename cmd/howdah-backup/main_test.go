@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"howdah.dev/howdah/cmd/howdah-backup/internal/sample"
 	"howdah.dev/howdah/cmd/howdah-backup/internal/walget"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
 	"howdah.dev/howdah/pkg/backup/wal"
 	"howdah.dev/howdah/pkg/objstore"
 	"howdah.dev/howdah/pkg/objstore/folder"
@@ -410,8 +412,39 @@ func TestABackupIsDeletedWhenThatIsMeant(t *testing.T) {
 	if out := b.wants(exitDone, nil, "list"); strings.Contains(out, "shop-first") || !strings.Contains(out, "shop-second") {
 		t.Error(out)
 	}
+}
+
+func TestWhatAnInterruptedDeletionLeftIsDeletedUnlessItMayBeBeingWritten(t *testing.T) {
+	b := shop(t)
 	must(t, b.store.Delete(t.Context(), "lineages/"+sample.Lineage+"/backups/shop-second/manifest.zst"))
+	pack := b.packs("shop-second")
+	b.wants(exitFailed, []string{"nothing was deleted", "so it may still be being written", "run the command again after"}, "delete", sample.Lineage+"/shop-second", "--yes")
+	if _, err := b.store.Stat(t.Context(), pack); err != nil {
+		t.Error(err)
+	}
+	old := time.Now().Add(-61 * time.Minute)
+	must(t, filepath.WalkDir(filepath.Join(b.dir, "lineages", sample.Lineage, "packs"), func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, old, old))
+	}))
 	b.wants(exitDone, []string{`"freedBytes"`}, "delete", sample.Lineage+"/shop-second", "--yes", "-o", "json")
+	if _, err := b.store.Stat(t.Context(), pack); !errors.Is(err, objstore.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsDeletedWhileSomebodyElseDeletesFromTheLineage(t *testing.T) {
+	b := shop(t)
+	_, unlock, err := bucketlock.Lock(t.Context(), b.store, sample.Lineage, bucketlock.Holder{ID: "r", Name: "The backup-controller for BackupRepository demo/minio"})
+	must(t, err)
+	b.wants(exitFailed, []string{
+		"nothing was deleted: The backup-controller for BackupRepository demo/minio deletes from lineage " + sample.Lineage + " since", "run the command again then",
+	}, "delete", "shop-first", "--yes")
+	b.wants(exitDone, []string{"shop-first"}, "list")
+	unlock()
+	b.wants(exitDone, []string{"Deleted " + sample.Lineage + "/shop-first"}, "delete", "shop-first", "--yes")
+	for info, err := range b.store.List(t.Context(), "deletions/", "") {
+		t.Errorf("left is %v, %v", info, err)
+	}
 }
 
 func TestASignalEndsACommandAsShellsExpect(t *testing.T) {

@@ -65,3 +65,9 @@ func ClaimsPrefix(lineage string) string { return lineagesPrefix + lineage + "/c
 
 // ClaimKey is what one run of a backup says.
 func ClaimKey(lineage, id, attempt string) string { return ClaimsPrefix(lineage) + id + "/" + attempt }
+
+// DeletionsPrefix is where those who delete from a lineage say so. It is not below the lineage: who deletes doesn't write to it.
+func DeletionsPrefix(lineage string) string { return "deletions/" + lineage + "/" }
+
+// DeletionKey is what one of them says.
+func DeletionKey(lineage, holder string) string { return DeletionsPrefix(lineage) + holder }

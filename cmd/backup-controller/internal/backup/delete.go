@@ -10,6 +10,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/objstore"
@@ -37,7 +38,7 @@ func (r *Reconciler) deleteData(_ context.Context, o *observed) flow.Outcome {
 	switch {
 	case !known:
 		return flow.Poll(lookAgain, v1alpha1.ReasonDeleting, fmt.Sprintf("The data is being deleted from BackupRepository %s.", o.planned.Name))
-	case errors.Is(result.err, errBeingWritten):
+	case errors.Is(result.err, errBeingWritten), errors.Is(result.err, bucketlock.ErrHeld):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf("The data can't be deleted now: %s. %s", result.err, letGo))
 	case errors.As(result.err, &foreign):
 		return flow.Poll(storeRetry, v1alpha1.ReasonDeletionBlocked, fmt.Sprintf(
@@ -84,7 +85,12 @@ func (r *Reconciler) deleteNow(ctx context.Context, o *observed) found {
 			return found{err: fmt.Errorf("%w: Backup %s", errBeingWritten, writing)}
 		}
 	}
-	_, err = backup.Delete(ctx, store, plan.Lineage, plan.ID)
+	locked, unlock, err := r.Deletions.LockBucket(ctx, store, o.planned, plan.Lineage)
+	if err != nil {
+		return found{err: err}
+	}
+	defer unlock()
+	_, err = backup.Delete(locked, store, plan.Lineage, plan.ID)
 	return found{err: err}
 }
 

@@ -1,17 +1,20 @@
-// Package deletionlock keeps two things apart in a lineage: deleting backups, and writing one that may refer to what is
-// deleted. Whoever deletes locks the lineage first, and then asks the API server whether a Backup is being written; whoever
-// starts the Job of a Backup records its plan first, and then looks whether the lineage is locked. Whatever the order, one of
-// them waits.
+// Package deletionlock keeps things apart in a lineage. Deleting backups, and writing one that may refer to what is deleted: whoever
+// deletes locks the lineage first, and then asks the API server whether a Backup is being written; whoever starts the Job of a Backup
+// records its plan first, and then looks whether the lineage is locked. Whatever the order, one of them waits. And deleting here and
+// elsewhere: see pkg/backup/bucketlock.
 package deletionlock
 
 import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
+	"howdah.dev/howdah/pkg/objstore"
 )
 
 // Locks are those of all lineages. The zero value is ready. They hold in one process: the others, which don't lead, delete
@@ -19,6 +22,20 @@ import (
 type Locks struct {
 	mu      sync.Mutex
 	holders map[string]int // by lineage
+	buckets map[place]*shared
+}
+
+// place is a lineage in the bucket of a repository.
+type place struct{ repository, lineage string }
+
+// shared is a lock in a bucket, which all deletions of this process hold together.
+type shared struct {
+	users int // those that hold it, or are about to
+
+	mu      sync.Mutex
+	holders int
+	until   time.Time
+	release func()
 }
 
 // Lock locks a lineage until unlock is called. Any number may hold it at once: deletions don't exclude each other.
@@ -43,6 +60,70 @@ func (l *Locks) Locked(lineage string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holders[lineage] > 0
+}
+
+// LockBucket locks a lineage in its bucket, too, where somebody else may delete: another Kubernetes, or a person with howdah-backup. What is
+// deleted must be deleted with the context that it returns.
+func (l *Locks) LockBucket(ctx context.Context, store objstore.Store, repo *v1alpha1.BackupRepository, lineage string) (context.Context, func(), error) {
+	where := place{string(repo.UID), lineage}
+	lock := l.use(where)
+	// Under the UID: whoever leads after a crash takes over what the crash has left.
+	holder := bucketlock.Holder{ID: string(repo.UID), Name: fmt.Sprintf("The backup-controller for BackupRepository %s/%s", repo.Namespace, repo.Name)}
+	locked, cancel, err := lock.join(ctx, store, lineage, holder)
+	if err != nil {
+		l.leave(where)
+		return nil, nil, err
+	}
+	return locked, sync.OnceFunc(func() {
+		cancel()
+		lock.leave()
+		l.leave(where)
+	}), nil
+}
+
+func (l *Locks) use(where place) *shared {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.buckets == nil {
+		l.buckets = map[place]*shared{}
+	}
+	if l.buckets[where] == nil {
+		l.buckets[where] = &shared{}
+	}
+	l.buckets[where].users++
+	return l.buckets[where]
+}
+
+func (l *Locks) leave(where place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.buckets[where].users--; l.buckets[where].users == 0 {
+		delete(l.buckets, where)
+	}
+}
+
+// join puts the lock, or holds the one that another deletion of this process has put.
+func (s *shared) join(ctx context.Context, store objstore.Store, lineage string, holder bucketlock.Holder) (context.Context, context.CancelFunc, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders == 0 {
+		until, release, err := bucketlock.Lock(ctx, store, lineage, holder)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.until, s.release = until, release
+	}
+	s.holders++
+	locked, cancel := context.WithDeadline(ctx, s.until)
+	return locked, cancel, nil
+}
+
+func (s *shared) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders--; s.holders == 0 {
+		s.release()
+	}
 }
 
 // Writing names a Backup of the lineage that is being written; empty if there is none. The reader must not be a cache.

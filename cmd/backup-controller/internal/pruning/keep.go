@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/cmd/backup-controller/internal/ownership"
 	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/backup/layout"
 	"howdah.dev/howdah/pkg/backup/retention"
@@ -225,6 +228,47 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 		r.waitFor("Nothing is removed from lineage %s while Restore %s may read it.", name, reading)
 		return nil
 	}
+	if !sweep && !l.Loses(plan) {
+		return r.removeWAL(ctx, name, plan.KeepWAL) // of which there is none, as far as names tell: pieces, perhaps
+	}
+	locked, unlock, err := r.Deletions.LockBucket(ctx, r.store, r.repo, name)
+	if errors.Is(err, bucketlock.ErrHeld) {
+		r.waitFor("Nothing is removed from lineage %s now: %v.", name, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	gone, err := r.missing(locked, name, plan)
+	if err != nil {
+		return err
+	}
+	if gone != "" {
+		r.waitFor("Nothing is removed from lineage %s by this run, because backup %s, which would have stayed, was deleted meanwhile.", name, gone)
+		return nil
+	}
+	return r.remove(locked, name, plan, sweep)
+}
+
+// missing is a backup on which a plan relies and that somebody else has deleted since it was made; empty: all are there.
+func (r *run) missing(ctx context.Context, lineage string, plan retention.Plan) (string, error) {
+	if len(plan.Relied) == 0 {
+		return "", nil
+	}
+	ids, err := backup.IDs(ctx, r.store, lineage)
+	if err != nil {
+		return "", err
+	}
+	for _, b := range plan.Relied {
+		if !slices.Contains(ids, b.ID) {
+			return b.ID, nil
+		}
+	}
+	return "", nil
+}
+
+func (r *run) remove(ctx context.Context, name string, plan retention.Plan, sweep bool) error {
 	if sweep { // first, as a damaged claim that it removes would keep all else
 		if err := r.sweep(ctx, name); err != nil {
 			return err
@@ -236,13 +280,24 @@ func (r *run) clean(ctx context.Context, l *inventory.Lineage, plan retention.Pl
 	return r.removeWAL(ctx, name, plan.KeepWAL)
 }
 
-// sweep removes what interrupted backups have left.
+// sweep removes what interrupted backups have left. It takes half of the time that is left for this at most, so that other lineages and
+// retention come, too; the next run goes on where it ended.
 func (r *run) sweep(ctx context.Context, name string) error {
-	ids, bytes, err := backup.SweepOrphans(ctx, r.store, name, r.now.Add(-orphanAge))
+	if r.sweeps[name] == nil {
+		r.sweeps[name] = &backup.Sweep{}
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Until(r.sweepsEnd)/2)
+	defer cancel()
+	ids, bytes, err := r.sweeps[name].Run(limited, r.store, name, r.now.Add(-orphanAge))
 	r.result.removed.orphans += len(ids)
 	r.result.removed.bytes += bytes
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		r.waitFor("Lineage %s is being looked through for what interrupted backups have left. That takes longer than a run has time for; the next run goes on.", name)
+		return nil
+	}
 	if err == nil || errors.Is(err, objstore.ErrLocked) || errors.Is(err, backup.ErrTooLarge) {
 		r.swept[name] = r.now
+		delete(r.sweeps, name)
 	}
 	return err
 }

@@ -18,6 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/catalogue"
 	"howdah.dev/howdah/cmd/backup-controller/internal/deletionlock"
 	"howdah.dev/howdah/pkg/background"
+	"howdah.dev/howdah/pkg/backup"
 	"howdah.dev/howdah/pkg/backup/inventory"
 	"howdah.dev/howdah/pkg/manager"
 	"howdah.dev/howdah/pkg/objstore"
@@ -40,6 +41,8 @@ const (
 	// between two looks for such.
 	orphanAge     = 24 * time.Hour
 	sweepInterval = 24 * time.Hour
+	// sweepTime of a run is for such looks.
+	sweepTime = timeout / 3
 )
 
 // Pruner keeps repositories as their specs say.
@@ -59,6 +62,8 @@ type memory struct {
 	reader  *inventory.Reader
 	// swept says when each lineage was last looked through for what interrupted backups have left.
 	swept map[string]time.Time
+	// sweeps are those that have not come to their end.
+	sweeps map[string]*backup.Sweep
 	// seen says since when the lineages are known, also those for which the status has no room.
 	seen map[string]time.Time
 	// written says which of them were written here.
@@ -79,7 +84,7 @@ func (k *Pruner) memoryOf(uid types.UID) *memory {
 		k.known = map[types.UID]*memory{}
 	}
 	if k.known[uid] == nil {
-		k.known[uid] = &memory{reader: inventory.NewReader(), swept: map[string]time.Time{}}
+		k.known[uid] = &memory{reader: inventory.NewReader(), swept: map[string]time.Time{}, sweeps: map[string]*backup.Sweep{}}
 	}
 	return k.known[uid]
 }
@@ -99,6 +104,8 @@ type run struct {
 	store objstore.Store
 	now   time.Time
 	facts *facts
+	// sweepsEnd is until when this run may look for what interrupted backups have left.
+	sweepsEnd time.Time
 
 	lineages []inventory.Lineage
 	// shown are the backups that have objects of the catalogue, or get them in this run.
@@ -114,7 +121,7 @@ type run struct {
 
 // Run looks the repository through and removes what is to be removed. Mark is kept in the result.
 func (k *Pruner) Run(ctx context.Context, repo *v1alpha1.BackupRepository, mark string) Result {
-	r := &run{Pruner: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now()}
+	r := &run{Pruner: k, memory: k.memoryOf(repo.UID), repo: repo, now: k.Now(), sweepsEnd: time.Now().Add(sweepTime)}
 	r.running.Lock() // one that was cancelled may be ending still
 	defer r.running.Unlock()
 	r.result = Result{Began: r.now, Mark: mark}
@@ -202,6 +209,7 @@ func (r *run) remember() {
 		}
 	}
 	maps.DeleteFunc(r.memory.swept, func(name string, _ time.Time) bool { return seen[name].IsZero() })
+	maps.DeleteFunc(r.memory.sweeps, func(name string, _ *backup.Sweep) bool { return seen[name].IsZero() })
 	r.memory.seen, r.facts.seen = seen, seen
 	r.memory.written, r.facts.written = written, written
 }

@@ -1,0 +1,122 @@
+package pruning
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"howdah.dev/apis/v1alpha1"
+	"howdah.dev/howdah/pkg/backup"
+	"howdah.dev/howdah/pkg/backup/bucketlock"
+	"howdah.dev/howdah/pkg/backup/layout"
+	"howdah.dev/howdah/pkg/backup/retention"
+	"howdah.dev/howdah/pkg/objstore"
+	"howdah.dev/howdah/pkg/objstore/fault"
+)
+
+// byHand deletes a backup as howdah-backup does.
+func (b *bucket) byHand(id string) error {
+	_, unlock, err := bucketlock.Lock(b.Context(), b, "7-g1", bucketlock.Holder{ID: "hand", Name: "howdah-backup delete on vault"})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = backup.Delete(b.Context(), b, "7-g1", id)
+	return err
+}
+
+func (b *bucket) copyOf(other *bucket) {
+	b.Helper()
+	for info, err := range other.List(b.Context(), "", "") {
+		b.must(err)
+		body, err := other.Get(b.Context(), info.Key, info.Size)
+		b.must(err)
+		b.must(b.Put(b.Context(), info.Key, body, objstore.PutOptions{}))
+	}
+}
+
+// Retention removes the older backups because the newest stays. A person may delete that at any moment.
+func TestThereIsABackupLeftWhenAPersonDeletesTheNewestWhileRetentionDeletesTheOthers(t *testing.T) {
+	keepsOne := v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}}
+	filled := newBucket(t, keepsOne)
+	filled.fill("7-g1", 4, 6)
+	moments, refused := 0, 0
+	for number := 1; number == 1 || moments >= number; number++ {
+		moments = 0
+		b := newBucket(t, keepsOne)
+		b.copyOf(filled)
+		last := false // whether the person deletes the last one, after the others, which is theirs to do
+		beside := fault.New(b, fault.Plan{Before: func(fault.Call) error {
+			if moments++; moments != number {
+				return nil
+			}
+			last = b.backups("7-g1") == "b6"
+			err := b.byHand("b6")
+			if errors.Is(err, bucketlock.ErrHeld) {
+				refused++
+				err = nil
+			}
+			return err
+		}})
+		pruner := b.pruner()
+		pruner.Open = func(context.Context, client.Reader, *v1alpha1.BackupRepository) (objstore.Store, error) {
+			return beside, nil
+		}
+		pruner.Run(t.Context(), b.repo, "")
+		if b.backups("7-g1") == "" && !last {
+			t.Errorf("no backup is left when the newest is deleted before call %d", number)
+		}
+		for info, err := range b.List(t.Context(), "deletions/", "") {
+			t.Errorf("before call %d: the lock %v is left, %v", number, info, err)
+		}
+	}
+	if moments < 10 || refused == 0 {
+		t.Errorf("only %d moments were tried, at %d of which the person was refused", moments, refused)
+	}
+}
+
+func TestRetentionWaitsForWhoDeletesByHand(t *testing.T) {
+	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
+	b.fill("7-g1", 2, 4, 6)
+	_, unlock, err := bucketlock.Lock(t.Context(), b, "7-g1", bucketlock.Holder{ID: "hand", Name: "howdah-backup delete b2 on vault"})
+	b.must(err)
+	const why = "Nothing is removed from lineage 7-g1 now: howdah-backup delete b2 on vault deletes from lineage 7-g1 since "
+	if status := b.run(); b.backups("7-g1") != "b2 b4 b6" || !strings.Contains(status.Retention.Message, why) {
+		t.Errorf("backups %s stay; %q", b.backups("7-g1"), status.Retention.Message)
+	}
+	unlock()
+	if status := b.run(); b.backups("7-g1") != "b6" || strings.Contains(status.Retention.Message, why) {
+		t.Errorf("backups %s stay; %q", b.backups("7-g1"), status.Retention.Message)
+	}
+}
+
+// A lineage with a long history must not keep retention from running because it can't be looked through in the time of one run.
+func TestASweepThatTakesTooLongKeepsNothingElseFromBeingDone(t *testing.T) {
+	b := newBucket(t, v1alpha1.RetentionSpec{KeepLast: ptr.To[int32](1), NoticePeriod: &metav1.Duration{}})
+	b.fill("7-g1", 2, 4, 6)
+	orphan := layout.PackKey("7-g1", "killed", "x-000000")
+	b.must(b.Put(t.Context(), orphan, []byte("x"), objstore.PutOptions{}))
+	pruner := b.pruner()
+	sweeps := func(until time.Time) *run {
+		r := &run{
+			Pruner: pruner, memory: pruner.memoryOf(b.repo.UID), repo: b.repo, store: b, now: now.Add(48 * time.Hour), sweepsEnd: until,
+			awaited: map[string]int{}, facts: &facts{},
+		}
+		b.must(r.remove(t.Context(), "7-g1", retention.Plan{Verdicts: []retention.Verdict{{Backup: retention.Backup{ID: "b2"}}}}, true))
+		return r
+	}
+	late := sweeps(time.Now().Add(-time.Minute))
+	if _, err := b.Stat(t.Context(), orphan); err != nil || b.backups("7-g1") != "b4 b6" || !late.swept["7-g1"].IsZero() || !strings.Contains(late.result.message(), "the next run goes on") {
+		t.Errorf("backups %s stay, %v; %s", b.backups("7-g1"), err, late.result.message())
+	}
+	intime := sweeps(time.Now().Add(time.Hour))
+	if _, err := b.Stat(t.Context(), orphan); !errors.Is(err, objstore.ErrNotFound) || intime.swept["7-g1"].IsZero() || intime.result.removed.orphans != 1 {
+		t.Errorf("%v; %+v", err, intime.result)
+	}
+}
