@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"howdah.dev/howdah/pkg/backup/internal/codec"
 	"howdah.dev/howdah/pkg/backup/internal/envelope"
 	"howdah.dev/howdah/pkg/objstore/mem"
 	"howdah.dev/howdah/test/testkit/heaptest"
@@ -29,6 +30,19 @@ func sealed(t testing.TB, effort Effort, content []byte) []byte {
 	return bytes.Clone(body)
 }
 
+// boastful is an object of a few bytes whose frame wants a window of 512 MiB, and whose header promises as much.
+func boastful(t testing.TB) []byte {
+	t.Helper()
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 19 << 3, 3, 0, 1, 'x'} // a frame of no known size, with one block that repeats a byte
+	header, err := envelope.Seal(envelope.WAL, stored{
+		Header: Header{Name: fuzzed, RawSize: 512 << 20}, Stored: int64(len(frame)), StoredCRC32C: codec.CRC(frame),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(header, frame...)
+}
+
 // mostMemory is what reading an object takes beside a multiple of its size: the decoders and their windows.
 const mostMemory = 64 << 20
 
@@ -38,6 +52,7 @@ func FuzzReadObject(f *testing.F) {
 	whole := sealed(f, Thorough, bytes.Repeat([]byte("wal "), 1000))
 	f.Add(whole)
 	f.Add(whole[:40])
+	f.Add(boastful(f))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, object []byte) {
 		var (

@@ -34,6 +34,8 @@ func FuzzAnObjectIsOpenedOrRefused(f *testing.F) {
 	o, _ := newOpener(dataKey{secret: bytes.Repeat([]byte{1}, keySize)}, h, "o")
 	object, _ := o.seal(h.marshal(), []byte("hello"))
 	f.Add(object, int64(2), 3)
+	claims := newHeader(dataKey{id: "0123456789abcdef"}, cipherAES, 256<<20).marshal() // far more than there is
+	f.Add(append(claims, object[headerSize:]...), int64(2), 3)
 	f.Fuzz(func(t *testing.T, b []byte, off int64, n int) {
 		h, err := parseHeader(b)
 		if err != nil || off < 0 || n < 0 || n > 1<<20 || off > maxContent {

@@ -297,3 +297,19 @@ func TestTheRateOfTheBackupGoesBeforeThatOfTheRepository(t *testing.T) {
 		t.Errorf("the backup's is %d", got)
 	}
 }
+
+func TestTheConditionSaysUntilWhenEverythingIsLocked(t *testing.T) {
+	for want, until := range map[string]int{
+		"The object lock keeps everything that it needs until 2026-07-01T17:00:00Z.": 5,
+		"The bucket has an object lock, but packs/7 is not locked.":                  -5,
+	} {
+		backup := newBackup("a", verified(1, 0, nil))
+		if said := found(backup); strings.Contains(said, "lock") {
+			t.Errorf("without a lock: %s", said)
+		}
+		backup.Status.LockedUntil, backup.Status.LockEndsFirst = hours(until), "packs/7"
+		if said := found(backup); !strings.Contains(said, want) {
+			t.Errorf("%d hours: %s", until, said)
+		}
+	}
+}
