@@ -102,7 +102,7 @@ func (w *writing) nameKept(parent *base, entries []*entry) error {
 	own := bytes/max(w.fit.packSize-w.fit.frame, w.fit.packSize/2) + 2 // if nothing of it compresses
 	most := cmp.Or(w.opts.mostNames, maxHeader-headerRoom)
 	if err != nil {
-		return unsuitable("an incremental backup would point at the packs of more than %d older backups, and no reader takes the names of so many", len(writers.all)-1)
+		return unsuitable("an incremental backup would point at the packs of more than %d older backups, and no reader takes that many names", len(writers.all)-1)
 	}
 	if packs+own*w.packer.nameSize() > most {
 		return unsuitable("the header of an incremental backup has no room for the names of %d packs of older backups, and of up to %d of its own", len(kept), own)

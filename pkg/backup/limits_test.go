@@ -21,10 +21,15 @@ func hostile(t *testing.T, header, body []byte) []byte {
 	t.Helper()
 	encoder, err := codec.NewEncoder(codec.Default, 4<<20)
 	must(t, err)
-	storedHeader, storedBody := encoder.EncodeAll(header, nil), encoder.EncodeAll(body, nil)
+	return hostileStreams(t, encoder.EncodeAll(header, nil), encoder.EncodeAll(body, nil), len(body))
+}
+
+// hostileStreams is hostile with streams that nobody has checked either.
+func hostileStreams(t *testing.T, storedHeader, storedBody []byte, size int) []byte {
+	t.Helper()
 	object, err := envelope.Seal(envelope.Manifest, manifestMeta{
 		HeaderStored: int64(len(storedHeader)), HeaderCRC32C: codec.CRC(storedHeader),
-		BodyStored: int64(len(storedBody)), BodyCRC32C: codec.CRC(storedBody), BodySize: int64(len(body)),
+		BodyStored: int64(len(storedBody)), BodyCRC32C: codec.CRC(storedBody), BodySize: int64(size),
 	})
 	must(t, err)
 	return append(append(object, storedHeader...), storedBody...)
@@ -41,12 +46,19 @@ func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
 		return []byte(fmt.Sprintf("{%q:%s,%s", field, strings.Repeat(filling, times), rest))
 	}
 	spaces := strings.Repeat(" ", 60<<20)
+	encoder, err := codec.NewEncoder(codec.Default, 4<<20)
+	must(t, err)
+	wide := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 19 << 3, 3, 0, 4, ' '} // a stream that wants a window of 512 MiB, and repeats a byte
 	for name, object := range map[string][]byte{
-		"a header of spaces":        hostile(t, append([]byte(spaces), header...), nil),
-		"a long label":              hostile(t, []byte(`{"backupLabel":"`+strings.Repeat("x", 60<<20)+`",`+string(rest)), nil),
-		"many packs without a name": hostile(t, with("packs", "[{}"+strings.Repeat(",{}", 1<<20)+"]", 1), nil),
-		"many secrets":              hostile(t, []byte(`{"cluster":{"secrets":[{}`+strings.Repeat(",{}", 1<<20)+`]},`+string(rest)), nil),
-		"a list of files of spaces": hostile(t, header, []byte(spaces)),
+		"a header of spaces":         hostile(t, append([]byte(spaces), header...), nil),
+		"a long label":               hostile(t, []byte(`{"backupLabel":"`+strings.Repeat("x", 60<<20)+`",`+string(rest)), nil),
+		"many packs without a name":  hostile(t, with("packs", "[{}"+strings.Repeat(",{}", 1<<20)+"]", 1), nil),
+		"many secrets":               hostile(t, []byte(`{"cluster":{"secrets":[{}`+strings.Repeat(",{}", 1<<20)+`]},`+string(rest)), nil),
+		"many secrets in few bytes":  hostile(t, []byte(`{"cluster":{"secrets":[{}`+strings.Repeat(",{}", 600_000)+`]},`+string(rest)), nil),
+		"a long label of many words": hostile(t, append([]byte(`{"backupLabel":"`), append(randomText(30<<20), `",`+string(rest)...)...), nil),
+		"a list of files of spaces":  hostile(t, header, []byte(spaces)),
+		"a header with a window":     hostileStreams(t, wide, nil, 0),
+		"a list with a window":       hostileStreams(t, encoder.EncodeAll(header, nil), wide, 64<<10),
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := mem.New()
@@ -56,10 +68,25 @@ func TestAFewKilobytesDoNotExpandToManyMegabytes(t *testing.T) {
 			if err == nil {
 				t.Error("it was accepted")
 			}
-			if took > 24<<20 {
+			if took > 24<<20+uint64(len(object)) { // the store copies it
 				t.Errorf("an object of %d KiB took %d MiB", len(object)>>10, took>>20)
 			}
 		})
+	}
+}
+
+func TestListsOfAHeaderHaveNoMoreEntriesThanAReaderTakes(t *testing.T) {
+	for more, refused := range map[int]bool{0: false, 1: true} {
+		for _, list := range []struct {
+			into json.Unmarshaler
+			text string
+			most int
+		}{{&Secrets{}, `{"name":"x"}`, maxSecrets}, {&DamagedPages{}, `{"file":"x"}`, maxDamaged}} {
+			err := list.into.UnmarshalJSON([]byte("[" + strings.Repeat(list.text+",", list.most+more-1) + list.text + "]"))
+			if (err != nil) != refused {
+				t.Errorf("%d entries of %s: %v", list.most+more, list.text, err)
+			}
+		}
 	}
 }
 
