@@ -22,7 +22,7 @@ import (
 	"howdah.dev/howdah/cmd/backup-controller/internal/pruning"
 	"howdah.dev/howdah/cmd/backup-controller/internal/queue"
 	"howdah.dev/howdah/cmd/backup-controller/internal/repository"
-	"howdah.dev/howdah/cmd/backup-controller/internal/request"
+	"howdah.dev/howdah/cmd/backup-controller/internal/requestedbackup"
 	"howdah.dev/howdah/cmd/backup-controller/internal/schedule"
 	"howdah.dev/howdah/cmd/backup-controller/internal/verify"
 	"howdah.dev/howdah/pkg/manager"
@@ -82,7 +82,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, dependencies manager.Dependenc
 	}
 	deletions := &deletionlock.Locks{}
 	pruner := &pruning.Pruner{Dependencies: dependencies, Open: throttled(open), Deletions: deletions}
-	return manager.Register(mgr, append(request.NewAll(dependencies),
+	return manager.Register(mgr, append(requestedbackup.NewAll(dependencies),
 		repository.New(ctx, dependencies, open, pruner),
 		backup.New(ctx, dependencies, throttled(open), deletions, backups),
 		schedule.New(dependencies),

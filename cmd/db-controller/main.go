@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/cluster"
 	"howdah.dev/howdah/cmd/db-controller/internal/revisions"
 	"howdah.dev/howdah/pkg/manager"
@@ -39,5 +39,5 @@ func setup(_ context.Context, mgr ctrl.Manager, dependencies manager.Dependencie
 	if err := metrics.Registry.Register(cluster.Metrics(mgr.GetClient())); err != nil {
 		return err
 	}
-	return manager.Register(mgr, cluster.New(dependencies, agents.New(dependencies.Now)), &revisions.Reconciler{Client: dependencies.Client})
+	return manager.Register(mgr, cluster.New(dependencies, agentclient.New(dependencies.Now)), &revisions.Reconciler{Client: dependencies.Client})
 }

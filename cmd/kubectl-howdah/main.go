@@ -23,7 +23,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/failover"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernate"
+	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernatecmd"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/history"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/pause"
 	"howdah.dev/howdah/cmd/kubectl-howdah/internal/reinit"
@@ -252,7 +252,7 @@ func rollbackCommand(access *access) *cobra.Command {
 }
 
 func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
-	request := hibernate.Request{Hibernate: asleep}
+	request := hibernatecmd.Request{Hibernate: asleep}
 	command := &cobra.Command{
 		Use:   use,
 		Short: short,

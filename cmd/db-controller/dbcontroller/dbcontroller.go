@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/cluster"
 	"howdah.dev/howdah/pkg/manager"
 )
@@ -18,7 +18,7 @@ import (
 type Agents = cluster.Agents
 
 // Target is the agent of one pod.
-type Target = agents.Target
+type Target = agentclient.Target
 
 // Controller is one process of the db-controller.
 type Controller struct{ reconciler *cluster.Reconciler }

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"howdah.dev/howdah/cmd/agent/internal/poolers"
+	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -49,8 +49,8 @@ func (b *bed) sends(to ...*instance) {
 	})
 }
 
-func replica(of *instance, lag int64) poolers.Replica {
-	return poolers.Replica{PoolerReplica: agentapi.PoolerReplica{Pod: of.place.Pod, Address: of.place.Address}, Lag: lag}
+func replica(of *instance, lag int64) routing.Replica {
+	return routing.Replica{PoolerReplica: agentapi.PoolerReplica{Pod: of.place.Pod, Address: of.place.Address}, Lag: lag}
 }
 
 func TestReadersAreSentToReplicasThatDontLag(t *testing.T) {
@@ -59,14 +59,14 @@ func TestReadersAreSentToReplicasThatDontLag(t *testing.T) {
 	b.roles(primary)
 	first, second := b.instance(1, standby(t, primary, b.port)), b.instance(2, standby(t, primary, b.port))
 	primary.desk.Serve(true)
-	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 50)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 0), replica(second, 50)})
 	b.lead(primary, 1)
 	b.run(func(c *agentapi.PoolerConfig) { c.ReadOnly, c.MaxLagBytes = true, 100 })
 	b.sends(first, second)
-	primary.desk.Replicas([]poolers.Replica{replica(first, 101), replica(second, 50)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 101), replica(second, 50)})
 	b.sends(second)
 	// A replica may be promoted after it was named: readers that get there meanwhile see no error, and their sessions are read-only.
-	primary.desk.Replicas([]poolers.Replica{replica(primary, 0)})
+	primary.desk.Replicas([]routing.Replica{replica(primary, 0)})
 	b.until("clients are sent to the primary", func() bool { return b.pooler.Serving() == "shop-0" })
 	if conn := b.connect(); b.asked(conn) == primary.place.Address {
 		var denied *pgconn.PgError
@@ -77,7 +77,7 @@ func TestReadersAreSentToReplicasThatDontLag(t *testing.T) {
 		t.Error("a reader is kept from the server that was named")
 	}
 	// The primary dies: readers stay with the replicas that it named last.
-	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 0)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 0), replica(second, 0)})
 	b.sends(first, second)
 	_ = primary.api.Close()
 	primary.Kill()
@@ -92,7 +92,7 @@ func (b *bed) readers(change func(*agentapi.PoolerConfig)) (primary, first *inst
 	b.roles(primary)
 	first = b.instance(1, standby(b.t, primary, b.port))
 	primary.desk.Serve(true)
-	primary.desk.Replicas([]poolers.Replica{replica(first, 0)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 0)})
 	b.lead(primary, 1)
 	b.run(func(c *agentapi.PoolerConfig) {
 		c.ReadOnly, c.MaxLagBytes, c.KnownLagOnly = true, 100, true
@@ -128,7 +128,7 @@ func TestReadersWithALimitWaitWhileThePrimaryDoesNotLook(t *testing.T) {
 			return true
 		}
 	})
-	primary.desk.Replicas([]poolers.Replica{replica(first, 0)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 0)})
 	if got := <-answered; got != first.place.Address {
 		t.Errorf("after the next look, the query got %s", got)
 	}
@@ -137,25 +137,25 @@ func TestReadersWithALimitWaitWhileThePrimaryDoesNotLook(t *testing.T) {
 func TestReadersGetAnErrorWhereNoReplicaIsWithinTheLimitForLong(t *testing.T) {
 	b := newBed(t)
 	primary, first, conn := b.readers(nil)
-	primary.desk.Replicas([]poolers.Replica{replica(first, 101)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 101)})
 	b.untilWithin(agentapi.PoolerHold+pauseLimit+20*time.Second, "the pooler is not ready", func() bool { return b.pooler.Ready() != nil })
 	begin := time.Now()
 	if err := conn.QueryRow(t.Context(), "SELECT 1").Scan(new(int)); err == nil || !strings.Contains(err.Error(), "query_wait_timeout") {
 		t.Errorf("a query is answered by a replica that lags, after %v: %v", time.Since(begin), err)
 	}
-	primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(primary, 1000)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 0), replica(primary, 1000)})
 	b.sends(first)
 }
 
 func TestANewReaderInSessionModeGetsAnErrorWhereNoReplicaIsWithinTheLimit(t *testing.T) {
 	b := newBed(t)
 	primary, first, _ := b.readers(func(c *agentapi.PoolerConfig) { c.Mode = "session" })
-	primary.desk.Replicas([]poolers.Replica{replica(first, 101)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 101)})
 	b.until("the pooler is not ready", func() bool { return b.pooler.Ready() != nil })
 	if conn, err := pgx.Connect(t.Context(), b.dsn("app", "secret")); err == nil {
 		t.Errorf("a reader got to %s", b.asked(conn))
 	}
-	primary.desk.Replicas([]poolers.Replica{replica(first, 0)})
+	primary.desk.Replicas([]routing.Replica{replica(first, 0)})
 	b.sends(first)
 }
 
@@ -167,7 +167,7 @@ func TestAChangedLimitOfLagIsReadWithoutARestart(t *testing.T) {
 	defer cancel()
 	go func() { // as a primary looks
 		for ctx.Err() == nil {
-			primary.desk.Replicas([]poolers.Replica{replica(first, 0), replica(second, 500)})
+			primary.desk.Replicas([]routing.Replica{replica(first, 0), replica(second, 500)})
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()

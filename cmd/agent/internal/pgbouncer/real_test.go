@@ -25,8 +25,8 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/api"
 	"howdah.dev/howdah/cmd/agent/internal/local"
-	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/cmd/agent/internal/roles"
+	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 	"howdah.dev/howdah/test/testkit/authority"
@@ -50,7 +50,7 @@ type bed struct {
 // instance is one server and the desk of its agent.
 type instance struct {
 	*pgtest.Server
-	desk  *poolers.Desk
+	desk  *routing.Desk
 	term  atomic.Int64
 	place place
 	api   *http.Server
@@ -59,7 +59,7 @@ type instance struct {
 // agent has the routes of an agent, as far as poolers use them.
 type agent struct {
 	api.Agent
-	desk *poolers.Desk
+	desk *routing.Desk
 }
 
 func (a agent) Attend(ctx context.Context, r agentapi.PoolerRequest) agentapi.PoolerAnswer {
@@ -125,8 +125,8 @@ func (b *bed) instance(n int, prepare func(*pgtest.Server)) *instance {
 	})
 	s.Start()
 	i := &instance{Server: s, place: place{pod, address, b.port}}
-	i.desk = poolers.New(func() poolers.Facts {
-		return poolers.Facts{Pod: pod, DataGeneration: "g", Term: i.term.Load(), Leads: true}
+	i.desk = routing.New(func() routing.Facts {
+		return routing.Facts{Pod: pod, DataGeneration: "g", Term: i.term.Load(), Leads: true}
 	})
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(b.agentPort)))
 	if err != nil {
@@ -709,7 +709,7 @@ func TestAHandoverThatIsTakenBackEndsNoTransaction(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT 1"); err != nil {
 		t.Fatal(err)
 	}
-	a.desk.Acknowledge = poolers.Patience // on a busy machine it may take more than a second to say so
+	a.desk.Acknowledge = routing.Patience // on a busy machine it may take more than a second to say so
 	if paused, late := a.desk.Pause(t.Context()); paused != 0 || late != 1 {
 		t.Errorf("%d poolers have paused, %d have not", paused, late)
 	}

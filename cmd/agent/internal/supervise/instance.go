@@ -13,8 +13,8 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/extensions"
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/imagetrial"
-	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
+	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
@@ -28,7 +28,7 @@ type instance struct {
 	grace   *gracePeriod
 	reinits *reinits
 	faults  *faults
-	poolers *poolers.Desk
+	poolers *routing.Desk
 }
 
 // adopted is a copy of the data generation with all that it takes to run a server on it.

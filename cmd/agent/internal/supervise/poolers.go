@@ -10,14 +10,14 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/elect"
 	"howdah.dev/howdah/cmd/agent/internal/member"
-	"howdah.dev/howdah/cmd/agent/internal/poolers"
+	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // withPoolers is a publisher that tells poolers at once what it tells clients by way of the API server.
 type withPoolers struct {
 	Publisher
-	desk *poolers.Desk
+	desk *routing.Desk
 }
 
 // Set says whether clients may come here.
@@ -39,9 +39,9 @@ func (p withPoolers) Yield() {
 }
 
 // poolerFacts are what poolers are told of this instance.
-func (s *State) poolerFacts() poolers.Facts {
+func (s *State) poolerFacts() routing.Facts {
 	s.mu.Lock()
-	facts := poolers.Facts{Pod: s.status.Pod, DataGeneration: s.status.DataGeneration}
+	facts := routing.Facts{Pod: s.status.Pod, DataGeneration: s.status.DataGeneration}
 	elected := s.member
 	s.mu.Unlock()
 	if elected == nil {
@@ -86,7 +86,7 @@ func takenBack(ctx context.Context, s *server) bool {
 		return false
 	}
 	reason := fmt.Sprintf("transactions of %s didn't end within %v, and its Pooler says spec.handover.onTimeout: TakeBack%s",
-		strings.Join(against, ", "), poolers.Patience, named(ctx, s))
+		strings.Join(against, ", "), routing.Patience, named(ctx, s))
 	if !member.TakeBack(s.election.Member, reason) {
 		return false
 	}

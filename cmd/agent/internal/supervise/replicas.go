@@ -11,8 +11,8 @@ import (
 
 	"howdah.dev/howdah/cmd/agent/internal/archive"
 	"howdah.dev/howdah/cmd/agent/internal/elect"
-	"howdah.dev/howdah/cmd/agent/internal/poolers"
 	"howdah.dev/howdah/cmd/agent/internal/replicate"
+	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/postgres"
 )
@@ -140,12 +140,12 @@ func (r *replicas) tell(ctx context.Context) (int, error) {
 }
 
 // readable are the replicas of this cluster that stream from its primary, with what they have yet to replay.
-func readable(peers []string, written postgres.LSN, connected []replicate.Follower) []poolers.Replica {
-	var all []poolers.Replica
+func readable(peers []string, written postgres.LSN, connected []replicate.Follower) []routing.Replica {
+	var all []routing.Replica
 	for _, f := range connected {
 		if f.Streaming() && f.Address != "" && slices.Contains(peers, f.Pod) {
 			lag := int64(written) - int64(min(f.Replayed, written))
-			all = append(all, poolers.Replica{PoolerReplica: agentapi.PoolerReplica{Pod: f.Pod, Address: f.Address}, Lag: lag})
+			all = append(all, routing.Replica{PoolerReplica: agentapi.PoolerReplica{Pod: f.Pod, Address: f.Address}, Lag: lag})
 		}
 	}
 	return all

@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/cmd/agent/internal/generation"
 	"howdah.dev/howdah/cmd/agent/internal/local"
 	"howdah.dev/howdah/cmd/agent/internal/member"
-	"howdah.dev/howdah/cmd/agent/internal/poolers"
+	"howdah.dev/howdah/cmd/agent/internal/routing"
 	"howdah.dev/howdah/cmd/agent/internal/settings"
 	"howdah.dev/howdah/cmd/agent/internal/watchdog"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -112,7 +112,7 @@ func New(options Options) *Supervisor {
 	i := &instance{Options: options, State: newState(options.Pod), grace: &gracePeriod{length: options.Grace}}
 	i.server = local.Server{SocketDir: options.SocketDir, Port: options.Port}
 	i.probe = local.NewProbe(i.server)
-	i.poolers = poolers.New(i.poolerFacts)
+	i.poolers = routing.New(i.poolerFacts)
 	i.reinits = newReinits(options.Volume, i.State, options.Log)
 	i.faults = newFaults(options.Volume, i.State, options.Log)
 	return &Supervisor{instance: i, restarts: make(chan agentapi.RestartRequest)}

@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/service"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
-	"howdah.dev/howdah/cmd/db-controller/internal/window"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
@@ -85,7 +85,7 @@ func (s *Steps) EnsureLogins(ctx context.Context, o *observed.Cluster) flow.Outc
 
 // EnsureConfigMaps writes what the agents are told, and what clients need to connect.
 func (s *Steps) EnsureConfigMaps(ctx context.Context, o *observed.Cluster) flow.Outcome {
-	agent, err := config.AgentMap(o.Cluster, desired.AgentConfig(o), config.Beside{Window: window.Period(o), Repository: desired.KnownRepository(o), Queries: o.Queries})
+	agent, err := config.AgentMap(o.Cluster, desired.AgentConfig(o), config.Beside{Window: restartwindow.Period(o), Repository: desired.KnownRepository(o), Queries: o.Queries})
 	if err != nil {
 		return flow.Retry(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -43,7 +43,7 @@ func check(ctx context.Context) error {
 		return nil
 	}
 	g.refused = true
-	return agents.ErrNotAsked
+	return agentclient.ErrNotAsked
 }
 
 // heed takes note of what a pass has observed: its guard is closed if the answers are not of now.
@@ -166,28 +166,28 @@ func (s guardedStatus) Apply(ctx context.Context, configuration runtime.ApplyCon
 // guardedAgents take requests of passes that may.
 type guardedAgents struct{ rolling.Agents }
 
-func (a guardedAgents) Restart(ctx context.Context, target agents.Target, configHash string) error {
+func (a guardedAgents) Restart(ctx context.Context, target agentclient.Target, configHash string) error {
 	if err := check(ctx); err != nil {
 		return err
 	}
 	return a.Agents.Restart(ctx, target, configHash)
 }
 
-func (a guardedAgents) Switchover(ctx context.Context, target agents.Target, request agentapi.SwitchoverRequest) error {
+func (a guardedAgents) Switchover(ctx context.Context, target agentclient.Target, request agentapi.SwitchoverRequest) error {
 	if err := check(ctx); err != nil {
 		return err
 	}
 	return a.Agents.Switchover(ctx, target, request)
 }
 
-func (a guardedAgents) Reinit(ctx context.Context, target agents.Target, request agentapi.ReinitRequest) error {
+func (a guardedAgents) Reinit(ctx context.Context, target agentclient.Target, request agentapi.ReinitRequest) error {
 	if err := check(ctx); err != nil {
 		return err
 	}
 	return a.Agents.Reinit(ctx, target, request)
 }
 
-func (a guardedAgents) Fault(ctx context.Context, target agents.Target, request agentapi.FaultRequest) error {
+func (a guardedAgents) Fault(ctx context.Context, target agentclient.Target, request agentapi.FaultRequest) error {
 	if err := check(ctx); err != nil {
 		return err
 	}

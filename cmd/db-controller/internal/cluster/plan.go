@@ -11,7 +11,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
 	"howdah.dev/howdah/cmd/db-controller/internal/instances"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
-	"howdah.dev/howdah/cmd/db-controller/internal/retained"
+	"howdah.dev/howdah/cmd/db-controller/internal/retainedvolumes"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
@@ -30,7 +30,7 @@ type parts struct {
 	images    *imagechange.Steps
 	releases  *disconnect.Steps
 	moves     *volumemove.Steps
-	retained  *retained.Steps
+	retained  *retainedvolumes.Steps
 }
 
 func (r *Reconciler) parts() parts {
@@ -44,7 +44,7 @@ func (r *Reconciler) parts() parts {
 		releases:  &disconnect.Steps{Applier: applier},
 		rolling:   roll,
 		moves:     &volumemove.Steps{Applier: applier, Rolling: roll},
-		retained:  &retained.Steps{Applier: applier, Agent: r.Agent},
+		retained:  &retainedvolumes.Steps{Applier: applier, Agent: r.Agent},
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/report"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
-	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 )
@@ -56,7 +56,7 @@ func pollInterval(o *observed.Cluster) time.Duration {
 		switch {
 		case agent == nil || agent.Rejoin != nil:
 			interval = pace.UnknownInterval
-		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && window.Open(o):
+		case !desired.ConfigApplied(agent, desired.AgentConfig(o).Hash()) || len(desired.PendingRestart(o, ordinal)) > 0 && restartwindow.Open(o):
 			return pace.BusyInterval
 		case ordinal != o.Primary() && (availability.Lags(o, agent.Pod, agent) != "" || !counted(primary, agent.Pod) && !availability.Delayed(o, agent.Pod)):
 			if joining(o, ordinal) {

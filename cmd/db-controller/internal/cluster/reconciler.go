@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/ownwrites"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -25,7 +25,7 @@ import (
 
 // Agents in the pods.
 type Agents interface {
-	agents.StatusClient
+	agentclient.StatusClient
 	rolling.Agents
 }
 
@@ -35,7 +35,7 @@ type Reconciler struct {
 	// Agents take requests.
 	Agents rolling.Agents
 
-	pool    *agents.Pool
+	pool    *agentclient.Pool
 	secrets secretcache.Cache
 	writes  ownwrites.Memory
 	pacer   pace.Pacer
@@ -50,7 +50,7 @@ func New(dependencies manager.Dependencies, all Agents) *Reconciler {
 // have something new to say.
 func NewWith(dependencies manager.Dependencies, all Agents, random func() float64, wake func(types.NamespacedName)) *Reconciler {
 	dependencies.Client = guardedClient{dependencies.Client}
-	r := &Reconciler{Dependencies: dependencies, Agents: guardedAgents{all}, pool: agents.NewPool(all, dependencies.Now, random)}
+	r := &Reconciler{Dependencies: dependencies, Agents: guardedAgents{all}, pool: agentclient.NewPool(all, dependencies.Now, random)}
 	r.pool.WakeBy(wake)
 	return r
 }
@@ -88,7 +88,7 @@ func (r *Reconciler) observe(ctx context.Context, cluster *v1alpha1.PostgresClus
 	}
 	o, err := r.reader().Observe(ctx, cluster, own)
 	heed(ctx, o)
-	if errors.Is(err, agents.ErrNotAsked) {
+	if errors.Is(err, agentclient.ErrNotAsked) {
 		return o, check(ctx)
 	}
 	return o, err
@@ -109,7 +109,7 @@ func write(o *observed.Cluster, outcome flow.Outcome) {
 
 // wrote says to the next passes what this one has written, and what it has met.
 func (r *Reconciler) wrote(o *observed.Cluster, pass *flow.Pass, outcome flow.Outcome) {
-	if errors.Is(outcome.Err, ownwrites.ErrStale) || errors.Is(outcome.Err, agents.ErrNotAsked) {
+	if errors.Is(outcome.Err, ownwrites.ErrStale) || errors.Is(outcome.Err, agentclient.ErrNotAsked) {
 		return // nothing was done
 	}
 	if outcome.Err != nil {

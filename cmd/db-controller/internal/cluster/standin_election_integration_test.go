@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
 )
@@ -82,7 +82,7 @@ func (s *standIn) elected(cluster string, config *agentapi.Config, status *agent
 }
 
 // Switchover carries out what is asked, at once.
-func (s *standIn) Switchover(_ context.Context, target agents.Target, request agentapi.SwitchoverRequest) error {
+func (s *standIn) Switchover(_ context.Context, target agentclient.Target, request agentapi.SwitchoverRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.switchovers = append(s.switchovers, request)
@@ -103,7 +103,7 @@ func (s *standIn) Switchover(_ context.Context, target agents.Target, request ag
 }
 
 // Reinit takes note of what is asked.
-func (s *standIn) Reinit(_ context.Context, target agents.Target, request agentapi.ReinitRequest) error {
+func (s *standIn) Reinit(_ context.Context, target agentclient.Target, request agentapi.ReinitRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reinits == nil {
@@ -115,7 +115,7 @@ func (s *standIn) Reinit(_ context.Context, target agents.Target, request agenta
 }
 
 // Fault takes note of what is asked, and it is done.
-func (s *standIn) Fault(_ context.Context, target agents.Target, request agentapi.FaultRequest) error {
+func (s *standIn) Fault(_ context.Context, target agentclient.Target, request agentapi.FaultRequest) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pod, _, _ := strings.Cut(target.Host, ".")

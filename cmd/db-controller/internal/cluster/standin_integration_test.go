@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/yaml"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -258,7 +258,7 @@ func (s *standIn) failedPod(ctx context.Context, job *batchv1.Job, pods []corev1
 }
 
 // Status is what the agent of a pod would answer: it has applied what its ConfigMap says.
-func (s *standIn) Status(ctx context.Context, target agents.Target) (*agentapi.Status, error) {
+func (s *standIn) Status(ctx context.Context, target agentclient.Target) (*agentapi.Status, error) {
 	name, rest, _ := strings.Cut(target.Host, ".")
 	service, _, _ := strings.Cut(rest, ".")
 	if s.isDeaf(ctx, strings.TrimSuffix(service, "-pods")) {
@@ -311,7 +311,7 @@ func (s *standIn) isDeaf(ctx context.Context, cluster string) bool {
 }
 
 // Restart notes that it was asked.
-func (s *standIn) Restart(_ context.Context, target agents.Target, _ string) error {
+func (s *standIn) Restart(_ context.Context, target agentclient.Target, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pod, _, _ := strings.Cut(target.Host, ".")

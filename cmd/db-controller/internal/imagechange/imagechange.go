@@ -19,9 +19,9 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/minorupdate"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
-	"howdah.dev/howdah/cmd/db-controller/internal/updates"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/workload"
@@ -42,8 +42,8 @@ const patience = time.Minute
 func target(o *observed.Cluster) (image string, automatic bool) {
 	spec, status := &o.Cluster.Spec, &o.Cluster.Status
 	switch {
-	case spec.Image == "" && updates.Automatic(o):
-		return updates.Offered(o), true
+	case spec.Image == "" && minorupdate.Automatic(o):
+		return minorupdate.Offered(o), true
 	case spec.Image == status.Image || spec.Version != status.MajorVersion:
 		return "", false
 	}
@@ -54,7 +54,7 @@ func target(o *observed.Cluster) (image string, automatic bool) {
 // to come.
 func wantedImage(o *observed.Cluster) (image string, automatic bool) {
 	image, automatic = target(o)
-	if takenBack(o) || automatic && (updates.Hold(o) != "" || updates.UnderWay(o)) {
+	if takenBack(o) || automatic && (minorupdate.Hold(o) != "" || minorupdate.UnderWay(o)) {
 		return "", automatic
 	}
 	return image, automatic
@@ -68,7 +68,7 @@ func takenBack(o *observed.Cluster) bool {
 	case refused == nil:
 		return false
 	case named == "":
-		return refused.Image == updates.Offered(o)
+		return refused.Image == minorupdate.Offered(o)
 	}
 	return refused.Image == named && !refused.Automatic
 }
@@ -87,7 +87,7 @@ func (s *Steps) Change(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	case !o.HasRun(): // the init Job shows whether it can
 		status.Image = wanted
 		return flow.Save(v1alpha1.ReasonApplying, "The image is being changed to "+wanted+".")
-	case o.ImageJob.Foreign, o.ImageJob.Deleting, automatic && updates.Obstacle(o) != "":
+	case o.ImageJob.Foreign, o.ImageJob.Deleting, automatic && minorupdate.Obstacle(o) != "":
 		return flow.Next
 	case !o.ImageJob.Exists:
 		return s.begin(ctx, o, wanted)
@@ -213,8 +213,8 @@ func TakeBack(_ context.Context, o *observed.Cluster) flow.Outcome {
 	switch {
 	case running == o.Reach():
 		status.ImageChange = nil
-	case trouble != "" && (running == 0 || updates.UnderWay(o) && primaryRuns(o, change.From)):
-		automatic := updates.UnderWay(o)
+	case trouble != "" && (running == 0 || minorupdate.UnderWay(o) && primaryRuns(o, change.From)):
+		automatic := minorupdate.UnderWay(o)
 		status.Image, status.ImageChange = change.From, nil
 		return refuse(o, change.To, trouble, automatic)
 	}

@@ -7,19 +7,19 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/condition"
+	"howdah.dev/howdah/cmd/db-controller/internal/minorupdate"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
-	"howdah.dev/howdah/cmd/db-controller/internal/updates"
 )
 
 // Pending is the update that waits; nil: none does.
 func Pending(o *observed.Cluster) *v1alpha1.PendingUpdate {
-	image := updates.Offered(o)
+	image := minorupdate.Offered(o)
 	if image == "" {
 		return nil
 	}
 	pending := &v1alpha1.PendingUpdate{Image: image}
-	if earliest := updates.Earliest(o); updates.Automatic(o) && earliest.After(o.Now) {
+	if earliest := minorupdate.Earliest(o); minorupdate.Automatic(o) && earliest.After(o.Now) {
 		pending.NotBefore = &metav1.Time{Time: earliest}
 	}
 	return pending
@@ -29,11 +29,11 @@ func Pending(o *observed.Cluster) *v1alpha1.PendingUpdate {
 // cluster doesn't follow the suite's images.
 func Updated(o *observed.Cluster) condition.Finding {
 	status := &o.Cluster.Status
-	offered, suites := updates.Offered(o), o.Images[status.MajorVersion]
+	offered, suites := minorupdate.Offered(o), o.Images[status.MajorVersion]
 	switch {
 	case !o.HasRun():
 		return condition.Finding{}
-	case updates.UnderWay(o):
+	case minorupdate.UnderWay(o):
 		return underWay(o)
 	case o.Cluster.Spec.Image != "" || suites == "":
 		return unfollowed(o)
@@ -41,16 +41,16 @@ func Updated(o *observed.Cluster) condition.Finding {
 		return condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The cluster runs in the suite's image for PostgreSQL %d.", status.MajorVersion))
 	case takenBack(o):
 		return condition.False(v1alpha1.ReasonImageRefused, refusedMessage(o))
-	case !updates.Automatic(o):
+	case !minorupdate.Automatic(o):
 		return condition.False(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
 			"The suite's image for PostgreSQL %d is %s, and the cluster runs in %s. To roll it out, set spec.updates.minor: Automatic, or spec.image: %[2]s.",
 			status.MajorVersion, offered, status.Image))
-	case updates.Invalid(o) != "":
-		return condition.False(v1alpha1.ReasonInvalidWindow, updates.Invalid(o))
+	case minorupdate.Invalid(o) != "":
+		return condition.False(v1alpha1.ReasonInvalidWindow, minorupdate.Invalid(o))
 	}
-	waits := updates.Hold(o)
+	waits := minorupdate.Hold(o)
 	if waits == "" {
-		waits = updates.Obstacle(o)
+		waits = minorupdate.Obstacle(o)
 	}
 	if waits != "" {
 		return condition.False(v1alpha1.ReasonUpdatePending, fmt.Sprintf("The image %s is going to replace %s. %s", offered, status.Image, waits))
@@ -61,7 +61,7 @@ func Updated(o *observed.Cluster) condition.Finding {
 // unfollowed is the condition of a cluster that doesn't follow the suite's images. It has one only where it was told to.
 func unfollowed(o *observed.Cluster) condition.Finding {
 	switch {
-	case !updates.Automatic(o):
+	case !minorupdate.Automatic(o):
 		return condition.Finding{}
 	case o.Cluster.Spec.Image != "":
 		return condition.True(v1alpha1.ReasonImagePinned,
@@ -80,7 +80,7 @@ func underWay(o *observed.Cluster) condition.Finding {
 		}
 	}
 	message := fmt.Sprintf("%d of %d instances run in the new image %s.", runs, o.Reach(), change.To)
-	if hold := updates.Hold(o); hold != "" {
+	if hold := minorupdate.Hold(o); hold != "" {
 		return condition.False(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
 			"%s The others are not updated yet: %s To update them now, set spec.image: %s. To go back, set spec.image: %s.", message, phrase.Sentence(hold), change.To, change.From))
 	}
@@ -90,5 +90,5 @@ func underWay(o *observed.Cluster) condition.Finding {
 // AwaitsUpdate says whether the instance has yet to run in the image of an automatic update.
 func AwaitsUpdate(o *observed.Cluster, ordinal int) bool {
 	pod := o.Pod(ordinal)
-	return updates.UnderWay(o) && pod != nil && imageOf(pod) != o.Cluster.Status.Image
+	return minorupdate.UnderWay(o) && pod != nil && imageOf(pod) != o.Cluster.Status.Image
 }

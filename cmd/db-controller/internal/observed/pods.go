@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/component"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
 	"howdah.dev/howdah/pkg/agentapi"
@@ -16,11 +16,11 @@ import (
 func PodRuns(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning }
 
 // AgentTarget is the agent of a pod that may answer.
-func (o *Cluster) AgentTarget(pod *corev1.Pod) (agents.Target, bool) {
+func (o *Cluster) AgentTarget(pod *corev1.Pod) (agentclient.Target, bool) {
 	if o.Authority == nil || pod.Status.PodIP == "" || pod.Status.Phase != corev1.PodRunning {
-		return agents.Target{}, false
+		return agentclient.Target{}, false
 	}
-	return agents.Target{IP: pod.Status.PodIP, Host: component.PodHost(o.Cluster, pod.Name), Authority: o.Authority}, true
+	return agentclient.Target{IP: pod.Status.PodIP, Host: component.PodHost(o.Cluster, pod.Name), Authority: o.Authority}, true
 }
 
 // PodEnded says whether kubelet has said that every container of the pod has ended for good.

@@ -7,24 +7,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 )
 
 // readAgents looks at what the agents of all running pods answered last. One that didn't is unknown, which is no error: what
 // Kubernetes knows of its pod counts then. Its error is ErrNotAsked where one has yet to be asked for the first time.
 func (r *Reader) readAgents(_ context.Context, o *observed.Cluster) error {
-	instances := map[string]agents.Instance{}
+	instances := map[string]agentclient.Instance{}
 	for i := range o.Pods {
 		pod := &o.Pods[i]
 		if target, ok := o.AgentTarget(pod); ok {
-			instances[pod.Name] = agents.Instance{Target: target, Incarnation: incarnation(pod), Doubtful: !observed.PodReady(pod)}
+			instances[pod.Name] = agentclient.Instance{Target: target, Incarnation: incarnation(pod), Doubtful: !observed.PodReady(pod)}
 		}
 	}
 	answers := r.Agents.Look(client.ObjectKeyFromObject(o.Cluster), instances)
 	o.Agents, o.AgentsOld = answers.ByPod, !answers.Live
 	if !answers.Known {
-		return agents.ErrNotAsked
+		return agentclient.ErrNotAsked
 	}
 	return nil
 }

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/secretcache"
 	"howdah.dev/howdah/pkg/workload"
 )
 
 // Agents say how their instances are, as far as they were asked. Nobody waits for an answer.
 type Agents interface {
-	Look(cluster types.NamespacedName, instances map[string]agents.Instance) agents.Answers
+	Look(cluster types.NamespacedName, instances map[string]agentclient.Instance) agentclient.Answers
 }
 
 // Reader of everything that there is of a cluster.

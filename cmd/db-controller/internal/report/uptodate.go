@@ -9,13 +9,13 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/hibernation"
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
+	"howdah.dev/howdah/cmd/db-controller/internal/minorupdate"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/cmd/db-controller/internal/storage"
-	"howdah.dev/howdah/cmd/db-controller/internal/updates"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumemove"
-	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -28,7 +28,7 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		return condition.False(outcome.Reason, outcome.Message)
 	}
 	for _, look := range []func(*observed.Cluster) condition.Finding{
-		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, volumemove.Condition, window.Condition, restartPending, Resizing, replacementPending, configurationPending,
+		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, volumemove.Condition, restartwindow.Condition, restartPending, Resizing, replacementPending, configurationPending,
 	} {
 		if found := look(o); found.Reason != "" {
 			return withProgress(o, found, outcome)
@@ -95,7 +95,7 @@ func restartPending(o *observed.Cluster) condition.Finding {
 	if len(instances) == 0 {
 		return condition.Finding{}
 	}
-	if wait := window.Wait(o); wait != "" {
+	if wait := restartwindow.Wait(o); wait != "" {
 		return condition.False(v1alpha1.ReasonRestartPending, fmt.Sprintf("A change of %s waits for a restart of PostgreSQL in %s.%s",
 			phrase.List(parameters), phrase.List(instances), wait))
 	}
@@ -121,9 +121,9 @@ func replacementPending(o *observed.Cluster) condition.Finding {
 func replacement(o *observed.Cluster, ordinal int, changes string) condition.Finding {
 	message := fmt.Sprintf("Pod %s has to be replaced for %s.", o.Names.Instance(ordinal), changes)
 	if !imagechange.AwaitsUpdate(o, ordinal) {
-		return condition.False(v1alpha1.ReasonApplying, message+window.Wait(o))
+		return condition.False(v1alpha1.ReasonApplying, message+restartwindow.Wait(o))
 	}
-	if hold := updates.Hold(o); hold != "" {
+	if hold := minorupdate.Hold(o); hold != "" {
 		return condition.False(v1alpha1.ReasonRestartPending, message+" It is an automatic update, which does not go on: "+hold)
 	}
 	return condition.False(v1alpha1.ReasonApplying, message)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -217,7 +217,7 @@ func (s *Steps) requestFault(ctx context.Context, o *observed.Cluster, pod *core
 	log.FromContext(ctx).Info("Requesting a fault for a failover drill", "pod", pod.Name, "drill", response.Name, "fault", fault)
 	err := s.Agents.Fault(ctx, target, agentapi.FaultRequest{Token: string(response.UID), Fault: string(fault)})
 	switch {
-	case errors.Is(err, agents.ErrUnknownRoute):
+	case errors.Is(err, agentclient.ErrUnknownRoute):
 		return endFault(o, v1alpha1.FailoverDrillRefused, fmt.Sprintf(
 			"The agent of %s is of a version that can't do this. Create another FailoverDrill once its pod has been replaced.", response.Instance))
 	case err != nil:

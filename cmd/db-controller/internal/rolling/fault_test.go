@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
@@ -186,7 +186,7 @@ func TestADrillsSwitchoverEndsWithAnotherPrimaryOrIsRefused(t *testing.T) {
 	}
 }
 
-func (a *asked) Fault(_ context.Context, _ agents.Target, request agentapi.FaultRequest) error {
+func (a *asked) Fault(_ context.Context, _ agentclient.Target, request agentapi.FaultRequest) error {
 	a.faults = append(a.faults, request.Fault+" "+request.Token)
 	return a.err
 }
@@ -205,8 +205,8 @@ func TestAnAgentIsAskedForAFaultUntilItSaysWhatCameOfIt(t *testing.T) {
 	}{
 		"it has not heard of it":        {func(*observed.Cluster) {}, nil, true, v1alpha1.FailoverDrillInjecting},
 		"it has done that of another":   {said(agentapi.FaultDone, "c"), nil, true, v1alpha1.FailoverDrillInjecting},
-		"it did not accept the request": {func(*observed.Cluster) {}, agents.ErrResponse, true, v1alpha1.FailoverDrillInjecting},
-		"it is too old":                 {func(*observed.Cluster) {}, agents.ErrUnknownRoute, true, v1alpha1.FailoverDrillRefused},
+		"it did not accept the request": {func(*observed.Cluster) {}, agentclient.ErrResponse, true, v1alpha1.FailoverDrillInjecting},
+		"it is too old":                 {func(*observed.Cluster) {}, agentclient.ErrUnknownRoute, true, v1alpha1.FailoverDrillRefused},
 		"it goes on":                    {said(agentapi.FaultRunning, "d"), nil, false, v1alpha1.FailoverDrillInjecting},
 		"it is done":                    {said(agentapi.FaultDone, "d"), nil, false, v1alpha1.FailoverDrillInjected},
 		"it refuses":                    {said(agentapi.FaultRefused, "d"), nil, false, v1alpha1.FailoverDrillRefused},

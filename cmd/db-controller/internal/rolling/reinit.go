@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -168,7 +168,7 @@ func (c *cloning) hear(o *observed.Cluster, agent *agentapi.Status) flow.Outcome
 }
 
 func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, c *cloning, ordinal int) flow.Outcome {
-	target, ok := agents.Target{}, false
+	target, ok := agentclient.Target{}, false
 	if pod := o.Pod(ordinal); pod != nil {
 		target, ok = o.AgentTarget(pod)
 	}
@@ -178,7 +178,7 @@ func (s *Steps) requestReinit(ctx context.Context, o *observed.Cluster, c *cloni
 	log.FromContext(ctx).Info("Requesting a new clone", "pod", c.Instance, "token", c.Token)
 	err := s.Agents.Reinit(ctx, target, agentapi.ReinitRequest{Token: c.Token})
 	switch {
-	case errors.Is(err, agents.ErrUnknownRoute):
+	case errors.Is(err, agentclient.ErrUnknownRoute):
 		return c.end(o, v1alpha1.ReinitRefused, fmt.Sprintf("The agent of %s is of a version that can't do this. Request it again once its pod has been replaced.", c.Instance))
 	case err != nil:
 		log.FromContext(ctx).V(1).Info("The agent didn't accept the request", "pod", c.Instance, "reason", err.Error())

@@ -10,11 +10,11 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/imagechange"
+	"howdah.dev/howdah/cmd/db-controller/internal/minorupdate"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
-	"howdah.dev/howdah/cmd/db-controller/internal/updates"
-	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/flow"
 )
 
@@ -45,9 +45,9 @@ func mayDisturb(o *observed.Cluster, next move) bool {
 		ordinal = o.Primary()
 	}
 	if imagechange.AwaitsUpdate(o, ordinal) {
-		return updates.Hold(o) == ""
+		return minorupdate.Hold(o) == ""
 	}
-	return window.Open(o)
+	return restartwindow.Open(o)
 }
 
 // replacePod deletes a pod whose image, resources, mounts or data generation are not what is wanted; the StatefulSet

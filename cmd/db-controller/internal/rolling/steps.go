@@ -5,17 +5,17 @@ package rolling
 import (
 	"context"
 
-	"howdah.dev/howdah/cmd/db-controller/internal/agents"
+	"howdah.dev/howdah/cmd/db-controller/internal/agentclient"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // Agents take requests.
 type Agents interface {
-	Restart(ctx context.Context, target agents.Target, configHash string) error
-	Switchover(ctx context.Context, target agents.Target, request agentapi.SwitchoverRequest) error
-	Reinit(ctx context.Context, target agents.Target, request agentapi.ReinitRequest) error
-	Fault(ctx context.Context, target agents.Target, request agentapi.FaultRequest) error
+	Restart(ctx context.Context, target agentclient.Target, configHash string) error
+	Switchover(ctx context.Context, target agentclient.Target, request agentapi.SwitchoverRequest) error
+	Reinit(ctx context.Context, target agentclient.Target, request agentapi.ReinitRequest) error
+	Fault(ctx context.Context, target agentclient.Target, request agentapi.FaultRequest) error
 }
 
 // Steps that restart, replace and switch over. Each is a step of a plan.

@@ -13,10 +13,10 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
+	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
 	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
-	"howdah.dev/howdah/cmd/db-controller/internal/window"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -143,8 +143,8 @@ func byPlan(o *observed.Cluster) string {
 		return "spec.failover.fenced stops an instance."
 	case spec.Repair.Paused(o.Now):
 		return "Nothing is cloned while spec.repair pauses that."
-	case !window.Open(o):
-		return "It goes on in the maintenance window." + window.Wait(o)
+	case !restartwindow.Open(o):
+		return "It goes on in the maintenance window." + restartwindow.Wait(o)
 	}
 	return ""
 }

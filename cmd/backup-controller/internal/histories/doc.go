@@ -1,2 +1,0 @@
-// Package histories tries the controllers of repositories and of Backups, together, in random histories of a bucket.
-package histories

@@ -1,2 +1,0 @@
-// Package window says when the maintenance window is open, in which what runs may be stopped.
-package window
