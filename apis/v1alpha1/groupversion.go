@@ -31,7 +31,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Kinds, as they stand in references between objects.
+// Kinds, as they appear in references between objects.
 const (
 	KindPostgresCluster  = "PostgresCluster"
 	KindBackupRepository = "BackupRepository"

@@ -22,7 +22,7 @@ import (
 // names are the binaries that have an image; each is built from cmd/NAME.
 var names = []string{"db-controller", "backup-controller", "restore-controller", "upgrade-controller", "pooler-controller", "drill-controller", "agent"}
 
-// beside are the binaries that stand in another one's image.
+// beside are the binaries that are in another one's image.
 var beside = map[string][]string{"agent": {"wal"}}
 
 type options struct {

@@ -29,7 +29,7 @@ type Role struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// Passwords of declared roles by name, of subscriptions by PasswordKey, and the one of LDAPPasswordKey, as they stand in RolesFile, and beside them
+// Passwords of declared roles by name, of subscriptions by PasswordKey, and the one of LDAPPasswordKey, as they appear in RolesFile, and beside them
 // what is a person's own for TLS.
 type Passwords map[string][]byte
 

@@ -161,7 +161,7 @@ func TestABackupThatCrashesAtAnyCallIsFinishedByTheNextRun(t *testing.T) {
 	}
 }
 
-// packPaths are the packs of headers, as they stand in a bucket below packs/.
+// packPaths are the packs of headers, as they appear in a bucket below packs/.
 type packPaths map[string]bool
 
 func (p packPaths) addAll(header *Header) {

@@ -18,7 +18,7 @@ import (
 	"howdah.dev/howdah/pkg/objstore"
 )
 
-// packsKey is where the packs stand in a header and in a claim.
+// packsKey is where the packs are in a header and in a claim.
 const packsKey = "packs"
 
 // visitPack takes one pack of a header. What it was given counts only if the header was read to its end.

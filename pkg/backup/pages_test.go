@@ -57,7 +57,7 @@ func TestATornPageThatWasChangedSinceTheStartIsLeftToTheWAL(t *testing.T) {
 	}
 }
 
-// TestAPageThatIsTornWhileItIsReadIsReadAgain tears a page of long ago, which no WAL would mend.
+// TestAPageThatIsTornWhileItIsReadIsReadAgain tears a page of long ago, which no WAL would fix.
 func TestAPageThatIsTornWhileItIsReadIsReadAgain(t *testing.T) {
 	for _, test := range []struct {
 		name   string

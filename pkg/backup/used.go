@@ -96,7 +96,7 @@ func grown[T any](all []T) []T {
 type usedPacks struct {
 	packNumbers
 	all    []uint64
-	sorted int // so many of them are in order
+	sorted int // this many of them are in order
 }
 
 // eachRangeOfPacks calls fill and then do with the used packs of one range of numbers after the other.

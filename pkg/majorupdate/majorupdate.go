@@ -152,10 +152,10 @@ func (f Facts) Wait() (message string, opens time.Time) {
 	return "", time.Time{}
 }
 
-// CheckName is the name of the Upgrade that checks. Another version or another image is another wish, which has another check.
+// CheckName is the name of the Upgrade that checks. Another version or another image has another check.
 func CheckName(cluster *v1alpha1.PostgresCluster) string {
-	wish := fmt.Sprintf("%s/%d/%d/%s", cluster.UID, cluster.Status.MajorVersion, cluster.Spec.Version, cluster.Spec.Image)
-	return fmt.Sprintf("%s-to-%d-check-%s", shortened(cluster.Name), cluster.Spec.Version, digits(wish))
+	checked := fmt.Sprintf("%s/%d/%d/%s", cluster.UID, cluster.Status.MajorVersion, cluster.Spec.Version, cluster.Spec.Image)
+	return fmt.Sprintf("%s-to-%d-check-%s", shortened(cluster.Name), cluster.Spec.Version, digits(checked))
 }
 
 // SuccessorName is the name of the Upgrade that does what was checked. Each check has one: a person who deletes the check has all of it

@@ -81,7 +81,7 @@ type Encryption struct {
 	Entries KeyEntries `json:"-"`
 }
 
-// KeyEntries are keys as they stand in a Secret. They print as redacted.
+// KeyEntries are keys as they appear in a Secret. They print as redacted.
 type KeyEntries map[string][]byte
 
 // String hides the keys.

@@ -19,7 +19,7 @@
 //     recovery_target_timeline = latest. A history without WAL counts for nothing yet: what its timeline begins with is still
 //     on the one before.
 //   - A backup leads to a timeline if it is on it, or stopped at or before the position where the timeline, or an ancestor of
-//     it, branched off. One that was taken on a timeline after it had been left leads nowhere but along that timeline.
+//     it, branched off. One that was taken on a timeline after it had been left restores only that timeline.
 //   - A newer timeline whose history is missing is never passed over: nothing tells where it begins.
 //   - The segment in which a timeline begins is read from the younger timeline. A segment that is still written, and there in
 //     pieces, counts only where nothing goes on after it.

@@ -35,7 +35,7 @@ func TestThatTooMuchWALHasNoCommitIsSaid(t *testing.T) {
 		unsure bool
 	}{
 		"a commit far back":     {5000 - commitDepth, true},
-		"a commit near enough":  {5000 - commitDepth + 1, false},
+		"a commit close by":     {5000 - commitDepth + 1, false},
 		"a commit at the end":   {5000, false},
 		"a commit in the first": {2, true},
 	} {

@@ -2,13 +2,13 @@ package postgres
 
 import "strings"
 
-// QuoteIdentifier writes a name so that it can stand in SQL. PostgreSQL has no zero byte in names;
+// QuoteIdentifier writes a name so that it can be used in SQL. PostgreSQL has no zero byte in names;
 // one is left out.
 func QuoteIdentifier(name string) string {
 	return `"` + strings.ReplaceAll(withoutNUL(name), `"`, `""`) + `"`
 }
 
-// QuoteLiteral writes a text so that it can stand in SQL as a value, whatever
+// QuoteLiteral writes a text so that it can be used in SQL as a value, whatever
 // standard_conforming_strings says. Prefer parameters where the statement takes them.
 func QuoteLiteral(text string) string {
 	quoted := "'" + strings.ReplaceAll(withoutNUL(text), `'`, `''`) + "'"

@@ -252,7 +252,7 @@ func TestALockSaysInWhichOrderInstancesEnd(t *testing.T) {
 		"who needs it waits for one that never says": {needed: true, facts: LockFacts{Untold: "shop-2", Now: now.Add(time.Hour)}, telling: true},
 		"who doesn't need it goes on":                {facts: LockFacts{Untold: "shop-2", Now: now.Add(tellTime + 2*time.Second)}, telling: true, begins: true},
 		"all know":                                   {needed: true, telling: true, begins: true},
-		"something keeps it from being stopped, and they end as ever": {facts: LockFacts{Untold: "shop-2", Obstacle: "a lost node"}},
+		"something keeps it from being stopped, and they end as usual": {facts: LockFacts{Untold: "shop-2", Obstacle: "a lost node"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := LockRequest{Kind: "Upgrade", Name: "up", UID: "u", Request: v1alpha1.VolumeLockRequest{Token: "t", ReplicasLast: c.needed}}

@@ -106,10 +106,10 @@ func TestWhatCannotGoBackStays(t *testing.T) {
 		!strings.Contains(said, "Database old is not dropped") || !strings.Contains(said, "Database lost is not dropped") {
 		t.Error(stays)
 	}
-	wish := shop(func(s *v1alpha1.PostgresClusterSpec) { s.Version = 18 })
-	wish.Status.MajorVersion = 17 // which nobody has upgraded
-	if to, stays := Back(wish, &shop(nil).Spec); to.Version != 17 || len(stays) > 0 {
-		t.Errorf("a wish stays: %d, %s", to.Version, stays)
+	declared := shop(func(s *v1alpha1.PostgresClusterSpec) { s.Version = 18 })
+	declared.Status.MajorVersion = 17 // which nobody has upgraded
+	if to, stays := Back(declared, &shop(nil).Spec); to.Version != 17 || len(stays) > 0 {
+		t.Errorf("a version that never ran stays: %d, %s", to.Version, stays)
 	}
 }
 

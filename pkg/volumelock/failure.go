@@ -20,7 +20,7 @@ func Fail(reason, format string, args ...any) *v1alpha1.Failure {
 	return &v1alpha1.Failure{Reason: reason, Message: string(message)}
 }
 
-// Failure is why the lock leads nowhere, or nil: the cluster was deleted, there is a Refusal, or the cluster does not run on what
+// Failure is why the lock has failed, or nil: the cluster was deleted, there is a Refusal, or the cluster does not run on what
 // was handed over within limit. Zero is no limit.
 func (l Lock) Failure(limit time.Duration) *v1alpha1.Failure {
 	response := l.Response()

@@ -1,6 +1,6 @@
 // Package volumelock is the requester's side of the volume lock: it gets the volumes of a PostgresCluster whose PostgreSQL was
 // stopped, has the cluster run on the data that was written there, and leads back to the previous data where that fails. It
-// promises that a cluster is never left between two data generations, nor down because of a response that leads nowhere.
+// promises that a cluster is never left between two data generations, nor down because of a response that nobody acts on.
 //
 // A kind that works on the volumes of a cluster
 //

@@ -95,7 +95,7 @@ func (r *results) publish(to io.Writer, path string) error {
 	return os.WriteFile(path, append(content, '\n'), 0o644)
 }
 
-// writeTable writes Markdown, so that it can stand in a document as it is. In brackets is the ratio to pgBackRest.
+// writeTable writes Markdown, so that a document can include it as it is. In brackets is the ratio to pgBackRest.
 func writeTable(to io.Writer, lines []line) error {
 	w := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
 	fmt.Fprintln(w, "| work\t| tool\t| wall s\t| CPU s\t| MiB\t| stored MB\t| objects\t| segments/s\t| idle\t| stolen\t|")

@@ -12,7 +12,7 @@ import (
 	"howdah.dev/howdah/pkg/backup"
 )
 
-// The works, as they stand in the JSON.
+// The works, as they appear in the JSON.
 const (
 	workFull     = "full"
 	workAdjacent = "incremental-adjacent"
@@ -24,7 +24,7 @@ const (
 	workPITR     = "pitr"
 )
 
-// The tools, as they stand in the JSON.
+// The tools, as they appear in the JSON.
 const (
 	toolOurs       = "howdah"
 	toolOursFast   = "howdah-fast"

@@ -28,9 +28,9 @@ func agentUpgrade(r *round) {
 	r.strike()
 	for _, image := range []string{r.OldAgent, current} {
 		r.Must(r.setAgentImage(r.Context(), image))
-		r.until("the db-controller that gives it to pods", mend, r.isRolledOut)
+		r.until("the db-controller that gives it to pods", recoveryTime, r.isRolledOut)
 		r.replaceAll()
-		r.until("instances with agents of both versions", mend, func(ctx context.Context) error {
+		r.until("instances with agents of both versions", recoveryTime, func(ctx context.Context) error {
 			with, all, err := r.withAgent(ctx, image)
 			if err == nil && (with == 0 || with == all) {
 				err = fmt.Errorf("%d of %d have %s", with, all, image)
@@ -38,7 +38,7 @@ func agentUpgrade(r *round) {
 			return err
 		})
 		r.Kube("signal", id(r.Subject.primary()), "KILL", "--program", "postgres")
-		r.until("all instances with the agent of "+image, mend, func(ctx context.Context) error {
+		r.until("all instances with the agent of "+image, recoveryTime, func(ctx context.Context) error {
 			with, all, err := r.withAgent(ctx, image)
 			if err == nil && with < all {
 				err = fmt.Errorf("%d of %d have it", with, all)

@@ -71,20 +71,20 @@ func TestFaults(t *testing.T) {
 func tryAll(t *testing.T, chosen []Fault, kind Replication, keeps Renewal, report *Report) {
 	for _, volumes := range []Volumes{Plain, Limited, Stalling} {
 		these := slices.DeleteFunc(slices.Clone(chosen), func(f Fault) bool {
-			return f.Volumes != volumes || *alone && f.Attended || *oldAgent == "" && f.TwoAgents
+			return f.Volumes != volumes || *alone && f.NeedsControllers || *oldAgent == "" && f.TwoAgents
 		})
 		if len(these) == 0 {
 			continue
 		}
 		subject := New(t, options(kind, keeps, volumes))
-		attend := func() {}
+		bringBack := func() {}
 		if *alone {
-			attend = subject.LeaveAlone()
+			bringBack = subject.LeaveAlone()
 		}
 		for _, fault := range these {
 			tryOften(t, subject, fault, report)
 		}
-		attend()
+		bringBack()
 	}
 }
 

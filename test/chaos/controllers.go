@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// LeaveAlone takes the controllers away until attend is called, which brings them back and waits until they say that all is
+// LeaveAlone takes the controllers away until bringBack is called, which brings them back and waits until they say that all is
 // well. Until then nobody writes status, and only what the instances themselves say counts.
-func (s *Subject) LeaveAlone() (attend func()) {
+func (s *Subject) LeaveAlone() (bringBack func()) {
 	s.Helper()
 	start := s.stopControllers()
 	s.alone = true

@@ -24,7 +24,7 @@ func diskFull(r *round) {
 	// The messages go into WAL and nowhere else; the server is expected to fall over them.
 	_, err = r.SQLOn(r.primary.Name, "SELECT count(pg_logical_emit_message(false, 'fill', repeat('x', 1000000))) FROM generate_series(1, 400)")
 	r.Logf("writing WAL to a full volume: %v", err)
-	r.until("the database to be read", mend, func(ctx context.Context) error {
+	r.until("the database to be read", recoveryTime, func(ctx context.Context) error {
 		_, err := ask[time.Time](ctx, r.target, startTime)
 		return err
 	})
@@ -36,7 +36,7 @@ func diskFull(r *round) {
 // awaitSpace waits until clients are kept from writing, or no longer are, and until the condition StorageHealthy says so.
 func (r *round) awaitSpace(what string, full bool) {
 	r.Helper()
-	r.until(what, mend, func(ctx context.Context) error {
+	r.until(what, recoveryTime, func(ctx context.Context) error {
 		shut, err := ask[bool](ctx, r.target, "SELECT current_setting('default_transaction_read_only')::bool")
 		if err == nil && shut != full {
 			err = fmt.Errorf("default_transaction_read_only is %t", shut)

@@ -159,7 +159,7 @@ func scaleIn(n *nemesis, _ string) (func(), error) {
 		return nil, err
 	}
 	return func() {
-		n.until("the instance to be asked for again", mend, func(ctx context.Context) error {
+		n.until("the instance to be asked for again", recoveryTime, func(ctx context.Context) error {
 			return n.changeSpec(ctx, fmt.Sprintf(`{"spec":{"instances":%d}}`, n.instances))
 		})
 	}, nil

@@ -22,8 +22,8 @@ type Fault struct {
 	do   func(*round)
 	// Volumes that the cluster must have for it.
 	Volumes Volumes
-	// Attended: it is asked of the controllers, or done to them.
-	Attended bool
+	// NeedsControllers: it is asked of the controllers, or done to them.
+	NeedsControllers bool
 	// TwoAgents: it needs Options.OldAgent.
 	TwoAgents bool
 	// Orderly: it loses no acknowledged row, whatever the replication.
@@ -35,10 +35,10 @@ type Fault struct {
 // Faults are all there are, in the order of reports.
 func Faults() []Fault {
 	return []Fault{
-		{Name: "switchover", do: switchover, Attended: true, Orderly: true},
+		{Name: "switchover", do: switchover, NeedsControllers: true, Orderly: true},
 		{Name: "graceful-delete", do: func(r *round) { r.deletePod() }, Orderly: true},
 		{Name: "delete-all", do: deleteAll, Orderly: true},
-		{Name: "hibernate", do: hibernate, Attended: true, Orderly: true},
+		{Name: "hibernate", do: hibernate, NeedsControllers: true, Orderly: true},
 		{Name: "force-delete", do: func(r *round) { r.deletePod(client.GracePeriodSeconds(0)) }},
 		{Name: "kill-postmaster", do: killPostmaster},
 		{Name: "kill-agent", do: func(r *round) { r.killContainer("--program", "agent") }},
@@ -52,11 +52,11 @@ func Faults() []Fault {
 		{Name: "api-away", do: apiAway, Steady: true},
 		{Name: "api-flapping", do: apiFlapping},
 		{Name: "api-slow", do: apiSlow, Steady: true},
-		{Name: "controllers-down", do: controllersDown, Attended: true},
+		{Name: "controllers-down", do: controllersDown, NeedsControllers: true},
 		{Name: "disk-full", do: diskFull, Volumes: Limited},
 		{Name: "disk-stall", do: diskStall, Volumes: Stalling},
 		{Name: "renewal-change", do: renewalChange},
-		{Name: "agent-upgrade", do: agentUpgrade, Attended: true, TwoAgents: true},
+		{Name: "agent-upgrade", do: agentUpgrade, NeedsControllers: true, TwoAgents: true},
 		{Name: "double", do: double},
 	}
 }
@@ -111,7 +111,7 @@ func deleteAll(r *round) {
 	for i := range pods {
 		r.Must(r.Delete(r.Context(), pods[i].DeepCopy()))
 	}
-	r.until("other pods", mend, func(ctx context.Context) error {
+	r.until("other pods", recoveryTime, func(ctx context.Context) error {
 		now, err := r.pods(ctx)
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func hibernate(r *round) {
 	r.Merge(cluster, `{"spec":{"hibernate":true}}`)
 	r.AwaitReason(cluster, v1alpha1.ConditionReady, v1alpha1.ReasonHibernated, "")
 	wake := r.healing(func() { r.Merge(cluster, `{"spec":{"hibernate":false}}`) })
-	r.until("the end of all pods", mend, func(ctx context.Context) error {
+	r.until("the end of all pods", recoveryTime, func(ctx context.Context) error {
 		pods, err := r.pods(ctx)
 		if err == nil && len(pods) > 0 {
 			err = fmt.Errorf("there are %d", len(pods))
@@ -149,7 +149,7 @@ func hibernate(r *round) {
 // awaitPod waits until there is something about the pod that was the primary's.
 func (r *round) awaitPod(what string, holds func(*corev1.Pod) bool) {
 	r.Helper()
-	r.until(what, mend, func(ctx context.Context) error {
+	r.until(what, recoveryTime, func(ctx context.Context) error {
 		pod := &corev1.Pod{}
 		err := r.Get(ctx, client.ObjectKeyFromObject(r.primary), pod)
 		if err == nil && !holds(pod) {
@@ -219,7 +219,7 @@ func (r *round) stopProgram(program string) {
 // awaitServer waits until the Service leads to a server that was started later, or to another one.
 func (r *round) awaitServer(before time.Time) {
 	r.Helper()
-	r.until("another server", mend, func(ctx context.Context) error {
+	r.until("another server", recoveryTime, func(ctx context.Context) error {
 		acks := r.fresh.Acks()
 		if acks[len(acks)-1].Server != r.primary.Status.PodIP {
 			return nil

@@ -42,7 +42,7 @@ func Creation(t *testing.T, version int32) (*Subject, []Figure) {
 	cluster.Spec.Instances = s.instances
 	s.Must(s.Create(t.Context(), cluster))
 	s.target = s.findTarget()
-	s.until("the first row", mend, func(ctx context.Context) error { return writes.Prepare(ctx, s.target) })
+	s.until("the first row", recoveryTime, func(ctx context.Context) error { return writes.Prepare(ctx, s.target) })
 	first := time.Since(began)
 	s.awaitWhole()
 	whole := time.Since(began)
@@ -109,7 +109,7 @@ var nodes = regexp.MustCompile(`^node:.*`)
 func RollingRestart(t *testing.T, s *Subject) []Figure {
 	t.Helper()
 	r := &round{Subject: s.in(t)}
-	r.until("the previous rows to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the previous rows to be deleted", recoveryTime, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept, r.fresh = r.client("kept", r.target, true), r.client("fresh", r.target, false)
 	r.awaitRows(r.kept, rows)
 	r.awaitRows(r.fresh, rows)
@@ -143,7 +143,7 @@ func Twenty(t *testing.T, version int32) []Figure {
 	for i := range count {
 		s.Must(s.Create(t.Context(), s.NewCluster(fmt.Sprintf("one-%d", i), version)))
 	}
-	s.until("all of them to be Ready", mend, func(ctx context.Context) error {
+	s.until("all of them to be Ready", recoveryTime, func(ctx context.Context) error {
 		clusters := &v1alpha1.PostgresClusterList{}
 		if err := s.List(ctx, clusters, client.InNamespace(s.Namespace)); err != nil {
 			return err

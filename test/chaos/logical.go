@@ -40,7 +40,7 @@ func (s *Subject) Follow() *cdc.Client {
 func (s *Subject) AwaitCopies(c *cdc.Client) {
 	s.Helper()
 	primary := s.primary()
-	s.until("copies of the slot on all replicas", mend, func(ctx context.Context) error {
+	s.until("copies of the slot on all replicas", recoveryTime, func(ctx context.Context) error {
 		if err := s.isWhole(ctx); err != nil { // writes a row
 			return err
 		}
@@ -65,11 +65,11 @@ func (s *Subject) AwaitCopies(c *cdc.Client) {
 func (s *Subject) CompareClient(c *cdc.Client) {
 	s.Helper()
 	var present map[writes.Row]bool
-	s.until("the rows that are there", mend, func(ctx context.Context) (err error) {
+	s.until("the rows that are there", recoveryTime, func(ctx context.Context) (err error) {
 		present, err = writes.Present(ctx, s.target)
 		return err
 	})
-	s.until("the client to have every row", mend, func(context.Context) error {
+	s.until("the client to have every row", recoveryTime, func(context.Context) error {
 		told := c.Rows()
 		for row := range present {
 			if told[row] == 0 {

@@ -60,7 +60,7 @@ func (s *Subject) Episode(t *testing.T, episodes Episodes, number int) Result {
 	t.Cleanup(n.healAll)
 	r.awaitWhole()
 	first := int64(number) * 100
-	r.until("registers", mend, func(ctx context.Context) error { return registers.Prepare(ctx, r.target, first) })
+	r.until("registers", recoveryTime, func(ctx context.Context) error { return registers.Prepare(ctx, r.target, first) })
 	r.write()
 	clients := registers.Start(context.WithoutCancel(t.Context()), r.target, first, 4)
 	t.Cleanup(func() { clients.Stop() })

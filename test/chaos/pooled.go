@@ -186,7 +186,7 @@ func NewPooled(t *testing.T, options Options) *Subject {
 	s.pooler.TLS = s.pooler.TLS.Clone()
 	s.pooler.TLS.ServerName = service.Name + "." + s.Namespace + ".svc"
 	s.pooler.Patience = patience
-	s.until("clients to reach the primary by way of the pooler", mend, func(ctx context.Context) error {
+	s.until("clients to reach the primary by way of the pooler", recoveryTime, func(ctx context.Context) error {
 		_, err := ask[int](ctx, s.pooler, "SELECT 1")
 		return err
 	})
@@ -227,7 +227,7 @@ func (s *Subject) TryPooled(t *testing.T, change Change, number int) PooledResul
 		defer r.LeaveAlone()()
 	}
 	r.primary = r.Subject.primary()
-	r.until("the rows of the previous round to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the rows of the previous round to be deleted", recoveryTime, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.fresh = r.client("fresh", r.target, false)
 	pooled, direct := r.crowd("pooled", r.pooler, crowd), r.crowd("direct", r.target, controls)
 	all := slices.Concat(pooled, direct, []*writes.Client{r.fresh})
@@ -261,7 +261,7 @@ func (r *round) awaitRowsOfAll(clients []*writes.Client) {
 	for _, c := range clients {
 		before[c] = len(c.Acks())
 	}
-	r.until("rows of all clients", mend, func(context.Context) error {
+	r.until("rows of all clients", recoveryTime, func(context.Context) error {
 		for _, c := range clients {
 			if len(c.Acks()) < before[c]+2 {
 				return fmt.Errorf("%s has %d more, and the last write came to %w", c.Name, len(c.Acks())-before[c], c.LastError())
@@ -299,7 +299,7 @@ func (r *round) judgePooled(pooled, direct []*writes.Client) (result PooledResul
 	}
 	slices.Sort(result.Waits)
 	var present map[writes.Row]bool
-	r.until("the rows that are there", mend, func(ctx context.Context) (err error) {
+	r.until("the rows that are there", recoveryTime, func(ctx context.Context) (err error) {
 		present, err = writes.Present(ctx, r.target)
 		return err
 	})

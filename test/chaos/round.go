@@ -51,7 +51,7 @@ type round struct {
 const rows = 20
 
 // Try does a fault to a whole cluster, waits until it is whole again, and judges. The test fails where a row is lost that
-// must not be, or where two servers acknowledged at one time.
+// must not be, or where two servers acknowledged simultaneously.
 func (s *Subject) Try(t *testing.T, fault Fault, number int) Result {
 	t.Helper()
 	r := &round{Subject: s.in(t), orderly: fault.Orderly, steady: fault.Steady}
@@ -83,7 +83,7 @@ func (r *round) compareInstances() {
 	want := ""
 	for _, pod := range pods {
 		var has string
-		r.until("the rows of "+pod.Name, mend, func(ctx context.Context) (err error) {
+		r.until("the rows of "+pod.Name, recoveryTime, func(ctx context.Context) (err error) {
 			has, err = ask[string](ctx, r.at(pod.Status.PodIP, home), query)
 			return err
 		})
@@ -112,7 +112,7 @@ func (r *round) compareHistories(pods []corev1.Pod) {
 // accepts writes when nobody leads to it any more.
 func (r *round) write() {
 	r.Helper()
-	r.until("the rows of the previous round to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the rows of the previous round to be deleted", recoveryTime, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept = r.client("kept", r.target, true)
 	r.fresh = r.client("fresh", r.target, false)
 	for i := range r.instances {
@@ -204,7 +204,7 @@ func (r *round) healing(do func()) (heal func()) {
 func (r *round) awaitRows(c *writes.Client, more int) {
 	r.Helper()
 	before := len(c.Acks())
-	r.until(fmt.Sprintf("%d rows of the client %s", more, c.Name), mend, func(context.Context) error {
+	r.until(fmt.Sprintf("%d rows of the client %s", more, c.Name), recoveryTime, func(context.Context) error {
 		if len(c.Acks()) < before+more {
 			return fmt.Errorf("%d so far, and the last write came to %w", len(c.Acks())-before, c.LastError())
 		}
@@ -217,7 +217,7 @@ func (r *round) awaitRows(c *writes.Client, more int) {
 func (r *round) awaitUnbroken(c *writes.Client) {
 	r.Helper()
 	r.awaitRows(c, rows)
-	r.until(fmt.Sprintf("%d rows of the client %s in a row", rows, c.Name), mend, func(context.Context) error {
+	r.until(fmt.Sprintf("%d rows of the client %s in a row", rows, c.Name), recoveryTime, func(context.Context) error {
 		if count := c.Unbroken(); count < rows {
 			return fmt.Errorf("%d so far, and the last write came to %w", count, c.LastError())
 		}
@@ -228,7 +228,7 @@ func (r *round) awaitUnbroken(c *writes.Client) {
 // awaitFailover waits until clients of the Service write to another server than when the round began.
 func (r *round) awaitFailover() {
 	r.Helper()
-	r.until("another primary", mend, func(context.Context) error {
+	r.until("another primary", recoveryTime, func(context.Context) error {
 		acks := r.fresh.Acks()
 		if last := acks[len(acks)-1]; last.Server == r.primary.Status.PodIP {
 			return fmt.Errorf("%s still is, and the last write came to %w", last.Reign(), r.fresh.LastError())
@@ -246,7 +246,7 @@ func (r *round) judge(whole time.Time) Result {
 		all = append(all, r.stop(c)...)
 	}
 	var present map[writes.Row]bool
-	r.until("the rows that are there", mend, func(ctx context.Context) (err error) {
+	r.until("the rows that are there", recoveryTime, func(ctx context.Context) (err error) {
 		present, err = writes.Present(ctx, r.target)
 		return err
 	})

@@ -52,7 +52,7 @@ type Options struct {
 	OldAgent    string             // an image of another version
 	Logical     bool               // it has a slot for Follow
 	Memory      string             // of an instance; empty: no limit
-	Storage     *resource.Quantity // of a volume; nil: as ever
+	Storage     *resource.Quantity // of a volume; nil: as usual
 }
 
 // Volumes of a cluster: what can be done to them.
@@ -69,8 +69,8 @@ const (
 	name = "shop"
 	// home is the node on which the clients sit that go through the Service: none that is ever hurt.
 	home = "cp"
-	// mend is how long a cluster may take until it is whole. Generous: the machine may be busy, and a clone takes its time.
-	mend = 5 * time.Minute
+	// recoveryTime is how long a cluster may take until it is whole. Generous: the machine may be busy, and a clone takes its time.
+	recoveryTime = 5 * time.Minute
 )
 
 // Subject is the cluster that is tried.
@@ -118,7 +118,7 @@ func New(t *testing.T, options Options) *Subject {
 	s.AwaitTrue(cluster, v1alpha1.ConditionReady)
 	s.target = s.findTarget()
 	// Ready is what the controller has seen; the node's proxy may know of the Service a moment later.
-	s.until("clients to reach the primary", mend, func(ctx context.Context) error { return writes.Prepare(ctx, s.target) })
+	s.until("clients to reach the primary", recoveryTime, func(ctx context.Context) error { return writes.Prepare(ctx, s.target) })
 	s.awaitWhole()
 	return s
 }
@@ -143,7 +143,7 @@ func (s *Subject) findTarget() writes.Target {
 	s.Helper()
 	app, connection, service := &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Service{}
 	for object, name := range map[client.Object]string{app: name + "-app", connection: name + "-connection", service: name + "-rw"} {
-		s.until("what clients need to know", mend, func(ctx context.Context) error {
+		s.until("what clients need to know", recoveryTime, func(ctx context.Context) error {
 			return s.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, object)
 		})
 	}
@@ -256,7 +256,7 @@ func (s *Subject) until(what string, limit time.Duration, holds func(context.Con
 
 // awaitWhole waits until status says that all is well, where there is somebody to say it, and every instance has a row that
 // is written now.
-func (s *Subject) awaitWhole() { s.Helper(); s.awaitWholeWithin(mend) }
+func (s *Subject) awaitWhole() { s.Helper(); s.awaitWholeWithin(recoveryTime) }
 
 func (s *Subject) awaitWholeWithin(patience time.Duration) {
 	s.Helper()
@@ -276,7 +276,7 @@ func (s *Subject) awaitRenewal() {
 	if s.Renewal != v1alpha1.RenewalMembers {
 		return
 	}
-	s.until("the primary to keep its lease by its members", mend, func(ctx context.Context) error {
+	s.until("the primary to keep its lease by its members", recoveryTime, func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
 		if err := s.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, lease); err != nil {
 			return err

@@ -33,9 +33,9 @@ func (u Upgraded) String() string {
 	return text
 }
 
-// mend is how long it may take until the cluster is whole: as ever, and a clone takes its time.
-func (u Upgraded) mend() time.Duration {
-	return mend + time.Duration(u.Gigabytes*float64(2*time.Minute))
+// recoveryTime is how long it may take until the cluster is whole: as usual, and a clone takes its time.
+func (u Upgraded) recoveryTime() time.Duration {
+	return recoveryTime + time.Duration(u.Gigabytes*float64(2*time.Minute))
 }
 
 // MajorUpgrade takes a cluster to a higher major version, and measures what clients notice.
@@ -52,7 +52,7 @@ func MajorUpgrade(t *testing.T, u Upgraded) []Figure {
 	}}
 	r.strike()
 	r.Must(r.Create(t.Context(), upgrade))
-	r.until("the new version to run", u.mend(), func(ctx context.Context) error {
+	r.until("the new version to run", u.recoveryTime(), func(ctx context.Context) error {
 		cluster := &v1alpha1.PostgresCluster{ObjectMeta: s.Meta(name)}
 		if err := r.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err
@@ -62,7 +62,7 @@ func MajorUpgrade(t *testing.T, u Upgraded) []Figure {
 		}
 		return nil
 	})
-	r.awaitWholeWithin(u.mend())
+	r.awaitWholeWithin(u.recoveryTime())
 	whole := time.Now()
 	r.awaitRows(r.kept, rows)
 	r.awaitRows(r.fresh, rows)
@@ -82,7 +82,7 @@ func MajorUpgrade(t *testing.T, u Upgraded) []Figure {
 func (s *Subject) fill(u Upgraded) {
 	s.Helper()
 	run := func(statements ...string) {
-		s.until("rows to fill the cluster with", mend, func(ctx context.Context) error {
+		s.until("rows to fill the cluster with", recoveryTime, func(ctx context.Context) error {
 			conn, err := s.target.Connect(ctx)
 			if err != nil {
 				return err
@@ -103,5 +103,5 @@ func (s *Subject) fill(u Upgraded) {
 	}
 	run("CREATE INDEX ON filler (n)")
 	s.Must(writes.Clear(s.Context(), s.target))
-	s.awaitWholeWithin(u.mend())
+	s.awaitWholeWithin(u.recoveryTime())
 }

@@ -52,7 +52,7 @@ func (s *Subject) TryBack(t *testing.T, way WayBack, number int) Result {
 	r := &round{Subject: s.in(t), orderly: true}
 	r.awaitWhole()
 	r.primary = r.Subject.primary()
-	r.until("the rows of the previous round to be deleted", mend, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
+	r.until("the rows of the previous round to be deleted", recoveryTime, func(ctx context.Context) error { return writes.Clear(ctx, r.target) })
 	r.kept, r.fresh = r.client("kept", r.target, true), r.client("fresh", r.target, false)
 	r.load()
 	r.strike()
@@ -69,7 +69,7 @@ func (s *Subject) TryBack(t *testing.T, way WayBack, number int) Result {
 	count := len(all)
 	all = slices.DeleteFunc(all, func(ack writes.Ack) bool { return gone.has(ack.At) })
 	var present map[writes.Row]bool
-	r.until("the rows that are there", mend, func(ctx context.Context) (err error) {
+	r.until("the rows that are there", recoveryTime, func(ctx context.Context) (err error) {
 		present, err = writes.Present(ctx, r.target)
 		return err
 	})
@@ -188,7 +188,7 @@ var upgradeSteps = []upgradeStep{
 
 func (r *round) sql(statements ...string) {
 	r.Helper()
-	r.until("SQL", mend, func(context.Context) error {
+	r.until("SQL", recoveryTime, func(context.Context) error {
 		_, err := r.SQLOn(r.Subject.primary().Name, statements...)
 		return err
 	})

@@ -34,7 +34,7 @@ func TestNoRowIsLostOnAWayBack(t *testing.T) {
 		fmt.Printf("\nFor a page:\n\n%s", report.Markdown())
 	})
 	subject := New(t, Options{Replication: Async, Version: int32(*upgradeFrom)})
-	subject.until("an empty table", mend, func(ctx context.Context) error { return writes.Clear(ctx, subject.target) })
+	subject.until("an empty table", recoveryTime, func(ctx context.Context) error { return writes.Clear(ctx, subject.target) })
 	subject.Backup(BaseBackup, name)
 	chosen := strings.FieldsFunc(*ways, func(c rune) bool { return c == ',' })
 	for number := range *rounds {

@@ -31,7 +31,7 @@ var writers = map[string][]string{
 }
 
 // TestAControllerCanWriteTheStatusOfItsOwnKindsOnly lets each controller's ServiceAccount try every kind. The API server
-// decides as ever, but keeps nothing: the real controllers are at work on these objects.
+// decides as usual, but keeps nothing: the real controllers are at work on these objects.
 func TestAControllerCanWriteTheStatusOfItsOwnKindsOnly(t *testing.T) {
 	config := place.RESTConfig(t)
 	admin := place.ClientFor(t, config)

@@ -61,7 +61,7 @@ type process struct {
 	// begins is when it is elected as the leader.
 	begins time.Time
 	dead   bool
-	// lives for so many writes, if it isn't 0; the last one may get through.
+	// lives for this many writes, if it isn't 0; the last one may get through.
 	lives int
 	// holdAt is the write before which it is held up, if it isn't 0, or holdKind the kind of what it would write; held is how it goes on.
 	holdAt   int

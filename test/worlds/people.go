@@ -16,7 +16,7 @@ import (
 // fate is what becomes of an Upgrade.
 type fate struct{ fails, obstacle bool }
 
-// people wish for things, and change their minds.
+// people change spec, and change their minds.
 type people struct {
 	world    *World
 	upgrades int
@@ -391,7 +391,7 @@ func (p *people) wishForParameters() {
 	p.world.say("The cluster is to have work_mem %s", cluster.Spec.PostgreSQL.Parameters["work_mem"])
 }
 
-// settleDown wishes for nothing that keeps a cluster from running.
+// settleDown takes back from spec what keeps a cluster from running.
 func (p *people) settleDown() {
 	cluster := p.cluster()
 	before := cluster.DeepCopy()

@@ -258,7 +258,7 @@ func (p *servers) elect(s *server) {
 	case !expired:
 		p.follow(s, p.of(holder))
 	default:
-		p.stand(s, lease, record, holder)
+		p.campaign(s, lease, record, holder)
 	}
 }
 
@@ -274,7 +274,7 @@ func (p *servers) take(s *server, lease *coordinationv1.Lease, record electionRe
 }
 
 // campaign after the holder has been silent for too long.
-func (p *servers) stand(s *server, lease *coordinationv1.Lease, record electionRecord, silent string) {
+func (p *servers) campaign(s *server, lease *coordinationv1.Lease, record electionRecord, silent string) {
 	reachable := 0
 	for _, other := range p.all {
 		d := other.data()

@@ -14,7 +14,7 @@ import (
 	"howdah.dev/howdah/test/testkit/buckettest"
 )
 
-// tell a story of a world without random faults, of a cluster of so many instances that is ready. Afterwards everything must come to rest.
+// tell a story of a world without random faults, of a cluster of this many instances that is ready. Afterwards everything must come to rest.
 func tell(t *testing.T, instances int32, story func(*World)) {
 	t.Helper()
 	bucket := buckettest.New(t, 4, 5, 6)

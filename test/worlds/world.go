@@ -91,7 +91,7 @@ func (w *World) story(lines int) string {
 	return strings.Join(w.trace[max(0, len(w.trace)-lines):], "\n")
 }
 
-// chance is true once in so many times.
+// chance is true once in this many times.
 func (w *World) chance(in int) bool { return w.random.IntN(in) == 0 }
 
 // pass lets time pass.
@@ -187,7 +187,7 @@ func (w *World) turn() {
 	w.check()
 }
 
-// rest has all faults end, and everything come to rest: then nothing may be left to wish for.
+// rest has all faults end, and everything come to rest: then everything must be as spec says.
 func (w *World) rest() {
 	w.calm = true
 	w.say("There are no more faults.")

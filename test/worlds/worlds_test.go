@@ -55,7 +55,7 @@ func simulate(t *testing.T, seed uint64, ends map[string]int) (broken, story str
 	t.Helper()
 	bucket := buckettest.New(t, 4, 5, 6)
 	synctest.Test(t, func(*testing.T) {
-		time.Sleep(time.Until(buckettest.Minute(60))) // the bucket is of before
+		time.Sleep(time.Until(buckettest.Minute(60))) // the bucket is older
 		w := newWorld(seed, bucket)
 		broken = w.run()
 		lines := 400

@@ -127,7 +127,7 @@ func defaultOf(field apiextensionsv1.JSONSchemaProps) string {
 	return "`" + strings.Trim(string(field.Default.Raw), `"`) + "`"
 }
 
-// cell is text that may stand in a table.
+// cell is text that fits into a table.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }

@@ -315,7 +315,7 @@ func (p *planner) firstWAL() uint64 {
 	return firstOf(p.bases)
 }
 
-// abandoned: the last backup was given up, and nobody writes the lineage any more, whose WAL leads nowhere by itself.
+// abandoned: the last backup was given up, and nobody writes the lineage any more, whose WAL restores nothing by itself.
 func (p *planner) abandoned() bool {
 	return !p.Living && len(p.Backups) == 0 && p.now.Sub(p.End) > max(p.policy.RecoveryWindow, p.policy.KeepWithin)
 }

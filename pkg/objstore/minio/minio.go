@@ -177,7 +177,7 @@ func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (in
 	return s.readAt(ctx, key, minio.GetObjectOptions{}, p, off)
 }
 
-// Stat asks for the object's head.
+// Stat asks for the object's metadata.
 func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
 	info, err := s.client.StatObject(ctx, s.config.Bucket, s.config.Key(key), minio.StatObjectOptions{})
 	if err != nil {

@@ -208,7 +208,7 @@ func (s *Store) ReadAt(ctx context.Context, key string, p []byte, off int64) (in
 	return s.readAt(ctx, key, "", p, off)
 }
 
-// Stat asks for the object's head.
+// Stat asks for the object's metadata.
 func (s *Store) Stat(ctx context.Context, key string) (objstore.Info, error) {
 	output, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.config.Bucket, Key: aws.String(s.config.Key(key))})
 	if err != nil {

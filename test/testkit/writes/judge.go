@@ -1,6 +1,6 @@
 // Package writes has clients that write numbered rows while something is done to their database, and the judgement of
 // what came of it: how long nothing was acknowledged, what was acknowledged and is lost, and whether two servers
-// acknowledged at one time.
+// acknowledged simultaneously.
 package writes
 
 import (

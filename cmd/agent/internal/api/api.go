@@ -35,8 +35,8 @@ type Agent interface {
 	Fault(ctx context.Context, request agentapi.FaultRequest) (agentapi.FaultStatus, error)
 	// Election is this instance's part in it; nil: it has none yet.
 	Election() Election
-	// Attend answers a pooler, when what it knows is no longer true, or after a while.
-	Attend(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer
+	// Respond answers a pooler, when what it knows is no longer true, or after a while.
+	Respond(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer
 }
 
 // Election answers the other instances.
@@ -82,7 +82,7 @@ func Handler(agent Agent, metrics http.Handler) http.Handler {
 	mux.Handle("POST "+agentapi.RouteFailsafe, peerOnly(elected(agent, Election.Failsafe)))
 	mux.Handle("POST "+agentapi.RouteWord, peerOnly(elected(agent, Election.AgreeWord)))
 	// This is for the poolers of the cluster.
-	mux.Handle("POST "+agentapi.RoutePooler, poolerOnly(func(w http.ResponseWriter, r *http.Request) { attend(w, r, agent) }))
+	mux.Handle("POST "+agentapi.RoutePooler, poolerOnly(func(w http.ResponseWriter, r *http.Request) { respond(w, r, agent) }))
 	mux.Handle("GET "+agentapi.RouteMetrics, verified(func(string) bool { return true }, metrics))
 	return mux
 }
@@ -142,13 +142,13 @@ func poolerOnly(handler http.HandlerFunc) http.Handler {
 	return verified(func(name string) bool { return name == agentapi.PoolerRole }, handler)
 }
 
-func attend(w http.ResponseWriter, r *http.Request, agent Agent) {
+func respond(w http.ResponseWriter, r *http.Request, agent Agent) {
 	var request agentapi.PoolerRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest)).Decode(&request); err != nil {
 		http.Error(w, "the request can't be read: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	answer(w, agent.Attend(r.Context(), request))
+	answer(w, agent.Respond(r.Context(), request))
 }
 
 // elected is a route that asks the election.

@@ -31,7 +31,7 @@ func (a *agent) Alive() bool                 { return a.alive }
 func (a *agent) Ready(context.Context) error { return a.ready }
 func (a *agent) Status() agentapi.Status     { return agentapi.Status{Pod: "shop-0"} }
 func (a *agent) Election() Election          { return nil }
-func (a *agent) Attend(_ context.Context, r agentapi.PoolerRequest) agentapi.PoolerAnswer {
+func (a *agent) Respond(_ context.Context, r agentapi.PoolerRequest) agentapi.PoolerAnswer {
 	return agentapi.PoolerAnswer{Pod: "shop-0", Version: r.Known}
 }
 func (a *agent) Started(ctx context.Context) bool {

@@ -33,8 +33,8 @@ type Target struct {
 	Memory int64
 	// Timeout is archive_timeout; 0: segments are ended only when they are full.
 	Timeout time.Duration
-	// ShipEvery is how often what is written of the open segment is shipped; 0: never.
-	ShipEvery time.Duration
+	// ShipInterval is how often what is written of the open segment is shipped; 0: never.
+	ShipInterval time.Duration
 }
 
 const (

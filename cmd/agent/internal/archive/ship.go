@@ -105,7 +105,7 @@ func (nothing) Read(p []byte) (int, error) {
 // replacePieces removes what was shipped of a segment that is archived now. What is left by a failure does no harm: the whole
 // segment comes before it, and goes with it.
 func (a *Archiver) replacePieces(t *target, name string) {
-	if _, err := postgres.ParseSegment(name, t.Claim.SegmentSize); err != nil || t.ShipEvery <= 0 {
+	if _, err := postgres.ParseSegment(name, t.Claim.SegmentSize); err != nil || t.ShipInterval <= 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, shipTime)

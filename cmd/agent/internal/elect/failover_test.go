@@ -213,7 +213,7 @@ func TestAPlannedHandoverGoesToTheHighestPriority(t *testing.T) {
 		failover Failover
 		want     string
 	}{
-		"as ever":          {Failover{}, "b"},
+		"as usual":         {Failover{}, "b"},
 		"by priority":      {Failover{Priorities: map[string]int{"c": 60}}, "c"},
 		"but never to b":   {Failover{Never: []string{"b"}}, "c"},
 		"nobody is left":   {Failover{Never: []string{"b", "c"}}, ""},

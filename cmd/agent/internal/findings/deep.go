@@ -21,7 +21,7 @@ type Deep struct {
 	Certificate time.Time
 	// ChecksumFailures of a replica since its statistics were reset.
 	ChecksumFailures int64
-	// Database and Index that amcheck found damaged first, in its words, of so many; empty: none.
+	// Database and Index that amcheck found damaged first, in its words, of this many; empty: none.
 	Database, Index, Damage string
 	DamagedIndexes          int
 	// Unchecked says what the last round through all indexes has missed; empty: nothing.

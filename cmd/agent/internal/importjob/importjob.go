@@ -124,7 +124,7 @@ func (w *Worker) finish(ctx context.Context, inv *Inventory, summary agentapi.Im
 
 // preflight looks at both sides and refuses what can't succeed.
 func (w *Worker) preflight(ctx context.Context, source *source) (*Inventory, agentapi.ImportPreflight, error) {
-	inv, err := source.survey(ctx, w.Task.Databases)
+	inv, err := source.inventory(ctx, w.Task.Databases)
 	if err != nil {
 		return nil, agentapi.ImportPreflight{}, err
 	}

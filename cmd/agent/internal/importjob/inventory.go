@@ -122,7 +122,7 @@ func (d Database) totalBytes() int64 {
 	return total
 }
 
-// large are the tables of at least so many bytes, the largest first. Each is copied over a connection of its own.
+// large are the tables of at least this many bytes, the largest first. Each is copied over a connection of its own.
 func (d Database) large(least int64) []Table {
 	var found []Table
 	for _, t := range d.Tables {

@@ -62,8 +62,8 @@ type agent struct {
 	desk *routing.Desk
 }
 
-func (a agent) Attend(ctx context.Context, r agentapi.PoolerRequest) agentapi.PoolerAnswer {
-	return a.desk.Attend(ctx, r)
+func (a agent) Respond(ctx context.Context, r agentapi.PoolerRequest) agentapi.PoolerAnswer {
+	return a.desk.Respond(ctx, r)
 }
 
 // sliceAPI is an API server that has one EndpointSlice.

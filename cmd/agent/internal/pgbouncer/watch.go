@@ -32,7 +32,7 @@ type slice struct {
 	} `json:"ports"`
 }
 
-// primary is the place that a slice leads to; none: it leads nowhere now.
+// primary is the place that a slice leads to; none: it has no endpoint now.
 func (s *slice) primary() (place, bool) {
 	for _, e := range s.Endpoints {
 		if len(e.Addresses) > 0 && e.TargetRef != nil && len(s.Ports) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {

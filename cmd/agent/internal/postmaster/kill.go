@@ -49,7 +49,7 @@ func inContainer() bool {
 func KillAll(pgdata string) {
 	if inContainer() {
 		// One call ends them all. Looking for them first takes long enough for a session to acknowledge some rows more,
-		// where the machine stood still and all of it goes on at one time.
+		// where the machine stood still and all of it goes on at once.
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 	}
 	real, err := filepath.EvalSymlinks(pgdata)

@@ -45,7 +45,7 @@ func TestWhatWasShippedOfAnOpenSegmentIsRestoredFromTheBucketAlone(t *testing.T)
 		b.archive()
 		a := archive.New(filepath.Join(b.server.DataDir, "pg_wal"), slog.New(slog.DiscardHandler), time.Now, archive.DefaultLimits())
 		t.Cleanup(a.Close)
-		a.SetTarget(&archive.Target{Store: b.store, Writer: "shop-0", Memory: 64 << 20, ShipEvery: time.Second, Claim: layout.Lineage{
+		a.SetTarget(&archive.Target{Store: b.store, Writer: "shop-0", Memory: 64 << 20, ShipInterval: time.Second, Claim: layout.Lineage{
 			Lineage: b.lineage, SystemIdentifier: strings.TrimSuffix(b.lineage, "-g0"), Generation: "g0", SegmentSize: segSize,
 			Writer: layout.Writer{UID: "uid", Namespace: "demo", Name: "shop"}, PGMajor: pg.Major,
 		}})

@@ -106,8 +106,8 @@ func (d *Desk) wake() {
 	d.changed = make(chan struct{})
 }
 
-// Attend answers a pooler: at once where it doesn't know how things are, else when they change or after PoolerHold.
-func (d *Desk) Attend(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer {
+// Respond answers a pooler: at once where it doesn't know how things are, else when they change or after PoolerHold.
+func (d *Desk) Respond(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer {
 	p := d.hear(request)
 	defer d.leave(p)
 	hold := time.NewTimer(agentapi.PoolerHold)

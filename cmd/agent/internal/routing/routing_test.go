@@ -23,7 +23,7 @@ func client(ctx context.Context, d *Desk, name string, transactions time.Duratio
 	for ctx.Err() == nil {
 		turn, cancel := context.WithCancel(ctx)
 		answered := make(chan agentapi.PoolerAnswer, 1)
-		go func(request agentapi.PoolerRequest) { answered <- d.Attend(turn, request) }(request)
+		go func(request agentapi.PoolerRequest) { answered <- d.Respond(turn, request) }(request)
 		select {
 		case id := <-ended: // the question is asked again, with this
 			request.Paused = id
@@ -82,8 +82,8 @@ func TestAPoolerThatSaysNothingDelaysAHandoverByASecond(t *testing.T) {
 	paused, late, took := pausing(t, func(ctx context.Context, d *Desk) {
 		go client(ctx, d, "a", 10*time.Millisecond)
 		go func() { // frozen: its question stays open
-			answer := d.Attend(ctx, agentapi.PoolerRequest{Pooler: "b"})
-			d.Attend(ctx, agentapi.PoolerRequest{Pooler: "b", Known: answer.Version})
+			answer := d.Respond(ctx, agentapi.PoolerRequest{Pooler: "b"})
+			d.Respond(ctx, agentapi.PoolerRequest{Pooler: "b", Known: answer.Version})
 		}()
 	})
 	if paused != 1 || late != 1 || took != time.Second {
@@ -104,12 +104,12 @@ func TestAPoolerThatAsksForItIsAgainstAHandoverUntilItHasPaused(t *testing.T) {
 		say := func(name string, takeBack bool, pausing, paused string) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			d.Attend(ctx, agentapi.PoolerRequest{Pooler: name, TakeBack: takeBack, Pausing: pausing, Paused: paused})
+			d.Respond(ctx, agentapi.PoolerRequest{Pooler: name, TakeBack: takeBack, Pausing: pausing, Paused: paused})
 		}
 		say("mute", true, "", "")
 		var handover string
 		time.AfterFunc(time.Millisecond, func() {
-			handover = d.Attend(t.Context(), agentapi.PoolerRequest{}).Handover
+			handover = d.Respond(t.Context(), agentapi.PoolerRequest{}).Handover
 			say("gone", true, handover, "")
 			time.Sleep(heard + time.Second)
 			say("late", true, handover, "")
@@ -130,18 +130,18 @@ func TestAPoolerThatAsksForItIsAgainstAHandoverUntilItHasPaused(t *testing.T) {
 func TestAQuestionIsAnsweredWhenSomethingChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := bed()
-		first := d.Attend(t.Context(), agentapi.PoolerRequest{Pooler: "a"})
+		first := d.Respond(t.Context(), agentapi.PoolerRequest{Pooler: "a"})
 		if !first.Serving || first.Term != 3 || first.Pod != "shop-0" || first.Handover != "" {
 			t.Errorf("%+v", first)
 		}
 		begin := time.Now()
-		same := d.Attend(t.Context(), agentapi.PoolerRequest{Pooler: "a", Known: first.Version})
+		same := d.Respond(t.Context(), agentapi.PoolerRequest{Pooler: "a", Known: first.Version})
 		if took := time.Since(begin); same.Version != first.Version || took != agentapi.PoolerHold {
 			t.Errorf("%+v after %v", same, took)
 		}
 		time.AfterFunc(time.Second, func() { d.Serve(false) })
 		begin = time.Now()
-		next := d.Attend(t.Context(), agentapi.PoolerRequest{Pooler: "a", Known: first.Version})
+		next := d.Respond(t.Context(), agentapi.PoolerRequest{Pooler: "a", Known: first.Version})
 		if took := time.Since(begin); next.Serving || took != time.Second {
 			t.Errorf("%+v after %v", next, took)
 		}
@@ -151,7 +151,7 @@ func TestAQuestionIsAnsweredWhenSomethingChanges(t *testing.T) {
 func TestAnInstanceThatMayNotBeThePrimaryAnyMoreServesNobody(t *testing.T) {
 	d := New(func() Facts { return Facts{} })
 	d.Serve(true)
-	if answer := d.Attend(t.Context(), agentapi.PoolerRequest{}); answer.Serving {
+	if answer := d.Respond(t.Context(), agentapi.PoolerRequest{}); answer.Serving {
 		t.Errorf("%+v", answer)
 	}
 }
@@ -160,7 +160,7 @@ func TestAHandoverIsOverOnceThePrimaryServesAgain(t *testing.T) {
 	d := bed()
 	d.Pause(t.Context())
 	d.Serve(true)
-	if answer := d.Attend(t.Context(), agentapi.PoolerRequest{}); answer.Handover != "" || !answer.Serving {
+	if answer := d.Respond(t.Context(), agentapi.PoolerRequest{}); answer.Handover != "" || !answer.Serving {
 		t.Errorf("%+v", answer)
 	}
 }
@@ -173,7 +173,7 @@ func TestReadersAreToldOfReplicasWithinTheirLimitAndOthersAreNot(t *testing.T) {
 		}
 		ask := func(known string, readOnly bool) (names string, version string, took time.Duration) {
 			begin := time.Now()
-			answer := d.Attend(t.Context(), agentapi.PoolerRequest{Known: known, ReadOnly: readOnly, MaxLagBytes: 10})
+			answer := d.Respond(t.Context(), agentapi.PoolerRequest{Known: known, ReadOnly: readOnly, MaxLagBytes: 10})
 			for _, replica := range answer.Replicas {
 				names += replica.Pod
 			}
@@ -205,12 +205,12 @@ func TestReadersAreToldHowLongAgoReplicasWereSeen(t *testing.T) {
 		d := bed()
 		d.Replicas([]Replica{{PoolerReplica: agentapi.PoolerReplica{Pod: "a"}}})
 		time.Sleep(7 * time.Second) // the server doesn't answer
-		answer := d.Attend(t.Context(), agentapi.PoolerRequest{ReadOnly: true})
+		answer := d.Respond(t.Context(), agentapi.PoolerRequest{ReadOnly: true})
 		if len(answer.Replicas) != 1 || answer.ReplicasUnknown || answer.ReplicasSeconds != 7 {
 			t.Errorf("%+v", answer)
 		}
 		d.Replicas([]Replica{{PoolerReplica: agentapi.PoolerReplica{Pod: "a"}}})
-		if next := d.Attend(t.Context(), agentapi.PoolerRequest{ReadOnly: true}); next.ReplicasSeconds != 0 || next.Version != answer.Version {
+		if next := d.Respond(t.Context(), agentapi.PoolerRequest{ReadOnly: true}); next.ReplicasSeconds != 0 || next.Version != answer.Version {
 			t.Errorf("%+v", next)
 		}
 	})
@@ -220,7 +220,7 @@ func TestAPrimaryDoesNotKnowItsReplicasBeforeItHasLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := bed()
 		ask := func(known string) agentapi.PoolerAnswer {
-			return d.Attend(t.Context(), agentapi.PoolerRequest{Known: known, ReadOnly: true})
+			return d.Respond(t.Context(), agentapi.PoolerRequest{Known: known, ReadOnly: true})
 		}
 		if answer := ask(""); !answer.ReplicasUnknown || len(answer.Replicas) != 0 {
 			t.Errorf("a new primary says %+v", answer)

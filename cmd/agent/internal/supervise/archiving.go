@@ -57,7 +57,7 @@ func (a *walArchiving) aim(config agentapi.Config) {
 	g := a.copy.generation
 	a.archiver.SetTarget(&archive.Target{
 		Store: store, Err: err, Memory: archiveMemory(config.MemoryBytes), Timeout: postgres.ArchiveTimeout(config.Parameters),
-		ShipEvery: shipEvery(config), Identity: a.knownRepository,
+		ShipInterval: shipInterval(config), Identity: a.knownRepository,
 		Writer: fmt.Sprintf("pod %s of cluster %s/%s (UID %s)", a.Pod, config.Namespace, config.Cluster, config.ClusterUID),
 		Claim: layout.Lineage{
 			Lineage:          layout.LineageName(g.SystemIdentifier, g.DataGeneration()),

@@ -56,9 +56,9 @@ func (s *State) poolerFacts() routing.Facts {
 	return facts
 }
 
-// Attend answers a pooler, when what it knows is no longer true, or after a while.
-func (s *Supervisor) Attend(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer {
-	return s.poolers.Attend(ctx, request)
+// Respond answers a pooler, when what it knows is no longer true, or after a while.
+func (s *Supervisor) Respond(ctx context.Context, request agentapi.PoolerRequest) agentapi.PoolerAnswer {
+	return s.poolers.Respond(ctx, request)
 }
 
 const (

@@ -17,7 +17,7 @@ func (p *pod) answers(request agentapi.PoolerRequest, what string, right func(ag
 	p.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		answer := p.agent.Attend(p.t.Context(), request)
+		answer := p.agent.Respond(p.t.Context(), request)
 		if right(answer) {
 			return answer
 		}
@@ -36,7 +36,7 @@ func TestPoolersPauseBeforeAPrimaryHandsOverAndGoOnAtTheNextOne(t *testing.T) {
 	two.run()
 	pooler := agentapi.PoolerRequest{Pooler: "pool-1"}
 	before := two.first.answers(pooler, "it serves", serving)
-	if answer := two.second.agent.Attend(t.Context(), agentapi.PoolerRequest{}); answer.Serving {
+	if answer := two.second.agent.Respond(t.Context(), agentapi.PoolerRequest{}); answer.Serving {
 		t.Errorf("a replica serves: %+v", answer)
 	}
 	two.first.awaitStatus("have a member", func(s agentapi.Status) bool { return s.Election != nil && len(s.Election.Members) == 1 })
@@ -49,7 +49,7 @@ func TestPoolersPauseBeforeAPrimaryHandsOverAndGoOnAtTheNextOne(t *testing.T) {
 		t.Errorf("%+v", told)
 	}
 	pooler.Known, pooler.Pausing = told.Version, told.Handover
-	go two.first.agent.Attend(t.Context(), pooler)
+	go two.first.agent.Respond(t.Context(), pooler)
 	two.first.sql("SELECT 1") // a transaction that was open may still end
 	pooler.Paused = told.Handover
 	two.first.answers(pooler, "it serves nobody any more", func(a agentapi.PoolerAnswer) bool { return !a.Serving })

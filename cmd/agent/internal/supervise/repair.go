@@ -62,7 +62,7 @@ func (j *rejoin) ended(m method, err error, now time.Time) {
 	}
 }
 
-// pause that is left before the next clone: a primary must not be kept busy with clones that lead nowhere.
+// pause that is left before the next clone: a primary must not be kept busy with clones that fail.
 func (j *rejoin) pause(now time.Time) time.Duration {
 	if j.clones == 0 {
 		return 0

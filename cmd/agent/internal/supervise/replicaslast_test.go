@@ -26,7 +26,7 @@ func (p *pod) control() postgres.ControlData {
 	return control
 }
 
-// All instances are told to end at one time, the replica a little before its primary, while clients write. It has everything, by the
+// All instances are told to end simultaneously, the replica a little before its primary, while clients write. It has everything, by the
 // word of its control file, so it can be what leads back after an upgrade has linked the files of the primary: it takes over on data that
 // the primary may not start any more, and the primary is cloned from it.
 func TestAReplicaThatEndsLastHasEverythingAndLeadsBack(t *testing.T) {

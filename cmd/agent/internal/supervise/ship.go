@@ -13,8 +13,8 @@ import (
 // shipPause is how soon to look again whether the open segment is to be shipped.
 const shipPause = 5 * time.Second
 
-// shipEvery is how often the open segment is shipped; 0: never.
-func shipEvery(config agentapi.Config) time.Duration {
+// shipInterval is how often the open segment is shipped; 0: never.
+func shipInterval(config agentapi.Config) time.Duration {
 	if config.Archive == nil {
 		return 0
 	}
@@ -25,7 +25,7 @@ func shipEvery(config agentapi.Config) time.Duration {
 func (s *primaryServices) shipOpenSegment(ctx context.Context) {
 	failing := ""
 	for {
-		every := shipEvery(s.latest.config())
+		every := shipInterval(s.latest.config())
 		pause := every
 		if every == 0 {
 			pause = shipPause

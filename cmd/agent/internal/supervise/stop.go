@@ -33,7 +33,7 @@ func (s *server) stop() error {
 	return stopped{err}
 }
 
-// noteDeserted looks whether any replica is left to take over, after the election was told which. Where all pods end at one time
+// noteDeserted looks whether any replica is left to take over, after the election was told which. Where all pods end at once
 // they are gone by now: nobody is waited for then, and clients are told at once that there is no primary, rather than when a
 // connection to this pod hangs. Replicas that end after it stay connected until they have everything, and take over nothing.
 func (s *server) noteDeserted(ctx context.Context) {

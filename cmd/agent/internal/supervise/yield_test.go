@@ -15,7 +15,7 @@ import (
 	"howdah.dev/howdah/test/testkit/pgtest"
 )
 
-// An agent that was frozen finds, all at one time, that its server was killed and that another one is the primary. Should it go
+// An agent that was frozen finds, all at once, that its server was killed and that another one is the primary. Should it go
 // on to say that clients belong here, the two would write over each other in the EndpointSlice for good.
 func TestAPrimaryThatWasFrozenLeavesClientsToTheNextOne(t *testing.T) {
 	pgtest.OneVersionIsEnough(t)

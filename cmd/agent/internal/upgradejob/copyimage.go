@@ -35,7 +35,7 @@ func neededFolders(root string) (folders []string, err error) {
 		for _, path := range found {
 			real, err := filepath.EvalSymlinks(path)
 			if err != nil {
-				continue // a link that leads nowhere here
+				continue // a link whose target is missing here
 			}
 			folder, err := filepath.Rel(root, real)
 			if err != nil {

@@ -39,7 +39,7 @@ type permission struct {
 
 // Watch is the watchdog: it reads permissions and calls kill with the data directory whenever the newest has run out, again
 // and again until there is a new one, and says how late it is by then: a machine that stood still may be very late. Several
-// threads may call at one time then. It returns when the input has ended, after a last kill.
+// threads may call simultaneously then. It returns when the input has ended, after a last kill.
 func Watch(in io.Reader, now func() time.Duration, kill func(dir string, late time.Duration)) error {
 	lines := make(chan permission)
 	failed := make(chan error, 1)

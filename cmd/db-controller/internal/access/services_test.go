@@ -16,7 +16,7 @@ import (
 )
 
 // TestTheEndpointSliceHasTheFamilyOfItsService: the type of its addresses can't be changed, and the agent writes the address of
-// its pod, so one of the wrong family leads nowhere for ever.
+// its pod, so one of the wrong family is never used.
 func TestTheEndpointSliceHasTheFamilyOfItsService(t *testing.T) {
 	for family, want := range map[corev1.IPFamily]discoveryv1.AddressType{
 		"":                  discoveryv1.AddressTypeIPv4, // no API server leaves it empty

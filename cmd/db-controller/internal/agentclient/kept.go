@@ -112,7 +112,7 @@ func (a *heard) keep(status *agentapi.Status, mark digest, err error, now time.T
 	a.status, a.mark, a.failures, a.next = status, mark, 0, time.Time{}
 }
 
-// pause after so many failures, give or take a quarter.
+// pause after this many failures, give or take a quarter.
 func pause(failures int, random float64) time.Duration {
 	whole := min(longestPause, firstPause<<min(failures-1, 10))
 	return time.Duration(float64(whole) * (0.75 + random/2))

@@ -68,7 +68,7 @@ func cloneFits(o *observed.Cluster, _ manager.Images) (string, string) {
 	return "", ""
 }
 
-// repositoryThere: a cluster doesn't begin with an archive that leads nowhere. One that is lost later stops nothing.
+// repositoryThere: a cluster doesn't begin with a repository that does not exist. One that is lost later stops nothing.
 func repositoryThere(o *observed.Cluster, _ manager.Images) (string, string) {
 	archive := o.Cluster.Spec.Archive
 	switch {

@@ -10,7 +10,7 @@ import (
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
-// awaitSwitchover waits until a wish is answered.
+// awaitSwitchover waits until a requested switchover ends.
 func (l *lab) awaitSwitchover(shop *v1alpha1.PostgresCluster, token string, state v1alpha1.SwitchoverState) *v1alpha1.SwitchoverStatus {
 	l.Helper()
 	l.eventually("the switchover "+token+" is "+string(state), func() bool {

@@ -34,7 +34,7 @@ func Due(o *observed.Cluster) bool {
 	return outcome != protocol.BackupSucceeded
 }
 
-// Request records the wish for the last backup; after one that failed, for another.
+// Request records the request for the last backup; after one that failed, for another.
 func Request(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Due(o) {
 		return flow.Next

@@ -79,7 +79,7 @@ func (s *Steps) RefreshConfig(ctx context.Context, o *observed.Cluster) flow.Out
 // RenewStatefulSet takes a StatefulSet away whose claims have another size or class than is wanted, or that another Service governs
 // (one of an earlier suite), as neither can be changed in it, and leaves its pods alone. It is then created again and adopts
 // them, so that nothing is restarted. Should we end in between, there is a cluster with pods and without a StatefulSet, which
-// is created as ever: see observed.Cluster.Orphaned. While it fences a volume lock, it stays.
+// is created as usual: see observed.Cluster.Orphaned. While it fences a volume lock, it stays.
 func (s *Steps) RenewStatefulSet(ctx context.Context, o *observed.Cluster) flow.Outcome {
 	set := o.StatefulSet()
 	if set == nil || volumegrant.MustBeStopped(o) || desired.ClaimsShaped(o, set) && set.Spec.ServiceName == o.Names.Any() {

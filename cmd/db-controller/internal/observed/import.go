@@ -18,7 +18,7 @@ func (o *Cluster) ImportProgress() *v1alpha1.Progress {
 	return progress
 }
 
-// Bounded is a text of a pod that is not trusted, cut off after so many characters.
+// Bounded is a text of a pod that is not trusted, cut off after this many characters.
 func Bounded(text string, most int) string {
 	if characters := []rune(text); len(characters) > most {
 		return string(characters[:most-1]) + "…"

@@ -96,7 +96,7 @@ var ways = map[string]way{
 		c.backedUp()
 		c.jobEnds(agentapi.Outcome{Error: &agentapi.JobError{Reason: v1alpha1.ReasonPreviousDataDiscarded, Message: "the volume is full", Final: true}})
 		c.reach(metav1.ConditionFalse, v1alpha1.ReasonPreviousDataDiscarded)
-		c.asBefore() // nothing of it is there, which a restore of the safety backup mends
+		c.asBefore() // nothing of it is there, which a restore of the safety backup fixes
 		c.safelyBackedUp()
 	}},
 	"in place, cancelled and deleted while the previous data is given up": {discardingInPlace, func(c *crashed) {

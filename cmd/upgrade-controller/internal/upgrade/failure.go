@@ -63,7 +63,7 @@ func obstacleIn(findings []v1alpha1.Finding) *v1alpha1.Failure {
 	return volumelock.Fail(v1alpha1.ReasonCheckFailed, "%s status.findings has %d more.", flow.Sentence(first), count-1)
 }
 
-// workFailure is why the Job of the upgrade leads nowhere. Once its data was handed over the Job says nothing more.
+// workFailure is why the Job of the upgrade failed. Once its data was handed over the Job says nothing more.
 func (o *observed) workFailure() *v1alpha1.Failure {
 	var result agentapi.UpgradeResult
 	switch {

@@ -19,8 +19,8 @@ import (
 	"howdah.dev/howdah/test/testkit/mortal"
 )
 
-// wish has the cluster wish for PostgreSQL 18, by policy.
-func (c *crashed) wish(updates string) {
+// declare sets spec.version to 18, with a policy for updates.
+func (c *crashed) declare(updates string) {
 	c.Helper()
 	c.merge(fmt.Sprintf(`{"spec":{"version":18,"updates":%s}}`, updates))
 }
@@ -138,7 +138,7 @@ func TestAVersionByPolicyIsReachedOnceAlthoughEachWriteMayBeTheLast(t *testing.T
 			t.Run(name+", "+caches, func(t *testing.T) {
 				c := &crashed{lab: newLab(t)}
 				c.set(func() { c.check = nil })
-				c.wish(automatic)
+				c.declare(automatic)
 				wrote := mortal.Run(t, c.Client, &v1alpha1.Upgrade{}, behind, c.begin)
 				tell(c)
 				writes := wrote()
@@ -162,7 +162,7 @@ func lives(t *testing.T) *crashed {
 
 func TestAnAutomaticUpgradeStopsNothingThatItsPolicyDoesNotLetItStop(t *testing.T) {
 	c := lives(t)
-	c.wish(automatic)
+	c.declare(automatic)
 	c.follows(c.checks())
 	c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	c.merge(`{"spec":{"updates":{"major":"Manual"}}}`)
@@ -191,7 +191,7 @@ func (c *crashed) saysThat(text string) {
 
 func TestAnAutomaticUpgradeEndsWithItsWish(t *testing.T) {
 	c := lives(t)
-	c.wish(automatic)
+	c.declare(automatic)
 	c.follows(c.checks())
 	c.reach(metav1.ConditionUnknown, v1alpha1.ReasonAwaitingBackup)
 	c.merge(`{"spec":{"version":17}}`)
@@ -206,7 +206,7 @@ func TestAnAutomaticUpgradeEndsWithItsWish(t *testing.T) {
 func TestNoUpgradeIsCreatedBesideThatOfAPerson(t *testing.T) {
 	c := lives(t)
 	c.upgrade = c.lab.upgrade(nil)
-	c.wish(automatic)
+	c.declare(automatic)
 	c.works()
 	c.backsUpNow()
 	c.completed()
@@ -217,7 +217,7 @@ func TestNoUpgradeIsCreatedBesideThatOfAPerson(t *testing.T) {
 func TestNothingIsCreatedBeforeTheWindowButACheck(t *testing.T) {
 	c := lives(t)
 	c.backsUpNow()
-	c.wish(`{"major":"Automatic","notBefore":"2099-01-01T00:00:00Z"}`)
+	c.declare(`{"major":"Automatic","notBefore":"2099-01-01T00:00:00Z"}`)
 	check := c.checks()
 	c.completed()
 	c.fixed(1)

@@ -6,7 +6,7 @@ import (
 	"github.com/minio/minlz"
 )
 
-// Coding is how a frame is stored. The numbers stand in manifests.
+// Coding is how a frame is stored. The numbers are written in manifests.
 type Coding uint8
 
 // The codings. From MinLZ on half of the number says how often MinLZ was used, and an odd one that zstd came last.

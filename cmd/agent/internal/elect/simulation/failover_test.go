@@ -35,7 +35,7 @@ func prefer(w *world, n *node, d time.Duration) {
 	w.configure(len(w.config.Peers))
 }
 
-// asWanted checks a write of the Lease by what the agent knew of the wishes of people.
+// asWanted checks a write of the Lease by what the agent knew of what people had asked for.
 func (a *agent) asWanted(next elect.Record) {
 	w, name, f, known := a.node.w, a.node.name, &a.config.Failover, a.core.Record()
 	if next.Holder != name || a.core.Holds() || known == nil || known.LastHolder == name || known.Term == 0 {

@@ -130,7 +130,7 @@ func (w *world) orderly() {
 	w.await("another primary", 15*second, func() bool {
 		p := w.primary()
 		if a := before.agent; !a.dead && a.core.SwitchoverStatus().State == agentapi.SwitchoverRefused {
-			ask() // the replica was not near enough for a moment
+			ask() // the replica lagged too far behind for a moment
 		}
 		return p != nil && p != before
 	})

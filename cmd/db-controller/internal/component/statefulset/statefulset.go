@@ -13,7 +13,7 @@ import (
 	"howdah.dev/howdah/pkg/workload"
 )
 
-// Inputs that don't stand in the cluster itself.
+// Inputs that aren't in the cluster itself.
 type Inputs struct {
 	// Replicas is 0 while somebody else has the volumes.
 	Replicas int32

@@ -15,8 +15,8 @@ import (
 // notOurs are databases of a provider, which nobody else can connect to.
 var notOurs = []string{postgres.RoleSuperuser, "rdsadmin", "cloudsqladmin", "alloydbadmin", "azure_maintenance", "azure_sys"}
 
-// Survey looks at what the source has of what is to be imported. It reads catalogs only.
-func (s *source) survey(ctx context.Context, wanted []agentapi.ImportDatabase) (*Inventory, error) {
+// inventory reads what the source has of what is to be imported. It reads catalogs only.
+func (s *source) inventory(ctx context.Context, wanted []agentapi.ImportDatabase) (*Inventory, error) {
 	inv := &Inventory{}
 	err := s.with(ctx, s.at.Database, func(conn *pgx.Conn) error {
 		for _, look := range []func(context.Context, *pgx.Conn) error{inv.readServer, inv.readRoles, inv.readMemberships, inv.readDatabases, inv.readSettings} {
