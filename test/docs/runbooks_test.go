@@ -11,7 +11,7 @@ import (
 var (
 	reasonConstants = regexp.MustCompile(`\bReason[A-Za-z]*\s+= "([A-Za-z]+)"`)
 	runbookRows     = regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\|")
-	withoutAction   = "## Reasons that need nobody"
+	withoutAction   = "## Reasons that need no action"
 )
 
 // reasonsIn finds the constants of reasons below a folder.

@@ -39,7 +39,7 @@ func TestWhatRunbooksSayToTypeRunsAsItIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, chapter, found := strings.Cut(string(page), "## What to type when an alert fires\n")
+	_, chapter, found := strings.Cut(string(page), "## Responding to alerts\n")
 	chapter, _, ends := strings.Cut(chapter, "\n## ")
 	commands := typed(chapter)
 	if !found || !ends || len(commands) < 20 {

@@ -78,7 +78,7 @@ func (s *stranger) uninstall() {
 		s.sideBySide()
 	}
 	pods := s.pods()
-	s.timed("kubectl apply", func() { s.typed("Without helm") })
+	s.timed("kubectl apply", func() { s.typed("Without Helm") })
 	for _, image := range s.podsOfTheSuite() {
 		if !strings.HasPrefix(image, s.address+"/strangers/") {
 			s.Errorf("install.yaml runs %s", image)

@@ -56,7 +56,7 @@ func writePage(crd *apiextensionsv1.CustomResourceDefinition) error {
 	fmt.Fprintf(&page, "`kubectl get %s` shows these columns: %s.\n\n", crd.Spec.Names.ShortNames[0], strings.Join(columns(version), ", "))
 	for _, part := range []string{"spec", "status"} {
 		fmt.Fprintf(&page, "## %s\n\n%s\n\n", part, schema.Properties[part].Description)
-		page.WriteString("| field | type | default | description |\n| --- | --- | --- | --- |\n")
+		page.WriteString("| Field | Type | Default | Description |\n| --- | --- | --- | --- |\n")
 		fields(&page, part, schema.Properties[part])
 		page.WriteString("\n")
 	}

@@ -18,7 +18,7 @@ func main() {
 		"A response counts only when its token and UIDs match the request and the peer's `observedGeneration` is current. A token\n" +
 		"is the requester's UID and the number of its attempt, so every replay of a request is the same request.\n")
 	for _, e := range protocol.Edges {
-		fmt.Fprintf(&b, "\n## %s\n\n| | who | where |\n| --- | --- | --- |\n| requests | %s | %s |\n| responds | %s | %s |\n\nThe request is over when: %s.\n\n",
+		fmt.Fprintf(&b, "\n## %s\n\n| | Who | Where |\n| --- | --- | --- |\n| requests | %s | %s |\n| responds | %s | %s |\n\nThe request is over when: %s.\n\n",
 			e.Name, e.Requester, e.Request, e.Responder, e.Response, e.Over)
 		for _, rule := range e.Rules {
 			fmt.Fprintf(&b, "- %s\n", rule)
