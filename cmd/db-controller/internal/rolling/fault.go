@@ -19,7 +19,6 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
 	"howdah.dev/howdah/cmd/db-controller/internal/phrase"
-	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
@@ -90,20 +89,16 @@ func refuseFault(o *observed.Cluster, inject *v1alpha1.FailoverInjection) string
 
 // refuseByPlan is what a person has decided.
 func refuseByPlan(o *observed.Cluster) string {
-	spec := &o.Cluster.Spec
-	failover := spec.Failover
 	switch {
 	case o.Deleting():
 		return "The cluster is being deleted."
 	case o.Wanted() == 1:
 		return "There is only one instance, so nobody could take over."
-	case spec.Hibernate:
-		return "The cluster is hibernated."
-	case failover != nil && failover.PausedUntil != nil && o.Now.Before(failover.PausedUntil.Time):
-		return fmt.Sprintf("spec.failover.pausedUntil keeps instances from taking over until %s.", failover.PausedUntil.UTC().Format(time.RFC3339))
-	case failover != nil && len(failover.Fenced) > 0:
-		return "spec.failover.fenced stops an instance."
-	case spec.Repair.Paused(o.Now):
+	}
+	if why := Held(o); why != "" {
+		return why
+	}
+	if o.Cluster.Spec.Repair.Paused(o.Now) {
 		return "spec.repair pauses repairs."
 	}
 	return ""
@@ -119,20 +114,10 @@ func refuseByLoss(o *observed.Cluster) string {
 
 // refuseByWork is what else is done to the cluster.
 func refuseByWork(o *observed.Cluster) string {
-	status := &o.Cluster.Status
-	_, locked := volumegrant.LockedBy(o)
-	switch {
-	case locked != "":
-		return locked
-	case o.Operation != "":
-		return fmt.Sprintf("%s has not ended.", o.Operation)
-	case status.Switchover != nil && status.Switchover.State == v1alpha1.SwitchoverRunning:
-		return "A switchover has not ended."
-	case status.Cloning() != "":
-		return fmt.Sprintf("%s is being cloned again.", status.Cloning())
-	case status.ImageChange != nil:
-		return "A change of image has not reached every instance."
-	case status.StorageMove != nil && status.StorageMove.State == v1alpha1.StorageMoveMoving:
+	if why := Busy(o); why != "" {
+		return why
+	}
+	if move := o.Cluster.Status.StorageMove; move != nil && move.State == v1alpha1.StorageMoveMoving {
 		return "The instances are being moved to other volumes."
 	}
 	return ""

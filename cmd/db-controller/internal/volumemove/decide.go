@@ -2,7 +2,6 @@ package volumemove
 
 import (
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,7 +15,6 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/restartwindow"
 	"howdah.dev/howdah/cmd/db-controller/internal/rolling"
 	"howdah.dev/howdah/cmd/db-controller/internal/scaling"
-	"howdah.dev/howdah/cmd/db-controller/internal/volumegrant"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -132,16 +130,11 @@ func waits(o *observed.Cluster, next int) string {
 
 // byPlan is what a person has decided.
 func byPlan(o *observed.Cluster) string {
-	spec := &o.Cluster.Spec
-	failover := spec.Failover
+	if why := rolling.Held(o); why != "" {
+		return why
+	}
 	switch {
-	case spec.Hibernate:
-		return "The cluster is hibernated."
-	case failover != nil && failover.PausedUntil != nil && o.Now.Before(failover.PausedUntil.Time):
-		return fmt.Sprintf("spec.failover.pausedUntil keeps instances from taking over until %s.", failover.PausedUntil.UTC().Format(time.RFC3339))
-	case failover != nil && len(failover.Fenced) > 0:
-		return "spec.failover.fenced stops an instance."
-	case spec.Repair.Paused(o.Now):
+	case o.Cluster.Spec.Repair.Paused(o.Now):
 		return "Nothing is cloned while spec.repair pauses that."
 	case !restartwindow.Open(o):
 		return "It goes on in the maintenance window." + restartwindow.Wait(o)
@@ -151,14 +144,12 @@ func byPlan(o *observed.Cluster) string {
 
 // byWork is what else is done to the cluster.
 func byWork(o *observed.Cluster) string {
-	status, set := &o.Cluster.Status, o.StatefulSet()
-	_, locked := volumegrant.LockedBy(o)
+	if why := rolling.Busy(o); why != "" {
+		return why
+	}
+	set := o.StatefulSet()
 	switch next := rolling.NextMove(o); {
-	case locked != "":
-		return locked
-	case o.Operation != "":
-		return fmt.Sprintf("%s has not ended.", o.Operation)
-	case len(o.Requests) > 0 || len(status.VolumeLocks) > 0:
+	case len(o.Requests) > 0 || len(o.Cluster.Status.VolumeLocks) > 0:
 		return "A Restore or an Upgrade has requested the volume lock."
 	case o.Undoable != "":
 		return fmt.Sprintf("Its previous data is on these volumes until %s is confirmed or undone: set its spec.decision.", o.Undoable)
@@ -166,12 +157,6 @@ func byWork(o *observed.Cluster) string {
 		return fmt.Sprintf("Pod %s takes a backup.", o.BackingUp)
 	case o.FailoverDrill != nil:
 		return fmt.Sprintf("FailoverDrill %s has not ended.", o.FailoverDrill.Name)
-	case status.Switchover != nil && status.Switchover.State == v1alpha1.SwitchoverRunning:
-		return "A switchover has not ended."
-	case status.Cloning() != "":
-		return fmt.Sprintf("%s is being cloned again.", status.Cloning())
-	case status.ImageChange != nil:
-		return "A change of image has not reached every instance."
 	case next.Kind != rolling.MoveNone:
 		return fmt.Sprintf("%s has to be restarted or replaced first for %s.", o.Names.Instance(next.Instance), next.Why)
 	case set == nil || !desired.ClaimsShaped(o, set):
