@@ -7,28 +7,20 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"howdah.dev/apis/v1alpha1"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/failover"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/hibernatecmd"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/history"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/pause"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/reinit"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/status"
-	"howdah.dev/howdah/cmd/kubectl-howdah/internal/switchover"
 )
 
 // version is set when the binary is built.
@@ -92,180 +84,27 @@ func (a *access) cluster(name string) (client.Client, client.ObjectKey, error) {
 	return c, client.ObjectKey{Namespace: namespace, Name: name}, err
 }
 
-func statusCommand(access *access) *cobra.Command {
+// target is the cluster that a command is about.
+type target struct {
+	client.Client
+	key client.ObjectKey
+	cmd *cobra.Command
+	// more are the arguments after the cluster's name.
+	more []string
+}
+
+// command is one about a cluster, whose name is the first of the arguments that use names.
+func (a *access) command(use, short string, run func(context.Context, target) error) *cobra.Command {
 	return &cobra.Command{
-		Use:   "status CLUSTER",
-		Short: "Show the instances of a cluster, its replication, archive and poolers, and what it waits for",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			cluster := &v1alpha1.PostgresCluster{}
-			if err := c.Get(cmd.Context(), key, cluster); err != nil {
-				return err
-			}
-			poolers := &v1alpha1.PoolerList{}
-			if err := c.List(cmd.Context(), poolers, client.InNamespace(key.Namespace)); client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
-				return err // who may see the cluster alone sees that
-			}
-			return status.Print(cmd.OutOrStdout(), cluster, poolers.Items, time.Now())
-		},
-	}
-}
-
-func switchoverCommand(access *access) *cobra.Command {
-	request := switchover.Request{}
-	command := &cobra.Command{
-		Use:   "switchover CLUSTER",
-		Short: "Make another instance the primary, and report the result",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			request.Token = newToken()
-			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
-		},
-	}
-	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the replica that is furthest ahead")
-	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done or refused")
-	command.Flags().DurationVar(&request.Timeout, "timeout", 2*time.Minute, "how long to wait")
-	return command
-}
-
-func failoverCommand(access *access) *cobra.Command {
-	request := failover.Request{}
-	command := &cobra.Command{
-		Use:   "failover CLUSTER",
-		Short: "Decide which instance goes on when the agents can't, after saying what would be lost",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			request.In, request.Out = cmd.InOrStdin(), cmd.OutOrStdout()
-			return request.Carry(cmd.Context(), c, key)
-		},
-	}
-	command.Flags().StringVar(&request.To, "to", "", "instance that becomes the primary; if not set, the running one that had most of the WAL")
-	command.Flags().StringVar(&request.PoweredOff, "powered-off", "", "the last primary, if you have powered off its machine and Kubernetes doesn't know")
-	command.Flags().BoolVar(&request.Yes, "yes", false, "don't ask; what would be lost is still printed")
-	command.Flags().DurationVar(&request.Timeout, "timeout", time.Minute, "how long to wait until it has taken the lease")
-	return command
-}
-
-func reinitCommand(access *access) *cobra.Command {
-	request := reinit.Request{}
-	command := &cobra.Command{
-		Use:   "reinit CLUSTER INSTANCE",
-		Short: "Clone one replica again from the primary, and report the result",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			request.Instance, request.Token = args[1], newToken()
-			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
-		},
-	}
-	command.Flags().BoolVar(&request.AllowFewerReplicas, "allow-fewer-replicas", false, "go on although too few other replicas stream")
-	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done, refused or has failed")
-	command.Flags().DurationVar(&request.Timeout, "timeout", 2*time.Hour, "how long to wait")
-	return command
-}
-
-// newToken distinguishes a request from all before.
-func newToken() string { return "kubectl-" + time.Now().UTC().Format("20060102T150405.000000000") }
-
-func pauseCommand(access *access) *cobra.Command {
-	request := pause.Request{}
-	command := &cobra.Command{
-		Use:   "pause CLUSTER",
-		Short: "Pause automatic repair of a cluster",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			return request.Begin(cmd.Context(), c, key, time.Now(), cmd.OutOrStdout())
-		},
-	}
-	command.Flags().DurationVar(&request.For, "for", time.Hour, "how long, 24h at most")
-	command.Flags().BoolVar(&request.Failover, "failover", false, "pause automatic failover as well")
-	return command
-}
-
-func resumeCommand(access *access) *cobra.Command {
-	return &cobra.Command{
-		Use:   "resume CLUSTER",
-		Short: "End a pause of repairs and of failover",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			return pause.End(cmd.Context(), c, key, cmd.OutOrStdout())
-		},
-	}
-}
-
-func historyCommand(access *access) *cobra.Command {
-	return &cobra.Command{
-		Use:   "history CLUSTER",
-		Short: "List the last specs with which a cluster was Ready, and what each changed",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			return history.Show(cmd.Context(), c, key, cmd.OutOrStdout())
-		},
-	}
-}
-
-func rollbackCommand(access *access) *cobra.Command {
-	request := history.Rollback{}
-	command := &cobra.Command{
-		Use:   "rollback CLUSTER",
-		Short: "Return the spec of a cluster to one with which it was Ready, after saying what changes and what can't",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
-			if err != nil {
-				return err
-			}
-			request.In, request.Out = cmd.InOrStdin(), cmd.OutOrStdout()
-			return request.Carry(cmd.Context(), c, key)
-		},
-	}
-	command.Flags().Int64Var(&request.To, "to", 0, "revision, as kubectl howdah history lists it; if not set, the last one that differs from the spec")
-	command.Flags().BoolVar(&request.Yes, "yes", false, "don't ask; what changes is still printed")
-	return command
-}
-
-func hibernateCommand(access *access, asleep bool, use, short string) *cobra.Command {
-	request := hibernatecmd.Request{Hibernate: asleep}
-	command := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(len(strings.Fields(use)) - 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, key, err := access.cluster(args[0])
+			c, key, err := a.cluster(args[0])
 			if err != nil {
 				return err
 			}
-			return request.Ask(cmd.Context(), c, key, cmd.OutOrStdout())
+			return run(cmd.Context(), target{Client: c, key: key, cmd: cmd, more: args[1:]})
 		},
 	}
-	command.Flags().BoolVar(&request.Wait, "wait", true, "wait until it is done")
-	command.Flags().DurationVar(&request.Timeout, "timeout", 5*time.Minute, "how long to wait")
-	return command
 }
