@@ -174,6 +174,30 @@ func TestPackageNamesSayWhatIsInside(t *testing.T) {
 	}
 }
 
+func TestNoTwoPackagesSoundAlike(t *testing.T) {
+	stems := map[string]string{}
+	for _, p := range list(t, "./...", "./apis/...") {
+		name := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]
+		if p.Name == "main" {
+			continue
+		}
+		if other := stems[stem(name)]; other != "" && !strings.HasSuffix(other, "/"+name) {
+			t.Errorf("%s and %s sound alike: call one of them what it does", other, p.ImportPath)
+		}
+		stems[stem(name)] = p.ImportPath
+	}
+}
+
+// stem is a name without what makes it another form of the same word.
+func stem(name string) string {
+	for _, ending := range []string{"ations", "ation", "ings", "ing", "ions", "ion", "ies", "ers", "er", "ed", "es", "s", "e", "y"} {
+		if short, ends := strings.CutSuffix(name, ending); ends && len(short) >= 4 {
+			return short
+		}
+	}
+	return name
+}
+
 // reconciler says that one of the packages has the name of the kind that it reconciles.
 func reconciler(paths ...string) bool {
 	return slices.Contains(paths, module+"/cmd/backup-controller/internal/backup")

@@ -49,14 +49,7 @@ func stages(full bool) []*stage {
 		},
 		{
 			name: "kube-unit", about: "the test bed's own tests",
-			run: func(ctx context.Context, t *tally) error {
-				for _, module := range []string{"test/kube", "test/kube/assets/policies"} {
-					if err := goTest(ctx, t, goSuite{name: "kube-unit", dir: module, packages: []string{"./..."}, env: []string{"GOWORK=off"}, race: full}); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
+			run: func(ctx context.Context, t *tally) error { return kubeUnit(ctx, t, full) },
 		},
 		{
 			name: "kube", about: "the test bed up, broken in every way, and down", needs: servers,
@@ -139,6 +132,16 @@ func unit(ctx context.Context, t *tally, full bool) error {
 		goSuite{name: "unit", packages: raced, race: true, short: !full},
 		goSuite{name: "unit", packages: plain, short: !full},
 	)
+}
+
+// kubeUnit tests the modules of the test bed.
+func kubeUnit(ctx context.Context, t *tally, full bool) error {
+	for _, module := range []string{"test/kube", "test/kube/assets/policies"} {
+		if err := goTest(ctx, t, goSuite{name: "kube-unit", dir: module, packages: []string{"./..."}, env: []string{"GOWORK=off"}, race: full}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unitPackages are those without and those with concurrency.
