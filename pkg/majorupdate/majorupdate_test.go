@@ -214,7 +214,7 @@ func TestWhatDoesNotTouchTheClusterIsNoObstacle(t *testing.T) {
 	}
 }
 
-func TestTheNamesOfAutomaticUpgradesFollowFromTheWishAndFit(t *testing.T) {
+func TestTheNamesOfAutomaticUpgradesFollowFromSpecAndFit(t *testing.T) {
 	f := facts(func(f *Facts) { f.Cluster.Name = strings.Repeat("a", 26) + "-" + strings.Repeat("b", 13) })
 	created := Decide(f).Create
 	if again := Decide(f).Create; created.Name != again.Name || len(created.Name) > 48 || !metav1.IsControlledBy(created, f.Cluster) || !created.Spec.Automatic {

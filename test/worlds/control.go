@@ -318,7 +318,7 @@ func (c *control) trouble() {
 	case p.ghost || p.held != nil || p.lives > 0 || p.holdAt > 0 || p.holdKind != "":
 	case p.name == dbController && c.world.chance(2):
 		p.holdKind = "StatefulSet"
-		c.world.people.wishForParameters()
+		c.world.people.changeParameters()
 	case c.world.chance(3):
 		p.lives = n
 	case c.world.chance(3):

@@ -370,7 +370,7 @@ func (p *people) edit(cluster *v1alpha1.PostgresCluster) {
 			cluster.Spec.Instances = int32(1 + p.world.random.IntN(3))
 		}
 	case 1:
-		p.wishForParameters()
+		p.changeParameters()
 		return
 	case 2:
 		cluster.Spec.Hibernate = !cluster.Spec.Hibernate
@@ -379,8 +379,8 @@ func (p *people) edit(cluster *v1alpha1.PostgresCluster) {
 	_ = p.world.api.Patch(p.world.control.ctx, cluster, client.MergeFrom(before))
 }
 
-// wishForParameters that the StatefulSet has to be written for.
-func (p *people) wishForParameters() {
+// changeParameters sets some that the StatefulSet has to be written for.
+func (p *people) changeParameters() {
 	cluster := p.cluster()
 	if cluster == nil {
 		return

@@ -87,7 +87,7 @@ func TestWhoWasHeldUpStartsNoServerBesideAJob(t *testing.T) {
 	tell(t, 1, func(w *World) {
 		held := w.process(dbController)
 		held.holdKind = "StatefulSet"
-		w.people.wishForParameters()
+		w.people.changeParameters()
 		w.until(t, "it is held up", func() bool { return held.held != nil })
 		held.ghost, held.passes = true, 1
 		w.control.launch(dbController, 0)

@@ -81,7 +81,7 @@ func TestAPersonIsToldWhenTheClusterSleepsAndWhenItServes(t *testing.T) {
 	}
 }
 
-func TestAWaitThatIsTooShortSaysWhatIsKnownAndTheWishStands(t *testing.T) {
+func TestAWaitThatIsTooShortSaysWhatIsKnownAndTheRequestStays(t *testing.T) {
 	request := Request{Hibernate: true, Wait: true, Timeout: 2 * time.Second}
 	c, cluster := made(t, request)
 	cluster.Status.ObservedGeneration = cluster.Generation + 1 // that of the request
@@ -95,7 +95,7 @@ func TestAWaitThatIsTooShortSaysWhatIsKnownAndTheWishStands(t *testing.T) {
 	}
 }
 
-func TestWithoutWaitingTheWishIsWritten(t *testing.T) {
+func TestWithoutWaitingTheChangeIsWritten(t *testing.T) {
 	out, err := ask(t, Request{Hibernate: true}, func(*v1alpha1.PostgresCluster) {})
 	if err != nil || !strings.Contains(out, "condition Ready") {
 		t.Errorf("%q, %v", out, err)

@@ -89,7 +89,7 @@ func TestAPersonIsToldWhyItWasRefused(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToAnOlderWishIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
+func TestAnAnswerToAnOlderRequestIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
 	for known, want := range map[v1alpha1.SwitchoverStatus]string{
 		{Token: "one", State: v1alpha1.SwitchoverDone}:                                  "timed out after 1s; spec.switchover stays as requested",
 		{Token: "two", State: v1alpha1.SwitchoverRunning, Message: "shop-1 catches up"}: "timed out after 1s; spec.switchover stays as requested: shop-1 catches up",
@@ -106,7 +106,7 @@ func TestAnAnswerToAnOlderWishIsNoneAndTheWaitSaysWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestAWishOfSomebodyElseEndsTheWait(t *testing.T) {
+func TestARequestOfSomebodyElseEndsTheWait(t *testing.T) {
 	_, err := ask(t, Request{Token: "one", Wait: true, Timeout: time.Minute}, func(cluster *v1alpha1.PostgresCluster) {
 		cluster.Spec.Switchover.Token = "another"
 	})
@@ -115,7 +115,7 @@ func TestAWishOfSomebodyElseEndsTheWait(t *testing.T) {
 	}
 }
 
-func TestWithoutWaitingTheWishIsWritten(t *testing.T) {
+func TestWithoutWaitingTheRequestIsWritten(t *testing.T) {
 	out, err := ask(t, Request{Token: "one"}, func(*v1alpha1.PostgresCluster) {})
 	if err != nil || !strings.Contains(out, "status.switchover") {
 		t.Errorf("%q, %v", out, err)

@@ -63,7 +63,7 @@ func TestTheNewClusterIsAsTheOldOneWas(t *testing.T) {
 	}
 }
 
-func TestWishesOfTheOldClusterAreNotTheNewOnes(t *testing.T) {
+func TestRequestsToTheOldClusterAreNotTakenOver(t *testing.T) {
 	old := shopSpec()
 	old.Switchover, old.Hibernate = &v1alpha1.Switchover{To: "shop-1", Token: "a"}, true
 	old.Failover = &v1alpha1.Failover{Profile: "Fast", Instances: []v1alpha1.FailoverInstance{{Name: "shop-1"}}, Fenced: []v1alpha1.InstanceName{"shop-2"}}

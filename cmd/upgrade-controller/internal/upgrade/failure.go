@@ -19,7 +19,7 @@ func (o *observed) failure() *v1alpha1.Failure {
 	case o.upgrade.Spec.Cancel && status.Handover == nil:
 		return volumelock.Fail(v1alpha1.ReasonCancelled, "The Upgrade was cancelled with spec.cancel.")
 	}
-	for _, look := range []func() *v1alpha1.Failure{o.lockFailure, o.wishFailure, o.checkFailure, o.workFailure} {
+	for _, look := range []func() *v1alpha1.Failure{o.lockFailure, o.withdrawnFailure, o.checkFailure, o.workFailure} {
 		if failure := look(); failure != nil {
 			return failure
 		}

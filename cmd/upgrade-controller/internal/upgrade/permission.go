@@ -49,9 +49,9 @@ func readFacts(ctx context.Context, reader client.Reader, cluster *v1alpha1.Post
 	return majorupdate.Facts{Cluster: cluster, Upgrades: upgrades.Items, Restores: restores.Items}, nil
 }
 
-// wishFailure is why an automatic upgrade has no object any more: spec asks for another version, or other data runs. Once it has
+// withdrawnFailure is why an automatic upgrade has no object any more: spec asks for another version, or other data runs. Once it has
 // requested the volumes it goes on.
-func (o *observed) wishFailure() *v1alpha1.Failure {
+func (o *observed) withdrawnFailure() *v1alpha1.Failure {
 	plan := o.status().Plan
 	if !o.waitsForPermission() || plan == nil {
 		return nil

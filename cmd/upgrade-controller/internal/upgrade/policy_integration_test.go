@@ -189,7 +189,7 @@ func (c *crashed) saysThat(text string) {
 	}, func() string { return fmt.Sprintf("%+v", c.upgrade.Status) })
 }
 
-func TestAnAutomaticUpgradeEndsWithItsWish(t *testing.T) {
+func TestAnAutomaticUpgradeEndsWhenSpecNoLongerAsksForIt(t *testing.T) {
 	c := lives(t)
 	c.declare(automatic)
 	c.follows(c.checks())
