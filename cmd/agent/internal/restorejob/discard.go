@@ -174,5 +174,5 @@ func timelineOf(history postgres.TimelineHistory, number, segSize uint64) uint32
 func afterDiscard(err error) error {
 	final := final(err)
 	err = fmt.Errorf("the previous data is given up already, and the restore failed: %w", err)
-	return &job.Failure{Reason: ReasonBeforeDiscarded, Final: final, Err: err}
+	return &job.Failure{Reason: ReasonPreviousDataDiscarded, Final: final, Err: err}
 }

@@ -71,7 +71,7 @@ func TestThePreviousDataBecomesTheRestoredData(t *testing.T) {
 			}})
 			o := b.restoreOn(volume, store, task)
 			failure := &job.Failure{}
-			if !errors.As(o.err, &failure) || failure.Reason != ReasonBeforeDiscarded || failure.Final {
+			if !errors.As(o.err, &failure) || failure.Reason != ReasonPreviousDataDiscarded || failure.Final {
 				t.Errorf("%v", o.err)
 			}
 			b.onlyHas(volume, "g1") // as far as it came: the next run goes on with it

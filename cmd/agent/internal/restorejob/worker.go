@@ -33,10 +33,10 @@ const (
 	ReasonStore         = "RepositoryNotReady" // the store can't be used now
 	ReasonNoSpace       = "NoSpace"            // the volume is too small
 	ReasonWrongPrograms = "UnknownVersion"     // the image has another PostgreSQL
-	// ReasonBeforeDiscarded: it failed after the previous data was given up for it.
-	ReasonBeforeDiscarded = "PreviousDataDiscarded"
-	ReasonNotArchived     = "PreviousDataNotArchived" // some WAL of the data to discard is on the volume only
-	ReasonUncleanShutdown = "UncleanShutdown"         // the data to discard was not shut down cleanly
+	// ReasonPreviousDataDiscarded: it failed after the previous data was given up for it.
+	ReasonPreviousDataDiscarded = "PreviousDataDiscarded"
+	ReasonNotArchived           = "PreviousDataNotArchived" // some WAL of the data to discard is on the volume only
+	ReasonUncleanShutdown       = "UncleanShutdown"         // the data to discard was not shut down cleanly
 )
 
 // Phases of the progress.
