@@ -91,6 +91,7 @@ func TestAMinorVersionComesByItsImageAndAMissingOneIsNamed(t *testing.T) {
 }
 
 func TestARestartWaitsForTheMaintenanceWindowAndAReloadDoesNot(t *testing.T) {
+	onlyInFull(t, "windows, reloads and restarts have tests of their own in the controller and the agent")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.Cluster("shop", 17)

@@ -237,6 +237,7 @@ func TestAReplicaIsClonedAgainOnRequestOnceAndThePrimaryIsRefused(t *testing.T) 
 }
 
 func TestAParameterThatNeedsARestartIsAppliedWithShortGapsAndLosesNothing(t *testing.T) {
+	onlyInFull(t, "the same parameter is lowered behind a pooler, and the order of restarts has tests of its own")
 	t.Parallel()
 	b := newBed(t, "minio")
 	cluster := b.replicated(17)

@@ -112,9 +112,22 @@ var concurrent = []string{
 	"/pkg/background", "/pkg/backup", "/pkg/flow", "/pkg/manager", "/pkg/objstore", "/pkg/walsocket",
 }
 
-// sequential are folders in these that start no goroutine. The detector has nothing to find in them until `make test-full`, and
-// exploring the election takes it minutes.
-var sequential = []string{"/cmd/agent/internal/elect"}
+// sequential are folders in these that start no goroutine, and neither do their tests: what a pass of the db-controller decides, and
+// parsers, plans and tables. The detector has nothing to find in them until `make test-full`, and a build with it for each of them, and
+// exploring the election, take it minutes.
+var sequential = []string{
+	"/cmd/agent/internal/elect", "/cmd/agent/internal/extensions", "/cmd/agent/internal/findings", "/cmd/agent/internal/recovery",
+	"/cmd/agent/internal/settings", "/cmd/agent/internal/space", "/cmd/agent/internal/usage",
+	"/cmd/backup-controller/internal/ownership", "/cmd/backup-controller/internal/requestedbackup", "/cmd/backup-controller/internal/schedule",
+	"/cmd/db-controller/internal/access", "/cmd/db-controller/internal/apply", "/cmd/db-controller/internal/autoscale",
+	"/cmd/db-controller/internal/availability", "/cmd/db-controller/internal/component", "/cmd/db-controller/internal/disconnect",
+	"/cmd/db-controller/internal/finalbackup", "/cmd/db-controller/internal/imagechange", "/cmd/db-controller/internal/instances",
+	"/cmd/db-controller/internal/minorupdate", "/cmd/db-controller/internal/observed", "/cmd/db-controller/internal/reading",
+	"/cmd/db-controller/internal/report", "/cmd/db-controller/internal/restartwindow", "/cmd/db-controller/internal/retainedvolumes",
+	"/cmd/db-controller/internal/rolling", "/cmd/db-controller/internal/scaling", "/cmd/db-controller/internal/servertls",
+	"/cmd/db-controller/internal/storage", "/cmd/db-controller/internal/volumegrant", "/cmd/db-controller/internal/volumemove",
+	"/cmd/restore-controller/internal/planning", "/pkg/backup/format", "/pkg/backup/retention",
+}
 
 // unit runs what needs nothing. The engine of backups and the backup-controller's test with hostile stores run without the race detector,
 // too: what their memory is can only be measured so, and tests that pack a lot leave the detector out, which makes them twenty times

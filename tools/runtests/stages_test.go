@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +29,32 @@ func TestATaggedStageRunsTheTestsOfItsFilesOnly(t *testing.T) {
 		packages, pattern, err := testsIn(files)
 		if err != nil || len(packages) == 0 || !strings.HasPrefix(pattern, "^(Test") {
 			t.Errorf("%s: %q, %v", tag, pattern, err)
+		}
+	}
+}
+
+// concurrency is what code has that the race detector could find something in.
+var concurrency = regexp.MustCompile(`(?m)^\s*(defer )?go (func|\w+[\w.]*\()|\bchan\b|"sync(/atomic)?"|t\.Parallel\(\)|errgroup|synctest|\.Go\(`)
+
+func TestWhatRunsWithoutTheDetectorDoesOneThingAtATime(t *testing.T) {
+	for _, folder := range sequential {
+		looked := 0
+		err := filepath.WalkDir(filepath.Join("../..", folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			looked++
+			if found := concurrency.Find(content); found != nil && !strings.HasPrefix(string(content), "//go:build ") {
+				t.Errorf("%s has %q: take %s out of sequential", path, found, folder)
+			}
+			return nil
+		})
+		if err != nil || looked == 0 {
+			t.Errorf("%s: %d files, %v", folder, looked, err)
 		}
 	}
 }
