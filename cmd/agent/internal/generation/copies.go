@@ -28,13 +28,20 @@ func (g Generation) DataGeneration() string { return cmp.Or(g.Of, g.ID) }
 
 // Resolve finds the copy of a data generation to run: the one that `current` points at if it is one, else the newest
 // clone, as it was made because what was there before was unfit, else the original. A copy that is being rewound is found
-// too; see Rewinding. Errors: ErrName, ErrNotFound, the latter with ErrIncomplete where there is half of one.
+// too; see Rewinding. Errors: ErrName, ErrNotFound, the latter with ErrIncomplete where there is half of one, and ErrDamaged: an older copy
+// must not take the place of one that ran last and can't be read.
 func (v Volume) Resolve(wanted string) (Generation, error) {
 	if err := checkID(wanted); err != nil {
 		return Generation{}, err
 	}
-	if g, err := v.readCurrent(); err == nil && g.DataGeneration() == wanted {
-		return g, nil
+	if id, err := v.Current(); err == nil {
+		g, err := v.Read(id)
+		switch {
+		case err == nil && g.DataGeneration() == wanted:
+			return g, nil
+		case isCopy(id, wanted) && unreadable(err):
+			return Generation{}, err
+		}
 	}
 	copies, err := v.copies(wanted)
 	if err != nil {
@@ -43,11 +50,23 @@ func (v Volume) Resolve(wanted string) (Generation, error) {
 	if len(copies) > 0 {
 		return copies[len(copies)-1], nil
 	}
-	if _, missing := v.Read(wanted); errors.Is(missing, ErrIncomplete) {
+	_, missing := v.Read(wanted)
+	switch {
+	case unreadable(missing):
+		return Generation{}, missing
+	case errors.Is(missing, ErrIncomplete):
 		return Generation{}, fmt.Errorf("%w: %w", ErrNotFound, missing)
 	}
 	return Generation{}, fmt.Errorf("%w: %s", ErrNotFound, wanted)
 }
+
+// unreadable is an error that doesn't say that there is nothing, or only half of something.
+func unreadable(err error) bool {
+	return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrIncomplete)
+}
+
+// isCopy says by its name whether an id is that of a copy of a data generation.
+func isCopy(id, wanted string) bool { return id == wanted || copyNumber(id, wanted) > 0 }
 
 // Original says whether the copy that Resolve finds is the original. One that a clone has replaced counts no more: it
 // was unfit to follow.
@@ -161,26 +180,26 @@ func (v Volume) RemoveOldCopies(keep string, olderThan time.Duration, now time.T
 	if err != nil {
 		return nil, err
 	}
-	copies, err := v.copies(current.DataGeneration())
+	ids, err := v.IDsOf(current.DataGeneration())
 	if err != nil {
 		return nil, err
 	}
 	var removed []string
-	for _, old := range copies {
-		if old.ID == keep || old.ID == current.ID {
+	for _, id := range ids {
+		if _, err := v.Read(id); id == keep || id == current.ID || err != nil && !errors.Is(err, ErrDamaged) {
 			continue
 		}
-		since, err := v.replacedAt(old.ID, now)
+		since, err := v.replacedAt(id, now)
 		if err != nil {
 			return removed, err
 		}
 		if now.Sub(since) < olderThan {
 			continue
 		}
-		if err := v.Remove(old.ID); err != nil {
+		if err := v.Remove(id); err != nil {
 			return removed, err
 		}
-		removed = append(removed, old.ID)
+		removed = append(removed, id)
 	}
 	return removed, nil
 }
@@ -247,7 +266,7 @@ func (v Volume) IDsOf(wanted string) ([]string, error) {
 	}
 	var found []string
 	for _, id := range ids {
-		if g, err := v.Read(id); id == wanted || copyNumber(id, wanted) > 0 || err == nil && g.DataGeneration() == wanted {
+		if g, err := v.Read(id); isCopy(id, wanted) || err == nil && g.DataGeneration() == wanted {
 			found = append(found, id)
 		}
 	}

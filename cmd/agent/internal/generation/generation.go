@@ -38,6 +38,8 @@ var (
 	ErrNotFound = errors.New("no such data generation")
 	// ErrIncomplete is a generation whose maker did not finish.
 	ErrIncomplete = errors.New("data generation is not whole")
+	// ErrDamaged is a generation whose file can't be read. It is written in one step, so the data was whole once, and may still be.
+	ErrDamaged = errors.New("the file of the data generation is damaged")
 	// ErrWhole is a generation that is there already and is never written again.
 	ErrWhole = errors.New("data generation is there already")
 	// ErrName is an id that can't be the name of a folder.
@@ -82,7 +84,7 @@ func (v Volume) Dir(id string) string { return filepath.Join(string(v), folder, 
 // PGData is the data directory of a generation.
 func (v Volume) PGData(id string) string { return filepath.Join(v.Dir(id), data) }
 
-// Read returns a whole generation. Errors: ErrName, ErrNotFound, ErrIncomplete.
+// Read returns a whole generation. Errors: ErrName, ErrNotFound, ErrIncomplete, ErrDamaged.
 func (v Volume) Read(id string) (Generation, error) {
 	if err := checkID(id); err != nil {
 		return Generation{}, err
@@ -96,10 +98,10 @@ func (v Volume) Read(id string) (Generation, error) {
 	}
 	g := Generation{}
 	if err := json.Unmarshal(content, &g); err != nil {
-		return Generation{}, fmt.Errorf("%w: %s of %s can't be read: %w", ErrIncomplete, file, id, err)
+		return Generation{}, fmt.Errorf("%w: %s of %s can't be read: %w", ErrDamaged, file, id, err)
 	}
 	if g.ID != id {
-		return Generation{}, fmt.Errorf("%w: %s of %s is that of %q", ErrIncomplete, file, id, g.ID)
+		return Generation{}, fmt.Errorf("%w: %s of %s is that of %q", ErrDamaged, file, id, g.ID)
 	}
 	return g, nil
 }
@@ -112,13 +114,14 @@ func (v Volume) missing(id string) error {
 }
 
 // Begin makes the empty folder of a new generation and returns the path for its PGDATA, which is not made. What a
-// killed run left there is removed first. ErrWhole: the generation was completed before, so there is nothing to do.
+// killed run left there is removed first. ErrWhole: the generation was completed before, so there is nothing to do. Nothing is removed where that
+// can't be found out.
 func (v Volume) Begin(id string) (pgdata string, err error) {
 	_, err = v.Read(id)
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("%w: %s", ErrWhole, id)
-	case errors.Is(err, ErrName):
+	case !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrIncomplete):
 		return "", err
 	}
 	if err := os.RemoveAll(v.Dir(id)); err != nil {

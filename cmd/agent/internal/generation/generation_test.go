@@ -66,6 +66,43 @@ func TestBeginRemovesWhatAKilledRunLeft(t *testing.T) {
 	}
 }
 
+// generation.json is written in one step, so no crash leaves it half written: it was whole once, and so was the data beside it.
+func TestDataWhoseFileIsDamagedIsKept(t *testing.T) {
+	v := Volume(t.TempDir())
+	for _, id := range []string{"g0", "g1", "g1.c1"} {
+		complete(t, v, id)
+	}
+	if err := v.Adopt("g1.c1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"g0", "g1.c1"} { // the previous data, which a person may want back, and what runs
+		if err := os.WriteFile(filepath.Join(v.Dir(id), "generation.json"), make([]byte, 200), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Begin(id); !errors.Is(err, ErrDamaged) {
+			t.Errorf("beginning %s again: %v", id, err)
+		}
+	}
+	if g, err := v.Resolve("g1"); !errors.Is(err, ErrDamaged) {
+		t.Errorf("an older copy takes the place of what ran last: %+v, %v", g, err)
+	}
+	if _, err := v.Resolve("g0"); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the previous data: %v", err)
+	}
+	if err := v.Adopt("g1"); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := v.RemoveIncomplete(); len(removed) > 0 || err != nil {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if removed, err := v.RemoveOldCopies("", time.Hour, time.Unix(0, 0)); len(removed) > 0 || err != nil {
+		t.Errorf("removed at once: %v, %v", removed, err)
+	}
+	if removed, err := v.RemoveOldCopies("", time.Hour, time.Unix(3600, 0)); !slices.Equal(removed, []string{"g1.c1"}) || err != nil {
+		t.Errorf("removed after an hour: %v, %v", removed, err)
+	}
+}
+
 func TestACompleteGenerationKnowsWhatItIs(t *testing.T) {
 	v := Volume(t.TempDir())
 	begin(t, v, "a")
