@@ -242,6 +242,13 @@ func follows(o *observed.Cluster, ordinal int) bool {
 		ordinal != o.Primary() && availability.Unsettled(o, ordinal) == ""
 }
 
+// leads says whether an instance serves as primary on its new volume: it had followed, and took over before that was seen.
+func leads(o *observed.Cluster, ordinal int) bool {
+	claim, current := o.Claim(ordinal), o.Cluster.Status.StorageMove.Current
+	return claim != nil && claim.UID != current.VolumeUID && claim.DeletionTimestamp.IsZero() && claim.Status.Phase == corev1.ClaimBound &&
+		o.Electing() && ordinal == o.Primary() && o.Serving(ordinal)
+}
+
 func shapeOf(claim *corev1.PersistentVolumeClaim) v1alpha1.VolumeShape {
 	return v1alpha1.VolumeShape{Size: volume.Requested(claim), StorageClassName: ptr.Deref(claim.Spec.StorageClassName, "")}
 }

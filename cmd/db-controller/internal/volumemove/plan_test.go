@@ -266,6 +266,28 @@ func TestWhatAMoveWaitsFor(t *testing.T) {
 	}
 }
 
+// A replica that was just cloned to its new volume may take over before the controller has seen it follow.
+func TestAnInstanceThatBecamePrimaryOnItsNewVolumeHasMoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*observed.Cluster)
+		moved  bool
+	}{
+		"it serves":                 {observedtest.OrNothing(nil), true},
+		"it accepts no connections": {func(o *observed.Cluster) { observedtest.Unready(o, 2) }, false},
+		"it is on its old volume":   {func(o *observed.Cluster) { o.Cluster.Status.StorageMove.Current.VolumeUID = o.Claim(2).UID }, false},
+	} {
+		o := asked(observedtest.All(approve, moved(2), func(o *observed.Cluster) {
+			o.Cluster.Status.StorageMove.Current = &v1alpha1.CurrentStorageMove{Instance: "shop-2", VolumeUID: "vshop-2", State: v1alpha1.InstanceMoveCloning}
+			observedtest.SwitchedTo(o, "shop-2")
+			c.change(o)
+		}))
+		outcome := (&Steps{}).Continue(t.Context(), o)
+		if is := o.Cluster.Status.StorageMove.Current == nil; is != c.moved {
+			t.Errorf("%s: its move has ended: %v, %+v", name, is, outcome)
+		}
+	}
+}
+
 // out has an instance leave its volume, fenced, and no longer in the Lease.
 func out(name string) func(*observed.Cluster) {
 	return func(o *observed.Cluster) {

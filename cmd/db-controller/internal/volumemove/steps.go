@@ -112,6 +112,8 @@ func (s *Steps) Continue(ctx context.Context, o *observed.Cluster) flow.Outcome 
 	case follows(o, ordinal):
 		log.FromContext(ctx).Info("Moved an instance to a new volume", "pod", name)
 		return end(o, fmt.Sprintf("%s follows on its new volume.", name))
+	case leads(o, ordinal):
+		return end(o, fmt.Sprintf("%s became the primary on its new volume.", name))
 	}
 	return flow.Next // whatever else there is to do waits for it by itself
 }
