@@ -41,6 +41,12 @@ func LedTo(o *observed.Cluster) string {
 	return slice.Annotations[agentapi.AnnotationDataGeneration]
 }
 
+// MayHaveServed says whether clients may have written to the data of the cluster. That no agent has answered yet is no proof that nobody has: the
+// agents need no controller to lead clients to their primary.
+func MayHaveServed(o *observed.Cluster) bool {
+	return o.HasRun() || o.Begun() && LedTo(o) == o.Cluster.Status.DataGeneration || o.Serving(o.Primary())
+}
+
 func primarySlice(o *observed.Cluster) *discoveryv1.EndpointSlice {
 	slice, _ := o.Live[observed.Key("EndpointSlice", o.Names.Primary())].(*discoveryv1.EndpointSlice)
 	return slice

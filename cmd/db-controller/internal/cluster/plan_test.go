@@ -12,6 +12,7 @@ import (
 
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed/observedtest"
+	"howdah.dev/howdah/pkg/agentapi"
 )
 
 // names of steps, without the package.
@@ -54,8 +55,26 @@ func TestThePlanFollowsWhatWasSeen(t *testing.T) {
 		deleted(o)
 		observedtest.Archiving(o)
 		o.Cluster.Status.SystemIdentifier = ""
+		observedtest.AllGone(o)
+		observedtest.LeadTo(o, "", nil)
 	})))
 	if !slices.Equal(never, gone) {
-		t.Errorf("of a cluster that never ran: %v", never)
+		t.Errorf("of a cluster that never served: %v", never)
+	}
+	unheard := func(o *observed.Cluster) {
+		deleted(o)
+		observedtest.Archiving(o)
+		o.Cluster.Status.SystemIdentifier, o.Agents = "", nil
+	}
+	if plan := names(r.plan(observedtest.Running(unheard))); !slices.Equal(plan, waits) {
+		t.Errorf("of a cluster that serves, and whose agent was never heard: %v", plan)
+	}
+	led := func(o *observed.Cluster) {
+		unheard(o)
+		observedtest.AllGone(o)
+		o.Live[observed.Key("EndpointSlice", "shop-rw")].SetAnnotations(map[string]string{agentapi.AnnotationDataGeneration: "g1"})
+	}
+	if plan := names(r.plan(observedtest.Running(led))); !slices.Equal(plan, waits) {
+		t.Errorf("of a cluster that has led clients to its data: %v", plan)
 	}
 }

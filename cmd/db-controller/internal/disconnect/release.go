@@ -13,6 +13,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/orphan"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
@@ -26,9 +27,9 @@ type Steps struct{ *apply.Applier }
 // Recorded says that the release of this very cluster was recorded: from then on there is no other way out.
 func Recorded(o *observed.Cluster) bool { return o.Orphan != nil && o.Orphan.UID == o.Cluster.UID }
 
-// Wanted says whether the cluster is deleted without its database. One that never ran has nothing to release.
+// Wanted says whether the cluster is deleted without its database. One that never served has nothing to release.
 func Wanted(o *observed.Cluster) bool {
-	return Recorded(o) || o.Deleting() && o.HasRun() && o.Cluster.Spec.DeletionPolicy.Database == v1alpha1.DatabaseOrphan
+	return Recorded(o) || o.Deleting() && availability.MayHaveServed(o) && o.Cluster.Spec.DeletionPolicy.Database == v1alpha1.DatabaseOrphan
 }
 
 // Obstacle says why the database can't be released yet; empty: it can, or it is being released.
@@ -37,6 +38,8 @@ func Obstacle(o *observed.Cluster) string {
 	switch {
 	case Recorded(o):
 		return ""
+	case !o.HasRun():
+		return fmt.Sprintf("The database is released when the agent of its primary has said which data it has. %s", unheard(o))
 	case o.Operation != "":
 		return fmt.Sprintf("The database is released when %s has ended, as that needs the PostgresCluster. To end it, cancel it with spec.cancel: true, or make its spec.decision.", o.Operation)
 	case o.Undoable != "":
@@ -49,6 +52,15 @@ func Obstacle(o *observed.Cluster) string {
 		return fmt.Sprintf("The database is released when StatefulSet %s was created again.", o.Names.StatefulSet())
 	}
 	return ""
+}
+
+// unheard says why no agent has said so yet.
+func unheard(o *observed.Cluster) string {
+	if pod := o.Unheard(observed.PodReady); pod != "" {
+		return fmt.Sprintf("The agent of pod %s doesn't answer: check that NetworkPolicies let the db-controller connect to it.", pod)
+	}
+	_, message := availability.NotServing(o)
+	return message
 }
 
 // AwaitIdle waits until nothing needs the PostgresCluster any more.

@@ -102,6 +102,12 @@ func TestARecordedReleaseIsFinishedWhateverTheSpecSays(t *testing.T) {
 	if !Wanted(o) || !strings.Contains(Obstacle(o), "Upgrade to-18") {
 		t.Errorf("an Upgrade goes on: %s", Obstacle(o))
 	}
+	o.Cluster.Status.SystemIdentifier, o.Agents = "", nil // it serves, although no agent was ever heard
+	o.Pod(0).Labels[v1alpha1.LabelRole] = string(v1alpha1.RolePrimary)
+	if !Wanted(o) || !strings.Contains(Obstacle(o), "The agent of pod shop-0 doesn't answer") {
+		t.Errorf("its agents are silent: %s", Obstacle(o))
+	}
+	o.Cluster.Status.SystemIdentifier = "7"
 	o.Orphan = orphan.RecordOf(o.Cluster, nil, metav1.NewTime(observedtest.Noon))
 	o.Cluster.Spec.DeletionPolicy.Database = v1alpha1.DatabaseDelete
 	if !Wanted(o) || Obstacle(o) != "" {

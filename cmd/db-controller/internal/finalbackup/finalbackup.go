@@ -23,15 +23,20 @@ func Wanted(cluster *v1alpha1.PostgresCluster) bool {
 	return ptr.Deref(cluster.Spec.DeletionPolicy.FinalBackup, cluster.Spec.Archive != nil)
 }
 
-// Due says whether one is due before anything goes. What never ran has nothing to back up, and once the volume goes there is nothing left
+// Due says whether one is due before anything goes. What never served has nothing to back up, and once the volume goes there is nothing left
 // to read. One that somebody has deleted is there for as long as its pod runs.
 func Due(o *observed.Cluster) bool {
 	claim := o.Claim(o.DataInstance())
-	if !Wanted(o.Cluster) || !o.HasRun() || claim == nil || !claim.DeletionTimestamp.IsZero() && o.Stopped() {
+	if !Wanted(o.Cluster) || !availability.MayHaveServed(o) || claim == nil || !claim.DeletionTimestamp.IsZero() && o.Stopped() {
 		return false
 	}
+	return !Taken(o)
+}
+
+// Taken says whether the final backup of the cluster has succeeded.
+func Taken(o *observed.Cluster) bool {
 	outcome, _ := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
-	return outcome != protocol.BackupSucceeded
+	return outcome == protocol.BackupSucceeded
 }
 
 // Request records the request for the last backup; after one that failed, for another.

@@ -11,6 +11,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/apply"
+	"howdah.dev/howdah/cmd/db-controller/internal/availability"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/lease"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/secret"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/volume"
@@ -67,15 +68,16 @@ func (s *Steps) ensureVolume(ctx context.Context, o *observed.Cluster, ordinal i
 	return nil
 }
 
-// volumePolicy of the cluster; left out, volumes go where there is a final backup.
-func volumePolicy(cluster *v1alpha1.PostgresCluster) v1alpha1.VolumePolicy {
+// volumePolicy of the cluster; left out, volumes go where there is a final backup. One may be wanted and never taken, as of a cluster whose last
+// primary has lost its volume: then those of the other instances may be all that is left.
+func volumePolicy(o *observed.Cluster) v1alpha1.VolumePolicy {
 	switch {
-	case cluster.Spec.DeletionPolicy.Volumes != "":
-		return cluster.Spec.DeletionPolicy.Volumes
-	case finalbackup.Wanted(cluster):
-		return v1alpha1.VolumesDelete
+	case o.Cluster.Spec.DeletionPolicy.Volumes != "":
+		return o.Cluster.Spec.DeletionPolicy.Volumes
+	case !finalbackup.Wanted(o.Cluster), o.Deleting() && availability.MayHaveServed(o) && !finalbackup.Taken(o):
+		return v1alpha1.VolumesRetain
 	}
-	return v1alpha1.VolumesRetain
+	return v1alpha1.VolumesDelete
 }
 
 // ReleaseVolumes deletes the volumes, or leaves them behind with a label that says whose they were.
@@ -92,7 +94,7 @@ func (s *Steps) ReleaseVolumes(ctx context.Context, o *observed.Cluster) flow.Ou
 }
 
 func (s *Steps) releaseVolume(ctx context.Context, o *observed.Cluster, claim *corev1.PersistentVolumeClaim) error {
-	if volumePolicy(o.Cluster) == v1alpha1.VolumesDelete {
+	if volumePolicy(o) == v1alpha1.VolumesDelete {
 		return s.Remove(ctx, claim)
 	}
 	if claim.Labels[v1alpha1.LabelCluster] == "" {

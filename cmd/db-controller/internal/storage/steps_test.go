@@ -3,6 +3,7 @@ package storage
 import (
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"howdah.dev/apis/v1alpha1"
@@ -46,17 +47,39 @@ func TestTheVolumeOfARemovedInstanceStaysWhileTheLeaseNamesIt(t *testing.T) {
 }
 
 func TestVolumesGoOnlyWhereABackupStaysOrSomebodySaysSo(t *testing.T) {
-	archive := &v1alpha1.ArchiveSpec{}
+	said := func(policy v1alpha1.DeletionPolicy) func(*observed.Cluster) {
+		return func(o *observed.Cluster) { o.Cluster.Spec.DeletionPolicy = policy }
+	}
+	deleted := func(o *observed.Cluster) { o.Cluster.DeletionTimestamp = &metav1.Time{Time: observedtest.Noon} }
+	lost := func(o *observed.Cluster) { delete(o.Live, observed.Key("PersistentVolumeClaim", "data-shop-0")) }
+	unheard := func(o *observed.Cluster) { o.Cluster.Status.SystemIdentifier, o.Agents = "", nil }
+	leads := func(o *observed.Cluster) { o.Pod(0).Labels[v1alpha1.LabelRole] = string(v1alpha1.RolePrimary) }
+	backup := func(status metav1.ConditionStatus) func(*observed.Cluster) {
+		return func(o *observed.Cluster) {
+			o.Cluster.Status.BackupRequest = &v1alpha1.BackupRequest{Token: "t"}
+			o.FinalBackup = &v1alpha1.Backup{Spec: v1alpha1.BackupSpec{RequestedBy: &v1alpha1.Requester{Token: "t"}}}
+			o.FinalBackup.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionSucceeded, Status: status}}
+		}
+	}
+	archiving, all := observedtest.Archiving, observedtest.All
+	const gone, stays = v1alpha1.VolumesDelete, v1alpha1.VolumesRetain
 	for name, c := range map[string]struct {
-		spec v1alpha1.PostgresClusterSpec
-		want v1alpha1.VolumePolicy
+		change func(*observed.Cluster)
+		want   v1alpha1.VolumePolicy
 	}{
-		"nothing said, no archive":      {v1alpha1.PostgresClusterSpec{}, v1alpha1.VolumesRetain},
-		"nothing said, with an archive": {v1alpha1.PostgresClusterSpec{Archive: archive}, v1alpha1.VolumesDelete},
-		"no final backup wanted":        {v1alpha1.PostgresClusterSpec{Archive: archive, DeletionPolicy: v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false)}}, v1alpha1.VolumesRetain},
-		"said":                          {v1alpha1.PostgresClusterSpec{DeletionPolicy: v1alpha1.DeletionPolicy{Volumes: v1alpha1.VolumesDelete}}, v1alpha1.VolumesDelete},
+		"nothing said, no archive":                     {func(*observed.Cluster) {}, stays},
+		"nothing said, with an archive":                {archiving, gone},
+		"no final backup wanted":                       {all(archiving, said(v1alpha1.DeletionPolicy{FinalBackup: ptr.To(false)})), stays},
+		"said":                                         {said(v1alpha1.DeletionPolicy{Volumes: gone}), gone},
+		"its final backup was taken":                   {all(archiving, deleted, backup(metav1.ConditionTrue)), gone},
+		"its final backup was taken, a volume is lost": {all(archiving, deleted, lost, backup(metav1.ConditionTrue)), gone},
+		"its final backup has failed":                  {all(archiving, deleted, backup(metav1.ConditionFalse)), stays},
+		"the volume of its last primary is lost":       {all(archiving, deleted, lost), stays},
+		"it is lost, and somebody says so":             {all(archiving, deleted, lost, said(v1alpha1.DeletionPolicy{Volumes: gone})), gone},
+		"it never served":                              {all(archiving, deleted, unheard, observedtest.AllGone, func(o *observed.Cluster) { observedtest.LeadTo(o, "", nil) }), gone},
+		"it serves, and no agent was heard":            {all(archiving, deleted, unheard, leads), stays},
 	} {
-		if got := volumePolicy(&v1alpha1.PostgresCluster{Spec: c.spec}); got != c.want {
+		if got := volumePolicy(observedtest.Trio(c.change)); got != c.want {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
