@@ -77,9 +77,7 @@ type RejoinStatus struct {
 type Copy struct {
 	ID string `json:"id"`
 	// Of is the data generation that it is a copy of; equal to ID for the original.
-	Of      string `json:"of"`
-	Bytes   int64  `json:"bytes,omitempty"`
-	Current bool   `json:"current,omitempty"`
+	Of string `json:"of"`
 }
 
 // SwitchoverRequest asks the primary to give its role away. One that was carried out, or refused, under the same token

@@ -64,7 +64,7 @@ type Status struct {
 	Checks *Checks `json:"checks,omitempty"`
 	// Adoption is the last one that the volume was told of.
 	Adoption *Adoption `json:"adoption,omitempty"`
-	// Copies of data generations on the volume.
+	// Copies of data generations that are whole on the volume, as of when the agent took in its configuration or removed one of them; none: not known.
 	Copies []Copy `json:"copies,omitempty"`
 	// Volume of the instance.
 	Volume *VolumeStatus `json:"volume,omitempty"`

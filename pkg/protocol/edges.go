@@ -28,6 +28,7 @@ var Edges = []Edge{
 			"Before the stop begins, the agents are told that replicas end after their primary, with everything that it has written; `tellingSince` records since when. If the request has `replicasLast`, each agent has to know. Otherwise one that hasn't said so within 15 s is not waited for.",
 			"The StatefulSet carries the token of the lock, with `replicas: 0`, before the lock is granted, and each write of it names the version that it is based on. So a db-controller that was held up since before the request starts nothing.",
 			"`maxDowntime` of the request makes a `deadline` in the response. If nothing was handed over until then, the request is refused, whether the requester is there or not, and the cluster starts on the previous generation once no pod of the requester's Job is left. The requester takes the data back if clients were not led to it until then.",
+			"A request that a person's decision to bring the previous data back has led to is refused, and nothing is stopped, if the agent of the instance says that its volume has no copy of that data: status may come from a backup of etcd.",
 			"Refused is final for that request: its requester withdraws it.",
 			"When a requester clears its request without a Handover, the cluster is as it was: the db-controller starts it on the previous generation.",
 			"A cluster that is being deleted refuses new requests; its deletion waits for the lock that is granted.",

@@ -20,21 +20,31 @@ type LockRequest struct {
 	Created  metav1.Time
 	Request  v1alpha1.VolumeLockRequest
 	Handover *v1alpha1.Handover
+	// BringsBack is the previous data, where a person has decided that it is to run again; nil: it isn't.
+	BringsBack *v1alpha1.PreviousData
 }
 
 // LockRequests collects the requests for the volumes of this very cluster, oldest first: by creation, then UID.
 func LockRequests(cluster *v1alpha1.PostgresCluster, restores []v1alpha1.Restore, upgrades []v1alpha1.Upgrade) []LockRequest {
 	var requests []LockRequest
-	add := func(kind string, meta metav1.ObjectMeta, lock *v1alpha1.VolumeLockRequest, handover *v1alpha1.Handover) {
+	add := func(kind string, meta metav1.ObjectMeta, lock *v1alpha1.VolumeLockRequest, handover *v1alpha1.Handover, back *v1alpha1.PreviousData) {
 		if lock != nil && lock.ClusterUID == cluster.UID && meta.Namespace == cluster.Namespace {
-			requests = append(requests, LockRequest{kind, meta.Name, meta.UID, meta.CreationTimestamp, *lock, handover})
+			requests = append(requests, LockRequest{kind, meta.Name, meta.UID, meta.CreationTimestamp, *lock, handover, back})
 		}
 	}
 	for i := range restores {
-		add(v1alpha1.KindRestore, restores[i].ObjectMeta, restores[i].Status.VolumeLockRequest, restores[i].Status.Handover)
+		status, back := &restores[i].Status, (*v1alpha1.PreviousData)(nil)
+		if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.DecisionUndo {
+			back = status.Previous
+		}
+		add(v1alpha1.KindRestore, restores[i].ObjectMeta, status.VolumeLockRequest, status.Handover, back)
 	}
 	for i := range upgrades {
-		add(v1alpha1.KindUpgrade, upgrades[i].ObjectMeta, upgrades[i].Status.VolumeLockRequest, upgrades[i].Status.Handover)
+		status, back := &upgrades[i].Status, (*v1alpha1.PreviousData)(nil)
+		if decided := status.Decided; decided != nil && decided.Decision == v1alpha1.UpgradeRollBack {
+			back = status.Previous
+		}
+		add(v1alpha1.KindUpgrade, upgrades[i].ObjectMeta, status.VolumeLockRequest, status.Handover, back)
 	}
 	slices.SortFunc(requests, func(a, b LockRequest) int {
 		if c := a.Created.Compare(b.Created.Time); c != 0 {
@@ -53,6 +63,8 @@ type LockFacts struct {
 	Shutdown v1alpha1.ShutdownState
 	// Refusal is why nobody may lock the volumes now, such as that the cluster is being deleted. Empty: somebody may.
 	Refusal string
+	// Lacking is why it would lead nowhere to stop for a requester, by its UID: its previous data is on no volume any more.
+	Lacking map[types.UID]string
 	// Obstacle is why a stop would not come to an end, such as a pod on a lost node: nothing is stopped before it is gone. Empty:
 	// there is none.
 	Obstacle string
@@ -84,6 +96,8 @@ func VolumeLocks(previous []v1alpha1.VolumeLock, requests []LockRequest, facts L
 			lock = *old
 		case facts.Refusal != "":
 			lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Refusal
+		case facts.Lacking[request.UID] != "" && lock.StoppingSince == nil:
+			lock.State, lock.Message = v1alpha1.VolumeLockRefused, facts.Lacking[request.UID]
 		case holder != nil && holder.UID != request.UID:
 			lock.State = v1alpha1.VolumeLockQueued
 			lock.Message = fmt.Sprintf("Waiting until %s %s gives the volumes back.", holder.Kind, holder.Name)

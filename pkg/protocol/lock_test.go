@@ -34,22 +34,27 @@ func states(answers []v1alpha1.VolumeLock) map[types.UID]v1alpha1.VolumeLockStat
 
 func TestVolumeLocks(t *testing.T) {
 	stopped := LockFacts{Stopped: true, Volumes: []v1alpha1.LockedVolume{{Instance: "shop-0", ClaimName: "data-shop-0"}}}
+	lacking := LockFacts{Lacking: map[types.UID]string{"a": "Its previous data is gone."}}
+	stopping := lock("a", v1alpha1.VolumeLockQueued)
+	stopping.StoppingSince = &metav1.Time{Time: noon}
 	cases := map[string]struct {
 		before   []v1alpha1.VolumeLock
 		requests []LockRequest
 		facts    LockFacts
 		want     map[types.UID]v1alpha1.VolumeLockState
 	}{
-		"nobody requests, nobody has it":         {facts: stopped, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, want: map[types.UID]v1alpha1.VolumeLockState{}},
-		"the first requester waits for the stop": {requests: []LockRequest{requested("a", 0)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockQueued}},
-		"it is granted when PostgreSQL is down":  {requests: []LockRequest{requested("a", 0)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
-		"the oldest goes first":                  {requests: []LockRequest{requested("a", 0), requested("b", 1)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted, "b": v1alpha1.VolumeLockQueued}},
-		"whoever has it keeps it from an older":  {requests: []LockRequest{requested("a", 0), requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("b", v1alpha1.VolumeLockGranted)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockQueued, "b": v1alpha1.VolumeLockGranted}},
-		"a grant isn't lost when a pod is seen":  {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
-		"adopted stays until it is withdrawn":    {requests: []LockRequest{requested("a", 0), requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockAdopted)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockAdopted, "b": v1alpha1.VolumeLockQueued}},
-		"after a withdrawal the next is granted": {requests: []LockRequest{requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"b": v1alpha1.VolumeLockGranted}},
-		"a cluster being deleted refuses":        {requests: []LockRequest{requested("a", 0)}, facts: LockFacts{Refusal: "The PostgresCluster is being deleted."}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockRefused}},
-		"but not whoever has it already":         {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: LockFacts{Refusal: "The PostgresCluster is being deleted."}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
+		"nobody requests, nobody has it":           {facts: stopped, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, want: map[types.UID]v1alpha1.VolumeLockState{}},
+		"the first requester waits for the stop":   {requests: []LockRequest{requested("a", 0)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockQueued}},
+		"it is granted when PostgreSQL is down":    {requests: []LockRequest{requested("a", 0)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
+		"the oldest goes first":                    {requests: []LockRequest{requested("a", 0), requested("b", 1)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted, "b": v1alpha1.VolumeLockQueued}},
+		"whoever has it keeps it from an older":    {requests: []LockRequest{requested("a", 0), requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("b", v1alpha1.VolumeLockGranted)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockQueued, "b": v1alpha1.VolumeLockGranted}},
+		"a grant isn't lost when a pod is seen":    {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
+		"adopted stays until it is withdrawn":      {requests: []LockRequest{requested("a", 0), requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockAdopted)}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockAdopted, "b": v1alpha1.VolumeLockQueued}},
+		"after a withdrawal the next is granted":   {requests: []LockRequest{requested("b", 1)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: stopped, want: map[types.UID]v1alpha1.VolumeLockState{"b": v1alpha1.VolumeLockGranted}},
+		"a cluster being deleted refuses":          {requests: []LockRequest{requested("a", 0)}, facts: LockFacts{Refusal: "The PostgresCluster is being deleted."}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockRefused}},
+		"who has nothing to bring back is refused": {requests: []LockRequest{requested("a", 0), requested("b", 1)}, facts: lacking, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockRefused, "b": v1alpha1.VolumeLockQueued}},
+		"but not once it is being stopped for":     {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{stopping}, facts: lacking, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockQueued}},
+		"but not whoever has it already":           {requests: []LockRequest{requested("a", 0)}, before: []v1alpha1.VolumeLock{lock("a", v1alpha1.VolumeLockGranted)}, facts: LockFacts{Refusal: "The PostgresCluster is being deleted."}, want: map[types.UID]v1alpha1.VolumeLockState{"a": v1alpha1.VolumeLockGranted}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (w wire) Status(ctx context.Context, target dbcontroller.Target) (*agentapi
 		status.SystemIdentifier, status.Version = d.system, fmt.Sprintf("%d.1", d.major)
 	}
 	for _, generation := range slices.Sorted(maps.Keys(s.volume.data)) {
-		status.Copies = append(status.Copies, agentapi.Copy{ID: generation, Of: generation, Current: generation == s.generation})
+		status.Copies = append(status.Copies, agentapi.Copy{ID: generation, Of: generation})
 	}
 	if s.leads {
 		status.Role = "primary"

@@ -112,18 +112,28 @@ func (v Volume) readCurrent() (Generation, error) {
 	return v.Read(id)
 }
 
-// copies are all whole copies of a data generation, the newest last.
-func (v Volume) copies(of string) ([]Generation, error) {
+// AllCopies are the whole copies of all data generations on a volume.
+func AllCopies(v Volume) ([]Generation, error) {
 	ids, err := v.ids()
 	if err != nil {
 		return nil, err
 	}
 	var found []Generation
 	for _, id := range ids {
-		if g, err := v.Read(id); err == nil && g.DataGeneration() == of {
+		if g, err := v.Read(id); err == nil {
 			found = append(found, g)
 		}
 	}
+	return found, nil
+}
+
+// copies are all whole copies of a data generation, the newest last.
+func (v Volume) copies(of string) ([]Generation, error) {
+	found, err := AllCopies(v)
+	if err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(g Generation) bool { return g.DataGeneration() != of })
 	slices.SortStableFunc(found, func(a, b Generation) int {
 		return cmp.Or(cmp.Compare(copyNumber(a.ID, of), copyNumber(b.ID, of)), a.CreatedAt.Compare(b.CreatedAt))
 	})

@@ -14,10 +14,24 @@ import (
 func (i *instance) accept(ctx context.Context, config agentapi.Config) error {
 	err := i.Volume.Accept(generation.Adoption{ClusterUID: config.ClusterUID, Number: config.Adoptions, DataGeneration: config.DataGeneration})
 	i.tellAdoption(ctx)
+	i.tellCopies()
 	if errors.Is(err, generation.ErrOutdated) {
 		return fmt.Errorf("the status of the PostgresCluster is older than the volume: %w; see StatusOutdated in docs/runbooks", err)
 	}
 	return err
+}
+
+// tellCopies publishes which data the volume has whole copies of.
+func (i *instance) tellCopies() {
+	whole, err := generation.AllCopies(i.Volume)
+	if err != nil {
+		i.Log.Error("which data the volume has is not known", "error", err)
+	}
+	var copies []agentapi.Copy
+	for _, g := range whole {
+		copies = append(copies, agentapi.Copy{ID: g.ID, Of: g.DataGeneration()})
+	}
+	i.set(func(status *agentapi.Status) { status.Copies = copies })
 }
 
 // tellAdoption publishes what the volume knows, and what it has of that, for a person who may have to decide.

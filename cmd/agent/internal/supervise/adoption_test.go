@@ -25,6 +25,9 @@ func TestAConfigurationFromBeforeAnAdoptionStartsNothing(t *testing.T) {
 	if got := p.agent.Status().Adoption; got == nil || got.Number != 1 || got.DataGeneration != "g2" {
 		t.Errorf("it tells %+v", got)
 	}
+	if got := p.agent.Status().Copies; len(got) != 2 || got[0] != (agentapi.Copy{ID: "g1", Of: "g1"}) || got[1] != (agentapi.Copy{ID: "g2", Of: "g2"}) {
+		t.Errorf("it says that the volume has %+v", got)
+	}
 	stale := after
 	stale.Adoptions = 0
 	p.configure(stale)

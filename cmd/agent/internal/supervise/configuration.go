@@ -235,6 +235,7 @@ func (r *releases) remove(config agentapi.Config) {
 		removed, err := r.Volume.Release(unwanted)
 		if len(removed) > 0 {
 			r.Log.Info("removed data that nobody wants any more", "generations", removed)
+			r.tellCopies()
 		}
 		if err != nil {
 			r.Log.Warn("data that nobody wants any more can't be removed", "generation", unwanted, "error", err)

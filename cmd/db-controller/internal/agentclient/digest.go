@@ -21,7 +21,6 @@ func digestOf(status *agentapi.Status) digest {
 	coarse.Election = coarseElection(status.Election)
 	coarse.Replication = coarseReplication(status.Replication)
 	coarse.Rejoin = coarseRejoin(status.Rejoin)
-	coarse.Copies = coarseCopies(status.Copies)
 	coarse.Volume = coarseVolume(status.Volume)
 	coarse.Disk = coarseDisk(status.Disk)
 	data, err := json.Marshal(coarse)
@@ -83,15 +82,6 @@ func coarseRejoin(rejoin *agentapi.RejoinStatus) *agentapi.RejoinStatus {
 	coarse := *rejoin
 	coarse.BytesDone, coarse.BytesTotal = percent(rejoin.BytesDone, rejoin.BytesTotal)/5, 0
 	return &coarse
-}
-
-func coarseCopies(copies []agentapi.Copy) []agentapi.Copy {
-	var coarse []agentapi.Copy
-	for _, c := range copies {
-		c.Bytes = 0
-		coarse = append(coarse, c)
-	}
-	return coarse
 }
 
 func coarseVolume(volume *agentapi.VolumeStatus) *agentapi.VolumeStatus {

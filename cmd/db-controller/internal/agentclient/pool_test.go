@@ -387,7 +387,7 @@ func TestADigestHasWhatAPassActsOn(t *testing.T) {
 		"a configuration":   {func(s *agentapi.Status) { s.ConfigHash = "c2" }, true},
 		"a failing archive": {func(s *agentapi.Status) { s.Archive.FailingSince = time.Unix(1, 0) }, true},
 		"a member":          {func(s *agentapi.Status) { s.Election.Members = []string{"shop-1"} }, true},
-		"a copy":            {func(s *agentapi.Status) { s.Copies[0].Current = true }, true},
+		"a copy":            {func(s *agentapi.Status) { s.Copies[0].ID = "g2" }, true},
 		"a clone":           {func(s *agentapi.Status) { s.Rejoin.BytesDone = 500 }, true},
 	} {
 		changed := base()

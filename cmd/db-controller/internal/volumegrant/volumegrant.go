@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/availability"
@@ -16,6 +17,7 @@ import (
 	"howdah.dev/howdah/cmd/db-controller/internal/desired"
 	"howdah.dev/howdah/cmd/db-controller/internal/observed"
 	"howdah.dev/howdah/cmd/db-controller/internal/pace"
+	"howdah.dev/howdah/pkg/agentapi"
 	"howdah.dev/howdah/pkg/flow"
 	"howdah.dev/howdah/pkg/protocol"
 )
@@ -135,11 +137,29 @@ func facts(o *observed.Cluster) protocol.LockFacts {
 	if pod := o.Unheard(observed.PodReady); facts.Obstacle == "" && pod != "" {
 		facts.Obstacle = fmt.Sprintf("The agent of pod %s doesn't answer. Nothing is stopped before it has said which data its volume has.", pod)
 	}
-	facts.Untold = untold(o)
+	facts.Untold, facts.Lacking = untold(o), lacking(o)
 	if o.Deleting() {
 		facts.Refusal = "The PostgresCluster is being deleted."
 	}
 	return facts
+}
+
+// lacking says who has requested the volumes to bring data back that is on no volume any more, by the word of the agent there. One that says
+// nothing of its copies is of an earlier suite.
+func lacking(o *observed.Cluster) map[types.UID]string {
+	lacks := map[types.UID]string{}
+	for i := range o.Requests {
+		back := o.Requests[i].BringsBack
+		if back == nil {
+			continue
+		}
+		agent := o.Agents[back.Instance]
+		has := func(copied agentapi.Copy) bool { return copied.Of == back.DataGeneration }
+		if agent != nil && len(agent.Copies) > 0 && !slices.ContainsFunc(agent.Copies, has) {
+			lacks[o.Requests[i].UID] = fmt.Sprintf("The volume of %s has no complete copy of the previous data, data generation %s.", back.Instance, back.DataGeneration)
+		}
+	}
+	return lacks
 }
 
 // untold says which instance does not know yet that replicas end after their primary; empty: each one does. An agent that has no use for the configuration has said why, and whoever asked looks at the data afterwards.

@@ -312,3 +312,28 @@ func TestTheSameDataBeginsOnTheReplicaThatLeadsBack(t *testing.T) {
 		t.Errorf("%+v", lock)
 	}
 }
+
+// After a restore of etcd, status may say that data can be brought back which was removed since.
+func TestNothingIsStoppedToBringDataBackThatIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		copies  []agentapi.Copy
+		refused bool
+	}{
+		"it is there":              {[]agentapi.Copy{{ID: "g0", Of: "g0"}, {ID: "g1", Of: "g1"}}, false},
+		"a clone of it is there":   {[]agentapi.Copy{{ID: "g0.c1", Of: "g0"}, {ID: "g1", Of: "g1"}}, false},
+		"it was removed":           {[]agentapi.Copy{{ID: "g1", Of: "g1"}}, true},
+		"the agent doesn't say so": {nil, false},
+	} {
+		o := observedtest.Trio(func(o *observed.Cluster) {
+			observedtest.HandsOver(o, "g0", v1alpha1.VolumeLockQueued)
+			o.Cluster.Status.VolumeLocks, o.Requests[0].Handover = nil, nil
+			o.Requests[0].BringsBack = &v1alpha1.PreviousData{DataGeneration: "g0", Instance: "shop-1"}
+			o.Agents["shop-1"].Copies = c.copies
+		})
+		Respond(t.Context(), o)
+		lock := o.Cluster.Status.VolumeLocks[0]
+		if refused := lock.State == v1alpha1.VolumeLockRefused; refused != c.refused || refused && MustBeStopped(o) || refused && !strings.Contains(lock.Message, "g0") {
+			t.Errorf("%s: %+v", name, lock)
+		}
+	}
+}
