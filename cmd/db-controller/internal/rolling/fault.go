@@ -24,7 +24,8 @@ import (
 	"howdah.dev/howdah/pkg/protocol"
 )
 
-// injectWithin is how long after it was recorded a fault may still be caused: what was safe then may not be any more.
+// injectWithin is how long after it was decided on, and after that was recorded here, a fault may still be caused: what was safe then may not be any
+// more.
 const injectWithin = 2 * time.Minute
 
 // CauseFault causes the fault that the FailoverDrill whose turn it is has decided on, once. What is about to be hit is recorded first, by
@@ -52,6 +53,9 @@ func (s *Steps) CauseFault(ctx context.Context, o *observed.Cluster) flow.Outcom
 // beginFault records that the fault is about to be caused, or why it is not.
 func beginFault(o *observed.Cluster) flow.Outcome {
 	response, inject := o.Cluster.Status.FailoverDrill, o.FailoverDrill.Status.Request.Inject
+	if decided := inject.DecidedAt; !decided.IsZero() && o.Now.Sub(decided.Time) > injectWithin {
+		return refuseExpired(o)
+	}
 	if why := refuseFault(o, inject); why != "" {
 		return endFault(o, v1alpha1.FailoverDrillRefused, why)
 	}

@@ -75,7 +75,13 @@ func TestAFaultOfADrillIsRefusedOnDoubt(t *testing.T) {
 			inject.Instance, inject.PodUID = "shop-2", "uid-shop-2"
 		}, ""},
 		"the stop of a replica that is the primary": {v1alpha1.FailoverFault{Type: v1alpha1.FaultStopReplica}, func(*observed.Cluster) {}, "shop-0 is no longer a replica in the same pod"},
-		"while it hibernates":                       {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
+		"which was decided on long ago": {pod, func(o *observed.Cluster) {
+			o.FailoverDrill.Status.Request.Inject.DecidedAt = metav1.NewTime(o.Now.Add(-3 * time.Minute))
+		}, "The fault was not caused within 2m0s"},
+		"which was decided on just now": {pod, func(o *observed.Cluster) {
+			o.FailoverDrill.Status.Request.Inject.DecidedAt = metav1.NewTime(o.Now.Add(-time.Minute))
+		}, ""},
+		"while it hibernates": {pod, func(o *observed.Cluster) { o.Cluster.Spec.Hibernate = true }, "hibernated"},
 		"while failover is paused": {pod, func(o *observed.Cluster) {
 			o.Cluster.Spec.Failover = &v1alpha1.Failover{PausedUntil: &metav1.Time{Time: o.Now.Add(time.Hour)}}
 		}, "spec.failover.pausedUntil"},
