@@ -30,7 +30,17 @@ func Due(o *observed.Cluster) bool {
 	if !Wanted(o.Cluster) || !availability.MayHaveServed(o) || claim == nil || !claim.DeletionTimestamp.IsZero() && o.Stopped() {
 		return false
 	}
-	return !Taken(o)
+	return !Taken(o) || unarchived(o) != ""
+}
+
+// unarchived says that the archive lacks what was written since the final backup, and why, as far as the agent of the primary says so; empty: it
+// lacks nothing. The cluster serves clients until it is stopped, and may have done so for long if no db-controller ran. Volumes that stay have it.
+func unarchived(o *observed.Cluster) string {
+	agent := o.PrimaryAgent()
+	if o.IdleSet() || o.Cluster.Spec.DeletionPolicy.Volumes == v1alpha1.VolumesRetain || agent == nil || agent.Archive == nil || agent.Archive.FailingSince.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("WAL has not been archived since %s: %s", agent.Archive.FailingSince.UTC().Format(time.RFC3339), phrase.Sentence(agent.Archive.Error))
 }
 
 // Taken says whether the final backup of the cluster has succeeded.
@@ -70,6 +80,10 @@ const withoutBackup = "To delete the cluster without one, set spec.deletionPolic
 func Await(_ context.Context, o *observed.Cluster) flow.Outcome {
 	if !Due(o) {
 		return flow.Next
+	}
+	if why := unarchived(o); why != "" && Taken(o) {
+		return flow.Poll(pace.QuietInterval, v1alpha1.ReasonAwaitingFinalBackup, fmt.Sprintf(
+			"The final backup has succeeded, and the deletion waits until what was written since is archived. %s %s", why, withoutBackup))
 	}
 	_, message := protocol.BackupOutcomeFor(o.FinalBackup, o.Cluster.Status.BackupRequest)
 	if endangered := availability.Endangered(o); endangered != "" {
