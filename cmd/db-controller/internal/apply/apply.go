@@ -36,7 +36,11 @@ func (a *Applier) Put(ctx context.Context, o *observed.Cluster, object client.Ob
 	if err != nil {
 		return err
 	}
-	live := o.Live[observed.Key(wanted.GetKind(), wanted.GetName())]
+	key := observed.Key(wanted.GetKind(), wanted.GetName())
+	if o.Passes(key) {
+		return nil
+	}
+	live := o.Live[key]
 	if live != nil {
 		current, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 		if err != nil {

@@ -100,7 +100,7 @@ func imagesMountable(o *observed.Cluster, _ manager.Images) (string, string) {
 		"Howdah's chart; if not, remove extensionImages, and set spec.image to an image that has the extensions."
 }
 
-// namesFree: nothing that the cluster needs to create is somebody else's already. Of a cluster that this process has begun, most
+// namesFree: nothing that the cluster can't go on without is somebody else's already. Of a cluster that this process has begun, most
 // of that is only known when creating it meets what is there, ahead of the first volume.
 func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 	for _, name := range slices.Sorted(maps.Keys(o.Live)) {
@@ -114,24 +114,14 @@ func namesFree(o *observed.Cluster, _ manager.Images) (string, string) {
 			}
 			continue
 		}
-		if observed.Foreign(object, o.Cluster) {
-			kind, _, _ := strings.Cut(name, "/")
-			if kind == "Service" && additional(o, object.GetName()) {
-				return v1alpha1.ReasonNameConflict, fmt.Sprintf("Service %s already exists and belongs to somebody else, so it is not touched. "+
-					"Delete it, or use another name in spec.services.additional.", object.GetName())
-			}
-			return v1alpha1.ReasonNameConflict, conflict(kind, object.GetName())
+		if conflict := o.Conflict(name); conflict != "" && !o.Dispensable(name) {
+			return v1alpha1.ReasonNameConflict, conflict
 		}
 	}
 	if o.InitJob.Foreign {
 		return v1alpha1.ReasonNameConflict, conflict("Job", o.Names.InitJob())
 	}
 	return "", ""
-}
-
-// additional says that spec.services.additional names the Service.
-func additional(o *observed.Cluster, service string) bool {
-	return slices.ContainsFunc(o.Cluster.Spec.Services.Additional, func(s v1alpha1.AdditionalService) bool { return o.Names.Additional(s.Name) == service })
 }
 
 func conflict(kind, name string) string {

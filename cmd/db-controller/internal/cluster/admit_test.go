@@ -74,9 +74,21 @@ func TestPoliciesRefuseWithASentence(t *testing.T) {
 		}, "RepositoryNotFound", "There is no BackupRepository minio in namespace demo. Create it, or name another one in spec.archive.repository.name."},
 		"a repository that is lost later is none": {func(o *observed.Cluster) { observedtest.Archiving(o); o.Repository = nil }, "", ""},
 		"a Service of somebody else":              {func(o *observed.Cluster) { o.Live["Service/shop-rw"] = observed.Named(&corev1.Service{}, "shop-rw") }, "NameConflict", "Service shop-rw already exists and belongs to somebody else, so it is not touched. Delete it, or create the cluster under another name."},
-		"a volume that was left behind":           {func(o *observed.Cluster) { o.Claim(0).Labels = map[string]string{component.LabelRetainedFrom: "shop"} }, "NameConflict", "PersistentVolumeClaim data-shop-0 was left behind by PostgresCluster shop, which was deleted, and may hold its data. To begin with that data, create the cluster with spec.bootstrap.volumes.from: DeletedCluster; otherwise delete the claim, or create the cluster under another name."},
-		"a volume that is lost":                   {func(o *observed.Cluster) { delete(o.Live, "PersistentVolumeClaim/data-shop-0") }, "Unavailable", "PersistentVolumeClaim data-shop-0, which held the data, was deleted. Restore a backup into a new PostgresCluster with a Restore, and delete this one."},
-		"nothing, when all is well":               {nil, "", ""},
+		"an additional Service of somebody else": {func(o *observed.Cluster) {
+			o.Cluster.Status.DataGeneration = ""
+			o.Cluster.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "etl", Role: v1alpha1.ServicePrimary}}
+			o.Live["Service/shop-etl"] = observed.Named(&corev1.Service{}, "shop-etl")
+		}, "", ""},
+		"somebody else's Service for replicas, which a cluster that runs goes on without": {func(o *observed.Cluster) {
+			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
+		}, "", ""},
+		"somebody else's Service for replicas, before anything runs": {func(o *observed.Cluster) {
+			o.Cluster.Status.DataGeneration = ""
+			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
+		}, "NameConflict", "Service shop-ro already exists and belongs to somebody else, so it is not touched. Delete it, or create the cluster under another name."},
+		"a volume that was left behind": {func(o *observed.Cluster) { o.Claim(0).Labels = map[string]string{component.LabelRetainedFrom: "shop"} }, "NameConflict", "PersistentVolumeClaim data-shop-0 was left behind by PostgresCluster shop, which was deleted, and may hold its data. To begin with that data, create the cluster with spec.bootstrap.volumes.from: DeletedCluster; otherwise delete the claim, or create the cluster under another name."},
+		"a volume that is lost":         {func(o *observed.Cluster) { delete(o.Live, "PersistentVolumeClaim/data-shop-0") }, "Unavailable", "PersistentVolumeClaim data-shop-0, which held the data, was deleted. Restore a backup into a new PostgresCluster with a Restore, and delete this one."},
+		"nothing, when all is well":     {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcome := New(manager.Dependencies{Images: images}, nil).admit(context.Background(), observedtest.Running(c.change))

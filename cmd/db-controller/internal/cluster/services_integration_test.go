@@ -96,14 +96,21 @@ func TestAnAdditionalServiceComesAndGoesAndNeverTakesAnothersName(t *testing.T) 
 		t.Errorf("it is not as it is declared: %+v", reports)
 	}
 	l.change(shop, func() {
-		shop.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "one", Instance: "shop-0"}, {Name: "etl", Role: v1alpha1.ServicePrimary}}
+		shop.Spec.Services.Additional = []v1alpha1.AdditionalService{{Name: "etl", Role: v1alpha1.ServicePrimary}, {Name: "one", Instance: "shop-0"}}
+		shop.Spec.Pods.Labels = map[string]v1alpha1.LabelValue{"team": "a"}
 	})
 	if says := l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonNameConflict); !strings.Contains(says, "Service shop-etl already exists") ||
 		!strings.Contains(says, "use another name in spec.services.additional") {
 		t.Errorf("it says %s", says)
 	}
-	l.change(shop, func() { shop.Spec.Services.Additional = shop.Spec.Services.Additional[:1] })
 	l.eventually("one goes and one comes", func() bool { return !l.there(reports, "shop-reports") && l.there(&corev1.Service{}, "shop-one") })
+	l.eventually("pods are replaced all the same", func() bool {
+		pod := &corev1.Pod{}
+		return l.there(pod, "shop-0") && pod.Labels["team"] == "a"
+	})
+	l.awaitCondition(shop, v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonRunning)
+	l.change(shop, func() { shop.Spec.Services.Additional = shop.Spec.Services.Additional[1:] })
+	l.awaitCondition(shop, v1alpha1.ConditionUpToDate, metav1.ConditionTrue, v1alpha1.ReasonCurrent)
 	l.change(shop, func() { shop.Spec.Services.Additional = nil })
 	l.eventually("the last one goes", func() bool { return !l.there(&corev1.Service{}, "shop-one") })
 	l.awaitRunning(shop)

@@ -40,9 +40,16 @@ func TestConditionsSayWhatIsSeen(t *testing.T) {
 		"the word of an agent that is away doesn't count": {v1alpha1.ConditionReady, observedtest.NotReady, flow.Next, says{"False", "Starting", "Kubernetes has yet to see"}},
 		"an error elsewhere leaves it ready":              {v1alpha1.ConditionReady, nil, flow.Stop("NameConflict", "x"), says{"True", "Running", ""}},
 		"an error elsewhere shows in up to date":          {v1alpha1.ConditionUpToDate, nil, flow.Stop("NameConflict", "x"), says{"False", "NameConflict", "x"}},
-		"a cluster without a pod starts":                  {v1alpha1.ConditionReady, func(o *observed.Cluster) { o.Pods = nil }, flow.Next, says{"False", "Starting", "shop-0 is being created"}},
-		"what a step waits for is why":                    {v1alpha1.ConditionReady, observedtest.NotReady, flow.Wait("AwaitingRestore", "y"), says{"False", "AwaitingRestore", "y"}},
-		"a pod on another data generation is none":        {v1alpha1.ConditionReady, func(o *observed.Cluster) { o.Cluster.Status.DataGeneration = "g2" }, flow.Next, says{"False", "Starting", ""}},
+		"a name that is taken shows in up to date": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
+			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
+		}, flow.Next, says{"False", "NameConflict", "Service shop-ro already exists and belongs to somebody else, so it is not touched. Delete it; everything else goes on without it."}},
+		"and beside what is being changed": {v1alpha1.ConditionUpToDate, func(o *observed.Cluster) {
+			o.Live["Service/shop-ro"] = observed.Named(&corev1.Service{}, "shop-ro")
+			o.Pods = nil
+		}, flow.Next, says{"False", "Applying", "Pod shop-0 isn't running. Service shop-ro already exists"}},
+		"a cluster without a pod starts":           {v1alpha1.ConditionReady, func(o *observed.Cluster) { o.Pods = nil }, flow.Next, says{"False", "Starting", "shop-0 is being created"}},
+		"what a step waits for is why":             {v1alpha1.ConditionReady, observedtest.NotReady, flow.Wait("AwaitingRestore", "y"), says{"False", "AwaitingRestore", "y"}},
+		"a pod on another data generation is none": {v1alpha1.ConditionReady, func(o *observed.Cluster) { o.Cluster.Status.DataGeneration = "g2" }, flow.Next, says{"False", "Starting", ""}},
 		"an unschedulable pod says why": {v1alpha1.ConditionReady, func(o *observed.Cluster) {
 			o.Pods[0].Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/4 nodes are available",

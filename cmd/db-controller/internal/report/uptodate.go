@@ -2,6 +2,9 @@ package report
 
 import (
 	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/statefulset"
@@ -31,10 +34,23 @@ func upToDate(o *observed.Cluster, outcome flow.Outcome) condition.Finding {
 		desiredVersion, imagechange.Condition, hibernation.Condition, configurationRefused, scaling.Condition, storage.Growing, volumemove.Condition, restartwindow.Condition, restartPending, Resizing, replacementPending, configurationPending,
 	} {
 		if found := look(o); found.Reason != "" {
-			return withProgress(o, found, outcome)
+			return withConflicts(o, withProgress(o, found, outcome))
 		}
 	}
-	return condition.True(v1alpha1.ReasonCurrent, "Everything in spec is in effect."+withNextRestart(o))
+	return withConflicts(o, condition.True(v1alpha1.ReasonCurrent, "Everything in spec is in effect."+withNextRestart(o)))
+}
+
+// withConflicts adds what the cluster goes on without, as somebody else has its name.
+func withConflicts(o *observed.Cluster, found condition.Finding) condition.Finding {
+	conflicts := strings.Join(o.PassedOver(), " ")
+	switch {
+	case conflicts == "":
+		return found
+	case found.Status == metav1.ConditionTrue:
+		return condition.False(v1alpha1.ReasonNameConflict, conflicts)
+	}
+	found.Message += " " + conflicts
+	return found
 }
 
 // withProgress adds how far a change is that goes from one instance to the next.
