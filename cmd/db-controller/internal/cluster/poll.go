@@ -27,8 +27,11 @@ func declaredInterval(o *observed.Cluster) time.Duration {
 	if o.Begun() && len(o.Cluster.Spec.ReplicationSlots) > 0 && report.Slots(o).Reason != v1alpha1.ReasonCurrent {
 		return pace.UnknownInterval
 	}
-	if o.CertificatesReady.Reason == v1alpha1.ReasonApplying || o.Cluster.Spec.TLS.ServerSecret == nil && len(o.ServerTLS.Trust) > 0 {
+	if o.CertificatesReady.Reason == v1alpha1.ReasonApplying {
 		return pace.UnknownInterval
+	}
+	if len(o.PassedOver()) > 0 {
+		return pace.UnknownInterval // what is somebody else's is not watched
 	}
 	return pace.QuietInterval
 }

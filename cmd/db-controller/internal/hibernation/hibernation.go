@@ -32,6 +32,9 @@ func AwaitWaking(_ context.Context, o *observed.Cluster) flow.Outcome {
 	case !o.Stopped():
 		return flow.Poll(pace.BusyInterval, v1alpha1.ReasonHibernated, "PostgreSQL is being stopped."+availability.Stuck(o))
 	}
+	if o.CertificatesReady.Reason == v1alpha1.ReasonApplying {
+		return flow.Poll(pace.UnknownInterval, v1alpha1.ReasonHibernated, Message) // clients are getting a CA
+	}
 	return flow.Wait(v1alpha1.ReasonHibernated, Message)
 }
 

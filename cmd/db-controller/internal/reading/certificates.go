@@ -15,7 +15,10 @@ import (
 func (r *Reader) readServerTLS(ctx context.Context, o *observed.Cluster) error {
 	in := servertls.Input{
 		Cluster: o.Cluster, Names: secret.ServedNames(o.Cluster), Kept: secret.KeptIn(o.Cluster, o.Secret(o.Names.InstanceSecret())),
-		Fresh: !o.HasRun() && len(o.Pods) == 0, Agents: o.Agents, Now: o.Now,
+		Fresh: !o.HasRun() && len(o.Pods) == 0, Stopped: o.Stopped(), Agents: o.Agents, Now: o.Now,
+	}
+	for i := range o.Pods {
+		in.Pods = append(in.Pods, o.Pods[i].Name)
 	}
 	if wanted := o.Cluster.Spec.TLS.ServerSecret; wanted != nil {
 		source, err := r.Secrets.Borrow(ctx, r.Client, o.Cluster, wanted.Name, o.Now)

@@ -44,6 +44,9 @@ type Input struct {
 	Kept  Kept
 	// Fresh: nothing of the cluster has ever run, so that nobody has to be told first.
 	Fresh bool
+	// Pods of the instances, and whether there are none and none will be started. A server may run in each of them.
+	Pods    []string
+	Stopped bool
 	// Agents that answered, by instance.
 	Agents map[string]*agentapi.Status
 	Now    time.Time
@@ -56,7 +59,7 @@ func (in *Input) Decide() (Kept, condition.Finding) {
 		next.Pair = certificate.Pair{} // replicas would refuse it
 	}
 	if in.Name == "" {
-		return in.withdraw(next), condition.Finding{}
+		return in.withdraw(next)
 	}
 	found, refused := in.judge()
 	if refused != nil {
@@ -79,21 +82,39 @@ func (in *Input) Decide() (Kept, condition.Finding) {
 	return next, in.applying(in.unshown(found))
 }
 
-// withdraw goes back to Howdah's certificate, and drops the CAs when no server shows another one.
-func (in *Input) withdraw(next Kept) Kept {
+// withdraw goes back to Howdah's certificate, and drops the CAs when it is known of every server that it shows no other one.
+func (in *Input) withdraw(next Kept) (Kept, condition.Finding) {
 	next.Pair = certificate.Pair{}
-	for _, agent := range in.Agents {
+	waiting := in.silent()
+	for name, agent := range in.Agents {
 		if agent.ServerTLS != nil && agent.ServerTLS.Certificate != "" {
-			return next
+			waiting = append(waiting, name)
 		}
 	}
-	if len(in.Kept.Pair.Certificate) == 0 {
-		next.Trust, next.Since = nil, time.Time{}
+	slices.Sort(waiting)
+	switch {
+	case len(next.Trust) == 0:
+		return next, condition.Finding{}
+	case len(waiting) > 0:
+		return next, in.applying(fmt.Sprintf("Instances have yet to show Howdah's certificate again: %s. Until then, clients and instances trust the CA of the previous one, too.", phrase.List(waiting)))
+	case len(in.Kept.Pair.Certificate) > 0: // instances are only told of it with this pass
+		return next, in.applying("The servers are told to show Howdah's certificate again.")
 	}
-	return next
+	next.Trust, next.Since = nil, time.Time{}
+	return next, condition.Finding{}
 }
 
-// shown is what becomes of a certificate that pods have: once every instance shows it, only its root is trusted.
+// silent are the instances whose agents did not answer: their servers may show what they had.
+func (in *Input) silent() (names []string) {
+	for _, name := range in.Pods {
+		if in.Agents[name] == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// shown is what becomes of a certificate that pods have: once it is known that every instance shows it, only its root is trusted.
 func (in *Input) shown(next Kept, found *candidate) (Kept, condition.Finding) {
 	for _, name := range in.answering() {
 		if told := in.Agents[name].ServerTLS; told != nil && told.Problem != "" {
@@ -103,7 +124,12 @@ func (in *Input) shown(next Kept, found *candidate) (Kept, condition.Finding) {
 	if wait := in.unshown(found); wait != "" {
 		return next, in.applying(wait)
 	}
-	next.Trust = found.root
+	if len(in.silent()) == 0 {
+		next.Trust = found.root
+	}
+	if in.Stopped {
+		return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers show the certificate of Secret %s when they run. It is valid until %s.", in.Name, date(found.until)))
+	}
 	return next, condition.True(v1alpha1.ReasonCurrent, fmt.Sprintf("The servers show the certificate of Secret %s, which is valid until %s.", in.Name, date(found.until)))
 }
 
@@ -121,7 +147,7 @@ func (in *Input) distrust(next Kept) string {
 		}
 	}
 	switch {
-	case len(in.answering()) == 0:
+	case len(in.answering()) == 0 && !in.Stopped:
 		return "No instance has answered yet."
 	case len(waiting) > 0:
 		return fmt.Sprintf("Instances have yet to trust the CA of Secret %s: %s.", in.Name, phrase.List(waiting))
@@ -141,6 +167,8 @@ func (in *Input) unshown(found *candidate) string {
 		}
 	}
 	switch {
+	case in.Stopped:
+		return ""
 	case len(in.answering()) == 0:
 		return "No instance has answered yet."
 	case len(waiting) > 0:
@@ -149,8 +177,8 @@ func (in *Input) unshown(found *candidate) string {
 	return ""
 }
 
-// answering are the instances with a server whose agents answered, in order. The others are not waited for, such as one whose data is being
-// cloned, which may take hours: they get CA and certificate together.
+// answering are the instances with a server whose agents answered, in order. The others are not waited for where something is added, such as one
+// whose data is being cloned, which may take hours: they get CA and certificate together.
 func (in *Input) answering() (names []string) {
 	for name, agent := range in.Agents {
 		if agent.DataGeneration != "" && agent.Rejoin == nil {

@@ -21,6 +21,7 @@ import (
 
 	"howdah.dev/apis/v1alpha1"
 	"howdah.dev/howdah/cmd/db-controller/internal/component/certificate"
+	"howdah.dev/howdah/cmd/db-controller/internal/condition"
 	"howdah.dev/howdah/pkg/agentapi"
 )
 
@@ -128,7 +129,7 @@ func input(source *corev1.Secret, kept Kept, trust, shown []byte) *Input {
 	}
 	return &Input{
 		Cluster: &v1alpha1.PostgresCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "shop", UID: "u1"}},
-		Name:    "company", Source: source, Names: names, Kept: kept, Agents: agents, Now: noon,
+		Name:    "company", Source: source, Names: names, Kept: kept, Pods: []string{"shop-0", "shop-1"}, Agents: agents, Now: noon,
 	}
 }
 
@@ -302,14 +303,46 @@ func TestEverybodyTrustsACABeforeAServerShowsWhatItHasSigned(t *testing.T) {
 	now = now.Add(Settle)
 	step("a failover goes on", "yet to show the certificate of Secret company: shop-0.", both, moved.Data["tls.crt"])
 	tell("shop-0", both, moved.Data["tls.crt"])
+	step("one that doesn't answer may show the old one", "The servers show", both, moved.Data["tls.crt"])
+	in.Pods = []string{"shop-0"}
 	step("the old CA goes when nobody shows it", "The servers show", other.pem(), moved.Data["tls.crt"])
 	step("and that is all", "The servers show", other.pem(), moved.Data["tls.crt"])
 
 	in.Name = ""
-	step("the way back", "", other.pem(), nil)
-	step("a server still shows it", "", other.pem(), nil)
+	step("the way back", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
+	step("a server still shows it", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
+	delete(in.Agents, "shop-0")
+	step("no agent answers", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
+	step("and none does the next time", "yet to show Howdah's certificate again: shop-0.", other.pem(), nil)
 	tell("shop-0", other.pem(), nil)
 	step("none does", "", nil, nil)
+}
+
+// TestWhatNobodyRunsWaitsForNobody: the instances of a cluster that sleeps get CA and certificate together when they start. Clients get the CA before.
+func TestWhatNobodyRunsWaitsForNobody(t *testing.T) {
+	root := newCA(t, "root", nil)
+	source := server(t, root, nil)
+	in := input(source, Kept{}, nil, nil)
+	in.Agents, in.Pods, in.Stopped = nil, nil, true
+	decide := func() condition.Finding {
+		next, found := in.Decide()
+		in.Kept = next
+		return found
+	}
+	decide()
+	if found := decide(); len(in.Kept.Pair.Certificate) > 0 || !strings.Contains(found.Message, "Clients get the CA of Secret company until 2026-03-01T12:02:00Z") {
+		t.Errorf("clients need time: %+v", found)
+	}
+	in.Now = noon.Add(Settle)
+	decide()
+	if found := decide(); len(in.Kept.Pair.Certificate) == 0 || found.Status != "True" || !strings.Contains(found.Message, "The servers show the certificate of Secret company when they run") {
+		t.Errorf("%+v", found)
+	}
+	in.Name = ""
+	decide()
+	if found := decide(); len(in.Kept.Trust)+len(in.Kept.Pair.Certificate) > 0 || found.Reason != "" {
+		t.Errorf("%+v", found)
+	}
 }
 
 func TestAClusterThatHasNeverRunBeginsWithIt(t *testing.T) {

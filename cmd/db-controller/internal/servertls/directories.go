@@ -53,7 +53,7 @@ func (d *Directories) refuse() condition.Finding {
 	case !d.Found:
 		return condition.False(missing, fmt.Sprintf("There is no %s, which spec.postgresql.ldapCA names; create it with the key %s%s.", d.source(), where.Key, meanwhile))
 	case len(d.Content) == 0:
-		return condition.False(missing, fmt.Sprintf("%s, which spec.postgresql.ldapCA names, has nothing under the key %s; write certificates of CAs there, in PEM%s.", d.source(), where.Key, meanwhile))
+		return condition.False(v1alpha1.ReasonCertificateRefused, fmt.Sprintf("%s, which spec.postgresql.ldapCA names, has nothing under the key %s; write certificates of CAs there, in PEM%s.", d.source(), where.Key, meanwhile))
 	case len(d.Content) > mostBytes:
 		return condition.False(v1alpha1.ReasonCertificateRefused, fmt.Sprintf("The key %s of %s is larger than 128 KiB; keep only the CAs of the directories there%s.", where.Key, d.source(), meanwhile))
 	case !certificates(d.Content):

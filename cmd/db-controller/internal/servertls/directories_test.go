@@ -22,7 +22,7 @@ func TestTheLastGoodCAsOfDirectoriesStayWhenTheNewOnesCantBeUsed(t *testing.T) {
 		"none is wanted":  {Directories{}, "", "", true},
 		"no ConfigMap":    {Directories{Wanted: configMap}, v1alpha1.ReasonConfigMapNotFound, "There is no ConfigMap company-ca", false},
 		"no Secret":       {Directories{Wanted: secret}, v1alpha1.ReasonSecretNotFound, "There is no Secret company-ca", false},
-		"no such key":     {Directories{Wanted: configMap, Found: true}, v1alpha1.ReasonConfigMapNotFound, "nothing under the key ca.crt", false},
+		"no such key":     {Directories{Wanted: configMap, Found: true}, v1alpha1.ReasonCertificateRefused, "nothing under the key ca.crt", false},
 		"no certificate":  {Directories{Wanted: configMap, Found: true, Content: []byte("x")}, v1alpha1.ReasonCertificateRefused, "not a certificate in PEM", false},
 		"a key beside it": {Directories{Wanted: secret, Found: true, Content: append(good.pem(), good.keyPEM(t)...)}, v1alpha1.ReasonCertificateRefused, "not a certificate in PEM", false},
 		"far too many":    {Directories{Wanted: secret, Found: true, Content: bytes.Repeat(good.pem(), 500)}, v1alpha1.ReasonCertificateRefused, "larger than 128 KiB", false},
